@@ -42,6 +42,8 @@ CONSTANTS: tuple[tuple[str, str], ...] = (
     ("LUT_BYTES", "bytes of a lut_s8 table"),
     ("SOFTMAX_TABLE_BYTES", "bytes of a softmax_s8 table"),
     ("MINOR_OF_SCRATCH_FETCHES", "the first minor version that can fetch weights to scratch"),
+    ("MINOR_OF_PLACES", "the first minor version whose inputs and outputs may have places in scratch"),
+    ("ELSEWHERE", "in the table of places: an input or output that does not lie in scratch"),
     ("FETCH_TO_SCRATCH", "bit beside the channel of a fetch whose target is in scratch"),
     ("PROFILE_RECORD_BYTES", "bytes per profile record"),
 )

@@ -137,7 +137,8 @@ static void write_header(build_t *build, uint32_t first_command)
     words[DTN_HEADER_MAGIC] = DTN_MAGIC;
     words[DTN_HEADER_DEUTERON_MAGIC] = DTN_DEUTERON_MAGIC;
     words[DTN_HEADER_VERSION] = DTN_VERSION_MAJOR << 16 | DTN_VERSION_MINOR;
-    words[DTN_HEADER_FLAGS] = build->profiling ? DTN_FLAG_PROFILING : 0;
+    words[DTN_HEADER_FLAGS] =
+        (build->profiling ? DTN_FLAG_PROFILING : 0U) | (build->places != NULL ? DTN_FLAG_PLACES : 0U);
     words[DTN_HEADER_COMMANDS] = build->commands;
     words[DTN_HEADER_MICROCODE_BYTES] = build->microcode_bytes;
     words[DTN_HEADER_WEIGHTS_BYTES] = build->weights_bytes;
@@ -156,6 +157,10 @@ static void write_header(build_t *build, uint32_t first_command)
     }
     memcpy(words + DTN_HEADER_WORDS, build->input_bytes, build->inputs * DTN_WORD_BYTES);
     memcpy(words + DTN_HEADER_WORDS + build->inputs, build->output_bytes, build->outputs * DTN_WORD_BYTES);
+    if (build->places != NULL) {
+        uint32_t tensors = build->inputs + build->outputs;
+        memcpy(words + DTN_HEADER_WORDS + tensors, build->places, tensors * DTN_WORD_BYTES);
+    }
 }
 
 void build_finish(build_t *build)
@@ -165,7 +170,8 @@ void build_finish(build_t *build)
     if (build->weights_bytes == 0) {
         build_constant(build, NULL, BUILD_ALIGNMENT);
     }
-    uint32_t first_command = round_up((DTN_HEADER_WORDS + build->inputs + build->outputs) * DTN_WORD_BYTES);
+    uint32_t tables = (build->inputs + build->outputs) * (build->places != NULL ? 2 : 1);
+    uint32_t first_command = round_up((DTN_HEADER_WORDS + tables) * DTN_WORD_BYTES);
     build->microcode_bytes = round_up(first_command + build->stream_words * DTN_WORD_BYTES);
     build->microcode = (uint32_t *)build_alloc(build->microcode_bytes);
     write_header(build, first_command);

@@ -40,6 +40,7 @@ typedef struct {
     uint32_t stream_words;
     uint32_t listed;
     bool profiling;
+    const uint32_t *places; /**< of each input, then of each output, which are to be added afterwards; or NULL */
 } build_t;
 
 /** Starts an empty container; `build_free` gives its memory back. */

@@ -42,6 +42,7 @@ class Planned:
     prefetch_bytes: int = 0
     transfers: Mapping[int, tuple[Transfer, ...]] = field(default_factory=dict[int, tuple[Transfer, ...]])
     resident_bytes: int = 0
+    ends: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def test_no_command_shows_the_help_as_a_mistake(program: Run):
 
 def test_version(program: Run):
     formats = "".join(f"{name} {number}\n" for name, number in api.formats().items())
-    assert "microcode 1.1\n" in formats
+    assert "microcode 1.2\n" in formats
     assert program("--version") == Result(0, f"deuteron 0.1.0\n{formats}", "")
 
 

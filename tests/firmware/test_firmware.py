@@ -30,6 +30,7 @@ PROGRAMS = (
     "test_executor",
     "test_faults",
     "test_resident",
+    "test_places",
     "test_aten",
     "test_threads",
     "test_cache",

@@ -7,7 +7,8 @@
  * damaged one gives an error code. Pointers, to tables, blocks, operators and NPUs, are the linker's and are trusted:
  * the CRCs cannot know them. Only a NULL instead of a constant, a block, an operator or an NPU is refused.
  *
- * The last memory is the working memory of the delegates; no value lies in it. It needs
+ * The last memory is the working memory of the delegates. The only values in it are inputs and outputs of a Neutron's
+ * partition that have places in its scratch (spec/microcode.md). It needs
  *
  *   DTN_CONTEXT_BYTES * delegates + the largest `working_bytes` of a delegate's NPU
  *
@@ -56,7 +57,7 @@ enum {
 
 /** A tensor: where it lies and what it holds. */
 typedef struct {
-    uint32_t memory; /**< index of a memory but the last, or DTN_MEMORY_CONSTANT + index of a constant */
+    uint32_t memory; /**< index of a memory, or DTN_MEMORY_CONSTANT + index of a constant */
     uint32_t offset; /**< bytes, a multiple of 16 */
     uint32_t bytes;  /**< a multiple of the type's size */
     uint32_t type;

@@ -37,6 +37,7 @@ extern "C" {
     X(25, FIRST_COMMAND, UCODE, NONE, "the first command's offset is misaligned or outside the command area")          \
     X(26, PROFILE_SIZE, UCODE, NONE, "the profile size is not 16 bytes per command")                                   \
     X(27, KERNELS_BLOCK, UCODE, NONE, "the kernels block does not list known kernels in ascending order")              \
+    X(28, PLACES, UCODE, NONE, "a place of an input or output is not a multiple of 16 or leaves scratch")              \
     X(32, OPCODE, UCODE, COMMAND, "the first word of a command is not one of the format's")                            \
     X(33, LENGTH, UCODE, COMMAND, "a command's length is wrong for its kind or leaves the microcode")                  \
     X(34, COMMAND_COUNT, UCODE, COMMAND, "`end` does not come where the header's number of commands says")             \

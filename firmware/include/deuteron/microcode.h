@@ -14,7 +14,7 @@
 #define DTN_MAGIC UINT32_C(0x64434D6E) /**< first word: any Neutron microcode */
 #define DTN_DEUTERON_MAGIC UINT32_C(0x314E5444) /**< second word: ours */
 #define DTN_VERSION_MAJOR UINT32_C(1) /**< the only major version that the driver takes */
-#define DTN_VERSION_MINOR UINT32_C(1) /**< the newest minor version that it takes */
+#define DTN_VERSION_MINOR UINT32_C(2) /**< the newest minor version that it takes */
 #define DTN_HEADER_WORDS UINT32_C(20) /**< words before the tensor size table */
 #define DTN_WORD_BYTES UINT32_C(4) /**< bytes per word */
 #define DTN_ALIGNMENT UINT32_C(16) /**< bytes: start of blocks and constants, sizes in the header */
@@ -32,6 +32,8 @@
 #define DTN_LUT_BYTES UINT32_C(256) /**< bytes of a lut_s8 table */
 #define DTN_SOFTMAX_TABLE_BYTES UINT32_C(1024) /**< bytes of a softmax_s8 table */
 #define DTN_MINOR_OF_SCRATCH_FETCHES UINT32_C(1) /**< the first minor version that can fetch weights to scratch */
+#define DTN_MINOR_OF_PLACES UINT32_C(2) /**< the first minor version whose inputs and outputs may have places in scratch */
+#define DTN_ELSEWHERE UINT32_C(0xFFFFFFFF) /**< in the table of places: an input or output that does not lie in scratch */
 #define DTN_FETCH_TO_SCRATCH UINT32_C(256) /**< bit beside the channel of a fetch whose target is in scratch */
 #define DTN_PROFILE_RECORD_BYTES UINT32_C(16) /**< bytes per profile record */
 
@@ -70,6 +72,7 @@ enum {
 /** Bits of the flags word. */
 enum {
     DTN_FLAG_PROFILING = 1,
+    DTN_FLAG_PLACES = 2,
 };
 
 /** First byte of a command. */

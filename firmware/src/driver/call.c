@@ -71,10 +71,9 @@ static dtn_reason_t ref_check(const dtn_model_t *model, uint32_t kind, const dtn
     return DTN_OK;
 }
 
-bool dtn_is_apart(const dtn_ref_t *a, const dtn_ref_t *b)
+bool dtn_is_apart(const uint32_t *a, const uint32_t *b)
 {
-    /* Both ends are inside a region, so the sums do not overflow. */
-    return a->place != b->place || a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset;
+    return a[0] != b[0] || a[1] + a[2] <= b[1] || b[1] + b[2] <= a[1];
 }
 
 /* Where a checked operand lies. There are no buffers before a run: then NULL but for weights. */
@@ -102,7 +101,7 @@ static bool call_fill(const dtn_model_t *model, const dtn_buffers_t *buffers, co
 {
     const signature_t *signature = &signatures[command[1] & 0xFFFFU];
     uint32_t operands = (uint32_t)signature->read + signature->written;
-    bool checked = true;
+    uint32_t in_weights = 0;
     for (uint32_t i = 0; i < operands; i++) {
         const dtn_ref_t *ref = dtn_refs(command) + i;
         const void *base = base_of(model, buffers, ref);
@@ -110,10 +109,10 @@ static bool call_fill(const dtn_model_t *model, const dtn_buffers_t *buffers, co
         call->operands[i].data = base == NULL ? NULL : (uint8_t *)(uintptr_t)base + ref->offset;
         call->operands[i].bytes = ref->bytes;
         call->operands[i].in_place = false;
-        checked = checked && ((signature->checked & (1U << i)) == 0 || region_of(ref) == DTN_REGION_WEIGHTS);
+        in_weights |= (uint32_t)(region_of(ref) == DTN_REGION_WEIGHTS) << i;
     }
     call->params = params_of(command, operands);
-    return checked;
+    return (signature->checked & ~in_weights) == 0;
 }
 
 /* Everything but overlap, operand by operand. */
@@ -138,7 +137,7 @@ static dtn_reason_t overlap_check(const uint32_t *command, const signature_t *si
         const dtn_ref_t *written = dtn_refs(command) + w;
         for (uint32_t i = 0; i < operands; i++) {
             const dtn_ref_t *other = dtn_refs(command) + i;
-            if (i == w || dtn_is_apart(written, other)) {
+            if (i == w || dtn_is_apart(&written->place, &other->place)) {
                 continue;
             }
             bool exact = written->offset == other->offset && written->bytes == other->bytes;

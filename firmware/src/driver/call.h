@@ -20,8 +20,9 @@ static inline const dtn_ref_t *dtn_refs(const uint32_t *command)
     return (const dtn_ref_t *)(command + 3);
 }
 
-/** True when two operands that lie in their regions have no byte in common. */
-bool dtn_is_apart(const dtn_ref_t *a, const dtn_ref_t *b);
+/** True when two have no byte in common. Each is a place, an offset and bytes, which lie inside: sums do not overflow.
+ */
+bool dtn_is_apart(const uint32_t *a, const uint32_t *b);
 
 /** Checks the call whose words, as many as its first word says, start at `command`. */
 dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command);

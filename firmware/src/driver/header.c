@@ -58,14 +58,19 @@ typedef char layouts_have_one_order[DTN_LAYOUT_B_INPUTS - DTN_LAYOUT_A_INPUTS ==
                                         ? 1
                                         : -1];
 
+/* The flags are bits 0 and 1; the second one needs this version. */
+#define PLACES_VERSION (DTN_VERSION_MAJOR << 16 | DTN_MINOR_OF_PLACES)
+
 /* Words 10 to 14 come in two layouts; the profiling flag chooses. */
 static dtn_reason_t layout_read(const uint32_t *words, dtn_model_t *model)
 {
     const uint32_t *layout = words;
-    if ((words[DTN_HEADER_FLAGS] & ~(uint32_t)DTN_FLAG_PROFILING) != 0) {
+    uint32_t flags = words[DTN_HEADER_FLAGS];
+    if (flags >
+        (words[DTN_HEADER_VERSION] < PLACES_VERSION ? DTN_FLAG_PROFILING : DTN_FLAG_PROFILING | DTN_FLAG_PLACES)) {
         return DTN_REASON_FLAGS;
     }
-    if ((words[DTN_HEADER_FLAGS] & DTN_FLAG_PROFILING) != 0) {
+    if ((flags & DTN_FLAG_PROFILING) != 0) {
         model->profile_bytes = words[DTN_LAYOUT_B_PROFILE_BYTES];
         layout += DTN_LAYOUT_B_PREFETCH_BYTES - DTN_LAYOUT_A_PREFETCH_BYTES;
         if (!is_multiple(words[DTN_LAYOUT_B_DEBUG_BYTES])) {
@@ -85,6 +90,20 @@ static dtn_reason_t layout_read(const uint32_t *words, dtn_model_t *model)
     model->inputs = layout[DTN_LAYOUT_A_INPUTS];
     model->outputs = layout[DTN_LAYOUT_A_OUTPUTS];
     return DTN_OK;
+}
+
+/* Whether all places of inputs and outputs, if there are any, are aligned and inside scratch. */
+static bool places_fit(const dtn_model_t *model, uint32_t tensors, uint32_t tables_end)
+{
+    const uint32_t scratch = model->memory_bytes[DTN_SCRATCH];
+    for (uint32_t i = DTN_HEADER_WORDS + tensors; i < tables_end; i++) {
+        uint32_t place = model->words[i];
+        if (place != DTN_ELSEWHERE &&
+            (!is_multiple(place) || place > scratch || model->words[i - tensors] > scratch - place)) {
+            return false;
+        }
+    }
+    return true;
 }
 
 static dtn_reason_t weights_check(const dtn_model_t *model)
@@ -128,7 +147,11 @@ dtn_reason_t dtn_header_check(const NeutronModelConfig *config, dtn_model_t *mod
     if (model->inputs > DTN_MAX_TENSORS || model->outputs > DTN_MAX_TENSORS) {
         return DTN_REASON_TENSOR_COUNT;
     }
-    uint32_t tables_end = DTN_HEADER_WORDS + model->inputs + model->outputs;
+    uint32_t tensors = model->inputs + model->outputs;
+    uint32_t tables_end = DTN_HEADER_WORDS + tensors;
+    if ((words[DTN_HEADER_FLAGS] & DTN_FLAG_PLACES) != 0) {
+        tables_end += tensors;
+    }
     uint32_t first = words[DTN_HEADER_FIRST_COMMAND];
     model->first_command = first / DTN_WORD_BYTES;
     if (!is_multiple(first) || model->first_command < tables_end || model->first_command >= model->word_count) {
@@ -137,6 +160,9 @@ dtn_reason_t dtn_header_check(const NeutronModelConfig *config, dtn_model_t *mod
     if (!all_zero(words, DTN_HEADER_RESIDENT_BYTES + 1, DTN_HEADER_WORDS) ||
         !all_zero(words, tables_end, model->first_command)) {
         return DTN_REASON_RESERVED;
+    }
+    if (!places_fit(model, tensors, tables_end)) {
+        return DTN_REASON_PLACES;
     }
     return DTN_CHECK_WEIGHTS_CRC ? weights_check(model) : DTN_OK;
 }

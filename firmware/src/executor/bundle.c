@@ -11,6 +11,15 @@ typedef char counts_are_adjacent[offsetof(dtn_bundle_t, delegate_count) - offset
                                      ? 1
                                      : -1];
 
+/* So are the tables of words, each beside its count: words, inputs, outputs, bytes of memories. */
+enum { TABLES = 4 };
+typedef char tables_are_adjacent[offsetof(dtn_bundle_t, memory_bytes) - offsetof(dtn_bundle_t, words) ==
+                                             (TABLES - 1) * sizeof(const uint32_t *) &&
+                                         offsetof(dtn_bundle_t, memory_count) - offsetof(dtn_bundle_t, word_count) ==
+                                             (TABLES - 1) * sizeof(uint32_t)
+                                     ? 1
+                                     : -1];
+
 /* So are the two numbers of a constant or delegate, which stand behind a pointer: that is the linker's. */
 enum { NUMBERS = 2 };
 typedef char constants_end_in_numbers
@@ -40,10 +49,9 @@ static dtn_reason_t tables_check(const dtn_bundle_t *bundle)
     }
     crc = dtn_crc32(crc, bundle->values, bundle->value_count * sizeof *bundle->values);
     crc = dtn_crc32(crc, bundle->steps, bundle->step_count * sizeof *bundle->steps);
-    crc = dtn_crc32(crc, bundle->words, bundle->word_count * sizeof *bundle->words);
-    crc = dtn_crc32(crc, bundle->inputs, bundle->input_count * sizeof *bundle->inputs);
-    crc = dtn_crc32(crc, bundle->outputs, bundle->output_count * sizeof *bundle->outputs);
-    crc = dtn_crc32(crc, bundle->memory_bytes, bundle->memory_count * sizeof *bundle->memory_bytes);
+    for (uint32_t i = 0; i < TABLES; i++) {
+        crc = dtn_crc32(crc, (&bundle->words)[i], (&bundle->word_count)[i] * sizeof *bundle->words);
+    }
     crc = entries_crc(crc, bundle);
     return crc == bundle->crc ? DTN_OK : DTN_REASON_BUNDLE_CRC;
 }
@@ -128,6 +136,7 @@ static uint32_t type_bytes(uint32_t type)
 static bool is_placed(const dtn_bundle_t *bundle, const dtn_value_t *value)
 {
     uint32_t size;
+    uint32_t least = 0;
     uint32_t element = type_bytes(value->type);
     if (value->memory >= DTN_MEMORY_CONSTANT) {
         uint32_t index = value->memory - DTN_MEMORY_CONSTANT;
@@ -135,13 +144,15 @@ static bool is_placed(const dtn_bundle_t *bundle, const dtn_value_t *value)
             return false;
         }
         size = bundle->constants[index].bytes;
-    } else if (value->memory < bundle->memory_count - 1) {
+    } else if (value->memory < bundle->memory_count) {
         size = bundle->memory_bytes[value->memory];
+        /* What lies behind the contexts is the delegates' to refuse. */
+        least = value->memory == bundle->memory_count - 1 ? bundle->delegate_count * DTN_CONTEXT_BYTES : 0;
     } else {
         return false;
     }
-    return element != 0 && value->bytes % element == 0 && value->offset % DTN_ALIGNMENT == 0 && value->bytes <= size &&
-           value->offset <= size - value->bytes;
+    return value->offset >= least && element != 0 && value->bytes % element == 0 &&
+           value->offset % DTN_ALIGNMENT == 0 && value->bytes <= size && value->offset <= size - value->bytes;
 }
 
 static NeutronError values_check(const dtn_bundle_t *bundle)

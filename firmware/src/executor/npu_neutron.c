@@ -65,7 +65,10 @@ static dtn_reason_t check(const dtn_partition_t *partition, const dtn_npu_call_t
         return DTN_REASON_DELEGATE;
     }
     for (uint32_t i = 0; i < model->inputs + model->outputs; i++) {
-        if (dtn_npu_tensor(call, i).bytes != model->words[DTN_HEADER_WORDS + i]) {
+        dtn_tensor_t tensor = dtn_npu_tensor(call, i);
+        uintptr_t offset = (uintptr_t)tensor.data - (uintptr_t)partition->working;
+        /* A tensor may lie in scratch, but over nothing that the run reads addresses from. */
+        if (tensor.bytes != model->words[DTN_HEADER_WORDS + i] || offset < table_bytes(model)) {
             return DTN_REASON_DELEGATE;
         }
     }

@@ -3,14 +3,15 @@
 
 #include <stddef.h>
 
+#include "../driver/call.h"
 #include "delegate.h"
 #include "values.h"
 
-static bool overlap(const dtn_value_t *a, const dtn_value_t *b)
-{
-    /* Both ends lie in a memory, so that the sums fit. */
-    return a->memory == b->memory && a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes;
-}
+/* What `dtn_is_apart` reads of a value. */
+typedef char values_begin_with_their_place[offsetof(dtn_value_t, offset) == sizeof(uint32_t) &&
+                                                   offsetof(dtn_value_t, bytes) == 2 * sizeof(uint32_t)
+                                               ? 1
+                                               : -1];
 
 /* Whether all numbers together are no more than `most`; the sum may not fit its type. */
 static bool is_sum_within(const uint32_t *numbers, uint32_t count, uint32_t most)
@@ -42,7 +43,7 @@ static bool words_check(const dtn_bundle_t *bundle, const dtn_step_t *step)
             return false;
         }
         for (uint32_t j = 0; j < i; j++) {
-            if (overlap(output, dtn_value(bundle, step->first + j))) {
+            if (!dtn_is_apart(&output->memory, &dtn_value(bundle, step->first + j)->memory)) {
                 return false;
             }
         }

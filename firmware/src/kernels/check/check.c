@@ -33,8 +33,11 @@ bool dtn_is_reach_inside(const dtn_operand_t *operand, int32_t start, const int3
     int64_t last = start;
     for (size_t i = 0; i < rank; i++) {
         int64_t reach = (int64_t)(dims[i] - 1) * strides[i];
-        first += reach < 0 ? reach : 0;
-        last += reach > 0 ? reach : 0;
+        if (reach < 0) {
+            first += reach;
+        } else {
+            last += reach;
+        }
     }
     return first >= 0 && last < operand->bytes;
 }

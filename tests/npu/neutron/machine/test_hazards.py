@@ -50,6 +50,38 @@ PROGRAM = Program(
 """Two tables, of which one at a time fits into the prefetch area."""
 
 
+def _with_ends(program: Program, mid: int, ends: dict[str, int]) -> tuple[str, ...]:
+    """What is found of a program whose inputs and outputs lie at such offsets of scratch, `mid` at another."""
+    planned = plan(program)
+    placements = {**planned.placements, "mid": replace(planned.placements["mid"], offset=mid)}
+    planned = replace(planned, placements=placements, scratch_bytes=192, ends=ends)
+    return tuple(map(str, hazards(decode(encode(program, planned)), dataflow(program, planned.constants))))
+
+
+def test_inputs_and_outputs_in_scratch() -> None:
+    assert _with_ends(PROGRAM, 64, {"in": 0, "out": 0}) == ()
+    assert _with_ends(PROGRAM, 64, {"in": 64, "out": 64}) == ()
+    again = replace(
+        PROGRAM,
+        buffers=(*PROGRAM.buffers, Buffer("last", 64)),
+        outputs=("out", "last"),
+        calls=(*PROGRAM.calls, _lut("in", "two", "last")),
+    )
+    assert _with_ends(again, 64, {"in": 0, "out": 128}) == ()
+    assert _with_ends(again, 0, {"in": 0}) == (
+        "command 2: operand `input` of `lut_s8` needs byte 0 of `in` at byte 0 of scratch, which holds byte 0 of "
+        "`mid`, written by command 0",
+    )
+    assert _with_ends(again, 64, {"in": 0, "last": 0}) == ()
+    moved = replace(again, calls=(again.calls[0], again.calls[2], again.calls[1]))
+    assert _with_ends(moved, 0, {"in": 64, "last": 128, "out": 0}) == ()
+    over = replace(moved, calls=(*again.calls[:2], _lut("in", "two", "mid"), _lut("mid", "two", "last")))
+    assert _with_ends(over, 0, {"in": 64, "out": 0}) == (
+        "command 4: output 0 needs byte 0 of `out` at byte 0 of scratch, which holds byte 0 of `mid`, written by "
+        "command 2",
+    )
+
+
 @pytest.fixture
 def small() -> tuple[Decoded, Dataflow]:
     program, planned = plan_within(PROGRAM, Budget(ENGINE, 64 + 256, policy=FetchPolicy.ALWAYS))

@@ -49,9 +49,11 @@ def _fails(container: Container, text: str) -> None:
     [
         ({0: 0x64434D6F}, "microcode: not Neutron microcode: word 0 is 0x64434D6F instead of 0x64434D6E"),
         ({1: 0x2A}, "microcode: microcode of another converter: word 1 is 0x0000002A instead of 0x314E5444"),
-        ({2: 0x20000}, "microcode: microcode format 2.0, this version reads 1.0 to 1.1"),
-        ({2: 0x10002}, "microcode: microcode format 1.2, this version reads 1.0 to 1.1"),
+        ({2: 0x20000}, "microcode: microcode format 2.0, this version reads 1.0 to 1.2"),
+        ({2: 0x10003}, "microcode: microcode format 1.3, this version reads 1.0 to 1.2"),
         ({3: 2}, "microcode: flags are 0x2, only bit 0 may be set"),
+        ({2: 0x10001, 3: 2}, "microcode: flags are 0x2, only bit 0 may be set"),
+        ({2: 0x10002, 3: 4}, "microcode: flags are 0x4, only bits 0 and 1 may be set"),
         ({6: 72}, "microcode: size 72 in the header is no multiple of 16 within 80..16777216"),
         ({7: 24}, "microcode: weights size 24 is no multiple of 16, at least 16"),
         ({9: 17}, "microcode: scratch size 17 is no multiple of 16"),

@@ -14,6 +14,7 @@ from deuteron.npu.neutron.kernels.reached import Ints, reached_by
 from deuteron.npu.neutron.kernels.regions import WRITABLE, Place, Region
 from deuteron.npu.neutron.kernels.rules import may_write_onto
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch, Wait
+from deuteron.npu.neutron.microcode.places import in_memory
 from deuteron.npu.timeline import Hazard
 
 
@@ -54,10 +55,12 @@ class _Machine:
             Region.WEIGHTS: (header.weights_bytes,),
             Region.PREFETCH: (header.prefetch_bytes,),
         }
+        self._places, self._output_bytes = decoded.places, decoded.output_bytes
         self._memories = {(region, i): Contents(n) for region, all_ in sizes.items() for i, n in enumerate(all_)}
         for i, name in enumerate(values.inputs):
             whole = np.arange(decoded.input_bytes[i])
-            self._memories[Region.INPUT, i].put(whole, self._ids[name], whole, -1)
+            place = self._lying(Place(Region.INPUT, i, 0, len(whole)))
+            self._memories[_memory(place)].put(whole + place.offset, self._ids[name], whole, -1)
         for constant in values.constants:
             byte = np.arange(constant.nbytes)
             weights = self._memories[Region.WEIGHTS, 0]
@@ -75,7 +78,8 @@ class _Machine:
             return
         reads = len(call.kernel.reads)
         strides = reached_by(call.params)
-        for at, (operand, use) in enumerate(zip(call.operands, uses, strict=True)):
+        for at, (named, use) in enumerate(zip(call.operands, uses, strict=True)):
+            operand = self._lying(named)
             what = f"operand `{call.kernel.operands[at]}` of `{call.kernel.name}`"
             reached = strides[at] if at in strides else np.arange(operand.nbytes)
             if not self._inside(index, what, operand, reached):
@@ -86,7 +90,7 @@ class _Machine:
                 continue
             self._check_apart(index, what, call, operand, where)
             self._check_landed(index, what, operand)
-            if operand.region not in WRITABLE:
+            if named.region not in WRITABLE:
                 self._report(index, f"{what} would be written to {_bytes(operand)}, which is read only")
             elif call.kernel.operands[at] == "workspace":
                 memory.put(where, LEFTOVER, 0, index)
@@ -97,7 +101,7 @@ class _Machine:
         """Reports an operand that the call reads where it writes, unless the kernel reads each byte before."""
         strides = reached_by(call.params)
         for at, name in enumerate(call.kernel.reads):
-            read = call.operands[at]
+            read = self._lying(call.operands[at])
             if not read.overlaps(written) or (read == written and may_write_onto(call.params, at)):
                 continue
             reached = (strides[at] if at in strides else np.arange(read.nbytes)) + read.offset
@@ -131,10 +135,13 @@ class _Machine:
         if calls < len(self._uses):
             self._report(index, f"the program has {len(self._uses)} calls, the microcode {calls}")
         for i, name in enumerate(self._values.outputs):
-            memory = self._memories[Region.OUTPUT, i]
-            byte = np.arange(len(memory.owner))
-            whole = Place(Region.OUTPUT, i, 0, len(byte))
-            self._read(index, f"output {i}", whole, byte, (self._ids[name], byte))
+            byte = np.arange(self._output_bytes[i])
+            whole = self._lying(Place(Region.OUTPUT, i, 0, len(byte)))
+            self._read(index, f"output {i}", whole, byte + whole.offset, (self._ids[name], byte))
+
+    def _lying(self, operand: Place) -> Place:
+        """Where an operand lies."""
+        return in_memory(operand, self._places)
 
     def _inside(self, index: int, what: str, operand: Place, reached: Ints) -> bool:
         memory = self._memories.get(_memory(operand))

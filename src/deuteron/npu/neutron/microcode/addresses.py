@@ -36,6 +36,11 @@ class Planned(Protocol):
         ...
 
     @property
+    def ends(self) -> Mapping[str, int]:
+        """Where in scratch each input or output lies that lies there."""
+        ...
+
+    @property
     def transfers(self) -> Mapping[int, tuple[Transfer, ...]]:
         """Fetches and waits by the call that they come before."""
         ...

@@ -2,7 +2,7 @@
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -17,10 +17,10 @@ from deuteron.npu.neutron.microcode import format as fmt
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.format import Header, Opcode, Region
 from deuteron.npu.neutron.microcode.layout import HeaderFields, header_words, parse_header
+from deuteron.npu.neutron.microcode.places import REBUILD, Places, in_memory, read_places
 
 _OPCODES = frozenset(Opcode)
 _REGIONS = frozenset(Region)
-_REBUILD = "build the model again; the file may be damaged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,13 +38,23 @@ Command = Call | Fetch | Wait
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A valid container, taken apart; `commands` leaves out the closing `end`."""
+    """A valid container, taken apart.
+
+    Attributes:
+        container: the bytes.
+        header: their header.
+        input_bytes: sizes of the inputs.
+        output_bytes: sizes of the outputs.
+        commands: all but the closing `end`.
+        places: where in scratch an input or output lies, by its region and index, if it lies there.
+    """
 
     container: Container
     header: HeaderFields
     input_bytes: tuple[int, ...]
     output_bytes: tuple[int, ...]
     commands: tuple[Command, ...]
+    places: Places = field(default_factory=dict[tuple[Region, int], int])
 
     @property
     def calls(self) -> tuple[Call, ...]:
@@ -77,16 +87,19 @@ def decode(container: Container) -> Decoded:
     """
     words = _microcode_words(container.microcode)
     header = _checked_header(container, words)
-    table = words[fmt.HEADER_WORDS : fmt.HEADER_WORDS + header.inputs + header.outputs]
-    reader = _Reader(container, header, table[: header.inputs], table[header.inputs :])
+    tensors = header.inputs + header.outputs
+    table = words[fmt.HEADER_WORDS : fmt.HEADER_WORDS + tensors]
+    inputs, outputs = table[: header.inputs], table[header.inputs :]
+    places = read_places(header, table, words[fmt.HEADER_WORDS + tensors :])
+    reader = _Reader(container, header, inputs, outputs, places)
     commands = reader.commands(words)
-    _check_channels(commands)
-    decoded = Decoded(container, header, table[: header.inputs], table[header.inputs :], commands)
+    _check_channels(commands, places)
+    decoded = Decoded(container, header, inputs, outputs, commands, places)
     _check_kernels(container.kernels, decoded.calls)
     return decoded
 
 
-def _error(message: str, where: str = "microcode", hint: str = _REBUILD) -> FormatError:
+def _error(message: str, where: str = "microcode", hint: str = REBUILD) -> FormatError:
     return FormatError(message, hint=hint, where=where)
 
 
@@ -128,8 +141,10 @@ def _checked_header(container: Container, words: tuple[int, ...]) -> HeaderField
     computed = zlib.crc32(np.array(without_crc, "<u4").tobytes())
     if words[Header.CRC] != computed:
         raise _error(f"checksum is 0x{words[Header.CRC]:08X}, the bytes give 0x{computed:08X}")
-    if words[Header.FLAGS] & ~int(fmt.Flag.PROFILING):
-        raise _error(f"flags are 0x{words[Header.FLAGS]:X}, only bit 0 may be set")
+    known = fmt.Flag.PROFILING | (fmt.Flag.PLACES if header.minor >= fmt.MINOR_OF_PLACES else fmt.Flag(0))
+    if words[Header.FLAGS] & ~int(known):
+        bits = "bit 0" if known == fmt.Flag.PROFILING else "bits 0 and 1"
+        raise _error(f"flags are 0x{words[Header.FLAGS]:X}, only {bits} may be set")
     expected = list(header_words(header))
     for index in set(range(fmt.HEADER_WORDS)) - {Header.VERSION, Header.CRC}:
         if words[index] != expected[index]:
@@ -154,7 +169,8 @@ def _checked_header(container: Container, words: tuple[int, ...]) -> HeaderField
             f"profile size is {header.profile_bytes}, {header.commands} commands take "
             f"{fmt.PROFILE_RECORD_BYTES * header.commands}"
         )
-    tables = (fmt.HEADER_WORDS + header.inputs + header.outputs) * fmt.WORD_BYTES
+    columns = 2 if header.has_places else 1
+    tables = (fmt.HEADER_WORDS + columns * (header.inputs + header.outputs)) * fmt.WORD_BYTES
     if header.first_command % fmt.ALIGNMENT or not tables <= header.first_command < header.microcode_bytes:
         raise _error(
             f"first command at byte {header.first_command}, which is no multiple of {fmt.ALIGNMENT} within "
@@ -192,6 +208,7 @@ class _Reader:
     header: HeaderFields
     input_bytes: tuple[int, ...]
     output_bytes: tuple[int, ...]
+    places: Places
 
     def commands(self, words: tuple[int, ...]) -> tuple[Command, ...]:
         """All commands but `end`."""
@@ -296,9 +313,10 @@ class _Reader:
             place = f"{where}, operand `{kernel.operands[written]}`"
             if operands[written].region not in fmt.WRITABLE:
                 raise _error(f"region {operands[written].region.name.lower()} may not be written", place)
+            lying = [in_memory(operand, self.places) for operand in operands]
             for at in (i for i in range(len(operands)) if i != written):
-                exact = operands[at] == operands[written] and may_write_onto(params, at)
-                if operands[at].overlaps(operands[written]) and not exact:
+                exact = lying[at] == lying[written] and may_write_onto(params, at)
+                if lying[at].overlaps(lying[written]) and not exact:
                     raise _error(f"it overlaps operand `{kernel.operands[at]}`", place)
 
     def _check_tables(self, kernel: Kernel, operands: tuple[Place, ...], where: str) -> None:
@@ -363,7 +381,7 @@ def _channel(channel: int, where: str) -> int:
     return channel
 
 
-def _check_channels(commands: Sequence[Command]) -> None:
+def _check_channels(commands: Sequence[Command], places: Places) -> None:
     """A channel is waited for before it is used again, before what it fetches is used, and before the end.
 
     Resident fetches go to ascending places, so that none overwrites another.
@@ -387,7 +405,8 @@ def _check_channels(commands: Sequence[Command]) -> None:
                 flights[command.channel] = target
             case Call():
                 for name, operand in zip(command.kernel.operands, command.operands, strict=True):
-                    _check_landed(operand, flights, f"command {index} ({command.kernel.name}), operand `{name}`")
+                    where = f"command {index} ({command.kernel.name}), operand `{name}`"
+                    _check_landed(in_memory(operand, places), flights, where)
     if flights:
         raise _error(f"channel {min(flights)} still fetches at `end`, a `wait` must come before")
 

@@ -7,6 +7,7 @@ from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.rules import Binary, Window
 from deuteron.npu.neutron.microcode.decode import Call, Command, Decoded, Fetch, Place, Wait
 from deuteron.npu.neutron.microcode.format import Region
+from deuteron.npu.neutron.microcode.places import Places, in_memory
 
 _SHORT = {Region.INPUT: "in", Region.OUTPUT: "out", Region.SCRATCH: "scratch", Region.WEIGHTS: "weights"}
 
@@ -22,7 +23,7 @@ def disassemble(decoded: Decoded, origins: Sequence[str] = ()) -> list[str]:
     width = len(str(len(decoded.commands)))
     lines: list[str] = []
     for index, command in enumerate(decoded.commands):
-        body = _command(command)
+        body = _command(command, decoded.places)
         if isinstance(command, Call):
             origin = next(texts, "tflite op -" if command.origin is None else f"tflite op {command.origin}")
             body = f"{body}  ; {origin}"
@@ -36,15 +37,17 @@ def as_json(decoded: Decoded) -> dict[str, object]:
         "header": {field.name: getattr(decoded.header, field.name) for field in fields(decoded.header)},
         "input_bytes": list(decoded.input_bytes),
         "output_bytes": list(decoded.output_bytes),
+        "places": {f"{region.name.lower()} {index}": at for (region, index), at in decoded.places.items()},
         "commands": [_command_json(command) for command in decoded.commands],
     }
 
 
-def _command(command: Command) -> str:
+def _command(command: Command, places: Places) -> str:
     match command:
         case Call():
             names = command.kernel.operands
-            operands = ", ".join(f"{name} {_place(op)}" for name, op in zip(names, command.operands, strict=True))
+            texts = (_place(operand, places) for operand in command.operands)
+            operands = ", ".join(f"{name} {text}" for name, text in zip(names, texts, strict=True))
             return f"{command.kernel.name} {shape(command.params)}  {operands}  {settings(command.params)}".rstrip()
         case Fetch():
             return (
@@ -56,8 +59,11 @@ def _command(command: Command) -> str:
             return f"wait for channel {command.channel}"
 
 
-def _place(operand: Place) -> str:
-    """Region, offset and size, as in `scratch+0x40:256`."""
+def _place(operand: Place, places: Places) -> str:
+    """Region, offset and size, as in `scratch+0x40:256`, and the place of an end: `in0+0x0:256@scratch+0x80`."""
+    lies = in_memory(operand, places)
+    if lies != operand:
+        return f"{_place(operand, {})}@scratch+{lies.offset:#x}"
     region = _SHORT.get(operand.region, operand.region.name.lower())
     index = str(operand.index) if operand.region in (Region.INPUT, Region.OUTPUT) else ""
     return f"{region}{index}+{operand.offset:#x}:{operand.nbytes}"

@@ -35,6 +35,8 @@ def encode(program: Program, plan: Planned, profiling: bool = False) -> Containe
     commands.append(_first_word(fmt.Opcode.END, 1))
     count = len(program.calls) + sum(map(len, plan.transfers.values())) + 1
     tensors = [sizes[name] for name in (*program.inputs, *program.outputs)]
+    if plan.ends:
+        tensors += [plan.ends.get(name, fmt.ELSEWHERE) for name in (*program.inputs, *program.outputs)]
     first_command = round_up((fmt.HEADER_WORDS + len(tensors)) * fmt.WORD_BYTES)
     nbytes = round_up(first_command + len(commands) * fmt.WORD_BYTES)
     if nbytes > fmt.MAX_MICROCODE_BYTES:
@@ -54,6 +56,7 @@ def encode(program: Program, plan: Planned, profiling: bool = False) -> Containe
         outputs=len(program.outputs),
         first_command=first_command,
         minor=_minor(plan),
+        has_places=bool(plan.ends),
     )
     words = np.zeros(nbytes // fmt.WORD_BYTES, "<u4")
     words[: fmt.HEADER_WORDS] = header_words(header)
@@ -78,7 +81,9 @@ def _check_bytes(program: Program, plan: Planned) -> None:
 
 
 def _minor(plan: Planned) -> int:
-    """The oldest version of the format that has all of the plan's commands."""
+    """The oldest version of the format that has all that the plan uses."""
+    if plan.ends:
+        return fmt.MINOR_OF_PLACES
     fetches = (step for steps in plan.transfers.values() for step in steps if isinstance(step, Fetch))
     return fmt.MINOR_OF_SCRATCH_FETCHES if any(fetch.region is fmt.Region.SCRATCH for fetch in fetches) else 0
 

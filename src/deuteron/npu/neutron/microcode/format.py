@@ -17,6 +17,7 @@ from deuteron.npu.neutron.kernels.limits import REQUANT_ROW_BYTES as REQUANT_ROW
 from deuteron.npu.neutron.kernels.limits import SOFTMAX_TABLE_BYTES as SOFTMAX_TABLE_BYTES
 from deuteron.npu.neutron.kernels.regions import WRITABLE as WRITABLE
 from deuteron.npu.neutron.kernels.regions import Region as Region
+from deuteron.npu.neutron.kernels.version import MINOR_OF_PLACES as MINOR_OF_PLACES
 from deuteron.npu.neutron.kernels.version import MINOR_OF_SCRATCH_FETCHES as MINOR_OF_SCRATCH_FETCHES
 from deuteron.npu.neutron.kernels.version import VERSION_MAJOR as VERSION_MAJOR
 from deuteron.npu.neutron.kernels.version import VERSION_MINOR as VERSION_MINOR
@@ -48,6 +49,9 @@ SOFTMAX_ONE = 1 << 30
 
 FETCH_TO_SCRATCH = 1 << 8
 """Bit beside the channel of a fetch whose target is in scratch."""
+
+ELSEWHERE = 0xFFFFFFFF
+"""In the table of places: an input or output that does not lie in scratch."""
 
 PROFILE_RECORD_BYTES = 16
 
@@ -91,6 +95,7 @@ class Flag(IntFlag):
     """Bits of the flags word."""
 
     PROFILING = 1
+    PLACES = 2
 
 
 class Opcode(IntEnum):

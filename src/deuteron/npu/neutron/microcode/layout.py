@@ -27,6 +27,7 @@ class HeaderFields:
     outputs: int
     first_command: int
     minor: int = 0
+    has_places: bool = False
 
 
 def header_words(fields: HeaderFields) -> tuple[int, ...]:
@@ -35,7 +36,7 @@ def header_words(fields: HeaderFields) -> tuple[int, ...]:
     words[Header.MAGIC] = fmt.MAGIC
     words[Header.DEUTERON_MAGIC] = fmt.DEUTERON_MAGIC
     words[Header.VERSION] = fmt.VERSION_MAJOR << 16 | fields.minor
-    words[Header.FLAGS] = fmt.Flag.PROFILING if fields.profiling else 0
+    words[Header.FLAGS] = fmt.Flag.PROFILING * fields.profiling | fmt.Flag.PLACES * fields.has_places
     words[Header.COMMANDS] = fields.commands
     words[Header.MICROCODE_BYTES] = fields.microcode_bytes
     words[Header.WEIGHTS_BYTES] = fields.weights_bytes
@@ -86,4 +87,5 @@ def parse_header(words: Sequence[int]) -> HeaderFields:
         outputs=words[layout.OUTPUTS],
         first_command=words[Header.FIRST_COMMAND],
         minor=words[Header.VERSION] & 0xFFFF,
+        has_places=bool(words[Header.FLAGS] & fmt.Flag.PLACES),
     )

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from deuteron.arch.memory import Effort
@@ -61,6 +61,7 @@ class Plan:
         whole_scratch_bytes: of scratch before chains of calls were cut into stripes; 0 where none was.
         planned_cycles: of a run, where chains were cut.
         cycles_bound: that no plan within the budget is faster than there; 0 where none is known.
+        ends: where in scratch each input or output lies that lies there.
     """
 
     placements: Mapping[str, Place]
@@ -76,6 +77,7 @@ class Plan:
     whole_scratch_bytes: int = 0
     planned_cycles: int = 0
     cycles_bound: int = 0
+    ends: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def constant_bytes(self) -> int:

@@ -1,0 +1,166 @@
+/* Inputs and outputs with places in scratch: which places a header may have, and runs with tensors there or elsewhere.
+ */
+#include <string.h>
+
+#include "deuteron/driver.h"
+#include "deuteron/executor.h"
+#include "program.h"
+#include "refusal.h"
+#include "test.h"
+
+enum { COUNT = 20, SCRATCH = 64, SECOND = 32 };
+
+static const uint32_t x_in_scratch[] = {0, SECOND};
+
+/* Inverts an input by way of scratch: its bytes lie where the result will. */
+static void build_inverter(build_t *build, const uint32_t *places)
+{
+    uint8_t table[DTN_LUT_BYTES];
+    dtn_lut_s8_params_t lut = {COUNT};
+    for (uint32_t i = 0; i < sizeof table; i++) {
+        table[i] = (uint8_t)~i; /* of the byte whose first bit is the other */
+    }
+    build_start(build);
+    build->places = places;
+    build_ref_t inverting = build_constant(build, table, sizeof table);
+    build_ref_t x = build_input(build, COUNT);
+    build_ref_t y = build_output(build, COUNT);
+    build_ref_t work[] = {build_scratch(build, COUNT), build_scratch(build, COUNT)};
+    build_ref_t once[] = {x, inverting, work[1]};
+    build_ref_t twice[] = {work[1], inverting, work[0]};
+    build_ref_t thrice[] = {work[0], inverting, y};
+    build_call(build, DTN_KERNEL_LUT_S8, once, &lut);
+    build_call(build, DTN_KERNEL_LUT_S8, twice, &lut);
+    build_call(build, DTN_KERNEL_LUT_S8, thrice, &lut);
+    build_finish(build);
+}
+
+static void test_header(void)
+{
+    static const struct {
+        uint32_t places[2];
+        uint32_t version; /* of the format, 0 for the newest */
+        dtn_reason_t reason;
+        const char *what;
+    } cases[] = {
+        {{0, SECOND}, 0, DTN_OK, "two places"},
+        {{SECOND, 0}, 0, DTN_OK, "the other way round"},
+        {{DTN_ELSEWHERE, 16}, 0, DTN_OK, "an output alone"},
+        {{DTN_ELSEWHERE, DTN_ELSEWHERE}, 0, DTN_OK, "no place at all"},
+        {{0, SECOND}, DTN_VERSION_MAJOR << 16 | DTN_MINOR_OF_PLACES, DTN_OK, "the first version"},
+        {{0, SECOND}, DTN_VERSION_MAJOR << 16 | (DTN_MINOR_OF_PLACES - 1), DTN_REASON_FLAGS, "a version before"},
+        {{8, SECOND}, 0, DTN_REASON_PLACES, "a place that is not aligned"},
+        {{SCRATCH - 16, 0}, 0, DTN_REASON_PLACES, "an input that leaves scratch"},
+        {{0, SCRATCH - 16}, 0, DTN_REASON_PLACES, "an output that leaves scratch"},
+        {{0, SCRATCH}, 0, DTN_REASON_PLACES, "an output behind scratch"},
+        {{0, SCRATCH + 16}, 0, DTN_REASON_PLACES, "an output beyond scratch"},
+        {{0xFFFFFFF0, 0}, 0, DTN_REASON_PLACES, "the largest place"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        build_t build;
+        build_inverter(&build, cases[i].places);
+        if (cases[i].version != 0) {
+            build.microcode[DTN_HEADER_VERSION] = cases[i].version;
+            build_seal(&build);
+        }
+        check_error(prepare(&build), cases[i].reason, 0, cases[i].what);
+        build_free(&build);
+    }
+}
+
+/* The driver takes tensors wherever they are: in their places, which it then overwrites, or elsewhere. */
+static void test_runs(void)
+{
+    for (uint32_t in_place = 0; in_place < 4; in_place++) {
+        build_t build;
+        build_buffers_t buffers;
+        uint8_t expected[COUNT];
+        build_inverter(&build, x_in_scratch);
+        build_buffers(&build, 7, &buffers);
+        uint8_t *scratch = (uint8_t *)buffers.outputs[1];
+        for (uint32_t i = 0; i < COUNT; i++) {
+            expected[i] = ((const uint8_t *)buffers.inputs[0])[i] ^ 0x7FU;
+        }
+        if ((in_place & 1U) != 0) {
+            memcpy(scratch, buffers.inputs[0], COUNT);
+            buffers.inputs[0] = scratch;
+        }
+        if ((in_place & 2U) != 0) {
+            buffers.outputs[0] = scratch + SECOND;
+        }
+        NeutronModelConfig config = build_config(&build);
+        NeutronModelHandle handle = NULL;
+        CHECK_EQUAL(neutronModelPrepare(&config, &handle), ENONE);
+        CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
+        CHECK(memcmp(buffers.outputs[0], expected, COUNT) == 0, "wrong output with tensors in place: %u", in_place);
+        CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
+        build_buffers_free(&buffers);
+        build_free(&build);
+    }
+}
+
+/* A bundle whose input and output are values of the working memory, at these offsets behind its contexts. */
+static void start(program_t *program, build_t *build, uint32_t input, uint32_t output)
+{
+    build_inverter(build, x_in_scratch);
+    program_start(program);
+    const uint32_t values[] = {program_value(program, 0, COUNT, DTN_TYPE_S8),
+                               program_value(program, 0, COUNT, DTN_TYPE_S8)};
+    program->memory_bytes[0] = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        program->values[values[i]].memory = PROGRAM_WORKING;
+        program->values[values[i]].offset = DTN_CONTEXT_BYTES + (i == 0 ? input : output);
+    }
+    program_input(program, values[0]);
+    program_output(program, values[1]);
+    program_delegate(program, build, values);
+    program_finish(program);
+}
+
+static void test_bundle(void)
+{
+    enum { TABLE = 32 }; /* bytes of the four addresses: of the input, the output, scratch and the profile */
+    static const struct {
+        uint32_t input;
+        uint32_t output;
+        dtn_reason_t reason;
+        uint32_t detail;
+        const char *what;
+    } cases[] = {
+        {TABLE, TABLE + SECOND, DTN_OK, 0, "both in their places"},
+        {0, TABLE + SECOND, DTN_REASON_DELEGATE, 0, "an input over the addresses"},
+        {TABLE, 0, DTN_REASON_DELEGATE, 0, "an output over the addresses"},
+        {0U - 16, TABLE + SECOND, DTN_REASON_BUNDLE_VALUE, 0, "an input over a context"},
+        {TABLE, 0U - DTN_CONTEXT_BYTES, DTN_REASON_BUNDLE_VALUE, 1, "an output over a context"},
+        {TABLE, TABLE + SCRATCH, DTN_REASON_BUNDLE_VALUE, 1, "an output behind the memory"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        program_t program;
+        build_t build;
+        dtn_executor_t executor;
+        uint8_t x[COUNT];
+        uint8_t y[COUNT];
+        start(&program, &build, cases[i].input, cases[i].output);
+        NeutronError error = dtn_executor_init(&executor, &program.bundle, program.memories);
+        check_error(error, cases[i].reason, cases[i].detail, cases[i].what);
+        for (uint8_t run = 0; run < 2 && error == ENONE; run++) {
+            const void *inputs[] = {x};
+            void *outputs[] = {y};
+            memset(x, 40 + run, sizeof x);
+            CHECK_EQUAL(dtn_executor_run(&executor, inputs, outputs), ENONE);
+            for (uint32_t at = 0; at < COUNT; at++) {
+                CHECK_EQUAL(y[at], x[at] ^ 0x7FU);
+            }
+        }
+        program_free(&program);
+        build_free(&build);
+    }
+}
+
+int main(void)
+{
+    test_header();
+    test_runs();
+    test_bundle();
+    return test_result();
+}
