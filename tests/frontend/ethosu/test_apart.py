@@ -1,6 +1,7 @@
 """What Vela must not join: layers and transposes that it takes to pieces, slices, pads, concatenations, activations."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -85,6 +86,26 @@ def chained() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     return Chained().eval(), (torch.randn(1, 3, 8, 8), numbers), api.BuildOptions()
 
 
+class Steps(nn.Module):
+    """Layers over a sequence with bounds between them, for which the wheel has samples of one step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(31, 31), nn.Linear(31, 31), nn.Linear(31, 9)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = self.first(x)
+        bounded = self.last(torch.relu(y + self.second(x)))
+        directly = self.last(torch.clamp(y, -0.3, 0.4))
+        return bounded, directly, torch.clamp(torch.abs(x).reshape(5, 1, 1, 31), 0.1, 0.5).reshape(31, 5)
+
+
+def steps() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Steps` with its input."""
+    torch.manual_seed(0)
+    return Steps().eval(), (torch.randn(1, 5, 31),), api.BuildOptions()
+
+
 class BeforePads(nn.Module):
     """A layer and the distances of its results from 0, before pads."""
 
@@ -136,6 +157,17 @@ def test_vela_does_not_join_what_it_would_join_wrong(make: Any, target: str, poo
     comparison = compare(directory, [[x.numpy() for x in inputs], [x.flip(-1).numpy() for x in inputs]])
     assert comparison.passed, comparison.failures()
     assert [operator.name for operator in graph.operators].count("MAX_POOL2D") == pools
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+def test_bounds_of_several_samples_are_of_one(target: str) -> None:
+    """Vela would give the operator before them their shape, for its results alone."""
+    directory, inputs = built(steps, target), steps()[1]
+    graph = tosa.read((directory / "npu_0.tosa").read_bytes(), "npu_0.tosa")
+    comparison = compare(directory, [[x.numpy() for x in inputs], [x.flip(-1).numpy() for x in inputs]])
+    assert comparison.passed, comparison.failures()
+    names = [operator.name for operator in graph.operators if not operator.name.startswith("CONST")]
+    assert [first for first, second in pairwise(names) if second == "CLAMP"] == ["RESHAPE"] * 3
 
 
 def test_operators_of_one_tensor_stay_joined_where_nothing_is_chained() -> None:

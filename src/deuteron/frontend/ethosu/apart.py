@@ -12,6 +12,11 @@ On an Ethos-U85 an operator of one tensor is chained to the one before, so that 
 Vela gives it the shape of that operator's results, so that what is padded or concatenated has its rows as far apart as
 they would be without the pads and the other parts.
 
+An activation of several samples it takes to pieces, and when it gives the bounds or the table to the operator before,
+that one gets the activation's shape for its results, too, but not for what it reads. The two may differ by a reshape,
+or because Vela gives a layer whose window is one value a shape of its own. So such an activation has one sample, unless
+it follows an operator of single values, which is taken to the same pieces.
+
 Greatest and smallest values it takes to pieces, too: of a slice it forgets where it begins, and what is padded or
 concatenated it overwrites. Where an accelerator has no smallest values it writes `-1 - x`, the greatest values of that,
 and `-1 - x` again, and gives both subtractions the shapes of tensors instead of the operator's. A tensor has the shape
@@ -52,11 +57,33 @@ def keep_apart(module: fx.GraphModule, *, chains: bool) -> None:
     for node in list(module.graph.nodes):
         if _kind(node) == "REDUCE_MIN" and len(node.meta["val"].shape) > _AXES:
             _flatten(module, node)
+        if _kind(node) in _ACTIVATIONS and node.meta["val"].shape[0] > 1 and _may_have_another_shape(node):
+            _put_together(module, node)
     wanted = [pair for node in module.graph.nodes for pair in _joined(node, chains=chains)]
     for source, reader in wanted:
         with module.graph.inserting_before(reader):
             reader.replace_input_with(source, _again(source))
     module.recompile()
+
+
+def _may_have_another_shape(activation: fx.Node) -> bool:
+    """Whether Vela may give the operator before it another shape than the activation's."""
+    before = activation.all_input_nodes[0]
+    while _kind(before) == "RESCALE":
+        before = before.all_input_nodes[0]
+    return _kind(before) in ("RESHAPE", *_CONVOLUTIONS)
+
+
+def _put_together(module: fx.GraphModule, activation: fx.Node) -> None:
+    """Let an activation of several samples be of one that has their rows."""
+    source, shape = activation.all_input_nodes[0], activation.meta["val"].shape
+    together = (1, math.prod(shape[:-2]), *shape[-2:])
+    with module.graph.inserting_before(activation):
+        activation.replace_input_with(source, _reshaped(source, together))
+    activation.meta = activation.meta | {"val": activation.meta["val"].reshape(together)}
+    with module.graph.inserting_before(activation.next):
+        apart = _reshaped(activation, shape)
+    activation.replace_all_uses_with(apart, delete_user_cb=lambda user: user is not apart)
 
 
 def _flatten(module: fx.GraphModule, least: fx.Node) -> None:
