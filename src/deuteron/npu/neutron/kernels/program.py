@@ -1,6 +1,6 @@
 """A kernel program: what the compiler hands to planning and encoding, before anything has an address."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from deuteron.npu.neutron.kernels.catalogue import Kernel
 from deuteron.npu.neutron.kernels.params import KernelParams
@@ -48,10 +48,19 @@ class Program:
     """Kernel calls in execution order over named buffers.
 
     `inputs` and `outputs` name the caller's buffers in argument order. Every other buffer without data is scratch. A
-    tensor that shares another's storage (a reshape) has no buffer of its own.
+    tensor that shares another's storage (a reshape) has no buffer of its own. Inputs and outputs that lie in scratch
+    while it runs, too, are `placed`.
     """
 
     buffers: tuple[Buffer, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     calls: tuple[KernelCall, ...]
+    placed: frozenset[str] = frozenset()
+
+    @property
+    def with_ends_placed(self) -> "Program":
+        """The program with all inputs and outputs in scratch, but for what is both, or nothing but a constant."""
+        constants = {buffer.name for buffer in self.buffers if buffer.data is not None}
+        once = [name for name in (*self.inputs, *self.outputs) if (*self.inputs, *self.outputs).count(name) == 1]
+        return replace(self, placed=frozenset(once) - constants)

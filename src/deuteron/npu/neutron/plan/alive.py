@@ -56,8 +56,8 @@ class Alive:
         }
         self._sizes = {name: sizes[name] for name in around}
         self._rounded = {name: round_up(size) for name, size in self._sizes.items()}
-        self._begin = {name for name, (first, _) in around.items() if first >= before}
-        self._end = {name for name, (_, last) in around.items() if last < behind}
+        self._begin = {name for name, (first, _) in around.items() if first >= before and name not in program.inputs}
+        self._end = {name for name, (_, last) in around.items() if last < behind and name not in program.outputs}
         self._lives = chain.lives()
         self._onto = [
             tuple(

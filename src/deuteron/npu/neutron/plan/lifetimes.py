@@ -28,13 +28,20 @@ class Lifetime:
 
 
 def spans(program: Program) -> dict[str, Span]:
-    """First and last call of each scratch buffer, in order of first use."""
-    elsewhere = {*program.inputs, *program.outputs, *(b.name for b in program.buffers if b.data is not None)}
-    by_buffer: dict[str, Span] = {}
+    """First and last call of each buffer in scratch, in order of first use.
+
+    Inputs there are from the first call of all on, outputs up to the last.
+    """
+    ends = {*program.inputs, *program.outputs}
+    elsewhere = (ends - program.placed) | {b.name for b in program.buffers if b.data is not None}
+    by_buffer: dict[str, Span] = {name: (0, 0) for name in program.inputs if name in program.placed}
     for at, call in enumerate(program.calls):
         for ref in call.operands:
             if ref.buffer not in elsewhere:
                 by_buffer[ref.buffer] = (by_buffer.get(ref.buffer, (at, at))[0], at)
+    for name in program.outputs:
+        if name in by_buffer:
+            by_buffer[name] = (by_buffer[name][0], len(program.calls) - 1)
     return by_buffer
 
 

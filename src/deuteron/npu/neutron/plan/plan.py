@@ -84,6 +84,11 @@ class Plan:
         """Bytes of the weights image that are constants: all of it, or none."""
         return len(self.weights) if self.constants else 0
 
+    def lying(self, name: str) -> Place:
+        """Where a buffer lies: in scratch, if it is an input or output that has its place there."""
+        place = self.placements[name]
+        return replace(place, region=Region.SCRATCH, index=0, offset=self.ends[name]) if name in self.ends else place
+
     @property
     def known(self) -> Known:
         """How good it is."""
@@ -108,8 +113,11 @@ def plan(program: Program, effort: float = FAST_EFFORT, packed: Packing | None =
     constants, weights = _weights_image(program)
     blocks = lifetimes(program)
     packing = place(blocks, effort) if packed is None else _kept(blocks, packed)
+    ends: dict[str, int] = {}
     for block, offset in packing.offsets.items():
-        placements |= {name: Place(Region.SCRATCH, 0, offset, block.nbytes) for name in block.buffers}
+        ends |= {name: offset for name in block.buffers if name in program.placed}
+        own = (name for name in block.buffers if name not in program.placed)
+        placements |= {name: Place(Region.SCRATCH, 0, offset, block.nbytes) for name in own}
     return Plan(
         placements=placements | constants,
         weights=weights,
@@ -121,6 +129,7 @@ def plan(program: Program, effort: float = FAST_EFFORT, packed: Packing | None =
         transfers={},
         lifetimes=blocks,
         prefetch=None,
+        ends=ends,
     )
 
 
@@ -190,10 +199,12 @@ def check(program: Program, planned: Plan) -> None:
     _check_places(program, planned, sizes, live)
     for a, b in combinations(live, 2):
         (a_first, a_last), (b_first, b_last) = live[a], live[b]
-        if a_first > b_last or b_first > a_last or not planned.placements[a].overlaps(planned.placements[b]):
+        place_a, place_b = planned.lying(a), planned.lying(b)
+        if a_first > b_last or b_first > a_last or not place_a.overlaps(place_b):
             continue
-        same_place = planned.placements[a].offset == planned.placements[b].offset
-        if not (same_place and a_last == b_first and can_share(program.calls[b_first], a, b, sizes)):
+        if not (
+            place_a.offset == place_b.offset and a_last == b_first and can_share(program.calls[b_first], a, b, sizes)
+        ):
             raise InternalError(f"buffers `{a}` and `{b}` overlap while both are in use")
 
 
@@ -209,7 +220,7 @@ def _check_places(program: Program, planned: Plan, sizes: Mapping[str, int], liv
             what, region, end = "constant", Region.WEIGHTS, len(planned.weights)
         else:
             continue  # the caller's
-        place = planned.placements[name]
+        place = planned.lying(name)
         inside = place.offset >= 0 and place.offset + sizes[name] <= end
         if place.region is not region or place.offset % ALIGNMENT or not inside:
             where = f"{region.name.lower()} of {end} bytes"
