@@ -1,7 +1,7 @@
 """Programs that fit only depth first: what is planned for a budget, and what is said when nothing fits."""
 
 import base64
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -20,8 +20,8 @@ from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.pipeline import optimise
 from deuteron.npu.neutron.passes.select import select
-from deuteron.npu.neutron.plan import Budget, Plan, check, depth_first, plan, plan_within
-from deuteron.npu.neutron.plan.cascades import Cascades
+from deuteron.npu.neutron.plan import Budget, Plan, cascades, check, depth_first, plan, plan_within
+from deuteron.npu.neutron.plan.cascades import Cascades, Cut, longest_exhausted
 from deuteron.npu.neutron.plan.depth_first import cycles, least_cycles
 from deuteron.npu.neutron.plan.lifetimes import lifetimes
 from deuteron.npu.neutron.plan.packing import place
@@ -186,8 +186,8 @@ def test_with_more_effort_no_way_is_faster(network: str | int, monkeypatch: pyte
         program = {"network": PROGRAM, "skipping": SKIPS, "late": select(parse_graph(LATE))}[network]
     whole = plan(program)
     ways: list[tuple[int, int]] = []
-    for cascades in _every(program, Rowed(program)):
-        pieces = striped(program, cascades)
+    for way in _every(program, Rowed(program)):
+        pieces = striped(program, way)
         if pieces is not None:
             ways.append((place(lifetimes(pieces)).nbytes, sum(costs_of(pieces, (), ENGINE).calls)))
     sizes = sorted({scratch for scratch, _ in ways if scratch < whole.scratch_bytes})
@@ -231,6 +231,72 @@ def test_less_effort_may_be_slower_unless_calls_are_few(monkeypatch: pytest.Monk
     assert exact.planned_cycles == plan_within(program, budget)[1].planned_cycles
     monkeypatch.setattr(depth_first, "SMALL", 0)
     assert exact.planned_cycles < plan_within(program, budget)[1].planned_cycles / 3
+
+
+@pytest.mark.parametrize(("steps", "cycles"), [(0, 11_842), (300, 11_842), (3_000, 5_008), (10**6, 5_008)])
+def test_in_less_steps_longer_chains_have_the_heights_of_less_effort(
+    steps: int, cycles: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = select(optimise(random_graph(510, stock=True)))
+    monkeypatch.setattr(cascades, "STEPS", steps)
+    chains = Cascades(program, Simulated(ENGINE), effort=Effort.EXACT)
+    fastest = chains.with_alive(480, None)
+    assert fastest is not None
+    assert fastest.cycles == cycles
+    assert chains.leaves_out_none == (steps >= 3_000)
+    assert not Cascades(program, Simulated(ENGINE)).leaves_out_none
+
+
+def test_a_search_that_was_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(depth_first, "SMALL", 0)
+    monkeypatch.setattr(cascades, "STEPS", 1_000)
+    program = select(optimise(random_graph(115, stock=True)))
+    for sram in range(700, plan(program).scratch_bytes, 400):
+        budget = Budget(ENGINE, sram + len(plan(program).weights), policy=FetchPolicy.NEVER)
+        fast = plan_within(program, budget)[1]
+        exact = plan_within(program, replace(budget, effort=Effort.EXACT))[1]
+        assert exact.planned_cycles <= fast.planned_cycles
+        assert exact.cycles_bound == fast.cycles_bound
+
+
+def test_steps_are_calls_of_all_stripes_of_chains_shorter_ones_first() -> None:
+    rowed = Rowed(PROGRAM)
+    steps = {
+        length: sum(
+            length
+            * (1 if chain is None else 1 + 2 * sum(len(chain.stripes(h, keeps=False)) for h in range(1, chain.count)))
+            for chain in (rowed.chain(first, first + length) for first in range(len(PROGRAM.calls) - length + 1))
+        )
+        for length in range(2, len(PROGRAM.calls) + 1)
+    }
+    total = 0
+    for length, own in steps.items():
+        total += own
+        assert longest_exhausted(PROGRAM, total) == length
+        assert longest_exhausted(PROGRAM, total - 1) == length - 1
+
+
+def test_less_is_packed_than_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    rooms: list[int] = []
+    monkeypatch.setattr(Cascades, "fastest", _counted(Cascades.fastest, rooms))
+    budget = Budget(ENGINE, 3_600, effort=Effort.EXACT)
+    all_ = plan_within(PROGRAM, budget)[1]
+    count = len(rooms)
+    rooms.clear()
+    monkeypatch.setattr(depth_first, "PLACED", 0)
+    some = plan_within(PROGRAM, budget)[1]
+    assert len(rooms) == count // 2 + 1
+    assert 0 < some.cycles_bound == all_.cycles_bound <= all_.planned_cycles <= some.planned_cycles
+
+
+def _counted(fastest: Callable[..., Cut | None], rooms: list[int]) -> Callable[..., Cut | None]:
+    """`Cascades.fastest`, which notes the bytes that it is asked for."""
+
+    def counted(chains: Cascades, scratch: int, *others: int | None) -> Cut | None:
+        rooms.append(scratch)
+        return fastest(chains, scratch, *others)
+
+    return counted
 
 
 @pytest.mark.parametrize("policy", [FetchPolicy.AUTO, FetchPolicy.ALWAYS])

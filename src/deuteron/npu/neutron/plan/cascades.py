@@ -9,7 +9,8 @@ which may take more than the most that is alive at once.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cache
 from itertools import accumulate
 from operator import sub
 
@@ -31,6 +32,10 @@ TRIALS = 4
 
 KEPT = 64
 """Cut programs that are kept for other limits and flashes."""
+
+STEPS = 4_000_000
+"""Calls of stripes that are looked at with `EXACT` effort at most, before longer chains have the heights that they have
+with less; a limit counts steps and not seconds so that a plan does not depend on the machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,19 +80,22 @@ class Cascades:
             program: its calls.
             rates: what they take.
             kernels: of the processor that runs them.
-            effort: how many chains and heights are looked at.
+            effort: how many chains and heights are looked at; `leaves_out_none` where these are all.
             least: what each call takes at least, whatever it is cut into, if less than as a whole; chains that may
                 save something so are looked at where all of their calls fit, too.
         """
         self._program, self._rates, self._kernels = program, rates, kernels
-        self._effort = effort
-        self._longest = LONGEST if effort is Effort.FAST else len(program.calls)
+        count = len(program.calls)
+        self._exhausted = 0 if effort is Effort.FAST else longest_exhausted(program, STEPS, kernels)
+        self._longest = max(LONGEST, self._exhausted)
+        self.leaves_out_none = 0 < self._exhausted == count
         self._rowed = Rowed(program, kernels)
         self._alive = _alive(program)
         self._costs = [rates.dispatch + rates.work(call.params) for call in program.calls]
         self._least = self._costs if least is None else least
         self._facts: dict[Rows, _Facts | None] = {}
-        self._cuts: dict[tuple[Cascade, ...], Cut | None] = {}
+        self._programs: dict[tuple[Cascade, ...], Program | None] = {}
+        self._scratch: dict[tuple[Cascade, ...], int] = {}
 
     def fastest(
         self, scratch: int, area: int | None, below: int | None = None, flash: Costs | None = None
@@ -112,23 +120,28 @@ class Cascades:
         self, limit: int, area: int | None, below: int | None = None, flash: Costs | None = None
     ) -> Cut | None:
         """The fastest program with at most `limit` bytes alive at once, whatever they take; otherwise as `fastest`."""
+        way = self._cuttable(limit, area, below, flash or self._rates)
+        if way is None:
+            return None
+        step, program = way
+        if step.cascades not in self._scratch:
+            self._scratch[step.cascades] = place(lifetimes(program), FAST_EFFORT).nbytes
+        return Cut(program, step.cascades, step.cycles, self._scratch[step.cascades])
+
+    def _cuttable(self, limit: int, area: int | None, below: int | None, flash: Costs) -> tuple[_Step, Program] | None:
+        """The fastest way whose chains kernels can do, and its program."""
         while True:
-            step = self._way(limit, area, below, flash or self._rates)
+            step = self._way(limit, area, below, flash)
             if step is None:
                 return None
-            if step.cascades not in self._cuts:
-                if len(self._cuts) == KEPT:
-                    self._cuts.clear()
-                self._cuts[step.cascades] = self._cut(step.cascades)
-            known = self._cuts[step.cascades]
-            if known is not None:
-                return replace(known, cycles=step.cycles)
+            if step.cascades not in self._programs:
+                if len(self._programs) == KEPT:
+                    self._programs.clear()
+                self._programs[step.cascades] = striped(self._program, step.cascades, self._kernels)
+            program = self._programs[step.cascades]
+            if program is not None:
+                return step, program
             self._refuse(step.cascades)
-
-    def _cut(self, cascades: tuple[Cascade, ...]) -> Cut | None:
-        """The program with these chains cut, but for its cycles; None as `striped`."""
-        program = striped(self._program, cascades, self._kernels)
-        return None if program is None else Cut(program, cascades, 0, place(lifetimes(program), FAST_EFFORT).nbytes)
 
     def _refuse(self, cascades: tuple[Cascade, ...]) -> None:
         """From now on leaves out those of them in which some rows start where kernels cannot read or write them."""
@@ -140,10 +153,10 @@ class Cascades:
     def least_cycles(self, limit: int) -> int | None:
         """Cycles that no cut with at most `limit` bytes alive takes less than; None where there is no such cut.
 
-        Only with `EXACT` effort, which leaves out no chain and no height.
+        Only where no chain and no height is left out.
         """
-        cut = self.with_alive(limit, None)
-        return None if cut is None else cut.cycles
+        way = self._cuttable(limit, None, None, self._rates)
+        return None if way is None else way[0].cycles
 
     def least(self, area: int | None = 0, flash: Costs | None = None) -> Cut | None:
         """The program that takes the least scratch of those that are found; None where no chain makes it smaller.
@@ -193,10 +206,32 @@ class Cascades:
     def _known(self, first: int, last: int) -> "_Facts | None":
         if (first, last) not in self._facts:
             chain = self._rowed.chain(first, last)
+            exactly = last - first <= self._exhausted
             self._facts[first, last] = (
-                None if chain is None else _Facts(self._program, chain, self._rates, self._kernels, self._effort)
+                None if chain is None else _Facts(self._program, chain, self._rates, self._kernels, is_exact=exactly)
             )
         return self._facts[first, last]
+
+
+def longest_exhausted(program: Program, steps: int, kernels: Kernels = NEUTRON) -> int:
+    """The most calls of a chain for which all chains of as many or fewer, in every height, take at most so many steps.
+
+    A step is a call of a stripe. Nothing is longer than all calls.
+    """
+    rowed, count = Rowed(program, kernels), len(program.calls)
+    for length in range(2, count + 1):
+        for first in range(count - length + 1):
+            chain = rowed.chain(first, first + length)
+            steps -= length * (1 if chain is None else 1 + 2 * _stripes(chain.count))
+            if steps < 0:
+                return length - 1
+    return count
+
+
+@cache
+def _stripes(rows: int) -> int:
+    """Stripes of all heights of so many rows together."""
+    return sum(-(-rows // height) for height in range(1, rows))
 
 
 def _keep(steps: list[_Step | None], at: int, step: _Step) -> None:
@@ -220,9 +255,9 @@ class _Facts:
     `refused` are heights, and whether rows are kept, that kernels cannot do.
     """
 
-    def __init__(self, program: Program, chain: Chain, rates: Costs, kernels: Kernels, effort: Effort) -> None:
+    def __init__(self, program: Program, chain: Chain, rates: Costs, kernels: Kernels, *, is_exact: bool) -> None:
         self._chain, self._rates, self._kernels = chain, rates, kernels
-        self._is_exact = effort is Effort.EXACT
+        self._is_exact = is_exact
         links = chain.links
         self._first, self._last = links[0].at, links[-1].at + 1
         self._alive = Alive(program, chain, kernels)

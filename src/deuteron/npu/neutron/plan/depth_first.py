@@ -11,7 +11,7 @@ from deuteron.errors import CapacityError, InternalError
 from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.plan.budget import Budget
-from deuteron.npu.neutron.plan.cascades import Cascades, Cut
+from deuteron.npu.neutron.plan.cascades import Cascades, Cut, longest_exhausted
 from deuteron.npu.neutron.plan.chunks import groups
 from deuteron.npu.neutron.plan.fit import least_room
 from deuteron.npu.neutron.plan.least import least_of_calls
@@ -27,8 +27,12 @@ SHARES = (1, 2, 3, 4, 6, 8, 10, 12)
 FINALISTS = 4
 """Cuts whose fetches are planned."""
 
-SMALL = 16
-"""Calls of a program whose every cut is looked at, for the plan and for a bound, whatever the effort."""
+SMALL = 100_000
+"""Steps (`cascades.STEPS`) in which every cut of a program is looked at, for the plan and for a bound, whatever the
+effort."""
+
+PLACED = 100_000_000
+"""Calls of cut programs, squared, that are packed with `EXACT` effort before no other room for weights is tried."""
 
 BOUNDS = 16
 """Parts of the memory between whose ends a bound is taken."""
@@ -145,24 +149,31 @@ def least_cycles(program: Program, budget: Budget, scratch: int = 0, computing: 
 def _bound(program: Program, budget: Budget) -> int:
     """Cycles that no plan within the budget is faster than, whatever it cuts; tight with few calls, or more effort."""
     if Effort.EXACT in _efforts(program, budget):
-        return _least_in_stripes(program, budget)
+        cascades = _cascades(program, budget.engine.without_flash(), Effort.EXACT)
+        if cascades.leaves_out_none:
+            return _least_in_stripes(program, budget, cascades)
     return least_cycles(program, budget, computing=sum(least_of_calls(program, budget.engine)))
 
 
 def _efforts(program: Program, budget: Budget) -> tuple[Effort, ...]:
     """How hard cuts are looked for: with little effort, and with more if that is asked for or takes little time."""
-    if budget.effort is Effort.EXACT or len(program.calls) <= SMALL:
+    if budget.effort is Effort.EXACT or _is_small(program, SMALL):
         return Effort.FAST, Effort.EXACT
     return (Effort.FAST,)
 
 
-def _least_in_stripes(program: Program, budget: Budget) -> int:
-    """`_bound` by every cut.
+@lru_cache(maxsize=4)
+def _is_small(program: Program, steps: int) -> bool:
+    """Whether every cut is looked at in so many steps."""
+    return longest_exhausted(program, steps) == len(program.calls)
+
+
+def _least_in_stripes(program: Program, budget: Budget, cascades: Cascades) -> int:
+    """`_bound` by every cut, where no chain and no height is left out.
 
     The more scratch a cut may have, the faster are its calls, and the less room is left for weights. So between two
     sizes of scratch, calls are no faster than with the larger, and fetches no faster than with the smaller.
     """
-    cascades = _cascades(program, budget.engine.without_flash(), Effort.EXACT)
     bounds: list[int] = []
     weights = _weights(program)
     linked = cascades.least_cycles(budget.sram - weights)
@@ -192,10 +203,14 @@ def _finalists(program: Program, budget: Budget, below: int | None) -> list[Cut]
     for effort in _efforts(program, budget):
         cascades = _cascades(program, budget.engine.without_flash(), effort)
         cuts: dict[object, Cut] = {}
+        placed = 0
         for scratch, area in _rooms(program, budget):
             cut = cascades.fastest(scratch, area, below, flash) if scratch > 0 else None
             if cut is not None and cut.cascades:
                 cuts.setdefault(cut.cascades, cut)
+                placed += len(cut.program.calls) ** 2
+            if effort is Effort.EXACT and placed > PLACED:
+                break
         fastest = sorted(cuts.values(), key=lambda cut: cut.cycles)[:FINALISTS]
         finalists |= {cut.cascades: cut for cut in fastest}
     return list(finalists.values())
