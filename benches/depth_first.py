@@ -131,7 +131,7 @@ def rows(network: str, tflite: bytes, problems: list[str]) -> Iterator[Row]:
                 FetchPolicy.ALWAYS, sram_budget=scratch + header.prefetch_bytes, depth_first=DepthFirst.NEVER
             )
             alike = simulate(decode(container_of(convert(tflite, TARGET, ConvertOptions(memory=room)))), RATES).cycles
-        area = header.prefetch_bytes or header.weights_bytes
+        area = header.prefetch_bytes + decoded.linked_bytes
         return Row(
             network, budget, header.scratch_bytes + area + ports, header.scratch_bytes, area, run.cycles, alike,
             run.macs - macs, len(conversion.program.calls), header.microcode_bytes, seconds,

@@ -35,6 +35,7 @@ from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.plan import Budget, plan, plan_within
 from deuteron.npu.neutron.plan.bound import lower_bound
 from deuteron.npu.neutron.plan.chunks import chunks
+from deuteron.npu.neutron.plan.cuts import beside
 from deuteron.npu.neutron.plan.prefetch import costs_of, least_area
 from deuteron.npu.neutron.plan.slices import cut, unshared
 from deuteron.npu.neutron.plan.stream import Costs
@@ -129,7 +130,8 @@ def _any_cut(program: Program, rates: Engine, area: int) -> int:
         share = uncut.cycles * alone.macs // uncut.macs if uncut.macs else uncut.cycles
         begins = at == 0 or finest.calls[at - 1] != number
         computing.append(min(alone.cycles, share) + rates.call_dispatch * begins)
-    return lower_bound(chunks(finest.program), Costs(tuple(computing), (), rates.fetch_setup), rates, area)
+    scratch = beside(finest.program, plan(program).packing)
+    return lower_bound(chunks(finest.program), Costs(tuple(computing), (), rates.fetch_setup), rates, area, scratch)
 
 
 def _first_that_fit(program: Program, rates: Engine, area: int) -> int:

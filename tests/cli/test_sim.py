@@ -112,7 +112,7 @@ def test_the_text_of_fetches_says_what_the_numbers_do(deuteron: Run, builds: Bui
     told = deuteron("plan", builds.small).out.splitlines()
     assert told[-1] == f"simulated times: {BAND}"
     assert told[-3:-1] == [
-        "npu 0 prefetch: 3 fetches of 1,888 B per run",
+        "npu 0 prefetch: 2 fetches of 544 B per run; 1 of 1,344 B in the first run only, which stay",
         f"  simulated {fetched['cycles'] / clock:,.1f} us{', proven optimal' if fetched['proven'] else ''}; "
         f"lower bound of these fetches {fetched['bound'] / clock:,.1f} us "
         f"({fetched['cycles'] / fetched['bound']:.3f} of it), of all plans with these pieces "
@@ -124,9 +124,11 @@ def test_the_text_of_fetches_says_what_the_numbers_do(deuteron: Run, builds: Bui
         "",
         "npu 0: 6,784 B scratch + 1,344 B prefetch area",
     ]
-    assert "npu 0 prefetch area: 1,344 B, 0 B of it for weights that stay" in told
-    assert (fetched["fetches"], fetched["nbytes"]) == (3, 1888)
-    assert (fetched["resident_fetches"], fetched["resident_bytes"]) == (0, 0)
+    assert "npu 0 prefetch area: 1,344 B, 1,344 B of it for weights that stay" in told
+    fetched_to_scratch = "  g        320 B at 1,024, commands 0-4: weights of conv2d_s8 PADV2 net.py:13 CONV_2D RELU"
+    assert fetched_to_scratch in told
+    assert (fetched["fetches"], fetched["nbytes"]) == (2, 544)
+    assert (fetched["resident_fetches"], fetched["resident_bytes"]) == (1, 1344)
     (run,) = simulated(deuteron, builds.small)["partitions"]
     assert run["cycles"] == fetched["cycles"]
     assert 0 < fetched["bound"] <= fetched["cycles"] <= fetched["serial"]
@@ -152,9 +154,10 @@ def test_other_rates(deuteron: Run, builds: Builds) -> None:
     )
     late = simulated(deuteron, builds.small, "--flash-latency", "2200")
     transfers = [report["partitions"][0]["totals"]["transfer"] for report in (planned, late)]
-    assert transfers[1] - transfers[0] == 3 * 648, "three fetches, each 2,000 ns later than the target's 200"
+    assert transfers[1] - transfers[0] == 2 * 648, "two fetches, each 2,000 ns later than the target's 200"
     stalls = [report["partitions"][0]["totals"]["stall"] for report in (planned, slow)]
-    assert stalls[1] > 20 * stalls[0] > 0
+    assert stalls[1] > 20 * stalls[0]
+    assert stalls[1] > 20 * 324
     assert (planned["clock"], half["clock"], slow["flash_bandwidth"]) == (324_000_000, 162_000_000, 4_000_000)
     assert half["partitions"][0]["totals"]["kernel"] == planned["partitions"][0]["totals"]["kernel"]
     first = simulated(deuteron, builds.small, "--first-run")
@@ -211,8 +214,9 @@ def test_a_build_beside_itself(deuteron: Run, builds: Builds) -> None:
 
 def test_two_builds_beside_each_other(deuteron: Run, builds: Builds) -> None:
     """What differs is where the second waits for weights."""
-    result = json.loads(deuteron("sim", "--compare", builds.whole, builds.small, "--json").out)
-    (one,), (other,) = (simulated(deuteron, path)["partitions"] for path in (builds.whole, builds.small))
+    slow = ("--flash-bandwidth", "4MB/s")
+    result = json.loads(deuteron("sim", "--compare", builds.whole, builds.small, *slow, "--json").out)
+    (one,), (other,) = (simulated(deuteron, path, *slow)["partitions"] for path in (builds.whole, builds.small))
     for side, part in (("before", one), ("after", other)):
         assert result[side]["microseconds"] == pytest.approx(part["cycles"] / 324)
     rows = result["differences"]
@@ -220,7 +224,7 @@ def test_two_builds_beside_each_other(deuteron: Run, builds: Builds) -> None:
     assert rows
     assert all(abs(a["change"]) >= abs(b["change"]) for a, b in pairwise(rows))
     assert sum(row["after"]["stall"] for row in rows) == pytest.approx(other["totals"]["stall"] / 324)
-    text = deuteron("sim", "--compare", builds.whole, builds.small).out
+    text = deuteron("sim", "--compare", builds.whole, builds.small, *slow).out
     first = rows[0]
     assert f"{first['change']:>+10,.1f}" in text
     assert f"npu 0 {first['kernel']}  {first['origin']}" in text
@@ -353,7 +357,7 @@ def test_values_that_are_not_the_microcodes(deuteron: Run, builds: Builds, tmp_p
     copy = _changed(
         builds.small, tmp_path / "copy", lambda record: record["partitions"][0]["dataflow"]["calls"][0].pop()
     )
-    found = "command 1: `copy_s8` is not call 0 of the program: that has 1 operands, this one 2 (TRANSPOSE net.py:13)"
+    found = "command 2: `copy_s8` is not call 0 of the program: that has 1 operands, this one 2 (TRANSPOSE net.py:13)"
     result = deuteron("sim", copy)
     assert result.code == 1
     assert f"  wrong: {found}" in result.out.splitlines()
@@ -467,7 +471,7 @@ def test_the_trace_is_the_run(deuteron: Run, builds: Builds, tmp_path: Path) -> 
 
 
 CHAINS = """
-  depth first: 5,248 B of scratch instead of 6,784 B, 48,384 MACs again, at most 97.1% slower than any plan
+  depth first: 5,248 B of scratch instead of 6,784 B, 48,384 MACs again, at most 218.4% slower than any plan
     chain 0: 3 calls in 8 stripes of up to 2 rows, halo 4, 0 copies of kept rows, 48,384 MACs again; \
 TRANSPOSE net.py:13 to RELU net.py:14
 """

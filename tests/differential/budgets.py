@@ -72,7 +72,7 @@ def _wrong(conversion: Conversion, within: Budget, expected: list[bytes], inputs
     where = f"in {within.sram} bytes, depth first {within.depth_first.value}"
     container, plan = conversion.container, conversion.plan
     assert container is not None
-    taken = plan.scratch_bytes + (plan.prefetch_bytes or plan.constant_bytes)
+    taken = plan.scratch_bytes + (plan.prefetch_bytes if plan.transfers else plan.constant_bytes)
     if taken > within.sram:
         yield f"{where}: {taken} bytes are taken"
     found = hazards(decode(container), conversion.dataflow)

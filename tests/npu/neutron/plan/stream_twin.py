@@ -146,8 +146,18 @@ def _gap(taken: Sequence[tuple[int, int]], nbytes: int, at: int, end: int) -> in
 class Search:
     """Looks for the resident chunks that give the fastest run."""
 
-    def __init__(self, parts: Sequence[Chunk], costs: Costs, area: int, bound: int, *, keeps: bool = True) -> None:
+    def __init__(
+        self,
+        parts: Sequence[Chunk],
+        costs: Costs,
+        area: int,
+        bound: int,
+        scratch: Scratch = NO_SCRATCH,
+        *,
+        keeps: bool = True,
+    ) -> None:
         self._parts, self._costs, self._area, self._bound, self._keeps = parts, costs, area, bound, keeps
+        self._scratch = scratch
         self._known: set[frozenset[int]] = set()
         self._random = random.Random(1)
         self.best: tuple[frozenset[int], Schedule] | None = None
@@ -172,9 +182,13 @@ class Search:
             for share in range(shares, 0, -1):
                 self._try(self._fill(sorted(order, key=key), self._area * share // shares))
         if self.best is None:
-            packing, spots = _packing(self._parts, {j: chunk.first for j, chunk in enumerate(self._parts)})
-            if packing.nbytes <= self._area:
-                self._take(frozenset(), Follow(self._parts, self._costs, frozenset(), self._area, spots).run())
+            firsts = {j: chunk.first for j, chunk in enumerate(self._parts)}
+            needed, spots = _packing(self._parts, firsts, 0, self._area, self._scratch)
+            if needed <= self._area:
+                self._take(
+                    frozenset(),
+                    Follow(self._parts, self._costs, frozenset(), self._area, spots, self._scratch).run(),
+                )
 
     def improve(self) -> None:
         """Changes the best at random: a chunk more or less, and others out where there is no room."""
@@ -208,7 +222,7 @@ class Search:
         if self._done() or resident in self._known or (resident and not self._keeps):
             return
         self._known.add(resident)
-        self._take(resident, Follow(self._parts, self._costs, resident, self._area, None).run())
+        self._take(resident, Follow(self._parts, self._costs, resident, self._area, None, self._scratch).run())
 
     def _take(self, resident: frozenset[int], candidate: Schedule | None) -> None:
         if candidate is not None and (self.best is None or candidate.cycles <= self.best[1].cycles):

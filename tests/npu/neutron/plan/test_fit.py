@@ -271,7 +271,7 @@ def test_gaps_between_results_may_be_packed_by_the_solver() -> None:
     """An error for results whose packing has gaps says what `--effort exact` may save; it is not said after it."""
     from deuteron.npu.neutron.plan.fit import too_large
 
-    packed = SCRATCH + 64
+    packed = replace(plan(PROGRAM).packing, nbytes=SCRATCH + 64)
     for effort in Effort:
         error = too_large(PROGRAM, packed, WEIGHTS, Budget(ENGINE, SCRATCH, effort=effort))
         tried = "`--effort exact`, which may pack them into 640 bytes" in (error.hint or "")

@@ -13,7 +13,7 @@ from deuteron.npu.neutron.plan import stream
 from deuteron.npu.neutron.plan.chunks import Chunk
 from deuteron.npu.neutron.plan.prefetch import _search, most_alive
 from deuteron.npu.neutron.plan.stream import MOST_CHUNKS, Costs, Issue, Schedule, Spot, Streams, schedule
-from deuteron.npu.neutron.plan.walls import Scratch, Wall
+from deuteron.npu.neutron.plan.walls import NO_SCRATCH, Scratch, Wall
 
 
 def _instance(seed: int) -> tuple[tuple[Chunk, ...], Costs, int]:
@@ -111,17 +111,19 @@ def test_walls_stand_in_scratch_and_in_order() -> None:
             Streams(parts, costs, area, scratch=Scratch(128, walls))
 
 
+@pytest.mark.parametrize("to_scratch", [True, False])
 @pytest.mark.parametrize("keeps", [True, False])
-def test_the_search_finds_what_the_definition_finds(*, keeps: bool) -> None:
+def test_the_search_finds_what_the_definition_finds(*, keeps: bool, to_scratch: bool) -> None:
     for seed in range(60):
         parts, costs, area = _instance(seed)
+        scratch = _scratch(random.Random(seed), len(costs.calls)) if to_scratch else NO_SCRATCH
         bound = sum(costs.calls)
         kept = frozenset(name for chunk in parts[:: 1 + seed % 3] for name in chunk.buffers)
-        plain = Search(parts, costs, area, bound, keeps=keeps)
+        plain = Search(parts, costs, area, bound, scratch, keeps=keeps)
         plain.begin(kept)
-        assert _search(parts, costs, area, bound, kept, keeps=keeps, improve=False) == plain.best
+        assert _search(parts, costs, area, bound, kept, scratch, keeps=keeps, improve=False) == plain.best
         plain.improve()
-        assert _search(parts, costs, area, bound, kept, keeps=keeps, improve=True) == plain.best
+        assert _search(parts, costs, area, bound, kept, scratch, keeps=keeps, improve=True) == plain.best
 
 
 def test_what_cannot_be_counted_is_refused() -> None:

@@ -20,7 +20,7 @@ from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.kernels.rows import Rows
 from deuteron.npu.neutron.plan.alive import Alive
 from deuteron.npu.neutron.plan.lifetimes import lifetimes
-from deuteron.npu.neutron.plan.packing import FAST_EFFORT, place
+from deuteron.npu.neutron.plan.packing import FAST_EFFORT, placed
 from deuteron.npu.neutron.plan.processor import NEUTRON, Costs, Kernels
 from deuteron.npu.neutron.plan.stripes import Cascade, Chain, Link, Rowed, Rowset, striped
 
@@ -125,7 +125,7 @@ class Cascades:
             return None
         step, program = way
         if step.cascades not in self._scratch:
-            self._scratch[step.cascades] = place(lifetimes(program), FAST_EFFORT).nbytes
+            self._scratch[step.cascades] = placed(lifetimes(program), FAST_EFFORT).nbytes
         return Cut(program, step.cascades, step.cycles, self._scratch[step.cascades])
 
     def _cuttable(self, limit: int, area: int | None, below: int | None, flash: Costs) -> tuple[_Step, Program] | None:

@@ -1,7 +1,8 @@
 """What is fetched as one: the constants that a kernel call is the first to read."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 
 from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.kernels.program import Program
@@ -46,6 +47,15 @@ def groups(program: Program) -> tuple[Group, ...]:
         Group(at, names, places.setdefault(tuple(data[name] for name in names), index))
         for index, (at, names) in enumerate((at, tuple(names)) for at, names in groupby(first, key=first.__getitem__))
     )
+
+
+def alive(parts: Iterable[Chunk], calls: int) -> list[int]:
+    """Bytes of the chunks that each of so many calls, or one before and one after it, reads."""
+    changes = [0] * (calls + 1)
+    for chunk in parts:
+        changes[chunk.first] += chunk.nbytes
+        changes[chunk.last + 1] -= chunk.nbytes
+    return list(accumulate(changes[:calls]))
 
 
 def chunks(program: Program, least: int = 0) -> tuple[Chunk, ...]:

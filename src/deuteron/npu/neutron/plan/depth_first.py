@@ -21,11 +21,11 @@ from deuteron.npu.neutron.plan.plan import Plan, plan_calls
 from deuteron.npu.neutron.plan.prefetch import costs_of
 from deuteron.npu.neutron.plan.processor import Simulated
 
-SHARES = (1, 2, 3, 4, 6, 8, 10, 12)
-"""Sixteenths of the memory that are tried for weights; the least that do are, where none of these fits."""
+SHARES = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24)
+"""Parts in 32 of the memory that are tried for weights; the least that do are, where none of these fits."""
 
 FINALISTS = 4
-"""Cuts whose fetches are planned."""
+"""Cuts whose fetches are planned, of those that fit."""
 
 SMALL = 100_000
 """Steps (`cascades.STEPS`) in which every cut of a program is looked at, for the plan and for a bound, whatever the
@@ -73,9 +73,18 @@ def _planned(program: Program, budget: Budget) -> Planned:
     if best is not None and cycles(*best, budget) <= least_cycles(program, budget):
         return best  # calls wait for nothing; chains would save only rows that nobody reads
     chosen, quick = None, replace(budget, effort=Effort.FAST)
-    for candidate in _finalists(program, budget, None if best is None else cycles(*best, budget)):
-        if best is None or least_cycles(candidate.program, budget, candidate.scratch) < cycles(*best, budget):
+    tried: set[object] = set()
+    for candidates in _candidates(program, budget, None if best is None else cycles(*best, budget)):
+        fitting = 0
+        for candidate in candidates:
+            least = least_cycles(candidate.program, budget, candidate.scratch)
+            if fitting == FINALISTS or (best is not None and least >= cycles(*best, budget)):
+                continue
+            if candidate.cascades in tried:
+                continue
+            tried.add(candidate.cascades)
             planned = _fitting(candidate.program, quick)
+            fitting += planned is not None
             if planned is not None and (best is None or cycles(*planned, budget) < cycles(*best, budget)):
                 best, chosen = planned, candidate
     if best is None:
@@ -131,7 +140,7 @@ def least_cycles(program: Program, budget: Budget, scratch: int = 0, computing: 
     """Cycles that no run of these calls is faster than as they are, given bytes that weights cannot have.
 
     All calls compute, for `computing` cycles at least (those of the calls, unless it is said), and what has no room to
-    stay is fetched in each run, in pieces that do have room.
+    stay is fetched in each run, in pieces that do have room, if only where intermediate results lie at other times.
     """
     weights = _weights(program)
     if computing is None:
@@ -142,7 +151,7 @@ def least_cycles(program: Program, budget: Budget, scratch: int = 0, computing: 
     fetched = max(weights - area, 0) if budget.keeps else weights
     if budget.policy is FetchPolicy.NEVER or (budget.policy is FetchPolicy.AUTO and weights <= area):
         return computing
-    computing += -(-fetched // area) * budget.engine.fetch_setup
+    computing += -(-fetched // max(budget.sram, 1)) * budget.engine.fetch_setup
     return max(computing, budget.engine.transfer(fetched))
 
 
@@ -180,8 +189,8 @@ def _least_in_stripes(program: Program, budget: Budget, cascades: Cascades) -> i
     if linked is not None and (budget.policy is not FetchPolicy.ALWAYS or not weights):
         bounds.append(linked)
     if weights and budget.policy is not FetchPolicy.NEVER:
-        most = budget.sram - least_room(program)
-        first = min(max(budget.sram - weights, 0), most) if budget.policy is FetchPolicy.AUTO else 0
+        most = budget.sram
+        first = max(most - weights, 0) if budget.policy is FetchPolicy.AUTO else 0
         sizes = [first + (most - first) * share // BOUNDS for share in range(BOUNDS + 1)]
         for smaller, larger in pairwise(sizes):
             computing = cascades.least_cycles(larger)
@@ -196,9 +205,8 @@ def _weights(program: Program) -> int:
     return sum(round_up(sizes[name]) for group in groups(program) for name in group.names)
 
 
-def _finalists(program: Program, budget: Budget, below: int | None) -> list[Cut]:
-    """The cuts that may be the fastest within the budget, and faster than `below` cycles."""
-    finalists: dict[object, Cut] = {}
+def _candidates(program: Program, budget: Budget, below: int | None) -> Iterator[list[Cut]]:
+    """The cuts that may fit, and be faster than `below` cycles, as it seems, fastest first; with each effort."""
     flash = Simulated(budget.engine)
     for effort in _efforts(program, budget):
         cascades = _cascades(program, budget.engine.without_flash(), effort)
@@ -211,9 +219,7 @@ def _finalists(program: Program, budget: Budget, below: int | None) -> list[Cut]
                 placed += len(cut.program.calls) ** 2
             if effort is Effort.EXACT and placed > PLACED:
                 break
-        fastest = sorted(cuts.values(), key=lambda cut: cut.cycles)[:FINALISTS]
-        finalists |= {cut.cascades: cut for cut in fastest}
-    return list(finalists.values())
+        yield sorted(cuts.values(), key=lambda cut: cut.cycles)
 
 
 def _rooms(program: Program, budget: Budget) -> Iterator[tuple[int, int | None]]:
@@ -223,6 +229,6 @@ def _rooms(program: Program, budget: Budget) -> Iterator[tuple[int, int | None]]
     if is_linked and (budget.weights is None or weights <= budget.weights):
         yield budget.sram - weights, None
     if weights and budget.policy is not FetchPolicy.NEVER:
-        for area in (budget.sram * share // 16 for share in SHARES):
+        for area in (budget.sram * share // 32 for share in SHARES):
             if budget.weights is None or area <= budget.weights:
                 yield budget.sram - area, area

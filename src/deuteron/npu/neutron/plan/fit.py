@@ -11,8 +11,10 @@ from deuteron.errors import CapacityError
 from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
 from deuteron.npu.neutron.kernels.program import KernelCall, Program
 from deuteron.npu.neutron.plan.budget import Budget, FetchPolicy
-from deuteron.npu.neutron.plan.chunks import chunks
+from deuteron.npu.neutron.plan.chunks import alive, chunks
+from deuteron.npu.neutron.plan.cuts import beside
 from deuteron.npu.neutron.plan.lifetimes import lifetimes, spans
+from deuteron.npu.neutron.plan.packing import Packing
 from deuteron.npu.neutron.plan.prefetch import least_area
 from deuteron.npu.neutron.plan.slices import cut, unshared
 
@@ -20,18 +22,19 @@ LISTED = 5
 """Values that an error names."""
 
 
-def area_for(program: Program, scratch: int, weights: int, budget: Budget) -> int | None:
+def area_for(program: Program, packed: Packing, weights: int, budget: Budget) -> int | None:
     """Bytes of the prefetch area, or None when weights are not fetched.
 
     Raises:
         CapacityError: when scratch alone does not fit, or weights do not and may not be fetched.
     """
+    scratch = packed.nbytes
     if scratch > budget.sram:
-        raise too_large(program, scratch, weights, budget)
+        raise too_large(program, packed, weights, budget)
     fits = scratch + weights <= budget.sram and (budget.weights is None or weights <= budget.weights)
     if budget.policy is FetchPolicy.NEVER or (budget.policy is FetchPolicy.AUTO and fits):
         if not fits:
-            raise too_large(program, scratch, weights, budget)
+            raise too_large(program, packed, weights, budget)
         return None
     if not weights:
         return None
@@ -40,24 +43,24 @@ def area_for(program: Program, scratch: int, weights: int, budget: Budget) -> in
 
 
 def least_room(program: Program) -> int:
-    """Bytes of the smallest prefetch area that calls, cut as far as they can be, run with."""
-    return _least(program).nbytes
+    """Bytes that calls, cut as far as they can be, need for weights at once, wherever these lie."""
+    return _least(program, None).nbytes
 
 
-def too_large(program: Program, scratch: int, weights: int, budget: Budget) -> CapacityError:
+def too_large(program: Program, packed: Packing, weights: int, budget: Budget) -> CapacityError:
     """The error for a program that does not fit.
 
     Args:
         program: the calls.
-        scratch: bytes of all intermediate results, as they are packed.
+        packed: all intermediate results.
         weights: bytes of all constants.
         budget: what there is.
     """
-    if scratch > budget.sram:
-        return _scratch_error(program, scratch, weights, budget)
+    if packed.nbytes > budget.sram:
+        return _scratch_error(program, packed, weights, budget)
     if budget.policy is FetchPolicy.NEVER:
-        return _linked_error(program, scratch, weights, budget)
-    return _fetched_error(program, scratch, budget)
+        return _linked_error(program, packed, weights, budget)
+    return _fetched_error(program, packed, budget)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +76,12 @@ class _Value:
         return f"{place}{self.nbytes:,} bytes, {self.text}"
 
 
-def _scratch_error(program: Program, scratch: int, weights: int, budget: Budget) -> CapacityError:
+def _scratch_error(program: Program, packed: Packing, weights: int, budget: Budget) -> CapacityError:
     at, alive = _peak(program)
+    scratch = packed.nbytes
     live = sum(value.nbytes for value in alive)
     fetched = weights and budget.policy is not FetchPolicy.NEVER
-    needed = scratch + (_least(program).nbytes if fetched else weights)
+    needed = scratch + (_least(program, packed).nbytes if fetched else weights)
     hint = "make what is alive there smaller (a smaller input, fewer channels, a stride earlier)"
     if budget.sram <= 0:
         hint = f"make what lies beside smaller, it needs {budget.taken:,} bytes alone"
@@ -93,9 +97,10 @@ def _scratch_error(program: Program, scratch: int, weights: int, budget: Budget)
     )
 
 
-def _linked_error(program: Program, scratch: int, weights: int, budget: Budget) -> CapacityError:
+def _linked_error(program: Program, packed: Packing, weights: int, budget: Budget) -> CapacityError:
     at, alive = _peak(program)
-    least = scratch + _least(program).nbytes + budget.taken
+    scratch = packed.nbytes
+    least = scratch + _least(program, packed).nbytes + budget.taken
     needed = scratch + weights
     auto = f"fetch weights from flash with `--fetch-constants-to-sram auto`: {least:,} bytes do then"
     return CapacityError(
@@ -108,9 +113,9 @@ def _linked_error(program: Program, scratch: int, weights: int, budget: Budget) 
     )
 
 
-def _fetched_error(program: Program, scratch: int, budget: Budget) -> CapacityError:
-    needed = _least(program)
-    least, own = needed.nbytes, needed.constants
+def _fetched_error(program: Program, packed: Packing, budget: Budget) -> CapacityError:
+    needed = _least(program, packed)
+    scratch, least, own = packed.nbytes, needed.nbytes, needed.constants
     where = _where(program, needed.call)
     split = "give this layer fewer inputs" if needed.is_piece else "split this layer into smaller ones"
     weights = "the smallest piece of the weights of this call" if needed.is_piece else "the weights of this call"
@@ -169,9 +174,9 @@ class _Least:
 
     Attributes:
         nbytes: of the smallest prefetch area.
-        call: the one that needs most at once.
+        call: the one that needs most at once, beside what is free in scratch.
         is_piece: whether it has been cut.
-        constants: what is in the area while (its neediest piece) computes.
+        constants: what (its neediest piece) reads.
     """
 
     nbytes: int
@@ -180,22 +185,24 @@ class _Least:
     constants: tuple[_Value, ...]
 
 
-def _least(program: Program) -> _Least:
+def _least(program: Program, packed: Packing | None) -> _Least:
     pieces = cut(unshared(program), 0)
-    parts = chunks(pieces.program)
-    at = max((c.first for c in parts), key=lambda at: sum(c.nbytes for c in parts if c.first <= at <= c.last))
-    alive = {name for chunk in parts if chunk.first <= at <= chunk.last for name in chunk.buffers}
-    constants = tuple(value for name, value in _constants(pieces.program).items() if name in alive)
-    return _Least(least_area(parts), pieces.calls[at], pieces.calls.count(pieces.calls[at]) > 1, constants)
+    parts, scratch = chunks(pieces.program), beside(pieces.program, packed)
+    count = len(pieces.program.calls)
+    needs, free = alive(parts, count), scratch.free(count)
+    at = max((chunk.first for chunk in parts), key=lambda at: needs[at] - free[at])
+    there = {name for chunk in parts if chunk.first <= at <= chunk.last for name in chunk.buffers}
+    constants = tuple(value for name, value in _constants(pieces.program).items() if name in there)
+    return _Least(least_area(parts, scratch), pieces.calls[at], pieces.calls.count(pieces.calls[at]) > 1, constants)
 
 
 def _peak(program: Program) -> tuple[int, tuple[_Value, ...]]:
     """The call at which most scratch is alive, and what is; values that share a block count once."""
     blocks, live = lifetimes(program), spans(program)
-    alive = [[block for block in blocks if block.first <= at <= block.last] for at in range(len(program.calls))]
-    at = max(range(len(alive)), key=lambda i: sum(round_up(block.nbytes) for block in alive[i]))
+    in_use = [[block for block in blocks if block.first <= at <= block.last] for at in range(len(program.calls))]
+    at = max(range(len(in_use)), key=lambda i: sum(round_up(block.nbytes) for block in in_use[i]))
     values: list[_Value] = []
-    for block in alive[at]:
+    for block in in_use[at]:
         name = [name for name in block.buffers if live[name][0] <= at][-1]
         writer = program.calls[live[name][0]]
         values.append(_Value(round_up(block.nbytes), f"`{name}` of `{writer.kernel.name}`", _op(writer)))

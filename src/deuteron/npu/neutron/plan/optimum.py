@@ -6,10 +6,12 @@ and addresses unless it is asked for them), so that nothing can be faster than w
 - A chunk is resident, or fetched once: issued between two calls, no later than right before the first that reads it.
 - A call starts after the call before it, and after the CPU has started the fetches that are issued between the two.
 - Resident chunks, and all others from the call that they are issued before to the last one that reads them, never
-  take more than the bytes of the area.
+  take more than the bytes of the area, and those of scratch that nothing else uses then. Resident ones fit into the
+  area.
 - There is one flash. What is issued after call k and needed by call i is transferred after the end of k and before the
   start of i, one after the other; before the first transfer comes the CPU's work to start it.
-- With addresses: chunks that are in the area at once do not overlap, and resident ones lie at its start.
+- With addresses: chunks that are in the area at once do not overlap, and resident ones lie at its start. Only where
+  nothing is fetched to scratch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,6 +25,7 @@ from ortools.sat.python import cp_model
 from deuteron.npu.neutron.kernels.limits import ALIGNMENT
 from deuteron.npu.neutron.plan.chunks import Chunk
 from deuteron.npu.neutron.plan.stream import Costs, Issue, Schedule
+from deuteron.npu.neutron.plan.walls import NO_SCRATCH, Scratch
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,7 @@ def optimum(
     area: int,
     start: tuple[frozenset[int], Schedule],
     effort: float,
+    scratch: Scratch = NO_SCRATCH,
     *,
     keeps: bool = True,
     addresses: bool = False,
@@ -57,13 +61,14 @@ def optimum(
     Args:
         chunks: what is needed, in order of first use.
         costs: what calls and transfers take.
-        area: bytes for all chunks.
+        area: bytes for chunks alone.
         start: resident chunks and schedule of the best plan that is known.
         effort: limit in the solver's deterministic time.
+        scratch: where chunks that do not stay may lie, too.
         keeps: chunks can be resident.
         addresses: find them, too, which takes longer.
     """
-    model = _Model(chunks, costs, area, start[1].cycles)
+    model = _Model(chunks, costs, area, start[1].cycles, scratch)
     if not keeps:
         model.stream_all()
     offsets = model.addresses(area) if addresses else dict[int, cp_model.IntVar]()
@@ -88,7 +93,7 @@ def optimum(
 class _Model:
     """The constraints; `pending[j][k]` says that chunk j is fetched, and issued before call k or later."""
 
-    def __init__(self, chunks: Sequence[Chunk], costs: Costs, area: int, most: int) -> None:
+    def __init__(self, chunks: Sequence[Chunk], costs: Costs, area: int, most: int, scratch: Scratch) -> None:
         self.model = cp_model.CpModel()
         self._chunks, self._costs = chunks, costs
         self._zero = self.model.new_constant(0)
@@ -99,8 +104,12 @@ class _Model:
         for earlier, later in (pair for own in self.pending for pair in pairwise(own)):
             self.model.add_implication(later, earlier)
         starts, ends = self._calls(most)
-        for call in range(len(costs.calls)):
-            self._room(call, area)
+        for call, free in enumerate(scratch.free(len(costs.calls))):
+            self._room(call, area + free)
+        if scratch.nbytes:
+            sizes = (chunk.nbytes // ALIGNMENT for chunk in chunks)
+            stays = (size * (1 - own[0]) for size, own in zip(sizes, self.pending, strict=True))
+            self.model.add(reduce(add, stays) <= area // ALIGNMENT)
         for call in sorted({chunk.first for chunk in chunks}):
             for after in range(call + 1):
                 self._load(after, call, ends[after], starts[call])
@@ -161,13 +170,13 @@ class _Model:
             before += cycles
         return starts, ends
 
-    def _room(self, call: int, area: int) -> None:
+    def _room(self, call: int, room: int) -> None:
         """What is in place, or on its way, during a call has room: all but what is issued later or was read before."""
         held: list[cp_model.LinearExpr] = []
         for j, chunk in enumerate(self._chunks):
             absent = self._from(j, call + 1) if call <= chunk.last else self.pending[j][0]
             held.append((1 - absent) * (chunk.nbytes // ALIGNMENT))
-        self.model.add(reduce(add, held) <= area // ALIGNMENT)
+        self.model.add(reduce(add, held) <= room // ALIGNMENT)
 
     def _load(self, after: int, call: int, end: cp_model.LinearExpr, start: cp_model.IntVar) -> None:
         """What is issued before call `after` or later, and needed by `call`, takes its time on the flash in between."""

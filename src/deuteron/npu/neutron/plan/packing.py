@@ -2,7 +2,8 @@
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from types import MappingProxyType
 
 from deuteron.errors import MissingToolError
@@ -61,6 +62,18 @@ def place(blocks: Sequence[Lifetime], effort: float = FAST_EFFORT) -> Packing:
     if end_of(packing) > bound:
         packing, proven = _improved(blocks, packing, bound, effort)
     return Packing(packing, end_of(packing), bound, proven)
+
+
+@lru_cache(maxsize=16)
+def placed(blocks: tuple[Lifetime, ...], effort: float) -> Packing:
+    """`place`, known of blocks that were placed a little while ago."""
+    return place(blocks, effort)
+
+
+def kept(blocks: Iterable[Lifetime], packing: Packing) -> Packing:
+    """The packing with these blocks in place of those with the same buffers, which meet the same others."""
+    offsets = {block.buffers: offset for block, offset in packing.offsets.items()}
+    return replace(packing, offsets={block: offsets[block.buffers] for block in blocks})
 
 
 def max_live(blocks: Sequence[Lifetime]) -> int:

@@ -1,7 +1,7 @@
 """The plan: an address for every buffer of a program."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
@@ -14,9 +14,10 @@ from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.npu.neutron.plan.budget import Budget
 from deuteron.npu.neutron.plan.chunks import groups
 from deuteron.npu.neutron.plan.cuts import fetching
+from deuteron.npu.neutron.plan.fetched import check_fetches
 from deuteron.npu.neutron.plan.fit import area_for, too_large
 from deuteron.npu.neutron.plan.lifetimes import Lifetime, can_share, lifetimes, spans
-from deuteron.npu.neutron.plan.packing import EXACT_EFFORT, FAST_EFFORT, Packing, place
+from deuteron.npu.neutron.plan.packing import EXACT_EFFORT, FAST_EFFORT, Packing, kept, placed
 from deuteron.npu.neutron.plan.prefetch import Prefetch
 from deuteron.npu.neutron.plan.stream import Issue
 
@@ -52,7 +53,7 @@ class Plan:
         weights: the weights image, constants in order of first use.
         scratch_bytes: size of the scratch region, a multiple of the alignment.
         constants: where in the weights image each constant lies.
-        prefetch_bytes: size of the prefetch region, which all constants are fetched to unless it is 0.
+        prefetch_bytes: size of the prefetch region; all constants are fetched, there or to scratch, or none is.
         resident_bytes: those of them, from the start, that keep their content from run to run.
         transfers: fetches and waits by the call that they come before.
         lifetimes: the blocks of scratch, in order of first use.
@@ -112,7 +113,7 @@ def plan(program: Program, effort: float = FAST_EFFORT, packed: Packing | None =
         placements |= {name: Place(region, index, 0, sizes[name]) for index, name in enumerate(names)}
     constants, weights = _weights_image(program)
     blocks = lifetimes(program)
-    packing = place(blocks, effort) if packed is None else _kept(blocks, packed)
+    packing = placed(blocks, effort) if packed is None else kept(blocks, packed)
     ends: dict[str, int] = {}
     for block, offset in packing.offsets.items():
         ends |= {name: offset for name in block.buffers if name in program.placed}
@@ -143,42 +144,42 @@ def plan_calls(program: Program, budget: Budget) -> tuple[Program, Plan]:
     """
     effort = EXACT_EFFORT if budget.effort is Effort.EXACT else FAST_EFFORT
     linked = plan(program, effort)
-    area = area_for(program, linked.scratch_bytes, linked.constant_bytes, budget)
+    area = area_for(program, linked.packing, linked.constant_bytes, budget)
     if area is None:
         return program, linked
-    fetched = fetching(program, budget.engine, area, budget.effort, keeps=budget.keeps)
+    fetched = fetching(program, budget.engine, area, budget.effort, linked.packing, keeps=budget.keeps)
     if fetched is None:
-        raise too_large(program, linked.scratch_bytes, linked.constant_bytes, budget)
+        raise too_large(program, linked.packing, linked.constant_bytes, budget)
     return fetched.program, _fetching(plan(fetched.program, effort, linked.packing), fetched.prefetch)
 
 
-def _kept(blocks: Iterable[Lifetime], packing: Packing) -> Packing:
-    """The packing with these blocks in place of those with the same buffers, which meet the same others."""
-    offsets = {block.buffers: offset for block, offset in packing.offsets.items()}
-    return replace(packing, offsets={block: offsets[block.buffers] for block in blocks})
-
-
 def _fetching(planned: Plan, prefetch: Prefetch) -> Plan:
-    """The plan with all constants in the prefetch area."""
+    """The plan with all constants in the prefetch area, or in scratch."""
     chunks = prefetch.chunks
     starts = [planned.constants[chunk.buffers[0]] for chunk in chunks]
-    offsets = {step.chunk: step.offset for step in prefetch.schedule.steps if isinstance(step, Issue)}
+    places = {
+        step.chunk: Place(Region.PREFETCH, 0, step.offset, chunks[step.chunk].nbytes)
+        if step.offset < prefetch.area
+        else Place(Region.SCRATCH, 0, step.offset - prefetch.area, chunks[step.chunk].nbytes)
+        for step in prefetch.schedule.steps
+        if isinstance(step, Issue)
+    }
     placements = dict(planned.placements)
     for index, chunk in enumerate(chunks):
         for name in chunk.buffers:
-            at = offsets[index] + planned.constants[name] - starts[index]
-            placements[name] = replace(placements[name], region=Region.PREFETCH, offset=at)
+            at = places[index].offset + planned.constants[name] - starts[index]
+            placements[name] = replace(placements[name], region=places[index].region, offset=at)
     transfers: dict[int, tuple[Transfer, ...]] = {}
     for step in prefetch.schedule.steps:
         command: Transfer = Wait(step.channel)
         if isinstance(step, Issue):
-            nbytes = chunks[step.chunk].nbytes
-            command = Fetch(step.channel, starts[step.chunk], step.offset, nbytes, step.chunk in prefetch.resident)
+            to, stays = places[step.chunk], step.chunk in prefetch.resident
+            command = Fetch(step.channel, starts[step.chunk], to.offset, to.nbytes, stays, to.region)
         transfers[step.call] = (*transfers.get(step.call, ()), command)
     return replace(
         planned,
         placements=placements,
-        prefetch_bytes=max(offsets[index] + chunk.nbytes for index, chunk in enumerate(chunks)),
+        prefetch_bytes=max((p.offset + p.nbytes for p in places.values() if p.region is Region.PREFETCH), default=0),
         resident_bytes=sum(chunks[index].nbytes for index in prefetch.resident),
         transfers=transfers,
         prefetch=prefetch,
@@ -197,6 +198,8 @@ def check(program: Program, planned: Plan) -> None:
         raise InternalError(f"several buffers are called `{twice[0]}`")
     live = spans(program)
     _check_places(program, planned, sizes, live)
+    lying = {**planned.placements, **{name: planned.lying(name) for name in live}}
+    check_fetches(program, lying, planned.constants, planned.transfers)
     for a, b in combinations(live, 2):
         (a_first, a_last), (b_first, b_last) = live[a], live[b]
         place_a, place_b = planned.lying(a), planned.lying(b)
@@ -214,8 +217,10 @@ def _check_places(program: Program, planned: Plan, sizes: Mapping[str, int], liv
     for name in dict.fromkeys(ref.buffer for call in program.calls for ref in call.operands):
         if name in live:
             what, region, end = "buffer", Region.SCRATCH, planned.scratch_bytes
-        elif name in constants and planned.prefetch_bytes:
-            what, region, end = "constant", Region.PREFETCH, planned.prefetch_bytes
+        elif name in constants and planned.transfers:
+            to_scratch = planned.placements[name].region is Region.SCRATCH
+            what, region = "constant", Region.SCRATCH if to_scratch else Region.PREFETCH
+            end = planned.scratch_bytes if to_scratch else planned.prefetch_bytes
         elif name in constants:
             what, region, end = "constant", Region.WEIGHTS, len(planned.weights)
         else:

@@ -10,10 +10,11 @@ from deuteron.extras import require
 from deuteron.npu.neutron.kernels.cost import cost
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.plan.bound import lower_bound
-from deuteron.npu.neutron.plan.chunks import Chunk, chunks
+from deuteron.npu.neutron.plan.chunks import Chunk, alive, chunks
 from deuteron.npu.neutron.plan.lifetimes import Lifetime
-from deuteron.npu.neutron.plan.packing import Packing, place
-from deuteron.npu.neutron.plan.stream import Costs, Schedule, Spot, Streams, schedule
+from deuteron.npu.neutron.plan.packing import ORDERS, max_live, place
+from deuteron.npu.neutron.plan.stream import Costs, Schedule, Spot, Streams
+from deuteron.npu.neutron.plan.walls import NO_SCRATCH, Scratch, between
 
 if TYPE_CHECKING:
     from deuteron.npu.neutron.plan.optimum import Optimum
@@ -40,8 +41,9 @@ class Prefetch:
         chunks: what is fetched.
         resident: indices of the chunks that stay in SRAM.
         schedule: fetches and waits.
-        bound: cycles that no schedule of these chunks in this area is faster than.
+        bound: cycles that no schedule of these chunks in this memory is faster than.
         proven: whether no schedule of these chunks is faster.
+        area: bytes of the prefetch area; what is fetched to addresses from there on lies in scratch.
     """
 
     chunks: tuple[Chunk, ...]
@@ -49,6 +51,7 @@ class Prefetch:
     schedule: Schedule
     bound: int
     proven: bool
+    area: int
 
 
 def costs_of(program: Program, parts: Sequence[Chunk], engine: Engine) -> Costs:
@@ -60,14 +63,16 @@ def costs_of(program: Program, parts: Sequence[Chunk], engine: Engine) -> Costs:
     )
 
 
-def least_area(parts: Sequence[Chunk]) -> int:
+def least_area(parts: Sequence[Chunk], scratch: Scratch = NO_SCRATCH) -> int:
     """Bytes of the smallest area that is found: each chunk has its place from the first call that reads it on."""
-    return _packing(parts, {j: chunk.first for j, chunk in enumerate(parts)})[0].nbytes
+    return _packing(parts, {j: chunk.first for j, chunk in enumerate(parts)}, scratch=scratch)[0]
 
 
-def most_alive(parts: Sequence[Chunk]) -> int:
-    """The most bytes of chunks that one call needs at once."""
-    return max((sum(c.nbytes for c in parts if c.first <= at <= c.last) for at in {p.first for p in parts}), default=0)
+def most_alive(parts: Sequence[Chunk], scratch: Scratch = NO_SCRATCH) -> int:
+    """The most bytes of chunks that one call needs at once, beside what is free in scratch."""
+    needs = alive(parts, 1 + max((chunk.last for chunk in parts), default=0))
+    beside = zip(needs, scratch.free(len(needs)), strict=True)
+    return max((nbytes - free for nbytes, free in beside if nbytes), default=0)
 
 
 def prefetch(
@@ -75,6 +80,7 @@ def prefetch(
     engine: Engine,
     area: int,
     kept: Collection[str] = (),
+    scratch: Scratch = NO_SCRATCH,
     *,
     keeps: bool = True,
     improve: bool = True,
@@ -84,8 +90,9 @@ def prefetch(
     Args:
         program: the calls.
         engine: what they and transfers take.
-        area: bytes for all constants.
+        area: bytes for constants alone.
         kept: constants that were resident in a plan for a similar program.
+        scratch: where constants that do not stay may lie, too.
         keeps: the area keeps its content from run to run; nothing can be resident otherwise.
         improve: look at more schedules to improve the best of the first ones.
     """
@@ -93,20 +100,26 @@ def prefetch(
     joined: tuple[Chunk, ...] | None = None
     for size in (min(least, area // 8), 0):
         parts = chunks(program, size)
-        if parts == joined or most_alive(parts) > area:
+        if parts == joined or most_alive(parts, scratch) > area:
             continue
         joined = parts
         costs = costs_of(program, parts, engine)
-        bound = lower_bound(parts, costs, engine, area, keeps=keeps)
-        best = _search(parts, costs, area, bound, frozenset(kept), keeps=keeps, improve=improve)
+        bound = lower_bound(parts, costs, engine, area, scratch, keeps=keeps)
+        best = _search(parts, costs, area, bound, frozenset(kept), scratch, keeps=keeps, improve=improve)
         if best is not None:
             resident, fastest = best
-            return Prefetch(parts, resident, fastest, bound, fastest.cycles <= bound)
+            return Prefetch(parts, resident, fastest, bound, fastest.cycles <= bound, area)
     return None
 
 
 def proven(
-    program: Program, heuristic: Prefetch, engine: Engine, area: int, effort: float, *, keeps: bool = True
+    program: Program,
+    heuristic: Prefetch,
+    engine: Engine,
+    effort: float,
+    scratch: Scratch = NO_SCRATCH,
+    *,
+    keeps: bool = True,
 ) -> Prefetch:
     """The plan with the bound that a solver proves with this effort, and faster where the solver's choices are.
 
@@ -119,30 +132,33 @@ def proven(
     from deuteron.npu.neutron.plan.optimum import optimum  # its solver takes a while to load
 
     costs = costs_of(program, heuristic.chunks, engine)
-    for addresses in (False, True):  # most choices have room as they are
+    for addresses in (False,) if scratch.nbytes else (False, True):  # most choices have room as they are
         start = heuristic.resident, heuristic.schedule
-        best = optimum(heuristic.chunks, costs, area, start, effort, keeps=keeps, addresses=addresses)
+        best = optimum(
+            heuristic.chunks, costs, heuristic.area, start, effort, scratch, keeps=keeps, addresses=addresses
+        )
         if best is not None:
-            heuristic = _realised(heuristic, best, costs, area)
+            heuristic = _realised(heuristic, best, costs, scratch)
         if best is None or heuristic.proven:
             break
     return heuristic
 
 
-def _realised(heuristic: Prefetch, best: "Optimum", costs: Costs, area: int) -> Prefetch:
+def _realised(heuristic: Prefetch, best: "Optimum", costs: Costs, scratch: Scratch) -> Prefetch:
     """The plan with the solver's bound, and with its choices where these are faster."""
-    parts, bound = heuristic.chunks, max(heuristic.bound, best.bound)
+    parts, bound, area = heuristic.chunks, max(heuristic.bound, best.bound), heuristic.area
     first_fit = {j: Spot(call, None) for j, call in best.issues.items()}
     placed = {j: Spot(call, best.offsets[j]) for j, call in best.issues.items()} if best.offsets else None
-    placed = placed or _packed(parts, area, best)
-    candidates = [schedule(parts, costs, best.resident, area, spots) for spots in (first_fit, None)]
+    placed = placed or _packed(parts, area, best, scratch)
+    streams = Streams(parts, costs, area, scratch=scratch)
+    candidates = [streams.schedule(best.resident, spots) for spots in (first_fit, None)]
     if placed is not None:
-        candidates += [_delayed(parts, costs, best.resident, area, spots) for spots in (placed, _in_order(placed))]
+        candidates += [_delayed(streams, parts, best.resident, spots) for spots in (placed, _in_order(placed))]
     resident, fastest = heuristic.resident, heuristic.schedule
     for candidate in candidates:
         if candidate is not None and candidate.cycles < fastest.cycles:
             resident, fastest = best.resident, candidate
-    return Prefetch(parts, resident, fastest, bound, fastest.cycles <= bound)
+    return Prefetch(parts, resident, fastest, bound, fastest.cycles <= bound, area)
 
 
 def _in_order(spots: Mapping[int, Spot]) -> dict[int, Spot]:
@@ -152,13 +168,13 @@ def _in_order(spots: Mapping[int, Spot]) -> dict[int, Spot]:
 
 
 def _delayed(
-    parts: Sequence[Chunk], costs: Costs, resident: frozenset[int], area: int, spots: Mapping[int, Spot]
+    streams: Streams, parts: Sequence[Chunk], resident: frozenset[int], spots: Mapping[int, Spot]
 ) -> Schedule | None:
     """The schedule with these spots, with fetches issued later where that is faster: what is needed sooner goes first.
 
     A chunk that comes later is in nobody's way, so that the spots stay as they are.
     """
-    best = schedule(parts, costs, resident, area, spots)
+    best = streams.schedule(resident, spots)
     improved = True
     while improved and best is not None:
         improved = False
@@ -166,24 +182,34 @@ def _delayed(
             for call in range(spots[j].call + 1, parts[j].first + 1):
                 moved = {**spots, j: replace(spots[j], call=call)}
                 moved = dict(sorted(moved.items(), key=lambda item: (item[1].call, item[0])))
-                delayed = schedule(parts, costs, resident, area, moved)
+                delayed = streams.schedule(resident, moved)
                 if delayed is not None and delayed.cycles < best.cycles:
                     spots, best, improved = moved, delayed, True
     return best
 
 
-def _packed(parts: Sequence[Chunk], area: int, optimum: "Optimum") -> dict[int, Spot] | None:
+def _packed(parts: Sequence[Chunk], area: int, optimum: "Optimum", scratch: Scratch) -> dict[int, Spot] | None:
     """Room for each chunk from the call on that its fetch is issued before; None when that does not pack."""
     start = sum(parts[chunk].nbytes for chunk in optimum.resident)
-    packing, spots = _packing(parts, optimum.issues, start)
-    return spots if start + packing.nbytes <= area else None
+    nbytes, spots = _packing(parts, optimum.issues, start, area, scratch)
+    return spots if start + nbytes <= area else None
 
 
-def _packing(parts: Sequence[Chunk], issues: Mapping[int, int], start: int = 0) -> tuple[Packing, dict[int, Spot]]:
-    """The smallest packing found of chunks that are issued before these calls, and the spots, from `start` on."""
+def _packing(
+    parts: Sequence[Chunk], issues: Mapping[int, int], start: int = 0, area: int = 0, scratch: Scratch = NO_SCRATCH
+) -> tuple[int, dict[int, Spot]]:
+    """Where chunks lie that are issued before these calls: bytes of an area, the fewest that are found, and the spots.
+
+    Those in the area begin at `start`, and those in scratch at `area`.
+    """
     blocks = {j: Lifetime((str(j),), parts[j].nbytes, call, parts[j].last) for j, call in issues.items()}
-    packing = place(tuple(blocks.values()))
-    return packing, {j: Spot(block.first, start + packing.offsets[block]) for j, block in blocks.items()}
+    orders = ORDERS.values() if scratch.nbytes else ()
+    ways = [between(blocks.values(), scratch, order) for order in orders] or [{}]
+    there = min(ways, key=lambda way: max_live([block for block in blocks.values() if block not in way]))
+    packing = place(tuple(block for block in blocks.values() if block not in there))
+    offsets = {block: start + at for block, at in packing.offsets.items()}
+    offsets |= {block: area + at for block, at in there.items()}
+    return packing.nbytes, {j: Spot(block.first, offsets[block]) for j, block in blocks.items()}
 
 
 def _search(
@@ -192,6 +218,7 @@ def _search(
     area: int,
     bound: int,
     kept: frozenset[str],
+    scratch: Scratch = NO_SCRATCH,
     *,
     keeps: bool,
     improve: bool,
@@ -203,7 +230,7 @@ def _search(
     and fetched when needed.
     """
     rounds = min(MOST_TRIALS, WORK // len(costs.calls)) if improve and keeps else 0
-    streams = Streams(parts, costs, area, rounds)
+    streams = Streams(parts, costs, area, rounds, scratch)
     if keeps:
         streams.attempt([i for i, chunk in enumerate(parts) if kept and kept.issuperset(chunk.buffers)], bound)
     streams.attempt((), bound)
@@ -219,8 +246,8 @@ def _search(
         streams.fill(sorted(range(len(parts)), key=key), shares, bound)
     packed = None
     if streams.best() is None:
-        packing, spots = _packing(parts, {j: chunk.first for j, chunk in enumerate(parts)})
-        packed = streams.schedule(frozenset(), spots) if packing.nbytes <= area else None
+        needed, spots = _packing(parts, {j: chunk.first for j, chunk in enumerate(parts)}, 0, area, scratch)
+        packed = streams.schedule(frozenset(), spots) if needed <= area else None
         if packed is not None:
             streams.offer(packed.cycles)
     streams.improve(bound)

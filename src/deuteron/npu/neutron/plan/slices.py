@@ -5,7 +5,7 @@ between rows, so that one with several rows stays whole; so does a call whose we
 """
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deuteron.npu.neutron.kernels.limits import ALIGNMENT, REQUANT_ROW_BYTES, round_up
@@ -57,12 +57,13 @@ def unshared(program: Program) -> Program:
     return replace(program, buffers=(*program.buffers, *shared.made), calls=tuple(calls))
 
 
-def cut(program: Program, most: int, whole: Collection[str] = ()) -> Pieces:
+def cut(program: Program, most: int | Sequence[int], whole: Collection[str] = ()) -> Pieces:
     """The program with each call that can be cut, and reads more than `most` bytes of weights, cut into such pieces.
 
     Args:
         program: the calls.
-        most: bytes of weights of a piece, a little more where a piece has as few filters as can be.
+        most: bytes of weights of a piece, of all calls alike or of each, a little more where a piece has as few filters
+            as can be.
         whole: names of weights whose calls are not cut.
     """
     constants = _Constants(program)
@@ -72,7 +73,7 @@ def cut(program: Program, most: int, whole: Collection[str] = ()) -> Pieces:
     for at, call in enumerate(program.calls):
         params, parts = call.params, [call]
         if isinstance(params, Filtering) and _divisible(params) and _owned(call, constants.data, uses, whole):
-            parts = _cut(call, params, constants, most)
+            parts = _cut(call, params, constants, most if isinstance(most, int) else most[at])
         calls += parts
         numbers += [at] * len(parts)
     used = {ref.buffer for call in calls for ref in call.operands}

@@ -1,0 +1,92 @@
+"""Whether what a plan fetches is there when it is read, and nothing else where it lies; apart from the planner."""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import combinations
+
+from deuteron.errors import InternalError
+from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.regions import Place, Region
+from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer
+from deuteron.npu.neutron.plan.lifetimes import spans
+
+
+@dataclass(frozen=True, slots=True)
+class _Fetched:
+    """A fetch, the call that it is started before, and the last call that reads of it; all where it is resident."""
+
+    fetch: Fetch
+    first: int
+    last: int
+
+    def meets(self, first: int, last: int, place: Place) -> bool:
+        """Whether bytes that are in use from call `first` to call `last` are the fetch's while it needs them."""
+        return self.first <= last and first <= self.last and self.fetch.written.overlaps(place)
+
+
+def check_fetches(
+    program: Program,
+    placements: Mapping[str, Place],
+    constants: Mapping[str, int],
+    transfers: Mapping[int, tuple[Transfer, ...]],
+) -> None:
+    """Check that no fetch meets another one, or a buffer of scratch, and that constants are where they were fetched to.
+
+    Args:
+        program: the calls.
+        placements: where each buffer lies.
+        constants: where in the weights image each constant lies.
+        transfers: fetches and waits by the call that they come before.
+
+    Raises:
+        InternalError: naming what meets, or the constant.
+    """
+    if not transfers:
+        return
+    fetches = list(_fetches(program, placements, constants, transfers))
+    for a, b in combinations(fetches, 2):
+        if a.meets(b.first, b.last, b.fetch.written):
+            raise InternalError(f"fetches before call {a.first} and call {b.first} overlap while both are in use")
+    to_scratch = [fetched for fetched in fetches if fetched.fetch.region is Region.SCRATCH]
+    for name, (first, last) in spans(program).items() if to_scratch else ():
+        for fetched in to_scratch:
+            if fetched.meets(first, last, placements[name]):
+                what = f"buffer `{name}` and the fetch before call {fetched.first}"
+                raise InternalError(f"{what} overlap while both are in use")
+
+
+def _reads(program: Program, constants: Mapping[str, int]) -> dict[str, list[int]]:
+    """The calls that read each constant."""
+    reads: dict[str, list[int]] = {}
+    for at, call in enumerate(program.calls):
+        for ref in call.operands:
+            if ref.buffer in constants:
+                reads.setdefault(ref.buffer, []).append(at)
+    return reads
+
+
+def _fetches(
+    program: Program,
+    placements: Mapping[str, Place],
+    constants: Mapping[str, int],
+    transfers: Mapping[int, tuple[Transfer, ...]],
+) -> Iterator[_Fetched]:
+    """Each fetch with its calls; InternalError for a constant that is read before it is fetched to its place."""
+    waiting = _reads(program, constants)
+    names = sorted(waiting, key=constants.__getitem__)
+    sources = [constants[name] for name in names]
+    for call in sorted(transfers, reverse=True):
+        for fetch in reversed(transfers[call]):
+            if isinstance(fetch, Fetch):
+                first, last = (0, len(program.calls)) if fetch.resident else (call, call)
+                end = fetch.source + fetch.nbytes
+                for name in names[bisect_left(sources, fetch.source) : bisect_left(sources, end)]:
+                    at = Place(fetch.region, 0, fetch.target + constants[name] - fetch.source, placements[name].nbytes)
+                    if placements[name] == at and constants[name] + at.nbytes <= end:
+                        last = max(last, *(read for read in waiting[name] if read >= call), call)
+                        waiting[name] = [read for read in waiting[name] if read < call]
+                yield _Fetched(fetch, first, last)
+    for name, calls in waiting.items():
+        if calls:
+            raise InternalError(f"constant `{name}` is read by call {calls[0]}, and not fetched to its place before")
