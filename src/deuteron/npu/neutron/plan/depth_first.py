@@ -111,7 +111,9 @@ def _beside_least_room(program: Program, budget: Budget) -> Cut | None:
 
 def _in_least(program: Program, budget: Budget) -> Planned:
     """The plan of the cut with the least scratch, of all that is left to try; the error of what needs less, or it."""
-    least = _cascades(program, budget.engine.without_flash(), budget.effort).least(flash=Simulated(budget.engine))
+    engine = budget.engine.without_flash()
+    cuts = (_cascades(program, engine, e).least(flash=Simulated(budget.engine)) for e in _efforts(program, budget))
+    least = min((cut for cut in cuts if cut is not None), key=lambda cut: cut.scratch, default=None)
     try:
         return plan_calls(program if least is None else least.program, budget)
     except CapacityError as cut:
