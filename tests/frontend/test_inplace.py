@@ -159,6 +159,14 @@ def nothing(y: Tensor) -> Tensor:
     return y
 
 
+def empty(y: Tensor) -> tuple[Tensor, ...]:
+    none = y[:, 4:]
+    y[:, :2].relu_()
+    none.relu_()
+    y.add_(1)
+    return y * 2, none + 1, none
+
+
 ALL = [
     views_base,
     views_both,
@@ -181,6 +189,7 @@ ALL = [
     masked,
     constants,
     nothing,
+    empty,
 ]
 
 

@@ -97,6 +97,8 @@ class _Memory:
         place = _place(node)
         if place not in self.values:
             view = self._view(node)
+            if view is None and _is_empty(node):
+                return _nothing(reader, self.value(self.root, reader), node)
             if view is None:
                 what = "is read after a change in place of what it is a view of, and is no block of that"
                 raise _refused(node, what, LATER)
@@ -107,6 +109,9 @@ class _Memory:
     def change(self, model: fx.GraphModule, node: fx.Node, written: fx.Node, time: int) -> None:
         """A node changes what stands at the place of another."""
         values = {_place(written): _result(model, node, written.meta["val"])}
+        if _is_empty(written):  # and nothing else changes
+            self.values |= values
+            return
         while _place(written) != _place(self.root):
             view = self._view(written)
             if view is None:
@@ -125,6 +130,16 @@ class _Memory:
             if block is not None:
                 return base, block
         return None
+
+
+def _is_empty(node: fx.Node) -> bool:
+    return not cast(Tensor, node.meta["val"]).numel()
+
+
+def _nothing(reader: fx.Node, root: fx.Node, view: fx.Node) -> fx.Node:
+    """A view without elements, taken again before a reader."""
+    none = call(reader, aten.slice.Tensor, call(reader, aten.reshape.default, root, [-1]), 0, 0, 0)
+    return call(reader, aten.reshape.default, none, list(view.meta["val"].shape))
 
 
 def _memories(nodes: list[fx.Node]) -> Mapping[fx.Node, _Memory]:
