@@ -125,7 +125,7 @@ def rows(network: str, tflite: bytes, problems: list[str]) -> Iterator[Row]:
         if seconds > LIMIT_S:
             problems.append(f"{where}: {seconds:.1f} s to plan, limit {LIMIT_S} s")
         run, header = simulate(decoded, RATES), decoded.header
-        alike = run.cycles
+        alike = run.cycles if decoded.linked_bytes else 0  # 0: all weights are fetched to scratch
         if header.prefetch_bytes:
             room = MemoryOptions(
                 FetchPolicy.ALWAYS, sram_budget=scratch + header.prefetch_bytes, depth_first=DepthFirst.NEVER
@@ -184,11 +184,12 @@ def estimates(network: str, tflite: bytes) -> Iterator[Estimate]:
 
 def line(row: Row, first: Row) -> str:
     """The row as text."""
-    slower, alike = row.cycles / first.cycles - 1, row.cycles / row.alike - 1
+    slower = row.cycles / first.cycles - 1
+    alike = f"{row.cycles / row.alike - 1:.1%}" if row.alike else ""
     milliseconds = RATES.microseconds(row.cycles) / 1000
     return (
         f"{row.network:<22}{row.budget:>11,}{row.sram:>11,}{row.scratch:>11,}{row.area:>11,}{row.cycles:>12,}"
-        f"{milliseconds:>8.2f}{slower:>8.1%}{alike:>8.1%}{row.again:>12,}{row.calls:>7,}{row.microcode:>11,}"
+        f"{milliseconds:>8.2f}{slower:>8.1%}{alike:>8}{row.again:>12,}{row.calls:>7,}{row.microcode:>11,}"
         f"{row.seconds:>7.1f}"
     )
 

@@ -12,7 +12,7 @@ from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.plan.bound import lower_bound
 from deuteron.npu.neutron.plan.chunks import Chunk, alive, chunks
 from deuteron.npu.neutron.plan.lifetimes import Lifetime
-from deuteron.npu.neutron.plan.packing import ORDERS, max_live, place
+from deuteron.npu.neutron.plan.packing import ORDERS, Packing, max_live, place
 from deuteron.npu.neutron.plan.stream import Costs, Schedule, Spot, Streams
 from deuteron.npu.neutron.plan.walls import NO_SCRATCH, Scratch, between
 
@@ -203,10 +203,16 @@ def _packing(
     Those in the area begin at `start`, and those in scratch at `area`.
     """
     blocks = {j: Lifetime((str(j),), parts[j].nbytes, call, parts[j].last) for j, call in issues.items()}
-    orders = ORDERS.values() if scratch.nbytes else ()
-    ways = [between(blocks.values(), scratch, order) for order in orders] or [{}]
-    there = min(ways, key=lambda way: max_live([block for block in blocks.values() if block not in way]))
-    packing = place(tuple(block for block in blocks.values() if block not in there))
+    best: tuple[Packing, dict[Lifetime, int]] | None = None
+    for order in ORDERS.values():
+        there = between(blocks.values(), scratch, order)
+        left = tuple(block for block in blocks.values() if block not in there)
+        if best is None or max_live(left) < best[0].nbytes:
+            packing = place(left)
+            best = (packing, there) if best is None or packing.nbytes < best[0].nbytes else best
+        if not scratch.nbytes or start + best[0].nbytes <= area or best[0].nbytes == 0:
+            break
+    packing, there = best or (place(()), {})
     offsets = {block: start + at for block, at in packing.offsets.items()}
     offsets |= {block: area + at for block, at in there.items()}
     return packing.nbytes, {j: Spot(block.first, offsets[block]) for j, block in blocks.items()}
