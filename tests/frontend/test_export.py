@@ -103,6 +103,20 @@ def test_an_input_that_is_marked_dynamic():
     )
 
 
+class Slices(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x * 2, x[:, 4:]
+
+
+def test_an_output_without_elements():
+    with pytest.raises(UnsupportedError) as caught:
+        export(Slices(), (torch.ones(2, 4),))
+    assert str(caught.value) == (
+        f"{at(Slices(), 'return')}: output 1 has no elements, its shape is [2, 0], at `return x * 2, x[:, 4:]`\n\n"
+        "hint: return only what has elements; a slice from a dimension's size on, as `y[:, 4:]` of 4 channels, has none"
+    )
+
+
 class Halves(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -4,6 +4,7 @@ from typing import Any, cast
 
 import torch
 from torch import fx, nn
+from torch.fx.node import map_arg
 
 from deuteron.builds.traces import last_user_line
 from deuteron.errors import InputError, UnsupportedError
@@ -57,7 +58,8 @@ def check_exported(model: fx.GraphModule, *, takes_complex: bool) -> None:
     """Checks that all shapes of an exported model are fixed, and all floats are float32, or complex if that is taken.
 
     Raises:
-        UnsupportedError: when a shape inside depends on data or was declared dynamic, or floats are not float32.
+        UnsupportedError: when a shape inside depends on data or was declared dynamic, an output has no elements, or
+            floats are not float32.
     """
     for node in model.graph.nodes:
         value: object = node.meta.get("val")
@@ -67,6 +69,10 @@ def check_exported(model: fx.GraphModule, *, takes_complex: bool) -> None:
                 value.is_floating_point() or (value.is_complex() and not takes_complex)
             ):
                 raise _no_float32(node, value)
+    outputs: list[fx.Node] = []
+    map_arg(model.graph.output_node().args, outputs.append)
+    for index, node in enumerate(outputs):
+        _need_elements(node, index)
 
 
 def _need_fixed_shape(node: fx.Node, value: torch.Tensor) -> None:
@@ -79,6 +85,19 @@ def _need_fixed_shape(node: fx.Node, value: torch.Tensor) -> None:
             where=str(source) if source else None,
             hint="every shape must be known when compiling: remove dynamic dimensions, and replace operators "
             "whose result size depends on data (masking, `nonzero`) by ones of fixed size (`torch.where`)",
+        )
+
+
+def _need_elements(output: fx.Node, index: int) -> None:
+    value: object = output.meta.get("val")
+    if isinstance(value, torch.Tensor) and 0 in value.shape:
+        source = source_of(output)
+        what = f"output {index} has no elements, its shape is {list(value.shape)}"
+        raise UnsupportedError(
+            f"{what}{f', at `{source.code}`' if source else ''}",
+            where=str(source) if source else None,
+            hint="return only what has elements; a slice from a dimension's size on, as `y[:, 4:]` of 4 channels, "
+            "has none",
         )
 
 
