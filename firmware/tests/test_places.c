@@ -128,6 +128,7 @@ static void test_bundle(void)
         const char *what;
     } cases[] = {
         {TABLE, TABLE + SECOND, DTN_OK, 0, "both in their places"},
+        {TABLE, TABLE, DTN_OK, 0, "an output over an input that was read"},
         {0, TABLE + SECOND, DTN_REASON_DELEGATE, 0, "an input over the addresses"},
         {TABLE, 0, DTN_REASON_DELEGATE, 0, "an output over the addresses"},
         {0U - 16, TABLE + SECOND, DTN_REASON_BUNDLE_VALUE, 0, "an input over a context"},

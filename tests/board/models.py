@@ -20,6 +20,9 @@ CPU_STRIPES_BUDGET = 10 * 1024
 BESIDE_BUDGET = 9 * 1024
 """Of `stripes_beside`, whose tensors need 9,504 bytes as a whole, beside what the partitions have."""
 
+ENDS_BUDGET = 5_700
+"""Of `ends_in_scratch`, which needs 5,824 bytes with its input and output beside scratch."""
+
 Made = tuple[nn.Module, tuple[Tensor, ...], BuildOptions]
 
 
@@ -128,6 +131,12 @@ def int8(made: Made) -> Made:
     return module, inputs, replace(options, remove_quant_io_ops=True)
 
 
+def ends_in_scratch() -> Made:
+    """As `stripes`, with int8 ends, in less memory than it needs beside these."""
+    module, inputs, options = int8(stripes())
+    return module, inputs, replace(options, memory=MemoryOptions(sram_budget=ENDS_BUDGET))
+
+
 def fetched(made: Made) -> Made:
     module, inputs, options = made
     return module, inputs, replace(options, memory=MemoryOptions(fetch_constants_to_sram=FetchPolicy.ALWAYS))
@@ -140,6 +149,7 @@ MODELS: Mapping[str, Callable[[], Made]] = {
     "pooled": pooled,
     "stripes": stripes,
     "stripes_on_cpu": stripes_on_cpu,
+    "ends_in_scratch": ends_in_scratch,
     "view_fetched": lambda: fetched(view()),
     "two_fetched": lambda: fetched(runtime.two()),
     "two_int8": lambda: int8(runtime.two()),

@@ -71,7 +71,7 @@ enum {
 
 /**
  * One step of the program. Its words are the indices of the input values, those of the output values, and the
- * parameters. No output may be a constant, or overlap another value of the step.
+ * parameters. No output may be a constant or, outside the working memory, overlap another value of the step.
  */
 typedef struct {
     uint32_t kind;

@@ -35,6 +35,14 @@ class DepthFirst(Enum):
     NEVER = "never"
 
 
+class IoInScratch(Enum):
+    """Which programs have their inputs and outputs in scratch; the value is its spelling as an option."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryOptions:
     """How a program may use the memories of its target; None leaves the target's figure.
@@ -49,6 +57,8 @@ class MemoryOptions:
         effort: how hard the planner tries.
         depth_first: which programs compute chains of layers some rows at a time; `AUTO`: those that do not fit
             otherwise, or are faster so; `ALWAYS`: all, in as little memory as is found.
+        io_in_scratch: which programs of one partition alone have inputs and outputs in its scratch, where their memory
+            is used for other values, too; `AUTO`: those that run depth first, or do not fit, and gain by it.
     """
 
     fetch_constants_to_sram: FetchPolicy = FetchPolicy.AUTO
@@ -57,6 +67,7 @@ class MemoryOptions:
     flash_bandwidth: int | None = None
     effort: Effort = Effort.FAST
     depth_first: DepthFirst = DepthFirst.AUTO
+    io_in_scratch: IoInScratch = IoInScratch.AUTO
 
     def __post_init__(self) -> None:
         for name in ("sram_budget", "weights_budget", "flash_bandwidth"):
@@ -127,7 +138,12 @@ class MemoryOptions:
     @classmethod
     def from_json(cls, data: Mapping[str, object]) -> Self:
         """The options that `to_json` wrote; ValueError for an unknown name or value."""
-        kinds = {"fetch_constants_to_sram": FetchPolicy, "effort": Effort, "depth_first": DepthFirst}
+        kinds = {
+            "fetch_constants_to_sram": FetchPolicy,
+            "effort": Effort,
+            "depth_first": DepthFirst,
+            "io_in_scratch": IoInScratch,
+        }
         values: dict[str, object] = {}
         for name, value in data.items():
             if name not in {field.name for field in fields(cls)} or not isinstance(value, int | str):

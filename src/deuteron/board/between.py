@@ -8,6 +8,7 @@ from deuteron.arch.memory import DepthFirst, MemoryOptions
 from deuteron.arch.targets import Arch
 from deuteron.board import arena
 from deuteron.board.bundle import Bundle
+from deuteron.board.ends import is_alone
 from deuteron.board.translate import translate
 from deuteron.errors import UnsupportedError
 from deuteron.runtime import pte
@@ -41,6 +42,19 @@ class Between:
             return  # no firmware has it: ExecuTorch's plan is all there is
         if depth_first is not DepthFirst.NEVER:
             yield _alone(self.program, self.arch.cpu.name, DepthFirst.ALWAYS)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether the program is one partition, beside whose inputs and outputs there are no tensors.
+
+        ExecuTorch's plan of a target whose CPU may have a memory of our own is not looked at.
+        """
+        if arena.may_be_cut(self.arch):
+            return False
+        try:
+            return is_alone(_bundle(self.program))
+        except UnsupportedError:
+            return False
 
     def beside(self, memory: MemoryOptions, partitions: int) -> int:
         """The bytes beside `partitions` bytes that partitions have; CapacityError where the budget is too small."""

@@ -50,7 +50,7 @@ class Value:
     """A tensor: where it lies and what it holds.
 
     Attributes:
-        memory: index of a memory but the last, or MEMORY_CONSTANT + index of a constant.
+        memory: index of a memory, the last for ends of a partition alone, or MEMORY_CONSTANT + index of a constant.
         offset: bytes from its start, a multiple of 16.
         bytes: its size.
         type: of its elements.

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from deuteron.board import operators
 from deuteron.board.bundle import CONTEXT_BYTES, MEMORY_CONSTANT, Bundle, Memory, Quantisation, Step, StepKind, Value
+from deuteron.board.ends import placed
 from deuteron.board.operators import Argument, RefusedError, Tensor
 from deuteron.board.partition import Matrices, delegate_of, matrices_of
 from deuteron.board.sources import Origin, Origins
@@ -35,7 +36,7 @@ def translate(program: Program, manifest: Manifest | None = None, *, name: str, 
     """
     for candidate in program.methods:
         if candidate.name == method:
-            return _with_quantisation(_Translator(candidate, manifest).bundle(name), program)
+            return _with_quantisation(placed(_Translator(candidate, manifest).bundle(name)), program)
     known = ", ".join(f"`{candidate.name}`" for candidate in program.methods)
     raise InputError(f"the program has no method `{method}`", hint=f"its methods are {known}")
 

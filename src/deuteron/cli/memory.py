@@ -6,7 +6,7 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, MemoryOptions
+from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, IoInScratch, MemoryOptions
 from deuteron.arch.sizes import parse_size
 
 P = ParamSpec("P")
@@ -28,6 +28,7 @@ def memory_options(function: Callable[P, R]) -> Callable[P, R]:
             FetchPolicy(kwargs.pop("fetch_constants_to_sram")),
             effort=Effort(kwargs.pop("effort")),
             depth_first=DepthFirst(kwargs.pop("depth_first")),
+            io_in_scratch=IoInScratch(kwargs.pop("io_in_scratch")),
             **sizes,
         )
         return function(*args, **kwargs)
@@ -58,6 +59,13 @@ def memory_options(function: Callable[P, R]) -> Callable[P, R]:
             show_default=True,
             type=click.Choice([choice.value for choice in DepthFirst]),
             help="Compute chains of layers some rows at a time; auto: if it does not fit otherwise, or is faster.",
+        ),
+        click.option(
+            "--io-in-scratch",
+            default=IoInScratch.AUTO.value,
+            show_default=True,
+            type=click.Choice([choice.value for choice in IoInScratch]),
+            help="Let other values use the memory of inputs and outputs; auto: if a program in stripes gains by it.",
         ),
     )
     for option in reversed(options):

@@ -60,6 +60,7 @@ class FirmwarePartition:
         blocks: in the order in which the family's `prepare` takes them.
         working_bytes: what a run needs of the working memory, beside its context: `working_bytes` in C.
         budget_bytes: the part of it that the SRAM budget of a build bounds.
+        places: where in the working memory each input, then each output may lie; None for one that lies elsewhere.
         linked_bytes: of its weights, those that the budget bounds because they lie in SRAM all the time.
         fetches_weights: whether a run copies weights by the port's hooks; a smaller budget makes it need less.
         kernels: names of the family's kernels that it calls, for families whose kernels are linked one by one.
@@ -74,6 +75,7 @@ class FirmwarePartition:
     blocks: tuple[FirmwareBlock, ...]
     working_bytes: int
     budget_bytes: int = 0
+    places: tuple[int | None, ...] = ()
     linked_bytes: int = 0
     fetches_weights: bool = False
     kernels: frozenset[str] = frozenset()

@@ -102,6 +102,7 @@ class NpuProgram(ABC):
         linked_bytes: of these, those that lie in SRAM all the time, because nothing fetches them.
         resident_bytes: of these, those that are fetched once and stay.
         records: whether a run records when its kernel calls start and stop.
+        has_io_in_scratch: whether inputs and outputs may lie in its working memory.
         has_branches: whether a run may leave kernel calls out or repeat them, so that boards do not record them.
         advice: about hazards that another's compiler may leave in a sound file; empty where they mean damage.
     """
@@ -114,6 +115,7 @@ class NpuProgram(ABC):
     linked_bytes: int = 0
     resident_bytes: int = 0
     records: bool = False
+    has_io_in_scratch: bool = False
     has_branches: bool = False
     advice: str = ""
 
@@ -197,6 +199,7 @@ class ReplanRequest:
         profiling: whether the programs shall record when each kernel starts and stops.
         tensors: bytes of SRAM that inputs, outputs and what the CPU computes may have, in the order to try them in.
         placed: the error of a partition, given its number, with what the caller knows of the place.
+        is_alone: whether the program is one partition, beside whose inputs and outputs there are no tensors.
     """
 
     tflites: tuple[bytes, ...]
@@ -204,6 +207,7 @@ class ReplanRequest:
     profiling: bool
     tensors: Callable[[DepthFirst], Iterable[int]]
     placed: Callable[[int, CapacityError], DeuteronError]
+    is_alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The partitions of a build in one SRAM: whether they fit as they were converted, and what does if they do not."""
 
+from deuteron.arch.memory import IoInScratch
 from deuteron.arch.targets import Arch
 from deuteron.board.between import Between
 from deuteron.builds.options import BuildOptions, Converter
@@ -16,11 +17,13 @@ from deuteron.npu.neutron.tflite.neutron import unwrap
 def needs_sharing(recording: Recording, tensors: int, arch: Arch, options: BuildOptions) -> bool:
     """Whether partitions that each have what they want do not fit beside `tensors` bytes that ExecuTorch plans.
 
-    A vendor's converter plans by itself.
+    Where inputs and outputs are to lie in scratch, partitions are planned for that. A vendor plans by itself.
     """
     if options.converter is not Converter.OPEN or arch.npu is None:
         return False
     programs = [decode(unwrap(partition.converted)[0]) for partition in recording.partitions]
+    if options.memory.io_in_scratch is IoInScratch.ALWAYS:
+        return True
     usages = [partitions.Usage(p.linked_bytes, p.header.scratch_bytes, p.header.prefetch_bytes) for p in programs]
     return not partitions.fits(usages, tensors, options.memory, arch)
 
@@ -49,4 +52,4 @@ def shared(
     asked = ConvertOptions(profiling=options.use_profiling, memory=options.memory, verify_each=options.verify_each)
     tflites = [partition.tflite for partition in recording.partitions]
     between = Between(program, arch, tensors)
-    return partitions.convert_together(tflites, arch.name, asked, between.sizes, placed)
+    return partitions.convert_together(tflites, arch.name, asked, between.sizes, placed, is_alone=between.is_alone)

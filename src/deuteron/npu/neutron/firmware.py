@@ -7,7 +7,7 @@ from deuteron.npu.firmware import Firmware, FirmwareBlock, FirmwarePartition, Fi
 from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Fetch, decode
-from deuteron.npu.neutron.microcode.format import ALIGNMENT
+from deuteron.npu.neutron.microcode.format import ALIGNMENT, Region
 
 POINTER_BYTES = 8
 """DTN_POINTER_BYTES of deuteron/bundle.h."""
@@ -35,6 +35,8 @@ def partition_of(data: bytes, name: str) -> FirmwarePartition:
     header, calls = decoded.header, len(decoded.calls)
     budget = header.scratch_bytes + header.prefetch_bytes
     pointers = POINTER_BYTES * (len(inputs) + len(outputs) + 2)
+    scratch = pointers + -pointers % ALIGNMENT
+    ends = [(Region.INPUT, i) for i in range(len(inputs))] + [(Region.OUTPUT, i) for i in range(len(outputs))]
     return FirmwarePartition(
         name=name,
         work=f"{calls} kernel call" if calls == 1 else f"{calls} kernel calls",
@@ -42,8 +44,9 @@ def partition_of(data: bytes, name: str) -> FirmwarePartition:
         inputs=inputs,
         outputs=outputs,
         blocks=blocks_of(payload.container),
-        working_bytes=pointers + -pointers % ALIGNMENT + header.profile_bytes + budget,
+        working_bytes=scratch + header.profile_bytes + budget,
         budget_bytes=budget,
+        places=tuple(scratch + decoded.places[end] if end in decoded.places else None for end in ends),
         linked_bytes=decoded.linked_bytes,
         fetches_weights=any(isinstance(command, Fetch) for command in decoded.commands),
         kernels=frozenset(call.kernel.name for call in decoded.calls),

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from deuteron.arch import targets
-from deuteron.arch.memory import UNLIMITED, DepthFirst, FetchPolicy, MemoryOptions
+from deuteron.arch.memory import UNLIMITED, DepthFirst, FetchPolicy, IoInScratch, MemoryOptions
 from deuteron.arch.targets import Arch
 from deuteron.errors import CapacityError, DeuteronError
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, Lowered, lower_model, planned
-from deuteron.npu.neutron.plan import Budget, budget
+from deuteron.npu.neutron.plan import Budget, budget, cycles
 from deuteron.npu.neutron.tflite.decode import decode
 
 TENSORS = "inputs, outputs and CPU tensors"
@@ -55,7 +55,13 @@ Placed = Callable[[int, CapacityError], DeuteronError]
 
 
 def convert_together(
-    tflites: Sequence[bytes], target: str, options: ConvertOptions, tensors: Tensors, placed: Placed
+    tflites: Sequence[bytes],
+    target: str,
+    options: ConvertOptions,
+    tensors: Tensors,
+    placed: Placed,
+    *,
+    is_alone: bool = False,
 ) -> tuple[Conversion, ...]:
     """The conversion of each partition of a program; together they keep to the SRAM budget.
 
@@ -65,11 +71,12 @@ def convert_together(
         options: what is asked of the compiler.
         tensors: what they are beside.
         placed: of the error of a partition.
+        is_alone: whether the program is one partition, beside whose inputs and outputs there are no tensors.
 
     Raises:
         CapacityError: they do not fit; of several partitions the one that needs most is named.
     """
-    return together(tflites, target, options).beside(options.memory, tensors, placed)
+    return together(tflites, target, options).beside(options.memory, tensors, placed, is_alone=is_alone)
 
 
 def together(tflites: Sequence[bytes], target: str, options: ConvertOptions) -> "Together":
@@ -86,8 +93,41 @@ class Together:
     arch: Arch
     options: ConvertOptions
 
-    def beside(self, memory: MemoryOptions, tensors: Tensors, placed: Placed) -> tuple[Conversion, ...]:
+    def beside(
+        self, memory: MemoryOptions, tensors: Tensors, placed: Placed, *, is_alone: bool = False
+    ) -> tuple[Conversion, ...]:
         """The conversions in such memories; arguments and errors as in `convert_together`."""
+        if memory.io_in_scratch is IoInScratch.NEVER or not (is_alone and self._ends_have_places):
+            return self._outside(memory, tensors, placed)
+        if memory.io_in_scratch is IoInScratch.ALWAYS:
+            return self._with_ends_placed.within(memory, 0, placed)
+        try:
+            outside = self._outside(memory, tensors, placed)
+        except CapacityError as error:
+            try:
+                return self._with_ends_placed.within(memory, 0, placed)
+            except CapacityError:
+                raise error from None
+        if not outside[0].plan.planned_cycles:
+            return outside
+        inside = self._with_ends_placed.within(memory, 0, placed)
+        engine = budget(self.arch, memory)
+        return min(outside, inside, key=lambda each: cycles(each[0].program, each[0].plan, engine))
+
+    @property
+    def _ends_have_places(self) -> bool:
+        """Whether all inputs and outputs can lie in scratch."""
+        programs = [model.program.with_ends_placed for model in self.models]
+        return all(program.placed == frozenset((*program.inputs, *program.outputs)) for program in programs)
+
+    @property
+    def _with_ends_placed(self) -> "Together":
+        """The same with inputs and outputs in scratch."""
+        models = (replace(model, program=model.program.with_ends_placed) for model in self.models)
+        return replace(self, models=tuple(models))
+
+    def _outside(self, memory: MemoryOptions, tensors: Tensors, placed: Placed) -> tuple[Conversion, ...]:
+        """The conversions beside inputs and outputs; errors as in `beside`."""
         errors: list[CapacityError] = []
         for nbytes in tensors(memory.depth_first):
             try:

@@ -16,6 +16,7 @@ from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch, Place
 from deuteron.npu.neutron.microcode.disassemble import as_json, disassemble
 from deuteron.npu.neutron.microcode.format import Region
+from deuteron.npu.neutron.microcode.places import in_memory
 from deuteron.npu.program import (
     PREFETCH_AREA,
     Block,
@@ -56,6 +57,7 @@ class NeutronProgram(NpuProgram):
         self.commands = tuple(_command(command, fetched.get(at, ())) for at, command in enumerate(decoded.commands))
         self.weights_bytes = decoded.constant_bytes
         self.linked_bytes = decoded.linked_bytes
+        self.has_io_in_scratch = bool(decoded.places)
         self.resident_bytes = header.resident_bytes
         self._priced: dict[tuple[int, ...], Priced] = {}
         self.records = header.profiling
@@ -171,6 +173,12 @@ def _scratch_map(decoded: Decoded) -> tuple[Extent, ...]:
     """The values in scratch, each from the call that writes it to the last that reads it, by first use, and weights."""
     extents: list[Extent] = []
     fetched = fetched_to_scratch(decoded)
+    for (region, i), at in decoded.places.items():
+        is_input = region is Region.INPUT
+        size = (decoded.input_bytes if is_input else decoded.output_bytes)[i]
+        named = [index for index, _, _, operand in _uses(decoded, region) if operand.index == i]
+        first, last = (0, max(named, default=0)) if is_input else (min(named, default=0), len(decoded.commands))
+        extents.append(Extent(at, size, f"{region.name.lower()} {i}", first, last))
     for index, call, name, operand in _uses(decoded, Region.SCRATCH):
         if operand in fetched.get(index, ()):
             continue
@@ -212,10 +220,15 @@ def _scratch(decoded: Decoded, values: Dataflow) -> Placement:
     places: dict[tuple[str, int], tuple[int, int]] = {}
     contents: dict[str, Content] = {}
     calls, fetched = iter(values.uses()), fetched_to_scratch(decoded)
+    for i, name in enumerate(values.inputs):
+        if (Region.INPUT, i) in decoded.places:
+            key = (name, decoded.places[Region.INPUT, i])
+            spans[key], places[key], contents[name] = [0, 0], (key[1], decoded.input_bytes[i]), Content("input", ())
     for index, command in enumerate(decoded.commands):
         if not isinstance(command, Call):
             continue
-        for role, operand, use in zip(command.kernel.operands, command.operands, next(calls), strict=True):
+        lying = (in_memory(operand, decoded.places) for operand in command.operands)
+        for role, operand, use in zip(command.kernel.operands, lying, next(calls), strict=True):
             if operand.region is Region.SCRATCH and operand not in fetched.get(index, ()):
                 start = operand.offset - use.offset
                 key = (use.buffer, start)
@@ -224,6 +237,10 @@ def _scratch(decoded: Decoded, values: Dataflow) -> Placement:
                 places[key] = (start, size)
                 what = "workspace" if role == "workspace" else "result"
                 contents.setdefault(use.buffer, Content(what, (index,)))
+    for i, name in enumerate(values.outputs):
+        key = (name, decoded.places.get((Region.OUTPUT, i), -1))
+        if key in spans:
+            spans[key][1] = len(decoded.commands) - 1
     blocks = [Block(key[0], *places[key], first, last) for key, (first, last) in spans.items()]
     weights, of = _weights(decoded, Region.SCRATCH)
     blocks, contents = [*blocks, *weights], contents | of

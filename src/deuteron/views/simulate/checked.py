@@ -108,7 +108,10 @@ class OpenBuild:
         files = manifests.tflites(self.directory, self.manifest)
         profiling = self.manifest.options.use_profiling
         return BuildReplanner(
-            self, family.replan(ReplanRequest(files, self.manifest.target, profiling, self.between.sizes, placed))
+            self,
+            family.replan(
+                ReplanRequest(files, self.manifest.target, profiling, self.between.sizes, placed, self.between.is_alone)
+            ),
         )
 
 
@@ -180,7 +183,7 @@ class CheckedBuild:
         working = [part.program.placements(part.entry.dataflow) for part in self.partitions]
         largest = max(sum(p.memory.nbytes for p in found if p.memory.name not in NO_SRAM) for found in working)
         taken = sum(part.program.linked_bytes for part in self.partitions) + largest
-        return self.build.between.beside(self.memory, taken) + taken
+        return taken if self._has_io_in_scratch else self.build.between.beside(self.memory, taken) + taken
 
     def engine(self, rates: Rates = AS_PLANNED) -> Engine:
         """The engine whose cycles `totals` counts; errors as there."""
@@ -212,10 +215,15 @@ class CheckedBuild:
             for part in self.partitions
         )
         sram = self.memory.sram(build.arch) if build.arch.memories else 0
-        tensors = build.between.planned_bytes
+        tensors = 0 if self._has_io_in_scratch else build.between.planned_bytes
         return Simulation(
             str(build.directory), build.manifest.target, engine, runs, resident, tensors, sram, self.sram_budget
         )
+
+    @property
+    def _has_io_in_scratch(self) -> bool:
+        """Whether firmware has the program's inputs and outputs in its partition's scratch."""
+        return self.build.between.is_alone and self.partitions[0].program.has_io_in_scratch
 
     def _resident(self, rates: Rates) -> Resident:
         if rates.first_run:

@@ -1,0 +1,89 @@
+"""Inputs and outputs in the scratch of a program's only partition: planned, built, in firmware, on a board."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests import store
+from tests.board.models import ENDS_BUDGET, ends_in_scratch
+
+from deuteron import api
+from deuteron.arch.memory import IoInScratch
+from deuteron.board import boards, ends, image, qemu, record
+from deuteron.board.bundle import CONTEXT_BYTES
+from deuteron.errors import CapacityError
+from deuteron.views.agreement.pytorch import compare
+from deuteron.views.simulate import open_build
+
+BOARD = boards.load("an505")
+
+
+@pytest.fixture(scope="module")
+def built() -> Path:
+    return store.network(ends_in_scratch, "ends_in_scratch")
+
+
+@pytest.mark.slow
+def test_a_build_fits_only_with_its_ends_in_scratch(built: Path) -> None:
+    opened = open_build(built)
+    memory = opened.manifest.options.memory
+    assert memory.io_in_scratch is IoInScratch.AUTO
+    with pytest.raises(CapacityError):
+        opened.replanner()(replace(memory, io_in_scratch=IoInScratch.NEVER))
+    assert opened.replanner()(memory).sram_bytes == opened.checked().sram_bytes <= ENDS_BUDGET
+    assert api.simulate(built).passed
+    summary = list(api.plan(built).lines())
+    assert not any("inputs, outputs and CPU tensors" in line for line in summary)
+    assert any(": input" in line for line in summary)
+
+
+@pytest.mark.slow
+def test_with_enough_memory_nothing_changes(built: Path) -> None:
+    opened = open_build(built)
+    memory = replace(opened.manifest.options.memory, sram_budget=1 << 16)
+    replan = opened.replanner()
+    plans = {io: replan(replace(memory, io_in_scratch=io)) for io in IoInScratch}
+    programs = {io: plan.partitions[0].program for io, plan in plans.items()}
+    assert programs[IoInScratch.AUTO].commands == programs[IoInScratch.NEVER].commands
+    assert [programs[io].has_io_in_scratch for io in IoInScratch] == [False, True, False]
+    never, always = (plans[io].sram_bytes for io in (IoInScratch.NEVER, IoInScratch.ALWAYS))
+    assert always < never
+
+
+@pytest.mark.slow
+def test_firmware_has_them_there_and_gives_the_bits_of_the_host(built: Path) -> None:
+    bundle = image.bundle_of(built)
+    partition = bundle.delegates[0].partition
+    assert all(place is not None for place in partition.places)
+    assert [memory.note for memory in bundle.memories] == ["working memory of the partitions"]
+    step = bundle.steps[0]
+    for index, place in zip((*step.inputs, *step.outputs), partition.places, strict=True):
+        assert (bundle.values[index].memory, bundle.values[index].offset) == (0, CONTEXT_BYTES + (place or 0))
+    data = api.seeded_inputs(api.read_manifest(built), 2)
+    assert replace(compare(built, data), outputs=()).failures() == ()
+    wanted = [[y.tobytes() for y in outputs] for outputs in api.run_each(built, data)]
+    firmware = store.firmware(built, BOARD)
+    report = qemu.run(firmware, record.read(firmware), BOARD, data, time_out=300)
+    assert [[y.tobytes() for y in run.outputs] for run in report.runs] == wanted
+
+
+@pytest.mark.slow
+def test_what_has_no_place_stays_where_it_was(built: Path) -> None:
+    bundle = image.bundle_of(built)
+    assert ends.is_alone(bundle)
+    (delegate,) = bundle.delegates
+    first, second = delegate.partition.places
+    working = bundle.memories[-1]
+    values = tuple(replace(value, memory=0, offset=64 * at) for at, value in enumerate(bundle.values))
+    outside = replace(bundle, values=values, memories=(replace(working, bytes=1 << 14), working))
+
+    def placed(places: tuple[int | None, ...]) -> list[tuple[int, int]]:
+        own = replace(delegate, partition=replace(delegate.partition, places=places))
+        return [(v.memory, v.offset) for v in ends.placed(replace(outside, delegates=(own,))).values]
+
+    assert placed((None, None)) == placed(()) == [(0, 0), (0, 64)]
+    assert placed((first, None)) == [(1, CONTEXT_BYTES + (first or 0)), (0, 64)]
+    assert placed((first, second)) == [(0, CONTEXT_BYTES + (place or 0)) for place in (first, second)]
+    twice = replace(outside, steps=bundle.steps * 2)
+    assert not ends.is_alone(twice)
+    assert ends.placed(twice) is twice
