@@ -52,7 +52,7 @@ class MemoryOptions:
             fit into SRAM otherwise.
         sram_budget: bytes of SRAM for weights and intermediate results of all partitions and, in a build, for what
             ExecuTorch plans: inputs, outputs and tensors on the CPU.
-        weights_budget: bytes of SRAM for weights at most.
+        weights_budget: bytes of SRAM for weights at most, scratch that takes them while it is free not counted.
         flash_bandwidth: bytes per second that the prefetch schedule is made for.
         effort: how hard the planner tries.
         depth_first: which programs compute chains of layers some rows at a time; `AUTO`: those that do not fit

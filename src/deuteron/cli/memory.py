@@ -44,7 +44,9 @@ def memory_options(function: Callable[P, R]) -> Callable[P, R]:
             help="Fetch weights from flash while kernels run; auto: if they do not fit into SRAM.",
         ),
         click.option("--sram-budget", metavar="SIZE", help="SRAM for tensors and weights (`512Ki`)."),
-        click.option("--weights-budget", metavar="SIZE", help="SRAM for weights that are fetched."),
+        click.option(
+            "--weights-budget", metavar="SIZE", help="SRAM for weights that are fetched, beside scratch that is free."
+        ),
         click.option("--flash-bandwidth", metavar="RATE", help="What the prefetch is planned for (`100MB/s`)."),
         click.option(
             "--effort",

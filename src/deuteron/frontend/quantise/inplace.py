@@ -41,6 +41,7 @@ def write(model: fx.GraphModule) -> None:
     Raises:
         UnsupportedError: where an operator has no form that returns a new tensor, or what it changes is no block.
     """
+    _drop_nothing(model)
     nodes = list(model.graph.nodes)
     memories = _memories(nodes)
     order = {node: index for index, node in enumerate(nodes)}
@@ -69,6 +70,25 @@ def write(model: fx.GraphModule) -> None:
         model.graph.eliminate_dead_code()
         model.graph.lint()
         model.recompile()
+
+
+def _drop_nothing(model: fx.GraphModule) -> None:
+    """Takes out what drops nothing: it returns what it reads, though tracing gives its result memory of its own."""
+    moved = set[fx.Node]()
+
+    def value(node: fx.Node) -> Any:
+        own: object = node.meta["val"]
+        return own.detach() if isinstance(own, Tensor) else own  # its shape may be changed in place
+
+    for node in list(model.graph.nodes):
+        if node.op == "call_function" and "dropout" in operator_name(node.target):
+            x = cast(fx.Node, node.args[0])
+            node.replace_all_uses_with(x)
+            model.graph.erase_node(node)
+            moved.add(x)
+        elif node.op == "call_function" and not moved.isdisjoint(node.all_input_nodes):
+            node.meta["val"] = node.target(*map_arg(node.args, value), **map_arg(node.kwargs, value))
+            moved.add(node)
 
 
 @dataclass(slots=True)
