@@ -24,7 +24,7 @@ from deuteron.views.events import tables, text
 from deuteron.views.simulate import open_build
 
 BOARD = boards.load("an505")
-STRIPE = "rows 0-7 in stripe 0 of chain 0"
+STRIPE = "rows 0-8 in stripe 0 of chain 0"
 
 
 @pytest.mark.slow
@@ -51,11 +51,11 @@ def test_the_cpu_beside_an_npu_computes_in_stripes_between_its_partitions() -> N
     assert cut[0] < first < cut[-1] < last
     plan = list(api.plan(build).lines())
     assert plan[1:3] == [
-        "SRAM: 7,872 B inputs, outputs and CPU tensors + 352 B linked weights + 576 B largest partition = 8,800 B of "
+        "SRAM: 8,016 B inputs, outputs and CPU tensors + 352 B linked weights + 576 B largest partition = 8,944 B of "
         "9,216 B",
-        "  depth first: 7,872 B instead of 9,504 B, 122,880 MACs again, +19.5% instructions (estimated)",
+        "  depth first: 8,016 B instead of 9,504 B, 0 MACs again, -1.3% instructions (estimated)",
     ]
-    assert sum("in 12 stripes of rows, with all of chain 1" in line for line in api.explain(build).lines()) == 3
+    assert sum("in 2 stripes of rows, with all of chain 1" in line for line in api.explain(build).lines()) == 3
     data = api.seeded_inputs(api.read_manifest(build), 1)
     assert replace(compare(build, data), outputs=()).failures() == ()
     _check_board(build, data)
@@ -68,27 +68,27 @@ def test_what_a_build_accepts_beside_partitions_is_within_the_budget_in_every_pl
     opened = open_build(build)
     manifest, bundle, replan = opened.manifest, image.translated(build, opened.manifest), opened.replanner()
     accepted: dict[int, int] = {}
-    for budget in (*range(8_320, 8_768, 16), *range(10_032, 10_112, 16)):
+    for budget in (*range(7_840, 8_288, 16), *range(10_032, 10_112, 16)):
         memory = replace(manifest.options.memory, sram_budget=budget)
         with suppress(CapacityError):
             accepted[budget] = replan(memory).sram_bytes
         own = replace(manifest, options=replace(manifest.options, memory=memory))
-        if budget < 8_704:  # what the build's own partitions need, which keep their weights
+        if budget < 8_224:  # what the build's own partitions need, which keep their weights
             with pytest.raises(CapacityError) as refused:
                 arena_of(bundle, own)
             assert refused.value.message == (
-                "inputs, outputs and what lies between operators need 7,776 bytes of SRAM beside 928 of partitions, "
+                "inputs, outputs and what lies between operators need 7,296 bytes of SRAM beside 928 of partitions, "
                 f"the budget is {budget:,}; most are alive with `cortex_m::quantized_conv2d.out, node "
                 "cortex_m_quantized_conv2d_default_2`"
             )
-            assert refused.value.hint.endswith(", or give `--sram-budget 8704`")
+            assert refused.value.hint.endswith(", or give `--sram-budget 8224`")
         else:
             arena = arena_of(bundle, own)
             assert arena is not None
             assert arena.memory.nbytes + 352 + 576 <= budget
-    assert min(accepted) == 8_352  # weights are fetched
+    assert min(accepted) == 7_872  # weights are fetched
     assert all(sram <= budget for budget, sram in accepted.items())
-    assert [accepted[budget] for budget in (8_688, 8_704, 10_080)] == [8_448, 8_704, 10_080]
+    assert [accepted[budget] for budget in (8_208, 8_224, 10_080)] == [7_872, 8_224, 10_080]
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_more_memory_is_never_slower_though_higher_stripes_may_be() -> None:
     """Where low stripes leave out rows that nobody reads, which the highest that fit compute."""
     build = store.network(stripes_beside, "stripes_beside", target="imxrt700cm")
     bundle = image.translated(build, api.read_manifest(build))
-    budgets = (MemoryOptions(sram_budget=budget) for budget in range(7_776, 9_504, 96))
+    budgets = (MemoryOptions(sram_budget=budget) for budget in range(7_296, 9_504, 96))
     taken = [planned(bundle, memory, "cortex-m33").instructions[0] for memory in budgets]
     assert taken == sorted(taken, reverse=True)
     assert taken[-1] < taken[0]
@@ -108,10 +108,10 @@ def test_the_options_of_a_build_given_again_plan_the_same() -> None:
     memory = api.read_manifest(build).options.memory
     again = api.simulate(build, effort=memory.effort, sram_budget=memory.sram_budget)
     assert [run.timeline for run in again.partitions] == [run.timeline for run in api.simulate(build).partitions]
-    points = [Point(0, "", "imxrt700cm", sram_budget=budget) for budget in (None, memory.sram_budget, 8_336)]
+    points = [Point(0, "", "imxrt700cm", sram_budget=budget) for budget in (None, memory.sram_budget, 7_856)]
     rows = work.evaluate(Made(build, "", ""), points)
     assert isinstance(rows, list)
-    assert [(row["fits"], row.get("sram_bytes")) for row in rows] == [(True, 8_800), (True, 8_800), (False, None)]
+    assert [(row["fits"], row.get("sram_bytes")) for row in rows] == [(True, 8_944), (True, 8_944), (False, None)]
 
 
 def _check_board(build: Path, data: Sequence[Sequence[Array]]) -> None:
@@ -128,17 +128,17 @@ def _check_views(build: Path, output: Path) -> None:
     assert simulation.passed
     (run,) = simulation.partitions
     chains = tuple(run.depth_first())
-    assert chains[0].startswith("depth first: 5,888 B of scratch instead of 13,952 B, ")
+    assert chains[0].startswith("depth first: 6,272 B of scratch instead of 13,952 B, ")
     profile = api.profile(build, on="sim", output=output).profile
     assert set(text.summary(profile)) >= {f"npu 0: {sentence.strip()}" for sentence in chains}
     assert tables.with_lines(profile) == 1
-    first = next(part for part in tables.parts(profile) if part.key[0] == "kernel")
+    first = next(part for part in tables.parts(profile) if part.key[0] == "kernel" and STRIPE in part.row.detail)
     assert first.row.detail.endswith(f", {STRIPE}")
-    assert [source.code for source in first.sources] == ["x = torch.relu(self.first(x))"]
+    assert {source.code for source in first.sources} == {"x = torch.relu(self.first(x))"}
     for view in (api.inspect(build), api.plan(build), simulation):
         assert STRIPE in "\n".join(view.lines())
     explained = list(api.explain(build).lines())
-    assert "       depth first, in 4 stripes of rows, with all of chain 0" in explained
+    assert "       depth first, in 3 stripes of rows, with all of chain 0" in explained
     assert f"       depth first, {chains[0].split(', ')[-1]}" in explained
     weights = [line for line in api.plan(build).lines() if ": weights of " in line]
     assert weights

@@ -11,10 +11,13 @@ from tests.board.models import stripes_on_cpu
 from deuteron.arch.memory import DepthFirst, MemoryOptions
 from deuteron.board import arena, image
 from deuteron.board.bundle import Bundle
+from deuteron.board.rows import CPU
 from deuteron.board.shadow import hazards
 from deuteron.builds import manifest as manifests
 from deuteron.errors import InternalError
-from deuteron.npu.neutron.kernels.program import KernelCall
+from deuteron.npu.neutron.kernels.program import KernelCall, Program
+from deuteron.npu.neutron.plan.lifetimes import lifetimes
+from deuteron.npu.neutron.plan.stripes import Cascade, striped
 
 Calls = Sequence[KernelCall]
 Planted = tuple[Bundle, Calls]
@@ -29,14 +32,23 @@ PAD_H = 12
 
 @pytest.fixture(scope="module")
 def sound() -> tuple[Bundle, Bundle, Calls, Calls]:
-    """What the checker takes, of a plan in stripes that keep rows."""
+    """What the checker takes, of a plan in stripes that keep rows, with blocks that live as wholes."""
     build = store.network(stripes_on_cpu, "stripes_on_cpu", target=CORE)
     bundle = image.translated(build, manifests.read(build))
     plans: list[tuple[Bundle, Bundle, Calls, Calls]] = []
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arena, "hazards", lambda *each: plans.append(each) or ())
+        patch.setattr(arena, "lifetimes", lambda program: [replace(b, parts=()) for b in lifetimes(program)])
+        patch.setattr(arena, "_chosen", lambda _, whole, *rest: arena._plan(_cut(whole.program)))
         arena.planned(bundle, MemoryOptions(depth_first=DepthFirst.ALWAYS), CORE)
     return plans[0]
+
+
+def _cut(program: Program) -> Program:
+    """The five steps from the first convolution to the pool, three rows at a time."""
+    cut = striped(program, (Cascade(3, 8, 3, keeps=True),), CPU)
+    assert cut is not None
+    return cut
 
 
 def _ordered(bundle: Bundle, calls: Calls, order: Sequence[int]) -> Planted:

@@ -56,15 +56,11 @@ class Arena:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A program with a place for each of its blocks."""
+    """A program with a place for each of its blocks: offsets by buffer."""
 
     program: Program
     memory: Memory
-
-    @property
-    def offsets(self) -> Mapping[str, int]:
-        """Of each buffer."""
-        return {block.name: block.offset for block in self.memory.blocks}
+    offsets: Mapping[str, int]
 
 
 def arena_of(bundle: Bundle, manifest: Manifest) -> Arena | None:
@@ -199,8 +195,15 @@ def _limits(least: int, whole: int) -> Iterable[int]:
 def _plan(program: Program) -> _Plan:
     blocks = lifetimes(program)  # of one buffer each, as no step may write onto what it reads
     packing = place(blocks)
-    placed = (Block(b.buffers[0], packing.offsets[b], b.nbytes, b.first, b.last) for b in blocks if b.nbytes)
-    return _Plan(program, Memory("memory", packing.nbytes, packing.bound, tuple(placed)))
+    offsets = {b.buffers[0]: packing.offsets[b] for b in blocks if b.nbytes}
+    placed = (
+        Block(name, offsets[name] + part.offset, min(part.nbytes, b.nbytes - part.offset), part.first, part.last)
+        for b in blocks
+        for name in b.buffers
+        if name in offsets
+        for part in b.parts
+    )
+    return _Plan(program, Memory("memory", packing.nbytes, packing.bound, tuple(placed)), offsets)
 
 
 def _on_cpu(bundle: Bundle, program: Program) -> Iterator[KernelCall]:

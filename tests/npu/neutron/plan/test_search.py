@@ -169,6 +169,6 @@ def test_the_c_code_with_sanitizers(tmp_path: Path) -> None:
         capture_output=True,
     )
     subprocess.run(("cmake", "--build", str(tmp_path)), check=True, capture_output=True)
-    for program in ("packing_test", "fetching_test"):
+    for program in ("packing_test", "fetching_test", "mending_test"):
         done = subprocess.run((str(tmp_path / program),), capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -1,186 +1,201 @@
-"""What is alive at once while a chain runs in stripes, without writing its calls.
+"""The most bytes of scratch that are alive at once while a chain runs in stripes.
 
-Each stripe is followed call by call, as `striped` writes them: kept rows are copied to where it continues, calls run
-that it has rows of, and rows that a later stripe needs are copied aside.
+Call by call, copies of kept rows among them: rows inside of the chain, what lies around it, and of what the chain is
+the first to write or the last to read the rows that are written already, or not dead yet (lifetimes.py).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from deuteron.npu.neutron.kernels.limits import round_up
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.kernels.rows import Rows
 from deuteron.npu.neutron.plan.lifetimes import spans
 from deuteron.npu.neutron.plan.processor import Kernels
-from deuteron.npu.neutron.plan.stripes import Chain, Rowset
+from deuteron.npu.neutron.plan.stripes import Chain, Link, Reading, Rowset
 
-Place = tuple[int, int]
-"""A stripe, and a call of the chain."""
-
-_NONE: Rows = (0, 0)
-
-
-@dataclass(frozen=True, slots=True)
-class _Stripe:
-    """A stripe whose bytes are counted.
-
-    Attributes:
-        rowset: its rows.
-        running: the calls that it has rows of, counted from the chain's first.
-        lives: for each inner buffer the first and the last of these that name it.
-        begins: of what lies around those that the stripe names first, by the call.
-        ends: of what lies around those that the stripe names last, by the call.
-    """
-
-    rowset: Rowset
-    running: AbstractSet[int]
-    lives: Mapping[str, Rows]
-    begins: Mapping[int, Sequence[str]]
-    ends: Mapping[int, Sequence[str]]
+Ints = npt.NDArray[np.int64]
 
 
 class Alive:
-    """The bytes of scratch in use while a chain runs; `around` are those of what is not inside of it."""
+    """What is alive at once in the stripes of a chain.
+
+    Attributes:
+        around: bytes that are alive all the time.
+    """
 
     def __init__(self, program: Program, chain: Chain, kernels: Kernels) -> None:
         self._chain, self._kernels = chain, kernels
-        links = chain.links
-        before, behind = links[0].at, links[-1].at + 1
+        first, last = chain.links[0].at, chain.links[-1].at
         sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
-        workspaces = {link.call.operands[-1].buffer for link in links if link.call.kernel.workspace}
-        around = {
-            name: own
-            for name, own in spans(program).items()
-            if own[0] < behind and own[1] >= before and name not in chain.inner.keys() | workspaces
-        }
-        self._sizes = {name: sizes[name] for name in around}
-        self._rounded = {name: round_up(size) for name, size in self._sizes.items()}
-        self._begin = {name for name, (first, _) in around.items() if first >= before and name not in program.inputs}
-        self._end = {name for name, (_, last) in around.items() if last < behind and name not in program.outputs}
+        workspaces = {link.call.operands[-1].buffer for link in chain.links if link.call.kernel.workspace}
+        self.around = 0
+        self._edges: dict[str, tuple[int, bool, bool]] = {}  # units, is the first to write, is the last to read
+        for name, (begin, end) in spans(program).items():
+            if begin <= last and end >= first and name not in chain.inner.keys() | workspaces:
+                begins = begin >= first and name not in program.inputs
+                ends = end <= last and name not in program.outputs
+                if begins or ends:
+                    self._edges[name] = round_up(sizes[name]) // ALIGNMENT, begins, ends
+                else:
+                    self.around += round_up(sizes[name])
         self._lives = chain.lives()
-        self._onto = [
-            tuple(
-                ref.buffer
-                for operand, ref in enumerate(link.call.operands[: len(link.call.kernel.reads)])
-                if kernels.may_write_onto(link.call.params, operand)
-            )
-            for link in links
-        ]
-        self._workspaces: dict[tuple[int, Rows], int] = {}
-        self.around = sum(self._rounded.values())
+        self._ends = [[n for n, own in self._lives.items() if own[1] == at] for at in range(len(chain.links))]
+        self._sharing = [tuple(self._shares(link)) for link in chain.links]
+        self._names = [tuple(self._named(link)) for link in chain.links]
+        self._sizes: dict[tuple[int, int, tuple[int, ...]], tuple[int, ...]] = {}
 
     def peak(self, sets: Sequence[Rowset]) -> int:
         """The most bytes that are alive at once in all stripes of the chain, in order."""
-        running = [frozenset(self._running(rowset)) for rowset in sets]
-        begins, ends = self._ends(running)
-        alive = sum(size for name, size in self._rounded.items() if name not in begins)
+        return self._peak(sets, range(len(sets)))
+
+    def sampled(self, sets: Sequence[Rowset]) -> int:
+        """`peak`, of those stripes that take the most as far as can be seen without looking at all."""
+        return self._peak(sets, {0, 1, len(sets) // 2, max(len(sets) - 2, 0)})
+
+    def _peak(self, sets: Sequence[Rowset], samples: Iterable[int]) -> int:
+        """The most bytes that are alive at once in some of the stripes, and in that with the most outside of it."""
+        links = len(self._chain.links)
+        between, during, dead = self._outside(sets)
+        held = self._held(sets)
         most = 0
-        for at, rowset in enumerate(sets):
-            stripe = _Stripe(rowset, running[at], self._lives_in(running[at]), _of(begins, at), _of(ends, at))
-            most = max(most, self._stripe_peak(stripe, alive))
-            alive += sum(self._rounded[name] for names in stripe.begins.values() for name in names)
-            alive -= sum(self._rounded[name] for names in stripe.ends.values() for name in names)
-        return most
+        for at in {*samples, int(during.argmax()) // links}:
+            start, stop = at * links, at * links + links
+            last = {name: call - start for name, call in dead.items()}
+            outside = between[start : stop + 1].tolist(), during[start:stop].tolist(), last
+            most = max(most, held[at] + self._stripe(sets[at], *outside))
+        return self.around + most
 
-    def peak_of(self, rowset: Rowset) -> int:
-        """The most bytes that are alive at once in one of the stripes, at most: with all around it alive."""
-        running = frozenset(self._running(rowset))
-        return self._stripe_peak(_Stripe(rowset, running, self._lives_in(running), {}, {}), self.around)
+    def _outside(self, sets: Sequence[Rowset]) -> tuple[Ints, Ints, Mapping[str, int]]:
+        """Bytes of what the chain begins or ends: before each call of each stripe and after the last, during each."""
+        count = len(sets) * len(self._chain.links)
+        first = {name: np.full(units, -1) for name, (units, _, _) in self._edges.items()}
+        last = {name: np.full(units, -1) for name, (units, _, _) in self._edges.items()}
+        for at, name, units in self._touched(sets):
+            first[name][units] = np.where(first[name][units] < 0, at, first[name][units])
+            last[name][units] = at
+        dead: dict[str, int] = {}
+        begun, ended = np.zeros(count + 2, np.int64), np.zeros(count + 2, np.int64)
+        for name, (_, begins, ends) in self._edges.items():
+            start, stop = first[name], last[name]
+            least, most = int(start[start >= 0].min(initial=count)), int(stop.max(initial=-1))
+            start = np.where(start < 0, least, start) if begins else np.full(len(start), -1)
+            stop = np.where(stop < 0, most, stop) if ends else np.full(len(stop), count)
+            if ends:
+                dead[name] = most
+            begun += np.bincount(start + 1, minlength=count + 2)
+            ended += np.bincount(stop + 1, minlength=count + 2)
+        begun, ended = np.cumsum(begun) * ALIGNMENT, np.cumsum(ended) * ALIGNMENT
+        return begun[:-1] - ended[:-1], begun[1:-1] - ended[:-2], dead
 
-    def _running(self, rowset: Rowset) -> Iterator[int]:
-        for at, link in enumerate(self._chain.links):
-            own = link.own(rowset.new.get(link.buffer, _NONE))
+    def _touched(self, sets: Sequence[Rowset]) -> Iterator[tuple[int, str, slice]]:
+        """The units of them that calls name, each with the number of the call among those of all stripes."""
+        at = -1
+        for rowset in sets:
+            for link, named in zip(self._chain.links, self._names, strict=True):
+                at += 1
+                own = link.own(rowset.new.get(link.buffer, (0, 0))) if named else (0, 0)
+                if own[0] == own[1]:
+                    continue
+                sizes = self._operands(link, own)
+                for operand, name, reading in named:
+                    if operand == len(link.call.kernel.reads):
+                        start = (link.start + own[0] * link.rows.every) * link.nbytes + link.within
+                    elif reading is not None:
+                        start = reading.needs(own)[0] * reading.window.nbytes + reading.within
+                    else:
+                        start = link.call.operands[operand].offset
+                    yield at, name, slice(start // ALIGNMENT, round_up(start + sizes[operand]) // ALIGNMENT)
+
+    def _named(self, link: Link) -> Iterator[tuple[int, str, Reading | None]]:
+        """The operands of a call that are not inside of the chain."""
+        readings = {reading.operand: reading for reading in link.readings}
+        for operand, ref in enumerate(link.call.operands):
+            if ref.buffer in self._edges:
+                yield operand, ref.buffer, readings.get(operand)
+
+    def _operands(self, link: Link, own: Rows) -> tuple[int, ...]:
+        """Bytes of the operands of some rows of a call, which depend on how many rows it reads and writes."""
+        rows = tuple(last - first for first, last in (reading.needs(own) for reading in link.readings))
+        key = (link.at, own[1] - own[0], rows)
+        if key not in self._sizes:
+            self._sizes[key] = self._kernels.operand_bytes(link.rows.narrowed(*own))
+        return self._sizes[key]
+
+    def _held(self, sets: Sequence[Rowset]) -> list[int]:
+        """Bytes of rows that are kept past each stripe, which does not need them."""
+        held: list[int] = []
+        kept: dict[str, int] = {}
+        for rowset in sets:
+            kept = {name: nbytes for name, nbytes in kept.items() if name not in rowset.rows}
+            held.append(sum(kept.values()))
+            kept |= {name: self._bytes(name, rows) for name, rows in rowset.kept.items()}
+        return held
+
+    def _stripe(self, rowset: Rowset, between: Sequence[int], during: Sequence[int], dead: Mapping[str, int]) -> int:
+        """The most bytes that are alive at once in a stripe; as `_outside` says, counted from its first call."""
+        links = self._chain.links
+        owns = [link.own(rowset.new.get(link.buffer, (0, 0))) for link in links]
+        sizes = {name: self._bytes(name, rows) for name, rows in rowset.rows.items() if name in self._lives}
+        before = {name: self._bytes(name, (rowset.rows[name][0], rowset.new[name][0])) for name in sizes}
+        last: dict[str, int] = {}
+        for at, (link, own) in enumerate(zip(links, owns, strict=True)):
             if own[0] < own[1]:
-                yield at
-
-    def _ends(self, running: Sequence[AbstractSet[int]]) -> tuple[Mapping[str, Place], Mapping[str, Place]]:
-        """Where what lies around is named first, if not before the chain, and last, if not behind it."""
-        begins: dict[str, Place] = {}
-        ends: dict[str, Place] = {}
-        if self._begin or self._end:
-            for stripe, calls in enumerate(running):
-                for at in sorted(calls):
-                    for ref in self._chain.links[at].call.operands:
-                        if ref.buffer in self._begin:
-                            begins.setdefault(ref.buffer, (stripe, at))
-                        if ref.buffer in self._end:
-                            ends[ref.buffer] = stripe, at
-        return begins, ends
-
-    def _lives_in(self, running: AbstractSet[int]) -> Mapping[str, Rows]:
-        """For each inner buffer the first and the last of these calls that name it."""
-        if len(running) == len(self._chain.links):
-            return self._lives
-        lives: dict[str, Rows] = {}
-        for at in sorted(running):
-            link = self._chain.links[at]
-            for name in (link.buffer, *(reading.buffer for reading in link.readings)):
-                if name in self._lives:
-                    lives[name] = lives.get(name, (at, at))[0], at
-        return lives
-
-    def _stripe_peak(self, stripe: _Stripe, alive: int) -> int:
-        """The most that is alive at once in a stripe, at whose start `alive` bytes are around the chain."""
-        rowset, lives = stripe.rowset, stripe.lives
-        parts = {name: round_up(self._bytes(name, rows)) for name, rows in rowset.rows.items() if name in self._lives}
-        copied = {name: rowset.new[name][0] - rowset.rows[name][0] for name in parts}
-        ends: dict[int, list[str]] = {}
-        for name in parts.keys() - rowset.kept.keys():
-            ends.setdefault(lives.get(name, self._lives[name])[1], []).append(name)
-        alive += sum(round_up(rows * self._chain.inner[name]) for name, rows in copied.items())
+                last |= dict.fromkeys((link.buffer, *(reading.buffer for reading in link.readings)), at)
+        dying: list[list[str]] = [[] for _ in links]
+        for name, at in last.items():
+            if name in sizes and name not in rowset.kept:
+                dying[at].append(name)
+        alive = sum(before.values())
         most = 0
-        for at, link in enumerate(self._chain.links):
+        absent = dict(sizes)
+        for at, (link, own) in enumerate(zip(links, owns, strict=True)):
             name = link.buffer
-            if copied.get(name) and self._lives[name][0] == at:
-                alive += parts[name]
-                most = max(most, alive)
-                alive -= round_up(copied[name] * self._chain.inner[name])
-            if at in stripe.running:
-                is_first = name in parts and not copied[name] and lives[name][0] == at
-                alive += parts[name] if is_first else 0
-                alive += sum(self._rounded[n] for n in stripe.begins.get(at, ()))
-                dead = (*ends.get(at, ()), *stripe.ends.get(at, ()))
-                shared = self._shared(at, rowset, dead) if is_first else 0
-                most = max(most, alive - shared + self._workspace(at, rowset))
-                alive -= sum(self._rounded[n] if n in self._rounded else parts[n] for n in dead)
-            for kept, rows in rowset.kept.items():
-                if self._lives[kept][1] == at:
-                    alive += round_up(self._bytes(kept, rows))
-                    most = max(most, alive)
-                    alive -= parts[kept]
+            if before.get(name) and name in absent:
+                alive += absent.pop(name)
+                most = max(most, alive + between[at])
+                alive -= before[name]
+            if own[0] < own[1]:
+                onto = None
+                if name in absent:
+                    alive += absent.pop(name)
+                    onto = self._onto(at, rowset, dying[at], dead)
+                workspace = round_up(self._operands(link, own)[-1]) if link.call.kernel.workspace else 0
+                most = max(most, alive + during[at] + workspace - (sizes[name] if onto else 0))
+                alive -= sum(sizes[n] for n in dying[at])
+            for n in self._ends[at]:
+                if n in rowset.kept:
+                    alive += self._bytes(n, rowset.kept[n])
+                    most = max(most, alive + between[at + 1])
+                    alive -= sizes[n]
         return most
-
-    def _shared(self, at: int, rowset: Rowset, dead: Sequence[str]) -> int:
-        """Bytes of what a call reads last and writes its output onto."""
-        name = self._chain.links[at].buffer
-        own = self._bytes(name, rowset.rows[name])
-        for source in self._onto[at]:
-            if source in dead:
-                inner = source in self._lives
-                size = self._bytes(source, rowset.rows[source]) if inner else self._sizes[source]
-                if size == own:
-                    return round_up(own)
-        return 0
-
-    def _workspace(self, at: int, rowset: Rowset) -> int:
-        """Bytes of what a call needs beside its operands."""
-        link = self._chain.links[at]
-        if not link.call.kernel.workspace:
-            return 0
-        key = at, link.own(rowset.new[link.buffer])
-        if key not in self._workspaces:
-            self._workspaces[key] = round_up(self._kernels.operand_bytes(link.rows.narrowed(*key[1]))[-1])
-        return self._workspaces[key]
 
     def _bytes(self, name: str, rows: Rows) -> int:
-        return (rows[1] - rows[0]) * self._chain.inner[name]
+        return round_up((rows[1] - rows[0]) * self._chain.inner[name])
 
+    def _shares(self, link: Link) -> Iterator[Reading]:
+        """What the call may write its output onto, where nothing needs it after it."""
+        for reading in link.readings:
+            same = [at for at, ref in enumerate(link.call.operands) if ref.buffer == reading.buffer]
+            if all(self._kernels.may_write_onto(link.call.params, at) for at in same):
+                yield reading
 
-def _of(places: Mapping[str, Place], stripe: int) -> Mapping[int, Sequence[str]]:
-    """The names of one stripe by the call."""
-    names: dict[int, list[str]] = {}
-    for name, (own, at) in places.items():
-        if own == stripe:
-            names.setdefault(at, []).append(name)
-    return names
+    def _onto(self, at: int, rowset: Rowset, dying: Sequence[str], dead: Mapping[str, int]) -> str | None:
+        """The buffer that call `at` writes all of its own onto; None where there is none.
+
+        `dying` are those inside that nothing needs after it, `dead` the last calls that need those outside.
+        """
+        name = self._chain.links[at].buffer
+        rows = rowset.rows[name]
+        if name not in self._chain.inner or rowset.new[name] != rows:
+            return None
+        nbytes = (rows[1] - rows[0]) * self._chain.inner[name]
+        for reading in self._sharing[at]:
+            source = reading.buffer
+            if source in dying and rowset.rows[source] == rows:
+                return source
+            if dead.get(source) == at and self._edges[source][0] * ALIGNMENT == round_up(nbytes):
+                return source
+        return None

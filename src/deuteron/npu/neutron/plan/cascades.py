@@ -243,10 +243,7 @@ def _keep(steps: list[_Step | None], at: int, step: _Step) -> None:
 def _alive(program: Program) -> list[int]:
     """Bytes of scratch in use during each call."""
     blocks = lifetimes(program)
-    return [
-        sum(round_up(block.nbytes) for block in blocks if block.first <= at <= block.last)
-        for at in range(len(program.calls))
-    ]
+    return [sum(block.alive(at) for block in blocks) for at in range(len(program.calls))]
 
 
 class _Facts:
@@ -307,12 +304,7 @@ class _Facts:
         """The most bytes of scratch that are alive at once."""
         if (height, keeps) not in self._peaks:
             sets = self._sets(height, keeps=keeps)
-            if self._is_exact:
-                peak = self._alive.peak(sets)
-            else:  # of those stripes that take the most as far as can be seen without looking at all
-                samples = sorted({0, 1, len(sets) // 2, max(len(sets) - 2, 0)})
-                peak = max(self._alive.peak_of(sets[at]) for at in samples)
-            self._peaks[height, keeps] = peak
+            self._peaks[height, keeps] = self._alive.peak(sets) if self._is_exact else self._alive.sampled(sets)
         return self._peaks[height, keeps]
 
     def _sets(self, height: int, *, keeps: bool) -> Sequence[Rowset]:

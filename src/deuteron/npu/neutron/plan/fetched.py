@@ -5,11 +5,38 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
+import numpy as np
+import numpy.typing as npt
+
 from deuteron.errors import InternalError
+from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.kernels.regions import Place, Region
 from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer
 from deuteron.npu.neutron.plan.lifetimes import spans
+
+Ints = npt.NDArray[np.int64]
+
+Units = Mapping[str, tuple[Ints, Ints]]
+"""The first and the last call that needs each unit of the alignment of a buffer."""
+
+
+def units_in_use(program: Program) -> Units:
+    """When each unit of each buffer in scratch is in use; the last is before the first where no call names it."""
+    sizes = {buffer.name: round_up(buffer.nbytes) // ALIGNMENT for buffer in program.buffers}
+    units = {name: (np.full(sizes[name], len(program.calls)), np.full(sizes[name], -1)) for name in spans(program)}
+    for at, call in enumerate(program.calls):
+        for ref in call.operands:
+            if ref.buffer in units:
+                first, last = units[ref.buffer]
+                own = slice(ref.offset // ALIGNMENT, round_up(ref.offset + ref.nbytes) // ALIGNMENT)
+                first[own] = np.minimum(first[own], at)
+                last[own] = at
+    for name in units.keys() & set(program.inputs):
+        units[name][0][:] = 0
+    for name in units.keys() & set(program.outputs):
+        units[name][1][:] = len(program.calls) - 1
+    return units
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,12 +51,19 @@ class _Fetched:
         """Whether bytes that are in use from call `first` to call `last` are the fetch's while it needs them."""
         return self.first <= last and first <= self.last and self.fetch.written.overlaps(place)
 
+    def meets_units(self, first: Ints, last: Ints, place: Place) -> bool:
+        """Whether a unit of the buffer there is the fetch's while both need it; as `units_in_use` says."""
+        low = max((self.fetch.written.offset - place.offset) // ALIGNMENT, 0)
+        high = (self.fetch.written.offset + self.fetch.written.nbytes - place.offset) // ALIGNMENT
+        return high > low and bool(np.any((first[low:high] <= self.last) & (last[low:high] >= self.first)))
+
 
 def check_fetches(
     program: Program,
     placements: Mapping[str, Place],
     constants: Mapping[str, int],
     transfers: Mapping[int, tuple[Transfer, ...]],
+    units: Units,
 ) -> None:
     """Check that no fetch meets another one, or a buffer of scratch, and that constants are where they were fetched to.
 
@@ -38,6 +72,7 @@ def check_fetches(
         placements: where each buffer lies.
         constants: where in the weights image each constant lies.
         transfers: fetches and waits by the call that they come before.
+        units: when those of buffers are in use.
 
     Raises:
         InternalError: naming what meets, or the constant.
@@ -49,9 +84,9 @@ def check_fetches(
         if a.meets(b.first, b.last, b.fetch.written):
             raise InternalError(f"fetches before call {a.first} and call {b.first} overlap while both are in use")
     to_scratch = [fetched for fetched in fetches if fetched.fetch.region is Region.SCRATCH]
-    for name, (first, last) in spans(program).items() if to_scratch else ():
+    for name, own in units.items():
         for fetched in to_scratch:
-            if fetched.meets(first, last, placements[name]):
+            if fetched.meets_units(*own, placements[name]):
                 what = f"buffer `{name}` and the fetch before call {fetched.first}"
                 raise InternalError(f"{what} overlap while both are in use")
 

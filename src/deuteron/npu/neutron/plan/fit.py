@@ -199,13 +199,13 @@ def _least(program: Program, packed: Packing | None) -> _Least:
 def _peak(program: Program) -> tuple[int, tuple[_Value, ...]]:
     """The call at which most scratch is alive, and what is; values that share a block count once."""
     blocks, live = lifetimes(program), spans(program)
-    in_use = [[block for block in blocks if block.first <= at <= block.last] for at in range(len(program.calls))]
-    at = max(range(len(in_use)), key=lambda i: sum(round_up(block.nbytes) for block in in_use[i]))
+    in_use = [[block for block in blocks if block.alive(at)] for at in range(len(program.calls))]
+    at = max(range(len(in_use)), key=lambda i: sum(block.alive(i) for block in in_use[i]))
     values: list[_Value] = []
     for block in in_use[at]:
         name = [name for name in block.buffers if live[name][0] <= at][-1]
         writer = program.calls[live[name][0]]
-        values.append(_Value(round_up(block.nbytes), f"`{name}` of `{writer.kernel.name}`", _op(writer)))
+        values.append(_Value(block.alive(at), f"`{name}` of `{writer.kernel.name}`", _op(writer)))
     return at, tuple(values)
 
 

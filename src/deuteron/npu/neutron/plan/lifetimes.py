@@ -1,8 +1,17 @@
-"""When each block of scratch holds something that is still needed."""
+"""When each block of scratch holds something that is still needed.
+
+Chains of calls that run depth first read rows of a block one after the other, and write rows of another. Rows that such
+a chain is the last to read are dead once they were read, and rows that it is the first to write need no room before: so
+blocks have parts that begin and end apart.
+"""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 
+import numpy as np
+
+from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
 from deuteron.npu.neutron.kernels.program import KernelCall, Program, Ref
 from deuteron.npu.neutron.kernels.rules import may_write_onto
 
@@ -11,20 +20,43 @@ Span = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """The calls `first` to `last`, both included, during which `nbytes` bytes from `offset` on of a block are in use.
+
+    Offset and size are multiples of the alignment.
+    """
+
+    offset: int
+    nbytes: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
 class Lifetime:
-    """The calls `first` to `last`, both included, during which a block of `nbytes` is in use.
+    """The calls `first` to `last`, both included, during which a block of `nbytes`, or any of its parts, is in use.
 
     `buffers` share the block: each but the first is written exactly onto the one before it, in that one's last call.
+    `parts` are in order of their offsets and cover it: a single one, unless parts begin or end apart.
     """
 
     buffers: tuple[str, ...]
     nbytes: int
     first: int
     last: int
+    parts: tuple[Part, ...] = field(default=(), hash=False)
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            object.__setattr__(self, "parts", (Part(0, round_up(self.nbytes), self.first, self.last),))
 
     def meets(self, other: "Lifetime") -> bool:
         """True when both are in use during the same call."""
         return self.first <= other.last and other.first <= self.last
+
+    def alive(self, at: int) -> int:
+        """Bytes that are in use during a call."""
+        return sum(part.nbytes for part in self.parts if part.first <= at <= part.last)
 
 
 def spans(program: Program) -> dict[str, Span]:
@@ -47,6 +79,57 @@ def spans(program: Program) -> dict[str, Span]:
 
 def lifetimes(program: Program) -> tuple[Lifetime, ...]:
     """The blocks of scratch, in order of first use; buffers that are written in place share one."""
+    blocks = _blocks(program)
+    stripes = {buffer.name for buffer in program.buffers if buffer.part_of is not None}
+    whole_first, whole_last = stripes | {*program.inputs}, stripes | {*program.outputs}
+    chains = [-1 if call.stripe is None else call.stripe.cascade for call in program.calls]
+    edges: dict[str, _Edge] = {}
+    for block in blocks:
+        begin = -1 if block.buffers[0] in whole_first else chains[block.first]
+        end = -1 if block.buffers[-1] in whole_last else chains[block.last]
+        if block.nbytes and max(begin, end) >= 0:
+            edges |= dict.fromkeys(block.buffers, _Edge(block, begin, end))
+    for at, call in enumerate(program.calls):
+        for ref in call.operands if chains[at] >= 0 else ():
+            if ref.buffer in edges:
+                edges[ref.buffer].name(at, chains[at], ref)
+    return tuple(edges[block.buffers[0]].parted() if block.buffers[0] in edges else block for block in blocks)
+
+
+class _Edge:
+    """A block that chain `begin` is the first to write, or chain `end` the last to read; -1 where none is.
+
+    What no chain names there is in use from the first to the last call.
+    """
+
+    def __init__(self, block: Lifetime, begin: int, end: int) -> None:
+        self._block, self._begin, self._end = block, begin, end
+        units = round_up(block.nbytes) // ALIGNMENT
+        self._first, self._last = np.full(units, -1), np.full(units, -1)
+
+    def name(self, at: int, chain: int, ref: Ref) -> None:
+        """Takes note of a call of a chain that names bytes of it."""
+        units = slice(ref.offset // ALIGNMENT, round_up(ref.offset + ref.nbytes) // ALIGNMENT)
+        if chain == self._begin:
+            self._first[units] = np.where(self._first[units] < 0, at, self._first[units])
+        if chain == self._end:
+            self._last[units] = at
+
+    def parted(self) -> Lifetime:
+        """The block in parts."""
+        first = np.where(self._first < 0, self._block.first, self._first)
+        last = np.where(self._last < 0, self._block.last, self._last)
+        ends = np.flatnonzero((np.diff(first, append=-1) != 0) | (np.diff(last, append=-1) != 0)) + 1
+        bounds = pairwise([0, *ends.tolist()])
+        parts = (
+            Part(start * ALIGNMENT, (stop - start) * ALIGNMENT, int(first[start]), int(last[start]))
+            for start, stop in bounds
+        )
+        return replace(self._block, parts=tuple(parts))
+
+
+def _blocks(program: Program) -> tuple[Lifetime, ...]:
+    """The blocks as wholes."""
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
     live = spans(program)
     blocks: dict[str, Lifetime] = {}  # by the newest buffer in the block

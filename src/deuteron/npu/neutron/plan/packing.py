@@ -1,13 +1,18 @@
-"""Where blocks of scratch go: greedy in several orders, then by a search, unless greedy has met the lower bound."""
+"""Where blocks of scratch go: greedy in several orders, then by a search, unless greedy has met the lower bound.
+
+Those whose parts begin and end apart go where composite.py puts them, or where they go as wholes, if that is smaller.
+"""
 
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import accumulate
 from types import MappingProxyType
 
 from deuteron.errors import MissingToolError
 from deuteron.npu.neutron.kernels.limits import round_up
+from deuteron.npu.neutron.plan.composite import pack as pack_parts
 from deuteron.npu.neutron.plan.lifetimes import Lifetime
 from deuteron.npu.neutron.plan.search import improve
 
@@ -18,6 +23,9 @@ whether the native library is built."""
 MOST_SHUFFLES = 200
 SHUFFLING = 50_000
 """Orders by size with some noise that are tried before the search."""
+
+MENDING = 0.1
+"""Of the effort what orders of blocks in parts are mended for: many cuts are packed until one is chosen."""
 
 Key = Callable[[Lifetime], tuple[int, ...]]
 
@@ -35,7 +43,7 @@ ORDERS: Mapping[str, Key] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Byte offsets of blocks, multiples of the alignment; blocks that meet do not overlap.
+    """Byte offsets of blocks, multiples of the alignment; parts that are in use at once do not overlap.
 
     Attributes:
         offsets: of each block.
@@ -52,6 +60,20 @@ class Packing:
 
 def place(blocks: Sequence[Lifetime], effort: float = FAST_EFFORT) -> Packing:
     """The smallest packing that is found with this effort."""
+    if all(len(block.parts) == 1 for block in blocks):
+        return _place_wholes(blocks, effort)
+    bound = max_live(blocks)
+    packing = dict(zip(blocks, pack_parts(blocks, bound, effort * MENDING), strict=True))
+    wholes = [replace(block, parts=()) for block in blocks]
+    if end_of(packing) > max_live(wholes):
+        lower = _place_wholes(wholes, effort)
+        offsets = pack_parts(blocks, bound, effort * MENDING, [lower.offsets[whole] for whole in wholes])
+        packing = min(packing, dict(zip(blocks, offsets, strict=True)), key=end_of)
+    return Packing(packing, end_of(packing), bound, end_of(packing) == bound)
+
+
+def _place_wholes(blocks: Sequence[Lifetime], effort: float) -> Packing:
+    """`place` for blocks that begin and end as wholes."""
     bound = max_live(blocks)
     packing = min((greedy(blocks, order) for order in ORDERS.values()), key=end_of)
     for seed in range(min(MOST_SHUFFLES, SHUFFLING // max(1, len(blocks)) ** 2)):
@@ -78,7 +100,11 @@ def kept(blocks: Iterable[Lifetime], packing: Packing) -> Packing:
 
 def max_live(blocks: Sequence[Lifetime]) -> int:
     """The most bytes that are in use during one call."""
-    return max((sum(round_up(b.nbytes) for b in blocks if b.first <= c.first <= b.last) for c in blocks), default=0)
+    changes: dict[int, int] = {}
+    for part in (part for block in blocks for part in block.parts):
+        changes[part.first] = changes.get(part.first, 0) + part.nbytes
+        changes[part.last + 1] = changes.get(part.last + 1, 0) - part.nbytes
+    return max(accumulate(changes[at] for at in sorted(changes)), default=0)
 
 
 def _improved(

@@ -5,6 +5,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 
+import numpy as np
+
 from deuteron.arch.memory import Effort
 from deuteron.errors import InternalError
 from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
@@ -14,7 +16,7 @@ from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.npu.neutron.plan.budget import Budget
 from deuteron.npu.neutron.plan.chunks import groups
 from deuteron.npu.neutron.plan.cuts import fetching
-from deuteron.npu.neutron.plan.fetched import check_fetches
+from deuteron.npu.neutron.plan.fetched import check_fetches, units_in_use
 from deuteron.npu.neutron.plan.fit import area_for, too_large
 from deuteron.npu.neutron.plan.lifetimes import Lifetime, can_share, lifetimes, spans
 from deuteron.npu.neutron.plan.packing import EXACT_EFFORT, FAST_EFFORT, Packing, kept, placed
@@ -199,15 +201,22 @@ def check(program: Program, planned: Plan) -> None:
     live = spans(program)
     _check_places(program, planned, sizes, live)
     lying = {**planned.placements, **{name: planned.lying(name) for name in live}}
-    check_fetches(program, lying, planned.constants, planned.transfers)
+    units = units_in_use(program)
+    check_fetches(program, lying, planned.constants, planned.transfers, units)
     for a, b in combinations(live, 2):
         (a_first, a_last), (b_first, b_last) = live[a], live[b]
         place_a, place_b = planned.lying(a), planned.lying(b)
         if a_first > b_last or b_first > a_last or not place_a.overlaps(place_b):
             continue
-        if not (
-            place_a.offset == place_b.offset and a_last == b_first and can_share(program.calls[b_first], a, b, sizes)
-        ):
+        start = {name: place.offset // ALIGNMENT for name, place in ((a, place_a), (b, place_b))}
+        low, high = max(start.values()), min(start[name] + len(units[name][0]) for name in (a, b))
+        (a_begin, a_end), (b_begin, b_end) = (
+            [ends[low - start[n] : high - start[n]] for ends in units[n]] for n in start
+        )
+        if not np.any((a_begin <= b_end) & (b_begin <= a_end)):
+            continue
+        same_place = start[a] == start[b]
+        if not (same_place and a_last == b_first and can_share(program.calls[b_first], a, b, sizes)):
             raise InternalError(f"buffers `{a}` and `{b}` overlap while both are in use")
 
 

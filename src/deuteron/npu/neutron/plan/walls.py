@@ -64,6 +64,10 @@ def between(
 
 def scratch_of(offsets: Mapping[Lifetime, int]) -> Scratch:
     """Scratch with its blocks at these offsets."""
-    walls = (Wall(offset, round_up(block.nbytes), block.first, block.last) for block, offset in offsets.items())
+    walls = (
+        Wall(offset + part.offset, part.nbytes, part.first, part.last)
+        for block, offset in offsets.items()
+        for part in block.parts
+    )
     ordered = tuple(sorted(walls, key=lambda wall: (wall.first, wall.offset)))
     return Scratch(max((wall.offset + wall.nbytes for wall in ordered), default=0), ordered)
