@@ -10,7 +10,16 @@
 #include "ethosu_driver.h"
 #include "test.h"
 
-enum { SCRATCH = 16, FAST = 32, RECORDED = 5, LINE = 64, ROOM = 512, UNWRITTEN = 0x5A5A5A5A, RECORD_WORDS = 4 };
+enum {
+    SCRATCH = 16,
+    FAST = 32,
+    RECORDED = 5,
+    LINE = 64,
+    TENSOR = 16,
+    ROOM = 512,
+    UNWRITTEN = 0x5A5A5A5A,
+    RECORD_WORDS = 4
+};
 
 #if DTN_TEST_STEPS
 const bool dtn_ethosu_waits_in_steps = true;
@@ -19,6 +28,7 @@ const bool dtn_ethosu_waits_in_steps = true;
 static struct ethosu_driver driver;
 static uint32_t left; /* operations of the job that have not run */
 static uint32_t now;
+static dtn_tensor_t tensors[2]; /* of a call */
 
 struct ethosu_driver *ethosu_reserve_driver(void)
 {
@@ -59,8 +69,8 @@ NeutronError dtn_npu_run_apart(const dtn_partition_t *partition, const dtn_npu_c
 
 dtn_tensor_t dtn_npu_tensor(const dtn_npu_call_t *call, uint32_t index)
 {
-    (void)call, (void)index;
-    return (dtn_tensor_t){NULL, 0, DTN_TYPE_S8};
+    (void)call;
+    return tensors[index];
 }
 
 uint32_t dtn_port_ticks(void)
@@ -81,8 +91,27 @@ static NeutronError run(uint32_t operations, uint32_t recorded, dtn_partition_t 
     return dtn_npu_ethosu.apart->run(partition);
 }
 
+/* Tensors are apart from the working memory: their copies there are the NPU's to write. */
+static void test_tensors(void)
+{
+    static __attribute__((aligned(LINE))) uint8_t memory[ROOM];
+    static const uint32_t layout[] = {SCRATCH, FAST, 1, 1, RECORDED, 0, TENSOR, 0, TENSOR};
+    static const dtn_constant_t blocks[] = {{(const uint8_t *)layout, sizeof layout, 0}, {NULL, 0, 0}, {NULL, 0, 0}};
+    const dtn_partition_t partition = {.blocks = blocks, .block_count = 3, .working = memory + LINE};
+    const dtn_npu_call_t call = {NULL, 1, 1, 0};
+    const uint32_t end = LINE + (uint32_t)dtn_npu_ethosu.working_bytes(&partition);
+    for (uint32_t at = 0; at + TENSOR <= ROOM; at += TENSOR) {
+        for (uint32_t i = 0; i < 2; i++) {
+            tensors[i] = (dtn_tensor_t){memory + at, TENSOR, DTN_TYPE_S8};
+            tensors[1 - i] = (dtn_tensor_t){memory, TENSOR, DTN_TYPE_S8};
+            CHECK_EQUAL(dtn_npu_ethosu.check(&partition, &call), at < LINE || at >= end ? DTN_OK : DTN_REASON_DELEGATE);
+        }
+    }
+}
+
 int main(void)
 {
+    test_tensors();
     dtn_partition_t partition;
     uint32_t count = 0;
     CHECK_EQUAL(run(RECORDED, RECORDED, &partition), ENONE);

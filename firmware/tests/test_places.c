@@ -8,12 +8,12 @@
 #include "refusal.h"
 #include "test.h"
 
-enum { COUNT = 20, SCRATCH = 64, SECOND = 32 };
+enum { COUNT = 20, SCRATCH = 64, SECOND = 32, PREFETCH = 32 };
 
 static const uint32_t x_in_scratch[] = {0, SECOND};
 
-/* Inverts an input by way of scratch: its bytes lie where the result will. */
-static void build_inverter(build_t *build, const uint32_t *places)
+/* Inverts an input by way of scratch: its bytes lie where the result will. With all memories or with scratch alone. */
+static void build_inverter(build_t *build, const uint32_t *places, bool has_all)
 {
     uint8_t table[DTN_LUT_BYTES];
     dtn_lut_s8_params_t lut = {COUNT};
@@ -22,6 +22,8 @@ static void build_inverter(build_t *build, const uint32_t *places)
     }
     build_start(build);
     build->places = places;
+    build->profiling = has_all;
+    build->prefetch_bytes = has_all ? PREFETCH : 0;
     build_ref_t inverting = build_constant(build, table, sizeof table);
     build_ref_t x = build_input(build, COUNT);
     build_ref_t y = build_output(build, COUNT);
@@ -58,7 +60,7 @@ static void test_header(void)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         build_t build;
-        build_inverter(&build, cases[i].places);
+        build_inverter(&build, cases[i].places, false);
         if (cases[i].version != 0) {
             build.microcode[DTN_HEADER_VERSION] = cases[i].version;
             build_seal(&build);
@@ -75,7 +77,7 @@ static void test_runs(void)
         build_t build;
         build_buffers_t buffers;
         uint8_t expected[COUNT];
-        build_inverter(&build, x_in_scratch);
+        build_inverter(&build, x_in_scratch, false);
         build_buffers(&build, 7, &buffers);
         uint8_t *scratch = (uint8_t *)buffers.outputs[1];
         for (uint32_t i = 0; i < COUNT; i++) {
@@ -99,62 +101,105 @@ static void test_runs(void)
     }
 }
 
-/* A bundle whose input and output are values of the working memory, at these offsets behind its contexts. */
-static void start(program_t *program, build_t *build, uint32_t input, uint32_t output)
+/* The working memory behind its contexts: the four addresses of input, output, scratch and profile; scratch; a record
+ * for each of four commands; the prefetch area; and bytes that the partition does not need. */
+enum {
+    AT_SCRATCH = 32,
+    AT_RECORDS = AT_SCRATCH + SCRATCH,
+    AT_PREFETCH = AT_RECORDS + 4 * DTN_PROFILE_RECORD_BYTES,
+    AT_REST = AT_PREFETCH + PREFETCH,
+    REST = 32,
+    AT_ELSEWHERE = -1 /* in another memory */
+};
+
+/* Puts a value into the working memory, at this offset behind its contexts. */
+static void put(program_t *program, uint32_t value, uint32_t offset)
 {
-    build_inverter(build, x_in_scratch);
+    program->values[value].memory = PROGRAM_WORKING;
+    program->values[value].offset = DTN_CONTEXT_BYTES + offset;
+}
+
+/* A bundle whose input and output, values 0 and 1, are in the working memory at these offsets behind its contexts. */
+static void start(program_t *program, build_t *build, const uint32_t *places, uint32_t input, uint32_t output)
+{
+    build_inverter(build, places, true);
     program_start(program);
     const uint32_t values[] = {program_value(program, 0, COUNT, DTN_TYPE_S8),
                                program_value(program, 0, COUNT, DTN_TYPE_S8)};
-    program->memory_bytes[0] = 0;
-    for (uint32_t i = 0; i < 2; i++) {
-        program->values[values[i]].memory = PROGRAM_WORKING;
-        program->values[values[i]].offset = DTN_CONTEXT_BYTES + (i == 0 ? input : output);
+    if (input != (uint32_t)AT_ELSEWHERE) {
+        put(program, values[0], input);
     }
+    put(program, values[1], output);
     program_input(program, values[0]);
     program_output(program, values[1]);
     program_delegate(program, build, values);
+    program->memory_bytes[PROGRAM_WORKING] += REST;
+}
+
+/* Finishes a bundle, checks it, and runs it if that is to be without an error. */
+static void finish(program_t *program, build_t *build, dtn_reason_t reason, uint32_t detail, const char *what)
+{
+    dtn_executor_t executor;
+    uint8_t x[COUNT];
+    uint8_t y[COUNT];
     program_finish(program);
+    NeutronError error = dtn_executor_init(&executor, &program->bundle, program->memories);
+    check_error(error, reason, detail, what);
+    for (uint8_t run = 0; run < 2 && error == ENONE; run++) {
+        const void *inputs[] = {x, NULL};
+        void *outputs[] = {y, NULL};
+        memset(x, 40 + run, sizeof x);
+        CHECK_EQUAL(dtn_executor_run(&executor, inputs, outputs), ENONE);
+        for (uint32_t at = 0; at < COUNT; at++) {
+            CHECK_EQUAL(y[at], x[at] ^ 0x7FU);
+        }
+    }
+    program_free(program);
+    build_free(build);
 }
 
 static void test_bundle(void)
 {
-    enum { TABLE = 32 }; /* bytes of the four addresses: of the input, the output, scratch and the profile */
+    static const uint32_t in_one_place[] = {0, 0};
+    static const uint32_t y_in_scratch[] = {DTN_ELSEWHERE, SECOND};
+    static const uint32_t nothing_in_scratch[] = {DTN_ELSEWHERE, DTN_ELSEWHERE};
     static const struct {
+        const uint32_t *places;
         uint32_t input;
         uint32_t output;
         dtn_reason_t reason;
         uint32_t detail;
         const char *what;
     } cases[] = {
-        {TABLE, TABLE + SECOND, DTN_OK, 0, "both in their places"},
-        {TABLE, TABLE, DTN_OK, 0, "an output over an input that was read"},
-        {0, TABLE + SECOND, DTN_REASON_DELEGATE, 0, "an input over the addresses"},
-        {TABLE, 0, DTN_REASON_DELEGATE, 0, "an output over the addresses"},
-        {0U - 16, TABLE + SECOND, DTN_REASON_BUNDLE_VALUE, 0, "an input over a context"},
-        {TABLE, 0U - DTN_CONTEXT_BYTES, DTN_REASON_BUNDLE_VALUE, 1, "an output over a context"},
-        {TABLE, TABLE + SCRATCH, DTN_REASON_BUNDLE_VALUE, 1, "an output behind the memory"},
+        {x_in_scratch, AT_SCRATCH, AT_SCRATCH + SECOND, DTN_OK, 0, "both in their places"},
+        {in_one_place, AT_SCRATCH, AT_SCRATCH, DTN_OK, 0, "an output over an input that was read"},
+        {x_in_scratch, AT_SCRATCH, AT_SCRATCH, DTN_REASON_DELEGATE, 0, "an output at the input's place"},
+        {y_in_scratch, (uint32_t)AT_ELSEWHERE, AT_SCRATCH + SECOND, DTN_OK, 0, "an output alone"},
+        {x_in_scratch, AT_SCRATCH, AT_REST, DTN_REASON_DELEGATE, 0, "an output behind what the partition needs"},
+        {y_in_scratch, AT_REST, AT_SCRATCH + SECOND, DTN_REASON_DELEGATE, 0,
+         "an input behind what the partition needs"},
+        {x_in_scratch, 0, AT_SCRATCH + SECOND, DTN_REASON_DELEGATE, 0, "an input over the addresses"},
+        {x_in_scratch, AT_SCRATCH, 0, DTN_REASON_DELEGATE, 0, "an output over the addresses"},
+        {x_in_scratch, AT_SCRATCH + SECOND, AT_SCRATCH, DTN_REASON_DELEGATE, 0, "each at the other's place"},
+        {x_in_scratch, AT_SCRATCH, AT_SCRATCH + SECOND + 16, DTN_REASON_DELEGATE, 0, "an output beside its place"},
+        {y_in_scratch, AT_SCRATCH, AT_SCRATCH + SECOND, DTN_REASON_DELEGATE, 0, "an input that has no place"},
+        {nothing_in_scratch, (uint32_t)AT_ELSEWHERE, AT_SCRATCH, DTN_REASON_DELEGATE, 0, "an output that has no place"},
+        {NULL, (uint32_t)AT_ELSEWHERE, AT_SCRATCH, DTN_REASON_DELEGATE, 0, "an output where there are no places"},
+        {x_in_scratch, AT_RECORDS, AT_SCRATCH + SECOND, DTN_REASON_DELEGATE, 0, "an input over the profile"},
+        {x_in_scratch, AT_SCRATCH, AT_RECORDS + 16, DTN_REASON_DELEGATE, 0, "an output over the profile"},
+        {x_in_scratch, AT_PREFETCH, AT_SCRATCH + SECOND, DTN_REASON_DELEGATE, 0, "an input over the prefetch area"},
+        {x_in_scratch, AT_SCRATCH, AT_REST - 16, DTN_REASON_DELEGATE, 0, "an output over the prefetch area's end"},
+        {NULL, (uint32_t)AT_ELSEWHERE, AT_PREFETCH, DTN_REASON_DELEGATE, 0,
+         "an output over the prefetch area, without places"},
+        {x_in_scratch, 0U - 16, AT_SCRATCH + SECOND, DTN_REASON_BUNDLE_VALUE, 0, "an input over a context"},
+        {x_in_scratch, AT_SCRATCH, 0U - DTN_CONTEXT_BYTES, DTN_REASON_BUNDLE_VALUE, 1, "an output over a context"},
+        {x_in_scratch, AT_SCRATCH, AT_REST + REST, DTN_REASON_BUNDLE_VALUE, 1, "an output behind the memory"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         program_t program;
         build_t build;
-        dtn_executor_t executor;
-        uint8_t x[COUNT];
-        uint8_t y[COUNT];
-        start(&program, &build, cases[i].input, cases[i].output);
-        NeutronError error = dtn_executor_init(&executor, &program.bundle, program.memories);
-        check_error(error, cases[i].reason, cases[i].detail, cases[i].what);
-        for (uint8_t run = 0; run < 2 && error == ENONE; run++) {
-            const void *inputs[] = {x};
-            void *outputs[] = {y};
-            memset(x, 40 + run, sizeof x);
-            CHECK_EQUAL(dtn_executor_run(&executor, inputs, outputs), ENONE);
-            for (uint32_t at = 0; at < COUNT; at++) {
-                CHECK_EQUAL(y[at], x[at] ^ 0x7FU);
-            }
-        }
-        program_free(&program);
-        build_free(&build);
+        start(&program, &build, cases[i].places, cases[i].input, cases[i].output);
+        finish(&program, &build, cases[i].reason, cases[i].detail, cases[i].what);
     }
 }
 

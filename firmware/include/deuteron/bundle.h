@@ -8,7 +8,9 @@
  * the CRCs cannot know them. Only a NULL instead of a constant, a block, an operator or an NPU is refused.
  *
  * The last memory is the working memory of the delegates. The only values in it are inputs and outputs of a Neutron's
- * partition that have places in its scratch (spec/microcode.md). It needs
+ * partition that have places in its scratch (spec/microcode.md). A step of a delegate with other values of it
+ * is refused; who writes a bundle sees to it that no CPU operator and no caller writes to other values there, as
+ * weights stay between runs. It needs
  *
  *   DTN_CONTEXT_BYTES * delegates + the largest `working_bytes` of a delegate's NPU
  *

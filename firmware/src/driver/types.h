@@ -52,6 +52,13 @@ typedef struct {
     bool resident; /**< the resident bytes of the prefetch area are in place */
 } dtn_buffers_t;
 
+/** Where in scratch a tensor lies, the inputs counted first, then the outputs; DTN_ELSEWHERE without a place. */
+static inline uint32_t dtn_place(const dtn_model_t *model, uint32_t tensor)
+{
+    bool has_places = (model->words[DTN_HEADER_FLAGS] & DTN_FLAG_PLACES) != 0;
+    return has_places ? model->words[DTN_HEADER_WORDS + model->inputs + model->outputs + tensor] : DTN_ELSEWHERE;
+}
+
 /** True for a pointer at a multiple of 16 bytes. */
 static inline bool dtn_is_aligned(const void *pointer)
 {

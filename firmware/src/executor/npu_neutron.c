@@ -8,6 +8,7 @@
 #include "../driver/driver.h"
 #include "deuteron/driver.h"
 #include "deuteron/npu.h"
+#include "values.h"
 
 /* The blocks, in their order. */
 enum { MICROCODE = 0, WEIGHTS = 1, KERNELS = 2, BLOCKS = 3 };
@@ -64,11 +65,14 @@ static dtn_reason_t check(const dtn_partition_t *partition, const dtn_npu_call_t
     if (model == NULL || call->input_count != model->inputs || call->output_count != model->outputs) {
         return DTN_REASON_DELEGATE;
     }
+    const dtn_bundle_t *bundle = call->executor->bundle;
+    uint32_t scratch = bundle->delegate_count * DTN_CONTEXT_BYTES + table_bytes(model);
     for (uint32_t i = 0; i < model->inputs + model->outputs; i++) {
-        dtn_tensor_t tensor = dtn_npu_tensor(call, i);
-        uintptr_t offset = (uintptr_t)tensor.data - (uintptr_t)partition->working;
-        /* A tensor may lie in scratch, but over nothing that the run reads addresses from. */
-        if (tensor.bytes != model->words[DTN_HEADER_WORDS + i] || offset < table_bytes(model)) {
+        const dtn_value_t *tensor = dtn_value(bundle, call->first + i);
+        /* In the working memory only its own place is no other's: of addresses, scratch, records or weights. Without
+         * one the sum is no multiple of 16, as offsets are. */
+        if (tensor->bytes != model->words[DTN_HEADER_WORDS + i] ||
+            (tensor->memory == bundle->memory_count - 1 && tensor->offset != scratch + dtn_place(model, i))) {
             return DTN_REASON_DELEGATE;
         }
     }

@@ -42,8 +42,8 @@ static bool words_check(const dtn_bundle_t *bundle, const dtn_step_t *step)
         if (output->memory >= DTN_MEMORY_CONSTANT) {
             return false;
         }
-        if (output->memory == bundle->memory_count - 1) {
-            continue; /* of a delegate, which writes it when it has read what lay there */
+        if (step->kind == DTN_STEP_DELEGATE && output->memory == bundle->memory_count - 1) {
+            continue; /* the delegate writes it when it has read what lay there */
         }
         for (uint32_t j = 0; j < i; j++) {
             if (!dtn_is_apart(&output->memory, &dtn_value(bundle, step->first + j)->memory)) {

@@ -25,7 +25,7 @@ _KERNELS = ("src/kernels/fast", "src/kernels/device")
 _INNER = "src/cortex_m"
 _ONCE = "src/kernels/once"
 """The inner work of the Cortex-M operators, and the same for the NPU's kernels, which round once."""
-_SMALLEST = ("-fno-move-loop-invariants", "-fno-schedule-insns2")
+_SMALLEST = ("-fno-move-loop-invariants", "-fno-schedule-insns2", "-fno-tree-tail-merge", "-fno-tree-loop-im")
 _FLAGS: Mapping[str, tuple[str, ...]] = {
     "cortex_m": ("-O3",),
     "stand_in": ("-O2",),

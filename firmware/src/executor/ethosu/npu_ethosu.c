@@ -113,7 +113,9 @@ static dtn_reason_t check(const dtn_partition_t *partition, const dtn_npu_call_t
     }
     const uint32_t *tensor = layout + DTN_ETHOSU_LAYOUT_TENSORS;
     for (uint32_t i = 0; i < tensors_of(layout); i++, tensor += TENSOR_WORDS) {
-        if (dtn_npu_tensor(call, i).bytes != tensor[BYTES]) {
+        const dtn_tensor_t own = dtn_npu_tensor(call, i);
+        const uintptr_t offset = (uintptr_t)own.data - (uintptr_t)partition->working;
+        if (own.bytes != tensor[BYTES] || offset < working_bytes(partition)) {
             return DTN_REASON_DELEGATE;
         }
     }
