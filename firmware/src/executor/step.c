@@ -56,14 +56,15 @@ static bool words_check(const dtn_bundle_t *bundle, const dtn_step_t *step)
 
 static dtn_reason_t operator_call(const dtn_executor_t *executor, const dtn_step_t *step, dtn_phase_t phase)
 {
+    uint32_t first = step->first;
     uint32_t values = step->inputs + step->outputs;
     dtn_operator_call_t call;
-    call.params = executor->bundle->words + step->first + values;
+    call.params = executor->bundle->words + first + values;
     call.param_count = step->params;
     call.input_count = step->inputs;
     call.output_count = step->outputs;
     for (uint32_t i = 0; i < values; i++) {
-        call.values[i] = dtn_value_tensor(executor, step->first + i);
+        call.values[i] = dtn_value_tensor(executor, first + i);
     }
     return (dtn_reason_t)executor->bundle->operators[step->index](&call, phase);
 }
