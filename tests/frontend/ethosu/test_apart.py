@@ -106,6 +106,21 @@ def steps() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     return Steps().eval(), (torch.randn(1, 5, 31),), api.BuildOptions()
 
 
+class WithoutAxes(nn.Module):
+    """Values without axes, with their bounds and tables, beside numbers; and how far all values vary."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = x.sum((0, 1, 2, 3))
+        bounded, table = torch.relu(torch.amax(x)), torch.sigmoid(x.mean())
+        return bounded, table, torch.relu(y - 1), 1 - y, x - y * 2, torch.relu(x).var((0, 1, 2, 3))
+
+
+def without_axes() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`WithoutAxes` with its input."""
+    torch.manual_seed(0)
+    return WithoutAxes().eval(), (torch.randn(1, 3, 8, 8),), api.BuildOptions()
+
+
 class BeforePads(nn.Module):
     """A layer and the distances of its results from 0, before pads."""
 
@@ -168,6 +183,13 @@ def test_bounds_of_several_samples_are_of_one(target: str) -> None:
     assert comparison.passed, comparison.failures()
     names = [operator.name for operator in graph.operators if not operator.name.startswith("CONST")]
     assert [first for first, second in pairwise(names) if second == "CLAMP"] == ["RESHAPE"] * 3
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_values_without_axes_keep_none(target: str) -> None:
+    directory, inputs = built(without_axes, target), without_axes()[1]
+    comparison = compare(directory, [[x.numpy() for x in inputs], [x.flip(-1).numpy() for x in inputs]])
+    assert comparison.passed, comparison.failures()
 
 
 def test_operators_of_one_tensor_stay_joined_where_nothing_is_chained() -> None:

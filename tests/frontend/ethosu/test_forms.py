@@ -83,6 +83,54 @@ def test_other_views_stay(view: Callable[[Tensor], Tensor], shape: tuple[int, ..
     assert aten.permute.default not in rewritten(Call(view), shape, forms.write)
 
 
+ARITHMETIC: list[tuple[Callable[[Tensor], Tensor], object]] = [
+    (lambda y: y + 1, aten.add.Tensor),
+    (lambda y: y - 2.5, aten.sub.Tensor),
+    (lambda y: 1 - y, aten.sub.Tensor),
+    (lambda y: y * 3, aten.mul.Tensor),
+    (lambda y: y / 3, aten.div.Tensor),
+]
+
+
+@pytest.mark.parametrize(("function", "operator"), ARITHMETIC)
+def test_numbers_beside_a_value_without_axes_are_values_without_axes(
+    function: Callable[[Tensor], Tensor], operator: object
+) -> None:
+    module = Call(lambda x: torch.relu(function(x.sum())))
+    assert rewritten(module, (2, 3), forms.write) == [aten.sum.default, operator, aten.relu.default]
+    model = torch.export.export(module, (torch.randn(2, 3),), strict=True).module(check_guards=False)
+    assert isinstance(model, fx.GraphModule)
+    forms.write(model)
+    (node,) = (node for node in model.graph.nodes if node.target is operator)
+    assert [value.meta["val"].shape for value in node.args] == [(), ()]
+
+
+@pytest.mark.parametrize("function", [lambda x: x.sum(1) + 1, lambda x: x.sum() + x, lambda x: x.argmax() * 2])
+def test_other_numbers_stay(function: Callable[[Tensor], Tensor]) -> None:
+    before = rewritten(Call(function), (2, 3))
+    assert rewritten(Call(function), (2, 3), forms.write) == before
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.var(),
+        lambda x: x.var(correction=0),
+        lambda x: x.var((0, 1)),
+        lambda x: x[0].var(0, False),
+        lambda x: x[0].var(0, True, False),
+    ],
+)
+def test_axes_of_the_variance_of_all_values_are_left_out_behind_it(function: Callable[[Tensor], Tensor]) -> None:
+    operators = rewritten(Call(function), (2, 3), forms.write)
+    assert operators[-2:] == [aten.var.correction, aten.reshape.default]
+
+
+def test_other_variances_stay() -> None:
+    for function in (lambda x: x.var(1), lambda x: x.var(1, correction=0), lambda x: x.var((0, 1), keepdim=True)):
+        assert rewritten(Call(function), (2, 3), forms.write) == rewritten(Call(function), (2, 3))
+
+
 class Cell(nn.Module):
     """One step of a recurrent cell with a state that it is given."""
 

@@ -57,13 +57,18 @@ def keep_apart(module: fx.GraphModule, *, chains: bool) -> None:
     for node in list(module.graph.nodes):
         if _kind(node) == "REDUCE_MIN" and len(node.meta["val"].shape) > _AXES:
             _flatten(module, node)
-        if _kind(node) in _ACTIVATIONS and node.meta["val"].shape[0] > 1 and _may_have_another_shape(node):
+        if _kind(node) in _ACTIVATIONS and _samples(node) > 1 and _may_have_another_shape(node):
             _put_together(module, node)
     wanted = [pair for node in module.graph.nodes for pair in _joined(node, chains=chains)]
     for source, reader in wanted:
         with module.graph.inserting_before(reader):
             reader.replace_input_with(source, _again(source))
     module.recompile()
+
+
+def _samples(node: fx.Node) -> int:
+    """How many samples its results have; one value without axes is one."""
+    return next(iter(node.meta["val"].shape), 1)
 
 
 def _may_have_another_shape(activation: fx.Node) -> bool:
