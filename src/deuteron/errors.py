@@ -27,7 +27,7 @@ class DeuteronError(Exception):
         return f"{text}\n\nhint: {self.hint}" if self.hint else text
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (type(self), self.message, self.hint, self.where)
+        return _rebuild, (type(self), self.message, self.hint, self.where), vars(self)
 
 
 def _rebuild(kind: type[DeuteronError], message: str, hint: str | None, where: str | None) -> DeuteronError:

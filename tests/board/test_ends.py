@@ -38,6 +38,18 @@ def test_a_build_fits_only_with_its_ends_in_scratch(built: Path) -> None:
 
 
 @pytest.mark.slow
+def test_an_error_asks_for_no_more_than_they_need_in_scratch(built: Path) -> None:
+    opened = open_build(built)
+    memory = opened.manifest.options.memory
+    with pytest.raises(CapacityError) as caught:
+        opened.replanner()(replace(memory, sram_budget=2_000))
+    least = caught.value.needed
+    assert least < ENDS_BUDGET
+    assert f"or give `--sram-budget {least}` or more" in (caught.value.hint or "")
+    assert opened.replanner()(replace(memory, sram_budget=least)).sram_bytes <= least
+
+
+@pytest.mark.slow
 def test_with_enough_memory_nothing_changes(built: Path) -> None:
     opened = open_build(built)
     memory = replace(opened.manifest.options.memory, sram_budget=1 << 16)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from copy import copy
 
 from deuteron.builds.manifest import Source
 from deuteron.errors import DeuteronError
@@ -26,4 +27,6 @@ def with_lines(failure: DeuteronError, source_of: Callable[[int], Source | None]
     first, *others = failure.message.split("\n")
     message = "\n".join((first if failure.where else placed(first), *map(placed, others)))
     where = placed(failure.where) if failure.where else None
-    return type(failure)(message, hint=failure.hint, where=where)
+    again = copy(failure)
+    again.message, again.where = message, where
+    return again

@@ -13,6 +13,7 @@ from deuteron.arch.targets import Arch
 from deuteron.errors import CapacityError, DeuteronError
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, Lowered, lower_model, planned
 from deuteron.npu.neutron.plan import Budget, budget, cycles
+from deuteron.npu.neutron.plan.planes import by_planes
 from deuteron.npu.neutron.tflite.decode import decode
 
 TENSORS = "inputs, outputs and CPU tensors"
@@ -103,11 +104,11 @@ class Together:
             return self._with_ends_placed.within(memory, 0, placed)
         try:
             outside = self._outside(memory, tensors, placed)
-        except CapacityError as error:
+        except CapacityError as beside:
             try:
                 return self._with_ends_placed.within(memory, 0, placed)
-            except CapacityError:
-                raise error from None
+            except CapacityError as within:
+                raise min((beside, within), key=lambda error: error.needed) from None
         if not outside[0].plan.planned_cycles:
             return outside
         inside = self._with_ends_placed.within(memory, 0, placed)
@@ -123,7 +124,7 @@ class Together:
     @property
     def _with_ends_placed(self) -> "Together":
         """The same with inputs and outputs in scratch."""
-        models = (replace(model, program=model.program.with_ends_placed) for model in self.models)
+        models = (replace(model, program=by_planes(model.program.with_ends_placed)) for model in self.models)
         return replace(self, models=tuple(models))
 
     def _outside(self, memory: MemoryOptions, tensors: Tensors, placed: Placed) -> tuple[Conversion, ...]:
@@ -163,7 +164,9 @@ class Together:
         if errors:
             number, error = max(errors, key=lambda item: item[1].needed)
             where = f"npu {number}, {error.where}" if len(self.models) > 1 else error.where
-            raise placed(number, CapacityError(error.message, hint=error.hint, where=where)) from error
+            raise placed(
+                number, CapacityError(error.message, hint=error.hint, where=where, needed=error.needed)
+            ) from error
         return tuple(conversions)
 
 

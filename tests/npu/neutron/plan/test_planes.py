@@ -1,0 +1,84 @@
+"""Copies of an input's planes, one call each: together they copy the same bytes, and rows of planes die apart."""
+
+from dataclasses import replace
+
+import pytest
+
+from deuteron.npu.neutron.ir.parser import parse_graph
+from deuteron.npu.neutron.kernels.catalogue import COPY
+from deuteron.npu.neutron.kernels.params import CopyParams
+from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
+from deuteron.npu.neutron.kernels.reached import reached_by
+from deuteron.npu.neutron.kernels.rules import operand_bytes
+from deuteron.npu.neutron.passes.select import select
+from deuteron.npu.neutron.plan.lifetimes import lifetimes
+from deuteron.npu.neutron.plan.planes import by_planes
+from deuteron.npu.neutron.plan.stripes import Cascade, striped
+
+CHANNELS, HEIGHT, WIDTH = 3, 8, 16
+PLANE = HEIGHT * WIDTH
+
+PERMUTE = CopyParams(0, (1, 1, 1, HEIGHT, WIDTH, CHANNELS), (0, 0, 0, WIDTH, 1, PLANE), (0, 0, 0, 48, 3, 1))
+
+POOLED = """graph network {
+  input %x: i8[1,3,8,16] q(0.5:3)
+  %m: i8[1,8,16,3] q(0.5:3) = transpose(%x) perm=(0,2,3,1) @[0]
+  %y: i8[1,8,16,3] q(0.5:3) = max_pool2d(%m) window=(1,1) stride=(1,1) @[1]
+  output %y
+}
+"""
+
+
+def permuted(params: CopyParams, *, start: int = 0) -> Program:
+    """One copy of an input, from byte `start` of it on, to a value that another copy gives to the caller."""
+    reads, writes = operand_bytes(params)
+    onward = CopyParams(0, (1, 1, 1, 1, 8, 48), (0, 0, 0, 0, 48, 1), (0, 0, 0, 0, 48, 1))
+    calls = (
+        KernelCall(COPY, (Ref("x", start, reads), Ref("m", 0, writes)), params, (0,)),
+        KernelCall(COPY, (Ref("m", 0, 384), Ref("y", 0, 384)), onward, (1,)),
+    )
+    buffers = (Buffer("x", start + reads), Buffer("m", 384), Buffer("y", 384))
+    return Program(buffers, ("x",), ("y",), calls).with_ends_placed
+
+
+def copied(call: KernelCall) -> set[tuple[int, int]]:
+    """Pairs of bytes: of what is read, and where it goes."""
+    reached = reached_by(call.params)
+    reads, writes = (reached[at] + ref.offset for at, ref in enumerate(call.operands))
+    return set(zip(reads.tolist(), writes.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("start", [0, 32])
+def test_the_planes_together_are_the_copy(start: int) -> None:
+    program = permuted(replace(PERMUTE, in_start=5), start=start)
+    *pieces, onward = by_planes(program).calls
+    assert onward == program.calls[1]
+    assert [piece.operands[0] for piece in pieces] == [
+        Ref("x", start + 5 + plane * PLANE, PLANE) for plane in range(CHANNELS)
+    ]
+    assert all(operand_bytes(piece.params) == tuple(ref.nbytes for ref in piece.operands) for piece in pieces)
+    copies = [copied(piece) for piece in pieces]
+    assert sum(map(len, copies)) == CHANNELS * PLANE
+    assert set().union(*copies) == copied(program.calls[0])
+
+
+def test_rows_of_each_plane_are_free_when_they_were_read() -> None:
+    program = by_planes(select(parse_graph(POOLED)).with_ends_placed)
+    assert [call.kernel.name for call in program.calls] == [*["copy_s8"] * CHANNELS, "max_pool_s8"]
+    cut = striped(program, (Cascade(0, 4, 4),))
+    assert cut is not None
+    (block,) = (block for block in lifetimes(cut) if block.buffers == ("x",))
+    assert [(part.offset, part.last) for part in block.parts] == [
+        (0, 0), (64, 4), (128, 1), (192, 5), (256, 2), (320, 6)
+    ]  # fmt: skip
+
+
+def test_other_copies_stay_one_call() -> None:
+    outside = replace(permuted(PERMUTE), placed=frozenset[str]())
+    assert by_planes(outside) == outside
+    many = permuted(CopyParams(0, (1, 1, 1, 8, 8, 6), (0, 0, 0, 8, 1, 64), (0, 0, 0, 48, 6, 1)))
+    assert by_planes(many) == many
+    rows = permuted(CopyParams(0, (1, 1, 1, 1, 8, 48), (0, 0, 0, 0, 48, 1), (0, 0, 0, 0, 48, 1)))
+    assert by_planes(rows) == rows
+    backwards = permuted(replace(PERMUTE, in_start=15, in_strides=(0, 0, 0, WIDTH, -1, PLANE)))
+    assert by_planes(backwards) == backwards
