@@ -7,7 +7,7 @@ from itertools import chain, combinations, product
 
 import numpy as np
 import pytest
-from tests.npu.neutron.machine.plans import ENGINE, random_program
+from tests.npu.neutron.machine.plans import ENGINE, attention, random_program
 
 from deuteron import extras
 from deuteron.arch.memory import Effort, FetchPolicy
@@ -24,7 +24,7 @@ from deuteron.npu.neutron.plan import Budget, check, plan, plan_within
 from deuteron.npu.neutron.plan.chunks import Chunk, chunks
 from deuteron.npu.neutron.plan.cuts import fetching
 from deuteron.npu.neutron.plan.optimum import optimum
-from deuteron.npu.neutron.plan.prefetch import least_area, lower_bound
+from deuteron.npu.neutron.plan.prefetch import costs_of, least_area, lower_bound, prefetch
 from deuteron.npu.neutron.plan.slices import cut, unshared
 from deuteron.npu.neutron.plan.stream import Costs, Issue, Schedule, Spot, schedule
 from deuteron.npu.neutron.plan.walls import NO_SCRATCH, Scratch, Wall
@@ -114,6 +114,18 @@ def test_addresses_of_the_solver_are_free_when_they_are_needed() -> None:
         assert free.bound <= placed.bound <= found.cycles
         streamed += len(spots)
     assert streamed >= 60
+
+
+def test_chunks_are_joined_only_where_that_is_faster() -> None:
+    program = unshared(attention())
+    parts = chunks(program)
+    least, most = least_area(parts), sum(chunk.nbytes for chunk in parts)
+    for area in range(least, most, 160):
+        each = schedule(parts, costs_of(program, parts, ENGINE), frozenset(), area)
+        planned = prefetch(program, ENGINE, area)
+        assert planned is not None
+        assert each is not None
+        assert planned.schedule.cycles <= each.cycles
 
 
 @pytest.mark.parametrize("effort", Effort)

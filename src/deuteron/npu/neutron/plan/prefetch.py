@@ -29,6 +29,10 @@ FIRST_WORK = 8_000
 WORK = 40_000
 """Calls in all schedules together that the heuristic looks at to find a plan, and to improve one."""
 
+FEW = 150
+"""Calls of programs that are planned with joined chunks and with those of each call; others with joined ones if these
+have room."""
+
 MOST_TRIALS = 500
 """Schedules that it looks at to improve one."""
 
@@ -97,19 +101,22 @@ def prefetch(
         improve: look at more schedules to improve the best of the first ones.
     """
     least = engine.flash_bandwidth * (engine.fetch_setup + engine.fetch_latency) * LEAST_FETCH_CYCLES // engine.clock
-    joined: tuple[Chunk, ...] | None = None
+    fastest: Prefetch | None = None
+    seen: list[tuple[Chunk, ...]] = []
     for size in (min(least, area // 8), 0):
         parts = chunks(program, size)
-        if parts == joined or most_alive(parts, scratch) > area:
+        if parts in seen or most_alive(parts, scratch) > area:
             continue
-        joined = parts
+        seen.append(parts)
         costs = costs_of(program, parts, engine)
         bound = lower_bound(parts, costs, engine, area, scratch, keeps=keeps)
         best = _search(parts, costs, area, bound, frozenset(kept), scratch, keeps=keeps, improve=improve)
-        if best is not None:
-            resident, fastest = best
-            return Prefetch(parts, resident, fastest, bound, fastest.cycles <= bound, area)
-    return None
+        if best is not None and (fastest is None or best[1].cycles < fastest.schedule.cycles):
+            resident, schedule = best
+            fastest = Prefetch(parts, resident, schedule, bound, schedule.cycles <= bound, area)
+        if fastest is not None and len(program.calls) > FEW:
+            break
+    return fastest
 
 
 def proven(
