@@ -2,7 +2,8 @@
  * Fuzz target: any bytes as a container, through prepare and, if that accepts them, run.
  *
  * Input: u8 mode (bit 0: make the CRCs right, so that the checks behind them are reached; bit 1: run with the reference
- * kernels; bit 2, otherwise: with panels of the weights), 3 bytes unused, u32 microcode bytes, u32 weights bytes, then
+ * kernels; bit 2, otherwise: with panels of the weights; bit 3: inputs and outputs that have places in scratch are
+ * there), 3 bytes unused, u32 microcode bytes, u32 weights bytes, then
  * microcode, weights and kernels. Blocks are copied to memory of just their size, so that the address sanitizer sees a
  * read beyond; fetches copy when they are waited for, and bytes in flight are out of bounds. The driver may trust that
  * a block is as large as its own sizes say (the delegate and the executor check that), so sizes that lie are corrected
@@ -31,27 +32,29 @@ static uint32_t round_down(uint32_t bytes)
     return bytes / DTN_ALIGNMENT * DTN_ALIGNMENT;
 }
 
-/* Runs the accepted model on buffers of just the sizes that it states. */
-static fuzz_outcome_t run(const dtn_model_t *model)
+/* Runs the accepted model on buffers of just the sizes that it states; inputs and outputs that have places in scratch
+ * are there or have buffers of their own. */
+static fuzz_outcome_t run(const dtn_model_t *model, bool in_place)
 {
     void *memory[2 * DTN_MAX_TENSORS + 3];
-    const void *inputs[DTN_MAX_TENSORS + 1];
-    void *outputs[DTN_MAX_TENSORS + 3];
+    void *tensors[2 * DTN_MAX_TENSORS + 3];
     const uint32_t *sizes = model->words + DTN_HEADER_WORDS;
+    uint32_t count = model->inputs + model->outputs;
     uint32_t blocks = 0;
-    /* Callers' buffers start anywhere. */
-    for (uint32_t i = 0; i < model->inputs; i++) {
-        uint8_t *bytes = (uint8_t *)(memory[blocks++] = build_alloc(sizes[i] + 1)) + 1;
-        memset(bytes, (int)(0x51U + i), sizes[i]);
-        inputs[i] = bytes;
+    uint8_t *scratch = (uint8_t *)(memory[blocks++] = build_alloc(model->memory_bytes[DTN_SCRATCH]));
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t place = in_place ? dtn_place(model, i) : DTN_ELSEWHERE;
+        /* Callers' buffers start anywhere. */
+        tensors[i] =
+            place != DTN_ELSEWHERE ? scratch + place : (uint8_t *)(memory[blocks++] = build_alloc(sizes[i] + 1)) + 1;
+        if (i < model->inputs) {
+            memset(tensors[i], (int)(0x51U + i), sizes[i]);
+        }
     }
-    for (uint32_t i = 0; i < model->outputs; i++) {
-        outputs[i] = (uint8_t *)(memory[blocks++] = build_alloc(sizes[model->inputs + i] + 1)) + 1;
-    }
-    outputs[model->outputs] = memory[blocks++] = build_alloc(model->memory_bytes[DTN_SCRATCH]);
-    outputs[model->outputs + 1] = memory[blocks++] = build_alloc(model->profile_bytes);
+    tensors[count] = scratch;
+    tensors[count + 1] = memory[blocks++] = build_alloc(model->profile_bytes);
     memory[blocks++] = build_alloc(model->memory_bytes[DTN_PREFETCH]);
-    NeutronDataConfig data = {inputs, outputs, NULL, memory[blocks - 1]};
+    NeutronDataConfig data = {(const void **)(void *)tensors, tensors + model->inputs, NULL, memory[blocks - 1]};
     fuzz_late_copies();
     NeutronError error = dtn_model_run(model, &data, false);
     fuzz_no_copy_left();
@@ -62,7 +65,7 @@ static fuzz_outcome_t run(const dtn_model_t *model)
 }
 
 /* Runs the accepted model with its weights in the form of the level in use, in memory of just that size. */
-static fuzz_outcome_t run_with_panels(const NeutronModelConfig *config)
+static fuzz_outcome_t run_with_panels(const NeutronModelConfig *config, bool in_place)
 {
     NeutronModelHandle handle = NULL;
     if (neutronModelPrepare(config, &handle) != ENONE) {
@@ -71,7 +74,7 @@ static fuzz_outcome_t run_with_panels(const NeutronModelConfig *config)
     size_t bytes = dtn_panel_bytes(handle);
     void *panels = build_alloc((uint32_t)bytes);
     NeutronError error = dtn_use_panels(handle, panels, bytes);
-    fuzz_outcome_t outcome = error == ENONE ? run(dtn_model_of(handle)) : FUZZ_FAILED;
+    fuzz_outcome_t outcome = error == ENONE ? run(dtn_model_of(handle), in_place) : FUZZ_FAILED;
     (void)neutronModelUnprepare(handle);
     free(panels);
     return outcome;
@@ -117,7 +120,10 @@ fuzz_outcome_t fuzz_one(const uint8_t *data, size_t size)
     fuzz_outcome_t outcome = FUZZ_REFUSED;
     if (dtn_model_check(&config, (data[0] & 2U) != 0 ? table_ref : neutronKernels, &model) == ENONE) {
         bool panels = (data[0] & 6U) == 4;
-        outcome = !fuzz_is_bounded(&model) ? FUZZ_TOO_LARGE : panels ? run_with_panels(&config) : run(&model);
+        bool in_place = (data[0] & 8U) != 0;
+        outcome = !fuzz_is_bounded(&model) ? FUZZ_TOO_LARGE
+                  : panels                 ? run_with_panels(&config, in_place)
+                                           : run(&model, in_place);
     }
     build_free(&build);
     return outcome;

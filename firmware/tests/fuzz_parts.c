@@ -152,8 +152,19 @@ static void random_flights(build_t *build, uint64_t *state, uint32_t flag, uint3
     }
 }
 
+/* Gives most inputs and outputs places in scratch, behind what is there. */
+static void random_places(build_t *build, uint64_t *state, uint32_t *places)
+{
+    for (uint32_t i = 0; i < build->inputs + build->outputs; i++) {
+        uint32_t bytes = i < build->inputs ? build->input_bytes[i] : build->output_bytes[i - build->inputs];
+        places[i] = test_between(state, 0, 3) == 0 ? DTN_ELSEWHERE : build_scratch(build, bytes).offset;
+    }
+    build->places = places;
+}
+
 void fuzz_container(build_t *build, uint64_t *state)
 {
+    uint32_t places[2 * BUILD_MAX_TENSORS];
     bool prefetch = test_between(state, 0, 2) == 0;
     uint32_t area = prefetch && test_between(state, 0, 1) == 0 ? DTN_REGION_SCRATCH : DTN_REGION_PREFETCH;
     uint32_t flag = area == DTN_REGION_SCRATCH ? DTN_FETCH_TO_SCRATCH : 0;
@@ -181,7 +192,11 @@ void fuzz_container(build_t *build, uint64_t *state)
     if (prefetch) {
         prefetch_constants(build, area);
     }
+    if (test_between(state, 0, 1) == 0) {
+        random_places(build, state, places);
+    }
     build_finish(build);
+    build->places = NULL;
 }
 
 uint32_t fuzz_edge_word(uint64_t *state, uint32_t old)

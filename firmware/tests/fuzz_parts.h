@@ -21,7 +21,7 @@ void fuzz_late_copies(void);
 void fuzz_no_copy_left(void);
 
 /** Builds a container of one to three random calls, sometimes profiled, sometimes with prefetched constants and with
- * fetches in flight during the calls. */
+ * fetches in flight during the calls, sometimes with places of inputs and outputs in scratch. */
 void fuzz_container(build_t *build, uint64_t *state);
 
 /** A word that is likely to sit on an edge, or near the old one. */

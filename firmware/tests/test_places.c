@@ -1,5 +1,5 @@
-/* Inputs and outputs with places in scratch: which places a header may have, and runs with tensors there or elsewhere.
- */
+/* Inputs and outputs with places in scratch: which places a header may have, which calls, and runs with tensors there
+ * or elsewhere. */
 #include <string.h>
 
 #include "deuteron/driver.h"
@@ -47,7 +47,7 @@ static void test_header(void)
     } cases[] = {
         {{0, SECOND}, 0, DTN_OK, "two places"},
         {{SECOND, 0}, 0, DTN_OK, "the other way round"},
-        {{DTN_ELSEWHERE, 16}, 0, DTN_OK, "an output alone"},
+        {{DTN_ELSEWHERE, SECOND}, 0, DTN_OK, "an output alone"},
         {{DTN_ELSEWHERE, DTN_ELSEWHERE}, 0, DTN_OK, "no place at all"},
         {{0, SECOND}, DTN_VERSION_MAJOR << 16 | DTN_MINOR_OF_PLACES, DTN_OK, "the first version"},
         {{0, SECOND}, DTN_VERSION_MAJOR << 16 | (DTN_MINOR_OF_PLACES - 1), DTN_REASON_FLAGS, "a version before"},
@@ -97,6 +97,101 @@ static void test_runs(void)
         CHECK(memcmp(buffers.outputs[0], expected, COUNT) == 0, "wrong output with tensors in place: %u", in_place);
         CHECK_EQUAL(neutronModelUnprepare(handle), ENONE);
         build_buffers_free(&buffers);
+        build_free(&build);
+    }
+}
+
+/* What lies in scratch beside the places of a call's input and output, and what may not be there. */
+enum { ROWS = 16, ROW_BYTES = ROWS * DTN_REQUANT_ROW_BYTES };
+
+/* A matrix product into 16 features, whose rows of factors are fetched to scratch from 0 on. Its output has a place. */
+static void build_product(build_t *build, const uint32_t *places)
+{
+    dtn_fully_connected_s8_params_t product = {1, 1, ROWS, ROWS, 0, 0, -128, 127};
+    int32_t factors[2 * ROWS];
+    for (uint32_t i = 0; i < ROWS; i++) {
+        factors[2 * i] = 1 << 30;
+        factors[2 * i + 1] = 30;
+    }
+    build_start(build);
+    build->places = places;
+    build_ref_t weights = build_constant(build, NULL, ROWS);
+    build_ref_t bias = build_constant(build, NULL, ROWS * sizeof(int32_t));
+    build_ref_t rows = build_constant(build, factors, sizeof factors);
+    build_ref_t x = build_input(build, 1);
+    build_ref_t y = build_output(build, ROWS);
+    build_ref_t fetched = build_scratch(build, sizeof factors);
+    build_scratch(build, SCRATCH);
+    build_fetch_to_scratch(build, 0, rows.offset, fetched.offset, fetched.bytes);
+    build_wait(build, 0);
+    build_ref_t operands[] = {x, weights, bias, fetched, y};
+    build_call(build, DTN_KERNEL_FULLY_CONNECTED_S8, operands, &product);
+    build_finish(build);
+}
+
+/* A table over all of an input or a part of it, with 16 bytes of scratch on their way meanwhile. */
+static void build_table(build_t *build, const uint32_t *places, uint32_t first, uint32_t count, uint32_t target)
+{
+    dtn_lut_s8_params_t lut = {(int32_t)count};
+    build_start(build);
+    build->places = places;
+    build_ref_t table = build_constant(build, NULL, DTN_LUT_BYTES);
+    build_ref_t x = build_input(build, COUNT);
+    build_ref_t y = build_output(build, COUNT);
+    x.offset = first;
+    x.bytes = count;
+    y.bytes = count;
+    build_scratch(build, 2 * SCRATCH);
+    build_fetch_to_scratch(build, 0, 0, target, 16);
+    build_ref_t operands[] = {x, table, y};
+    build_call(build, DTN_KERNEL_LUT_S8, operands, &lut);
+    build_wait(build, 0);
+    build_finish(build);
+}
+
+/* Operands are apart, and away from fetches that are not waited for, where they lie in scratch. */
+static void test_operands(void)
+{
+    static const struct {
+        uint32_t places[2];
+        dtn_reason_t reason;
+        const char *what;
+    } products[] = {
+        {{DTN_ELSEWHERE, 0}, DTN_REASON_OPERAND_OVERLAP, "an output over rows that the call reads"},
+        {{DTN_ELSEWHERE, ROW_BYTES - 16}, DTN_REASON_OPERAND_OVERLAP, "an output over the last rows"},
+        {{DTN_ELSEWHERE, ROW_BYTES}, DTN_OK, "an output behind the rows"},
+        {{16, DTN_ELSEWHERE}, DTN_OK, "an input over rows: both are read"},
+        {{DTN_ELSEWHERE, DTN_ELSEWHERE}, DTN_OK, "an output elsewhere"},
+    };
+    static const struct {
+        uint32_t places[2];
+        uint32_t first; /* bytes of the input that the call reads */
+        uint32_t count;
+        uint32_t target; /* of the fetch */
+        dtn_reason_t reason;
+        const char *what;
+    } tables[] = {
+        {{32, 32}, 0, COUNT, 0, DTN_OK, "an output exactly on its input"},
+        {{32, 48}, 0, COUNT, 0, DTN_REASON_OPERAND_OVERLAP, "an output half on its input"},
+        {{32, 32}, 1, COUNT - 1, 0, DTN_REASON_OPERAND_OVERLAP, "an output a byte before its input"},
+        {{32, 48}, 16, 4, 0, DTN_OK, "an output exactly on a part of its input"},
+        {{32, 48}, 0, 16, 0, DTN_OK, "an output behind a part of its input"},
+        {{32, 64}, 0, COUNT, 32, DTN_REASON_IN_FLIGHT, "an input on its way"},
+        {{32, 64}, 0, COUNT, 48, DTN_REASON_IN_FLIGHT, "an input's last bytes on their way"},
+        {{32, 64}, 0, 16, 48, DTN_OK, "bytes of an input on their way that are not read"},
+        {{32, 64}, 0, COUNT, 64, DTN_REASON_IN_FLIGHT, "an output on its way"},
+        {{32, DTN_ELSEWHERE}, 0, COUNT, 64, DTN_OK, "an output elsewhere"},
+        {{DTN_ELSEWHERE, 64}, 0, COUNT, 32, DTN_OK, "an input elsewhere"},
+    };
+    build_t build;
+    for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
+        build_product(&build, products[i].places);
+        check_error(prepare(&build), products[i].reason, products[i].reason != DTN_OK ? 2 : 0, products[i].what);
+        build_free(&build);
+    }
+    for (size_t i = 0; i < sizeof tables / sizeof tables[0]; i++) {
+        build_table(&build, tables[i].places, tables[i].first, tables[i].count, tables[i].target);
+        check_error(prepare(&build), tables[i].reason, tables[i].reason != DTN_OK ? 1 : 0, tables[i].what);
         build_free(&build);
     }
 }
@@ -207,6 +302,7 @@ int main(void)
 {
     test_header();
     test_runs();
+    test_operands();
     test_bundle();
     return test_result();
 }

@@ -2,10 +2,10 @@
 
 typedef char ref_is_its_words[sizeof(dtn_ref_t) == DTN_OPERAND_WORDS * DTN_WORD_BYTES ? 1 : -1];
 
-/* What a kernel takes, by its number. */
+/* What a kernel takes, by its number: how many operands it reads, and how many there are with those that it writes. */
 typedef struct {
     uint8_t read;
-    uint8_t written;
+    uint8_t operands;
     uint8_t words;
     uint8_t checked;
     uint8_t aligned;
@@ -14,7 +14,7 @@ typedef struct {
 
 static const signature_t signatures[DTN_KERNEL_KINDS] = {
 #define DTN_X(name, NAME, read, written, words, checked, aligned, in_place)                                            \
-    [DTN_KERNEL_##NAME] = {read, written, words, checked, aligned, in_place},
+    [DTN_KERNEL_##NAME] = {read, (read) + (written), words, checked, aligned, in_place},
     DTN_KERNELS(DTN_X)
 #undef DTN_X
 };
@@ -30,43 +30,43 @@ static uint32_t region_of(const dtn_ref_t *ref)
     return ref->place & 0xFFU;
 }
 
-static const int32_t *params_of(const uint32_t *command, uint32_t operands)
+/* Checks `ref`, operand `i` of a call, but for overlap, and fills `lying`: the same, but in scratch for a tensor that
+ * has its place there. */
+static dtn_reason_t ref_check(const dtn_model_t *model, uint32_t kind, const signature_t *signature,
+                              const dtn_ref_t *ref, uint32_t i, dtn_ref_t *lying)
 {
-    return (const int32_t *)(command + 3 + operands * DTN_OPERAND_WORDS);
-}
-
-/* The size of the operand's region; NULL when there is no such region. */
-static const uint32_t *region_size(const dtn_model_t *model, const dtn_ref_t *ref)
-{
-    const uint32_t *table = model->words + DTN_HEADER_WORDS;
-    uint32_t region = region_of(ref);
-    uint32_t index = ref->place >> 8;
-    if (region == DTN_REGION_INPUT) {
-        return index < model->inputs ? &table[index] : NULL;
-    }
-    if (region == DTN_REGION_OUTPUT) {
-        return index < model->outputs ? &table[model->inputs + index] : NULL;
-    }
-    return region <= DTN_REGION_PREFETCH && index == 0 ? &model->memory_bytes[region - DTN_REGION_SCRATCH] : NULL;
-}
-
-static dtn_reason_t ref_check(const dtn_model_t *model, uint32_t kind, const dtn_ref_t *ref, bool written, bool aligned)
-{
-    const uint32_t *size = region_size(model, ref);
     bool any_offset = kind == DTN_KERNEL_COPY_S8 || kind == DTN_KERNEL_FILL_S8;
     uint32_t region = region_of(ref);
-    bool external = region == DTN_REGION_INPUT || region == DTN_REGION_OUTPUT;
-    if (size == NULL) {
-        return DTN_REASON_OPERAND_REGION;
+    uint32_t index = ref->place >> 8;
+    uint32_t place = DTN_ELSEWHERE;
+    uint32_t size;
+    if (region < DTN_REGION_SCRATCH) {
+        if (index >= (region == DTN_REGION_INPUT ? model->inputs : model->outputs)) {
+            return DTN_REASON_OPERAND_REGION;
+        }
+        uint32_t tensor = region == DTN_REGION_INPUT ? index : model->inputs + index;
+        size = model->words[DTN_HEADER_WORDS + tensor];
+        place = dtn_place(model, tensor);
+    } else {
+        if (region > DTN_REGION_PREFETCH || index != 0) {
+            return DTN_REASON_OPERAND_REGION;
+        }
+        size = model->memory_bytes[region - DTN_REGION_SCRATCH];
     }
-    if (ref->bytes > *size || ref->offset > *size - ref->bytes) {
+    if (!dtn_is_inside(ref->offset, ref->bytes, size)) {
         return DTN_REASON_OPERAND_RANGE;
     }
-    if (external ? aligned : !any_offset && ref->offset % DTN_ALIGNMENT != 0) {
+    if (region < DTN_REGION_SCRATCH ? (signature->aligned >> i & 1U) != 0
+                                    : !any_offset && ref->offset % DTN_ALIGNMENT != 0) {
         return DTN_REASON_OPERAND_ALIGNMENT;
     }
-    if (written && region != DTN_REGION_OUTPUT && region != DTN_REGION_SCRATCH) {
+    if (i >= signature->read && region != DTN_REGION_OUTPUT && region != DTN_REGION_SCRATCH) {
         return DTN_REASON_OPERAND_READ_ONLY;
+    }
+    *lying = *ref;
+    if (place != DTN_ELSEWHERE) {
+        lying->place = DTN_REGION_SCRATCH;
+        lying->offset += place;
     }
     return DTN_OK;
 }
@@ -96,61 +96,45 @@ static const void *base_of(const dtn_model_t *model, const dtn_buffers_t *buffer
     return region == DTN_REGION_SCRATCH ? buffers->scratch : buffers->prefetch;
 }
 
-/* Fills `call`; false when a table that is to be checked is not in the weights: only a run has its content. */
-static bool call_fill(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command, dtn_call_t *call)
+/* Fills `call`, whose operands in place have a bit in `in_place`; false when a table that is to be checked is not in
+ * the weights: only a run has its content. */
+static bool call_fill(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command,
+                      uint32_t in_place, dtn_call_t *call)
 {
     const signature_t *signature = &signatures[command[1] & 0xFFFFU];
-    uint32_t operands = (uint32_t)signature->read + signature->written;
+    const dtn_ref_t *ref = dtn_refs(command);
     uint32_t in_weights = 0;
-    for (uint32_t i = 0; i < operands; i++) {
-        const dtn_ref_t *ref = dtn_refs(command) + i;
+    for (uint32_t i = 0; i < signature->operands; i++) {
         const void *base = base_of(model, buffers, ref);
         /* One pointer type serves all operands; ref_check made sure that what is written is writable. */
         call->operands[i].data = base == NULL ? NULL : (uint8_t *)(uintptr_t)base + ref->offset;
         call->operands[i].bytes = ref->bytes;
-        call->operands[i].in_place = false;
+        call->operands[i].in_place = (in_place >> i & 1U) != 0;
         in_weights |= (uint32_t)(region_of(ref) == DTN_REGION_WEIGHTS) << i;
+        ref++;
     }
-    call->params = params_of(command, operands);
+    call->params = (const int32_t *)ref; /* they follow the operands */
     return (signature->checked & ~in_weights) == 0;
 }
 
-/* Everything but overlap, operand by operand. */
-static dtn_reason_t operands_check(const dtn_model_t *model, const uint32_t *command, uint32_t kind)
+/* True when operand `i`, which is written, lies apart from those before it, or exactly on those that have a bit in
+ * `replaceable`; they get one in `in_place`. */
+static bool is_apart_or_exact(const dtn_ref_t *lying, uint32_t i, uint32_t replaceable, uint32_t *in_place)
 {
-    const signature_t *signature = &signatures[kind];
-    uint32_t operands = (uint32_t)signature->read + signature->written;
-    for (uint32_t i = 0; i < operands; i++) {
-        dtn_reason_t reason =
-            ref_check(model, kind, dtn_refs(command) + i, i >= signature->read, signature->aligned >> i & 1U);
-        if (reason != DTN_OK) {
-            return reason;
+    for (uint32_t j = 0; j < i; j++) {
+        if (dtn_is_apart(&lying[i].place, &lying[j].place)) {
+            continue;
         }
+        bool exact = lying[i].offset == lying[j].offset && lying[i].bytes == lying[j].bytes;
+        if (!exact || (replaceable >> j & 1U) == 0) {
+            return false;
+        }
+        *in_place |= UINT32_C(1) << j;
     }
-    return DTN_OK;
+    return true;
 }
 
-static dtn_reason_t overlap_check(const uint32_t *command, const signature_t *signature, dtn_call_t *call)
-{
-    uint32_t operands = (uint32_t)signature->read + signature->written;
-    for (uint32_t w = signature->read; w < operands; w++) {
-        const dtn_ref_t *written = dtn_refs(command) + w;
-        for (uint32_t i = 0; i < operands; i++) {
-            const dtn_ref_t *other = dtn_refs(command) + i;
-            if (i == w || dtn_is_apart(&written->place, &other->place)) {
-                continue;
-            }
-            bool exact = written->offset == other->offset && written->bytes == other->bytes;
-            if (!exact || (signature->in_place & (1U << i)) == 0) {
-                return DTN_REASON_OPERAND_OVERLAP;
-            }
-            call->operands[i].in_place = true;
-        }
-    }
-    return DTN_OK;
-}
-
-dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command)
+dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command, dtn_ref_t *lying)
 {
     uint32_t kind = command[1] & 0xFFFFU;
     if (kind == 0 || kind >= DTN_KERNEL_KINDS) {
@@ -160,22 +144,25 @@ dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command)
         return DTN_REASON_KERNEL_UNLISTED;
     }
     const signature_t *signature = &signatures[kind];
-    uint32_t operands = (uint32_t)signature->read + signature->written;
-    uint32_t length = 3 + operands * DTN_OPERAND_WORDS + signature->words;
-    if ((command[1] >> 16 & 0xFFU) != operands || command[1] >> 24 != signature->words ||
-        dtn_length(command[0]) != length) {
+    uint32_t operands = signature->operands;
+    uint32_t words = signature->words;
+    if (command[1] != (kind | operands << 16 | words << 24) ||
+        dtn_length(command[0]) != 3 + operands * DTN_OPERAND_WORDS + words) {
         return DTN_REASON_SIGNATURE;
     }
+    uint32_t in_place = 0;
+    for (uint32_t i = 0; i < operands; i++) {
+        dtn_reason_t reason = ref_check(model, kind, signature, dtn_refs(command) + i, i, &lying[i]);
+        if (reason != DTN_OK) {
+            return reason;
+        }
+        if (i >= signature->read && !is_apart_or_exact(lying, i, signature->in_place, &in_place)) {
+            return DTN_REASON_OPERAND_OVERLAP;
+        }
+    }
     dtn_call_t call;
-    dtn_reason_t reason = operands_check(model, command, kind);
-    if (reason == DTN_OK) {
-        (void)call_fill(model, NULL, command, &call);
-        reason = overlap_check(command, signature, &call);
-    }
-    if (reason == DTN_OK) {
-        reason = (dtn_reason_t)model->kernels[kind](&call, DTN_PHASE_CHECK);
-    }
-    return reason;
+    (void)call_fill(model, NULL, command, in_place, &call);
+    return (dtn_reason_t)model->kernels[kind](&call, DTN_PHASE_CHECK);
 }
 
 dtn_reason_t dtn_call_run(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command)
@@ -183,7 +170,7 @@ dtn_reason_t dtn_call_run(const dtn_model_t *model, const dtn_buffers_t *buffers
     uint32_t kind = command[1] & 0xFFFFU;
     dtn_call_t call;
     dtn_reason_t reason = DTN_OK;
-    if (!call_fill(model, buffers, command, &call)) {
+    if (!call_fill(model, buffers, command, 0, &call)) {
         reason = (dtn_reason_t)model->kernels[kind](&call, DTN_PHASE_CHECK);
     }
     return reason != DTN_OK ? reason : (dtn_reason_t)model->kernels[kind](&call, DTN_PHASE_RUN);

@@ -24,8 +24,9 @@ static inline const dtn_ref_t *dtn_refs(const uint32_t *command)
  */
 bool dtn_is_apart(const uint32_t *a, const uint32_t *b);
 
-/** Checks the call whose words, as many as its first word says, start at `command`. */
-dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command);
+/** Checks the call whose words, as many as its first word says, start at `command`. Fills `lying`, of DTN_MAX_OPERANDS,
+ * with its operands as they lie when inputs and outputs that have places in scratch are there. */
+dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command, dtn_ref_t *lying);
 
 /** Runs the checked call at `command` on `buffers`. */
 dtn_reason_t dtn_call_run(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command);

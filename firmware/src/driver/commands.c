@@ -34,7 +34,8 @@ typedef struct {
     uint32_t resident_end;           /* of the last resident fetch */
 } fetches_t;
 
-/* True when a fetch of any channel still writes one of the bytes, which lie in their region. */
+/* True when a fetch of any channel still writes one of the bytes, which lie in their region; those of a tensor that has
+ * a place in scratch, there. */
 static bool is_in_flight(const fetches_t *fetches, const dtn_ref_t *ref)
 {
     for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
@@ -45,39 +46,37 @@ static bool is_in_flight(const fetches_t *fetches, const dtn_ref_t *ref)
     return false;
 }
 
-/* True when the bytes lie within `size`, and where they start and how many they are is a multiple of 16. */
-static bool is_block(uint32_t offset, uint32_t bytes, uint32_t size)
-{
-    return (offset | bytes) % DTN_ALIGNMENT == 0 && bytes <= size && offset <= size - bytes;
-}
-
 static dtn_reason_t fetch_check(const dtn_model_t *model, const uint32_t *command, fetches_t *fetches)
 {
     bool to_scratch = dtn_is_to_scratch(command[1]);
     uint32_t minor = model->words[DTN_HEADER_VERSION] & 0xFFFFU;
     uint32_t channel = dtn_fetch_channel(command[1]);
-    dtn_ref_t target = {to_scratch ? DTN_REGION_SCRATCH : DTN_REGION_PREFETCH, command[3], command[4]};
+    uint32_t region = to_scratch ? DTN_REGION_SCRATCH : DTN_REGION_PREFETCH;
+    uint32_t offset = command[3];
+    uint32_t bytes = command[4];
     if (channel >= DTN_CHANNELS || (to_scratch && minor < DTN_MINOR_OF_SCRATCH_FETCHES)) {
         return DTN_REASON_CHANNEL;
     }
     if ((fetches->busy >> channel & 1U) != 0) {
         return DTN_REASON_CHANNEL_BUSY;
     }
-    if (target.bytes == 0 || !is_block(command[2], target.bytes, model->memory_bytes[DTN_WEIGHTS]) ||
-        !is_block(target.offset, target.bytes, model->memory_bytes[to_scratch ? DTN_SCRATCH : DTN_PREFETCH])) {
+    if (bytes == 0 || (command[2] | offset | bytes) % DTN_ALIGNMENT != 0 ||
+        !dtn_is_inside(command[2], bytes, model->memory_bytes[DTN_WEIGHTS]) ||
+        !dtn_is_inside(offset, bytes, model->memory_bytes[region - DTN_REGION_SCRATCH])) {
         return DTN_REASON_FETCH_RANGE;
     }
-    if (is_in_flight(fetches, &target)) {
+    dtn_ref_t *target = &fetches->flights[channel];
+    *target = (dtn_ref_t){region, offset, bytes};
+    if (is_in_flight(fetches, target)) {
         return DTN_REASON_IN_FLIGHT;
     }
-    fetches->flights[channel] = target;
     fetches->busy |= UINT32_C(1) << channel;
-    if (!to_scratch && target.offset < model->resident_bytes) {
+    if (!to_scratch && offset < model->resident_bytes) {
         /* Resident fetches lie inside the resident bytes, one after the other. */
-        if (target.bytes > model->resident_bytes - target.offset || target.offset < fetches->resident_end) {
+        if (bytes > model->resident_bytes - offset || offset < fetches->resident_end) {
             return DTN_REASON_RESIDENT;
         }
-        fetches->resident_end = target.offset + target.bytes;
+        fetches->resident_end = offset + bytes;
     }
     return DTN_OK;
 }
@@ -93,12 +92,13 @@ static dtn_reason_t wait_check(const uint32_t *command, fetches_t *fetches)
 
 static dtn_reason_t call_check(const dtn_model_t *model, const uint32_t *command, const fetches_t *fetches)
 {
-    dtn_reason_t reason = dtn_call_check(model, command);
+    dtn_ref_t lying[DTN_MAX_OPERANDS];
+    dtn_reason_t reason = dtn_call_check(model, command, lying);
     if (reason != DTN_OK) {
         return reason;
     }
     for (uint32_t i = 0; i < (command[1] >> 16 & 0xFFU); i++) {
-        if (is_in_flight(fetches, dtn_refs(command) + i)) {
+        if (is_in_flight(fetches, &lying[i])) {
             return DTN_REASON_IN_FLIGHT;
         }
     }
@@ -130,28 +130,30 @@ static dtn_reason_t command_check(const dtn_model_t *model, const uint32_t *comm
 
 NeutronError dtn_commands_check(const dtn_model_t *model)
 {
-    const uint32_t *words = model->words;
-    uint32_t at = model->first_command;
+    const uint32_t *command = model->program;
+    uint32_t left = model->word_count - model->first_command;
     fetches_t fetches;
     fetches.busy = 0;
     fetches.resident_end = 0;
     bool ended = false;
     for (uint32_t i = 0; !ended; i++) {
-        if (at >= model->word_count || dtn_length(words[at]) == 0 || dtn_length(words[at]) > model->word_count - at) {
+        uint32_t length = left == 0 ? 0 : dtn_length(command[0]);
+        if (length == 0 || length > left) {
             return dtn_error(DTN_REASON_LENGTH, i);
         }
-        dtn_reason_t reason = command_check(model, words + at, &fetches);
+        dtn_reason_t reason = command_check(model, command, &fetches);
         if (reason != DTN_OK) {
             return dtn_error(reason, i);
         }
-        ended = dtn_opcode(words[at]) == DTN_OPCODE_END;
-        if (ended != (i + 1 == model->commands)) {
+        ended = dtn_opcode(command[0]) == DTN_OPCODE_END;
+        if (ended ? i + 1 != model->commands : i + 1 == model->commands) {
             return dtn_error(DTN_REASON_COMMAND_COUNT, i);
         }
-        at += dtn_length(words[at]);
+        command += length;
+        left -= length;
     }
-    for (; at < model->word_count; at++) {
-        if (words[at] != 0) {
+    for (; left != 0; left--) {
+        if (*command++ != 0) {
             return dtn_error(DTN_REASON_RESERVED, 0);
         }
     }

@@ -149,7 +149,9 @@ dtn_reason_t dtn_header_check(const NeutronModelConfig *config, dtn_model_t *mod
     }
     uint32_t tensors = model->inputs + model->outputs;
     uint32_t tables_end = DTN_HEADER_WORDS + tensors;
+    model->places = NULL;
     if ((words[DTN_HEADER_FLAGS] & DTN_FLAG_PLACES) != 0) {
+        model->places = words + tables_end;
         tables_end += tensors;
     }
     uint32_t first = words[DTN_HEADER_FIRST_COMMAND];

@@ -40,6 +40,7 @@ typedef struct {
     uint32_t first_command;  /**< index of a word */
     uint32_t listed;         /**< bit k: the kernels block lists kernel k */
     const uint32_t *program; /**< the first command of a run */
+    const uint32_t *places;  /**< where in scratch each input, then each output, lies; NULL if none does */
 } dtn_model_t;
 
 /** The buffers of a run. */
@@ -55,14 +56,19 @@ typedef struct {
 /** Where in scratch a tensor lies, the inputs counted first, then the outputs; DTN_ELSEWHERE without a place. */
 static inline uint32_t dtn_place(const dtn_model_t *model, uint32_t tensor)
 {
-    bool has_places = (model->words[DTN_HEADER_FLAGS] & DTN_FLAG_PLACES) != 0;
-    return has_places ? model->words[DTN_HEADER_WORDS + model->inputs + model->outputs + tensor] : DTN_ELSEWHERE;
+    return model->places == NULL ? DTN_ELSEWHERE : model->places[tensor];
 }
 
 /** True for a pointer at a multiple of 16 bytes. */
 static inline bool dtn_is_aligned(const void *pointer)
 {
     return ((uintptr_t)pointer & (DTN_ALIGNMENT - 1U)) == 0;
+}
+
+/** True for bytes from `offset` on that lie within `size`. */
+static inline bool dtn_is_inside(uint32_t offset, uint32_t bytes, uint32_t size)
+{
+    return bytes <= size && offset <= size - bytes;
 }
 
 /** The channel of a fetch with this word, and whether its target is in scratch. */

@@ -57,27 +57,26 @@ bool dtn_is_factor(int32_t multiplier, int32_t shift)
     return multiplier >= 0 && shift >= 1 && shift <= 62;
 }
 
-bool dtn_is_mean_factor(int32_t multiplier, int32_t shift, int64_t count)
+bool dtn_is_mean_factor(int32_t multiplier, int32_t shift, int32_t count)
 {
-    return multiplier >= 0 && shift >= 0 && shift <= (int32_t)DTN_MAX_MEAN_SHIFT &&
-           count <= (INT64_C(1) << DTN_MAX_MEAN_SHIFT) >> shift;
+    /* Bits for count - 1; huge for a shift that is too large. */
+    uint32_t bits = DTN_MAX_MEAN_SHIFT - (uint32_t)shift;
+    return multiplier >= 0 && bits <= DTN_MAX_MEAN_SHIFT && (bits > 30 || (count - 1) >> bits == 0);
 }
 
-/* The dimensions of an axis are read as one array, in the order in which they stand. */
-enum { AXIS_DIMENSIONS = offsetof(dtn_axis_t, pad) / sizeof(int32_t) };
-
-dtn_reason_t dtn_check_axis(dtn_axis_t axis)
+dtn_reason_t dtn_check_axis(const dtn_axis_t *axis)
 {
-    if (!dtn_are_dimensions(&axis.in, AXIS_DIMENSIONS)) {
+    const int32_t *dims = axis->dims;
+    if (!dtn_are_dimensions(dims, DTN_AXIS_DIMENSIONS)) {
         return DTN_REASON_PARAMETER;
     }
     /* Below 2^16 times at most 2^16: 32 bits hold both products, and the map with its pad. */
-    uint32_t reach = (uint32_t)(axis.kernel - 1) * (uint32_t)axis.dilation;
-    if (axis.pad < 0 || (uint32_t)axis.pad > reach) {
+    uint32_t reach = (uint32_t)(dims[DTN_AXIS_KERNEL] - 1) * (uint32_t)dims[DTN_AXIS_DILATION];
+    if (axis->pad < 0 || (uint32_t)axis->pad > reach) {
         return DTN_REASON_PARAMETER;
     }
-    uint32_t last = (uint32_t)(axis.out - 1) * (uint32_t)axis.stride;
-    return last < (uint32_t)axis.in + (uint32_t)axis.pad ? DTN_OK : DTN_REASON_WINDOW;
+    uint32_t last = (uint32_t)(dims[DTN_AXIS_OUT] - 1) * (uint32_t)dims[DTN_AXIS_STRIDE];
+    return last < (uint32_t)dims[DTN_AXIS_IN] + (uint32_t)axis->pad ? DTN_OK : DTN_REASON_WINDOW;
 }
 
 static bool is_s8(int32_t value)

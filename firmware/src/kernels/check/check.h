@@ -19,18 +19,17 @@
 DTN_KERNELS(DTN_X)
 #undef DTN_X
 
+/** What a convolution or pooling says of an axis, in this order. */
+enum { DTN_AXIS_IN, DTN_AXIS_OUT, DTN_AXIS_KERNEL, DTN_AXIS_STRIDE, DTN_AXIS_DILATION, DTN_AXIS_DIMENSIONS };
+
 /** One axis of a convolution or pooling. */
 typedef struct {
-    int32_t in;
-    int32_t out;
-    int32_t kernel;
-    int32_t stride;
-    int32_t dilation;
+    int32_t dims[DTN_AXIS_DIMENSIONS];
     int32_t pad; /**< before the first element */
 } dtn_axis_t;
 
 /** Every output window of the axis touches the map, all sizes are in range. */
-dtn_reason_t dtn_check_axis(dtn_axis_t axis);
+dtn_reason_t dtn_check_axis(const dtn_axis_t *axis);
 
 /** Zero points and clamp limits are int8 values and the limits in order; pass 0 for a zero point that a kernel lacks.
  */
@@ -42,9 +41,9 @@ dtn_reason_t dtn_check_requant(const dtn_operand_t *operand, int32_t count);
 /** A multiplier of 0 or more and a shift of 1 to 62. */
 bool dtn_is_factor(int32_t multiplier, int32_t shift);
 
-/** A multiplier of 0 or more and a shift before a division by up to `count`: count * 2^shift fits DTN_MAX_MEAN_SHIFT.
- */
-bool dtn_is_mean_factor(int32_t multiplier, int32_t shift, int64_t count);
+/** A multiplier of 0 or more and a shift before a division by up to `count`, 1 or more: count * 2^shift is at most
+ * 2^DTN_MAX_MEAN_SHIFT. */
+bool dtn_is_mean_factor(int32_t multiplier, int32_t shift, int32_t count);
 
 /** Operands, dimensions and strides of a broadcasting kernel (add, mul, extremum, prelu). */
 dtn_reason_t dtn_check_broadcast(const dtn_call_t *call, const int32_t *dims, const int32_t *a_strides,
