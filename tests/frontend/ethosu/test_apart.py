@@ -106,6 +106,42 @@ def steps() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     return Steps().eval(), (torch.randn(1, 5, 31),), api.BuildOptions()
 
 
+class Pieces(nn.Module):
+    """Activations of several samples or of five axes, of what has other pieces: reductions and transposes."""
+
+    def forward(self, x: Tensor, deep: Tensor) -> tuple[Tensor, ...]:
+        turned, wide = torch.tanh(x.permute(0, 2, 1, 3)), functional.relu6(deep.permute(0, 2, 3, 1, 4))
+        joined = functional.pad(torch.sigmoid(x.permute(1, 0, 2, 3)), (1, 2, 1, 0))
+        summed = torch.tanh(deep.sum(2, keepdim=True))
+        greatest = torch.sigmoid(torch.amax(deep, 3)), torch.clamp(torch.amin(deep, 2), -0.5, 0.5)
+        return turned, wide, joined, summed, *greatest, torch.softmax(deep.permute(0, 1, 3, 2, 4), 3)
+
+
+def pieces() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Pieces` with its inputs."""
+    torch.manual_seed(0)
+    return Pieces().eval(), (torch.randn(3, 7, 2, 32), torch.randn(1, 3, 7, 2, 32)), api.BuildOptions()
+
+
+class Averaged(nn.Module):
+    """Means of what tables give, in windows of each kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 16, 3, padding=1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = torch.sigmoid(self.layer(x))
+        adapted = functional.adaptive_avg_pool2d(torch.tanh(x), 3)
+        return functional.avg_pool2d(y, 3, 1, 1), functional.avg_pool2d(y, 2), adapted
+
+
+def averaged() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Averaged` with its input."""
+    torch.manual_seed(0)
+    return Averaged().eval(), (torch.randn(1, 3, 8, 8),), api.BuildOptions()
+
+
 class WithoutAxes(nn.Module):
     """Values without axes, with their bounds and tables, beside numbers; and how far all values vary."""
 
@@ -186,10 +222,13 @@ def test_bounds_of_several_samples_are_of_one(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
-def test_values_without_axes_keep_none(target: str) -> None:
-    directory, inputs = built(without_axes, target), without_axes()[1]
+@pytest.mark.parametrize("make", [pieces, averaged, without_axes])
+def test_the_npu_computes_what_its_tosa_file_says(make: Any, target: str) -> None:
+    """Also of five axes and of none, and where the wheel has floats for what tables give when it writes pools."""
+    directory, inputs = built(make, target), make()[1]
     comparison = compare(directory, [[x.numpy() for x in inputs], [x.flip(-1).numpy() for x in inputs]])
     assert comparison.passed, comparison.failures()
+    assert (directory / "npu_0.tosa").exists()
 
 
 def test_operators_of_one_tensor_stay_joined_where_nothing_is_chained() -> None:

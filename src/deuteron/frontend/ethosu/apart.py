@@ -12,10 +12,11 @@ On an Ethos-U85 an operator of one tensor is chained to the one before, so that 
 Vela gives it the shape of that operator's results, so that what is padded or concatenated has its rows as far apart as
 they would be without the pads and the other parts.
 
-An activation of several samples it takes to pieces, and when it gives the bounds or the table to the operator before,
-that one gets the activation's shape for its results, too, but not for what it reads. The two may differ by a reshape,
-or because Vela gives a layer whose window is one value a shape of its own. So such an activation has one sample, unless
-it follows an operator of single values, which is taken to the same pieces.
+An activation of several samples it takes to pieces, as it does one of more than four axes, and when it gives the bounds
+or the table to the operator before, that one gets the activation's shape for its results, too, but not for what it
+reads. The two may differ by a reshape, because Vela gives a layer whose window is one value a shape of its own, or
+because reductions and transposes have other pieces. So such an activation has one sample, unless it follows an operator
+of single values, which is taken to the same pieces.
 
 Greatest and smallest values it takes to pieces, too: of a slice it forgets where it begins, and what is padded or
 concatenated it overwrites. Where an accelerator has no smallest values it writes `-1 - x`, the greatest values of that,
@@ -57,7 +58,7 @@ def keep_apart(module: fx.GraphModule, *, chains: bool) -> None:
     for node in list(module.graph.nodes):
         if _kind(node) == "REDUCE_MIN" and len(node.meta["val"].shape) > _AXES:
             _flatten(module, node)
-        if _kind(node) in _ACTIVATIONS and _samples(node) > 1 and _may_have_another_shape(node):
+        if _kind(node) in _ACTIVATIONS and _is_in_pieces(node) and _may_have_another_shape(node):
             _put_together(module, node)
     wanted = [pair for node in module.graph.nodes for pair in _joined(node, chains=chains)]
     for source, reader in wanted:
@@ -66,9 +67,10 @@ def keep_apart(module: fx.GraphModule, *, chains: bool) -> None:
     module.recompile()
 
 
-def _samples(node: fx.Node) -> int:
-    """How many samples its results have; one value without axes is one."""
-    return next(iter(node.meta["val"].shape), 1)
+def _is_in_pieces(activation: fx.Node) -> bool:
+    """Whether it has several samples, or more axes than operators have there."""
+    shape = activation.meta["val"].shape
+    return len(shape) > _AXES or any(size > 1 for size in shape[:1])
 
 
 def _may_have_another_shape(activation: fx.Node) -> bool:
@@ -76,7 +78,7 @@ def _may_have_another_shape(activation: fx.Node) -> bool:
     before = activation.all_input_nodes[0]
     while _kind(before) == "RESCALE":
         before = before.all_input_nodes[0]
-    return _kind(before) in ("RESHAPE", *_CONVOLUTIONS)
+    return _kind(before) in (*_RESHAPES, "REDUCE_SUM", *_REDUCTIONS, *_CONVOLUTIONS)
 
 
 def _put_together(module: fx.GraphModule, activation: fx.Node) -> None:

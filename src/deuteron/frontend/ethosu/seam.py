@@ -26,7 +26,7 @@ from deuteron.frontend.ethosu import activations
 from deuteron.frontend.ethosu.apart import keep_apart
 from deuteron.frontend.ethosu.origins import Origin, by_operator, debug_handle_map, noted
 from deuteron.frontend.nodes import WHY, computing, name_of
-from deuteron.frontend.operators import operator_name
+from deuteron.frontend.operators import base_name, operator_name
 from deuteron.frontend.quiet import overheard
 from deuteron.frontend.side import Tell
 from deuteron.frontend.source_lines import source_of
@@ -41,6 +41,8 @@ _FAULT = re.compile(r"^\s*(?:Error|ERROR)\b:?\s*(.*)$", re.MULTILINE)
 """A line of Vela about something that is wrong; its exit code is 0 all the same."""
 
 _CONFIG = "--config="
+
+_AVERAGES = ("avg_pool2d", "_adaptive_avg_pool2d")
 
 _TOSA, _DATABASE, _SUMMARY = Path("out.tosa"), Path("output/out_debug.xml"), "output/*_summary_*.csv"
 """What the wheel gives to Vela, what Vela writes for `--enable-debug-db`, and what always, in the folder for all."""
@@ -170,7 +172,7 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
         recording: of what passes.
         config: Vela's configuration file; None for its own.
     """
-    from executorch.backends.arm._passes import ArmPassManager
+    from executorch.backends.arm._passes import ArmPassManager, InsertTableOpsPass, RewriteAdaptiveAvgPool2dPass
     from executorch.backends.arm.common.arm_compile_spec import ArmCompileSpec
     from executorch.backends.arm.ethosu import EthosUBackend, EthosUCompileSpec
 
@@ -203,8 +205,11 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
 
     to_tosa: Callable[..., fx.GraphModule] = ArmPassManager.transform_to_backend_pipeline
 
-    def to_tosa_(passes: Any, *args: Any, **kwargs: Any) -> fx.GraphModule:
-        module = to_tosa(passes, *args, **kwargs)
+    def to_tosa_(passes: Any, exported_program: ExportedProgram, graph_module: fx.GraphModule) -> Any:
+        if any(base_name(node.target) in _AVERAGES for node in computing(graph_module.graph)):
+            # The wheel writes average pools before tables, of which it has floats until then, and refuses these.
+            passes.insert_passes_before(RewriteAdaptiveAvgPool2dPass, [InsertTableOpsPass(exported_program)])
+        module = to_tosa(passes, exported_program, graph_module)
         keep_apart(module, chains=not passes.tosa_spec.is_U55_subset)  # so the wheel has an Ethos-U65, too
         return module
 
