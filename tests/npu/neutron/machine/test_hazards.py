@@ -426,3 +426,21 @@ def _moved(transfer: Transfer, step: int, generator: np.random.Generator) -> Tra
     end = str(generator.choice(["source", "target"]))
     start = transfer.source if end == "source" else transfer.target
     return replace(transfer, **{end: start + (step if start + step >= 0 else abs(step))})
+
+
+def test_a_program_must_be_sound_with_its_inputs_and_outputs_elsewhere_too() -> None:
+    """As the driver takes them: a call that reads an output by where it lies in scratch reads what nobody wrote."""
+    program = replace(PROGRAM, outputs=("mid", "out")).with_ends_placed
+    planned = plan(program)
+    decoded, values = decode(encode(program, planned)), dataflow(program, planned.constants)
+    assert hazards(decoded, values) == ()
+    *before, last = decoded.commands
+    assert isinstance(last, Call)
+    named, *others = last.operands
+    assert (named.region, named.index) == (Region.OUTPUT, 0)
+    lying = replace(named, region=Region.SCRATCH, offset=decoded.places[Region.OUTPUT, 0])
+    onto = replace(decoded, commands=(*before, replace(last, operands=(lying, *others))))
+    assert [str(hazard) for hazard in hazards(onto, values)] == [
+        "command 1: operand `input` of `lut_s8` needs byte 0 of `mid` at byte 0 of scratch, which nothing has written, "
+        "where inputs and outputs lie elsewhere"
+    ]

@@ -54,6 +54,14 @@ def test_an_input_lives_until_it_was_read_and_an_output_from_when_it_is_written(
     assert plan(PROGRAM).scratch_bytes == 112
 
 
+def test_nothing_is_written_onto_an_output_that_the_last_call_reads() -> None:
+    program = replace(PROGRAM, outputs=("mid", "out"), calls=(PROGRAM.calls[0], PROGRAM.calls[2])).with_ends_placed
+    planned = plan(program)
+    check(program, planned)
+    assert sorted(block.buffers for block in planned.lifetimes) == [("in", "mid"), ("out",)]
+    assert hazards(decode(encode(program, planned)), dataflow(program, planned.constants)) == ()
+
+
 def test_the_check_finds_an_end_over_another_buffer() -> None:
     placed = PROGRAM.with_ends_placed
     planned = plan(placed)

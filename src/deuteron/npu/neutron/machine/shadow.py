@@ -5,6 +5,7 @@ values.
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -19,7 +20,19 @@ from deuteron.npu.timeline import Hazard
 
 
 def hazards(decoded: Decoded, values: Dataflow) -> tuple[Hazard, ...]:
-    """Everything that would make the program compute something else than `values` says; none for a sound program."""
+    """Everything that would make the program compute something else than `values` says; none for a sound program.
+
+    Inputs and outputs that have places in scratch are followed there and elsewhere, as drivers take them either way.
+    """
+    found = _found(decoded, values)
+    if decoded.places:
+        apart = [one for one in _found(replace(decoded, places={}), values) if one not in found]
+        found += tuple(replace(one, message=f"{one.message}, where inputs and outputs lie elsewhere") for one in apart)
+    return found
+
+
+def _found(decoded: Decoded, values: Dataflow) -> tuple[Hazard, ...]:
+    """What is found with inputs and outputs at the places that the program has for them."""
     machine = _Machine(decoded, values)
     calls = 0
     for index, command in enumerate(decoded.commands):

@@ -134,7 +134,7 @@ def _blocks(program: Program) -> tuple[Lifetime, ...]:
     live = spans(program)
     blocks: dict[str, Lifetime] = {}  # by the newest buffer in the block
     for name, (first, last) in live.items():
-        source = _written_onto(program.calls[first], name, live, sizes)
+        source = _written_onto(program, name, live, sizes)
         if source is None:
             blocks[name] = Lifetime((name,), sizes[name], first, last)
         else:
@@ -156,10 +156,12 @@ def can_share(call: KernelCall, source: str, name: str, sizes: Mapping[str, int]
     )
 
 
-def _written_onto(call: KernelCall, name: str, live: Mapping[str, Span], sizes: Mapping[str, int]) -> str | None:
-    """The scratch buffer that `call`, the first to name buffer `name`, can write it onto; None when there is none."""
+def _written_onto(program: Program, name: str, live: Mapping[str, Span], sizes: Mapping[str, int]) -> str | None:
+    """The scratch buffer that the first call to name buffer `name` can write it onto; None when there is none."""
+    first, _ = live[name]
+    call = program.calls[first]
     for ref in call.operands[: len(call.kernel.reads)]:
-        dies_here = ref.buffer in live and live[ref.buffer][1] == live[name][0]
+        dies_here = ref.buffer in live and live[ref.buffer][1] == first and ref.buffer not in program.outputs
         if dies_here and can_share(call, ref.buffer, name, sizes):
             return ref.buffer
     return None
