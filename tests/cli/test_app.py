@@ -221,6 +221,26 @@ def test_files_that_may_not_be_read_are_no_defect(deuteron: Run, monkeypatch: py
     )
 
 
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (PermissionError(1, "Operation not permitted"), "Operation not permitted"),
+        (PermissionError("no other process may be traced"), "no other process may be traced"),
+        (PermissionError(), "PermissionError"),
+    ],
+)
+def test_what_is_not_permitted_and_concerns_no_file_is_no_defect(
+    deuteron: Run, monkeypatch: pytest.MonkeyPatch, error: PermissionError, why: str
+):
+    fail_with(monkeypatch, error)
+    assert deuteron("targets") == Result(
+        1,
+        "",
+        f"error: something that this needs is not permitted: {why}\n\n"
+        "hint: give the user who runs this the right to it; `-vv` shows where\n",
+    )
+
+
 def test_the_form_of_an_error(deuteron: Run, monkeypatch: pytest.MonkeyPatch):
     fail_with(monkeypatch, InputError("the model is empty", hint="give it a layer", where="net.py"))
     assert deuteron("targets").err == "error: net.py: the model is empty\n\nhint: give it a layer\n"

@@ -151,7 +151,7 @@ def main(args: Sequence[str] | None = None) -> NoReturn:
         # Nothing more goes there; the interpreter must not fail again when it flushes at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if not isinstance(e, BrokenPipeError):  # then whoever read our output has left, and needs no word
-            printer.error(InputError(f"cannot write the output: {str(e.strerror).lower()}"))
+            printer.error(InputError(f"cannot write the output: {_why(e).lower()}"))
         code = 1
     sys.exit(code)
 
@@ -172,9 +172,7 @@ def _run(args: Sequence[str] | None, printer: Printer) -> int:
         printer.note("interrupted")
         return INTERRUPTED
     except PermissionError as e:  # what we would open is the user's, wherever that happens
-        error = InputError(
-            f"`{e.filename}` cannot be opened: {e.strerror}", hint="give the user who runs this the right to it"
-        )
+        error = _not_permitted(e)
         error.__cause__ = e
         printer.error(error)
         return error.exit_code
@@ -189,6 +187,19 @@ def _run(args: Sequence[str] | None, printer: Printer) -> int:
         error.__cause__ = e
         printer.error(error)
         return error.exit_code
+
+
+def _not_permitted(e: PermissionError) -> InputError:
+    """What the operating system refuses, which is not always a file."""
+    hint = "give the user who runs this the right to it"
+    if e.filename is None:
+        return InputError(f"something that this needs is not permitted: {_why(e)}", hint=f"{hint}; `-vv` shows where")
+    return InputError(f"`{e.filename}` cannot be opened: {_why(e)}", hint=hint)
+
+
+def _why(e: OSError) -> str:
+    """What is wrong; libraries may raise an error without a number, or without anything."""
+    return e.strerror or str(e) or type(e).__name__
 
 
 def _usage_error(e: click.UsageError) -> OptionError:
