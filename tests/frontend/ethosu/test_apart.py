@@ -114,13 +114,29 @@ class Pieces(nn.Module):
         joined = functional.pad(torch.sigmoid(x.permute(1, 0, 2, 3)), (1, 2, 1, 0))
         summed = torch.tanh(deep.sum(2, keepdim=True))
         greatest = torch.sigmoid(torch.amax(deep, 3)), torch.clamp(torch.amin(deep, 2), -0.5, 0.5)
-        return turned, wide, joined, summed, *greatest, torch.softmax(deep.permute(0, 1, 3, 2, 4), 3)
+        backwards = functional.relu6(x.flip(1))
+        return turned, wide, joined, summed, backwards, *greatest, torch.softmax(deep.permute(0, 1, 3, 2, 4), 3)
 
 
 def pieces() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Pieces` with its inputs."""
     torch.manual_seed(0)
     return Pieces().eval(), (torch.randn(3, 7, 2, 32), torch.randn(1, 3, 7, 2, 32)), api.BuildOptions()
+
+
+class Attention(nn.Module):
+    """Products of parts of one tensor, and what they give in bounds."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        keys, queries = x[:, :, 0], x[:, :, 1].transpose(1, 2)
+        weights = torch.softmax(torch.bmm(keys, queries), -1)
+        return weights, functional.relu6(x[:, 0] @ x[:, 1].transpose(1, 2))
+
+
+def attention() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Attention` with its input of three samples."""
+    torch.manual_seed(0)
+    return Attention().eval(), (torch.randn(3, 7, 2, 32),), api.BuildOptions()
 
 
 class Averaged(nn.Module):
@@ -222,7 +238,7 @@ def test_bounds_of_several_samples_are_of_one(target: str) -> None:
 
 
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
-@pytest.mark.parametrize("make", [pieces, averaged, without_axes])
+@pytest.mark.parametrize("make", [pieces, attention, averaged, without_axes])
 def test_the_npu_computes_what_its_tosa_file_says(make: Any, target: str) -> None:
     """Also of five axes and of none, and where the wheel has floats for what tables give when it writes pools."""
     directory, inputs = built(make, target), make()[1]

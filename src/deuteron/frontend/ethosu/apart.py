@@ -15,15 +15,16 @@ they would be without the pads and the other parts.
 An activation of several samples it takes to pieces, as it does one of more than four axes, and when it gives the bounds
 or the table to the operator before, that one gets the activation's shape for its results, too, but not for what it
 reads. The two may differ by a reshape, because Vela gives a layer whose window is one value a shape of its own, or
-because reductions and transposes have other pieces. So such an activation has one sample, unless it follows an operator
-of single values, which is taken to the same pieces.
+because reductions, products of matrices and what moves values have other pieces. So such an activation has one sample,
+unless it follows an operator of single values, which is taken to the same pieces.
 
-Greatest and smallest values it takes to pieces, too: of a slice it forgets where it begins, and what is padded or
-concatenated it overwrites. Where an accelerator has no smallest values it writes `-1 - x`, the greatest values of that,
-and `-1 - x` again, and gives both subtractions the shapes of tensors instead of the operator's. A tensor has the shape
-of the last reshape that reads it, of which a transpose that moves only axes of one value is another: where one follows
-the smallest values, or reads what they are of, the subtraction spreads some of its values over the others. Of more than
-four axes the process ends, so that these have four.
+Greatest and smallest values it takes to pieces, too, and on an Ethos-U55 and -U65 products of matrices: of a slice it
+forgets where it begins. Greatest and smallest values also overwrite what they are padded or concatenated with. Where an
+accelerator has no smallest values it writes `-1 - x`, the greatest values of that, and `-1 - x` again, and gives both
+subtractions the shapes of tensors instead of the operator's. A tensor has the shape of the last reshape that reads it,
+of which a transpose that moves only axes of one value is another: where one follows the smallest values, or reads what
+they are of, the subtraction spreads some of its values over the others. Of more than four axes the process ends, so
+that these have four.
 """
 
 import math
@@ -38,6 +39,7 @@ from deuteron.frontend.operators import base_name
 _ACTIVATIONS = ("CLAMP", "TABLE")
 _RESHAPES = ("RESHAPE", "TRANSPOSE")
 _REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
+_OF_OTHER_PIECES = (*_RESHAPES, "REVERSE", "MATMUL", "REDUCE_SUM", *_REDUCTIONS)
 _OF_ONE = ("ABS", "BITWISE_NOT", "LOGICAL_NOT")
 """Operators of one tensor that Vela has as such; a negation is a subtraction there."""
 _AXES = 4
@@ -78,7 +80,7 @@ def _may_have_another_shape(activation: fx.Node) -> bool:
     before = activation.all_input_nodes[0]
     while _kind(before) == "RESCALE":
         before = before.all_input_nodes[0]
-    return _kind(before) in (*_RESHAPES, "REDUCE_SUM", *_REDUCTIONS, *_CONVOLUTIONS)
+    return _kind(before) in (*_OF_OTHER_PIECES, *_CONVOLUTIONS)
 
 
 def _put_together(module: fx.GraphModule, activation: fx.Node) -> None:
@@ -154,6 +156,8 @@ def _joined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node, fx.Node]]
         source = node.all_input_nodes[0]
         if _kind(source) == "SLICE" or (kind == "REDUCE_MIN" and _has_other_readers(source)):
             yield source, node
+    elif kind == "MATMUL" and not chains:
+        yield from ((source, node) for source in node.all_input_nodes if _kind(source) == "SLICE")
     elif kind in _RESHAPES and _kind(node.all_input_nodes[0]) == "REDUCE_MIN":
         yield node.all_input_nodes[0], node
     elif kind in ("PAD", "CONCAT"):
