@@ -71,29 +71,23 @@ static dtn_reason_t ref_check(const dtn_model_t *model, uint32_t kind, const sig
     return DTN_OK;
 }
 
-bool dtn_is_apart(const uint32_t *a, const uint32_t *b)
+bool dtn_is_apart(const dtn_ref_t *a, const dtn_ref_t *b)
 {
-    return a[0] != b[0] || a[1] + a[2] <= b[1] || b[1] + b[2] <= a[1];
+    return a->place != b->place || a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset;
 }
 
 /* Where a checked operand lies. There are no buffers before a run: then NULL but for weights. */
 static const void *base_of(const dtn_model_t *model, const dtn_buffers_t *buffers, const dtn_ref_t *ref)
 {
     uint32_t region = region_of(ref);
-    uint32_t index = ref->place >> 8;
     if (region == DTN_REGION_WEIGHTS) {
         return model->weights;
     }
     if (buffers == NULL) {
         return NULL;
     }
-    if (region == DTN_REGION_INPUT) {
-        return buffers->inputs[index];
-    }
-    if (region == DTN_REGION_OUTPUT) {
-        return buffers->outputs[index];
-    }
-    return region == DTN_REGION_SCRATCH ? buffers->scratch : buffers->prefetch;
+    return region < DTN_REGION_SCRATCH ? buffers->tensors[region][ref->place >> 8]
+                                       : buffers->memories[region - DTN_REGION_SCRATCH];
 }
 
 /* Fills `call`, whose operands in place have a bit in `in_place`; false when a table that is to be checked is not in
@@ -122,7 +116,7 @@ static bool call_fill(const dtn_model_t *model, const dtn_buffers_t *buffers, co
 static bool is_apart_or_exact(const dtn_ref_t *lying, uint32_t i, uint32_t replaceable, uint32_t *in_place)
 {
     for (uint32_t j = 0; j < i; j++) {
-        if (dtn_is_apart(&lying[i].place, &lying[j].place)) {
+        if (dtn_is_apart(&lying[i], &lying[j])) {
             continue;
         }
         bool exact = lying[i].offset == lying[j].offset && lying[i].bytes == lying[j].bytes;

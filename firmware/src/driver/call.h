@@ -20,9 +20,8 @@ static inline const dtn_ref_t *dtn_refs(const uint32_t *command)
     return (const dtn_ref_t *)(command + 3);
 }
 
-/** True when two have no byte in common. Each is a place, an offset and bytes, which lie inside: sums do not overflow.
- */
-bool dtn_is_apart(const uint32_t *a, const uint32_t *b);
+/** True when two have no byte in common. Both lie inside their places: sums do not overflow. */
+bool dtn_is_apart(const dtn_ref_t *a, const dtn_ref_t *b);
 
 /** Checks the call whose words, as many as its first word says, start at `command`. Fills `lying`, of DTN_MAX_OPERANDS,
  * with its operands as they lie when inputs and outputs that have places in scratch are there. */

@@ -39,7 +39,7 @@ typedef struct {
 static bool is_in_flight(const fetches_t *fetches, const dtn_ref_t *ref)
 {
     for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
-        if ((fetches->busy >> i & 1U) != 0 && !dtn_is_apart(&fetches->flights[i].place, &ref->place)) {
+        if ((fetches->busy >> i & 1U) != 0 && !dtn_is_apart(&fetches->flights[i], ref)) {
             return true;
         }
     }

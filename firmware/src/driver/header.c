@@ -76,8 +76,8 @@ static dtn_reason_t layout_read(const uint32_t *words, dtn_model_t *model)
         if (!is_multiple(words[DTN_LAYOUT_B_DEBUG_BYTES])) {
             return DTN_REASON_HEADER_SIZE;
         }
-        /* In 64 bits: the number of commands is not checked yet. */
-        if (model->profile_bytes != (uint64_t)model->commands * DTN_PROFILE_RECORD_BYTES) {
+        if (model->profile_bytes % DTN_PROFILE_RECORD_BYTES != 0 ||
+            model->profile_bytes / DTN_PROFILE_RECORD_BYTES != model->commands) {
             return DTN_REASON_PROFILE_SIZE;
         }
     } else {
@@ -99,7 +99,7 @@ static bool places_fit(const dtn_model_t *model, uint32_t tensors, uint32_t tabl
     for (uint32_t i = DTN_HEADER_WORDS + tensors; i < tables_end; i++) {
         uint32_t place = model->words[i];
         if (place != DTN_ELSEWHERE &&
-            (!is_multiple(place) || place > scratch || model->words[i - tensors] > scratch - place)) {
+            (!is_multiple(place) || !dtn_is_inside(place, model->words[i - tensors], scratch))) {
             return false;
         }
     }

@@ -42,36 +42,37 @@ NeutronError dtn_model_check(const NeutronModelConfig *config, const dtn_kernel_
 /* True when there are pointers to look at and their array, or one of them, is NULL. */
 static bool any_null(const void *const *pointers, uint32_t count)
 {
-    bool null = count != 0 && pointers == NULL;
-    for (uint32_t i = 0; !null && i < count; i++) {
-        null = pointers[i] == NULL;
+    for (uint32_t i = 0; i < count; i++) {
+        if (pointers == NULL || pointers[i] == NULL) {
+            return true;
+        }
     }
-    return null;
+    return false;
 }
 
 /* Checks the pointers of `data` and fills the buffers, which are NULL. A block that the model does not need is not
  * looked at: callers leave its pointer uninitialised. */
 static dtn_reason_t buffers_read(const dtn_model_t *model, const NeutronDataConfig *data, dtn_buffers_t *buffers)
 {
-    bool extra = model->memory_bytes[DTN_SCRATCH] != 0 || model->profile_bytes != 0;
-    buffers->inputs = (const void *const *)data->inputs;
-    buffers->outputs = (void *const *)data->outputs;
-    if (any_null(buffers->inputs, model->inputs) || any_null((const void *const *)buffers->outputs, model->outputs) ||
-        (extra && buffers->outputs == NULL)) {
+    buffers->tensors[DTN_REGION_INPUT] = (const void *const *)data->inputs;
+    buffers->tensors[DTN_REGION_OUTPUT] = (const void *const *)data->outputs;
+    if (any_null(buffers->tensors[DTN_REGION_INPUT], model->inputs) ||
+        any_null(buffers->tensors[DTN_REGION_OUTPUT], model->outputs) ||
+        (data->outputs == NULL && (model->memory_bytes[DTN_SCRATCH] | model->profile_bytes) != 0)) {
         return DTN_REASON_NULL_POINTER;
     }
     dtn_reason_t reason = DTN_OK;
     if (model->memory_bytes[DTN_SCRATCH] != 0) {
-        buffers->scratch = (uint8_t *)data->outputs[model->outputs];
-        reason = block_check(buffers->scratch);
+        buffers->memories[DTN_SCRATCH] = (uint8_t *)data->outputs[model->outputs];
+        reason = block_check(buffers->memories[DTN_SCRATCH]);
     }
     if (reason == DTN_OK && model->profile_bytes != 0) {
         buffers->profile = (uint32_t *)data->outputs[model->outputs + 1];
         reason = block_check(buffers->profile);
     }
     if (reason == DTN_OK && model->memory_bytes[DTN_PREFETCH] != 0) {
-        buffers->prefetch = (uint8_t *)data->scratchWeights;
-        reason = block_check(buffers->prefetch);
+        buffers->memories[DTN_PREFETCH] = (uint8_t *)data->scratchWeights;
+        reason = block_check(buffers->memories[DTN_PREFETCH]);
     }
     return reason;
 }
@@ -99,7 +100,7 @@ static dtn_reason_t fetch(const dtn_model_t *model, const dtn_buffers_t *buffers
     if (buffers->resident && !to_scratch && command[3] < model->resident_bytes) {
         return DTN_OK;
     }
-    uint8_t *target = (to_scratch ? buffers->scratch : buffers->prefetch) + command[3];
+    uint8_t *target = (to_scratch ? buffers->memories[DTN_SCRATCH] : buffers->memories[DTN_PREFETCH]) + command[3];
     if (!dtn_hooks()->copy(target, model->weights + command[2], command[4], channel)) {
         return DTN_REASON_FETCH;
     }

@@ -45,10 +45,8 @@ typedef struct {
 
 /** The buffers of a run. */
 typedef struct {
-    const void *const *inputs;
-    void *const *outputs;
-    uint8_t *scratch; /**< NULL, as the two below, when the model needs none */
-    uint8_t *prefetch;
+    const void *const *tensors[DTN_REGION_SCRATCH]; /**< the inputs, then the outputs */
+    uint8_t *memories[DTN_MEMORIES]; /**< but for the weights; NULL, as the one below, when none is needed */
     uint32_t *profile;
     bool resident; /**< the resident bytes of the prefetch area are in place */
 } dtn_buffers_t;
@@ -68,7 +66,7 @@ static inline bool dtn_is_aligned(const void *pointer)
 /** True for bytes from `offset` on that lie within `size`. */
 static inline bool dtn_is_inside(uint32_t offset, uint32_t bytes, uint32_t size)
 {
-    return bytes <= size && offset <= size - bytes;
+    return offset <= size && bytes <= size - offset;
 }
 
 /** The channel of a fetch with this word, and whether its target is in scratch. */

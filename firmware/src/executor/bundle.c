@@ -4,19 +4,10 @@
 #include "../driver/crc32.h"
 #include "../driver/types.h"
 
-/* The counts are read as one array, in the order in which they stand. */
+/* The counts are read as one block, in the order in which they stand. */
 enum { COUNTS = 9 };
 typedef char counts_are_adjacent[offsetof(dtn_bundle_t, delegate_count) - offsetof(dtn_bundle_t, value_count) ==
                                          (COUNTS - 1) * sizeof(uint32_t)
-                                     ? 1
-                                     : -1];
-
-/* So are the tables of words, each beside its count: words, inputs, outputs, bytes of memories. */
-enum { TABLES = 4 };
-typedef char tables_are_adjacent[offsetof(dtn_bundle_t, memory_bytes) - offsetof(dtn_bundle_t, words) ==
-                                             (TABLES - 1) * sizeof(const uint32_t *) &&
-                                         offsetof(dtn_bundle_t, memory_count) - offsetof(dtn_bundle_t, word_count) ==
-                                             (TABLES - 1) * sizeof(uint32_t)
                                      ? 1
                                      : -1];
 
@@ -24,16 +15,25 @@ typedef char tables_are_adjacent[offsetof(dtn_bundle_t, memory_bytes) - offsetof
 enum { NUMBERS = 2 };
 typedef char constants_end_in_numbers
     [sizeof(dtn_constant_t) - offsetof(dtn_constant_t, bytes) == NUMBERS * sizeof(uint32_t) ? 1 : -1];
-typedef char delegates_end_in_numbers
-    [sizeof(dtn_delegate_t) - offsetof(dtn_delegate_t, first) == NUMBERS * sizeof(uint32_t) ? 1 : -1];
+typedef char
+    delegates_are_laid_out_like_constants[sizeof(dtn_delegate_t) == sizeof(dtn_constant_t) &&
+                                                  offsetof(dtn_delegate_t, first) == offsetof(dtn_constant_t, bytes)
+                                              ? 1
+                                              : -1];
 
-static uint32_t entries_crc(uint32_t crc, const dtn_bundle_t *bundle)
+/* Continues `crc` over a table of words. */
+static uint32_t words_crc(uint32_t crc, const uint32_t *words, uint32_t count)
 {
-    for (uint32_t i = 0; i < bundle->constant_count; i++) {
-        crc = dtn_crc32(crc, &bundle->constants[i].bytes, NUMBERS * sizeof(uint32_t));
-    }
-    for (uint32_t i = 0; i < bundle->delegate_count; i++) {
-        crc = dtn_crc32(crc, &bundle->delegates[i].first, NUMBERS * sizeof(uint32_t));
+    return dtn_crc32(crc, words, count * sizeof *words);
+}
+
+/* Continues `crc` over the numbers of `count` entries, which both kinds have behind a pointer. */
+static uint32_t numbers_crc(uint32_t crc, const void *entries, uint32_t count)
+{
+    const uint8_t *entry = (const uint8_t *)entries;
+    for (; count != 0; count--) {
+        crc = dtn_crc32(crc, entry + offsetof(dtn_constant_t, bytes), NUMBERS * sizeof(uint32_t));
+        entry += sizeof(dtn_constant_t);
     }
     return crc;
 }
@@ -43,16 +43,19 @@ static dtn_reason_t tables_check(const dtn_bundle_t *bundle)
     if (bundle->version != DTN_BUNDLE_VERSION) {
         return DTN_REASON_BUNDLE_VERSION;
     }
-    uint32_t crc = dtn_crc32(0, &bundle->value_count, COUNTS * sizeof(uint32_t));
+    const uint8_t *counts = (const uint8_t *)bundle + offsetof(dtn_bundle_t, value_count);
+    uint32_t crc = dtn_crc32(0, counts, COUNTS * sizeof(uint32_t));
     if (crc != bundle->counts_crc) {
         return DTN_REASON_BUNDLE_CRC;
     }
     crc = dtn_crc32(crc, bundle->values, bundle->value_count * sizeof *bundle->values);
     crc = dtn_crc32(crc, bundle->steps, bundle->step_count * sizeof *bundle->steps);
-    for (uint32_t i = 0; i < TABLES; i++) {
-        crc = dtn_crc32(crc, (&bundle->words)[i], (&bundle->word_count)[i] * sizeof *bundle->words);
-    }
-    crc = entries_crc(crc, bundle);
+    crc = words_crc(crc, bundle->words, bundle->word_count);
+    crc = words_crc(crc, bundle->inputs, bundle->input_count);
+    crc = words_crc(crc, bundle->outputs, bundle->output_count);
+    crc = words_crc(crc, bundle->memory_bytes, bundle->memory_count);
+    crc = numbers_crc(crc, bundle->constants, bundle->constant_count);
+    crc = numbers_crc(crc, bundle->delegates, bundle->delegate_count);
     return crc == bundle->crc ? DTN_OK : DTN_REASON_BUNDLE_CRC;
 }
 
@@ -152,7 +155,7 @@ static bool is_placed(const dtn_bundle_t *bundle, const dtn_value_t *value)
         return false;
     }
     return value->offset >= least && element != 0 && value->bytes % element == 0 &&
-           value->offset % DTN_ALIGNMENT == 0 && value->bytes <= size && value->offset <= size - value->bytes;
+           value->offset % DTN_ALIGNMENT == 0 && dtn_is_inside(value->offset, value->bytes, size);
 }
 
 static NeutronError values_check(const dtn_bundle_t *bundle)

@@ -1,52 +1,45 @@
 /* One step: its words checked, then handed to the operator or the delegate. */
 #include "step.h"
 
-#include <stddef.h>
-
 #include "../driver/call.h"
 #include "delegate.h"
 #include "values.h"
 
-/* What `dtn_is_apart` reads of a value. */
-typedef char values_begin_with_their_place[offsetof(dtn_value_t, offset) == sizeof(uint32_t) &&
-                                                   offsetof(dtn_value_t, bytes) == 2 * sizeof(uint32_t)
-                                               ? 1
-                                               : -1];
-
-/* Whether all numbers together are no more than `most`; the sum may not fit its type. */
-static bool is_sum_within(const uint32_t *numbers, uint32_t count, uint32_t most)
+/* Where the value lies that word `word` names. */
+static dtn_ref_t ref_of(const dtn_bundle_t *bundle, uint32_t word)
 {
-    for (uint32_t i = 0; i < count; i++) {
-        if (numbers[i] > most) {
-            return false;
-        }
-        most -= numbers[i];
-    }
-    return true;
+    const dtn_value_t *value = dtn_value(bundle, word);
+    const dtn_ref_t ref = {value->memory, value->offset, value->bytes};
+    return ref;
 }
 
 /* True when the words exist, name values, and outputs can be written. */
 static bool words_check(const dtn_bundle_t *bundle, const dtn_step_t *step)
 {
+    /* Each sum is looked at once those before it fit: then it does not overflow. */
     uint32_t values = step->inputs + step->outputs;
-    if (!is_sum_within(&step->first, 4, bundle->word_count)) {
+    if (!dtn_is_inside(step->first, step->inputs, bundle->word_count) ||
+        !dtn_is_inside(step->first + step->inputs, step->outputs, bundle->word_count) ||
+        !dtn_is_inside(step->first + values, step->params, bundle->word_count)) {
         return false;
     }
     for (uint32_t i = 0; i < values; i++) {
         if (bundle->words[step->first + i] >= bundle->value_count) {
             return false;
         }
-    }
-    for (uint32_t i = step->inputs; i < values; i++) {
-        const dtn_value_t *output = dtn_value(bundle, step->first + i);
-        if (output->memory >= DTN_MEMORY_CONSTANT) {
+        if (i < step->inputs) {
+            continue;
+        }
+        const dtn_ref_t output = ref_of(bundle, step->first + i);
+        if (output.place >= DTN_MEMORY_CONSTANT) {
             return false;
         }
-        if (step->kind == DTN_STEP_DELEGATE && output->memory == bundle->memory_count - 1) {
+        if (step->kind == DTN_STEP_DELEGATE && output.place == bundle->memory_count - 1) {
             continue; /* the delegate writes it when it has read what lay there */
         }
         for (uint32_t j = 0; j < i; j++) {
-            if (!dtn_is_apart(&output->memory, &dtn_value(bundle, step->first + j)->memory)) {
+            const dtn_ref_t other = ref_of(bundle, step->first + j);
+            if (!dtn_is_apart(&output, &other)) {
                 return false;
             }
         }
