@@ -11,9 +11,12 @@ from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Re
 from deuteron.npu.neutron.kernels.reached import reached_by
 from deuteron.npu.neutron.kernels.rules import operand_bytes
 from deuteron.npu.neutron.passes.select import select
+from deuteron.npu.neutron.plan.alive import Alive
+from deuteron.npu.neutron.plan.composite import forbidden
 from deuteron.npu.neutron.plan.lifetimes import lifetimes
 from deuteron.npu.neutron.plan.planes import by_planes
-from deuteron.npu.neutron.plan.stripes import Cascade, striped
+from deuteron.npu.neutron.plan.processor import NEUTRON
+from deuteron.npu.neutron.plan.stripes import Cascade, Rowed, striped
 
 CHANNELS, HEIGHT, WIDTH = 3, 8, 16
 PLANE = HEIGHT * WIDTH
@@ -71,6 +74,23 @@ def test_rows_of_each_plane_are_free_when_they_were_read() -> None:
     assert [(part.offset, part.last) for part in block.parts] == [
         (0, 0), (64, 4), (128, 1), (192, 5), (256, 2), (320, 6)
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("height", range(1, HEIGHT))
+def test_what_grows_does_not_fit_where_planes_die(height: int) -> None:
+    program = by_planes(select(parse_graph(POOLED)).with_ends_placed)
+    chain, cut = Rowed(program).chain(0, CHANNELS), striped(program, (Cascade(0, CHANNELS, height),))
+    assert chain is not None
+    assert cut is not None
+    x, m = (next(b for b in lifetimes(cut) if b.buffers[0] == name) for name in ("x", "m"))
+    taken = [(low * 16, high * 16) for _, low, high in forbidden([x, m])[1]]
+    ends = [
+        max(x.nbytes, at + m.nbytes) - min(at, 0)
+        for at in range(-m.nbytes, x.nbytes + 1, 16)
+        if not any(low < at < high for low, high in taken)
+    ]
+    assert max(x.alive(at) + m.alive(at) for at, call in enumerate(cut.calls) if call.stripe) <= min(ends)
+    assert min(ends) == Alive(program, chain, NEUTRON).peak(chain.stripes(height, keeps=False))
 
 
 def test_other_copies_stay_one_call() -> None:

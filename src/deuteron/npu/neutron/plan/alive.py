@@ -58,7 +58,8 @@ class Alive:
     def _peak(self, sets: Sequence[Rowset], samples: Iterable[int]) -> int:
         """The most bytes that are alive at once in some of the stripes, and in that with the most outside of it."""
         links = len(self._chain.links)
-        between, during, dead = self._outside(sets)
+        in_use = self._in_use(sets)
+        between, during, dead = self._outside(len(sets) * links, in_use)
         held = self._held(sets)
         most = 0
         for at in {*samples, int(during.argmax()) // links}:
@@ -66,29 +67,43 @@ class Alive:
             last = {name: call - start for name, call in dead.items()}
             outside = between[start : stop + 1].tolist(), during[start:stop].tolist(), last
             most = max(most, held[at] + self._stripe(sets[at], *outside))
-        return self.around + most
+        return max(self.around + most, self._side_by_side(in_use))
 
-    def _outside(self, sets: Sequence[Rowset]) -> tuple[Ints, Ints, Mapping[str, int]]:
-        """Bytes of what the chain begins or ends: before each call of each stripe and after the last, during each."""
+    def _in_use(self, sets: Sequence[Rowset]) -> Mapping[str, tuple[Ints, Ints]]:
+        """Of what the chain begins or ends: the first and the last call that needs each unit, if the chain knows."""
         count = len(sets) * len(self._chain.links)
-        first = {name: np.full(units, -1) for name, (units, _, _) in self._edges.items()}
-        last = {name: np.full(units, -1) for name, (units, _, _) in self._edges.items()}
+        named = {name: (np.full(units, count), np.full(units, -1)) for name, (units, _, _) in self._edges.items()}
         for at, name, units in self._touched(sets):
-            first[name][units] = np.where(first[name][units] < 0, at, first[name][units])
-            last[name][units] = at
+            first, last = named[name]
+            first[units] = np.minimum(first[units], at)
+            last[units] = at
+        return {
+            name: (np.where(last < 0, first.min(initial=count), first), np.where(last < 0, last.max(initial=-1), last))
+            for name, (first, last) in named.items()
+        }
+
+    def _outside(self, count: int, in_use: Mapping[str, tuple[Ints, Ints]]) -> tuple[Ints, Ints, Mapping[str, int]]:
+        """Bytes of it before each of `count` calls and after the last, and during each; the last that needs each."""
         dead: dict[str, int] = {}
         begun, ended = np.zeros(count + 2, np.int64), np.zeros(count + 2, np.int64)
-        for name, (_, begins, ends) in self._edges.items():
-            start, stop = first[name], last[name]
-            least, most = int(start[start >= 0].min(initial=count)), int(stop.max(initial=-1))
-            start = np.where(start < 0, least, start) if begins else np.full(len(start), -1)
-            stop = np.where(stop < 0, most, stop) if ends else np.full(len(stop), count)
+        for name, (first, last) in in_use.items():
+            _, begins, ends = self._edges[name]
             if ends:
-                dead[name] = most
-            begun += np.bincount(start + 1, minlength=count + 2)
-            ended += np.bincount(stop + 1, minlength=count + 2)
+                dead[name] = int(last.max(initial=-1))
+            begun += np.bincount(first + 1 if begins else np.zeros_like(first), minlength=count + 2)
+            ended += np.bincount(last + 1 if ends else np.full_like(last, count + 1), minlength=count + 2)
         begun, ended = np.cumsum(begun) * ALIGNMENT, np.cumsum(ended) * ALIGNMENT
         return begun[:-1] - ended[:-1], begun[1:-1] - ended[:-2], dead
+
+    def _side_by_side(self, in_use: Mapping[str, tuple[Ints, Ints]]) -> int:
+        """Bytes that hold what dies and what grows in its place, where rows of the one leave gaps for the other.
+
+        Rows that die from the top to the bottom leave none, but rows of several planes do.
+        """
+        named = [(*self._edges[name][1:], first, last) for name, (first, last) in in_use.items()]
+        dying = [last for _, ends, _, last in named if ends and _falls(last)]
+        growing = [first for begins, _, first, _ in named if begins and not _falls(first)]
+        return max((_side_by_side(last, first) for last in dying for first in growing), default=0) * ALIGNMENT
 
     def _touched(self, sets: Sequence[Rowset]) -> Iterator[tuple[int, str, slice]]:
         """The units of them that calls name, each with the number of the call among those of all stripes."""
@@ -199,3 +214,28 @@ class Alive:
             if dead.get(source) == at and self._edges[source][0] * ALIGNMENT == round_up(nbytes):
                 return source
         return None
+
+
+def _falls(calls: Ints) -> bool:
+    """Whether a unit is named before the one above it."""
+    return bool(np.any(np.diff(calls) < 0))
+
+
+def _side_by_side(last: Ints, first: Ints) -> int:
+    """The least units that hold two blocks, whichever comes first, or inside of the other.
+
+    Args:
+        last: the call that each unit of the one is in use up to.
+        first: the call that each unit of the other is in use from, none before the one above it.
+    """
+    starts = np.flatnonzero(np.diff(last, prepend=-2))
+    stops = np.append(starts[1:], len(last))
+    there = np.searchsorted(first, last[starts], side="right")  # of the other, when the one's run of units is dead
+    between = sorted(zip((starts - there).tolist(), stops.tolist(), strict=True))  # where it cannot begin
+    least, reached = len(last) + len(first), -len(first)
+    for low, high in (*between, (least, least)):
+        if low >= reached:
+            begin = min(max(reached, 0), low)
+            least = min(least, max(len(last), begin + len(first)) - min(begin, 0))
+        reached = max(reached, high)
+    return least
