@@ -93,8 +93,8 @@ def test_weights_are_fetched_where_they_do_not_fit_together(deuteron: Run, build
     """No area keeps its content, because both partitions work in the same memory, and the results are the same."""
     result = build("fetched", "--sram-budget", str(FETCHED))
     assert result.code == 0
-    assert "weights 160 B fetched into 160 B of SRAM" in result.out.splitlines()[0]
-    assert "weights 1,328 B fetched into 1,328 B of SRAM" in result.out.splitlines()[1]
+    assert "weights 160 B fetched, prefetch area 160 B, scratch" in result.out.splitlines()[0]
+    assert "weights 1,328 B fetched, prefetch area 1,328 B, scratch" in result.out.splitlines()[1]
     report = json.loads(deuteron("plan", folder / "fetched", "--json").out)
     assert [part["linked_bytes"] for part in report["partitions"]] == [0, 0]
     assert [part["prefetch"]["resident_bytes"] for part in report["partitions"]] == [0, 0]

@@ -382,7 +382,10 @@ def test_an_etrecord_with_the_same_delegates_is_refused_too(
     program, record = given
     with zipfile.ZipFile(record) as whole:
         graph = json.loads(whole.read(EDGE))["graph_module"]["graph"]
-        calls = json.loads(whole.read("delegate_map"))["forward"]["1"]["delegate_map"]
+        first, second = json.loads(whole.read("delegate_map"))["forward"].values()
+    calls = first["delegate_map"]
+    marks = [key for one in (first, second) for key in one["delegate_map"] if key.startswith("payload ")]
+    assert len(marks) == 2
     sizes = json.dumps(graph["tensor_values"]["x"]["sizes"])
     scales = {
         side: next(node for node in order if f".{name}." in node["target"])["inputs"][1]["arg"]["as_float"]
@@ -401,6 +404,12 @@ def test_an_etrecord_with_the_same_delegates_is_refused_too(
             named,
             "lut_s8 #70",
             "its delegate at instruction 1 calls `lut_s8 #70`, the program's does not",
+        ),
+        (
+            "delegate_map",
+            marks[1],
+            "payload 0123abcd",
+            "its delegate at instruction 3 was compiled from other weights or otherwise",
         ),
         ("debug_handle_map", '{"0"', '{"99": 1, "0"', "it has an instruction 99, the program's last is "),
     ):

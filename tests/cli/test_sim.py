@@ -135,7 +135,7 @@ def test_the_text_of_fetches_says_what_the_numbers_do(deuteron: Run, builds: Bui
     assert 0 < fetched["bound_of_all"] <= fetched["cycles"]
     exact, model = builds.whole.parent / "exact", f"{builds.whole.parent / 'net.py'}:net"
     built = deuteron("build", model, "-o", exact, "--sram-budget", str(BUDGET), "--effort", "exact", *WHOLE)
-    assert "fetched into 1,344 B of SRAM (time proven optimal), scratch 6,784 B (proven optimal)" in built.out
+    assert "fetched (time proven optimal), prefetch area 1,344 B, scratch 6,784 B (proven optimal)" in built.out
     (entry,) = manifests.read(exact).partitions
     assert entry.prefetch_proven_optimal
     assert "us, proven optimal; lower bound of these fetches" in deuteron("plan", exact).out

@@ -151,12 +151,13 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
             )
             continue
         proven = " (proven optimal)" if part.scratch_proven_optimal else ""
-        fetched = f" fetched into {part.prefetch_bytes:,} B of SRAM" if part.prefetch_bytes else ""
-        fetched = " fetched into scratch" if part.prefetch_bound and not fetched else fetched
+        fetched, area = "", f", prefetch area {part.prefetch_bytes:,} B" if part.prefetch_bytes else ""
+        if area or part.prefetch_bound:  # with an area some may go to scratch all the same
+            fetched = " fetched" if area else " fetched to scratch"
         fetched += " (time proven optimal)" if part.prefetch_proven_optimal else ""
         printer.data(
             f"npu {i}: {len(part.ops)} TFLite operators in {len(part.kernels)} kernel calls; microcode "
-            f"{part.microcode_bytes:,} B, weights {part.weights_bytes:,} B{fetched}, scratch "
+            f"{part.microcode_bytes:,} B, weights {part.weights_bytes:,} B{fetched}{area}, scratch "
             f"{part.scratch_bytes:,} B{proven}"
         )
     on_cpu: dict[str, int] = {}

@@ -1,8 +1,17 @@
 """Which calls of a partition's program stand for which of its operators: written by an NPU's compiler, read by all."""
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+
+PAYLOAD = "payload "
+"""What `payload_mark` begins with."""
+
+
+def payload_mark(payload: bytes) -> str:
+    """What tells a partition from the same with other weights, or compiled otherwise: a key in ETRecords' maps."""
+    return f"{PAYLOAD}{zlib.crc32(payload):08x}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from deuteron.builds.traces import last_user_line
 from deuteron.errors import DeuteronError, FormatError, unreadable
+from deuteron.npu.provenance import PAYLOAD
 from deuteron.records import DAMAGED, Source
 
 _IDENTIFIER, _HANDLES, _DELEGATES = "ETRECORD_V0", "debug_handle_map", "delegate_map"
@@ -37,12 +38,14 @@ class EdgeNode:
 class DelegateRecord:
     """A delegate: its backend, and the handles of each of its kernel calls; none where the backend does not tell.
 
-    `named` has the names of the calls' events, where the backend tells these, too.
+    `named` has the names of the calls' events, where the backend tells these, too, `mark` what tells its payload from
+    others, empty where nobody has noted that.
     """
 
     id: str
     calls: Mapping[int, tuple[int, ...]]
     named: tuple[str, ...] = ()
+    mark: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +130,8 @@ def _delegate(entry: Any) -> DelegateRecord:
     """The entry of a delegate, whose calls are also there by other names than their numbers."""
     calls = cast("dict[str, Any]", entry["delegate_map"] or {})
     numbered = {int(key): _numbers(of) for key, of in calls.items() if key.isdecimal()}
-    return DelegateRecord(entry["name"], numbered, tuple(key for key in calls if " #" in key))
+    mark = next((key for key in calls if key.startswith(PAYLOAD)), "")
+    return DelegateRecord(entry["name"], numbered, tuple(key for key in calls if " #" in key), mark)
 
 
 def _boundaries(specs: Any, kind: str, graph: Any) -> Iterator[Boundary]:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
 from deuteron.npu.neutron.kernels.names import event_name
+from deuteron.npu.provenance import payload_mark
 from deuteron.runtime.etrecord import DEQUANTISES, QUANTISES, Boundary, EtRecord
 from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorSpec
 
@@ -35,6 +36,10 @@ def differences(record: EtRecord, method: Method, kernels: Mapping[int, Sequence
         here = {event_name(name, i) for i, name in enumerate(names)}
         if delegate and (others := sorted(set(delegate.named) - here)):
             yield f"its delegate at instruction {number} calls `{others[0]}`, the program's does not"
+    for number, step in calls.items():
+        delegate = record.delegates.get(number)
+        if delegate and delegate.mark not in ("", payload_mark(method.delegates[step.delegate].payload)):
+            yield f"its delegate at instruction {number} was compiled from other weights or otherwise"
 
 
 def _apart(side: str, recorded: Sequence[Boundary], own: Sequence[Boundary]) -> Iterator[str]:

@@ -31,6 +31,7 @@ from deuteron.frontend.quiet import overheard
 from deuteron.frontend.side import Tell
 from deuteron.frontend.source_lines import source_of
 from deuteron.npu.ethosu.record import NO_FILES, NO_RECORD, Record, VelaFiles, record_of
+from deuteron.npu.provenance import payload_mark
 
 BACKEND = "ExecuTorch's Ethos-U backend"
 
@@ -200,7 +201,10 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
         recording.extend_last(payload=result.processed_bytes, files=files, record=record)
         # The wheel makes no map; without one, Inspector takes the whole partition for one event.
         origins = by_operator(recording.partitions[-1].nodes, record.graph)
-        result.debug_handle_map = debug_handle_map(record.provenance.kernels, origins)
+        result.debug_handle_map = {
+            **debug_handle_map(record.provenance.kernels, origins),
+            payload_mark(result.processed_bytes): (),
+        }
         return result
 
     to_tosa: Callable[..., fx.GraphModule] = ArmPassManager.transform_to_backend_pipeline

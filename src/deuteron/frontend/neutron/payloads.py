@@ -16,6 +16,7 @@ from deuteron.frontend.neutron.handles import debug_handle_map
 from deuteron.frontend.neutron.seam import Lowered, Recording, program_config
 from deuteron.frontend.nodes import computing, name_of
 from deuteron.npu.neutron.convert import Conversion, to_tflite
+from deuteron.npu.provenance import payload_mark
 
 
 def emit_again(manager: Any, recording: Recording, conversions: Sequence[Conversion]) -> Any:
@@ -34,7 +35,8 @@ def emit_again(manager: Any, recording: Recording, conversions: Sequence[Convers
             raise InternalError("a delegate of the program is none of the partitions that were converted")
         module._processed_bytes = partition.payload
         if module.meta["debug_handle_map"]:  # with profiling
-            module.meta["debug_handle_map"] = debug_handle_map(partition.tflite, partition.converted, partition.handles)
+            own = debug_handle_map(partition.tflite, partition.converted, partition.handles)
+            module.meta["debug_handle_map"] = {**own, payload_mark(partition.payload): ()}
     if by_names:
         raise InternalError(f"{len(by_names)} of the partitions that were converted are no delegates of the program")
     recording.partitions[:] = partitions

@@ -40,6 +40,7 @@ from deuteron.frontend.recording import EdgeNode, edge_node
 from deuteron.frontend.side import Tell
 from deuteron.frontend.wheel import check_executorch
 from deuteron.npu.neutron import sdk
+from deuteron.npu.provenance import payload_mark
 
 VENDOR_PACKAGE = "eiq_neutron_sdk"
 
@@ -330,7 +331,8 @@ def observed(recording: Recording) -> Generator[None]:
         if result.debug_handle_map:  # the wheel makes one for profiling only, by matching names in the converter's log
             last = recording.partitions[-1]
             exact = debug_handle_map(last.tflite, last.converted, last.handles)
-            result.debug_handle_map = exact or result.debug_handle_map
+            own = exact or result.debug_handle_map
+            result.debug_handle_map = {**own, payload_mark(result.processed_bytes): ()}
         recording.extend_last(payload=result.processed_bytes)
         return result
 

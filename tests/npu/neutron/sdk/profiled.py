@@ -17,6 +17,7 @@ from deuteron.frontend.flow import Flow
 from deuteron.frontend.neutron import seam
 from deuteron.frontend.neutron.partition import describe
 from deuteron.frontend.operators import base_name, is_qdq
+from deuteron.npu.provenance import payload_mark
 
 TARGET = "imxrt700"
 
@@ -96,7 +97,7 @@ def handed_over(module: nn.Module, shape: tuple[int, ...], *, transposes: bool) 
     for lowered, partition, parsed in zip(delegates, flow.recording.partitions, read, strict=True):
         names = _edge_operators(lowered.original_module.graph.nodes)
         kernels, handles = describe(partition).kernels, lowered.meta["debug_handle_map"]
-        assert list(handles) == list(range(len(kernels) + 1))
+        assert list(handles) == [*range(len(kernels) + 1), payload_mark(lowered.processed_bytes)]
         assert handles[len(kernels)] == ()  # the profile's closing record
         tagged = {index for indices in partition.handles.values() for index in indices}
         for kernel in kernels:
