@@ -4,6 +4,7 @@ Each graph (`tests/npu/ethosu/graphs.py`) has 2 to 6 operators of 40 kinds. Four
 the next accelerator in turn; calibrated and run on random samples. No result of a partition, and no tensor that an
 operator leaves in memory, may differ by a bit. A model that cannot be built is built again graph by graph, and the
 graphs that cannot are counted, with what was said; only what Deuteron says that it does not support may be so.
+`--wide` has graphs of up to five axes and three samples, with flips and products of matrices.
 `--resume FILE` keeps what came of seeds there, and runs none again that it has of the same sources.
 
 make bench-ethosu-graphs ARGS="--graphs 5000"
@@ -33,14 +34,14 @@ ACCELERATORS = (
 TOGETHER = 4
 
 
-def checked(seeds: Sequence[int], accelerator: str) -> list[dict[str, Any]]:
+def checked(seeds: Sequence[int], accelerator: str, *, wide: bool = False) -> list[dict[str, Any]]:
     """What came of graphs that are built together: of each alone where that fails."""
     entry: dict[str, Any] = {"seeds": [*seeds], "accelerator": accelerator}
     try:
-        return [entry | asdict(check(seeds, accelerator))]
+        return [entry | asdict(check(seeds, accelerator, wide=wide))]
     except Exception as error:  # noqa: BLE001 - whatever it is, it is counted
         if len(seeds) > 1:
-            return [one for seed in seeds for one in checked([seed], accelerator)]
+            return [one for seed in seeds for one in checked([seed], accelerator, wide=wide)]
         said = error.message if isinstance(error, DeuteronError) else f"{type(error).__name__}: {error}"
         kind = "refused" if isinstance(error, UnsupportedError) else "failed"
         return [entry | {kind: said.splitlines()[0][:200]}]
@@ -81,17 +82,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--resume", type=Path, help="keep results there, and go on behind those of the same sources")
     parser.add_argument("--graphs", type=int, default=400, help="how many, with seeds from --first on")
     parser.add_argument("--first", type=int, default=0, help="the first seed, a multiple of 4")
+    parser.add_argument("--wide", action="store_true", help="more axes and samples")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no model after so long")
     args = parser.parse_args(arguments)
     kept, entries = Rows(args.resume), list[dict[str, Any]]()
     end = time.monotonic() + args.seconds
     for first in range(args.first, args.first + args.graphs, TOGETHER):
         accelerator = ACCELERATORS[first // TOGETHER % len(ACCELERATORS)]
-        if str(first) not in kept:
+        key = f"wide {first}" if args.wide else str(first)
+        if key not in kept:
             if time.monotonic() > end:
                 break
-            kept[str(first)] = checked(range(first, first + TOGETHER), accelerator)
-        entries += kept[str(first)]
+            kept[key] = checked(range(first, first + TOGETHER), accelerator, wide=args.wide)
+        entries += kept[key]
     report(entries)
     return finish({"entries": entries}, problems(entries), args.json)
 

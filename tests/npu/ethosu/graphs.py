@@ -59,13 +59,15 @@ class Made:
 class RandomGraph(nn.Module):
     """A graph of some operators; each reads a recent value, so that most are needed by the last.
 
+    A wide one has three to five axes and up to three samples, and flips and products of matrices besides.
+
     Attributes:
         names: of the operators.
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, wide: bool = False) -> None:
         super().__init__()
-        self._rng = np.random.default_rng(seed)
+        self._rng, self._is_wide = np.random.default_rng(seed), wide
         torch.manual_seed(seed)
         self.layers = nn.ModuleList()
         self.names: list[str] = []
@@ -89,8 +91,9 @@ class RandomGraph(nn.Module):
 
     def _shape(self) -> tuple[int, ...]:
         while True:
-            rank = int(self._rng.choice((2, 3, 4, 4, 4, 4)))
-            shape = (1, *(int(self._rng.choice(SMALL)) for _ in range(rank - 1)))
+            rank = int(self._rng.choice((3, 4, 5, 5, 5) if self._is_wide else (2, 3, 4, 4, 4, 4)))
+            samples = int(self._rng.choice((1, 1, 2, 3))) if self._is_wide else 1
+            shape = (samples, *(int(self._rng.choice(SMALL)) for _ in range(rank - 1)))
             if np.prod(shape) <= MOST_ELEMENTS // 2:
                 return shape
 
@@ -105,6 +108,7 @@ class RandomGraph(nn.Module):
         x = values[at]
         kinds = ["pointwise", "pointwise", "pair", "pair", "reduce", "turned", "softmax", "linear"]
         kinds += ["conv", "conv", "conv", "pool", "pool", "upsample", "transposed"] * (x.dim() == 4)
+        kinds += ["flipped", "product", "turned"] * self._is_wide
         kind = str(rng.choice(kinds))
         return getattr(self, f"_{kind}")(at, x, values)
 
@@ -149,6 +153,15 @@ class RandomGraph(nn.Module):
             "pad": lambda v: f.pad(v[at], pads),
         }
         return Made(name, steps[name])
+
+    def _flipped(self, at: int, x: Tensor, values: Sequence[Tensor]) -> Made:
+        axis = int(self._rng.integers(1, x.dim()))
+        return Made("flip", lambda v: v[at].flip(axis))
+
+    def _product(self, at: int, x: Tensor, values: Sequence[Tensor]) -> Made:
+        if x.dim() < 3:
+            return self._linear(at, x, values)
+        return Made("matmul", lambda v: v[at] @ v[at].transpose(-1, -2))
 
     def _softmax(self, at: int, x: Tensor, values: Sequence[Tensor]) -> Made:
         axis = int(self._rng.integers(1, x.dim()))
@@ -238,9 +251,9 @@ class GraphCounts:
     failures: tuple[str, ...] = ()
 
 
-def check(seeds: Sequence[int], accelerator: str) -> GraphCounts:
+def check(seeds: Sequence[int], accelerator: str, *, wide: bool = False) -> GraphCounts:
     """The graphs of some seeds, built together for an accelerator, beside TOSA's reference model on two samples."""
-    graphs = [RandomGraph(seed) for seed in seeds]
+    graphs = [RandomGraph(seed, wide=wide) for seed in seeds]
     inputs = tuple(graph.example for graph in graphs)
     other = tuple(-0.8 * x.flip(0).roll(1, -1) for x in inputs)
     with tempfile.TemporaryDirectory() as folder:

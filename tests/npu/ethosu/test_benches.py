@@ -80,7 +80,8 @@ def test_graphs_that_fail(
 ) -> None:
     counts = GraphCounts(1, {"relu": 1}, 1, 8, 8)
 
-    def check(seeds: Sequence[int], accelerator: str) -> GraphCounts:
+    def check(seeds: Sequence[int], accelerator: str, *, wide: bool) -> GraphCounts:
+        assert wide is False
         if 0 in seeds:
             raise error
         return counts

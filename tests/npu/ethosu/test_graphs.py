@@ -5,7 +5,8 @@ from tests.npu.ethosu.graphs import check
 
 
 @pytest.mark.slow
-def test_random_graphs_are_what_tosa_defines() -> None:
-    counts = check([2, 5], "ethos-u65-256")
+@pytest.mark.parametrize(("seeds", "wide"), [((2, 5), False), ((1, 3), True)])
+def test_random_graphs_are_what_tosa_defines(seeds: tuple[int, ...], wide: bool) -> None:
+    counts = check(seeds, "ethos-u65-256", wide=wide)
     assert counts.failures == ()
     assert (counts.graphs, counts.partitions > 0, counts.results > 0, counts.values > 0) == (2, True, True, True)
