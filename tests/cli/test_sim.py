@@ -471,8 +471,8 @@ def test_the_trace_is_the_run(deuteron: Run, builds: Builds, tmp_path: Path) -> 
 
 
 CHAINS = """
-  depth first: 4,992 B of scratch instead of 6,784 B, 103,680 MACs again, at most 149.4% slower than any plan
-    chain 0: 3 calls in 16 stripes of up to 1 row, halo 4, 0 copies of kept rows, 103,680 MACs again; \
+  depth first: 5,120 B of scratch instead of 6,784 B, 34,560 MACs again, at most 109.3% slower than any plan
+    chain 0: 3 calls in 6 stripes of up to 3 rows, halo 4, 0 copies of kept rows, 34,560 MACs again; \
 TRANSPOSE net.py:13 to RELU net.py:14
 """
 
@@ -485,9 +485,7 @@ def test_chains_that_run_depth_first_are_told(deuteron: Run, builds: Builds, tmp
     for command in ("sim", "plan"):
         told = deuteron(command, path).out
         assert CHAINS in told
-    assert "PADV2 net.py:13 CONV_2D RELU, rows 0-1 in stripe 0 of chain 0" in deuteron("sim", path).out
-    assert (
-        "       depth first, in 16 stripes of rows, with all of chain 0" in deuteron("explain", path).out.splitlines()
-    )
+    assert "PADV2 net.py:13 CONV_2D RELU, rows 0-3 in stripe 0 of chain 0" in deuteron("sim", path).out
+    assert "       depth first, in 6 stripes of rows, with all of chain 0" in deuteron("explain", path).out.splitlines()
     manifest = json.loads((path / "build.json").read_text())
     assert manifest["partitions"][0]["whole_scratch_bytes"] == 6_784

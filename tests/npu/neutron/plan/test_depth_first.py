@@ -279,6 +279,7 @@ def test_steps_are_calls_of_all_stripes_of_chains_shorter_ones_first() -> None:
 def test_less_is_packed_than_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     rooms: list[int] = []
     monkeypatch.setattr(Cascades, "fastest", _counted(Cascades.fastest, rooms))
+    monkeypatch.setattr(depth_first, "STEADY", 0)
     budget = Budget(ENGINE, 3_600, effort=Effort.EXACT)
     all_ = plan_within(PROGRAM, budget)[1]
     count = len(rooms)

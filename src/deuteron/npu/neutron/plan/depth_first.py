@@ -1,7 +1,7 @@
 """The plan of a program within a budget: call by call, or depth first where that fits and nothing else does."""
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -10,6 +10,7 @@ from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
 from deuteron.errors import CapacityError, InternalError
 from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.plan.bound import lower_bound
 from deuteron.npu.neutron.plan.budget import Budget
 from deuteron.npu.neutron.plan.cascades import Cascades, Cut, longest_exhausted
 from deuteron.npu.neutron.plan.chunks import groups
@@ -17,9 +18,12 @@ from deuteron.npu.neutron.plan.fit import least_room
 from deuteron.npu.neutron.plan.least import least_of_calls
 from deuteron.npu.neutron.plan.lifetimes import lifetimes
 from deuteron.npu.neutron.plan.packing import place
-from deuteron.npu.neutron.plan.plan import Plan, plan_calls
+from deuteron.npu.neutron.plan.plan import Plan, plan, plan_calls
 from deuteron.npu.neutron.plan.prefetch import costs_of
 from deuteron.npu.neutron.plan.processor import Simulated
+from deuteron.npu.neutron.plan.rungs import rungs
+from deuteron.npu.neutron.plan.stream import MOST_CYCLES
+from deuteron.npu.neutron.plan.walls import scratch_of
 
 SHARES = (1, 2, 3, 4, 6, 8, 12, 16, 20, 24)
 """Parts in 32 of the memory that are tried for weights; the least that do are, where none of these fits."""
@@ -30,6 +34,9 @@ FINALISTS = 4
 SMALL = 100_000
 """Steps (`cascades.STEPS`) in which every cut of a program is looked at, for the plan and for a bound, whatever the
 effort."""
+
+STEADY = 20_000
+"""Steps in which every cut of a program is looked at that has a plan no slower than any for less memory."""
 
 PLACED = 100_000_000
 """Calls of cut programs, squared, that are packed with `EXACT` effort before no other room for weights is tried."""
@@ -49,10 +56,8 @@ def plan_within(program: Program, budget: Budget) -> Planned:
     Raises:
         CapacityError: when the program does not fit.
     """
-    if budget.depth_first is DepthFirst.NEVER:
-        return plan_calls(program, budget)
-    pieces, planned = _planned(program, budget)
-    if any(call.stripe for call in pieces.calls):
+    pieces, planned = _fastest(program, budget)
+    if budget.depth_first is not DepthFirst.NEVER and any(call.stripe for call in pieces.calls):
         taken = cycles(pieces, planned, budget)
         bound = 0 if budget.depth_first is DepthFirst.ALWAYS else _bound(program, budget)
         if bound > taken:
@@ -64,11 +69,100 @@ def plan_within(program: Program, budget: Budget) -> Planned:
     return pieces, planned
 
 
-def _planned(program: Program, budget: Budget) -> Planned:
-    """`plan_within` where calls may be cut."""
+def _fastest(program: Program, budget: Budget) -> Planned:
+    """The plan with the fewest cycles, of those that are looked for in this budget and, for small programs, in less."""
     if budget.depth_first is DepthFirst.ALWAYS:
         least = _cascades(program, budget.engine.without_flash(), budget.effort).least(flash=Simulated(budget.engine))
-        return plan_calls(program if least is None else least.program, budget)
+        program, budget = least.program if least else program, replace(budget, depth_first=DepthFirst.NEVER)
+    best = _of_rungs(program, replace(budget, effort=Effort.FAST)) if _is_small(program, STEADY) else None
+    if best is None or budget.effort is Effort.FAST:
+        return best or _planned(program, budget)
+    own = _or_none(_planned, program, budget)
+    return own if own is not None and cycles(*own, budget) <= cycles(*best, budget) else best
+
+
+def _of_rungs(program: Program, budget: Budget) -> Planned | None:
+    """The fastest plan that fits of those for budgets that depend on the program alone; None where none fits."""
+    whole = plan(program)
+    cut = budget.depth_first is not DepthFirst.NEVER
+    sure = sum(least_of_calls(program, budget.engine) if cut else costs_of(program, (), budget.engine).calls)
+    best: _Taken | None = None
+    for sram in rungs(whole.scratch_bytes + whole.constant_bytes, budget.sram):
+        rung = replace(budget, sram=sram)
+        if best is not None and best.is_whole and best.cycles <= least_cycles(program, rung):
+            break  # as in `_planned`
+        if best is not None and best.cycles <= least_cycles(program, rung, computing=sure):
+            break
+        if best is not None and cut and best.cycles <= _least_cut(program, rung):
+            break
+        taken = _taken(program, rung)
+        if taken is None:
+            break
+        needed = taken.nbytes if taken.sram == sram else taken.sram
+        if needed <= budget.sram and (best is None or taken.cycles < best.cycles):
+            best = taken
+        if taken.sram > sram:
+            break
+    return None if best is None else _in_more(_planned(program, replace(budget, sram=best.sram)), budget)
+
+
+def _least_cut(program: Program, budget: Budget) -> int:
+    """Cycles that no cut within a budget takes less than, or within a smaller one."""
+    cascades = _cascades(program, budget.engine.without_flash(), Effort.EXACT)
+    computing = cascades.least_cycles(budget.sram) if cascades.leaves_out_none else 0
+    return MOST_CYCLES if computing is None else least_cycles(program, budget, computing=computing)
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """What a plan takes: cycles and bytes of SRAM; `sram` is the budget that it was looked for in.
+
+    `is_whole` says that no chain is cut.
+    """
+
+    sram: int
+    cycles: int
+    nbytes: int
+    is_whole: bool
+
+
+@lru_cache(maxsize=256)
+def _taken(program: Program, budget: Budget) -> _Taken | None:
+    """What the plan for a budget takes, or that for the least that errors ask for; None where that is too little."""
+    try:
+        pieces, planned = _planned(program, budget)
+    except CapacityError as error:
+        budget = replace(budget, sram=error.needed - budget.taken)
+        least = _or_none(_planned, program, budget)
+        if least is None:
+            return None
+        pieces, planned = least
+    weights = planned.prefetch_bytes if planned.transfers else planned.constant_bytes
+    is_whole = not any(call.stripe for call in pieces.calls)
+    return _Taken(budget.sram, cycles(pieces, planned, budget), planned.scratch_bytes + weights, is_whole)
+
+
+def _in_more(planned: Planned, budget: Budget) -> Planned:
+    """A plan that was looked for in less, with the bound of its fetches in a budget."""
+    pieces, own = planned
+    if own.prefetch is None:
+        return planned
+    chunks, scratch = own.prefetch.chunks, scratch_of(own.packing.offsets)
+    area = max(own.prefetch.area, budget.sram - own.scratch_bytes)
+    costs = costs_of(pieces, chunks, budget.engine)
+    bound = lower_bound(chunks, costs, budget.engine, area, scratch, keeps=budget.keeps)
+    proven = own.prefetch.schedule.cycles <= bound
+    return pieces, replace(own, prefetch=replace(own.prefetch, bound=bound, proven=proven))
+
+
+def _planned(program: Program, budget: Budget) -> Planned:
+    """The plan that is looked for in a budget.
+
+    Raises:
+        CapacityError: when none fits.
+    """
+    if budget.depth_first is DepthFirst.NEVER:
+        return plan_calls(program, budget)
     best = _fitting(program, budget)
     if best is not None and cycles(*best, budget) <= least_cycles(program, budget):
         return best  # calls wait for nothing; chains would save only rows that nobody reads
@@ -125,8 +219,13 @@ def _in_least(program: Program, budget: Budget) -> Planned:
 
 def _fitting(program: Program, budget: Budget) -> Planned | None:
     """The plan of these calls, None where they do not fit."""
+    return _or_none(plan_calls, program, budget)
+
+
+def _or_none(planner: Callable[[Program, Budget], Planned], program: Program, budget: Budget) -> Planned | None:
+    """What a planner has for a budget, None where nothing fits."""
     try:
-        return plan_calls(program, budget)
+        return planner(program, budget)
     except CapacityError:
         return None
 
