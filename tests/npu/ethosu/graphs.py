@@ -161,7 +161,7 @@ class RandomGraph(nn.Module):
     def _product(self, at: int, x: Tensor, values: Sequence[Tensor]) -> Made:
         if x.dim() < 3:
             return self._linear(at, x, values)
-        return Made("matmul", lambda v: v[at] @ v[at].transpose(-1, -2))
+        return Made("matmul", lambda v: v[at] / x.shape[-1] @ v[at].transpose(-1, -2))
 
     def _softmax(self, at: int, x: Tensor, values: Sequence[Tensor]) -> Made:
         axis = int(self._rng.integers(1, x.dim()))
