@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 
 import pytest
 from tests import store
@@ -12,8 +13,10 @@ from deuteron.arch.memory import IoInScratch
 from deuteron.board import boards, ends, image, qemu, record
 from deuteron.board.bundle import CONTEXT_BYTES
 from deuteron.errors import CapacityError
+from deuteron.npu.neutron import partitions
+from deuteron.npu.neutron.kernels.program import Program
 from deuteron.views.agreement.pytorch import compare
-from deuteron.views.simulate import open_build
+from deuteron.views.simulate import open_build, simulate_build
 
 BOARD = boards.load("an505")
 
@@ -60,6 +63,29 @@ def test_with_enough_memory_nothing_changes(built: Path) -> None:
     assert [programs[io].has_io_in_scratch for io in IoInScratch] == [False, True, False]
     never, always = (plans[io].sram_bytes for io in (IoInScratch.NEVER, IoInScratch.ALWAYS))
     assert always < never
+
+
+@pytest.mark.slow
+def test_a_plan_beside_them_stays_where_none_with_them_is_found(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = open_build(built)
+    memory = replace(opened.manifest.options.memory, sram_budget=5_600)
+    beside = opened.replanner()(replace(memory, io_in_scratch=IoInScratch.NEVER)).partitions[0].program
+
+    def refused(_: Program) -> Program:
+        raise CapacityError("too large")
+
+    monkeypatch.setattr(partitions, "by_planes", refused)
+    assert opened.replanner()(memory).partitions[0].program.commands == beside.commands
+
+
+@pytest.mark.slow
+def test_a_simulation_in_another_budget_has_them_where_the_build_has(built: Path, tmp_path: Path) -> None:
+    copied = copytree(built, tmp_path / "copied")
+    manifest = (copied / "build.json").read_text()
+    assert '"io_in_scratch": "auto"' in manifest
+    (copied / "build.json").write_text(manifest.replace('"io_in_scratch": "auto"', '"io_in_scratch": "always"'))
+    simulation = simulate_build(copied, sram_budget=1 << 16)
+    assert simulation.partitions[0].program.has_io_in_scratch
 
 
 @pytest.mark.slow

@@ -109,7 +109,8 @@ NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *input
  * write it anew for each. NULL when there is no such input, or init failed. */
 void *dtn_executor_input(const dtn_executor_t *executor, uint32_t index);
 
-/** Where output `index` stands after a run; NULL, as above, when there is none. */
+/** Where output `index` stands after a run, until an input is written for the next one, which may lie there, too; NULL,
+ * as above, when there is none. */
 const void *dtn_executor_output(const dtn_executor_t *executor, uint32_t index);
 
 /** Ends the use of all delegates' contexts; the first error, if one of them was overwritten. */

@@ -111,7 +111,10 @@ class Together:
                 raise min((beside, within), key=lambda error: error.needed) from None
         if not outside[0].plan.planned_cycles:
             return outside
-        inside = self._with_ends_placed.within(memory, 0, placed)
+        try:
+            inside = self._with_ends_placed.within(memory, 0, placed)
+        except CapacityError:
+            return outside
         engine = budget(self.arch, memory)
         return min(outside, inside, key=lambda each: cycles(each[0].program, each[0].plan, engine))
 

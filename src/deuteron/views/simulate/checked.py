@@ -310,12 +310,12 @@ def simulate_build(
     build.engine(rates, memory)  # before anything that takes long
     if (sram_budget, weights_budget, effort, fetch_constants_to_sram) == (None,) * 4:
         return build.checked().simulated(rates)
-    asked = MemoryOptions(
-        fetch_constants_to_sram or memory.fetch_constants_to_sram,
-        sram_budget or memory.sram_budget,
-        weights_budget or memory.weights_budget,
-        flash_bandwidth or memory.flash_bandwidth,
-        effort or memory.effort,
-        memory.depth_first,
+    asked = replace(
+        memory,
+        fetch_constants_to_sram=fetch_constants_to_sram or memory.fetch_constants_to_sram,
+        sram_budget=sram_budget or memory.sram_budget,
+        weights_budget=weights_budget or memory.weights_budget,
+        flash_bandwidth=flash_bandwidth or memory.flash_bandwidth,
+        effort=effort or memory.effort,
     )
     return build.replanner()(asked).simulated(rates)

@@ -1,22 +1,35 @@
 """Copies of an input's planes, one call each: together they copy the same bytes, and rows of planes die apart."""
 
+import base64
+import math
+import random
 from dataclasses import replace
 
 import pytest
+from tests.npu.neutron.machine.plans import ENGINE
 
+from deuteron.arch.memory import DepthFirst, FetchPolicy
+from deuteron.errors import CapacityError
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.catalogue import COPY
+from deuteron.npu.neutron.kernels.dataflow import dataflow
 from deuteron.npu.neutron.kernels.params import CopyParams
 from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
 from deuteron.npu.neutron.kernels.reached import reached_by
 from deuteron.npu.neutron.kernels.rules import operand_bytes
+from deuteron.npu.neutron.machine import hazards
+from deuteron.npu.neutron.microcode.decode import decode
+from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.npu.neutron.passes.pipeline import optimise
 from deuteron.npu.neutron.passes.select import select
+from deuteron.npu.neutron.plan import Budget, check, plan, plan_within
 from deuteron.npu.neutron.plan.alive import Alive
 from deuteron.npu.neutron.plan.composite import forbidden
 from deuteron.npu.neutron.plan.lifetimes import lifetimes
 from deuteron.npu.neutron.plan.planes import by_planes
 from deuteron.npu.neutron.plan.processor import NEUTRON
 from deuteron.npu.neutron.plan.stripes import Cascade, Rowed, striped
+from deuteron.runtime.driver import Driver
 
 CHANNELS, HEIGHT, WIDTH = 3, 8, 16
 PLANE = HEIGHT * WIDTH
@@ -30,6 +43,43 @@ POOLED = """graph network {
   output %y
 }
 """
+
+
+def image_network(seed: int) -> str:
+    """A network of an image with its colours in planes, as text."""
+    choose = random.Random(seed)
+    colours, height, width = choose.randint(2, 4), choose.randint(6, 24), choose.randint(4, 24)
+    lines = [
+        f"input %x: i8[1,{colours},{height},{width}] q(0.5:3)",
+        f"%v: i8[1,{height},{width},{colours}] q(0.5:3) = transpose(%x) perm=(0,2,3,1) @[0]",
+    ]
+    last, channels = "v", colours
+    for at in range(choose.randint(1, 5)):
+        kind = choose.choice(("conv", "conv", "depthwise", "pool", "sum"))
+        stride = choose.choice((1, 1, 2)) if kind != "sum" else 1
+        filters = choose.choice((4, 8, 16, 24)) if kind == "conv" else channels
+        after_h, after_w = -(-height // stride), -(-width // stride)
+        shape = f"i8[1,{after_h},{after_w},{filters}] q(0.5:3)"
+        ends = f"pads=({','.join(str(n) for n in _pads(height, width, stride))}) stride=({stride},{stride}) @[{at + 1}]"
+        if kind in ("conv", "depthwise"):
+            taps = (filters, 3, 3, channels) if kind == "conv" else (1, 3, 3, channels)
+            weights = base64.b64encode(choose.randbytes(math.prod(taps))).decode()
+            lines.append(f'const %w{at}: i8[{",".join(map(str, taps))}] q(0.25:0) = base64"{weights}"')
+            lines.append(f"const %b{at}: i32[{filters}] = [{','.join(['5'] * filters)}]")
+            name = "conv2d" if kind == "conv" else "depthwise_conv2d"
+            lines.append(f"%v{at}: {shape} = {name}(%{last}, %w{at}, %b{at}) {ends}")
+        elif kind == "pool":
+            lines.append(f"%v{at}: {shape} = max_pool2d(%{last}) window=(3,3) {ends}")
+        else:
+            lines.append(f"%v{at}: {shape} = add(%{last}, %{last}) @[{at + 1}]")
+        last, channels, height, width = f"v{at}", filters, after_h, after_w
+    return "graph network {\n" + "".join(f"  {line}\n" for line in (*lines, f"output %{last}")) + "}\n"
+
+
+def _pads(height: int, width: int, stride: int) -> tuple[int, int, int, int]:
+    """Before and after rows, before and after columns, of windows of three."""
+    across = [max((-(-size // stride) - 1) * stride + 3 - size, 0) for size in (height, width)]
+    return across[0] // 2, across[0] - across[0] // 2, across[1] // 2, across[1] - across[1] // 2
 
 
 def permuted(params: CopyParams, *, start: int = 0) -> Program:
@@ -91,6 +141,36 @@ def test_what_grows_does_not_fit_where_planes_die(height: int) -> None:
     ]
     assert max(x.alive(at) + m.alive(at) for at, call in enumerate(cut.calls) if call.stripe) <= min(ends)
     assert min(ends) == Alive(program, chain, NEUTRON).peak(chain.stripes(height, keeps=False))
+
+
+def test_networks_of_images_compute_the_same_with_their_ends_in_scratch() -> None:
+    in_planes, cut = (sum(counts) for counts in zip(*map(compute_the_same, range(12)), strict=True))
+    assert in_planes > 6
+    assert cut > 12
+
+
+def compute_the_same(seed: int) -> tuple[bool, int]:
+    """Plans a network in the least that stripes take, and in more; whether planes are apart, and plans that are cut."""
+    whole = select(optimise(parse_graph(image_network(seed))))
+    image = random.Random(seed).randbytes(whole.buffers[0].nbytes)
+    wanted = Driver().run(encode(whole, plan(whole)), [image])
+    program = by_planes(whole.with_ends_placed)
+    most = plan(program).scratch_bytes + len(plan(program).weights)
+    always = Budget(ENGINE, 1 << 20, policy=FetchPolicy.ALWAYS, depth_first=DepthFirst.ALWAYS)
+    shares = [random.Random(seed).random() for _ in range(2)]
+    between = [replace(always, sram=round(most * share), depth_first=DepthFirst.AUTO) for share in shares]
+    cut = 0
+    for budget in (always, *between):
+        try:
+            pieces, planned = plan_within(program, budget)
+        except CapacityError as error:
+            pieces, planned = plan_within(program, replace(budget, sram=error.needed))
+        check(pieces, planned)
+        container = encode(pieces, planned)
+        assert hazards(decode(container), dataflow(pieces, planned.constants)) == ()
+        assert Driver().run(container, [image]) == wanted
+        cut += any(call.stripe for call in pieces.calls)
+    return len(program.calls) > len(whole.calls), cut
 
 
 def test_other_copies_stay_one_call() -> None:
