@@ -25,7 +25,8 @@ typedef struct {
 } dtn_mending_gap_t;
 
 /* `gaps` are those of block 0, of block 1, ...; those of block i are from `starts[i]` on, up to `starts[i + 1]`. Sizes
- * and numbers in gaps are units, and the sum of all sizes is less than 2^30. No packing ends below `bound`. */
+ * and numbers in gaps are units, and the sum of all sizes is less than 2^30. `count` is at least 1. No packing ends
+ * below `bound`. */
 typedef struct {
     const uint32_t *sizes;
     const uint32_t *starts;

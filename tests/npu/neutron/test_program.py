@@ -2,12 +2,24 @@
 
 from dataclasses import replace
 
+import pytest
+from tests.graphs import random_graph
 from tests.npu.neutron.machine.plans import ENGINE
 from tests.npu.neutron.microcode.programs import CONTAINER
+from tests.npu.neutron.plan.test_composite import CUT
 
+from deuteron.npu.dataflow import Dataflow
+from deuteron.npu.neutron.kernels.dataflow import dataflow
+from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.kernels.regions import Region
 from deuteron.npu.neutron.microcode.decode import Call, Fetch, Wait, decode
-from deuteron.npu.neutron.program import NeutronProgram
+from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.npu.neutron.passes.select import select
+from deuteron.npu.neutron.plan import Plan, plan
+from deuteron.npu.neutron.plan.stripes import Cascade, striped
+from deuteron.npu.neutron.program import NeutronProgram, program_in
+from deuteron.npu.program import Memory
 
 
 def test_weights_in_scratch_are_weights_of_the_call_that_reads_them() -> None:
@@ -46,3 +58,37 @@ def test_weights_that_are_fetched_twice_are_each_of_the_call_that_reads_them() -
     twice = NeutronProgram(replace(decoded, header=header, commands=(fetch, reading, fetch, reading)))
     area = twice.placements(twice.traced())[-1]
     assert [(block.first, area.contents[block.name].commands) for block in area.memory.blocks] == [(0, (1,)), (2, (3,))]
+
+
+def scratch_of(program: Program, planned: Plan, values: Dataflow) -> Memory:
+    """The scratch memory as the views are told of it."""
+    (scratch,) = program_in(encode(program, planned)).placements(values)
+    return scratch.memory
+
+
+def test_rows_that_begin_or_die_apart_are_blocks_of_their_own() -> None:
+    assert CUT is not None
+    planned = plan(CUT)
+    blocks = scratch_of(CUT, planned, dataflow(CUT, planned.constants)).blocks
+    at = {name: place.offset for name, place in planned.placements.items()}
+    told = {n: [(b.offset - at[n], b.nbytes, b.first, b.last) for b in blocks if b.name == n] for n in ("a", "s")}
+    assert told["a"] == [(0, 768, 0, 3), (768, 256, 0, 4), (1024, 1024, 0, 6)]
+    assert told["s"] == [(0, 1024, 3, 7), (1024, 1024, 6, 7)]
+
+
+def test_the_most_that_is_alive_is_a_bound_of_packings_where_rows_begin_and_die_apart() -> None:
+    """Rows that grow where dead rows were are not alive with them, nor those of a stripe that are written later."""
+    program = striped(select(optimise(random_graph(47, stock=True))).with_ends_placed, (Cascade(0, 3, 1, True),))
+    assert program is not None
+    planned = plan(program)
+    recorded, traced = dataflow(program, planned.constants), program_in(encode(program, planned)).traced()
+    assert planned.packing.bound == 864
+    assert [scratch_of(program, planned, values).bound for values in (recorded, traced)] == [736, 736]
+
+
+@pytest.mark.parametrize("seed", range(0, 40, 4))
+def test_no_more_is_alive_than_a_plan_takes_at_least(seed: int) -> None:
+    program = select(optimise(random_graph(seed, stock=True))).with_ends_placed
+    planned = plan(program)
+    memories = program_in(encode(program, planned)).placements(dataflow(program, planned.constants))
+    assert all(placement.memory.bound <= planned.packing.bound for placement in memories)

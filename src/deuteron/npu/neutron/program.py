@@ -2,11 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from itertools import pairwise
+
+import numpy as np
 
 from deuteron.arch.engine import Engine
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.neutron import payload as payloads
-from deuteron.npu.neutron.kernels.limits import round_up
+from deuteron.npu.neutron.kernels.limits import ALIGNMENT
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.machine.bounds import fetch_bound, fetched_to_scratch, readers, serial_cycles
 from deuteron.npu.neutron.machine.totals import Priced, priced
@@ -215,15 +218,18 @@ def _map_lines(name: str, extents: Sequence[Extent]) -> Iterator[str]:
 
 
 def _scratch(decoded: Decoded, values: Dataflow) -> Placement:
-    """Each value from the command that writes it first to the one that reads it last, and weights; what each is of."""
-    spans: dict[tuple[str, int], list[int]] = {}
-    places: dict[tuple[str, int], tuple[int, int]] = {}
+    """What is alive in scratch: of values each run of bytes, from the first command that names it to the last.
+
+    Values that are inputs live from the first command of all on, outputs up to the last. Weights are there, too.
+    """
+    units: dict[tuple[str, int], _Units] = {}
     contents: dict[str, Content] = {}
     calls, fetched = iter(values.uses()), fetched_to_scratch(decoded)
     for i, name in enumerate(values.inputs):
         if (Region.INPUT, i) in decoded.places:
-            key = (name, decoded.places[Region.INPUT, i])
-            spans[key], places[key], contents[name] = [0, 0], (key[1], decoded.input_bytes[i]), Content("input", ())
+            start = decoded.places[Region.INPUT, i]
+            units[name, start], contents[name] = _Units(), Content("input", ())
+            units[name, start].name(start, decoded.input_bytes[i], 0)
     for index, command in enumerate(decoded.commands):
         if not isinstance(command, Call):
             continue
@@ -231,20 +237,47 @@ def _scratch(decoded: Decoded, values: Dataflow) -> Placement:
         for role, operand, use in zip(command.kernel.operands, lying, next(calls), strict=True):
             if operand.region is Region.SCRATCH and operand not in fetched.get(index, ()):
                 start = operand.offset - use.offset
-                key = (use.buffer, start)
-                spans.setdefault(key, [index, index])[1] = index
-                size = max(places.get(key, (start, 0))[1], use.offset + operand.nbytes)
-                places[key] = (start, size)
+                units.setdefault((use.buffer, start), _Units()).name(operand.offset, operand.nbytes, index)
                 what = "workspace" if role == "workspace" else "result"
                 contents.setdefault(use.buffer, Content(what, (index,)))
     for i, name in enumerate(values.outputs):
         key = (name, decoded.places.get((Region.OUTPUT, i), -1))
-        if key in spans:
-            spans[key][1] = len(decoded.commands) - 1
-    blocks = [Block(key[0], *places[key], first, last) for key, (first, last) in spans.items()]
+        if key in units:
+            units[key].name(key[1], decoded.output_bytes[i], len(decoded.commands) - 1)
+    blocks = [block for (name, _), own in units.items() for block in own.blocks(name)]
     weights, of = _weights(decoded, Region.SCRATCH)
     blocks, contents = [*blocks, *weights], contents | of
     return Placement(Memory(SCRATCH, decoded.header.scratch_bytes, _alive(blocks), tuple(blocks)), contents)
+
+
+class _Units:
+    """A value in scratch: the first and the last command that names each unit of the alignment there."""
+
+    def __init__(self) -> None:
+        self._start, self._stop = 0, 0
+        self._first, self._last = np.full(0, -1), np.full(0, -1)
+
+    def name(self, offset: int, nbytes: int, at: int) -> None:
+        """Takes note of a command, none before those so far, that names bytes of it."""
+        start, stop = (min(self._start, offset), self._stop) if len(self._first) else (offset, offset)
+        below = self._start // ALIGNMENT - start // ALIGNMENT if len(self._first) else 0
+        self._start, self._stop = start, max(stop, offset + nbytes)
+        units = -(-self._stop // ALIGNMENT) - start // ALIGNMENT
+        more = (below, units - below - len(self._first))
+        self._first, self._last = (np.pad(calls, more, constant_values=-1) for calls in (self._first, self._last))
+        own = slice(offset // ALIGNMENT - start // ALIGNMENT, -(-(offset + nbytes) // ALIGNMENT) - start // ALIGNMENT)
+        self._first[own] = np.where(self._first[own] < 0, at, self._first[own])
+        self._last[own] = at
+
+    def blocks(self, name: str) -> Iterator[Block]:
+        """The runs of bytes with the same first and last command."""
+        changes = (np.diff(self._first, prepend=-2) != 0) | (np.diff(self._last, prepend=-2) != 0)
+        base = self._start // ALIGNMENT
+        for low, high in pairwise([*np.flatnonzero(changes).tolist(), len(self._first)]):
+            offset = max((base + low) * ALIGNMENT, self._start)
+            if self._first[low] >= 0:
+                nbytes = min((base + high) * ALIGNMENT, self._stop) - offset
+                yield Block(name, offset, nbytes, int(self._first[low]), int(self._last[low]))
 
 
 def _area(decoded: Decoded) -> Placement:
@@ -268,13 +301,16 @@ def _weights(decoded: Decoded, region: Region) -> tuple[list[Block], dict[str, C
 
 def _alive(blocks: Sequence[Block]) -> int:
     """The most bytes that are alive at one command; values that lie on each other count once."""
-    ends = {block.first for block in blocks}
-    return max((_covered([b for b in blocks if b.first <= at <= b.last]) for at in ends), default=0)
-
-
-def _covered(blocks: Sequence[Block]) -> int:
-    total = end = 0
-    for start, stop in sorted((b.offset, b.offset + round_up(b.nbytes)) for b in blocks):
-        total += max(0, stop - max(start, end))
-        end = max(end, stop)
-    return total
+    moments = [(block.first, 0, block) for block in blocks] + [(block.last, 1, block) for block in blocks]
+    living = np.zeros(max((-(-(b.offset + b.nbytes) // ALIGNMENT) for b in blocks), default=0), np.int64)
+    alive = most = 0
+    for _, ends, block in sorted(moments, key=lambda moment: moment[:2]):
+        own = living[block.offset // ALIGNMENT : -(-(block.offset + block.nbytes) // ALIGNMENT)]
+        if ends:
+            own -= 1
+            alive -= np.count_nonzero(own == 0)
+        else:
+            alive += np.count_nonzero(own == 0)
+            own += 1
+        most = max(most, alive)
+    return int(most) * ALIGNMENT

@@ -1,6 +1,7 @@
 """Blocks whose parts begin and end apart: which parts they have, where they go, and what the checker says of that."""
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -11,6 +12,7 @@ from tests.npu.neutron.plan.test_depth_first import PROGRAM
 from deuteron import native
 from deuteron.errors import InternalError
 from deuteron.npu.neutron.plan import check, composite, plan
+from deuteron.npu.neutron.plan import packing as packing_module
 from deuteron.npu.neutron.plan.lifetimes import Lifetime, Part, lifetimes
 from deuteron.npu.neutron.plan.packing import max_live, place
 from deuteron.npu.neutron.plan.stripes import Cascade, striped
@@ -70,15 +72,47 @@ def test_blocks_in_parts_take_no_more_than_as_wholes(seed: int) -> None:
     assert packing.proven == (packing.nbytes == packing.bound)
 
 
+def rows(count: int) -> list[Lifetime]:
+    """A map that is read and one that is written row by row."""
+    end = 3 * count - 1
+    reads = tuple(Part(16 * i, 16, 0, 3 * i + 2) for i in range(count))
+    writes = tuple(Part(16 * i, 16, 3 * i + 2, end) for i in range(count))
+    edges = [Lifetime(("in",), 16 * count, 0, end, reads), Lifetime(("out",), 16 * count, 2, end, writes)]
+    return edges + [Lifetime((f"a{i}",), 16, 3 * i, 3 * i + 1) for i in range(count)]
+
+
+def test_of_very_many_rows_several_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = rows(60)
+    alone = place(blocks)
+    looked_at: list[int] = []
+    work_out = composite.forbidden
+
+    def counted(parted: Sequence[Lifetime]) -> composite.Between:
+        looked_at.append(max(len(block.parts) for block in parted))
+        return work_out(parted)
+
+    monkeypatch.setattr(packing_module, "forbidden", counted)
+    monkeypatch.setattr(composite, "MOST_PAIRS", 4_000)
+    together = place(blocks)
+    monkeypatch.setattr(composite, "MOST_PAIRS", 0)
+    wholes = place(blocks)
+    assert looked_at == [30, 1]
+    for packing in (alone, together, wholes):
+        assert_valid(blocks, packing.offsets, packing.nbytes)
+        assert packing.bound == max_live(blocks)
+    assert (alone.nbytes, together.nbytes, wholes.nbytes) == (976, 1008, 1936)
+    assert not together.proven
+
+
 def test_mending_saves_memory_and_is_left_out_without_the_library(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     programs = [drawn(seed, 60, 40) for seed in range(10)]
-    mended = [composite.pack(blocks, 0, 0.1) for blocks in programs]
-    assert mended == [composite.pack(blocks, 0, 0.1) for blocks in programs]
+    mended = [composite.pack(blocks, composite.forbidden(blocks), 0, 0.1) for blocks in programs]
+    assert mended == [composite.pack(blocks, composite.forbidden(blocks), 0, 0.1) for blocks in programs]
     monkeypatch.setattr(native, "LIBRARY_DIRECTORY", tmp_path)
     composite.library.cache_clear()
-    greedy = [composite.pack(blocks, 0, 0.1) for blocks in programs]
+    greedy = [composite.pack(blocks, composite.forbidden(blocks), 0, 0.1) for blocks in programs]
     composite.library.cache_clear()
     ends: list[list[int]] = []
     for packings in (mended, greedy):

@@ -7,6 +7,7 @@ call. So a block is placed among those that have a place without a look at parts
 
 import ctypes
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cache
 from itertools import accumulate
 
@@ -16,13 +17,18 @@ import numpy.typing as npt
 from deuteron.errors import MissingToolError
 from deuteron.native import load as load_native
 from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
-from deuteron.npu.neutron.plan.lifetimes import Lifetime
+from deuteron.npu.neutron.plan.lifetimes import Lifetime, Part
 
 LOOKS_PER_SECOND = 100_000_000
 """How often a block is held against another, about; limits are looks so that a plan does not depend on the machine."""
 
 MOST_UNITS = 0x3FFFFFFF
 """What the library counts: the sum of all sizes."""
+
+MOST_PAIRS = 1_000_000
+"""Of parts in use during the same call, up to which all are looked at: half a second and 50 MB, for a map that is read
+and one that is written in some 500 stripes. Their number grows with the square of the stripes, and each cut that is
+tried is packed."""
 
 Ints = npt.NDArray[np.int64]
 
@@ -44,16 +50,18 @@ class _Config(ctypes.Structure):
     )
 
 
-def pack(blocks: Sequence[Lifetime], bound: int, seconds: float, below: Sequence[int] | None = None) -> list[int]:
+def pack(
+    blocks: Sequence[Lifetime], between: Between, bound: int, seconds: float, below: Sequence[int] | None = None
+) -> list[int]:
     """Byte offsets of the blocks in the smallest packing that is found.
 
     Args:
         blocks: what to pack, at least one.
+        between: as `forbidden` says of them.
         bound: bytes that no packing is smaller than.
         seconds: how long to mend, about.
         below: offsets that are known to do; none is larger than with these.
     """
-    between = forbidden(blocks)
     sizes = [round_up(block.nbytes) // ALIGNMENT for block in blocks]
     orders = list(_orders(blocks)) if below is None else [sorted(range(len(blocks)), key=below.__getitem__)]
     best: list[int] = []
@@ -63,6 +71,28 @@ def pack(blocks: Sequence[Lifetime], bound: int, seconds: float, below: Sequence
         if _end(best, sizes) * ALIGNMENT <= bound:
             break
     return [at * ALIGNMENT for at in best]
+
+
+def joined(blocks: Sequence[Lifetime]) -> list[Lifetime]:
+    """The blocks; where too many of their parts meet, in fewer, each in use as long as any of those it is joined of."""
+    fewer = list(blocks)
+    while any(len(block.parts) > 1 for block in fewer) and _pairs(fewer) > MOST_PAIRS:
+        fewer = [replace(block, parts=tuple(_by_twos(block.parts))) for block in fewer]
+    return fewer
+
+
+def _pairs(blocks: Sequence[Lifetime]) -> int:
+    """How many pairs of parts are in use during the same call."""
+    first = np.sort([part.first for block in blocks for part in block.parts])
+    last = np.array([part.last for block in blocks for part in block.parts])
+    return int(np.searchsorted(first, last, side="right").sum()) - len(first) * (len(first) + 1) // 2
+
+
+def _by_twos(parts: Sequence[Part]) -> Iterator[Part]:
+    """Each two neighbours as one part."""
+    for at in range(0, len(parts), 2):
+        a, b = parts[at], parts[min(at + 1, len(parts) - 1)]
+        yield Part(a.offset, b.offset + b.nbytes - a.offset, min(a.first, b.first), max(a.last, b.last))
 
 
 def forbidden(blocks: Sequence[Lifetime]) -> Between:

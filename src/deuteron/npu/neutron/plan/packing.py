@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from deuteron.errors import MissingToolError
 from deuteron.npu.neutron.kernels.limits import round_up
+from deuteron.npu.neutron.plan.composite import forbidden, joined
 from deuteron.npu.neutron.plan.composite import pack as pack_parts
 from deuteron.npu.neutron.plan.lifetimes import Lifetime
 from deuteron.npu.neutron.plan.search import improve
@@ -63,11 +64,13 @@ def place(blocks: Sequence[Lifetime], effort: float = FAST_EFFORT) -> Packing:
     if all(len(block.parts) == 1 for block in blocks):
         return _place_wholes(blocks, effort)
     bound = max_live(blocks)
-    packing = dict(zip(blocks, pack_parts(blocks, bound, effort * MENDING), strict=True))
+    fewer = joined(blocks)
+    between = forbidden(fewer)
+    packing = dict(zip(blocks, pack_parts(fewer, between, bound, effort * MENDING), strict=True))
     wholes = [replace(block, parts=()) for block in blocks]
     if end_of(packing) > max_live(wholes):
         lower = _place_wholes(wholes, effort)
-        offsets = pack_parts(blocks, bound, effort * MENDING, [lower.offsets[whole] for whole in wholes])
+        offsets = pack_parts(fewer, between, bound, effort * MENDING, [lower.offsets[whole] for whole in wholes])
         packing = min(packing, dict(zip(blocks, offsets, strict=True)), key=end_of)
     return Packing(packing, end_of(packing), bound, end_of(packing) == bound)
 
