@@ -144,9 +144,9 @@ def test_what_grows_does_not_fit_where_planes_die(height: int) -> None:
 
 
 def test_networks_of_images_compute_the_same_with_their_ends_in_scratch() -> None:
-    in_planes, cut = (sum(counts) for counts in zip(*map(compute_the_same, range(12)), strict=True))
-    assert in_planes > 6
-    assert cut > 12
+    in_planes, cut = (sum(counts) for counts in zip(*map(compute_the_same, range(6)), strict=True))
+    assert in_planes > 2
+    assert cut > 6
 
 
 def compute_the_same(seed: int) -> tuple[bool, int]:
