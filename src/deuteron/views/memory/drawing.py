@@ -1,5 +1,6 @@
 """Memories over time as pictures: letters for a terminal, rectangles for a browser."""
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -45,17 +46,27 @@ class Drawing:
 
     def peak(self) -> str:
         """The command at which most is alive, and what that is, the largest first."""
-        lettered = self.lettered()
-
-        def alive(at: int) -> list[tuple[str, Block]]:
-            return [item for item in lettered if item[1].first <= at <= item[1].last]
-
-        def total(at: int) -> int:
-            return sum(block.nbytes for _, block in alive(at))
-
-        most = max(sorted({block.first for _, block in lettered}), key=total)
-        parts = sorted(alive(most), key=lambda item: -item[1].nbytes)
+        alive = self._alive()
+        most = max(sorted({block.first for block in self.memory.blocks}), key=alive.__getitem__)
+        parts = [item for item in self.lettered() if item[1].first <= most <= item[1].last]
+        parts.sort(key=lambda item: -item[1].nbytes)
         return f"most is alive at command {most}: {', '.join(f'{letter} {b.nbytes:,} B' for letter, b in parts)}"
+
+    def _alive(self) -> dict[int, int]:
+        """Bytes that are alive at each command at which a block begins; those written in place count once."""
+        begins: defaultdict[int, list[Block]] = defaultdict(list)
+        ends: defaultdict[int, list[Block]] = defaultdict(list)
+        for block in self.memory.blocks:
+            begins[block.first].append(block)
+            ends[block.last].append(block)
+        alive: dict[int, int] = {}
+        nbytes = 0
+        for at in sorted({*begins, *ends}):
+            nbytes += sum(block.nbytes for block in begins[at])
+            before = [block for block in ends[at] if block.first < at]
+            alive[at] = nbytes - sum(_common(block, other) for block in begins[at] for other in before)
+            nbytes -= sum(block.nbytes for block in ends[at])
+        return alive
 
     def _told(self, block: Block) -> str:
         return f"commands {block.first}-{block.last}: {self.origins.get(block.name, block.name)}"
@@ -63,6 +74,11 @@ class Drawing:
     def tooltip(self, block: Block) -> str:
         """All that is known of a block."""
         return f"{block.name}: {block.nbytes:,} B at {block.offset:,}, {self._told(block)}"
+
+
+def _common(a: Block, b: Block) -> int:
+    """Bytes that belong to both."""
+    return max(0, min(a.offset + a.nbytes, b.offset + b.nbytes) - max(a.offset, b.offset))
 
 
 def picture(drawing: Drawing) -> Iterator[str]:
