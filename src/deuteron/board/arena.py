@@ -199,8 +199,7 @@ def _plan(program: Program) -> _Plan:
     placed = (
         Block(name, offsets[name] + part.offset, min(part.nbytes, b.nbytes - part.offset), part.first, part.last)
         for b in blocks
-        for name in b.buffers
-        if name in offsets
+        if (name := b.buffers[0]) in offsets
         for part in b.parts
     )
     return _Plan(program, Memory("memory", packing.nbytes, packing.bound, tuple(placed)), offsets)

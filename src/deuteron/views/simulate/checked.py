@@ -223,7 +223,7 @@ class CheckedBuild:
     @property
     def _has_io_in_scratch(self) -> bool:
         """Whether firmware has the program's inputs and outputs in its partition's scratch."""
-        return self.build.between.is_alone and self.partitions[0].program.has_io_in_scratch
+        return self.partitions[0].program.has_io_in_scratch and self.build.between.is_alone
 
     def _resident(self, rates: Rates) -> Resident:
         if rates.first_run:
