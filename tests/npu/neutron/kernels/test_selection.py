@@ -81,7 +81,8 @@ def test_it_compiles_without_a_warning(tmp_path: Path, compiler: str, kernels: S
 
 
 @pytest.mark.parametrize(
-    ("microcode", "fits"), [((1, 0), True), ((1, 1), True), ((1, 2), False), ((2, 0), False), ((0, 0), False)]
+    ("microcode", "fits"),
+    [((1, 0), True), ((1, 1), True), ((1, 2), True), ((1, 3), False), ((2, 0), False), ((0, 0), False)],
 )
 def test_the_headers_refuse_a_format_that_their_driver_does_not_run(
     tmp_path: Path, microcode: tuple[int, int], fits: bool
