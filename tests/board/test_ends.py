@@ -9,16 +9,19 @@ from tests import store
 from tests.board.models import ENDS_BUDGET, ends_in_scratch
 
 from deuteron import api
-from deuteron.arch.memory import IoInScratch
+from deuteron.arch import targets
+from deuteron.arch.memory import DepthFirst, IoInScratch
 from deuteron.board import boards, ends, image, qemu, record
 from deuteron.board.bundle import CONTEXT_BYTES
 from deuteron.errors import CapacityError
 from deuteron.npu.neutron import partitions
 from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.plan import budget
 from deuteron.views.agreement.pytorch import compare
 from deuteron.views.simulate import open_build, simulate_build
 
 BOARD = boards.load("an505")
+ARCH = targets.load("imxrt700")
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +66,17 @@ def test_with_enough_memory_nothing_changes(built: Path) -> None:
     assert [programs[io].has_io_in_scratch for io in IoInScratch] == [False, True, False]
     never, always = (plans[io].sram_bytes for io in (IoInScratch.NEVER, IoInScratch.ALWAYS))
     assert always < never
+
+
+@pytest.mark.slow
+def test_what_fetches_weights_beside_them_is_compared_with_scratch(built: Path) -> None:
+    opened = open_build(built)
+    memory = replace(opened.manifest.options.memory, sram_budget=16_100, depth_first=DepthFirst.NEVER)
+    programs = {io: opened.replanner()(replace(memory, io_in_scratch=io)).partitions[0].program for io in IoInScratch}
+    assert any(command.fetched for command in programs[IoInScratch.NEVER].commands)
+    assert [programs[io].has_io_in_scratch for io in IoInScratch] == [True, True, False]
+    cycles = {io: program.totals(budget(ARCH, memory).engine).cycles for io, program in programs.items()}
+    assert cycles[IoInScratch.AUTO] < cycles[IoInScratch.NEVER]
 
 
 @pytest.mark.slow

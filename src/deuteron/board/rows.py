@@ -282,7 +282,7 @@ def _like_kernel(own: CpuParams, record: KernelParams, nbytes: int) -> Rowwise |
         part = inner.narrowed(first, last)
         return _sized(own, part, dict(enumerate(rules.operand_bytes(part))))
 
-    return Rowwise(inner.count, inner.reads, narrowed, inner.every)
+    return replace(inner, narrowed=narrowed)
 
 
 def _sized(own: CpuParams, record: KernelParams, sizes: dict[int, int]) -> CpuParams:

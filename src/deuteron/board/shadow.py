@@ -171,7 +171,8 @@ class _Planned:
         if rows is None:
             self.found.append(f"{where} computes rows of {nbytes} bytes, which its operator has not")
             return None
-        part = rows.narrowed(stripe.first, stripe.last)
+        own = stripe.first // rows.grain, stripe.last // rows.grain
+        part = rows.narrowed(*own)
         sizes = [*(value.bytes for value in values[: len(step.inputs)]), values[-1].bytes]
         words = tuple(word & 0xFFFFFFFF for word in part.words())
         if words != step.params or tuple(sizes) != CPU.operand_bytes(part)[: len(sizes)]:
@@ -179,7 +180,7 @@ class _Planned:
             return None
         reads: list[tuple[int, int] | None] = []
         for window in rows.reads:
-            low, high = (0, 0) if window is None else window.rows(stripe.first, stripe.last)
+            low, high = (0, 0) if window is None else window.rows(*own)
             reads.append(None if window is None else (low * window.nbytes, (high - low) * window.nbytes))
         return _Part(reads, stripe.first * nbytes)
 

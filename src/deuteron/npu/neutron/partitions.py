@@ -109,7 +109,7 @@ class Together:
                 return self._with_ends_placed.within(memory, 0, placed)
             except CapacityError as within:
                 raise min((beside, within), key=lambda error: error.needed) from None
-        if not outside[0].plan.planned_cycles:
+        if outside[0].plan.prefetch is None and not outside[0].plan.planned_cycles:
             return outside
         try:
             inside = self._with_ends_placed.within(memory, 0, placed)

@@ -157,13 +157,20 @@ def _prelu(rng: Rng) -> Case:
 
 
 def _copy(rng: Rng) -> Case:
-    """A part of a map, its channels in another place, its rows backwards or apart, or its planes as pixels."""
+    """A part of a map, channels in another place, rows backwards, apart or repeated, or its planes as pixels."""
     height, width, channels = (int(rng.integers(2, 6)) for _ in range(3))
     dims = (1, 1, 1, height, width, channels)
     pitch = channels + int(rng.integers(0, 3))
     out = (0, 0, 0, width * pitch * int(rng.integers(1, 4)), pitch, 1)
     row = (width + 2) * (channels + 1)
-    match int(rng.integers(3)):
+    match int(rng.integers(4)):
+        case 3:
+            times = int(rng.integers(2, 4))
+            dims = (1, height, times, width, times, channels)
+            read = (0, width * channels, 0, channels, 0, 1)
+            pixel = times * pitch
+            out = (0, width * pixel * (times + int(rng.integers(0, 2))), width * pixel, pixel, pitch, 1)
+            return Case(catalogue.COPY, p.CopyParams(0, dims, read, out), width * pixel)
         case 0:
             start, read = row * int(rng.integers(0, 3)) + int(rng.integers(0, 2)), (0, 0, 0, row, channels + 1, 1)
         case 1:
@@ -238,8 +245,8 @@ def _operands(case: Case, rows: Rowwise, rng: Rng) -> list[bytes]:
 
 
 def _rows_of(output: np.ndarray, nbytes: int, rows: Rowwise) -> list[bytes]:
-    step = nbytes * rows.every
-    return [output[at * step : at * step + nbytes].tobytes() for at in range(rows.count)]
+    step, high = nbytes * rows.every, nbytes * rows.high
+    return [output[at * step : at * step + high].tobytes() for at in range(rows.count)]
 
 
 def test_every_kernel_has_an_entry() -> None:
@@ -288,7 +295,7 @@ def _changed(
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_narrowed_call_computes_the_same_rows(name: str) -> None:
-    parts = apart = 0
+    parts = apart = together = 0
     for seed in SEEDS:
         rng = np.random.default_rng(seed)
         case = CASES[name](rng)
@@ -309,9 +316,10 @@ def test_a_narrowed_call_computes_the_same_rows(name: str) -> None:
         expected = whole[first * rows.every * case.nbytes :][: len(part)]
         assert part.tobytes() == expected.tobytes(), (seed, case, first, last)
         parts += last - first < rows.count
-        apart += rows.every > 1
+        apart += rows.every > rows.high
+        together += rows.high > 1
     assert parts
-    assert apart or name != "copy_s8"
+    assert (apart and together) or name != "copy_s8"
 
 
 def test_the_parameters_of_a_window_say_what_its_rows_are() -> None:
@@ -327,12 +335,12 @@ def test_the_parameters_of_a_window_say_what_its_rows_are() -> None:
     [
         (p.LutParams(60), 7),
         (p.CopyParams(0, (1, 1, 1, 1, 4, 6), (0, 0, 0, 0, 6, 1), (0, 0, 0, 0, 1, 4)), 6),
-        (p.CopyParams(0, (1, 1, 1, 1, 4, 6), (0, 0, 0, 0, 6, 1), (0, 0, 0, 0, 12, 1)), 4),
+        (p.CopyParams(0, (1, 1, 1, 1, 4, 6), (0, 0, 0, 0, 6, 1), (0, 0, 0, 0, 12, 1)), 5),
         (p.ExtremumParams((1, 1, 1, 3, 4), (0, 0, 0, 1, 3), (0, 0, 0, 4, 1), 0), 4),
         (p.ExtremumParams((1, 1, 1, 1, 1), (0, 0, 0, 0, 0), (0, 0, 0, 0, 0), 0), 1),
         (p.MaxPoolParams(2, 4, 4, 1, 4, 4, 1, 1, 1, 1, 0, 0, -128, 127), 4),
     ],
-    ids=["unequal rows", "between columns", "wider than a row", "reads across its rows", "one element", "two maps"],
+    ids=["unequal rows", "between columns", "no rows", "reads across its rows", "one element", "two maps"],
 )
 def test_what_has_no_such_rows(params: p.KernelParams, nbytes: int) -> None:
     assert rowwise(params, nbytes) is None

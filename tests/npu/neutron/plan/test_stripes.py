@@ -59,6 +59,27 @@ UPWARDS = f"""graph upwards {{
 """
 """A transposed convolution moves the rows of its input apart, between rows that are filled."""
 
+REPEATED = f"""graph repeated {{{{
+  input %x: i8[1,12,8,16] q(8.0:-5)
+  const %v: i8[16,3,3,16] q(0.25:0) = base64"{base64.b64encode(bytes(range(72)) * 32).decode()}"
+  const %c: i32[16] = [{",".join("5" * 16)}]
+  %a: i8[1,12,8,16] q(8.0:-5) = conv2d(%x, %v, %c) pads=(1,1,1,1) @[0]
+  %u: i8[1,{{rows}},8,16] q(8.0:-5) = resize_nearest(%a) @[1]
+  {{behind}}
+}}}}
+"""
+"""Rows of a map again and again; `behind` is what reads them, or nothing."""
+
+SWAPPED = """graph swapped {
+  input %x: i8[1,8,4,16] q(8.0:-5)
+  %m: i8[1,8,4,16] q(8.0:-5) = max_pool2d(%x) window=(3,3) stride=(1,1) pads=(1,1,1,1) @[0]
+  %l: i8[1,5,4,16] q(8.0:-5) = slice(%m) begin=(0,3,0,0) @[1]
+  %f: i8[1,3,4,16] q(8.0:-5) = slice(%m) begin=(0,0,0,0) @[2]
+  %y: i8[1,8,4,16] q(8.0:-5) = concat(%l, %f) axis=1 @[3]
+  output %y
+}
+"""
+
 SKIPPED = f"""graph skipped {{
   input %x: i8[1,16,16,8] q(0.5:3)
   const %w: i8[16,4,4,16] q(0.25:0) = base64"{base64.b64encode(bytes(range(128)) * 32).decode()}"
@@ -161,11 +182,43 @@ def test_rows_between_those_of_a_call_are_of_others(keeps: bool) -> None:
         assert _run(pieces, [value]) == expected
 
 
+BEHIND = "%o: i8[1,{rows},8,16] q(8.0:-5) = conv2d(%u, %v, %c) pads=(1,1,1,1) @[2]\n  output %o"
+
+
+@pytest.mark.parametrize("behind", [BEHIND, "output %u"], ids=["read", "left behind"])
+@pytest.mark.parametrize(("rows", "grain"), [(24, 2), (36, 3)])
+def test_rows_that_are_computed_together_are_never_apart(rows: int, grain: int, behind: str) -> None:
+    program = select(parse_graph(REPEATED.format(rows=rows, behind=behind.format(rows=rows))))
+    chain = Rowed(program).chain(0, len(program.calls))
+    assert chain is not None
+    assert (chain.grains["u"], chain.grain) == (grain, 1 if behind == BEHIND else grain)
+    value = np.random.default_rng(0).integers(-128, 128, 12 * 8 * 16).astype(np.int8).tobytes()
+    expected = _run(program, [value])
+    for height in range(1, chain.count):
+        for keeps in (False, True):
+            pieces = striped(program, (Cascade(0, len(program.calls), height, keeps),))
+            assert (pieces is None) == (height % chain.grain > 0)
+            assert pieces is None or _run(pieces, [value]) == expected
+
+
 def test_rows_are_kept_for_stripes_after_the_next() -> None:
     program = select(parse_graph(SKIPPED))
     chain = Rowed(program).chain(0, len(program.calls))
     assert chain is not None
     value = np.random.default_rng(0).integers(-128, 128, 16 * 16 * 8).astype(np.int8).tobytes()
+    expected = _run(program, [value])
+    for height in range(1, chain.count):
+        pieces = striped(program, (Cascade(0, len(program.calls), height, keeps=True),))
+        assert pieces is not None
+        assert _run(pieces, [value]) == expected
+
+
+def test_rows_that_are_read_further_up_each_time_are_computed_again() -> None:
+    """Halves of a map change places: the first stripes read rows that come after those of the last."""
+    program = select(parse_graph(SWAPPED))
+    chain = Rowed(program).chain(0, len(program.calls))
+    assert chain is not None
+    value = np.random.default_rng(0).integers(-128, 128, 8 * 4 * 16).astype(np.int8).tobytes()
     expected = _run(program, [value])
     for height in range(1, chain.count):
         pieces = striped(program, (Cascade(0, len(program.calls), height, keeps=True),))

@@ -49,13 +49,20 @@ class Rowwise:
             on all of it.
         narrowed: parameters of the call that computes rows `first` up to `last` alone, given of each operand the rows
             that these depend on and nothing else.
-        every: rows of the buffer from one row of the output to the next; those between are other calls'.
+        every: rows of the buffer from one row of the output to the next.
+        high: rows of the buffer that one row of the output is; those up to the next are other calls'.
     """
 
     count: int
     reads: tuple[Window | None, ...]
     narrowed: Callable[[int, int], p.KernelParams]
     every: int = 1
+    high: int = 1
+
+    @property
+    def grain(self) -> int:
+        """Rows of the buffer that are computed together."""
+        return self.every if self.high > 1 else 1
 
 
 def rowwise(params: p.KernelParams, nbytes: int) -> Rowwise | None:
@@ -160,24 +167,28 @@ def _table(params: p.LutParams, nbytes: int) -> Rowwise | None:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """The dimension that rows of the output lie along: a row is `each` of its steps, or a step is `every` rows."""
+    """The dimension that rows of the output lie along: a row is `each` of its steps, or a step is `every` rows.
+
+    Of these, the first `high` are written.
+    """
 
     at: int
     each: int
     count: int
     every: int = 1
+    high: int = 1
 
 
 def _axis(dims: tuple[int, ...], strides: tuple[int, ...], nbytes: int) -> _Axis | None:
     """The dimension with the longest stride, if a row is a number of its steps, or a step is one of rows.
 
-    All others must stay inside of one of both.
+    All others must stay inside of one step.
     """
     at = max((axis for axis, dim in enumerate(dims) if dim > 1), key=strides.__getitem__, default=None)
-    if at is None or reach(_with(dims, at, 1), strides) > min(nbytes, strides[at]):
+    if at is None or (reached := reach(_with(dims, at, 1), strides)) > strides[at]:
         return None
     if strides[at] % nbytes == 0:
-        return _Axis(at, 1, dims[at], strides[at] // nbytes)
+        return _Axis(at, 1, dims[at], strides[at] // nbytes, -(-reached // nbytes))
     each = nbytes // strides[at]
     if nbytes % strides[at] or dims[at] % each:
         return None
@@ -208,7 +219,7 @@ def _binary(params: Binary, nbytes: int) -> Rowwise | None:
     def narrowed(first: int, last: int) -> p.KernelParams:
         return replace(params, dims=cast(p.Dims5, _with(dims, axis.at, (last - first) * axis.each)))
 
-    return Rowwise(axis.count, reads, narrowed)
+    return Rowwise(axis.count, reads, narrowed, axis.every, axis.high)
 
 
 def _copy(params: p.CopyParams, nbytes: int) -> Rowwise | None:
@@ -223,7 +234,7 @@ def _copy(params: p.CopyParams, nbytes: int) -> Rowwise | None:
         dims = cast(p.Dims6, _with(params.dims, axis.at, (last - first) * axis.each))
         return replace(params, dims=dims, in_start=params.in_start + (first - low) * step)
 
-    return Rowwise(axis.count, (window,), narrowed, axis.every)
+    return Rowwise(axis.count, (window,), narrowed, axis.every, axis.high)
 
 
 def _with(dims: tuple[int, ...], at: int, dim: int) -> tuple[int, ...]:

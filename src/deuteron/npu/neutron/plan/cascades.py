@@ -262,10 +262,11 @@ class _Facts:
         read = {ref.buffer for link in links for ref in link.call.operands if ref.buffer in constants}
         self._weights = sum(constants[name] for name in read)
         self._fetches = sum(any(ref.buffer in constants for ref in link.call.operands) for link in links)
-        counts = range(2, chain.count + 1)
-        self._heights = list(range(1, chain.count))
+        grain = chain.grain
+        self._heights = list(range(grain, chain.count, grain))
         if not self._is_exact:
-            self._heights = sorted({-(-chain.count // count) for count in counts})
+            count = -(-chain.count // grain)
+            self._heights = sorted({-(-count // stripes) * grain for stripes in range(2, count + 1)})
         self.refused: set[tuple[int, bool]] = set()
         self._peaks: dict[tuple[int, bool], int] = {}
         self._cycles: dict[tuple[int, bool], int] = {}

@@ -35,10 +35,9 @@ def _needs(rowed: Rowed) -> dict[int, AbstractSet[int]]:
     for call, link in zip(reversed(program.calls), reversed(rowed.links), strict=True):
         by_rows: set[int] = set()
         if link is not None:
-            step = link.rows.every
-            written = range(link.start, link.start + link.rows.count * step, step)
-            wanted = set(written) if link.buffer in whole else rows.get(link.buffer, set()).intersection(written)
-            own = needs[link.at] = {(row - link.start) // step for row in wanted}
+            wanted = rows.get(link.buffer, set())
+            needed = (own for row in wanted for own in range(*link.own((row, row + 1))))
+            own = needs[link.at] = set(range(link.rows.count) if link.buffer in whole else needed)
             for reading in link.readings:
                 if reading.window.nbytes == rowed.nbytes.get(reading.buffer):
                     by_rows.add(reading.operand)

@@ -5,6 +5,7 @@ needs. Where windows overlap, rows that two stripes need are computed twice. Wha
 it leaves behind, stays whole.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -79,8 +80,9 @@ class Link:
     readings: tuple[Reading, ...]
 
     def own(self, wanted: Rows) -> Rows:
-        """Of some rows of the buffer those that this call writes, counted from its first; none where ends meet."""
-        first, last = (-((self.start - row) // self.rows.every) for row in wanted)
+        """The call's rows, counted from its first, that some rows of the buffer are of; none where ends meet."""
+        first, last = wanted[0] - self.rows.high + 1, wanted[1]
+        first, last = (-((self.start - row) // self.rows.every) for row in (first, last))
         count = self.rows.count
         first = min(max(first, 0), count)
         return first, max(first, min(last, count))
@@ -95,12 +97,19 @@ class Chain:
         inner: bytes of a row of each buffer that need never be whole.
         exit: the buffer that the chain leaves behind.
         count: rows of it.
+        grains: of each buffer that a call writes, how many rows are computed together; stripes start at multiples.
     """
 
     links: tuple[Link, ...]
     inner: Mapping[str, int]
     exit: str
     count: int
+    grains: Mapping[str, int]
+
+    @property
+    def grain(self) -> int:
+        """Rows of which a stripe's height is a multiple."""
+        return self.grains[self.exit]
 
     def lives(self) -> Mapping[str, Rows]:
         """For each inner buffer the first and the last of the calls, counted from the chain's first, that name it."""
@@ -112,12 +121,18 @@ class Chain:
         return lives
 
     def stripes(self, height: int, *, keeps: bool) -> tuple["Rowset", ...]:
-        """The stripes of so many rows of the exit, top first."""
+        """The stripes of so many rows of the exit, top first; none are kept where some are read upwards."""
         sets: list[Rowset] = []
         done: dict[str, int] = {}
+        begun: dict[str, int] = {}
         for first in range(0, self.count, height):
             sets.append(self.rowset((first, min(first + height, self.count)), done if keeps else {}))
-            done |= {name: last for name, (_, last) in sets[-1].rows.items()}
+            for name, (low, last) in sets[-1].rows.items():
+                if keeps and low < begun.get(name, low):  # rows that no stripe before has computed
+                    return self.stripes(height, keeps=False)
+                if sets[-1].new[name][0] > done.get(name, -1):
+                    begun[name] = sets[-1].new[name][0]
+                done[name] = last
         if keeps:
             following: dict[str, int] = {}
             for at in reversed(range(len(sets))):
@@ -142,6 +157,8 @@ class Chain:
                 name = reading.buffer
                 if name in self.inner:
                     first, last = reading.needs(own)
+                    grain = self.grains[name]
+                    first, last = first - first % grain, last + -last % grain
                     if name in wanted:
                         first, last = min(first, wanted[name][0]), max(last, wanted[name][1])
                     known = done.get(name, 0)  # kept, whether this stripe reads it or a later one
@@ -191,7 +208,13 @@ class Rowed:
         inner = {name: self.nbytes[name] for name in written - {exit_}}
         if self._spans[exit_][0] < first or not all(self._can_read(link, inner, exit_) for link in links):
             return None
-        return Chain(tuple(links), inner, exit_, self._sizes[exit_] // self.nbytes[exit_])
+        counts = {name: self._sizes[name] // self.nbytes[name] for name in written}
+        grains = dict.fromkeys(written, 1)
+        for link in links:
+            grains[link.buffer] = math.lcm(grains[link.buffer], link.rows.grain)
+        if any(counts[name] % grain for name, grain in grains.items()):
+            return None
+        return Chain(tuple(links), inner, exit_, counts[exit_], grains)
 
     def _can_read(self, link: Link, inner: Mapping[str, int], exit_: str) -> bool:
         """True where all that the call reads of the chain's buffers are rows of them."""
@@ -214,7 +237,7 @@ class Rowed:
             return None
         start, within = divmod(output.offset, nbytes)
         row = self._kernels.operand_bytes(rows.narrowed(0, 1))[len(call.kernel.reads)]
-        if within + row > nbytes:
+        if within + row > rows.high * nbytes or start % rows.grain + rows.high > max(rows.grain, rows.high):
             return None
         readings: list[Reading] = []
         for operand, (ref, window) in enumerate(zip(call.operands, rows.reads, strict=False)):
@@ -271,6 +294,8 @@ def _spans(program: Program) -> dict[str, Rows]:
 def striped(program: Program, cascades: Sequence[Cascade], kernels: Kernels = NEUTRON) -> Program | None:
     """The program with these calls cut; None where some rows would start where kernels cannot read or write them.
 
+    Nor can rows be apart that are computed together.
+
     Args:
         program: the calls, not cut before.
         cascades: in order, apart from each other.
@@ -282,7 +307,7 @@ def striped(program: Program, cascades: Sequence[Cascade], kernels: Kernels = NE
     at = 0
     for number, cascade in enumerate(cascades):
         chain = rowed.chain(cascade.first, cascade.last)
-        if chain is None:
+        if chain is None or cascade.height % chain.grain:
             return None
         calls += program.calls[at : cascade.first]
         at = cascade.last
@@ -339,7 +364,8 @@ class _Cutter:
                 self._begin(link, parts)
             own = link.own(rowset.new.get(link.buffer, _NONE))
             if own[0] < own[1]:
-                self._append(link, own, _narrowed(link, own, parts, self._made, again=self._again))
+                rows = own[0] * link.rows.grain, own[1] * link.rows.grain
+                self._append(link, rows, _narrowed(link, own, parts, self._made, again=self._again))
             for name in self._ends.get(at, ()):
                 if name in rowset.kept:
                     self._keep(link, name, parts, rowset.kept[name])
@@ -380,8 +406,8 @@ class _Cutter:
         kernel, params = self._made.kernels.copy(count, source.nbytes // count)
         self._append(link, rows, KernelCall(kernel, (source, target), params, link.call.origin), kept=True)
 
-    def _append(self, link: Link, own: Rows, call: KernelCall, *, kept: bool = False) -> None:
-        self.calls.append(replace(call, stripe=Stripe(self._number, self._stripes, link.at, *own, kept)))
+    def _append(self, link: Link, rows: Rows, call: KernelCall, *, kept: bool = False) -> None:
+        self.calls.append(replace(call, stripe=Stripe(self._number, self._stripes, link.at, *rows, kept)))
 
 
 @dataclass(frozen=True, slots=True)
