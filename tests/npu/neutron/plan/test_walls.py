@@ -56,14 +56,14 @@ def test_blocks_go_between_walls_and_not_onto_each_other() -> None:
         )
         scratch = Scratch(1024, walls)
         blocks = [Lifetime((str(i),), rng.randint(1, 500), i, i + rng.randrange(4)) for i in range(12)]
-        offsets = between(blocks, scratch, ORDERS["size"])
+        offsets = between(scratch.met(blocks), scratch, ORDERS["size"])
         placed = scratch_of(offsets)
         assert placed.nbytes <= scratch.nbytes
         for own in placed.walls:
             others = [wall for wall in (*walls, *placed.walls) if wall is not own]
             others = [wall for wall in others if wall.first <= own.last and own.first <= wall.last]
             assert all(w.offset + w.nbytes <= own.offset or own.offset + own.nbytes <= w.offset for w in others)
-        assert between(blocks, NO_SCRATCH, ORDERS["size"]) == {}
+        assert between(NO_SCRATCH.met(blocks), NO_SCRATCH, ORDERS["size"]) == {}
 
 
 def test_the_least_area_is_what_scratch_has_no_room_for() -> None:

@@ -1,6 +1,6 @@
 """The plan of a program within a budget: call by call, or depth first where that fits and nothing else does."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -18,7 +18,7 @@ from deuteron.npu.neutron.plan.fit import least_room
 from deuteron.npu.neutron.plan.least import least_of_calls
 from deuteron.npu.neutron.plan.lifetimes import lifetimes
 from deuteron.npu.neutron.plan.packing import place
-from deuteron.npu.neutron.plan.plan import Plan, plan, plan_calls
+from deuteron.npu.neutron.plan.plan import Plan, calls_within, plan, plan_calls
 from deuteron.npu.neutron.plan.prefetch import costs_of
 from deuteron.npu.neutron.plan.processor import Simulated
 from deuteron.npu.neutron.plan.rungs import rungs
@@ -77,7 +77,7 @@ def _fastest(program: Program, budget: Budget) -> Planned:
     best = _of_rungs(program, replace(budget, effort=Effort.FAST)) if _is_small(program, STEADY) else None
     if best is None or budget.effort is Effort.FAST:
         return best or _planned(program, budget)
-    own = _or_none(_planned, program, budget)
+    own = _or_none(program, budget)
     return own if own is not None and cycles(*own, budget) <= cycles(*best, budget) else best
 
 
@@ -133,7 +133,7 @@ def _taken(program: Program, budget: Budget) -> _Taken | None:
         pieces, planned = _planned(program, budget)
     except CapacityError as error:
         budget = replace(budget, sram=error.needed - budget.taken)
-        least = _or_none(_planned, program, budget)
+        least = _or_none(program, budget)
         if least is None:
             return None
         pieces, planned = least
@@ -163,7 +163,7 @@ def _planned(program: Program, budget: Budget) -> Planned:
     """
     if budget.depth_first is DepthFirst.NEVER:
         return plan_calls(program, budget)
-    best = _fitting(program, budget)
+    best = calls_within(program, budget)
     if best is not None and cycles(*best, budget) <= least_cycles(program, budget):
         return best  # calls wait for nothing; chains would save only rows that nobody reads
     chosen, quick = None, replace(budget, effort=Effort.FAST)
@@ -177,14 +177,14 @@ def _planned(program: Program, budget: Budget) -> Planned:
             if candidate.cascades in tried:
                 continue
             tried.add(candidate.cascades)
-            planned = _fitting(candidate.program, quick)
+            planned = calls_within(candidate.program, quick)
             fitting += planned is not None
             if planned is not None and (best is None or cycles(*planned, budget) < cycles(*best, budget)):
                 best, chosen = planned, candidate
     if best is None:
         cut = _beside_least_room(program, budget)
-        return (None if cut is None else _fitting(cut.program, budget)) or _in_least(program, budget)
-    again = None if chosen is None or budget == quick else _fitting(chosen.program, budget)
+        return (None if cut is None else calls_within(cut.program, budget)) or _in_least(program, budget)
+    again = None if chosen is None or budget == quick else calls_within(chosen.program, budget)
     return again if again is not None and cycles(*again, budget) < cycles(*best, budget) else best
 
 
@@ -217,15 +217,10 @@ def _in_least(program: Program, budget: Budget) -> Planned:
             raise min((whole, cut), key=lambda error: error.needed) from None
 
 
-def _fitting(program: Program, budget: Budget) -> Planned | None:
-    """The plan of these calls, None where they do not fit."""
-    return _or_none(plan_calls, program, budget)
-
-
-def _or_none(planner: Callable[[Program, Budget], Planned], program: Program, budget: Budget) -> Planned | None:
-    """What a planner has for a budget, None where nothing fits."""
+def _or_none(program: Program, budget: Budget) -> Planned | None:
+    """As `_planned`, and None where nothing fits."""
     try:
-        return planner(program, budget)
+        return _planned(program, budget)
     except CapacityError:
         return None
 

@@ -84,9 +84,11 @@ def check_fetches(
         if a.meets(b.first, b.last, b.fetch.written):
             raise InternalError(f"fetches before call {a.first} and call {b.first} overlap while both are in use")
     to_scratch = [fetched for fetched in fetches if fetched.fetch.region is Region.SCRATCH]
-    for name, own in units.items():
+    for name, (first, last) in units.items():
+        begins, ends = first.min(initial=len(program.calls)), last.max(initial=-1)
         for fetched in to_scratch:
-            if fetched.meets_units(*own, placements[name]):
+            met = fetched.first <= ends and begins <= fetched.last
+            if met and fetched.meets_units(first, last, placements[name]):
                 what = f"buffer `{name}` and the fetch before call {fetched.first}"
                 raise InternalError(f"{what} overlap while both are in use")
 

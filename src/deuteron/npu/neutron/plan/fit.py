@@ -22,24 +22,23 @@ LISTED = 5
 """Values that an error names."""
 
 
-def area_for(program: Program, packed: Packing, weights: int, budget: Budget) -> int | None:
-    """Bytes of the prefetch area, or None when weights are not fetched.
+def may_fit(packed: Packing, weights: int, budget: Budget) -> bool:
+    """Whether scratch fits, and `weights` bytes of constants do beside it or may be fetched."""
+    return packed.nbytes <= budget.sram and (budget.policy is not FetchPolicy.NEVER or _links(packed, weights, budget))
 
-    Raises:
-        CapacityError: when scratch alone does not fit, or weights do not and may not be fetched.
-    """
-    scratch = packed.nbytes
-    if scratch > budget.sram:
-        raise too_large(program, packed, weights, budget)
-    fits = scratch + weights <= budget.sram and (budget.weights is None or weights <= budget.weights)
-    if budget.policy is FetchPolicy.NEVER or (budget.policy is FetchPolicy.AUTO and fits):
-        if not fits:
-            raise too_large(program, packed, weights, budget)
+
+def area_for(packed: Packing, weights: int, budget: Budget) -> int | None:
+    """Bytes of the prefetch area of what may fit, or None when weights are not fetched."""
+    linked = budget.policy is not FetchPolicy.ALWAYS and _links(packed, weights, budget)
+    if linked or not weights:
         return None
-    if not weights:
-        return None
-    left = (budget.sram - scratch) // ALIGNMENT * ALIGNMENT
+    left = (budget.sram - packed.nbytes) // ALIGNMENT * ALIGNMENT
     return min(left, weights, left if budget.weights is None else budget.weights)
+
+
+def _links(packed: Packing, weights: int, budget: Budget) -> bool:
+    """Whether all constants have room beside scratch."""
+    return packed.nbytes + weights <= budget.sram and (budget.weights is None or weights <= budget.weights)
 
 
 def least_room(program: Program) -> int:

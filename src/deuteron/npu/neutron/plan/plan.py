@@ -17,7 +17,7 @@ from deuteron.npu.neutron.plan.budget import Budget
 from deuteron.npu.neutron.plan.chunks import groups
 from deuteron.npu.neutron.plan.cuts import fetching
 from deuteron.npu.neutron.plan.fetched import check_fetches, units_in_use
-from deuteron.npu.neutron.plan.fit import area_for, too_large
+from deuteron.npu.neutron.plan.fit import area_for, may_fit, too_large
 from deuteron.npu.neutron.plan.lifetimes import Lifetime, can_share, lifetimes, spans
 from deuteron.npu.neutron.plan.packing import EXACT_EFFORT, FAST_EFFORT, Packing, kept, placed
 from deuteron.npu.neutron.plan.prefetch import Prefetch
@@ -144,15 +144,30 @@ def plan_calls(program: Program, budget: Budget) -> tuple[Program, Plan]:
     Raises:
         CapacityError: when the program does not fit.
     """
-    effort = EXACT_EFFORT if budget.effort is Effort.EXACT else FAST_EFFORT
-    linked = plan(program, effort)
-    area = area_for(program, linked.packing, linked.constant_bytes, budget)
+    planned = calls_within(program, budget)
+    if planned is None:
+        linked = plan(program, _effort(budget))
+        raise too_large(program, linked.packing, linked.constant_bytes, budget)
+    return planned
+
+
+def calls_within(program: Program, budget: Budget) -> tuple[Program, Plan] | None:
+    """As `plan_calls`, and None when the program does not fit: what an error says takes time."""
+    linked = plan(program, _effort(budget))
+    if not may_fit(linked.packing, linked.constant_bytes, budget):
+        return None
+    area = area_for(linked.packing, linked.constant_bytes, budget)
     if area is None:
         return program, linked
     fetched = fetching(program, budget.engine, area, budget.effort, linked.packing, keeps=budget.keeps)
     if fetched is None:
-        raise too_large(program, linked.packing, linked.constant_bytes, budget)
-    return fetched.program, _fetching(plan(fetched.program, effort, linked.packing), fetched.prefetch)
+        return None
+    return fetched.program, _fetching(plan(fetched.program, _effort(budget), linked.packing), fetched.prefetch)
+
+
+def _effort(budget: Budget) -> float:
+    """How hard to try for the smallest scratch memory."""
+    return EXACT_EFFORT if budget.effort is Effort.EXACT else FAST_EFFORT
 
 
 def _fetching(planned: Plan, prefetch: Prefetch) -> Plan:

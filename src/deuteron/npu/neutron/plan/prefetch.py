@@ -210,9 +210,10 @@ def _packing(
     Those in the area begin at `start`, and those in scratch at `area`.
     """
     blocks = {j: Lifetime((str(j),), parts[j].nbytes, call, parts[j].last) for j, call in issues.items()}
+    met = scratch.met(blocks.values())
     best: tuple[Packing, dict[Lifetime, int]] | None = None
     for order in ORDERS.values():
-        there = between(blocks.values(), scratch, order)
+        there = between(met, scratch, order)
         left = tuple(block for block in blocks.values() if block not in there)
         if best is None or max_live(left) < best[0].nbytes:
             packing = place(left)
