@@ -6,14 +6,14 @@ from shutil import copytree
 
 import pytest
 from tests import store
-from tests.board.models import ENDS_BUDGET, ends_in_scratch
+from tests.board.models import ENDS_BUDGET, ends_in_scratch, stripes
 
 from deuteron import api
 from deuteron.arch import targets
 from deuteron.arch.memory import DepthFirst, IoInScratch
 from deuteron.board import boards, ends, image, qemu, record
 from deuteron.board.bundle import CONTEXT_BYTES
-from deuteron.errors import CapacityError
+from deuteron.errors import CapacityError, OptionError
 from deuteron.npu.neutron import partitions
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.plan import budget
@@ -90,6 +90,21 @@ def test_a_plan_beside_them_stays_where_none_with_them_is_found(built: Path, mon
 
     monkeypatch.setattr(partitions, "by_planes", refused)
     assert opened.replanner()(memory).partitions[0].program.commands == beside.commands
+
+
+@pytest.mark.slow
+def test_where_they_cannot_lie_there_always_is_refused() -> None:
+    opened = open_build(store.network(stripes, "stripes"))
+    memory = replace(opened.manifest.options.memory, io_in_scratch=IoInScratch.ALWAYS)
+    with pytest.raises(OptionError) as caught:
+        opened.replanner()(memory)
+    assert caught.value.message == (
+        "inputs and outputs cannot lie in scratch, as `--io-in-scratch always` asks: they can where the program is one "
+        "partition alone, and none of them is both"
+    )
+    assert caught.value.hint == (
+        "leave it to `--io-in-scratch auto`, or quantising to the application with `--remove-quant-io-ops`"
+    )
 
 
 @pytest.mark.slow

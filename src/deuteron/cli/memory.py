@@ -67,7 +67,7 @@ def memory_options(function: Callable[P, R]) -> Callable[P, R]:
             default=IoInScratch.AUTO.value,
             show_default=True,
             type=click.Choice([choice.value for choice in IoInScratch]),
-            help="Let other values use the memory of inputs and outputs; auto: if a program in stripes gains by it.",
+            help="Let other values use the memory of inputs and outputs; auto: if the program gains by it.",
         ),
     )
     for option in reversed(options):

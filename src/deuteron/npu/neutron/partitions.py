@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from deuteron.arch import targets
 from deuteron.arch.memory import UNLIMITED, DepthFirst, FetchPolicy, IoInScratch, MemoryOptions
 from deuteron.arch.targets import Arch
-from deuteron.errors import CapacityError, DeuteronError
+from deuteron.errors import CapacityError, DeuteronError, OptionError
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, Lowered, lower_model, planned
 from deuteron.npu.neutron.plan import Budget, budget, cycles
 from deuteron.npu.neutron.plan.planes import by_planes
@@ -97,11 +97,23 @@ class Together:
     def beside(
         self, memory: MemoryOptions, tensors: Tensors, placed: Placed, *, is_alone: bool = False
     ) -> tuple[Conversion, ...]:
-        """The conversions in such memories; arguments and errors as in `convert_together`."""
-        if memory.io_in_scratch is IoInScratch.NEVER or not (is_alone and self._ends_have_places):
-            return self._outside(memory, tensors, placed)
+        """The conversions in such memories; arguments and errors as in `convert_together`.
+
+        Raises:
+            OptionError: inputs and outputs are to lie in scratch, and cannot.
+        """
+        may_lie_there = is_alone and self._ends_have_places
         if memory.io_in_scratch is IoInScratch.ALWAYS:
+            if not may_lie_there:
+                raise OptionError(
+                    "inputs and outputs cannot lie in scratch, as `--io-in-scratch always` asks: they can where the "
+                    "program is one partition alone, and none of them is both",
+                    hint="leave it to `--io-in-scratch auto`, or quantising to the application with "
+                    "`--remove-quant-io-ops`",
+                )
             return self._with_ends_placed.within(memory, 0, placed)
+        if memory.io_in_scratch is IoInScratch.NEVER or not may_lie_there:
+            return self._outside(memory, tensors, placed)
         try:
             outside = self._outside(memory, tensors, placed)
         except CapacityError as beside:
