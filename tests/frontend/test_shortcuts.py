@@ -15,6 +15,7 @@ from tests.frontend.building import Applies
 from torch import Tensor, nn
 from torch._export.utils import _collect_all_valid_cia_ops_for_namespace as composite
 from torch._higher_order_ops.auto_functionalize import auto_functionalized
+from torch._subclasses import FakeTensorMode
 from torch.fx.traceback import NodeSource
 
 from deuteron.arch import targets
@@ -106,6 +107,20 @@ def test_an_operator_that_is_defined_meanwhile_is_listed() -> None:
         library.define("second(Tensor x) -> Tensor")
         library.impl("second", lambda x: x + 2, "CompositeImplicitAutograd")
         assert composite(namespace) == {namespace.first.default, namespace.second.default}
+
+
+def test_what_quantising_gives_is_kept() -> None:
+    arguments, tensors = (0.5, 3, -128, 127, torch.int8), (X, X + 1, X.t(), X + 2)
+    with seam.converter(BuildOptions()), shortcuts.active(), FakeTensorMode() as mode:
+        quantise = torch.ops.quantized_decomposed.quantize_per_tensor.default
+        results = [quantise(mode.from_tensor(x), *arguments) for x in tensors[:-1]]
+        before = mode.cache_info()
+        results.append(quantise(mode.from_tensor(tensors[-1]), *arguments))
+        after = mode.cache_info()
+    assert (after.hits, after.misses, after.bypasses) == (before.hits + 1, before.misses, before.bypasses)
+    assert [(tuple(result.shape), result.dtype) for result in results] == [
+        (shape, torch.int8) for shape in ((1, 8), (1, 8), (8, 1), (1, 8))
+    ]
 
 
 def test_records_of_sources_are_shared_not_copied() -> None:

@@ -24,6 +24,7 @@ _POST_GRAD = "torch._inductor.fx_passes.post_grad"
 _GRAPHS = "torch.fx.graph_module"
 _EXPORT = "torch.export._trace"
 _OBSERVER = "torchao.quantization.pt2e.observer"
+_FAKE = "torch._subclasses.fake_tensor"
 _NEUTRON_PASS = "executorch.backends.nxp.edge_passes.neutron_edge_pass"  # noqa: S105 - no password
 
 _PRIVATE = (
@@ -38,6 +39,7 @@ _PRIVATE = (
     (_NEUTRON_PASS, "NeutronEdgePass.recompile_module"),
     (_GRAPHS, "GraphModule.recompile"),
     (_EXPORT, "_strict_export"),
+    (_FAKE, "FakeTensorMode._validate_cache_key"),
 )
 
 
@@ -53,6 +55,7 @@ def active() -> Generator[None]:
         stack.enter_context(_replaced("torch.export", "ExportedProgram.run_decompositions", _decomposed_once))
         stack.enter_context(_replaced(_NEUTRON_PASS, "NeutronEdgePass.recompile_module", _traced_once))
         stack.enter_context(_replaced(_OBSERVER, "HistogramObserver._non_linear_param_search", searched_by_numbers))
+        stack.enter_context(_replaced(_FAKE, "FakeTensorMode._validate_cache_key", _quantisation_kept))
         stack.enter_context(_replaced("torch._ops", "Callable", _kept_annotation))
         if _owner(_EXPORT, "_strict_export"):
             stack.enter_context(_replaced(_GRAPHS, "GraphModule.recompile", _written_when_used))
@@ -68,6 +71,19 @@ def importing() -> Generator[None]:
     """Spares the import of ExecuTorch what builds seldom need, or what takes long for no reason, for a while."""
     with _light_post_grad(), _fast_yaml(), _replaced("torch._library.utils", "get_source", _place):
         yield
+
+
+def _quantisation_kept(original: Callable[..., None]) -> Callable[..., None]:
+    """Lets PyTorch keep shapes and types that quantising gives, too: most nodes of a quantised graph quantise.
+
+    It keeps those of its own operators only, as it cannot know of others that their results depend on nothing else.
+    """
+
+    def validate(mode: Any, operator: Any, args: Any, kwargs: Any) -> None:
+        if getattr(operator, "namespace", None) != "quantized_decomposed":
+            original(mode, operator, args, kwargs)
+
+    return validate
 
 
 def _kept_annotation(_: object) -> object:
