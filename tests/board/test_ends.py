@@ -22,6 +22,7 @@ from deuteron.views.simulate import open_build, simulate_build
 
 BOARD = boards.load("an505")
 ARCH = targets.load("imxrt700")
+TARGETS = ("imxrt700", "imxrt700cm")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +31,9 @@ def built() -> Path:
 
 
 @pytest.mark.slow
-def test_a_build_fits_only_with_its_ends_in_scratch(built: Path) -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_a_build_fits_only_with_its_ends_in_scratch(target: str) -> None:
+    built = store.network(ends_in_scratch, "ends_in_scratch", target=target)
     opened = open_build(built)
     memory = opened.manifest.options.memory
     assert memory.io_in_scratch is IoInScratch.AUTO
@@ -118,7 +121,9 @@ def test_a_simulation_in_another_budget_has_them_where_the_build_has(built: Path
 
 
 @pytest.mark.slow
-def test_firmware_has_them_there_and_gives_the_bits_of_the_host(built: Path) -> None:
+@pytest.mark.parametrize("target", TARGETS)
+def test_firmware_has_them_there_and_gives_the_bits_of_the_host(target: str) -> None:
+    built = store.network(ends_in_scratch, "ends_in_scratch", target=target)
     bundle = image.bundle_of(built)
     partition = bundle.delegates[0].partition
     assert all(place is not None for place in partition.places)

@@ -75,14 +75,14 @@ def beside(bundle: Bundle, memory: MemoryOptions, arch: Arch, partitions: int) -
     """The memory of a bundle beside `partitions` bytes of a target's SRAM; None where ExecuTorch's plan stays.
 
     That stays where an NPU computes, unless the CPU beside it has operators that can be cut, and the plan does not fit
-    beside what partitions have, or all is to be cut.
+    beside what partitions have, or all is to be cut; and where all lies in the memory of partitions.
 
     Raises:
         CapacityError: it does not fit into the budget that is asked for.
     """
     if arch.npu is None:
         return planned(bundle, memory, arch.cpu.name)
-    if not may_be_cut(arch):
+    if not may_be_cut(arch) or len(bundle.memories) == 1:
         return None
     sram = memory.sram(arch)
     taken = sum(each.bytes for each in bundle.memories[:-1]) + partitions

@@ -45,12 +45,7 @@ class Between:
 
     @property
     def is_alone(self) -> bool:
-        """Whether the program is one partition, beside whose inputs and outputs there are no tensors.
-
-        ExecuTorch's plan of a target whose CPU may have a memory of our own is not looked at.
-        """
-        if arena.may_be_cut(self.arch):
-            return False
+        """Whether the program is one partition, beside whose inputs and outputs there are no tensors."""
         try:
             return is_alone(_bundle(self.program))
         except UnsupportedError:
