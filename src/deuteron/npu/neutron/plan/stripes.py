@@ -81,9 +81,9 @@ class Link:
 
     def own(self, wanted: Rows) -> Rows:
         """The call's rows, counted from its first, that some rows of the buffer are of; none where ends meet."""
-        first, last = wanted[0] - self.rows.high + 1, wanted[1]
-        first, last = (-((self.start - row) // self.rows.every) for row in (first, last))
-        count = self.rows.count
+        every, count = self.rows.every, self.rows.count
+        first = -((self.start - wanted[0] + self.rows.high - 1) // every)
+        last = -((self.start - wanted[1]) // every)
         first = min(max(first, 0), count)
         return first, max(first, min(last, count))
 
