@@ -19,6 +19,7 @@ depth_first.STRICT = True
 if ccache := shutil.which("ccache"):
     os.environ.setdefault("CCACHE_DIR", str(Path(__file__).parents[1] / "build" / "ccache"))
     os.environ |= {"CMAKE_C_COMPILER_LAUNCHER": ccache, "CMAKE_CXX_COMPILER_LAUNCHER": ccache}
+    os.environ["CCACHE_NOHASHDIR"] = "1"  # what several targets and build directories compile alike is compiled once
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

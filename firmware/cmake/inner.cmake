@@ -32,7 +32,8 @@ function(dtn_inner_sources result)
     set(root "${ARGV1}")
   endif()
   file(GLOB sources CONFIGURE_DEPENDS "${root}/${DTN_INNER}/*.c")
-  if(DTN_INNER STREQUAL "dsp" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+  # Under the sanitizers all is optimised a little: firmware/CMakeLists.txt says why.
+  if(DTN_INNER STREQUAL "dsp" AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT DTN_SANITIZE)
     set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "-O3;-fno-schedule-insns")
   elseif(DTN_INNER STREQUAL "mve")
     # Without optimisation compilers keep a register for frames, which the loops in assembler need.
