@@ -72,6 +72,23 @@ def run_in_shell(commands: Sequence[str], folder: Path) -> str:
     return printed
 
 
+@pytest.fixture
+def run_guide(run: Commands, tmp_path: Path) -> Commands:
+    """The same, but for plain builds of `digits`, which other tests have, too: these are copied."""
+
+    def run_all(commands: Sequence[str]) -> str:
+        printed = ""
+        for command in commands:
+            if built := re.fullmatch(r"deuteron build digits --target (\S+) -o (\S+)", command):
+                kept = mixed.built() if built[1] == mixed.TARGET else store.model("digits", target=built[1])
+                shutil.copytree(kept, tmp_path / built[2])
+            else:
+                printed += run([command])
+        return printed
+
+    return run_all
+
+
 def test_the_first_result_is_as_printed(run: Commands, tmp_path: Path):
     (_, first), (kind, printed), (_, second) = blocks("A first result")
     assert kind == "text"
@@ -130,11 +147,11 @@ def test_the_example_of_a_profile_runs_as_written(run: Commands, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_the_guide_to_firmware_runs_as_written(run: Commands, tmp_path: Path):
+def test_the_guide_to_firmware_runs_as_written(run_guide: Commands, tmp_path: Path):
     page = (ROOT / "docs" / "guides" / "firmware.md").read_text("utf-8")
     commands = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)).splitlines()
     assert len(commands) == 9
-    said = run(commands)
+    said = run_guide(commands)
     assert "an547 and the host give the same bits for 1 sample" in said
     assert "4 of 17 kernels" in said
     assert '"kind": "counted"' in said
@@ -164,19 +181,11 @@ def test_the_guide_from_tflite_runs_as_written(run: Commands, tmp_path: Path):
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs" / "tutorials").glob("*.md")), ids=lambda page: page.stem)
-def test_a_tutorial_runs_as_written(page: Path, run: Commands, tmp_path: Path):
+def test_a_tutorial_runs_as_written(page: Path, run_guide: Commands, tmp_path: Path):
     ((kind, commands),) = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert kind == "sh"
     shutil.copyfile(ROOT / "examples" / "digits.tflite", tmp_path / "digits.tflite")
-    said = ""
-    for command in commands.splitlines():
-        if built := re.fullmatch(r"deuteron build digits --target (\S+) -o (\S+)", command):
-            # A build that other tests have, too.
-            kept = mixed.built() if built[1] == mixed.TARGET else store.model("digits", target=built[1])
-            shutil.copytree(kept, tmp_path / built[2])
-        else:
-            said += run([command])
-    assert said
+    assert run_guide(commands.splitlines())
 
 
 def test_the_example_of_kernel_selection_runs_as_written(run: Commands, tmp_path: Path):
