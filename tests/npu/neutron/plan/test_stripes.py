@@ -201,24 +201,15 @@ def test_rows_that_are_computed_together_are_never_apart(rows: int, grain: int, 
             assert pieces is None or _run(pieces, [value]) == expected
 
 
-def test_rows_are_kept_for_stripes_after_the_next() -> None:
-    program = select(parse_graph(SKIPPED))
+@pytest.mark.parametrize(
+    ("text", "nbytes"), [(SKIPPED, 16 * 16 * 8), (SWAPPED, 8 * 4 * 16)], ids=["after the next", "further up each time"]
+)
+def test_rows_are_kept_for_whichever_stripe_reads_them_or_computed_again(text: str, nbytes: int) -> None:
+    """Halves of a map that change places: the first stripes read rows that come after those of the last."""
+    program = select(parse_graph(text))
     chain = Rowed(program).chain(0, len(program.calls))
     assert chain is not None
-    value = np.random.default_rng(0).integers(-128, 128, 16 * 16 * 8).astype(np.int8).tobytes()
-    expected = _run(program, [value])
-    for height in range(1, chain.count):
-        pieces = striped(program, (Cascade(0, len(program.calls), height, keeps=True),))
-        assert pieces is not None
-        assert _run(pieces, [value]) == expected
-
-
-def test_rows_that_are_read_further_up_each_time_are_computed_again() -> None:
-    """Halves of a map change places: the first stripes read rows that come after those of the last."""
-    program = select(parse_graph(SWAPPED))
-    chain = Rowed(program).chain(0, len(program.calls))
-    assert chain is not None
-    value = np.random.default_rng(0).integers(-128, 128, 8 * 4 * 16).astype(np.int8).tobytes()
+    value = np.random.default_rng(0).integers(-128, 128, nbytes).astype(np.int8).tobytes()
     expected = _run(program, [value])
     for height in range(1, chain.count):
         pieces = striped(program, (Cascade(0, len(program.calls), height, keeps=True),))
