@@ -235,6 +235,7 @@ class Flow:
         inplace.write(model)
         indexing.write(model)
         casts.join(model)
+        forms.fold(model, weights=self.train is None)
         batches.write(model)
         norms.write(model)
         seam.fold_batch_norms(model)

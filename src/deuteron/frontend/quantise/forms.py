@@ -84,24 +84,39 @@ def constant_value(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
     return cast(Any, node.target)(*args, **kwargs)
 
 
-def fold(model: fx.GraphModule) -> None:
-    """Compute floats that depend on no input and on no weight when the model is built."""
+def fold(model: fx.GraphModule, *, weights: bool = False) -> None:
+    """Compute floats that depend on no input, and on no weight but with `weights`, when the model is built.
+
+    Views of a weight alone stay: layers take them as they are.
+    """
     fixed: dict[fx.Node, None] = {}
     for node in model.graph.nodes:
         if node.op == "get_attr":
-            is_fixed = not isinstance(value_of(model, node), nn.Parameter)
+            is_fixed = weights or not isinstance(value_of(model, node), nn.Parameter)
         else:
             is_fixed = node.op == "call_function" and all(arg in fixed for arg in node.all_input_nodes)
         if is_fixed:
             fixed[node] = None
     for node in fixed:
         value = None
-        if node.op == "call_function" and any(user not in fixed for user in node.users):
+        if _computes(node) and any(user not in fixed for user in node.users):
             value = constant_value(model, node)
         if isinstance(value, Tensor) and value.is_floating_point():
             node.replace_all_uses_with(constant(model, node, node.name, value))
     model.graph.eliminate_dead_code()
     model.recompile()
+
+
+def _computes(node: fx.Node) -> bool:
+    """True for an operator whose result is more than a view of a weight, a buffer or a constant."""
+    while node.op == "call_function" and _is_view(node):
+        node = cast(fx.Node, node.args[0])
+    return node.op == "call_function"
+
+
+def _is_view(node: fx.Node) -> bool:
+    schema: Any = getattr(node.target, "_schema", None)
+    return schema is not None and schema.returns[0].alias_info is not None and not schema.is_mutable
 
 
 def constant(

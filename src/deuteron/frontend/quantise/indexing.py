@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, fx
 from torch.nn import functional
 
-from deuteron.frontend.quantise.forms import apply, call, constant, constant_value
+from deuteron.frontend.quantise.forms import Form, apply, call, constant, constant_value
 
 aten = torch.ops.aten
 
@@ -57,11 +57,25 @@ def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write one-hot codes as comparisons, and tables whose rows are shortened to a norm as such tables.
+    """Write one-hot codes as comparisons, tables whose rows are shortened to a norm as such tables.
 
-    What PyTorch makes of one-hot codes later also checks the indices.
+    What PyTorch makes of one-hot codes later also checks the indices. A maximum with its index becomes two operators.
     """
-    apply(model, {aten.one_hot.default: _one_hot, aten.embedding_renorm.default: _shortened})
+    extremes = {
+        aten.max.dim: _with_index(aten.amax.default, aten.argmax.default),
+        aten.min.dim: _with_index(aten.amin.default, aten.argmin.default),
+    }
+    apply(model, {aten.one_hot.default: _one_hot, aten.embedding_renorm.default: _shortened, **extremes})
+
+
+def _with_index(extreme: object, index: object) -> Form:
+    def form(_: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None]:
+        x, dim, *keeps = cast("tuple[fx.Node, int, bool]", node.args)
+        read = {cast(int, item.args[1]) for item in node.users}
+        values = call(node, extreme, x, [dim], *keeps) if 0 in read else None
+        return values, call(node, index, x, dim, *keeps) if 1 in read else None
+
+    return form
 
 
 def _shortened(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:

@@ -1,6 +1,5 @@
 """Writes operators of a float model with others of which the Cortex-M has int8 forms, where that changes nothing."""
 
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -59,20 +58,6 @@ def _apart(node: fx.Node) -> fx.Node | None:
 def _whole(target: object) -> Callable[[fx.Node], fx.Node]:
     """The largest or least of all."""
     return lambda node: call(node, target, node.args[0])
-
-
-def _with_places(values: object, places: object) -> Callable[[fx.Node], None]:
-    """The largest or least over a dimension, and where it stands."""
-
-    def spell(node: fx.Node) -> None:
-        x, dim, keeps = (*node.args, False)[:3]
-        for user in list(node.users):
-            if user.target is operator.getitem:
-                target, which = (places, dim) if user.args[1] else (values, [dim])
-                user.replace_all_uses_with(call(user, target, x, which, keeps))
-                node.graph.erase_node(user)
-
-    return spell
 
 
 def _unit(quotient: fx.Node) -> fx.Node | None:
@@ -157,8 +142,6 @@ _SPELLINGS: Mapping[object, Callable[[fx.Node], fx.Node | None]] = {
     aten.amin.default: _apart,
     aten.max.default: _whole(aten.amax.default),
     aten.min.default: _whole(aten.amin.default),
-    aten.max.dim: _with_places(aten.amax.default, aten.argmax.default),
-    aten.min.dim: _with_places(aten.amin.default, aten.argmin.default),
     aten.div.Tensor: _unit,
     aten.linalg_vector_norm.default: _length,
     aten.where.ScalarSelf: _chosen,
