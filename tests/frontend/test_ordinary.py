@@ -1,4 +1,4 @@
-"""Ordinary code that ExecuTorch's backends compute wrongly or fail at: its programs give what the eager module gives."""
+"""Programs of ordinary code that ExecuTorch's backends compute wrongly or fail at give what the eager module gives."""
 
 from pathlib import Path
 

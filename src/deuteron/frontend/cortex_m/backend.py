@@ -91,8 +91,9 @@ def _balance_weights(model: fx.GraphModule) -> None:
     from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY, QuantizationSpec
 
     for node in model.graph.nodes:
-        specs = node.meta[Q_ANNOTATION_KEY].input_qspec_map if Q_ANNOTATION_KEY in node.meta else {}
-        for arg, spec in specs.items():
+        annotation: Any = node.meta.get(Q_ANNOTATION_KEY)
+        specs: dict[fx.Node, Any] = annotation.input_qspec_map if annotation else {}
+        for arg, spec in list(specs.items()):
             is_whole = isinstance(spec, QuantizationSpec) and spec.quant_min is None and spec.dtype == torch.int8
             if is_whole and spec.qscheme in (torch.per_channel_symmetric, torch.per_tensor_symmetric):
                 specs[arg] = replace(spec, quant_min=-127, quant_max=127)

@@ -180,8 +180,9 @@ def _in_order(_: fx.GraphModule, clamp: fx.Node) -> fx.Node | None:
     """A clamp whose lower bound is above the upper one, which wins then, as one with the upper bound twice."""
     x, low, high = (*clamp.args, None, None)[:3]
     low, high = clamp.kwargs.get("min", low), clamp.kwargs.get("max", high)
-    is_number = isinstance(low, int | float) and isinstance(high, int | float)
-    return call(clamp, clamp.target, x, high, high) if is_number and low > high else None
+    if not isinstance(low, int | float) or not isinstance(high, int | float) or low <= high:
+        return None
+    return call(clamp, clamp.target, x, high, high)
 
 
 def _shuffled(_: fx.GraphModule, shuffle: fx.Node) -> fx.Node:
