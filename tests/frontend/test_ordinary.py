@@ -40,6 +40,7 @@ class Joints(Layers):
         super().__init__()
         self.conv, self.vector = nn.Conv2d(1, 4, 3, bias=False), nn.Parameter(torch.randn(8))
         self.norm = nn.BatchNorm2d(4)
+        self.score, self.box = nn.Conv2d(1, 1, 1), nn.Conv2d(1, 4, 1)
         self.plain, self.flat_norm = nn.Linear(8, 8, bias=False), nn.BatchNorm1d(8)
         for norm in (self.norm, self.flat_norm):
             norm.running_mean = torch.randn(norm.num_features) * 0.3
@@ -51,7 +52,8 @@ class Joints(Layers):
         frames = torch.cat([self.norm(self.conv(image)), self.norm(self.conv(image * 0.5))], 1)
         pooled = frames.mean((2, 3), keepdim=True).squeeze(-1).squeeze(-1)
         cut = functional.pad(self.linear(x), (-1, 2, 1, -2))
-        return 1 + self.linear(x), y @ self.vector, pooled, cut, self.flat_norm(self.plain(x)).relu()
+        joined = torch.cat([self.score(image).sigmoid(), self.box(image)], 1)
+        return 1 + self.linear(x), y @ self.vector, pooled, cut, self.flat_norm(self.plain(x)).relu(), joined
 
 
 @pytest.mark.parametrize(
