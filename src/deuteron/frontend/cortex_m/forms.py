@@ -61,7 +61,10 @@ _SHAPES: Mapping[object, Form] = {
 }
 """What signals may be written with, too."""
 
+_SQUEEZES = (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default)
+
 _INDEXED: Mapping[object, Form] = {
+    **dict.fromkeys(_SQUEEZES, arithmetic.viewed),
     aten.pad.default: indexing.padded,
     aten.flip.default: indexing.flipped,
     aten.embedding.default: indexing.embedded,

@@ -68,6 +68,11 @@ def normalised(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return result if rows is x else call(node, aten.transpose.int, result, dim, -1)
 
 
+def viewed(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """Dimensions of 1 that are left out or added, as a view: before it stand copies where memory has another order."""
+    return call(node, aten.reshape.default, node.args[0], [*node.meta["val"].shape])
+
+
 def cosine(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """The cosine between vectors of the last dimension: the mean of products, where the mean of squares is 1."""
     x, y, dim, least = cast("tuple[fx.Node, fx.Node, int, float]", (*node.args, *(1, 1e-8)[len(node.args) - 2 :]))

@@ -176,12 +176,28 @@ def _bounded(_: fx.GraphModule, clamp: fx.Node) -> fx.Node | None:
     return cast(fx.Node, x) if high is None else call(clamp, aten.minimum.default, x, high)
 
 
+def _cropped(_: fx.GraphModule, pad: fx.Node) -> fx.Node | None:
+    """A pad by less than nothing as a part of the tensor, which is padded where it has pads, too."""
+    x, ends, *more = cast("tuple[fx.Node, list[int], Any]", pad.args)
+    is_constant = pad.target is aten.constant_pad_nd.default or more[:1] in ([], ["constant"])
+    if not is_constant or all(end >= 0 for end in ends):
+        return None
+    for i, (before, after) in enumerate(zip(ends[::2], ends[1::2], strict=True)):
+        dim = _value(pad).dim() - 1 - i
+        if before < 0 or after < 0:
+            size = _value(x).shape[dim]
+            x = call(pad, aten.slice.Tensor, x, dim, max(-before, 0), size - max(-after, 0))
+    ends = [max(end, 0) for end in ends]
+    return call(pad, pad.target, x, ends, *more, **pad.kwargs) if any(ends) else x
+
+
 def _in_order(_: fx.GraphModule, clamp: fx.Node) -> fx.Node | None:
     """A clamp whose lower bound is above the upper one, which wins then, as one with the upper bound twice."""
     x, low, high = (*clamp.args, None, None)[:3]
     low, high = clamp.kwargs.get("min", low), clamp.kwargs.get("max", high)
-    is_number = isinstance(low, int | float) and isinstance(high, int | float)
-    return call(clamp, clamp.target, x, high, high) if is_number and low > high else None
+    if not isinstance(low, int | float) or not isinstance(high, int | float) or low <= high:
+        return None
+    return call(clamp, clamp.target, x, high, high)
 
 
 def _shuffled(_: fx.GraphModule, shuffle: fx.Node) -> fx.Node:
@@ -289,6 +305,7 @@ def _value(node: fx.Node) -> Tensor:
 
 _FORMS: Mapping[object, Form] = {
     aten.div.Tensor: _product,
+    **dict.fromkeys((aten.pad.default, aten.constant_pad_nd.default), _cropped),
     aten.clamp.default: _in_order,
     aten.clamp.Tensor: _bounded,
     aten.conv1d.padding: _padded,
