@@ -76,6 +76,19 @@ def parse(payload: bytes, where: str) -> Blob:
     return Blob(blocks["cmd_data"], blocks.get("weight_data", b""), scratch, inputs, outputs)
 
 
+def input_count(payload: bytes) -> int | None:
+    """How many tensors of a delegate call are inputs; None for a damaged partition."""
+    at = 0
+    while at + _HEADER.size <= len(payload):
+        name, size, _ = _HEADER.unpack_from(payload, at)
+        start = at + _HEADER.size
+        if name.rstrip(b"\0") == b"inputs":
+            found = int.from_bytes(payload[start : start + 4], "little", signed=True)
+            return found if 4 <= size <= len(payload) - start and found >= 0 else None
+        at = start + -(-size // 16) * 16
+    return None
+
+
 def _blocks(payload: bytes, where: str) -> Iterator[tuple[str, bytes]]:
     """(name, payload) of the blocks between the first, which must be there, and the last."""
     at, name = 0, ""
