@@ -1,7 +1,8 @@
 """Which arguments of a kernel call its operator writes.
 
 A `.pte` does not say it. In ExecuTorch's order of arguments, outputs are the last ones before the returned value, and
-most operators have one. `OUTPUTS` lists all other operators of its runtime; a test compares it with PyTorch's schemas.
+most operators have one. `OUTPUTS` lists all other operators of its runtime and of its Cortex-M backend, whose scratch
+tensors count as outputs; a test compares it with their schemas.
 """
 
 from collections.abc import Mapping
@@ -24,12 +25,21 @@ OUTPUTS: Mapping[str, tuple[int, ...]] = {
     "aten::sym_size.int": (),
     "aten::topk.values": (5, 6),
     "aten::var_mean.correction_out": (4, 5),
+    "cortex_m::quantized_conv2d.out": (12, 13),
+    "cortex_m::quantized_conv2d_nhwc.out": (12, 13),
+    "cortex_m::quantized_depthwise_conv2d.out": (13, 14),
+    "cortex_m::quantized_depthwise_conv2d_nhwc.out": (13, 14),
+    "cortex_m::quantized_transpose_conv2d.out": (13, 14, 15),
+    "cortex_m::quantized_transpose_conv2d_nhwc.out": (13, 14, 15),
+    "cortex_m::quantized_avg_pool2d.out": (8, 9),
+    "cortex_m::quantized_avg_pool2d_nhwc.out": (8, 9),
+    "cortex_m::quantized_batch_matmul.out": (7, 8),
     "executorch_prim::et_copy_index.tensor": (0,),
     "executorch_prim::et_view.default": (),
     "quantized_decomposed::choose_qparams.Tensor_out": (5, 6),
     "quantized_decomposed::choose_qparams_per_token_asymmetric.out": (2, 3),
 }
-"""Positions of the arguments that are written, of operators with another number of outputs than one."""
+"""Positions of the arguments that are written, of operators that write another number than one."""
 
 VIEW = "executorch_prim::et_view.default"
 """The operator that gives the memory of its first argument to its last one. It writes no element."""
