@@ -17,7 +17,7 @@ from deuteron.flatbuffer import Buffer
 from deuteron.native import LIBRARY_DIRECTORY
 from deuteron.npu.ethosu import blob
 from deuteron.npu.neutron import payload
-from deuteron.npu.neutron.microcode.format import HEADER_WORDS, WORD_BYTES, Header
+from deuteron.npu.neutron.microcode.format import WORD_BYTES, Header
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime import pte
 from deuteron.runtime.operator_outputs import OUTPUTS, VIEW, written
@@ -364,12 +364,11 @@ def rewriting(
 def test_checked_microcode_is_what_runs(tmp_path: Path) -> None:
     microcode = programs.ADD.microcode
     first = int.from_bytes(microcode[WORD_BYTES * Header.FIRST_COMMAND :][:WORD_BYTES], "little")
-    assert first >= HEADER_WORDS
-    output = first + 3 + 2 * 3 + 1  # of `add`: the offset of its third operand
+    output = first + WORD_BYTES * (3 + 2 * 3 + 1)  # of `add`: the offset of its third operand
     data, start = programs.payload(programs.ADD, (0, 0)), 16
     assert data[start : start + len(microcode)] == microcode
     shapes = ((1, 3, 5, 4),) * 4
-    rewriting(data, payload.BACKEND_ID, shapes, start + WORD_BYTES * output, b"\xf0\xff\xff\x7f", tmp_path)
+    rewriting(data, payload.BACKEND_ID, shapes, start + output, b"\xf0\xff\xff\x7f", tmp_path)
 
 
 def test_checked_maps_of_tensors_are_what_run(tmp_path: Path) -> None:
