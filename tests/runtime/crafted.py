@@ -21,6 +21,7 @@ class Crafted:
         outputs: the same.
         delegates: the id and the payload of each.
         arena: bytes of memory 1.
+        dtype: ExecuTorch's name of the type of all elements.
     """
 
     values: Sequence[Any]
@@ -29,6 +30,7 @@ class Crafted:
     outputs: Sequence[int] = ()
     delegates: Sequence[tuple[str, bytes]] = field(default=())
     arena: int = 64
+    dtype: str = "FLOAT"
 
     def data(self) -> bytes:
         """The file."""
@@ -50,6 +52,9 @@ class Crafted:
                     steps.append(schema.JumpFalseCall(first, *rest))
                 case _:
                     steps.append(schema.FreeCall(first))
+        for value in self.values:
+            if isinstance(value.val, schema.Tensor):
+                value.val.scalar_type = schema.ScalarType[self.dtype]
         reference = schema.BackendDelegateDataReference
         method = schema.ExecutionPlan(
             name="forward",
@@ -95,19 +100,19 @@ def _tensor(buffer: int, place: Any, count: int) -> Any:
 
 
 def placed(offset: int, count: int = 4) -> Any:
-    """A tensor of floats at an offset of memory 1."""
+    """A tensor at an offset of memory 1."""
     from executorch.exir import schema
 
     return _tensor(0, schema.AllocationDetails(1, offset, 0), count)
 
 
 def constant() -> Any:
-    """A tensor of the floats 1 to 4."""
+    """A constant tensor: the floats 1 to 4."""
     return _tensor(1, None, 4)
 
 
 def unplanned(count: int = 4) -> Any:
-    """A tensor of floats without memory."""
+    """A tensor without memory."""
     return _tensor(0, None, count)
 
 

@@ -260,7 +260,9 @@ class PlanCheck
             operators_.push_back(table.bytes(0) + (overload.empty() ? "" : "." + overload));
         }
         for (const Table &chain : plan.tables(kChains)) {
-            for (const Table &instruction : chain.tables(2)) {
+            const std::vector<Table> instructions = chain.tables(2);
+            for (const Table &instruction : instructions) {
+                check_jump(instruction, instructions.size());
                 instructions_.push_back(instruction);
             }
         }
@@ -290,6 +292,7 @@ class PlanCheck
             check_access(access);
             free(access);
         }
+        freed_.assign(values_.size(), false);
         const bool jumps = std::any_of(instructions_.begin(), instructions_.end(),
                                        [](const Table &each) { return each.scalar<uint8_t>(0) == kJumpFalse; });
         if (!jumps) {
@@ -310,6 +313,16 @@ class PlanCheck
     {
         check(instruction.field(1) != 0, "an instruction has no content");
         return instruction.table(1);
+    }
+
+    /* Checks that a jump stays in its chain, as the runtime does not do before it jumps. */
+    static void check_jump(const Table &instruction, size_t count)
+    {
+        if (instruction.scalar<uint8_t>(0) == kJumpFalse) {
+            const auto target = content(instruction).scalar<int32_t>(1);
+            check(target >= 0 && static_cast<size_t>(target) < count,
+                  "a jump goes to instruction " + std::to_string(target) + " of " + std::to_string(count));
+        }
     }
 
     const std::string &operator_of(const Table &call) const
@@ -382,6 +395,9 @@ class PlanCheck
                 break;
             case kDelegateCall:
                 found.push_back(delegate_access(what, content(instructions_[i])));
+                break;
+            case kJumpFalse:
+                index(content(instructions_[i]).scalar<int32_t>(0));
                 break;
             case kFree:
                 found.push_back({what, {}, {}, true, {content(instructions_[i]).scalar<int32_t>(0)}});
@@ -522,6 +538,10 @@ class PlanCheck
     void free(const Access &access)
     {
         for (const int32_t value : access.frees) {
+            for (const size_t slot : slots(value)) {
+                check(values_[slot].is_tensor,
+                      access.what + " frees value " + std::to_string(value) + ", which is no tensor");
+            }
             for (const Held &tensor : tensors(value)) {
                 check(tensor.extent && tensor.extent->memory < 0,
                       access.what + " frees value " + std::to_string(tensor.index) + ", whose memory is planned");

@@ -110,6 +110,7 @@ class _MemoryCheck:
         for access in accesses:
             self._check_access(access)
             self._free(access)
+        self.freed.clear()
         if not any(isinstance(instruction, JumpFalse) for _, instruction in self._instructions()):
             self._check_order(accesses)
 
@@ -226,6 +227,10 @@ class _MemoryCheck:
 
     def _free(self, access: _Access) -> None:
         """Note what an instruction frees, which must be memory of its own."""
+        for value in access.frees:
+            held = (self.method.values[held] for held in self.held.get(value, (value,)))
+            message = f"{access.what} frees value {value}, which is no tensor"
+            self.check.that(all(isinstance(each, TensorValue) for each in held), message)
         for index, extent in self._tensors(access.frees):
             owned = extent is not None and extent.memory < 0
             self.check.that(owned, f"{access.what} frees value {index}, whose memory is planned")
