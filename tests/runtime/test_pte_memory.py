@@ -192,6 +192,15 @@ CASES: dict[str, tuple[Crafted, str]] = {
         Crafted((number(1), placed(0), unplanned(1 << 28)), [add(1, 1, 2)], inputs=[1], outputs=[1]),
         "an instruction uses value 2, which has no memory",
     ),
+    "a view before it is one": (
+        Crafted(
+            (number(1), placed(0), unplanned(), numbers(4), number(4)),
+            [add(1, 1, 2), ("call", VIEW, 1, 3, 2)],
+            inputs=[1],
+            outputs=[1],
+        ),
+        "an instruction uses value 2, which has no memory",
+    ),
     "what is freed": (
         Crafted((number(1), placed(0), placed(16)), [("free", 1), add(1, 1, 2)], inputs=[1], outputs=[2]),
         "instruction 0 frees value 1, whose memory is planned",

@@ -90,6 +90,7 @@ struct Access {
     std::vector<int32_t> writes;
     bool apart; /* written values have to lie apart from all others */
     std::vector<int32_t> frees;
+    std::vector<int32_t> gives; /* values that get another tensor, or another's memory */
 };
 
 uint64_t item_bytes(int8_t type)
@@ -268,6 +269,7 @@ class PlanCheck
         }
         held_.resize(values_.size());
         freed_.resize(values_.size());
+        given_.resize(values_.size());
         ends_.resize(values_.size());
         for (const std::vector<int32_t> &side : {inputs_, outputs_}) {
             for (const int32_t value : side) {
@@ -291,6 +293,9 @@ class PlanCheck
         for (const Access &access : accesses) {
             check_access(access);
             free(access);
+            for (const int32_t value : access.gives) {
+                given_[index(value)] = true;
+            }
         }
         freed_.assign(values_.size(), false);
         const bool jumps = std::any_of(instructions_.begin(), instructions_.end(),
@@ -350,7 +355,10 @@ class PlanCheck
     {
         const std::string &name = operator_of(call);
         const std::vector<int32_t> args = call.numbers<int32_t>(1);
-        Access access = {what + " (`" + name + "`)", {}, {}, true, {}};
+        Access access = {what + " (`" + name + "`)", {}, {}, true, {}, {}};
+        if (name == kView && !args.empty()) {
+            access.gives.push_back(args.back());
+        }
         const Outputs outputs = outputs_of(name, args.size());
         for (size_t i = 0; i < args.size(); i++) {
             if (outputs.contains(i)) {
@@ -373,13 +381,17 @@ class PlanCheck
         const std::string id = delegate.bytes(0);
         const std::optional<size_t> inputs = input_count(id, payload_of(delegate));
         const auto outputs = args.begin() + static_cast<ptrdiff_t>(std::min(inputs.value_or(0), args.size()));
-        return {
-            what + " (delegate `" + id + "`)", {args.begin(), outputs}, {outputs, args.end()}, inputs.has_value(), {}};
+        return {what + " (delegate `" + id + "`)",
+                {args.begin(), outputs},
+                {outputs, args.end()},
+                inputs.has_value(),
+                {},
+                {}};
     }
 
     std::vector<Access> all_accesses() const
     {
-        std::vector<Access> found = {{"the caller", {}, inputs_, false, {}}};
+        std::vector<Access> found = {{"the caller", {}, inputs_, false, {}, {}}};
         std::vector<int32_t> read = outputs_;
         for (size_t i = 0; i < values_.size(); i++) {
             if (values_[i].is_placed && values_[i].has_content) {
@@ -400,13 +412,16 @@ class PlanCheck
                 index(content(instructions_[i]).scalar<int32_t>(0));
                 break;
             case kFree:
-                found.push_back({what, {}, {}, true, {content(instructions_[i]).scalar<int32_t>(0)}});
+                found.push_back({what, {}, {}, true, {content(instructions_[i]).scalar<int32_t>(0)}, {}});
+                break;
+            case kMove:
+                found.push_back({what, {}, {}, true, {}, {content(instructions_[i]).scalar<int32_t>(1)}});
                 break;
             default:
                 break;
             }
         }
-        found.push_back({"the caller", read, {}, true, {}});
+        found.push_back({"the caller", read, {}, true, {}, {}});
         return found;
     }
 
@@ -488,7 +503,7 @@ class PlanCheck
             found.push_back({number, std::nullopt});
         } else {
             /* The caller gives inputs and outputs their memory, a view its result. */
-            const bool given = value.bytes == 0 || ends_[at] || !held_[at].empty();
+            const bool given = value.bytes == 0 || ends_[at] || given_[at];
             check(given && !freed_[at], "an instruction uses value " + std::to_string(at) + ", which has no memory");
             if (ends_[at]) {
                 found.push_back({number, Extent{-1 - int64_t{number}, 0, value.bytes}});
@@ -589,8 +604,9 @@ class PlanCheck
     std::vector<Table> instructions_;
     std::vector<std::set<size_t>> held_; /* what values hold that moves and views change; empty for all others */
     std::vector<bool> freed_;
-    std::vector<bool> ends_; /* inputs and outputs of the method */
-    size_t left_ = 0;        /* how many more values may be looked at */
+    std::vector<bool> given_; /* values that moves and views so far have changed */
+    std::vector<bool> ends_;  /* inputs and outputs of the method */
+    size_t left_ = 0;         /* how many more values may be looked at */
 };
 
 } // namespace

@@ -59,6 +59,7 @@ class _Access:
         what: the instruction in words.
         apart: whether the written values have to lie apart from all others.
         frees: values whose memory it gives back.
+        gives: values that get another tensor, or another's memory.
     """
 
     what: str
@@ -66,6 +67,7 @@ class _Access:
     writes: tuple[int, ...]
     apart: bool = True
     frees: tuple[int, ...] = ()
+    gives: tuple[int, ...] = ()
 
 
 def check_memory(method: Method, check: Check) -> None:
@@ -82,6 +84,7 @@ class _MemoryCheck:
         left: how many more values may be looked at.
         ends: inputs and outputs of the method.
         freed: tensors that instructions so far have freed.
+        given: values that moves and views so far have changed.
     """
 
     method: Method
@@ -90,6 +93,7 @@ class _MemoryCheck:
     left: int = 0
     ends: frozenset[int] = frozenset()
     freed: set[int] = field(default_factory=set[int])
+    given: set[int] = field(default_factory=set[int])
 
     def run(self) -> None:
         """Check all instructions."""
@@ -110,6 +114,7 @@ class _MemoryCheck:
         for access in accesses:
             self._check_access(access)
             self._free(access)
+            self.given.update(access.gives)
         self.freed.clear()
         if not any(isinstance(instruction, JumpFalse) for _, instruction in self._instructions()):
             self._check_order(accesses)
@@ -131,12 +136,15 @@ class _MemoryCheck:
                     # The returned value repeats the outputs.
                     reads = () if name == VIEW else args[:-1]
                     reads = tuple(arg for i, arg in enumerate(reads) if i not in positions)
-                    yield _Access(f"{what} (`{name}`)", reads, tuple(args[i] for i in positions))
+                    gives = args[-1:] if name == VIEW else ()
+                    yield _Access(f"{what} (`{name}`)", reads, tuple(args[i] for i in positions), gives=gives)
                 case DelegateCall(delegate, args):
                     yield self._delegate_access(what, delegate, args)
                 case Free(value):
                     yield _Access(what, (), (), frees=(value,))
-                case Move() | JumpFalse():
+                case Move(_, target):
+                    yield _Access(what, (), (), gives=(target,))
+                case JumpFalse():
                     pass
 
     def _delegate_access(self, what: str, index: int, args: tuple[int, ...]) -> _Access:
@@ -199,7 +207,7 @@ class _MemoryCheck:
             yield index, None
         else:
             # The caller gives inputs and outputs their memory, a view its result.
-            given = value.bytes == 0 or index in self.ends or index in self.held
+            given = value.bytes == 0 or index in self.ends or index in self.given
             message = f"an instruction uses value {index}, which has no memory"
             self.check.that(given and index not in self.freed, message)
             if index in self.ends:
