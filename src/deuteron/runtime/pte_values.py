@@ -58,7 +58,7 @@ class Check:
     def that(self, good: bool, message: str) -> None:
         """Raise FormatError unless `good`."""
         if not good:
-            raise self._error(message)
+            raise self.error(message)
 
     def index(self, what: str, index: int, items: Sequence[_T]) -> _T:
         """The item of that index."""
@@ -68,10 +68,11 @@ class Check:
     def present(self, table: Table | None, message: str) -> Table:
         """The table, which must be there."""
         if table is None:
-            raise self._error(message)
+            raise self.error(message)
         return table
 
-    def _error(self, message: str) -> FormatError:
+    def error(self, message: str) -> FormatError:
+        """The error for damage found here."""
         return FormatError(message, where=self.where, hint="the file is damaged or truncated: build it again")
 
 
