@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/driver/crc32.h"
+#include "deuteron/crc32.h"
 #include "test.h"
 
 static uint32_t round_up(uint32_t bytes)

@@ -29,7 +29,7 @@
 #include "deuteron/microcode.h"
 
 extern "C" {
-#include "../../src/driver/crc32.h"
+#include "deuteron/crc32.h"
 }
 
 namespace

@@ -93,13 +93,16 @@ typedef struct {
  */
 NeutronError dtn_set_fetch_hooks(const dtn_fetch_hooks_t *hooks);
 
-/** Told of progress, with the pointer that was given for it. */
-typedef void (*dtn_progress_t)(void *user);
+/** Told of progress, with the pointer that was given for it. True lets the run go on; false aborts it. */
+typedef bool (*dtn_progress_t)(void *user);
 
 /**
  * Installs a function that every run calls after each of its commands, and the executor after each step, on the thread
- * of the run: to feed a watchdog, or to let others work. NULL, the state at the start: none. What lies between two of
- * its calls is one kernel or operator.
+ * of the run: to feed a watchdog, to let others work, or to abort the run. NULL, the state at the start: none. What
+ * lies between two of its calls is one kernel, one operator, or one partition of an NPU that runs by itself.
+ *
+ * A run that it aborts ends with DTN_REASON_ABORTED. Every copy that the run has started has been waited for by then,
+ * its outputs are undefined, and the next run is not affected.
  */
 void dtn_set_progress(dtn_progress_t progress, void *user);
 

@@ -1,6 +1,6 @@
 #include "header.h"
 
-#include "crc32.h"
+#include "deuteron/crc32.h"
 
 static bool is_multiple(uint32_t bytes)
 {

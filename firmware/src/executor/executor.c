@@ -1,4 +1,4 @@
-#include "deuteron/executor.h"
+#include "executor.h"
 
 #include <stddef.h>
 
@@ -6,8 +6,8 @@
 #include "bundle.h"
 #include "delegate.h"
 #include "deuteron/errors.h"
-#include "deuteron/io.h"
 #include "deuteron/port.h"
+#include "io.h"
 #include "step.h"
 #include "values.h"
 
@@ -18,14 +18,16 @@ __attribute__((weak)) bool dtn_port_npu_cycles(uint32_t *cycles);
 __attribute__((weak)) bool dtn_port_npu_counter(uint32_t index, uint32_t *what, uint32_t *count);
 #endif
 
-static NeutronError prepare(const dtn_executor_t *executor)
+NeutronError dtn_executor_prepare(dtn_executor_t *executor, const dtn_bundle_t *bundle)
 {
-    NeutronError error = dtn_bundle_check(executor->bundle, executor->memories);
-    if (error == ENONE) {
-        error = dtn_delegates_prepare(executor);
-    }
-    for (uint32_t i = 0; error == ENONE && i < executor->bundle->step_count; i++) {
+    executor->bundle = bundle;
+    NeutronError error = dtn_delegates_prepare(executor);
+    for (uint32_t i = 0; error == ENONE && i < bundle->step_count; i++) {
         error = dtn_step_check(executor, i);
+    }
+    if (error != ENONE) {
+        /* Contexts of delegates that were prepared lie in the caller's memory: there is nothing to give back. */
+        executor->bundle = NULL;
     }
     return error;
 }
@@ -36,16 +38,8 @@ NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bun
         return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
     *executor = (dtn_executor_t){.memories = memories};
-    if (bundle == NULL || memories == NULL) {
-        return dtn_error(DTN_REASON_NULL_POINTER, 0);
-    }
-    executor->bundle = bundle;
-    NeutronError error = prepare(executor);
-    if (error != ENONE) {
-        /* Contexts of delegates that were prepared lie in the caller's memory: there is nothing to give back. */
-        executor->bundle = NULL;
-    }
-    return error;
+    NeutronError error = dtn_bundle_check(bundle, memories);
+    return error == ENONE ? dtn_executor_prepare(executor, bundle) : error;
 }
 
 /* The time, for a caller that wants events. */
@@ -170,8 +164,7 @@ static void record_step(dtn_executor_t *executor, const begun_t *begun)
 }
 #endif
 
-/* Copies the inputs (DTN_EVENT_COPY_IN) or outputs of the program from or to the caller's buffers, where there are. */
-static NeutronError copy_all(dtn_executor_t *executor, uint32_t kind, const void *const *buffers)
+NeutronError dtn_run_copy(dtn_executor_t *executor, uint32_t kind, const void *const *buffers)
 {
     const dtn_bundle_t *bundle = executor->bundle;
     bool in = kind == DTN_EVENT_COPY_IN;
@@ -184,27 +177,38 @@ static NeutronError copy_all(dtn_executor_t *executor, uint32_t kind, const void
         if (other == NULL) {
             continue;
         }
-        if (dtn_io_copy_start(in ? own : other, in ? other : own, value->bytes) != 0 || dtn_io_copy_wait() != 0) {
-            return dtn_error(DTN_REASON_IO_COPY, in ? i : bundle->input_count + i);
+        dtn_reason_t reason = dtn_copy(in ? own : other, in ? other : own, value->bytes, DTN_REASON_IO_COPY);
+        if (reason != DTN_OK) {
+            return dtn_error(reason, in ? i : bundle->input_count + i);
         }
         record(executor, kind, i, start);
     }
     return ENONE;
 }
 
-static NeutronError run_steps(dtn_executor_t *executor)
+NeutronError dtn_run_start(dtn_executor_t *executor, const void *const *inputs)
 {
-    for (executor->step = 0; executor->step < executor->bundle->step_count; executor->step++) {
-        begun_t begun;
-        begin_step(executor, &begun);
-        NeutronError error = dtn_step_call(executor, executor->step, DTN_PHASE_RUN);
-        if (error != ENONE) {
-            return error;
-        }
-        record_step(executor, &begun);
-        dtn_progress();
+    executor->event_count = 0;
+    executor->step = 0;
+    executor->is_stepped = false;
+#if DTN_PROFILING
+    executor->event_lost = 0;
+    executor->run_start = ticks(executor);
+#endif
+    return dtn_run_copy(executor, DTN_EVENT_COPY_IN, inputs);
+}
+
+NeutronError dtn_run_step(dtn_executor_t *executor)
+{
+    begun_t begun;
+    begin_step(executor, &begun);
+    NeutronError error = dtn_step_call(executor, executor->step, DTN_PHASE_RUN);
+    if (error != ENONE) {
+        return error;
     }
-    return ENONE;
+    record_step(executor, &begun);
+    executor->step++;
+    return dtn_error(dtn_progress(), 0);
 }
 
 NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *inputs, void *const *outputs)
@@ -212,18 +216,12 @@ NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *input
     if (executor == NULL || executor->bundle == NULL) {
         return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
-    executor->event_count = 0;
-    executor->step = 0;
-#if DTN_PROFILING
-    executor->event_lost = 0;
-    executor->run_start = ticks(executor);
-#endif
-    NeutronError error = copy_all(executor, DTN_EVENT_COPY_IN, inputs);
-    if (error == ENONE) {
-        error = run_steps(executor);
+    NeutronError error = dtn_run_start(executor, inputs);
+    while (error == ENONE && executor->step < executor->bundle->step_count) {
+        error = dtn_run_step(executor);
     }
     if (error == ENONE) {
-        error = copy_all(executor, DTN_EVENT_COPY_OUT, (const void *const *)outputs);
+        error = dtn_run_copy(executor, DTN_EVENT_COPY_OUT, (const void *const *)outputs);
     }
 #if DTN_PROFILING
     executor->run_stop = ticks(executor);
