@@ -1,7 +1,9 @@
 """The generated C headers are current, and stand for the Python definitions."""
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,7 @@ from deuteron.npu.neutron.kernels.catalogue import KERNELS
 CHECKOUT = Path(__file__).parents[2]
 GENERATOR = CHECKOUT / "tools" / "gen_headers.py"
 INCLUDE = CHECKOUT / "firmware" / "include" / "deuteron"
-NAMES = ("microcode.h", "cortex_m.h", "added.h", "aten.h")
+NAMES = ("microcode.h", "cortex_m.h", "added.h", "aten.h", "version.h")
 
 
 def run(generator: Path) -> subprocess.CompletedProcess[str]:
@@ -33,10 +35,23 @@ def test_stale_header_is_found(stale: str, tmp_path: Path) -> None:
     generator.write_bytes(GENERATOR.read_bytes())
     for name in NAMES:
         text = (INCLUDE / name).read_text()
-        (include / name).write_text(text.replace("typedef struct {", "typedef union {") if name == stale else text)
+        (include / name).write_text(text + "/* an edit */\n" if name == stale else text)
     done = run(generator)
     assert done.returncode == 1
     assert done.stderr == f"error: {stale} is stale\n\nhint: run tools/gen_headers.py\n"
+
+
+def test_the_version_is_that_of_pyproject() -> None:
+    release: str = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
+    text = (INCLUDE / "version.h").read_text()
+    defined: dict[str, str] = dict(re.findall(r"^#define (DTN_VERSION_[A-Z]+) (\S+)$", text, re.MULTILINE))
+    major, minor, patch = release.split(".")
+    assert defined == {
+        "DTN_VERSION_MAJOR": major,
+        "DTN_VERSION_MINOR": minor,
+        "DTN_VERSION_PATCH": patch,
+        "DTN_VERSION_STRING": f'"{release}"',
+    }
 
 
 def test_every_kernel_and_field_is_there() -> None:

@@ -36,6 +36,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "deuteron/version.h"
 #include "NeutronDriver.h"
 
 #ifdef __cplusplus
