@@ -22,9 +22,12 @@
  * - **`neutronInit` and `neutronDeinit`** count: the first call prepares the port and the last releases it, so that
  *   components of one image need not know of each other. They are called one at a time; the last `neutronDeinit`, not
  *   during a run.
- * - **Executors** are as models: one run of each at a time, at the same time only with memories of their own. The
- *   default copies of inputs and outputs (deuteron/io.h) serve any number; those in `port/` one at a time, and refuse
- *   others (DTN_IO_BUSY) until it has been waited for, which ends a run.
+ * - **Executors** are as models: one run of each at a time, at the same time only with memories of their own. A run in
+ *   steps lasts from `dtn_executor_start` to `dtn_executor_finish`.
+ * - **Copies of inputs and outputs**: the default ones (deuteron/io.h) serve any number of runs; those in `port/` serve
+ *   one at a time, and refuse others (DTN_IO_BUSY) until it has been waited for. They do not wait: a run may have
+ *   pre-empted the one whose copy it would wait for. The refused run ends with DTN_REASON_IO_BUSY and may be run again;
+ *   on threads, a mutex round `dtn_executor_run`, or the copies of an override, lets runs wait for each other.
  * - **Our delegates for ExecuTorch's runtime** share these copies with all others, too. While a port's copy is
  *   another's, the core copies their tensors, and no run of theirs ends because of it.
  * - **The port's** `dtn_port_ticks`, its counters of the NPU's and its cache functions (deuteron/port.h) may be called
