@@ -240,6 +240,13 @@ static const plan_t plans[] = {
      3,
      DTN_REASON_BUFFER_SHARED,
      DTN_OK},
+    {"a view of what replaced the input",
+     {{0, 0, 1}, {0, 1, 1}, {0, 0, 1}, {0, 0, 1}},
+     {{0, 1}, {1, 2}, {NO}},
+     {0, NO},
+     3,
+     DTN_OK,
+     DTN_REASON_BUFFER_SHARED},
     {"an input that is the output", {{0, 0, 1}}, {{NO}}, {0, NO}, 0, DTN_OK, DTN_OK},
     {"an output that nothing writes", {{0, 0, 1}, {0, 1, 1}}, {{NO}}, {0, NO}, 1, DTN_OK, DTN_REASON_BUFFER_SHARED},
     {"inputs that overlap",
@@ -311,8 +318,103 @@ static void test_plan(const plan_t *plan)
     free(program);
 }
 
+enum { VALUES = 7, STEPS = 8, ROOMS = 6, MAX_ROOMS = 3, PROGRAMS = 20000 };
+
+/* A program of random copies between random places; false when it is none. */
+static bool random_program(program_t *program, uint64_t *state)
+{
+    program_start(program);
+    for (uint32_t i = 0; i < VALUES; i++) {
+        const uint32_t rooms = (uint32_t)test_between(state, 1, MAX_ROOMS);
+        const uint32_t value = program_value(program, 0, rooms * ROOM_BYTES, DTN_TYPE_S8);
+        program->values[value].offset = (uint32_t)test_between(state, 0, ROOMS - (int32_t)rooms) * ROOM_BYTES;
+    }
+    const uint32_t steps = (uint32_t)test_between(state, 1, STEPS);
+    for (uint32_t i = 0; i < steps; i++) {
+        const uint32_t from = (uint32_t)test_between(state, 0, VALUES - 1);
+        const uint32_t to = (uint32_t)test_between(state, 0, VALUES - 1);
+        const dtn_value_t *a = &program->values[from];
+        const dtn_value_t *b = &program->values[to];
+        if (a->bytes != b->bytes || (a->offset < b->offset + b->bytes && b->offset < a->offset + a->bytes)) {
+            continue;
+        }
+        const uint32_t params[] = {1, 1, a->bytes};
+        program_operator(program, dtn_op_transpose, from, to, params, 3);
+    }
+    program_input(program, (uint32_t)test_between(state, 0, VALUES - 1));
+    program_input(program, (uint32_t)test_between(state, 0, VALUES - 1));
+    program_output(program, (uint32_t)test_between(state, 0, VALUES - 1));
+    program_output(program, (uint32_t)test_between(state, 0, VALUES - 1));
+    const bool is_one = program->bundle.step_count != 0 && program->inputs[0] != program->inputs[1];
+    program_finish(program);
+    return is_one;
+}
+
+typedef struct {
+    uint8_t outputs[2][MAX_ROOMS * ROOM_BYTES];
+} results_t;
+
+/* Runs a program whose memory has random content, and inputs in the order of the calls. */
+static void run_random(program_t *program, dtn_executor_t *executor, uint64_t seed, results_t *results)
+{
+    uint8_t *memory = program->memories[0].data;
+    void *outputs[] = {results->outputs[0], results->outputs[1]};
+    memset(results, 0, sizeof *results);
+    for (uint32_t i = 0; i < program->memories[0].bytes; i++) {
+        memory[i] = (uint8_t)test_random(&seed);
+    }
+    for (uint32_t i = 0; i < 2; i++) {
+        uint8_t *input = dtn_executor_input(executor, i);
+        for (uint32_t j = 0; j < program->values[program->inputs[i]].bytes; j++) {
+            input[j] = (uint8_t)test_random(&seed);
+        }
+    }
+    CHECK_EQUAL(dtn_executor_run(executor, NULL, outputs), ENONE);
+}
+
+/* Whatever may be bound, with all else that may: the outputs are those of the program's own memory. */
+static void test_random_programs(void)
+{
+    static buffer_t buffers[4];
+    uint32_t bound_inputs = 0;
+    uint32_t bound_outputs = 0;
+    uint32_t programs = 0;
+    for (uint64_t seed = 1; seed <= PROGRAMS; seed++) {
+        uint64_t state = seed;
+        dtn_binding_t bindings[4];
+        dtn_executor_t executor;
+        results_t expected, found;
+        program_t *program = (program_t *)build_alloc(sizeof *program);
+        if (random_program(program, &state)) {
+            programs++;
+            CHECK_EQUAL(dtn_executor_init(&executor, &program->bundle, program->memories), ENONE);
+            run_random(program, &executor, seed, &expected);
+            const uint64_t first = test_random(&state) % 4;
+            for (uint64_t i = first; i < first + 4; i++) {
+                const uint32_t at = i % 2;
+                const bool in = i % 4 < 2;
+                buffer_t *buffer = &buffers[i % 4];
+                dtn_binding_t *binding = &bindings[i % 4];
+                NeutronError error = in ? dtn_executor_bind_input(&executor, at, binding, buffer, ROOM)
+                                        : dtn_executor_bind_output(&executor, at, binding, buffer, ROOM);
+                CHECK(error == ENONE || DTN_ERROR_REASON(error) == DTN_REASON_BUFFER_SHARED, "seed %u: error %x",
+                      (unsigned)seed, (unsigned)error);
+                bound_inputs += in && error == ENONE;
+                bound_outputs += !in && error == ENONE;
+            }
+            run_random(program, &executor, seed, &found);
+            CHECK(memcmp(&expected, &found, sizeof found) == 0, "seed %u: other outputs", (unsigned)seed);
+        }
+        program_free(program);
+        free(program);
+    }
+    CHECK(bound_inputs > programs / 4 && bound_outputs > programs / 4, "%u inputs and %u outputs of %u programs",
+          (unsigned)bound_inputs, (unsigned)bound_outputs, (unsigned)programs);
+}
+
 int main(void)
 {
+    test_random_programs();
     test_frames();
     test_bindings_move();
     test_refusals();

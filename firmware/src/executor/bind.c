@@ -7,7 +7,7 @@
 #include "deuteron/executor.h"
 #include "values.h"
 
-/* The value that was written last where two overlap. */
+/* Who wrote the bytes last that two values have in common. */
 typedef enum { NONE, OWN, OTHER } writer_t;
 
 static bool names(const uint32_t *words, uint32_t count, uint32_t value)
@@ -20,27 +20,53 @@ static bool names(const uint32_t *words, uint32_t count, uint32_t value)
     return false;
 }
 
-static bool step_writes(const dtn_bundle_t *bundle, const dtn_step_t *step, uint32_t value)
-{
-    return names(bundle->words + step->first + step->inputs, step->outputs, value);
-}
-
 static bool is_written(const dtn_bundle_t *bundle, uint32_t value)
 {
     for (uint32_t i = 0; i < bundle->step_count; i++) {
-        if (step_writes(bundle, &bundle->steps[i], value)) {
+        const dtn_step_t *step = &bundle->steps[i];
+        if (names(bundle->words + step->first + step->inputs, step->outputs, value)) {
             return true;
         }
     }
     return false;
 }
 
+/* Bytes of a memory that two values have in common; without such bytes `to` is not above `from`. */
+typedef struct {
+    uint32_t memory;
+    uint32_t from;
+    uint32_t to;
+} common_t;
+
+static common_t common_of(const dtn_value_t *a, const dtn_value_t *b)
+{
+    uint32_t a_end = a->offset + a->bytes;
+    uint32_t b_end = b->offset + b->bytes;
+    return (common_t){a->memory, a->offset > b->offset ? a->offset : b->offset, a_end < b_end ? a_end : b_end};
+}
+
+/* Who has written all of the common bytes last, after a step: value `own`, or any other. */
+static writer_t writer_after(const dtn_bundle_t *bundle, const dtn_step_t *step, uint32_t own, const common_t *common,
+                             writer_t before)
+{
+    const uint32_t *outputs = bundle->words + step->first + step->inputs;
+    for (uint32_t i = 0; i < step->outputs; i++) {
+        const dtn_value_t *value = &bundle->values[outputs[i]];
+        if (value->memory == common->memory && value->offset <= common->from &&
+            value->offset + value->bytes >= common->to) {
+            return outputs[i] == own ? OWN : OTHER;
+        }
+    }
+    return before;
+}
+
 /*
- * Whether value `own` may lie elsewhere, while `other`, which overlaps it, stays: whenever one of them is read, it is
- * the one that was written last. With `other` the same, whether it is written before it is read.
+ * Whether value `own` may lie elsewhere, while `other`, which overlaps it, stays: `own` is only read when it has been
+ * written last, and `other` only when `own` has not. With `other` the same, only the first is asked.
  */
 static bool is_independent(const dtn_bundle_t *bundle, uint32_t own, uint32_t other)
 {
+    const common_t common = common_of(&bundle->values[own], &bundle->values[other]);
     bool is_pair = own != other;
     bool is_input = names(bundle->inputs, bundle->input_count, own);
     writer_t writer = is_input ? OWN : NONE;
@@ -58,11 +84,7 @@ static bool is_independent(const dtn_bundle_t *bundle, uint32_t own, uint32_t ot
         if ((writer != OWN && names(read, count, own)) || (writer == OWN && is_pair && names(read, count, other))) {
             return false;
         }
-        if (!is_end && step_writes(bundle, step, own)) {
-            writer = OWN;
-        } else if (!is_end && step_writes(bundle, step, other)) {
-            writer = OTHER;
-        }
+        writer = is_end ? writer : writer_after(bundle, step, own, &common, writer);
     }
     return true;
 }
