@@ -49,5 +49,9 @@ const char *host_run_bound(void **inputs, void **outputs, uint32_t *is_bound)
         is_bound[i] = error == ENONE;
         *buffer = error == ENONE ? NULL : *buffer;
     }
-    return sentence(dtn_executor_run(&executor, (const void *const *)inputs, outputs));
+    NeutronError error = dtn_executor_run(&executor, (const void *const *)inputs, outputs);
+    for (uint32_t i = 0; i < bundle->input_count + bundle->output_count; i++) {
+        (void)dtn_executor_unbind(&executor, &bindings[i]);
+    }
+    return sentence(error);
 }

@@ -71,7 +71,7 @@ class HostBundle:
         return [buffer.raw for buffer in taken]
 
     def run_bound(self, inputs: Sequence[bytes]) -> tuple[list[bytes], list[bool]]:
-        """The outputs of one run with what may be bound in aligned buffers; for each input and output, whether it is."""
+        """The outputs of one run with what may be bound in buffers; for each input and output, whether it is."""
         given = [_Aligned(data) for data in inputs]
         taken = [_Aligned(bytes(self._bundle.values[index].bytes)) for index in self._bundle.outputs]
         is_bound = (ctypes.c_uint32 * max(1, len(given) + len(taken)))()
