@@ -44,8 +44,9 @@ static dtn_reason_t tables_check(const dtn_bundle_t *bundle)
     if (bundle->version != DTN_BUNDLE_VERSION) {
         return DTN_REASON_BUNDLE_VERSION;
     }
-    const uint32_t *counts = &bundle->value_count;
-    const void *const *tables = (const void *const *)(const void *)&bundle->values;
+    const uint8_t *start = (const uint8_t *)bundle;
+    const uint32_t *counts = (const uint32_t *)(const void *)(start + offsetof(dtn_bundle_t, value_count));
+    const void *const *tables = (const void *const *)(const void *)(start + offsetof(dtn_bundle_t, values));
     uint32_t crc = dtn_crc32(0, counts, COUNTS * sizeof *counts);
     if (crc != bundle->counts_crc) {
         return DTN_REASON_BUNDLE_CRC;
