@@ -42,12 +42,6 @@ NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bun
     return error == ENONE ? dtn_executor_prepare(executor, bundle) : error;
 }
 
-/* The time, for a caller that wants events. */
-static uint32_t ticks(const dtn_executor_t *executor)
-{
-    return executor->events == NULL ? 0 : dtn_port_ticks();
-}
-
 #if DTN_PROFILING
 /* Of a caller that wants events. */
 static void record_until(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint32_t start, uint32_t stop)
@@ -94,7 +88,7 @@ static void begin_step(const dtn_executor_t *executor, begun_t *begun)
     if (executor->events != NULL && executor->bundle->steps[executor->step].kind == DTN_STEP_DELEGATE) {
         read_counters(&begun->counters);
     }
-    begun->start = ticks(executor);
+    begun->start = dtn_run_ticks(executor);
 }
 
 /* What each counter has counted in the step, up to the first that there was only before it or after it. */
@@ -146,7 +140,7 @@ static void record(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint
 static void record(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint32_t start)
 {
     if (executor->events != NULL && executor->event_count < executor->event_capacity) {
-        dtn_event_t event = {kind, index, start, ticks(executor)};
+        dtn_event_t event = {kind, index, start, dtn_run_ticks(executor)};
         executor->events[executor->event_count++] = event;
     }
 }
@@ -155,7 +149,7 @@ typedef uint32_t begun_t;
 
 static void begin_step(const dtn_executor_t *executor, begun_t *begun)
 {
-    *begun = ticks(executor);
+    *begun = dtn_run_ticks(executor);
 }
 
 static void record_step(dtn_executor_t *executor, const begun_t *begun)
@@ -171,7 +165,7 @@ NeutronError dtn_run_copy(dtn_executor_t *executor, uint32_t kind, const void *c
     uint32_t count = in ? bundle->input_count : bundle->output_count;
     for (uint32_t i = 0; buffers != NULL && i < count; i++) {
         const dtn_value_t *value = &bundle->values[in ? bundle->inputs[i] : bundle->outputs[i]];
-        uint32_t start = ticks(executor);
+        uint32_t start = dtn_run_ticks(executor);
         void *own = dtn_value_data(executor, value);
         void *other = (void *)buffers[i]; /* the outputs' are not const */
         if (other == NULL) {
@@ -184,18 +178,6 @@ NeutronError dtn_run_copy(dtn_executor_t *executor, uint32_t kind, const void *c
         record(executor, kind, i, start);
     }
     return ENONE;
-}
-
-NeutronError dtn_run_start(dtn_executor_t *executor, const void *const *inputs)
-{
-    executor->event_count = 0;
-    executor->step = 0;
-    executor->is_stepped = false;
-#if DTN_PROFILING
-    executor->event_lost = 0;
-    executor->run_start = ticks(executor);
-#endif
-    return dtn_run_copy(executor, DTN_EVENT_COPY_IN, inputs);
 }
 
 NeutronError dtn_run_step(dtn_executor_t *executor)
@@ -224,7 +206,7 @@ NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *input
         error = dtn_run_copy(executor, DTN_EVENT_COPY_OUT, (const void *const *)outputs);
     }
 #if DTN_PROFILING
-    executor->run_stop = ticks(executor);
+    executor->run_stop = dtn_run_ticks(executor);
 #endif
     return error;
 }

@@ -5,18 +5,37 @@
 #ifndef DTN_EXECUTOR_EXECUTOR_H
 #define DTN_EXECUTOR_EXECUTOR_H
 
+#include <stddef.h>
+
 #include "deuteron/executor.h"
+#include "deuteron/port.h"
 
 /** Prepares an executor that has its memories and contexts for a bundle whose tables are checked. */
 NeutronError dtn_executor_prepare(dtn_executor_t *executor, const dtn_bundle_t *bundle);
-
-/** Starts a run, and copies its inputs. */
-NeutronError dtn_run_start(dtn_executor_t *executor, const void *const *inputs);
 
 /** Runs the next step, of which there is one. */
 NeutronError dtn_run_step(dtn_executor_t *executor);
 
 /** Copies the inputs (DTN_EVENT_COPY_IN) or outputs of the program from or to the caller's buffers, where there are. */
 NeutronError dtn_run_copy(dtn_executor_t *executor, uint32_t kind, const void *const *buffers);
+
+/** The time, for a caller that wants events. */
+static inline uint32_t dtn_run_ticks(const dtn_executor_t *executor)
+{
+    return executor->events == NULL ? 0 : dtn_port_ticks();
+}
+
+/** Starts a run, and copies its inputs. */
+static inline NeutronError dtn_run_start(dtn_executor_t *executor, const void *const *inputs)
+{
+    executor->event_count = 0;
+    executor->step = 0;
+    executor->is_stepped = false;
+#if DTN_PROFILING
+    executor->event_lost = 0;
+    executor->run_start = dtn_run_ticks(executor);
+#endif
+    return dtn_run_copy(executor, DTN_EVENT_COPY_IN, inputs);
+}
 
 #endif /* DTN_EXECUTOR_EXECUTOR_H */

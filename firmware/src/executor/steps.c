@@ -4,7 +4,6 @@
 #include <stddef.h>
 
 #include "deuteron/errors.h"
-#include "deuteron/port.h"
 
 uint32_t dtn_executor_steps_left(const dtn_executor_t *executor)
 {
@@ -47,7 +46,7 @@ NeutronError dtn_executor_finish(dtn_executor_t *executor, void *const *outputs)
     NeutronError error = dtn_run_copy(executor, DTN_EVENT_COPY_OUT, (const void *const *)outputs);
     executor->is_stepped = error != ENONE;
 #if DTN_PROFILING
-    executor->run_stop = executor->events == NULL ? 0 : dtn_port_ticks();
+    executor->run_stop = dtn_run_ticks(executor);
 #endif
     return error;
 }
