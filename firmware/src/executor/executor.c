@@ -18,20 +18,6 @@ __attribute__((weak)) bool dtn_port_npu_cycles(uint32_t *cycles);
 __attribute__((weak)) bool dtn_port_npu_counter(uint32_t index, uint32_t *what, uint32_t *count);
 #endif
 
-NeutronError dtn_executor_prepare(dtn_executor_t *executor, const dtn_bundle_t *bundle)
-{
-    executor->bundle = bundle;
-    NeutronError error = dtn_delegates_prepare(executor);
-    for (uint32_t i = 0; error == ENONE && i < bundle->step_count; i++) {
-        error = dtn_step_check(executor, i);
-    }
-    if (error != ENONE) {
-        /* Contexts of delegates that were prepared lie in the caller's memory: there is nothing to give back. */
-        executor->bundle = NULL;
-    }
-    return error;
-}
-
 NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bundle, const dtn_memory_t *memories)
 {
     if (executor == NULL) {

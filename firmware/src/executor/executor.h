@@ -7,11 +7,25 @@
 
 #include <stddef.h>
 
+#include "delegate.h"
 #include "deuteron/executor.h"
 #include "deuteron/port.h"
+#include "step.h"
 
 /** Prepares an executor that has its memories and contexts for a bundle whose tables are checked. */
-NeutronError dtn_executor_prepare(dtn_executor_t *executor, const dtn_bundle_t *bundle);
+static inline NeutronError dtn_executor_prepare(dtn_executor_t *executor, const dtn_bundle_t *bundle)
+{
+    executor->bundle = bundle;
+    NeutronError error = dtn_delegates_prepare(executor);
+    for (uint32_t i = 0; error == ENONE && i < bundle->step_count; i++) {
+        error = dtn_step_check(executor, i);
+    }
+    if (error != ENONE) {
+        /* Contexts of delegates that were prepared lie in the caller's memory: there is nothing to give back. */
+        executor->bundle = NULL;
+    }
+    return error;
+}
 
 /** Runs the next step, of which there is one. */
 NeutronError dtn_run_step(dtn_executor_t *executor);
