@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/driver/crc32.h"
+#include "deuteron/crc32.h"
 #include "../src/driver/model.h"
 #include "fuzz_parts.h"
 #include "program.h"

@@ -255,9 +255,10 @@ static void test_transpose_of_batches(void)
     CHECK(memcmp(to, expected, sizeof to) == 0, "two batches are transposed wrongly");
 }
 
-static void count(void *user)
+static bool count(void *user)
 {
     (*(uint32_t *)user)++;
+    return true;
 }
 
 /* After each step, and after each command of a delegate: five of the first, one of the second. */

@@ -1,7 +1,9 @@
 """The generated C headers are current, and stand for the Python definitions."""
 
+import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ CHECKOUT = Path(__file__).parents[2]
 GENERATOR = CHECKOUT / "tools" / "gen_headers.py"
 INCLUDE = Path("firmware") / "include" / "deuteron"
 HEADERS = (
-    *(INCLUDE / name for name in ("microcode.h", "cortex_m.h", "added.h", "aten.h")),
+    *(INCLUDE / name for name in ("microcode.h", "cortex_m.h", "added.h", "aten.h", "version.h")),
     Path("firmware") / "executorch" / "runner" / "operator_outputs.h",
 )
 
@@ -35,10 +37,23 @@ def test_stale_header_is_found(stale: Path, tmp_path: Path) -> None:
     for header in HEADERS:
         text = (CHECKOUT / header).read_text()
         (tmp_path / header).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / header).write_text(text.replace("{", "[", 1) if header == stale else text)
+        (tmp_path / header).write_text(text + "/* an edit */\n" if header == stale else text)
     done = run(generator)
     assert done.returncode == 1
     assert done.stderr == f"error: {stale.name} is stale\n\nhint: run tools/gen_headers.py\n"
+
+
+def test_the_version_is_that_of_pyproject() -> None:
+    release: str = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]["version"]
+    text = (CHECKOUT / INCLUDE / "version.h").read_text()
+    defined: dict[str, str] = dict(re.findall(r"^#define (DTN_VERSION_[A-Z]+) (\S+)$", text, re.MULTILINE))
+    major, minor, patch = release.split(".")
+    assert defined == {
+        "DTN_VERSION_MAJOR": major,
+        "DTN_VERSION_MINOR": minor,
+        "DTN_VERSION_PATCH": patch,
+        "DTN_VERSION_STRING": f'"{release}"',
+    }
 
 
 def test_every_kernel_and_field_is_there() -> None:

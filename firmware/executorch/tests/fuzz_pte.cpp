@@ -36,7 +36,7 @@
 #include "deuteron/microcode.h"
 
 extern "C" {
-#include "../../src/driver/crc32.h"
+#include "deuteron/crc32.h"
 }
 
 namespace

@@ -38,6 +38,11 @@ size_t dtn_ethosu_driver_bytes(void)
     return sizeof(struct ethosu_driver);
 }
 
+uint32_t dtn_ethosu_driver_fault(const struct ethosu_driver *drv)
+{
+    return drv->dev->fault;
+}
+
 /* The configuration that a stream is run for. */
 static const dtn_ethosu_config_t *config_for(const struct ethosu_device *device, const void *data, size_t bytes)
 {

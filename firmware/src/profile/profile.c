@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../driver/crc32.h"
+#include "deuteron/crc32.h"
 
 /* What is sent must be the words and bytes that are declared, without padding. */
 typedef char header_has_no_padding[sizeof(dtn_profile_header_t) == DTN_PROGRAM_HASH_BYTES + 10 * 4 ? 1 : -1];
