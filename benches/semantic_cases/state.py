@@ -1,0 +1,2 @@
+from semantic_cases.case import Cases
+CASES = Cases("state")
