@@ -18,7 +18,7 @@ CASES.vectors(
     bool_bits_to_codes=lambda m, x: ((m.f(x) > 0) * 4 + (x > 0) * 2 + (x > 1)).sum(1),
     bits_by_shift=lambda m, x: ((m.f(x) > 0).int() << 2) | (x > 0).int(),
     bits_dot_powers=lambda m, x: ((m.f(x) > 0).long() * (2 ** torch.arange(8))).sum(-1),
-    bool_minus_mean=lambda m, x: (x > 0) - m.f(x),
+    bool_minus_mean=lambda m, x: (x > 0).float() - m.f(x),
     bool_plus_bool=lambda m, x: (x > 0) + (m.f(x) > 0),
     bool_times_bool=lambda m, x: ((x > 0) * (m.f(x) > 0)).float() * x,
     bool_sum=lambda m, x: (m.f(x) > 0).sum(),
