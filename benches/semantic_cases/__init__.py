@@ -1,7 +1,7 @@
 """The cases of the bench of semantics, by kind."""
 
-from semantic_cases import aliasing, control, numbers, state
+from semantic_cases import aliasing, control, indices, layers, numbers, state
 from semantic_cases.case import Case, Cases
 
-KINDS: tuple[Cases, ...] = (numbers.CASES, state.CASES, aliasing.CASES, control.CASES)
+KINDS: tuple[Cases, ...] = tuple(kind.CASES for kind in (numbers, state, aliasing, control, indices, layers))
 CASES: tuple[Case, ...] = tuple(case for kind in KINDS for case in kind)
