@@ -184,6 +184,13 @@ def _memories(nodes: list[fx.Node]) -> Mapping[fx.Node, _Memory]:
     return memories
 
 
+def written_buffers(model: fx.GraphModule) -> list[fx.Node]:
+    """The nodes of the parameters and buffers that operators write into, directly or through views."""
+    nodes = [node for node in model.graph.nodes if isinstance(node.meta.get("val"), Tensor)]
+    written = {_storage(arg) for node in model.graph.nodes for arg in _written(node)}
+    return [node for node in nodes if node.op == "get_attr" and _storage(node) in written]
+
+
 def _storage(node: fx.Node) -> int:
     return cast(int, node.meta["val"].untyped_storage()._cdata)  # noqa: SLF001 - as PyTorch compares storages
 

@@ -1,0 +1,246 @@
+"""Runs the user's module in eager PyTorch: what it returns, and whether a run depends on the runs before it."""
+
+import copy
+import random
+from collections.abc import Generator, Iterable, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import pairwise
+from types import CodeType
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from deuteron.errors import InputError, UnsupportedError
+from deuteron.frontend.eager.code import executed, is_only_written, written_at
+from deuteron.frontend.eager.outputs import Leaves, equal, leaves
+from deuteron.frontend.eager.state import Place, Snapshot, tensors_that_copies_refuse
+from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.quiet import quiet
+from deuteron.frontend.source_lines import first_line, user_line_of
+
+KEEPS = "take it as an input, and return its new value: the application keeps it from one run to the next"
+
+_REPEATS = 2
+"""How often the samples are run one after the other on the same copy: state that settles changes no more then."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A module in evaluation mode, and what it computes.
+
+    Attributes:
+        module: a copy of the user's, on which nothing has run.
+        samples: the inputs on which it was run.
+        outputs: its flattened outputs for each, each from a fresh copy.
+        temporaries: buffers that each run overwrites before it reads them, by name.
+        draws: whether two runs that differ in the seed of random numbers differ in outputs.
+        codes: the user's functions that ran.
+    """
+
+    module: nn.Module
+    samples: tuple[Inputs, ...]
+    outputs: tuple[Leaves, ...]
+    temporaries: frozenset[str]
+    draws: bool
+    codes: tuple[CodeType, ...]
+
+    def run(self, inputs: Inputs) -> Leaves:
+        """The flattened outputs of a fresh copy of the module."""
+        with environment(self.module):
+            return _run(copied(self.module), inputs)
+
+
+def copied(module: nn.Module) -> nn.Module:
+    """A deep copy of a module in evaluation mode. It shares what cannot be copied, such as locks and operators.
+
+    Raises:
+        InputError: naming an attribute that is a generator, which gives each value once.
+    """
+    memo = dict[int, Any](tensors_that_copies_refuse(module))
+    try:
+        return evaluated(copy.deepcopy(module, dict(memo)))
+    except Exception:  # noqa: BLE001 - whatever an attribute raises
+        memo |= _shared(module)
+    return evaluated(copy.deepcopy(module, memo))
+
+
+def _shared(module: nn.Module) -> dict[int, object]:
+    """The attributes of a module and of its parts that cannot be copied, for `copy.deepcopy`'s memo."""
+    found: dict[int, object] = {}
+    parts = cast("list[tuple[str, nn.Module]]", [*cast(Any, module).named_modules()])
+    for path, part in parts:
+        for name, value in vars(part).items():
+            if name in ("_modules", "_parameters", "_buffers") or isinstance(value, Tensor):
+                continue
+            try:
+                copy.deepcopy(value)
+            except Exception as e:
+                if isinstance(value, Generator):
+                    raise InputError(
+                        f"the attribute `{f'{path}.{name}' if path else name}` of the model is a generator: it gives "
+                        "each value once",
+                        hint="make a list or a tensor of its values when the model is made",
+                    ) from e
+                found[id(value)] = value
+    return found
+
+
+def evaluated(module: nn.Module) -> nn.Module:
+    """The module switched to evaluation mode; one that `torch.export` made has one mode only."""
+    try:
+        return module.eval()
+    except NotImplementedError:
+        return module
+
+
+def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
+    """What a module computes for samples. The module, and all that it reaches, stay as they are.
+
+    Raises:
+        InputError: it fails, returns something else than tensors, or cannot be copied.
+        UnsupportedError: what it returns depends on earlier runs, naming what it keeps and the line.
+    """
+    with environment(module) as reached:
+        pristine = copied(module)
+        with executed() as codes:
+            outputs = [_run(copied(pristine), samples[0])]
+        samples = (samples[0], *_that_run(pristine, samples[1:], reached))
+        for sample in samples[1:]:
+            reached.restore()
+            outputs.append(_run(copied(pristine), sample))
+        reached.restore()
+        draws = not equal(_run(copied(pristine), samples[0], seed=1), outputs[0])
+        reached.restore()
+        twin = copied(pristine)
+        states, later = [Snapshot(twin)], list[Leaves]()
+        for sample in samples * _REPEATS:
+            later.append(_run(twin, sample))
+            states.append(Snapshot(twin))
+        changes = [before.changed(after) for before, after in pairwise(states)]
+        if any(not equal(ours, theirs) for ours, theirs in zip(later, outputs * _REPEATS, strict=True)) and not draws:
+            places = {place.path: place for change in changes for place in change}
+            raise _stateful([*places.values()], codes)
+        temporaries = [
+            place
+            for place in changes[-1]
+            if not _is_harmless(place, pristine, samples[-1], outputs[-1], codes, reached)
+        ]
+        if temporaries:
+            raise _stateful(temporaries, codes)
+    return Observed(pristine, tuple(samples), tuple(outputs), frozenset(p.path for p in changes[-1]), draws, (*codes,))
+
+
+def distinct(samples: Sequence[Inputs]) -> list[Inputs]:
+    """The samples without repeats; where one is left, also one like it, as runs on equal inputs hide what they keep."""
+    found = [sample for i, sample in enumerate(samples) if not any(equal(sample, other) for other in samples[:i])]
+    if len(found) == 1:
+        found.append(tuple(x * 0.75 if x.is_floating_point() else x for x in found[0]))
+    return found
+
+
+def _that_run(module: nn.Module, samples: Iterable[Inputs], reached: Snapshot) -> list[Inputs]:
+    """The samples on which a module does not fail."""
+    good: list[Inputs] = []
+    for sample in samples:
+        reached.restore()
+        try:
+            _run(copied(module), sample)
+        except InputError:
+            continue
+        good.append(sample)
+    return good
+
+
+def _is_harmless(
+    place: Place, module: nn.Module, sample: Inputs, wanted: Leaves, codes: Iterable[CodeType], reached: Snapshot
+) -> bool:
+    """True where a run does not read what stood at a place before it: it is overwritten first, or only written."""
+    reached.restore()
+    twin = copied(module)
+    there = Snapshot(twin).find(place)
+    if there is None:
+        return True  # an attribute that the first run makes
+    holder, value = there.holder, there.holder.get(place.name)
+    if isinstance(value, Tensor):
+        holder[place.name] = _spoilt(value)
+    elif place.name in holder:
+        del holder[place.name]
+    try:
+        is_same = equal(_run(twin, sample), wanted)
+    except InputError:
+        is_same = False
+    return is_same or (not isinstance(value, Tensor) and is_only_written(codes, place.name))
+
+
+def _spoilt(value: Tensor) -> Tensor:
+    """A tensor like another with values that nothing computes with unseen."""
+    if value.is_floating_point() or value.is_complex():
+        return torch.full_like(value, torch.nan)
+    return ~value if not value.dtype.is_signed else torch.full_like(value, torch.iinfo(value.dtype).max)
+
+
+def _stateful(places: Sequence[Place], codes: Iterable[CodeType]) -> UnsupportedError:
+    """The error for a module whose runs depend on each other."""
+    codes = list(codes)
+    found = [(place, written_at(codes, place.name)) for place in places]
+    place, source = next((one for one in found if one[1]), found[0] if found else (None, None))
+    if place is None:
+        return UnsupportedError(
+            "the model returns other values for the same inputs, though nothing that it keeps has changed",
+            hint="compute outputs from inputs and weights alone: no clocks, files, or iterators that are used up",
+        )
+    at = f", at `{source.code}`" if source else ""
+    return UnsupportedError(
+        f"a run of the model changes the {place.path}, and later runs read it{at}",
+        where=str(source) if source else None,
+        hint=KEEPS,
+    )
+
+
+@contextmanager
+def environment(module: nn.Module) -> Generator[Snapshot]:
+    """Leaves all that a module reaches as it is, whatever happens in this context."""
+    reached = Snapshot(module, restorable=True)
+    try:
+        with seeded(0):
+            yield reached
+    finally:
+        reached.restore()
+
+
+@contextmanager
+def seeded(seed: int) -> Generator[None]:
+    """Draws random numbers from a seed in this context, and leaves no trace in those that are drawn later."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002 - the user's code may draw from it
+    generators: Any = torch.random
+    with generators.fork_rng(devices=[]):
+        generators.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(cast(Any, states[1]))  # noqa: NPY002
+
+
+def _run(module: nn.Module, inputs: Inputs, seed: int = 0) -> Leaves:
+    """The flattened outputs of a run, with random numbers from this seed.
+
+    Raises:
+        InputError: it fails, naming the line, or returns something else than tensors.
+    """
+    try:
+        with torch.no_grad(), quiet(), seeded(seed):
+            outputs = module(*copies(inputs))
+    except Exception as e:
+        line = user_line_of(e)
+        raise InputError(
+            f"the model fails on its example inputs: {type(e).__name__}: {first_line(e)}",
+            where=f"{line[0]}:{line[1]}" if line else None,
+            hint=f"it was called with {', '.join(f'{x.dtype} {list(x.shape)}' for x in inputs)}",
+        ) from e
+    return leaves(outputs)
