@@ -179,7 +179,9 @@ CASES.function("lengths_select", lambda m, n, x: m.f(x)[torch.arange(1), n - 1],
 CASES.function("row_by_index_input", lambda m, i, x: m.f(x)[i], ints(4, 3), VECTOR, f=dense)
 CASES.function("gather_by_index_input", lambda m, i, x: m.f(x).gather(1, i), ints(8, 4, 2), VECTOR, f=dense)
 CASES.function("ids_passed_through", lambda m, i, x: (i, m.f(x)), ints(100, 4), VECTOR, f=dense)
-CASES.function("mask_input_fills", lambda m, b, x: m.f(x).masked_fill(~b, -5.0).softmax(-1), bools(4, 8), VECTOR, f=dense)
+CASES.function(
+    "mask_input_fills", lambda m, b, x: m.f(x).masked_fill(~b, -5.0).softmax(-1), bools(4, 8), VECTOR, f=dense
+)
 CASES.function("vector_quantised", _vector_quantised, VECTOR, f=dense, codes=lambda: torch.randn(6, 8))
 CASES.function("palette", lambda m, x: m.colours[x.mean(1).mul(2).long().clamp(0, 3)], IMAGE,
                colours=lambda: torch.randn(4, 3))  # fmt: skip

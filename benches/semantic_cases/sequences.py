@@ -137,7 +137,9 @@ def _rotary_attention(m: Any, x: Tensor) -> Tensor:
 def _rotary_interleaved(m: Any, x: Tensor) -> Tensor:
     even, odd = m.f(x)[..., ::2], m.f(x)[..., 1::2]
     angles = torch.arange(6.0)[:, None] * (0.1 ** torch.arange(4.0))[None]
-    return torch.stack([even * angles.cos() - odd * angles.sin(), even * angles.sin() + odd * angles.cos()], -1).flatten(-2)
+    return torch.stack(
+        [even * angles.cos() - odd * angles.sin(), even * angles.sin() + odd * angles.cos()], -1
+    ).flatten(-2)
 
 
 def _rotary_complex(m: Any, x: Tensor) -> Tensor:
