@@ -1,6 +1,7 @@
 """What a module keeps from run to run, in whatever form, is found, and nothing of the user's module changes."""
 
 import collections
+import cProfile
 import inspect
 import itertools
 import logging
@@ -105,6 +106,11 @@ def counted(m: Any, x: Tensor) -> Tensor:
     return x * 2 if m.kept <= 2 else x
 
 
+def counted_from_nothing(m: Any, x: Tensor) -> Tensor:
+    m.kept = getattr(m, "kept", 0) + 1
+    return x * 2 if m.kept > 100 else x
+
+
 def iterated(m: Any, x: Tensor) -> Tensor:
     return x * next(m.kept)
 
@@ -169,6 +175,7 @@ STATEFUL: list[tuple[Callable[[], nn.Module], str, str]] = [
     (lambda: Net(appended, kept=collections.deque(maxlen=3)), "attribute `kept`", "m.kept.append(x)"),
     (lambda: Net(keyed, kept={}), "attribute `kept`", 'm.kept["last"] = m.kept.get("last", 0) + x'),
     (lambda: Net(counted, kept=0), "attribute `kept`", "m.kept += 1"),
+    (lambda: Net(counted_from_nothing), "attribute `kept`", 'm.kept = getattr(m, "kept", 0) + 1'),
     (lambda: Net(iterated, kept=itertools.count()), "attribute `kept`", "return x * next(m.kept)"),
     (lambda: Net(iterated, kept=iter([1, 2, 3, 4, 5, 6, 7, 8])), "attribute `kept`", "return x * next(m.kept)"),
     (
@@ -203,6 +210,13 @@ def test_state_is_refused_with_its_place_and_line(make: Callable[[], nn.Module],
     assert inspect.getsource(inspect.getmodule(Net)).splitlines()[int(where.rpartition(":")[2]) - 1].strip() == code  # type: ignore[arg-type]
     assert hint == KEEPS
     assert before.changed(Snapshot(module)) == ()
+
+
+def test_a_profiler_sees_its_run():
+    with cProfile.Profile() as profiler, pytest.raises(UnsupportedError) as caught:
+        observe(Net(counted, kept=0), SAMPLES)
+    assert "at `m.kept += 1`" in str(caught.value)
+    assert any("counted" in str(entry.code) for entry in profiler.getstats())
 
 
 def only_written(m: Any, x: Tensor) -> Tensor:

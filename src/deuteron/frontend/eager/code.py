@@ -17,21 +17,26 @@ _STANDARD = sysconfig.get_path("stdlib")
 
 
 @contextmanager
-def executed() -> Generator[dict[CodeType, None]]:
-    """Collect the code of all user functions that are called in this context, in the order of their first calls."""
+def executed(reached: Iterable[CodeType]) -> Generator[dict[CodeType, None]]:
+    """Collect the code of all user functions that are called in this context, in the order of their first calls.
+
+    Under a profiler, which is not disturbed, these are all that a module has `reached`.
+    """
     codes: dict[CodeType, None] = {}
+    if sys.getprofile() is not None:
+        yield dict.fromkeys(reached)
+        return
 
     def called(frame: FrameType, event: str, _: object) -> None:
         code = frame.f_code
         if event == "call" and code not in codes and not is_library(code.co_filename):
             codes[code] = None
 
-    before = sys.getprofile()
     sys.setprofile(called)
     try:
         yield codes
     finally:
-        sys.setprofile(before)
+        sys.setprofile(None)
 
 
 def is_library(file: str) -> bool:

@@ -3,8 +3,9 @@
 import copy
 import random
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from types import CodeType
 from typing import Any, cast
@@ -23,9 +24,6 @@ from deuteron.frontend.source_lines import first_line, user_line_of
 
 KEEPS = "take it as an input, and return its new value: the application keeps it from one run to the next"
 
-_REPEATS = 2
-"""How often the samples are run one after the other on the same copy: state that settles changes no more then."""
-
 
 @dataclass(frozen=True, slots=True)
 class Observed:
@@ -35,7 +33,6 @@ class Observed:
         module: a copy of the user's, on which nothing has run.
         samples: the inputs on which it was run.
         outputs: its flattened outputs for each, each from a fresh copy.
-        temporaries: buffers that each run overwrites before it reads them, by name.
         draws: whether two runs that differ in the seed of random numbers differ in outputs.
         codes: the user's functions that ran.
     """
@@ -43,7 +40,6 @@ class Observed:
     module: nn.Module
     samples: tuple[Inputs, ...]
     outputs: tuple[Leaves, ...]
-    temporaries: frozenset[str]
     draws: bool
     codes: tuple[CodeType, ...]
 
@@ -105,32 +101,29 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
     """
     with environment(module) as reached:
         pristine = copied(module)
-        with executed() as codes:
+        with executed(reached.codes) as codes:
             outputs = [_run(copied(pristine), samples[0])]
-        samples = (samples[0], *_that_run(pristine, samples[1:], reached))
+        good = [samples[0]]
         for sample in samples[1:]:
             reached.restore()
-            outputs.append(_run(copied(pristine), sample))
-        reached.restore()
-        draws = not equal(_run(copied(pristine), samples[0], seed=1), outputs[0])
+            with suppress(InputError):  # one on which it fails says nothing
+                outputs.append(_run(copied(pristine), sample))
+                good.append(sample)
         reached.restore()
         twin = copied(pristine)
         states, later = [Snapshot(twin)], list[Leaves]()
-        for sample in samples * _REPEATS:
-            later.append(_run(twin, sample))
+        for sample in [*good, good[0]]:
+            later.append(_run(twin, sample, seed=1))
             states.append(Snapshot(twin))
+        draws = not equal(later[0], outputs[0])  # nothing else than the seed is another
         changes = [before.changed(after) for before, after in pairwise(states)]
-        if any(not equal(ours, theirs) for ours, theirs in zip(later, outputs * _REPEATS, strict=True)) and not draws:
-            places = {place.path: place for change in changes for place in change}
-            raise _stateful([*places.values()], codes)
-        temporaries = [
-            place
-            for place in changes[-1]
-            if not _is_harmless(place, pristine, samples[-1], outputs[-1], codes, reached)
-        ]
-        if temporaries:
-            raise _stateful(temporaries, codes)
-    return Observed(pristine, tuple(samples), tuple(outputs), frozenset(p.path for p in changes[-1]), draws, (*codes,))
+        if not draws:
+            if not all(map(equal, later, [*outputs, outputs[0]])):
+                raise _stateful([*{place.path: place for change in changes for place in change}.values()], codes)
+            reads = partial(_is_read, module=pristine, sample=good[0], wanted=outputs[0], codes=codes, reached=reached)
+            if kept := [place for place in changes[-1] if reads(place)]:
+                raise _stateful(kept, codes)
+    return Observed(pristine, tuple(good), tuple(outputs), draws, (*codes,))
 
 
 def distinct(samples: Sequence[Inputs]) -> list[Inputs]:
@@ -141,38 +134,33 @@ def distinct(samples: Sequence[Inputs]) -> list[Inputs]:
     return found
 
 
-def _that_run(module: nn.Module, samples: Iterable[Inputs], reached: Snapshot) -> list[Inputs]:
-    """The samples on which a module does not fail."""
-    good: list[Inputs] = []
-    for sample in samples:
-        reached.restore()
-        try:
-            _run(copied(module), sample)
-        except InputError:
-            continue
-        good.append(sample)
-    return good
-
-
-def _is_harmless(
-    place: Place, module: nn.Module, sample: Inputs, wanted: Leaves, codes: Iterable[CodeType], reached: Snapshot
+def _is_read(
+    place: Place, *, module: nn.Module, sample: Inputs, wanted: Leaves, codes: Iterable[CodeType], reached: Snapshot
 ) -> bool:
-    """True where a run does not read what stood at a place before it: it is overwritten first, or only written."""
-    reached.restore()
-    twin = copied(module)
-    there = Snapshot(twin).find(place)
-    if there is None:
-        return True  # an attribute that the first run makes
-    holder, value = there.holder, there.holder.get(place.name)
-    if isinstance(value, Tensor):
-        holder[place.name] = _spoilt(value)
-    elif place.name in holder:
-        del holder[place.name]
-    try:
-        is_same = equal(_run(twin, sample), wanted)
-    except InputError:
-        is_same = False
-    return is_same or (not isinstance(value, Tensor) and is_only_written(codes, place.name))
+    """True where a run reads what an earlier one left at a place: it gives something else where that is spoilt."""
+    for spoil in (_spoil, _remove):
+        reached.restore()
+        twin = copied(module)
+        try:
+            _run(twin, sample)
+            spoil(Snapshot(twin).find(place) or place)
+            if equal(_run(twin, sample), wanted):
+                continue
+        except InputError:
+            pass
+        return isinstance(place.holder.get(place.name), Tensor) or not is_only_written(codes, place.name)
+    return False
+
+
+def _spoil(place: Place) -> None:
+    value = place.holder.get(place.name)
+    place.holder[place.name] = _spoilt(value) if isinstance(value, Tensor) else object()
+
+
+def _remove(place: Place) -> None:
+    value = place.holder.get(place.name)
+    if not isinstance(value, Tensor):
+        place.holder.pop(place.name, None)
 
 
 def _spoilt(value: Tensor) -> Tensor:

@@ -68,6 +68,7 @@ class Snapshot:
     def __init__(self, module: nn.Module, *, restorable: bool = False) -> None:
         """Take it; with `restorable` also keep what `restore` needs."""
         self.values: dict[str, tuple[Place, object]] = {}
+        self.codes: list[types.CodeType] = []
         self._restorable = restorable
         self._containers: list[tuple[Any, Any]] = []
         self._tensors: list[tuple[Tensor, Tensor, object]] = []
@@ -195,6 +196,7 @@ class Snapshot:
         if not _is_users(function):
             return
         code = function.__code__
+        self.codes.append(code)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             holder = _Cell(name, cell)
             if name in holder and name != "__class__":
