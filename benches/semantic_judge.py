@@ -157,7 +157,8 @@ def _judged(
             reported = quality.sqnr if quality.channels else MOST
             found = _floats(actual, reference, around, reported, warnings)
         else:
-            found = _integers(actual, reference, around, is_float=any("float" in x.dtype for x in manifest.inputs))
+            is_float = any("float" in x.dtype for x in manifest.inputs)
+            found = _integers(actual, reference, around, warnings, is_float=is_float)
         if order.index(found[0]) > order.index(worst[0]) or (found[0] is worst[0] and found[2] < worst[2]):
             worst = found[0], f"output {index} {found[1]}" if found[1] else "", found[2]
     return worst
@@ -209,14 +210,16 @@ def _floats(
 
 
 def _integers(
-    actual: np.ndarray, reference: np.ndarray, around: Sequence[np.ndarray], *, is_float: bool
+    actual: np.ndarray, reference: np.ndarray, around: Sequence[np.ndarray], warnings: Sequence[str], *, is_float: bool
 ) -> tuple[Verdict, str, float]:
     low, high = np.min([reference, *around], axis=0), np.max([reference, *around], axis=0)
     outside = int(((actual < low) | (actual > high)).sum())
     differ = int((actual != reference).sum())
     text = f"differs in {differ} of {reference.size} integers, {outside} of them without cause"
     most = max(1, int(UNEXPLAINED * reference.size)) if is_float else 0
-    return (Verdict.WRONG if outside > most else Verdict.AGREES), text if differ else "", MOST
+    if outside <= most:
+        return Verdict.AGREES, text if differ else "", MOST
+    return (Verdict.POOR if warnings else Verdict.WRONG), text, MOST
 
 
 def _refusal(error: DeuteronError) -> tuple[Verdict, str]:

@@ -46,11 +46,12 @@ def test_floats(actual: np.ndarray, reported: float, warnings: tuple[str, ...], 
 def test_integers_may_differ_where_noise_changes_them() -> None:
     wanted = np.arange(64)
     moved = np.where(wanted < 8, wanted + 1, wanted)
-    assert judge._integers(moved, wanted, [moved], is_float=True)[0] is Verdict.AGREES
-    assert judge._integers(moved, wanted, [wanted], is_float=True)[0] is Verdict.WRONG
+    assert judge._integers(moved, wanted, [moved], (), is_float=True)[0] is Verdict.AGREES
+    assert judge._integers(moved, wanted, [wanted], (), is_float=True)[0] is Verdict.WRONG
+    assert judge._integers(moved, wanted, [wanted], ("a warning",), is_float=True)[0] is Verdict.POOR
     one = np.where(wanted == 3, 9, wanted)
-    assert judge._integers(one, wanted, [wanted], is_float=True)[0] is Verdict.AGREES
-    assert judge._integers(one, wanted, [wanted], is_float=False)[0] is Verdict.WRONG
+    assert judge._integers(one, wanted, [wanted], (), is_float=True)[0] is Verdict.AGREES
+    assert judge._integers(one, wanted, [wanted], (), is_float=False)[0] is Verdict.WRONG
 
 
 def test_a_refusal_has_a_line_and_a_hint_and_no_raw_text() -> None:
