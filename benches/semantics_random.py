@@ -1,8 +1,8 @@
 """Random small modules with dtypes, views, writes in place, control flow and state: a build computes what they do.
 
-Each module is exported and rewritten as a build does it, up to its quantisation, and held against eager PyTorch: the same
-values, dtypes and shapes, or a refusal with a line and a hint. Each so-many-th is built whole and judged as in the bench
-of semantics. Hypothesis shrinks what fails; a chunk of modules ends at its first failure, and the next one goes on.
+The bench exports and rewrites each module as a build does, up to quantisation, and compares it with eager PyTorch: the
+same values, dtypes and shapes, or a refusal with a line and a hint. It also builds one of 25 as a whole, and judges it
+as the bench of semantics does. Hypothesis shrinks what fails; a chunk of modules ends at its first failure.
 
 make bench-semantics-random [ARGS="--modules 500"]
 """

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from semantic_cases.case import IMAGE, TOKENS, VECTOR, Cases, Written, conv, dense, viewed
 from torch import Tensor
 from torch.nn import functional as F
+
+from semantic_cases.case import IMAGE, TOKENS, VECTOR, Cases, Written, conv, dense, viewed
 
 CASES = Cases("aliasing")
 

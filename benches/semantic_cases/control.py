@@ -5,9 +5,10 @@ import warnings
 from typing import Any
 
 import torch
-from semantic_cases.case import IMAGE, SIGNAL, VECTOR, Cases, Written, dense, ints
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from semantic_cases.case import IMAGE, SIGNAL, VECTOR, Cases, Written, dense, ints
 
 CASES = Cases("control")
 LOGGER = logging.getLogger(__name__)

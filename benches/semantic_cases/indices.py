@@ -3,9 +3,10 @@
 from typing import Any
 
 import torch
-from semantic_cases.case import IMAGE, TOKENS, VECTOR, Cases, bools, dense, ints
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from semantic_cases.case import IMAGE, TOKENS, VECTOR, Cases, bools, dense, ints
 
 CASES = Cases("indices")
 

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from semantic_cases.case import IMAGE, SIGNAL, TOKENS, VECTOR, Cases, Written, conv, conv1, dense, normed
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from semantic_cases.case import IMAGE, SIGNAL, TOKENS, VECTOR, Cases, Written, conv, conv1, dense, normed
 
 CASES = Cases("layers")
 ODD = (1, 3, 9, 7)

@@ -3,8 +3,9 @@
 import math
 
 import torch
-from semantic_cases.case import VECTOR, Cases, bools, conv, dense, ints, uniform
 from torch.nn import functional as F
+
+from semantic_cases.case import VECTOR, Cases, bools, conv, dense, ints, uniform
 
 CASES = Cases("numbers")
 

@@ -6,9 +6,10 @@ from functools import partial
 from typing import Any
 
 import torch
-from semantic_cases.case import SIGNAL, TOKENS, VECTOR, Cases, Written, bools, dense
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from semantic_cases.case import SIGNAL, TOKENS, VECTOR, Cases, Written, bools, dense
 
 CASES = Cases("sequences")
 LONG = (1, 5, 8)
@@ -268,8 +269,14 @@ encoder("encoder")
 encoder("encoder_norm_first", norm_first=True)
 encoder("encoder_gelu", activation="gelu")
 encoder("encoder_function", activation=F.silu)
-CASES.add("encoder_stack", lambda: nn.TransformerEncoder(
-    nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2, nn.LayerNorm(8), enable_nested_tensor=False), TOKENS)  # fmt: skip
+
+
+def _stack() -> nn.Module:
+    layer = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+    return nn.TransformerEncoder(layer, 2, nn.LayerNorm(8), enable_nested_tensor=False)
+
+
+CASES.add("encoder_stack", _stack, TOKENS)
 CASES.function("decoder", lambda m, x, y: m.d(x, y), LONG, TOKENS,
                d=lambda: nn.TransformerDecoderLayer(8, 2, 16, batch_first=True))  # fmt: skip
 

@@ -8,10 +8,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-from semantic_cases.case import IMAGE, SIGNAL, TOKENS, VECTOR, Cases, Seen, Written, conv, dense, ints
 from torch import Tensor, fx, nn
 from torch.nn import functional as F
 from torch.nn.utils import parametrizations, parametrize, prune
+
+from semantic_cases.case import IMAGE, SIGNAL, TOKENS, VECTOR, Cases, Seen, Written, conv, dense, ints
 
 CASES = Cases("structure")
 Detections = namedtuple("Detections", ["boxes", "scores"])
@@ -141,7 +142,7 @@ class Untyped(nn.Module):
         """A part of forward."""
         return self.double(self.squeeze(self.f(x)))
 
-    def forward(self, x):  # noqa: ANN001, ANN201 - as much code is written
+    def forward(self, x):
         return self.extra(x) * self.factor
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import torch
 from tests.semantics.programs import SHAPE, Program
@@ -15,7 +15,7 @@ from deuteron.errors import DeuteronError, InternalError
 from deuteron.frontend.cortex_m.values import flat
 from deuteron.frontend.eager import capture
 from deuteron.frontend.flow import Flow
-from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quantise import rewrites
 from deuteron.frontend.quiet import quiet
 
@@ -45,7 +45,7 @@ def runs(program: Program) -> bool:
 def _eager(module: nn.Module, given: Sequence[Inputs]) -> list[list[Tensor]]:
     """What a module gives for samples, one after the other."""
     with torch.no_grad():
-        return [[x.clone() for x in flat(module(*(x.clone() for x in given[i])))] for i in ORDER]  # pyright: ignore
+        return [[cast(Tensor, x).clone() for x in flat(module(*copies(given[i])))] for i in ORDER]
 
 
 def check(program: Program, target: str) -> str:
@@ -66,7 +66,7 @@ def check(program: Program, target: str) -> str:
         for _ in range(DRAWS)
     ]
     with torch.no_grad():
-        ours = [flat(rewritten(*(x.clone() for x in given[i]))) for i in ORDER]
+        ours = [flat(rewritten(*copies(given[i]))) for i in ORDER]
     for run, (theirs, actual) in enumerate(zip(wanted, ours, strict=True)):
         if len(theirs) != len(actual):
             return f"{len(actual)} outputs instead of {len(theirs)}"
@@ -94,9 +94,9 @@ def _rewritten(module: nn.Module, target: str) -> fx.GraphModule:
     flow.sample, flow.calibration = given[0], lambda: given
     with quiet():
         _, graph = capture.captured(module, given)
-        quantizer = rewrites.checked(flow._quantizer(), lambda: flow._original)  # noqa: SLF001 - no build does less
+        quantizer = rewrites.checked(flow._quantizer(), lambda: flow._original)
         try:
-            return quantizer.transform_for_annotation(flow._begin(graph))  # noqa: SLF001
+            return quantizer.transform_for_annotation(flow._begin(graph))
         finally:
             flow.close()
 

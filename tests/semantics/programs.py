@@ -43,7 +43,7 @@ class Program:
         file = f"/programs/{name}.py"
         linecache.cache[file] = (len(self.source), None, self.source.splitlines(keepends=True), file)
         namespace = ModuleType(name)
-        exec(compile(self.source, file, "exec"), vars(namespace))  # noqa: S102 - it is our own source
+        exec(compile(self.source, file, "exec"), vars(namespace))
         torch.manual_seed(0)
         net: nn.Module = vars(namespace)["Net"]()
         return net.eval()
@@ -74,7 +74,8 @@ class Net(nn.Module):
 _FLOATS = (
     "torch.relu({a})", "torch.tanh({a})", "torch.sigmoid({a})", "{a}.abs()", "-{a}", "{a} + 1", "1 - {a}", "{a} * 2",
     "0.5 * {a}", "{a} / 2", "{a} ** 2", "{a}.clamp(-1, 1)", "{a}.clamp(min=0.5)", "{a}.clamp(0.5, -0.5)", "{a} + True",
-    "{a}.sign()", "{a}.round()", "{a}.clone()", "{a}.detach()", "{a}.float()", "{a}.contiguous()", "torch.exp(-{a}.abs())",
+    "{a}.sign()", "{a}.round()", "{a}.clone()", "{a}.detach()", "{a}.float()", "{a}.contiguous()",
+    "torch.exp(-{a}.abs())",
     "{a}.softmax(-1)", "{a} - {a}.mean()", "torch.where({a} > 0, {a}, 0)", "torch.zeros_like({a}) + {a}",
     "{a}.masked_fill({a} > 1, -1.0)", "{a} // 0.5", "{a}.floor()",
 )  # fmt: skip
@@ -103,7 +104,8 @@ _TO_FLOAT = {
     BOOL: ("{a} * 0.5", "{a}.float()", "torch.where({a}, 1.0, -1.0)", "{a} + 0.5"),
 }
 _WRITES = (
-    "{a}.add_(1)", "{a}.mul_(0.5)", "{a}.relu_()", "{a}.zero_()", "{a}.neg_()", "{a}.clamp_(-1, 1)", "{a} += 1", "{a} *= 2",
+    "{a}.add_(1)", "{a}.mul_(0.5)", "{a}.relu_()", "{a}.zero_()", "{a}.neg_()", "{a}.clamp_(-1, 1)", "{a} += 1",
+    "{a} *= 2",
     "{a}[0] = 0.5", "{a}[..., -1] = 1", "{a}[{a} > 1] = 0", "{a}.masked_fill_({a} < 0, 0.25)", "{a}.fill_(0.75)",
     "{a}.data.mul_(2)", "torch.relu({a}, out={a})", "{a}[1:] -= 1",
 )  # fmt: skip
@@ -119,12 +121,14 @@ _STATE_OF = ("self.h.copy_({a})", "self.h = {a}", "self.kept = {a}", "self.seen.
              "self.cache['x'] = {a}", "self.h.data = {a}")  # fmt: skip
 _READS = (
     "{a} + self.h", "{a} * self.n", "{a} + COUNT", "{a} + self.kept", "{a} - self.seen[-1]", "{a} * len(self.seen)",
-    "{a} + self.cache.get('x', 0)", "{a} * self.mask", "{a}.masked_fill(self.mask, 0)", "{a} * getattr(self, 'calls', 3)",
+    "{a} + self.cache.get('x', 0)", "{a} * self.mask", "{a}.masked_fill(self.mask, 0)",
+    "{a} * getattr(self, 'calls', 3)",
 )  # fmt: skip
 _BLOCKS = (
     ("if {c}:", "    {v} = {v} * 2"), ("if {c}:", "    {v} = torch.relu({v})", "else:", "    {v} = {v} + 1"),
     ("for i in range(3):", "    {v} = {v} * 0.5 + i"), ("with torch.no_grad():", "    {v} = torch.tanh({v})"),
-    ("while {v}.dim() < 2:", "    {v} = {v}.unsqueeze(0)"), ("try:", "    {v} = {v} + self.absent", "except AttributeError:", "    {v} = {v} - 1"),
+    ("while {v}.dim() < 2:", "    {v} = {v}.unsqueeze(0)"),
+    ("try:", "    {v} = {v} + self.absent", "except AttributeError:", "    {v} = {v} - 1"),
     ("with torch.no_grad():", "    {v}.add_(1)"), ("with torch.enable_grad():", "    {v} = {v} * 1.5"),
 )  # fmt: skip
 _CONDITIONS = (
