@@ -281,7 +281,7 @@ def _evidence(
     from deuteron.frontend.quality.evidence import gather
 
     with quiet():
-        wanted = None if observed is None else [observed.run(batch) for batch in batches]
+        wanted = None if observed is None else observed.run(batches)
         return gather(flow.float_model, flow.module, program, outputs, batches, wanted)
 
 

@@ -5,14 +5,17 @@ import logging
 import random
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, fx, nn
 
+from deuteron import api
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.eager.capture import Captured, captured, known, run
+from deuteron.frontend.eager.state import Snapshot
 from deuteron.frontend.export import DRAWS
 
 SAMPLES = [(torch.arange(8.0).reshape(2, 4) - 3,), (torch.ones(2, 4),)]
@@ -89,6 +92,10 @@ def logged(_: Any, x: Tensor) -> Tensor:
     return x
 
 
+def mapped(m: Any, x: Tensor) -> Tensor:
+    return torch.vmap(lambda row: m.layer(row).relu())(x)
+
+
 TAKEN = [
     halves, into, without_gradients, decorated, by_gradient_mode, by_need_of_gradient, overwritten,
     scaled_by_the_greatest, logged, lambda m, x: {"a": x, "b": [x * 2, None]}, lambda m, x: x.max(1),
@@ -99,7 +106,7 @@ TAKEN = [
 def test_graphs_give_what_modules_give(function: Callable[..., Any]):
     observed, graph = captured(Net(function), SAMPLES)
     for sample in (*SAMPLES, (torch.randn(2, 4),)):
-        assert all(map(torch.equal, run(graph, sample), observed.run(sample)))
+        assert all(map(torch.equal, run(graph, sample), observed.run([sample])[0]))
     flat = graph.graph.output_node().args[0]
     assert isinstance(flat, fx.Node) or all(isinstance(value, fx.Node) for value in flat)  # type: ignore[union-attr]
     assert not any(name.startswith("wrap_with") or "_assert" in name for name in operators(graph))
@@ -140,6 +147,9 @@ def writes_data(_: Any, x: Tensor) -> Tensor:
 FIXED = "write it as a Python loop with a fixed number of steps: PyTorch exports these one by one"
 
 REFUSED = [
+    (mapped, "return torch.vmap(lambda row: m.layer(row).relu())(x)",
+     "`torch.vmap` and its kind leave no operators in the graph",
+     "write the function for a batch: layers and operators of PyTorch take one as it is"),
     (chooses, "return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y * 2, (x,))",
      "`cond` chooses what runs by values", "compute both branches, and choose with `torch.where`"),
     (loops, "return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2), (torch.tensor(0), x))[1]",
@@ -211,3 +221,33 @@ def test_what_cannot_be_exported_names_the_line():
     with pytest.raises(InputError) as caught:
         captured(Net(branches), SAMPLES)
     assert "PyTorch cannot export this model: Data-dependent branching, at `if x.sum() > 0:`" in str(caught.value)
+
+
+class Overwrites(nn.Module):
+    """Overwrites a buffer in each run before it reads it, and returns a dictionary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(4, 4)
+        self.register_buffer("kept", torch.zeros(2, 4))
+        self.runs = 0
+
+    def forward(self, x: Tensor) -> dict[str, Any]:
+        self.runs += 1
+        self.kept.copy_(self.layer(x))
+        self.kept[:, :2].mul_(2)
+        return {"kept": self.kept.relu(), "input": [x, None]}
+
+
+@pytest.mark.parametrize("target", ["imxrt700", "cortex-m55", "ethos-u55-128"])
+def test_a_module_is_built_as_it_is_and_stays_so(target: str, tmp_path: Path):
+    module, samples = Overwrites().train(), [torch.randn(2, 4) for _ in range(8)]
+    before = Snapshot(module)
+    built = api.build(module, samples[0], target=target, calibration=samples, output=tmp_path / "build")
+    assert before.changed(Snapshot(module)) == ()
+    assert min(output.sqnr for output in built.manifest.quality.outputs) > 30
+    kept, given = api.run(tmp_path / "build", [samples[0].numpy()])
+    wanted = module(samples[0])["kept"].detach().numpy()
+    assert abs(kept - wanted).max() < 0.1
+    assert abs(given - samples[0].numpy()).max() < 0.1

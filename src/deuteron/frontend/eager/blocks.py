@@ -28,6 +28,8 @@ _HINTS = {
     "map_impl": _FIXED,
 }
 
+_BATCHES = "write the function for a batch: layers and operators of PyTorch take one as it is"
+
 _NUMBERS = frozenset({aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor})
 """Operators that take a tensor of one element in place of a number."""
 
@@ -49,12 +51,15 @@ def write(model: fx.GraphModule) -> None:
         if isinstance(node.target, HigherOrderOperator):
             name = operator_name(node.target)
             raise _refused(node, f"`{name}` chooses what runs by values", _HINTS.get(name, "write it with operators"))
+        if str(getattr(node.target, "__module__", "")).startswith("torch._functorch"):
+            raise _refused(node, "`torch.vmap` and its kind leave no operators in the graph", _BATCHES)
         if node.target is aten.item.default:
             _keep_tensor(node)
     for buffer in written_buffers(model):
         with model.graph.inserting_after(buffer):
             own = model.graph.call_function(aten.clone.default, (buffer,))
-        own.meta = {**buffer.meta, "val": buffer.meta["val"].clone()}
+        own.meta = dict(buffer.meta)  # what shares the buffer's memory shares the copy's
+        buffer.meta["val"] = buffer.meta["val"].clone()
         buffer.replace_all_uses_with(own, lambda user, own=own: user is not own)
     model.graph.lint()
     model.recompile()

@@ -28,7 +28,7 @@ from deuteron.frontend.export import DRAWS, check_repeatable, not_exported
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quantise.rewrites import TOLERANCE
 from deuteron.frontend.quiet import quiet
-from deuteron.frontend.source_lines import source_of
+from deuteron.frontend.source_lines import first_line, source_of
 
 _ASKED = ("is_compiling", "is_exporting", "is_dynamo_compiling", "is_tracing", "is_scripting")
 """Functions by which code finds out that it is not run but exported."""
@@ -102,7 +102,13 @@ def _flat(program: ExportedProgram) -> fx.GraphModule:
 def _compared(graph: fx.GraphModule, observed: Observed) -> UnsupportedError | None:
     """The error for a graph that gives something else than its module; None where all outputs agree."""
     for sample, wanted in zip(observed.samples, observed.outputs, strict=True):
-        ours = run(graph, sample)
+        try:
+            ours = run(graph, sample)
+        except Exception as e:  # noqa: BLE001 - whatever a graph raises that its module does not
+            return UnsupportedError(
+                f"the graph that PyTorch exports does not run: {type(e).__name__}: {first_line(e)}",
+                hint="write the model with PyTorch's operators alone",
+            )
         if len(ours) != len(wanted):
             text = f"it returns {len(ours)} tensors in place of {len(wanted)}"
             return _differs(text, None)

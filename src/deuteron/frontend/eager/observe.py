@@ -43,10 +43,11 @@ class Observed:
     draws: bool
     codes: tuple[CodeType, ...]
 
-    def run(self, inputs: Inputs) -> Leaves:
-        """The flattened outputs of a fresh copy of the module."""
+    def run(self, batches: Iterable[Inputs]) -> list[Leaves]:
+        """The flattened outputs of the module for each batch; no run depends on those before it."""
         with environment(self.module):
-            return _run(copied(self.module), inputs)
+            twin = copied(self.module)
+            return [_run(twin, batch) for batch in batches]
 
 
 def copied(module: nn.Module) -> nn.Module:
