@@ -1,5 +1,6 @@
 """A case of the bench of semantics: a module with the samples that it takes, and what many cases share."""
 
+import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -100,11 +101,12 @@ class Cases:
         for name, forward in forwards.items():
             self.function(name, forward, SIGNAL, c=conv1)
 
-    def rewritten(self, **forwards: Callable[..., Any]) -> None:
-        """Add functions of a vector that a refusal's hint leads to, under the name of the case that is refused."""
+    def rewrites(self, **forwards: Callable[..., Any]) -> None:
+        """Add functions of a vector that a refusal's hint leads to; further arguments are vectors, too."""
         for name, forward in forwards.items():
-            self.vectors(**{f"{name}_rewritten": forward})
-            self._cases[f"{name}_rewritten"] = replace(self._cases[f"{name}_rewritten"], is_rewrite=True)
+            count = len(inspect.signature(forward).parameters) - 1
+            self.function(name, forward, *[VECTOR] * count, f=dense)
+            self._cases[name] = replace(self._cases[name], is_rewrite=True)
 
 
 class Written(nn.Module):

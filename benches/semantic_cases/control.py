@@ -375,7 +375,6 @@ CASES.vectors(
     constant_beside=lambda m, x: (m.f(x), torch.arange(8)),
     item_instead=lambda m, x: m.f(x) * x.abs().max(),
 )
-CASES.rewritten(by_values=_where_instead)
 for name, forward, scale in (
     ("item_of_parameter", _item_of_parameter, lambda: nn.Parameter(torch.tensor(1.5))),
     ("by_parameter", _by_parameter, lambda: nn.Parameter(torch.tensor(1.5))),
