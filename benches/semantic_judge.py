@@ -20,7 +20,7 @@ from deuteron.builds.manifest import Manifest
 from deuteron.builds.quality import MOST, decibels
 from deuteron.errors import DeuteronError, InternalError
 
-CALIBRATION, SAMPLES, DRAWS = 16, 4, 8
+CALIBRATION, SAMPLES, DRAWS = 64, 4, 8
 ORDER = (0, 1, 2, 3, 0, 1)
 """In which order the program and the eager module get the samples: some twice, as state shows itself then."""
 GOOD = 20.0

@@ -3,9 +3,10 @@
 from typing import Any
 
 import torch
-from semantic_cases.case import Cases
 from torch import Tensor
 from torch.nn import functional as F
+
+from semantic_cases.case import Cases
 
 CASES = Cases("rewritten")
 

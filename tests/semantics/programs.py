@@ -2,6 +2,7 @@
 
 import hashlib
 import linecache
+import sys
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -42,7 +43,7 @@ class Program:
         name = f"program_{hashlib.sha256(self.source.encode()).hexdigest()[:12]}"
         file = f"/programs/{name}.py"
         linecache.cache[file] = (len(self.source), None, self.source.splitlines(keepends=True), file)
-        namespace = ModuleType(name)
+        namespace = sys.modules[name] = ModuleType(name)  # where export looks for its global variables
         exec(compile(self.source, file, "exec"), vars(namespace))
         torch.manual_seed(0)
         net: nn.Module = vars(namespace)["Net"]()
