@@ -34,6 +34,7 @@ from deuteron.frontend.quantise import (
     casts,
     equalise,
     forms,
+    indexing,
     inplace,
     norms,
     promotion,
@@ -244,6 +245,8 @@ class Flow:
         else:
             signals.write(model)
         forms.write(model)
+        indexing.write(model)
+        casts.join(model)
         self.side.write(model)
         if self._has_cortex_m:
             lints.check_indices(model)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, fx
 from torch.nn import functional
 
-from deuteron.frontend.quantise.forms import call, constant
+from deuteron.frontend.quantise.forms import apply, call, constant
 
 aten = torch.ops.aten
 
@@ -54,6 +54,18 @@ def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:
     for dim in dims:
         x = _chosen(model, node, x, dim, torch.arange(x.meta["val"].shape[dim]).flip(0))
     return x
+
+
+def write(model: fx.GraphModule) -> None:
+    """Write one-hot codes of indices as comparisons: what PyTorch makes of them later also checks the indices."""
+    apply(model, {aten.one_hot.default: _one_hot})
+
+
+def _one_hot(model: fx.GraphModule, node: fx.Node) -> fx.Node:
+    indices, codes = cast(fx.Node, node.args[0]), cast(Tensor, node.meta["val"])
+    classes = constant(model, node, f"{node.name}_classes", torch.arange(codes.shape[-1]))
+    is_class = call(node, aten.eq.Tensor, call(node, aten.unsqueeze.default, indices, -1), classes)
+    return call(node, aten.to.dtype, is_class, codes.dtype)
 
 
 def _nearest(indices: Tensor, size: int, factor: float | None) -> Tensor:
