@@ -11,6 +11,8 @@ from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.operators import called, operator_name
 from deuteron.frontend.source_lines import first_line, source_of, user_line_of
 
+BRANCHES = "compute both sides of the branch, and choose with `torch.where`; give a loop a fixed number of steps"
+
 DROPS = "pass `training=self.training`, or use `torch.nn.Dropout`: then nothing is dropped in evaluation mode"
 
 DRAWS = "draw the numbers when the model is made and keep them as a buffer, or take them as an input"
@@ -26,10 +28,11 @@ KEEPS = "take the buffer as an input, and return its new value: what calls the m
 def not_exported(error: Exception) -> InputError:
     """The error for a model that `torch.export` has refused."""
     line = last_user_line(str(error)) or user_line_of(error)
+    details = "`torch.export.export(model, example_inputs, strict=True)` must work; it prints the details"
     return InputError(
         f"PyTorch cannot export this model: {first_line(error)}{f', at `{line[2]}`' if line else ''}",
         where=f"{line[0]}:{line[1]}" if line else None,
-        hint="`torch.export.export(model, example_inputs, strict=True)` must work; it prints the details",
+        hint=BRANCHES if first_line(error).startswith("Data-dependent") else details,
     )
 
 

@@ -233,6 +233,8 @@ class Flow:
         promotion.write(model)
         self._original = rewrites.original(model, self.sample)
         inplace.write(model)
+        indexing.write(model)
+        casts.join(model)
         batches.write(model)
         norms.write(model)
         seam.fold_batch_norms(model)
@@ -245,8 +247,6 @@ class Flow:
         else:
             signals.write(model)
         forms.write(model)
-        indexing.write(model)
-        casts.join(model)
         self.side.write(model)
         if self._has_cortex_m:
             lints.check_indices(model)

@@ -28,6 +28,11 @@ def check_module(module: object) -> nn.Module | ExportedProgram:
             f"the model is {kind}, not a `torch.nn.Module` object",
             hint="pass an instance, for example `MyNet()`; wrap a function in a module with a `forward` method",
         )
+    if isinstance(module, torch.jit.ScriptModule):
+        raise InputError(
+            "the model is TorchScript, which PyTorch does not export",
+            hint="pass the module that `torch.jit.script` or `torch.jit.trace` made it of",
+        )
     return module
 
 

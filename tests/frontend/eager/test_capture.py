@@ -212,6 +212,24 @@ def test_a_session_gets_the_graph_with_weights_of_its_own():
     assert operators(other) == ["aten.linear.default"]  # type: ignore[arg-type]
 
 
+class Attends(nn.Module):
+    """Layers that PyTorch would fuse when it runs without gradients, and a table whose rows have a greatest norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(8, 8, max_norm=1.0)
+        self.encode = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    def forward(self, i: Tensor) -> Tensor:
+        return self.encode(self.table(i))
+
+
+def test_layers_stay_apart_without_gradients():
+    _, graph = captured(Attends(), [(torch.tensor([[0, 1, 2]]),), (torch.tensor([[3, 1, 7]]),)])
+    assert not any("_fwd" in name or "native_multi_head" in name for name in operators(graph))
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
 def test_what_cannot_be_exported_names_the_line():
     def branches(_: Any, x: Tensor) -> Tensor:
         if x.sum() > 0:

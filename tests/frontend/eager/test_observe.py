@@ -256,6 +256,7 @@ PURE: list[Callable[[], nn.Module]] = [
     lambda: Net(logged),
     lambda: nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.BatchNorm1d(4)),
     lambda: nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)),
+    lambda: nn.Sequential(nn.Linear(4, 4), torch.jit.script(nn.ReLU())),
     lambda: nn.utils.spectral_norm(nn.Linear(4, 4)),
 ]
 

@@ -129,7 +129,12 @@ class Snapshot:
 
     def _children(self, visit: _Visit) -> Iterator[_Visit]:
         place, value = visit.place, cast(Any, visit.value)
-        if isinstance(value, nn.Module):
+        if isinstance(value, torch.jit.ScriptModule):  # its other attributes are not Python's
+            for name, tensor in (*value.named_parameters(recurse=False), *value.named_buffers(recurse=False)):
+                yield _at(Place(_below(visit.key, name), name, {}), tensor)
+            for name, part in value.named_children():
+                yield _at(Place(_below(visit.key, name), name, {}), part)
+        elif isinstance(value, nn.Module):
             yield from self._of_module(visit.key, place, value)
         elif isinstance(value, dict):
             self._keep(value, dict(cast("dict[Any, Any]", value)))

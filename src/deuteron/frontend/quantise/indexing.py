@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, fx
 from torch.nn import functional
 
-from deuteron.frontend.quantise.forms import apply, call, constant
+from deuteron.frontend.quantise.forms import apply, call, constant, constant_value
 
 aten = torch.ops.aten
 
@@ -57,8 +57,19 @@ def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write one-hot codes of indices as comparisons: what PyTorch makes of them later also checks the indices."""
-    apply(model, {aten.one_hot.default: _one_hot})
+    """Write one-hot codes as comparisons, and tables whose rows are shortened to a norm as such tables.
+
+    What PyTorch makes of one-hot codes later also checks the indices.
+    """
+    apply(model, {aten.one_hot.default: _one_hot, aten.embedding_renorm.default: _shortened})
+
+
+def _shortened(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    table, _, most, order = cast("tuple[fx.Node, fx.Node, float, float]", node.args)
+    value = constant_value(model, table)
+    if value is None:
+        return None
+    return constant(model, node, f"{node.name}_rows", torch.renorm(value, order, 0, most))
 
 
 def _one_hot(model: fx.GraphModule, node: fx.Node) -> fx.Node:
