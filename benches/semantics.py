@@ -3,7 +3,8 @@
 The bench builds each case for each target, ten in one process, and runs it on fresh samples beside a new eager module
 that gets them in the same order. A case agrees, is poor (of low quality, and the build says so), silently wrong
 (nothing warns), or refused; a refusal must name its line and what to do. A "module changed" is a build that leaves
-the user's module in another state. Integers may differ where noise of float inputs, as int8 adds it, changes them in PyTorch.
+the user's module in another state. Integers may differ where noise of float inputs, as int8 adds it, changes them in
+PyTorch, too.
 
 Rows that the file of `--rows` has already are not made again.
 
