@@ -24,6 +24,7 @@ DTYPES = {
     5: ("float16", 2),
     6: ("float32", 4),
     7: ("float64", 8),
+    9: ("complex64", 8),
     11: ("bool", 1),
     15: ("bfloat16", 2),
     27: ("uint16", 2),

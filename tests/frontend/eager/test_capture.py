@@ -269,3 +269,38 @@ def test_a_module_is_built_as_it_is_and_stays_so(target: str, tmp_path: Path):
     wanted = module(samples[0])["kept"].detach().numpy()
     assert abs(kept - wanted).max() < 0.1
     assert abs(given - samples[0].numpy()).max() < 0.1
+
+
+def chosen(_: Any, x: Tensor) -> Tensor:
+    return torch.where(x.sum() > 0, x, -x)
+
+
+def bounded(_: Any, x: Tensor) -> Tensor:
+    return torch.maximum(x, x.mean())
+
+
+def written(_: Any, x: Tensor) -> Tensor:
+    y = x + 1
+    y.mul_(2)
+    return y
+
+
+def stepped(_: Any, x: Tensor) -> Tensor:
+    for _step in range(3):
+        x = x * 2
+    return x
+
+
+class Returns(nn.Module):
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        h = h * 0.5 + x
+        return h, h
+
+
+@pytest.mark.parametrize("function", [chosen, bounded, written, stepped])
+def test_what_the_guide_says_instead_is_taken(function: Callable[..., Any]):
+    captured(Net(function), SAMPLES)
+
+
+def test_state_as_an_input_is_taken():
+    captured(Returns(), [(*SAMPLES[0], torch.zeros(2, 4)), (*SAMPLES[1], torch.ones(2, 4))])

@@ -297,9 +297,10 @@ def _refill(container: Any, content: Any) -> None:
 
 
 def _items(visit: _Visit, items: Iterable[tuple[object, object]]) -> Iterator[_Visit]:
-    """The parts of a container: code refers to them by the container's name."""
+    """The parts of a container that are no constants: code refers to them by the container's name."""
     for key, item in list(items):
-        yield _Visit(f"{visit.key}[{key!r}]", visit.place, item)
+        if not isinstance(item, _CONSTANTS):
+            yield _Visit(f"{visit.key}[{key!r}]", visit.place, item)
 
 
 def _below(path: str, name: str) -> str:
@@ -320,11 +321,22 @@ def _named(code: types.CodeType) -> Iterator[str]:
             yield from _named(constant)
 
 
+def _constant(value: object) -> object:
+    """What is compared of a part of a container, if it is a constant."""
+    return (type(value), repr(value)) if isinstance(value, _CONSTANTS) else None
+
+
 def _shallow(value: Any) -> object:
-    """What is compared of a container or object itself; its parts are compared one by one."""
+    """What is compared of a container or object itself; parts that are no constants are compared one by one."""
     kind = cast("type[Any]", type(value))
-    if isinstance(value, dict | list | tuple | set | frozenset | collections.deque):
-        return kind, len(cast("list[Any]", value))
+    if isinstance(value, dict):
+        return kind, [(repr(key), _constant(item)) for key, item in cast("dict[Any, Any]", value).items()]
+    if isinstance(value, list | tuple | collections.deque):
+        return kind, list(map(_constant, cast("list[Any]", value)))
+    if isinstance(value, _ITERATORS):
+        return kind, list(map(_constant, cast(Any, value).__reduce__()[1:]))
+    if isinstance(value, set | frozenset):
+        return kind, sorted(map(repr, cast("set[Any]", value)))
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)
         return str(array.dtype), array.shape, hashlib.blake2b(np.ascontiguousarray(array).tobytes()).digest()

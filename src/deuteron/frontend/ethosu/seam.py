@@ -22,7 +22,7 @@ from deuteron.builds import manifest
 from deuteron.builds.options import Activations, BuildOptions, WeightValues
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import recording as recordings
-from deuteron.frontend.ethosu import activations, integers
+from deuteron.frontend.ethosu import activations, integers, negation
 from deuteron.frontend.ethosu.apart import keep_apart
 from deuteron.frontend.ethosu.origins import Origin, by_operator, debug_handle_map, noted
 from deuteron.frontend.nodes import WHY, computing, name_of
@@ -161,10 +161,11 @@ def edge_config() -> Any:
 
 
 def keep_bounds(module: fx.GraphModule) -> Any:
-    """The pass over an edge program after which activations have their bounds."""
+    """The pass over an edge program after which activations have their bounds, and negations one scale."""
     from torch.fx.passes.infra.pass_base import PassResult
 
-    return PassResult(module, activations.part(module))
+    changed = [activations.part(module), negation.part(module)]
+    return PassResult(module, any(changed))
 
 
 @contextmanager

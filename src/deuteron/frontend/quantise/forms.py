@@ -152,6 +152,23 @@ def _product(_: fx.GraphModule, division: fx.Node) -> fx.Node | None:
     return call(division, aten.mul.Tensor, x, 1 / divisor) if _value(x).is_floating_point() else None
 
 
+def _bounded(_: fx.GraphModule, clamp: fx.Node) -> fx.Node | None:
+    """A clamp to bounds that are tensors as a maximum and a minimum, in PyTorch's order: the upper bound wins."""
+    x, low, high = (*clamp.args, None, None)[:3]
+    low, high = clamp.kwargs.get("min", low), clamp.kwargs.get("max", high)
+    if low is not None:
+        x = call(clamp, aten.maximum.default, x, low)
+    return cast(fx.Node, x) if high is None else call(clamp, aten.minimum.default, x, high)
+
+
+def _in_order(_: fx.GraphModule, clamp: fx.Node) -> fx.Node | None:
+    """A clamp whose lower bound is above the upper one, which wins then, as one with the upper bound twice."""
+    x, low, high = (*clamp.args, None, None)[:3]
+    low, high = clamp.kwargs.get("min", low), clamp.kwargs.get("max", high)
+    is_number = isinstance(low, int | float) and isinstance(high, int | float)
+    return call(clamp, clamp.target, x, high, high) if is_number and low > high else None
+
+
 def _shuffled(_: fx.GraphModule, shuffle: fx.Node) -> fx.Node:
     """A pixel shuffle as what it is decomposed into later: then the wheel takes a permutation that has no scale."""
     x, factor = cast("tuple[fx.Node, int]", shuffle.args)
@@ -257,6 +274,8 @@ def _value(node: fx.Node) -> Tensor:
 
 _FORMS: Mapping[object, Form] = {
     aten.div.Tensor: _product,
+    aten.clamp.default: _in_order,
+    aten.clamp.Tensor: _bounded,
     aten.conv1d.padding: _padded,
     aten.conv2d.padding: _padded,
     aten.pixel_shuffle.default: _shuffled,
