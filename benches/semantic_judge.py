@@ -223,11 +223,13 @@ def _integers(
 
 
 def _refusal(error: DeuteronError) -> tuple[Verdict, str]:
-    text = _one_line(str(error))
+    text = " ".join(str(error).split())
     lacks = [] if _LINE.search(text) else ["no line"]
     lacks += [] if error.hint or "hint:" in text else ["no hint"]
     lacks += [f"raw text `{found[0]}`"] if (found := _RAW.search(text.partition("hint:")[0])) else []
-    return (Verdict.UNCLEAR, f"({', '.join(lacks)}) {text}") if lacks else (Verdict.REFUSED, text)
+    if lacks:
+        return Verdict.UNCLEAR, f"({', '.join(lacks)}) {_one_line(text)}"
+    return Verdict.REFUSED, _one_line(text)
 
 
 def _traced(error: Exception) -> str:
