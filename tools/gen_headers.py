@@ -363,6 +363,7 @@ inline Outputs outputs_of(const std::string &name, size_t arguments)
 #endif
 """
 
+
 def version() -> str:
     """The text of `version.h`."""
     major, minor, patch = __version__.split(".")[:3]

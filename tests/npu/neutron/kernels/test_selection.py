@@ -144,7 +144,8 @@ def test_the_headers_refuse_a_format_that_their_driver_does_not_run(
         (
             "DTN_MICROCODE_VERSION_MAJOR != 1",
             "DTN_MICROCODE_VERSION_MAJOR != 2",
-            "a.c:9: the file is damaged: the line is `#if DTN_MICROCODE_VERSION_MAJOR != 2 || DTN_MICROCODE_VERSION_MINOR < 0` instead of "
+            "a.c:9: the file is damaged: the line is `#if DTN_MICROCODE_VERSION_MAJOR != 2 || "
+            "DTN_MICROCODE_VERSION_MINOR < 0` instead of "
             f"`#if DTN_MICROCODE_VERSION_MAJOR != 1 || DTN_MICROCODE_VERSION_MINOR < 0`\n\n{AGAIN}",
         ),
         ("};\n", "};", f"a.c:26: the file is damaged: it ends here instead of an empty line\n\n{AGAIN}"),
