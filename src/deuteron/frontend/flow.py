@@ -32,6 +32,7 @@ from deuteron.frontend.quantise import (
     batches,
     biases,
     casts,
+    composites,
     equalise,
     forms,
     indexing,
@@ -235,6 +236,8 @@ class Flow:
         inplace.write(model)
         indexing.write(model)
         casts.join(model)
+        if self._has_cortex_m:
+            composites.write(model)
         forms.fold(model, weights=self.train is None)
         batches.write(model)
         norms.write(model)

@@ -45,6 +45,7 @@ _OPERATORS: Mapping[object, Form] = {
     aten.avg_pool3d.default: arithmetic.across,
     aten.to.dtype: arithmetic.told_apart,
     aten.rrelu.default: arithmetic.rectified,
+    **dict.fromkeys((aten.clamp.default, aten.clamp_min.default), arithmetic.bounded),
     **dict.fromkeys(_LOGARITHMS, arithmetic.with_logarithm),
     aten.softmax.int: attention.softmax,
     aten.matmul.default: attention.product,

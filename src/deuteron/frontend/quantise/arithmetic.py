@@ -99,6 +99,27 @@ def across(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.reshape.default, image, [*node.meta["val"].shape])
 
 
+_FAR = 1e9
+"""A bound that no value in int8 reaches; the backend makes whole numbers of bounds."""
+
+
+def bounded(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A clamp before a function of each element as a hardtanh, which the Cortex-M's backend takes there."""
+    x, low, high = (*node.args, None, None)[:3]
+    low, high = (node.kwargs.get(name, bound) for name, bound in (("min", low), ("max", high)))
+    ends = -_FAR if low is None else low, _FAR if high is None else high
+    is_number = all(isinstance(end, int | float) for end in ends) and node.meta["val"].is_floating_point()
+    before_function = any(
+        len(user.all_input_nodes) == 1 and torch.Tag.pointwise in getattr(user.target, "tags", ())
+        for user in node.users
+    )
+    return (
+        call(node, aten.hardtanh.default, x, max(ends[0], -_FAR), min(ends[1], _FAR))
+        if (is_number and before_function)
+        else None
+    )
+
+
 def told_apart(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """A condition as a float number: a choice between 1 and 0."""
     x = cast(fx.Node, node.args[0])
