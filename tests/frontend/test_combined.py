@@ -132,7 +132,7 @@ class Limited(nn.Module):
 def test_what_follows_a_layer_is_a_table_where_the_layer_cannot_compute_it(target: str) -> None:
     found = combine(Limited(), IMAGE, target=target)
     assert (found.operators["cortex_m::quantized_activation"] > 0) == (target == CPU)  # the NPU has tables of its own
-    assert found.steps <= 1
+    assert found.steps <= 2  # one of each layer and sum at the most, which the last sum may add up
 
 
 class Shared(nn.Module):
