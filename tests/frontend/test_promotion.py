@@ -38,6 +38,8 @@ CASES: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, i: x.masked_fill(i > 0, 0),
     lambda x, i: torch.maximum(x, i.float()),
     lambda x, i: torch.logical_and(x > 0, i),
+    lambda x, i: torch.isposinf(x / 0) | torch.isneginf(x / 0),
+    lambda x, i: torch.signbit(x) ^ torch.isnan(x - x),
     lambda x, i: x.clone().mul_(x > 0),
     lambda x, i: i - (i == i.max()) * 7,
 ]

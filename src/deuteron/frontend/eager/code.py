@@ -71,7 +71,9 @@ def _uses(code: CodeType, name: str) -> Iterator[_Use]:
     try:
         lines, first = inspect.getsourcelines(code)
         tree = ast.parse(textwrap.dedent("".join(lines)))
-    except (OSError, TypeError, SyntaxError):
+    except (OSError, TypeError, SyntaxError):  # a lambda inside a call, or code without a file
+        if name in (*code.co_names, *code.co_freevars, *code.co_consts):
+            yield _Use(Source(code.co_filename, code.co_firstlineno, code.co_name, ""), writes=False, reads=True)
         return
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     for node in ast.walk(tree):

@@ -1,10 +1,12 @@
 """Runs the user's module in eager PyTorch: what it returns, and whether a run depends on the runs before it."""
 
+import collections
 import copy
 import random
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import partial
 from itertools import pairwise
 from types import CodeType
@@ -13,6 +15,7 @@ from typing import Any, cast
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.eager.code import executed, is_only_written, written_at
@@ -56,12 +59,21 @@ def copied(module: nn.Module) -> nn.Module:
     Raises:
         InputError: naming an attribute that is a generator, which gives each value once.
     """
+    lazy = next((name for name, value in module.named_parameters() if is_lazy(value)), None)
+    if lazy is not None:
+        raise InputError(f"the parameter `{lazy}` has no shape yet", hint="run the model once on its example inputs")
     memo = dict[int, Any](tensors_that_copies_refuse(module))
     try:
         return evaluated(copy.deepcopy(module, dict(memo)))
     except Exception:  # noqa: BLE001 - whatever an attribute raises
         memo |= _shared(module)
-    return evaluated(copy.deepcopy(module, memo))
+    try:
+        return evaluated(copy.deepcopy(module, memo))
+    except Exception as e:
+        raise InputError(
+            f"the model cannot be copied: {type(e).__name__}: {first_line(e)}",
+            hint="builds run copies of the model, so that yours stays as it is: let `copy.deepcopy` copy it",
+        ) from e
 
 
 def _shared(module: nn.Module) -> dict[int, object]:
@@ -100,6 +112,7 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
         InputError: it fails, returns something else than tensors, or cannot be copied.
         UnsupportedError: what it returns depends on earlier runs, naming what it keeps and the line.
     """
+    copied(module)  # before anything is looked at that it cannot have
     with environment(module) as reached:
         pristine = copied(module)
         with executed(reached.codes) as codes:
@@ -139,7 +152,7 @@ def _is_read(
     place: Place, *, module: nn.Module, sample: Inputs, wanted: Leaves, codes: Iterable[CodeType], reached: Snapshot
 ) -> bool:
     """True where a run reads what an earlier one left at a place: it gives something else where that is spoilt."""
-    for spoil in (_spoil, _remove):
+    for spoil in _SPOILS:
         reached.restore()
         twin = copied(module)
         try:
@@ -153,22 +166,45 @@ def _is_read(
     return False
 
 
-def _spoil(place: Place) -> None:
-    value = place.holder.get(place.name)
-    place.holder[place.name] = _spoilt(value) if isinstance(value, Tensor) else object()
-
-
 def _remove(place: Place) -> None:
+    """Leave nothing at a place."""
     value = place.holder.get(place.name)
-    if not isinstance(value, Tensor):
+    if isinstance(value, dict | list | set | collections.deque):
+        cast("list[Any]", value).clear()
+    elif not isinstance(value, Tensor):
         place.holder.pop(place.name, None)
 
 
-def _spoilt(value: Tensor) -> Tensor:
-    """A tensor like another with values that nothing computes with unseen."""
+def _spoil(place: Place, real: float, part: Fraction) -> None:
+    """Put at a place what nothing computes with unseen: a number, or a part of the range of integers, or no number."""
+    value = place.holder.get(place.name)
+    if isinstance(value, Tensor):
+        place.holder[place.name] = _spoilt(value, real, part)
+    elif isinstance(value, dict):
+        value.update(dict.fromkeys(cast("dict[Any, Any]", value), object()))
+    elif isinstance(value, list | collections.deque):
+        items = cast("list[Any]", value)
+        for index in range(len(items)):
+            items[index] = object()
+    else:
+        place.holder[place.name] = object()
+
+
+def _spoilt(value: Tensor, real: float, part: Fraction) -> Tensor:
     if value.is_floating_point() or value.is_complex():
-        return torch.full_like(value, torch.nan)
-    return ~value if not value.dtype.is_signed else torch.full_like(value, torch.iinfo(value.dtype).max)
+        return torch.full_like(value, real)
+    if value.dtype == torch.bool:
+        return torch.full_like(value, part > 0)
+    ends = torch.iinfo(value.dtype)  # with room for what is added to it
+    return torch.full_like(value, int(ends.min + (ends.max - ends.min) * (1 + part) / 2))
+
+
+_SPOILS: tuple[Callable[[Place], None], ...] = (
+    _remove,
+    partial(_spoil, real=torch.nan, part=Fraction(0)),
+    partial(_spoil, real=1e30, part=Fraction(1, 2)),
+    partial(_spoil, real=-1e30, part=Fraction(-1, 2)),
+)
 
 
 def _stateful(places: Sequence[Place], codes: Iterable[CodeType]) -> UnsupportedError:

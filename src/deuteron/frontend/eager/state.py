@@ -18,6 +18,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from deuteron.errors import InputError
+
 _LIBRARIES = frozenset({"torch", "torchao", "executorch", "deuteron", "numpy", "builtins"}) | sys.stdlib_module_names
 
 _CONSTANTS = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size, range)
@@ -95,7 +97,11 @@ class Snapshot:
             _refill(container, content)
         with torch.no_grad():
             for tensor, value, before in self._tensors:
-                if digest(tensor) != before:
+                if digest(tensor) == before:
+                    continue
+                if (tensor.shape, tensor.dtype) == (value.shape, value.dtype):
+                    tensor.copy_(value)  # what shares its memory stays with it
+                else:
                     tensor.data = value.clone()
 
     def _walk(self, module: nn.Module) -> None:
@@ -110,6 +116,11 @@ class Snapshot:
             if isinstance(value, _CONSTANTS):
                 self.values[key] = place, (type(value), repr(value))
                 continue
+            if isinstance(value, types.GeneratorType):
+                raise InputError(
+                    f"the {place.path} of the model is a generator: it gives each value once",
+                    hint="make a list or a tensor of its values when the model is made",
+                )
             if id(value) in self._seen:
                 self.values[key] = place, type(value)
                 continue
@@ -146,7 +157,7 @@ class Snapshot:
             yield from _items(visit, enumerate(items))
         elif isinstance(value, set | frozenset):
             self._keep(value, set(cast("set[Any]", value)))
-            yield from _items(visit, enumerate(sorted(cast("set[Any]", value), key=repr)))
+            yield from _items(visit, enumerate(sorted(cast("set[Any]", value), key=_text)))
         elif isinstance(value, partial):
             parts = cast("partial[Any]", value)
             yield from _items(visit, {"func": parts.func, "args": parts.args, "kw": parts.keywords}.items())
@@ -160,8 +171,7 @@ class Snapshot:
             yield from _items(visit, enumerate(cast("tuple[Any, ...]", cast(Any, value).__reduce__()[1:])))
         elif _is_users(type(value)):
             yield _Visit(f"class of {visit.key}", place, cast(object, type(value)))
-            if hasattr(value, "__dict__"):
-                yield from self._of_object(visit.key, value)
+            yield from self._of_object(visit.key, value)
 
     def _of_module(self, path: str, place: Place, module: nn.Module) -> Iterator[_Visit]:
         yield _Visit(f"class of {path}", place, type(module))
@@ -177,10 +187,13 @@ class Snapshot:
                 yield _at(Place(_below(path, name), name, own), value)
 
     def _of_object(self, path: str, value: object) -> Iterator[_Visit]:
-        own = vars(value)
+        slots = _Slots(value)
+        self._keep(slots, dict(slots))
+        own = cast("dict[str, Any]", getattr(value, "__dict__", {}))
         self._keep(own, dict(own))
-        for name, attribute in own.items():
-            yield _at(Place(_below(path, name), name, own), attribute)
+        for holder in (slots, own):
+            for name, attribute in list(holder.items()):
+                yield _at(Place(_below(path, name), name, own), attribute)
 
     def _of_class(self, kind: type) -> Iterator[_Visit]:
         for base in kind.__mro__:
@@ -211,11 +224,51 @@ class Snapshot:
             name = code.co_varnames[code.co_argcount - len(function.__defaults__ or ()) + index]
             yield _at(Place(f"default of `{name}` of {function.__qualname__}", name, {}), value)
         variables = function.__globals__
-        for name in _named(code):
+        names = set(_named(code))
+        for name in names:
             value = variables.get(name)
-            if name in variables and not isinstance(value, types.ModuleType):
+            if name not in variables:
+                continue
+            if not isinstance(value, types.ModuleType):
                 self._keep(_Global(variables, name), {name: value})
                 yield _at(Place(f"global variable `{name}`", name, variables), value)
+            elif value.__name__.partition(".")[0] not in _LIBRARIES:
+                yield from self._of_module_file(value, names)
+
+    def _of_module_file(self, module: types.ModuleType, names: Iterable[str]) -> Iterator[_Visit]:
+        """The variables of a user's Python module that code names."""
+        own = vars(module)
+        for name in names:
+            if name in own and not isinstance(own[name], types.ModuleType):
+                self._keep(_Global(own, name), {name: own[name]})
+                yield _at(Place(f"variable `{name}` of module `{module.__name__}`", name, own), own[name])
+
+
+class _Slots(MutableMapping[str, Any]):
+    """The attributes that an object has in the slots of its classes."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+        slots = [vars(kind).get("__slots__", ()) for kind in type(value).__mro__]
+        names = (name for one in slots for name in ((one,) if isinstance(one, str) else tuple(one)))
+        self.names = [name for name in names if name not in ("__dict__", "__weakref__") and hasattr(value, name)]
+
+    def __getitem__(self, key: str) -> Any:
+        if key not in self.names or not hasattr(self.value, key):
+            raise KeyError(key)
+        return getattr(self.value, key)
+
+    def __setitem__(self, key: str, value: Any) -> None:
+        object.__setattr__(self.value, key, value)
+
+    def __delitem__(self, key: str) -> None:
+        object.__delattr__(self.value, key)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
 class _ClassAttributes(MutableMapping[str, Any]):
@@ -278,7 +331,7 @@ def _refill(container: Any, content: Any) -> None:
     if isinstance(container, _Global):
         if container.variables.get(container.name) is not content[container.name]:
             container.variables[container.name] = content[container.name]
-    elif isinstance(container, _ClassAttributes | _Cell):
+    elif isinstance(container, _ClassAttributes | _Cell | _Slots):
         for name, value in cast("dict[str, Any]", content).items():
             if container.get(name) is not value:
                 container[name] = value
@@ -300,7 +353,7 @@ def _items(visit: _Visit, items: Iterable[tuple[object, object]]) -> Iterator[_V
     """The parts of a container that are no constants: code refers to them by the container's name."""
     for key, item in list(items):
         if not isinstance(item, _CONSTANTS):
-            yield _Visit(f"{visit.key}[{key!r}]", visit.place, item)
+            yield _Visit(f"{visit.key}[{key if isinstance(key, int) else _text(key)}]", visit.place, item)
 
 
 def _below(path: str, name: str) -> str:
@@ -321,6 +374,11 @@ def _named(code: types.CodeType) -> Iterator[str]:
             yield from _named(constant)
 
 
+def _text(value: object) -> str:
+    """A key of a container as text; an object's type, as its own text may be anything."""
+    return repr(value) if isinstance(value, _CONSTANTS) else str(type(value))
+
+
 def _constant(value: object) -> object:
     """What is compared of a part of a container, if it is a constant."""
     return (type(value), repr(value)) if isinstance(value, _CONSTANTS) else None
@@ -330,13 +388,13 @@ def _shallow(value: Any) -> object:
     """What is compared of a container or object itself; parts that are no constants are compared one by one."""
     kind = cast("type[Any]", type(value))
     if isinstance(value, dict):
-        return kind, [(repr(key), _constant(item)) for key, item in cast("dict[Any, Any]", value).items()]
+        return kind, [(_text(key), _constant(item)) for key, item in cast("dict[Any, Any]", value).items()]
     if isinstance(value, list | tuple | collections.deque):
         return kind, list(map(_constant, cast("list[Any]", value)))
     if isinstance(value, _ITERATORS):
         return kind, list(map(_constant, cast(Any, value).__reduce__()[1:]))
     if isinstance(value, set | frozenset):
-        return kind, sorted(map(repr, cast("set[Any]", value)))
+        return kind, sorted(map(_text, cast("set[Any]", value)))
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)
         return str(array.dtype), array.shape, hashlib.blake2b(np.ascontiguousarray(array).tobytes()).digest()

@@ -23,9 +23,6 @@ _SUMS = frozenset({"sum", "prod", "cumsum", "cumprod"})
 _MASKS = frozenset({"condition", "mask"})
 """Operands that choose and are not computed with."""
 
-_ANY = frozenset({"isnan", "isinf", "isfinite", "signbit"})
-"""Operators whose result says something of an operand of any dtype; so do logical ones."""
-
 
 def write(model: fx.GraphModule) -> None:
     """Cast the operands of each operator that PyTorch would promote, in place."""
@@ -52,10 +49,12 @@ def _computed_in(node: fx.Node) -> torch.dtype | None:
     if name in _COMPARISONS:
         values = [v.meta["val"] if isinstance(v, fx.Node) else v for v in (*node.args, *node.kwargs.values())]
         return _promoted(values)
-    is_pointwise = torch.Tag.pointwise in getattr(target, "tags", ()) and not name.startswith("logical_")
-    if name in _ANY or not (is_pointwise or name in _JOINS or name in _SUMS):
+    is_pointwise = torch.Tag.pointwise in getattr(target, "tags", ())
+    operands = {_dtype(arg) for arg in _operands(node)}
+    is_predicate = value.dtype == torch.bool and operands != {torch.bool}  # such as `isnan` and `logical_and`
+    if is_predicate or not (is_pointwise or name in _JOINS or name in _SUMS):
         return None
-    return None if any(_dtype(arg).is_complex for arg in node.all_input_nodes) else value.dtype
+    return None if any(dtype.is_complex for dtype in operands) else value.dtype
 
 
 def _promoted(values: list[Any]) -> torch.dtype:
