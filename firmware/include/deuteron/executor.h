@@ -21,10 +21,15 @@ extern "C" {
 /**
  * Whether the executor tells of what is inside a step. 0 (default) adds nothing to an image; 1 adds an event of 16
  * bytes for each command of a partition, if its microcode was built with profiling. All files of an image that include
- * this one must be compiled with the same value.
+ * this one must be compiled with the same value: an application does not link with a library of the other one, since
+ * the names of its functions that prepare a program differ.
  */
 #ifndef DTN_PROFILING
 #define DTN_PROFILING 0
+#endif
+#if DTN_PROFILING
+#define dtn_executor_init dtn_executor_init_with_profiling
+#define dtn_executor_init_shared dtn_executor_init_shared_with_profiling
 #endif
 
 /**

@@ -199,7 +199,7 @@ NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *input
 
 void *dtn_executor_input(const dtn_executor_t *executor, uint32_t index)
 {
-    if (executor->bundle == NULL || index >= executor->bundle->input_count) {
+    if (executor == NULL || executor->bundle == NULL || index >= executor->bundle->input_count) {
         return NULL;
     }
     return dtn_value_data(executor, &executor->bundle->values[executor->bundle->inputs[index]]);
@@ -207,7 +207,7 @@ void *dtn_executor_input(const dtn_executor_t *executor, uint32_t index)
 
 const void *dtn_executor_output(const dtn_executor_t *executor, uint32_t index)
 {
-    if (executor->bundle == NULL || index >= executor->bundle->output_count) {
+    if (executor == NULL || executor->bundle == NULL || index >= executor->bundle->output_count) {
         return NULL;
     }
     return dtn_value_data(executor, &executor->bundle->values[executor->bundle->outputs[index]]);
