@@ -38,7 +38,8 @@ static dtn_reason_t identity_check(const uint32_t *words)
     if (words[DTN_HEADER_DEUTERON_MAGIC] != DTN_DEUTERON_MAGIC) {
         return DTN_REASON_NOT_DEUTERON;
     }
-    if (version < DTN_MICROCODE_VERSION_MAJOR << 16 || version > (DTN_MICROCODE_VERSION_MAJOR << 16 | DTN_MICROCODE_VERSION_MINOR)) {
+    if (version < DTN_MICROCODE_VERSION_MAJOR << 16 ||
+        version > (DTN_MICROCODE_VERSION_MAJOR << 16 | DTN_MICROCODE_VERSION_MINOR)) {
         return DTN_REASON_VERSION;
     }
     if (bytes <= DTN_HEADER_WORDS * DTN_WORD_BYTES || bytes > DTN_MAX_MICROCODE_BYTES || !is_multiple(bytes)) {

@@ -22,7 +22,7 @@ MEASURES = (
     "mode, or use `nn.GroupNorm` or `nn.InstanceNorm2d`, which measure each sample"
 )
 
-KEEPS = "take the buffer as an input, and return its new value: what calls the model keeps it from one run to the next"
+KEEPS = "take it as an input, and return its new value: the application keeps it from one run to the next"
 
 
 def not_exported(error: Exception) -> InputError:

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from deuteron.npu.families import family_of
 from deuteron.runtime.operator_outputs import VIEW, written
 from deuteron.runtime.program import (
     DelegateCall,
@@ -148,6 +147,8 @@ class _MemoryCheck:
                     pass
 
     def _delegate_access(self, what: str, index: int, args: tuple[int, ...]) -> _Access:
+        from deuteron.npu.families import family_of  # here, because it loads NumPy, which stand-ins do without
+
         delegate = self.method.delegates[index]
         family = family_of(delegate.id)
         inputs = family.input_count(delegate.payload) if family and family.input_count else None

@@ -16,7 +16,7 @@ from deuteron import api
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.eager.capture import Captured, captured, known, run
 from deuteron.frontend.eager.state import Snapshot
-from deuteron.frontend.export import DRAWS
+from deuteron.frontend.export import DRAWS, KEEPS
 
 SAMPLES = [(torch.arange(8.0).reshape(2, 4) - 3,), (torch.ones(2, 4),)]
 
@@ -145,6 +145,30 @@ def writes_data(_: Any, x: Tensor) -> Tensor:
 
 
 FIXED = "write it as a Python loop with a fixed number of steps: PyTorch exports these one by one"
+
+
+class Gates(nn.Module):
+    """Reads a buffer by a comparison alone, which no value of a few runs shows."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.zeros((), dtype=dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.n.add_(1)
+        return torch.where(self.n > 10, x * 2, x)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_a_buffer_that_a_comparison_reads_is_state(dtype: torch.dtype):
+    with pytest.raises(UnsupportedError) as caught:
+        captured(Gates(dtype), SAMPLES)
+    line = inspect.getsourcelines(Gates.forward)[1] + 1
+    assert str(caught.value) == (
+        f"{__file__}:{line}: a run of the model changes the attribute `n`, and later runs read it, at `self.n.add_(1)`"
+        f"\n\nhint: {KEEPS}"
+    )
+
 
 REFUSED = [
     (mapped, "return torch.vmap(lambda row: m.layer(row).relu())(x)",

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from tests.frontend.eager import settings
 from torch import Tensor, nn
 
 from deuteron.errors import InputError, UnsupportedError
@@ -111,6 +112,30 @@ def counted_from_nothing(m: Any, x: Tensor) -> Tensor:
     return x * 2 if m.kept > 100 else x
 
 
+def compared(m: Any, x: Tensor) -> Tensor:
+    m.kept = m.kept * 0.5 + x.mean()
+    return x * (m.kept > 100.0)
+
+
+class Slots:
+    """State in slots."""
+
+    __slots__ = ("step",)
+
+    def __init__(self) -> None:
+        self.step = 0
+
+
+def in_slots(m: Any, x: Tensor) -> Tensor:
+    m.state.step += 1
+    return x if m.state.step < 500 else x * 2
+
+
+def in_a_module(_: Any, x: Tensor) -> Tensor:
+    settings.COUNT += 1
+    return x if settings.COUNT < 500 else x * 2
+
+
 def iterated(m: Any, x: Tensor) -> Tensor:
     return x * next(m.kept)
 
@@ -176,6 +201,9 @@ STATEFUL: list[tuple[Callable[[], nn.Module], str, str]] = [
     (lambda: Net(keyed, kept={}), "attribute `kept`", 'm.kept["last"] = m.kept.get("last", 0) + x'),
     (lambda: Net(counted, kept=0), "attribute `kept`", "m.kept += 1"),
     (lambda: Net(counted_from_nothing), "attribute `kept`", 'm.kept = getattr(m, "kept", 0) + 1'),
+    (lambda: Net(compared, kept=torch.zeros(1)), "attribute `kept`", "m.kept = m.kept * 0.5 + x.mean()"),
+    (lambda: Net(in_slots, state=Slots()), "attribute `state.step`", "m.state.step += 1"),
+    (lambda: Net(in_a_module), "variable `COUNT` of module `tests.frontend.eager.settings`", "settings.COUNT += 1"),
     (lambda: Net(iterated, kept=itertools.count()), "attribute `kept`", "return x * next(m.kept)"),
     (lambda: Net(iterated, kept=iter([1, 2, 3, 4, 5, 6, 7, 8])), "attribute `kept`", "return x * next(m.kept)"),
     (
@@ -232,6 +260,13 @@ def overwritten(m: Any, x: Tensor) -> Tensor:
     return m.last * m.kept
 
 
+def collected(m: Any, x: Tensor) -> Tensor:
+    m.found["x"] = x * 2
+    m.listed.clear()
+    m.listed.append(x)
+    return m.found["x"] + m.listed[0]
+
+
 def cached(m: Any, x: Tensor) -> Tensor:
     if 4 not in m.tables:
         m.tables[4] = torch.arange(4.0)
@@ -253,6 +288,7 @@ PURE: list[Callable[[], nn.Module]] = [
     lambda: Net(only_written, calls=0, seen=[], last=None),
     lambda: Net(overwritten, kept=ZEROS.clone(), last=None),
     lambda: Net(cached, tables={}),
+    lambda: Net(collected, found={}, listed=[]),
     lambda: Net(logged),
     lambda: nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.BatchNorm1d(4)),
     lambda: nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)),

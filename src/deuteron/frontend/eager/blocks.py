@@ -9,7 +9,9 @@ from torch._ops import HigherOrderOperator
 from torch.fx.node import map_arg
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.operators import operator_name
+from deuteron.frontend.cortex_m.values import flat
+from deuteron.frontend.export import KEEPS
+from deuteron.frontend.operators import changes_operand, operator_name
 from deuteron.frontend.quantise.inplace import written_buffers
 from deuteron.frontend.source_lines import source_of
 
@@ -27,6 +29,8 @@ _HINTS = {
     "associative_scan": _FIXED,
     "map_impl": _FIXED,
 }
+
+_OVERWRITES = frozenset({aten.copy_.default, aten.fill_.Scalar, aten.fill_.Tensor, aten.zero_.default})
 
 _BATCHES = "write the function for a batch: layers and operators of PyTorch take one as it is"
 
@@ -56,6 +60,7 @@ def write(model: fx.GraphModule) -> None:
         if node.target is aten.item.default:
             _keep_tensor(node)
     for buffer in written_buffers(model):
+        _need_overwritten(model, buffer)
         with model.graph.inserting_after(buffer):
             own = model.graph.call_function(aten.clone.default, (buffer,))
         own.meta = dict(buffer.meta)  # what shares the buffer's memory shares the copy's
@@ -63,6 +68,41 @@ def write(model: fx.GraphModule) -> None:
         buffer.replace_all_uses_with(own, lambda user, own=own: user is not own)
     model.graph.lint()
     model.recompile()
+
+
+def _need_overwritten(model: fx.GraphModule, buffer: fx.Node) -> None:
+    """Let operators read a buffer that they write only once all of it is overwritten.
+
+    Raises:
+        UnsupportedError: for one that a run reads as an earlier run left it.
+    """
+    storage = _storage_of(buffer.meta["val"])
+    shared = {node for node in model.graph.nodes if storage in map(_storage_of, _tensors(node))}
+    users = [node for node in model.graph.nodes if any(arg in shared for arg in node.all_input_nodes)]
+    writers = [node for node in users if changes_operand(node)]
+    readers = [node for node in users if node not in writers and node not in shared]
+    reads = readers or any(len([arg for arg in node.all_input_nodes if arg in shared]) > 1 for node in writers)
+    first = users[0]
+    if all(node.target is aten.embedding_renorm_.default for node in writers):
+        return  # shortens rows, and shortened rows stay as they are
+    if reads and not (first.target in _OVERWRITES and first.args[0] is buffer):
+        source = source_of(writers[0])
+        raise UnsupportedError(
+            f"a run of the model changes the attribute `{buffer.target}`, and later runs read it"
+            f"{f', at `{source.code}`' if source else ''}",
+            where=str(source) if source else None,
+            hint=KEEPS,
+        )
+
+
+def _tensors(node: fx.Node) -> list[torch.Tensor]:
+    value: object = node.meta.get("val")
+    return [one for one in flat(value) if isinstance(one, torch.Tensor)]
+
+
+def _storage_of(value: torch.Tensor) -> int:
+    storage: Any = value.untyped_storage()
+    return storage._cdata  # noqa: SLF001 - as PyTorch compares storages
 
 
 def _inline(model: fx.GraphModule, node: fx.Node) -> None:

@@ -21,11 +21,10 @@ from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.eager.code import executed, is_only_written, written_at
 from deuteron.frontend.eager.outputs import Leaves, equal, leaves
 from deuteron.frontend.eager.state import Place, Snapshot, tensors_that_copies_refuse
+from deuteron.frontend.export import KEEPS
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.source_lines import first_line, user_line_of
-
-KEEPS = "take it as an input, and return its new value: the application keeps it from one run to the next"
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +180,8 @@ def _spoil(place: Place, real: float, part: Fraction) -> None:
     if isinstance(value, Tensor):
         place.holder[place.name] = _spoilt(value, real, part)
     elif isinstance(value, dict):
-        value.update(dict.fromkeys(cast("dict[Any, Any]", value), object()))
+        entries = cast("dict[Any, Any]", value)
+        entries.update(dict.fromkeys(entries, object()))
     elif isinstance(value, list | collections.deque):
         items = cast("list[Any]", value)
         for index in range(len(items)):

@@ -156,7 +156,8 @@ class Snapshot:
                 self._keep(value, list(items))
             yield from _items(visit, enumerate(items))
         elif isinstance(value, set | frozenset):
-            self._keep(value, set(cast("set[Any]", value)))
+            if isinstance(value, set):
+                self._keep(value, set(cast("set[Any]", value)))
             yield from _items(visit, enumerate(sorted(cast("set[Any]", value), key=_text)))
         elif isinstance(value, partial):
             parts = cast("partial[Any]", value)
@@ -193,7 +194,7 @@ class Snapshot:
         self._keep(own, dict(own))
         for holder in (slots, own):
             for name, attribute in list(holder.items()):
-                yield _at(Place(_below(path, name), name, own), attribute)
+                yield _at(Place(_below(path, name), name, holder), attribute)
 
     def _of_class(self, kind: type) -> Iterator[_Visit]:
         for base in kind.__mro__:

@@ -36,7 +36,8 @@ _Place = tuple[torch.dtype, int, tuple[int, ...], tuple[int, ...]]
 def write(model: fx.GraphModule) -> None:
     """Let no operator change what others read. Inputs of the model stay as the caller gives them.
 
-    Buffers are left alone: `export.check_repeatable` has refused models that change those that they read.
+    Buffers are left alone: what a run overwrites and reads is a copy by now (`eager/blocks.py`), and in sessions of
+    ExecuTorch's `export.check_repeatable` has refused models that change those that they read.
 
     Raises:
         UnsupportedError: where an operator has no form that returns a new tensor, or what it changes is no block.

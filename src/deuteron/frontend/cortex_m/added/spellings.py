@@ -85,14 +85,18 @@ def _length(norm: fx.Node) -> fx.Node | None:
     return call(norm, aten.sqrt.default, call(norm, aten.sum.dim_IntList, squares, listed, keeps))
 
 
-def _chosen(choice: fx.Node) -> fx.Node:
-    """A choice among tensors or numbers."""
+def _chosen(choice: fx.Node) -> fx.Node | None:
+    """A choice among tensors or numbers; integers stay."""
+    if not choice.meta["val"].is_floating_point():
+        return None
     condition, *values = choice.args
     return _choose(choice, cast(fx.Node, condition), *values)
 
 
-def _filled(fill: fx.Node) -> fx.Node:
-    """A tensor of which some elements become a number."""
+def _filled(fill: fx.Node) -> fx.Node | None:
+    """A tensor of which some elements become a number; integers stay."""
+    if not fill.meta["val"].is_floating_point():
+        return None
     x, mask, value = fill.args
     return _choose(fill, cast(fx.Node, mask), value, x)
 
