@@ -277,7 +277,7 @@ def _evidence(
     batches: Sequence[Inputs],
     observed: Observed | None,
 ) -> "Evidence":
-    """How good the quantised model is, beside the module where that was not trained."""
+    """Measure the quantised model beside the module, or beside the float model where that was trained."""
     from deuteron.frontend.quality.evidence import gather
 
     with quiet():

@@ -12,7 +12,7 @@ _ORDERS = "give what it orders as an output of the model, and order it in the ap
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What to do in the place of an operator.
+    """Advice for an operator that has no int8 form.
 
     Attributes:
         example: the operator as models have it, of a tensor `x` of rows.
@@ -26,7 +26,7 @@ class Rewrite:
 
     @property
     def hint(self) -> str:
-        """What to do about an operator without an int8 form, as errors say it."""
+        """Return the hint of an error about this operator."""
         return f"{self.advice}, or {BUILD}" if self.is_portable else self.advice
 
 

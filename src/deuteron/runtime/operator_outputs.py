@@ -1,4 +1,4 @@
-"""Which arguments of a kernel call its operator writes.
+"""Arguments of a kernel call that its operator writes.
 
 A `.pte` does not say it. In ExecuTorch's order of arguments, outputs are the last ones before the returned value, and
 most operators have one. `OUTPUTS` lists all other operators of its runtime and of its Cortex-M backend, whose scratch

@@ -1,4 +1,4 @@
-"""Which memory the instructions of a method write: refuses what no plan of ExecuTorch does.
+"""Checks the memory that the instructions of a method write: refuses what no plan of ExecuTorch does.
 
 ExecuTorch's runtime writes wherever an output of an instruction lies. So a damaged plan could write to constants, which
 lie in the file beside the program itself and the payloads of delegates, or to memory that another value still needs.
@@ -34,7 +34,7 @@ _MOST_TENSORS = 16
 """That one value may hold in the course of a method."""
 
 _LOOKS = 64
-"""How often each value and argument may be looked at, on average. Sound methods take less than ten; without a limit,
+"""Looks at each value and argument that are allowed on average. Sound methods take less than ten; without a limit,
 calls that all name one long list would make the work quadratic in the file's size."""
 
 
@@ -46,13 +46,13 @@ class Extent(NamedTuple):
     end: int
 
     def overlaps(self, other: "Extent") -> bool:
-        """Whether both have a byte."""
+        """Return true where both have a byte in common."""
         return self.memory == other.memory and self.start < other.end and other.start < self.end
 
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """What one instruction does: values that it reads and writes.
+    """Values that one instruction reads and writes.
 
     Attributes:
         what: the instruction in words.
@@ -126,7 +126,7 @@ class _MemoryCheck:
                 number += 1
 
     def _accesses(self) -> Iterator[_Access]:
-        """What each instruction reads and writes."""
+        """Yield the values that each instruction reads and writes."""
         for what, instruction in self._instructions():
             match instruction:
                 case KernelCall(operator, args):
@@ -291,7 +291,7 @@ class _Owners:
         self.starts[first:last], self.sections[first:last] = starts, sections
 
     def _range(self, extent: Extent) -> tuple[int, int]:
-        """Which sections have bytes of the extent."""
+        """Return the range of sections that have bytes of the extent."""
         first = bisect_right(self.starts, extent.start) - 1
         if first < 0 or self.sections[first][0] <= extent.start:
             first += 1

@@ -35,7 +35,7 @@ _ASKED = ("is_compiling", "is_exporting", "is_dynamo_compiling", "is_tracing", "
 
 
 def captured(model: nn.Module | ExportedProgram, samples: Sequence[Inputs]) -> tuple[Observed, fx.GraphModule]:
-    """What a module, or the module of a program, computes for samples, and a graph that computes the same."""
+    """Observe a module, or the module of a program, and return a graph that computes the same for the samples."""
     program = model if isinstance(model, ExportedProgram) else None
     module = model.module(check_guards=False) if isinstance(model, ExportedProgram) else model
     observed = observe(module, distinct(samples))

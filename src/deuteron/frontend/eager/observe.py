@@ -105,7 +105,7 @@ def evaluated(module: nn.Module) -> nn.Module:
 
 
 def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
-    """What a module computes for samples. The module, and all that it reaches, stay as they are.
+    """Run copies of a module on samples. The module, and all that it reaches, stay as they are.
 
     Raises:
         InputError: it fails, returns something else than tensors, or cannot be copied.

@@ -46,7 +46,7 @@ def _same(ours: Tensor, theirs: Tensor) -> bool:
 
 
 def difference(ours: Tensor, wanted: Tensor, tolerance: float) -> str:
-    """How a tensor differs from the one that is wanted, in words; empty where it does not.
+    """Describe the difference between a tensor and the wanted one; empty where there is none.
 
     Floats may differ by `tolerance` times the largest finite magnitude; integers, bools, dtypes and shapes may not.
     """
@@ -71,7 +71,7 @@ def difference(ours: Tensor, wanted: Tensor, tolerance: float) -> str:
 
 
 _LEAST = 1e-6
-"""What floats may differ in any case: the largest magnitude is 0 where all cancels out."""
+"""The difference of floats that is always allowed: the largest magnitude is 0 where all cancels out."""
 
 
 def _named(dtype: torch.dtype) -> str:

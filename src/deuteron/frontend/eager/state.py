@@ -381,12 +381,12 @@ def _text(value: object) -> str:
 
 
 def _constant(value: object) -> object:
-    """What is compared of a part of a container, if it is a constant."""
+    """Return the fingerprint of a part of a container, if it is a constant."""
     return (type(value), repr(value)) if isinstance(value, _CONSTANTS) else None
 
 
 def _shallow(value: Any) -> object:
-    """What is compared of a container or object itself; parts that are no constants are compared one by one."""
+    """Return the fingerprint of a container or object; parts that are no constants have their own."""
     kind = cast("type[Any]", type(value))
     if isinstance(value, dict):
         return kind, [(_text(key), _constant(item)) for key, item in cast("dict[Any, Any]", value).items()]

@@ -96,7 +96,7 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was measured: outputs that are float, by index, layers, and the float model's outputs for each sample.
+    """Measurements: outputs that are float, by index, layers, and the float model's outputs for each sample.
 
     Of outputs that are not float, `equal` has for each sample whether each value is the float model's.
     """

@@ -118,7 +118,7 @@ def _is_norm(node: fx.Node) -> bool:
 
 
 def _decomposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """What an operator is composed of, put before it; None where PyTorch composes it of nothing else."""
+    """Put the operators that compose a node before it; None where PyTorch composes it of nothing else."""
     tensors = list(dict.fromkeys(node.all_input_nodes))
     target: Any = _BY_HAND.get(node.target, node.target)
 

@@ -99,7 +99,7 @@ def _compare(before: Sequence[object], after: Sequence[object]) -> None:
 
 
 def _kind(value: Tensor) -> str:
-    """What a dtype is one of; backends may take smaller integers, whose dtype is restored at the end."""
+    """Return the kind of a dtype: backends may take smaller integers, whose dtype is restored at the end."""
     if value.dtype == torch.bool:
         return "bool"
     return "float" if value.is_floating_point() or value.is_complex() else "integer"
