@@ -29,7 +29,7 @@ class Integers(nn.Module):
         spread = torch.zeros(2, 8).scatter(1, self.index, chosen.relu())
         filled = y.index_fill(1, self.index[0], 1.5)
         codes = functional.one_hot(best, 8).float() * y
-        return best // 4, best % 4, i // 3, i * 2 + 1, whole, chosen, spread, filled, codes
+        return best // 4, best % 4, i // 3, i * 2 + 1, (i - 5) % 3, (i - 5) % -3, whole, chosen, spread, filled, codes
 
 
 def test_programs_give_the_integers_of_the_module(tmp_path: Path) -> None:
@@ -48,5 +48,7 @@ def test_programs_give_the_integers_of_the_module(tmp_path: Path) -> None:
                 close.append(float(abs(ours - wanted).max()))
         assert (outputs[2] == (i // 3).numpy()).all()
         assert (outputs[3] == (i * 2 + 1).numpy()).all()
+        assert (outputs[4] == ((i - 5) % 3).numpy()).all()
+        assert (outputs[5] == ((i - 5) % -3).numpy()).all()
     assert sum(equal) / len(equal) > 0.9  # what is rounded in int8 may be another near a bound
     assert sorted(close)[len(close) * 9 // 10] < 0.1

@@ -200,6 +200,15 @@ def _in_order(_: fx.GraphModule, clamp: fx.Node) -> fx.Node | None:
     return call(clamp, clamp.target, x, high, high)
 
 
+def _remainder(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A remainder of integers by a division rounded down: ExecuTorch has a kernel with the sign of C's."""
+    if _value(node).is_floating_point():
+        return None
+    x, divisor = cast("tuple[fx.Node, Any]", node.args)
+    whole = call(node, aten.div.Tensor_mode, x, divisor, rounding_mode="floor")
+    return call(node, aten.sub.Tensor, x, call(node, aten.mul.Tensor, whole, divisor))
+
+
 def _shuffled(_: fx.GraphModule, shuffle: fx.Node) -> fx.Node:
     """A pixel shuffle as what it is decomposed into later: then the wheel takes a permutation that has no scale."""
     x, factor = cast("tuple[fx.Node, int]", shuffle.args)
@@ -305,6 +314,7 @@ def _value(node: fx.Node) -> Tensor:
 
 _FORMS: Mapping[object, Form] = {
     aten.div.Tensor: _product,
+    **dict.fromkeys((aten.remainder.Scalar, aten.remainder.Tensor), _remainder),
     **dict.fromkeys((aten.pad.default, aten.constant_pad_nd.default), _cropped),
     aten.clamp.default: _in_order,
     aten.clamp.Tensor: _bounded,

@@ -50,11 +50,11 @@ def _computed_in(node: fx.Node) -> torch.dtype | None:
         values = [v.meta["val"] if isinstance(v, fx.Node) else v for v in (*node.args, *node.kwargs.values())]
         return _promoted(values)
     is_pointwise = torch.Tag.pointwise in getattr(target, "tags", ())
+    if not (is_pointwise or name in _JOINS or name in _SUMS):
+        return None
     operands = {_dtype(arg) for arg in _operands(node)}
     is_predicate = value.dtype == torch.bool and operands != {torch.bool}  # such as `isnan` and `logical_and`
-    if is_predicate or not (is_pointwise or name in _JOINS or name in _SUMS):
-        return None
-    return None if any(dtype.is_complex for dtype in operands) else value.dtype
+    return None if is_predicate or any(dtype.is_complex for dtype in operands) else value.dtype
 
 
 def _promoted(values: list[Any]) -> torch.dtype:
