@@ -12,6 +12,15 @@ EXAMPLE = (torch.zeros(1, 3, 4, 4), torch.zeros(1, dtype=torch.int64))
 GOOD = (torch.ones(1, 3, 4, 4), torch.ones(1, dtype=torch.int64))
 
 
+def test_calibration_that_cannot_be_iterated():
+    with pytest.raises(InputError) as caught:
+        check_early(5, EXAMPLE)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "the calibration data is of type `int`\n\n"
+        "hint: give a list, or anything else that can be iterated, of tensors or tuples of tensors"
+    )
+
+
 def test_torchscript_is_refused():
     with pytest.raises(InputError) as caught:
         check_module(torch.jit.script(nn.Linear(2, 2)))

@@ -68,6 +68,11 @@ def check_early(batches: Iterable[object], example: Inputs) -> Iterable[object]:
     """
     if isinstance(batches, list | tuple | Tensor | np.ndarray):
         return list(check_calibration(cast("Iterable[object]", batches), example))
+    if not isinstance(cast(object, batches), Iterable):
+        raise InputError(
+            f"the calibration data is of type `{type(batches).__name__}`",
+            hint="give a list, or anything else that can be iterated, of tensors or tuples of tensors",
+        )
     first = iter(batches)
     head = list(islice(first, 1))
     for _ in check_calibration(head, example):
