@@ -40,7 +40,7 @@ size_t dtn_ethosu_driver_bytes(void)
 
 uint32_t dtn_ethosu_driver_fault(const struct ethosu_driver *drv)
 {
-    return drv == NULL || drv->dev == NULL ? DTN_ETHOSU_NULL_POINTER : drv->dev->fault;
+    return drv->dev == NULL ? DTN_ETHOSU_NULL_POINTER : drv->dev->fault;
 }
 
 /* The configuration that a stream is run for. */
@@ -58,17 +58,11 @@ static dtn_ethosu_fault_t refuse(struct ethosu_device *device, dtn_ethosu_fault_
 dtn_ethosu_fault_t dtn_ethosu_device_check(struct ethosu_device *device, const void *command_data,
                                            size_t command_data_bytes, const size_t *region_bytes, size_t regions)
 {
-    if (device == NULL) {
-        return DTN_ETHOSU_NULL_POINTER;
-    }
     dtn_ethosu_memory_t memory = {.shram_bytes = device->shram_bytes};
     const dtn_ethosu_config_t *config = config_for(device, command_data, command_data_bytes);
     memset(&device->event, 0, sizeof device->event);
     if (config == NULL || regions > DTN_ETHOSU_REGIONS) {
         return refuse(device, config == NULL ? DTN_ETHOSU_HEADER : DTN_ETHOSU_REGION);
-    }
-    if (region_bytes == NULL && regions > 0) {
-        return refuse(device, DTN_ETHOSU_NULL_POINTER);
     }
     if (device->shram_bytes < config->shram_bytes) {
         return refuse(device, DTN_ETHOSU_SHRAM_SIZE);
@@ -215,9 +209,6 @@ int(ethosu_init)(struct ethosu_driver *drv, void *const base_address, const void
 
 void ethosu_deinit(struct ethosu_driver *drv)
 {
-    if (drv == NULL) {
-        return;
-    }
     /* Where nobody could give it back, without an operating system, it is taken away as it is. */
     waiter_t waiter = {.only = drv};
     (void)reserve(&waiter);
@@ -226,6 +217,7 @@ void ethosu_deinit(struct ethosu_driver *drv)
         if (*at == drv) {
             *at = drv->next;
             drv->dev = NULL;
+            drv->job.state = ETHOSU_JOB_IDLE; /* nothing runs that nobody has a device for */
             break;
         }
     }
@@ -293,7 +285,7 @@ void ethosu_get_driver_version(struct ethosu_driver_version *ver)
 
 void ethosu_get_hw_info(struct ethosu_driver *drv, struct ethosu_hw_info *hw)
 {
-    const dtn_ethosu_config_t *config = drv->dev == NULL ? NULL : drv->dev->config;
+    const dtn_ethosu_config_t *config = drv->dev->config;
     memset(hw, 0, sizeof *hw);
     if (config != NULL) {
         hw->version.arch_major_rev = 1;
@@ -413,7 +405,7 @@ const bool dtn_ethosu_waits_in_steps = true;
 
 int ethosu_wait(struct ethosu_driver *drv, bool block)
 {
-    if (drv == NULL || drv->dev == NULL || drv->job.state == ETHOSU_JOB_IDLE) {
+    if (drv == NULL || drv->job.state == ETHOSU_JOB_IDLE) {
         return -2;
     }
     struct ethosu_device *device = drv->dev;
