@@ -12,7 +12,7 @@ from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.values import flat
 from deuteron.frontend.export import KEEPS
 from deuteron.frontend.operators import changes_operand, operator_name
-from deuteron.frontend.quantise.inplace import written_buffers
+from deuteron.frontend.quantise.inplace import storage_of, written_buffers
 from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten
@@ -76,8 +76,8 @@ def _need_overwritten(model: fx.GraphModule, buffer: fx.Node) -> None:
     Raises:
         UnsupportedError: for one that a run reads as an earlier run left it.
     """
-    storage = _storage_of(buffer.meta["val"])
-    shared = {node for node in model.graph.nodes if storage in map(_storage_of, _tensors(node))}
+    storage = storage_of(buffer.meta["val"])
+    shared = {node for node in model.graph.nodes if storage in map(storage_of, _tensors(node))}
     users = [node for node in model.graph.nodes if any(arg in shared for arg in node.all_input_nodes)]
     writers = [node for node in users if changes_operand(node)]
     readers = [node for node in users if node not in writers and node not in shared]
@@ -98,11 +98,6 @@ def _need_overwritten(model: fx.GraphModule, buffer: fx.Node) -> None:
 def _tensors(node: fx.Node) -> list[torch.Tensor]:
     value: object = node.meta.get("val")
     return [one for one in flat(value) if isinstance(one, torch.Tensor)]
-
-
-def _storage_of(value: torch.Tensor) -> int:
-    storage: Any = value.untyped_storage()
-    return storage._cdata  # noqa: SLF001 - as PyTorch compares storages
 
 
 def _inline(model: fx.GraphModule, node: fx.Node) -> None:

@@ -192,8 +192,13 @@ def written_buffers(model: fx.GraphModule) -> list[fx.Node]:
     return [node for node in nodes if node.op == "get_attr" and _storage(node) in written]
 
 
+def storage_of(value: Any) -> int:
+    """Return the identity of a tensor's memory."""
+    return value.untyped_storage()._cdata  # noqa: SLF001 - as PyTorch compares storages
+
+
 def _storage(node: fx.Node) -> int:
-    return cast(int, node.meta["val"].untyped_storage()._cdata)  # noqa: SLF001 - as PyTorch compares storages
+    return storage_of(node.meta["val"])
 
 
 def _elements(value: Tensor) -> Tensor:
