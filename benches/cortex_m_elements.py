@@ -23,13 +23,13 @@ from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
 from deuteron.board.link import link
 from deuteron.board.operators import lower
-from deuteron.board.operators.call import Argument, Tensor
-from deuteron.board.operators.table import (
+from deuteron.board.operators.cortex_m_table import (
     PadParams,
     QuantizedAddParams,
     QuantizedMulParams,
     QuantizedSoftmaxParams,
 )
+from deuteron.board.operators.lowering import Argument, Tensor
 from deuteron.board.toolchain import Toolchain
 from deuteron.npu.neutron.kernels.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
 from deuteron.runtime.program import Constant, Place, TensorSpec, TensorValue

@@ -28,7 +28,7 @@ from deuteron.arch.cores import PARTS, Work
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
 from deuteron.board.link import link
-from deuteron.board.operators.table import (
+from deuteron.board.operators.cortex_m_table import (
     QuantizedAddParams,
     QuantizedMulParams,
     QuantizedSoftmaxParams,

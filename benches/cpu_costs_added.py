@@ -15,7 +15,7 @@ from deuteron.board.operators.added import (
     NormaliseParams,
     ReduceArgumentParams,
 )
-from deuteron.board.operators.wide import (
+from deuteron.board.operators.int16 import (
     ConvolutionS16Params,
     InterpolateS16Params,
     PoolS16Params,

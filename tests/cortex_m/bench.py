@@ -16,7 +16,7 @@ from tests import store
 
 from deuteron.arch.cores import InnerWork
 from deuteron.board import library
-from deuteron.board.operators.table import BY_OPERATOR
+from deuteron.board.operators.cortex_m_table import BY_OPERATOR
 from deuteron.npu.neutron.kernels.params import KernelParams
 
 Array = npt.NDArray[np.generic]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from tests.cortex_m.bench import Array
 
-from deuteron.board.operators.table import (
+from deuteron.board.operators.cortex_m_table import (
     GatherParams,
     PadParams,
     QuantizedAddParams,

@@ -22,9 +22,9 @@ from deuteron.board.operators.added import (
     NormaliseParams,
     ReduceArgumentParams,
 )
-from deuteron.board.operators.wide import ReduceSumS16Params
+from deuteron.board.operators.int16 import ReduceSumS16Params
 from deuteron.frontend.cortex_m.added import library
-from deuteron.frontend.cortex_m.added.families import DEFINITIONS
+from deuteron.frontend.cortex_m.added.catalogue import DEFINITIONS
 from deuteron.frontend.cortex_m.added.resize import positions
 from deuteron.native import CORTEX_M, load_cortex_m
 from deuteron.npu.neutron.kernels.params import (

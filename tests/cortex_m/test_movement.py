@@ -9,7 +9,7 @@ from tests.cortex_m.bench import Array, Bench, RefusedError
 from tests.cortex_m.wheel import wheel
 
 from deuteron.board import operators
-from deuteron.board.operators.table import GatherParams, PadParams, RegionCopyParams
+from deuteron.board.operators.cortex_m_table import GatherParams, PadParams, RegionCopyParams
 from deuteron.npu.neutron.kernels.params import CopyParams, Dims4
 from deuteron.runtime.program import Place, TensorSpec, TensorValue
 

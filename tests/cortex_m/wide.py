@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from tests.cortex_m.bench import Array
 
-from deuteron.board.operators.table import PadParams
-from deuteron.board.operators.wide import (
+from deuteron.board.operators.cortex_m_table import PadParams
+from deuteron.board.operators.int16 import (
     ConvolutionS16Params,
     InterpolateS16Params,
     PoolS16Params,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from deuteron.board.operators import added, aten, convolution, cortex_m, movement, quantise
-from deuteron.board.operators.call import Argument, OperatorCall, RefusedError, Tensor
+from deuteron.board.operators.lowering import Argument, OperatorCall, RefusedError, Tensor
 
 __all__ = ["TRANSPOSE", "Argument", "OperatorCall", "RefusedError", "Tensor", "lower", "supported"]
 

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.board.operators.call import Argument, OperatorCall, Tensor, refuse_arguments
-from deuteron.board.operators.table import CpuOperator
-from deuteron.board.operators.wide import WIDE
+from deuteron.board.operators.cortex_m_table import CpuOperator
+from deuteron.board.operators.int16 import WIDE
+from deuteron.board.operators.lowering import Argument, OperatorCall, Tensor, refuse_arguments
 from deuteron.npu.neutron.kernels.params import (
     AddParams,
     Dims5,

@@ -18,7 +18,8 @@ from deuteron.board.operators.aten_table import (
     FullParams,
     MaxPoolParams,
 )
-from deuteron.board.operators.call import (
+from deuteron.board.operators.layout import Run, binary_dims, broadcast_runs, merged, need_same_layout, strides
+from deuteron.board.operators.lowering import (
     Argument,
     OperatorCall,
     RefusedError,
@@ -28,7 +29,6 @@ from deuteron.board.operators.call import (
     refuse_arguments,
     words_of,
 )
-from deuteron.board.operators.layout import Run, binary_dims, broadcast_runs, merged, need_same_layout, strides
 from deuteron.npu.neutron.kernels.params import BINARY_RANK, Dims4, Dims5, KernelParams
 from deuteron.runtime.program import Numbers
 

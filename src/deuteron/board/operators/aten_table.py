@@ -10,7 +10,7 @@ the outermost in the output's memory on. Results are float32's own, each operati
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.board.operators.table import CpuOperator
+from deuteron.board.operators.cortex_m_table import CpuOperator
 from deuteron.npu.neutron.kernels.params import Dims4, Dims5, KernelParams
 
 PREFIX = "dtn_op"

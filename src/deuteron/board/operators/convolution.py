@@ -3,7 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deuteron.board.operators.call import (
+from deuteron.board.operators.cortex_m_table import (
+    QuantizedBatchMatmulParams,
+    QuantizedConvolutionParams,
+    QuantizedLinearParams,
+)
+from deuteron.board.operators.layout import is_contiguous, nhwc
+from deuteron.board.operators.lowering import (
     Argument,
     OperatorCall,
     RefusedError,
@@ -13,13 +19,7 @@ from deuteron.board.operators.call import (
     pair,
     refuse_arguments,
 )
-from deuteron.board.operators.layout import is_contiguous, nhwc
-from deuteron.board.operators.prepare import channels_first, kernel_sum, scratch_of
-from deuteron.board.operators.table import (
-    QuantizedBatchMatmulParams,
-    QuantizedConvolutionParams,
-    QuantizedLinearParams,
-)
+from deuteron.board.operators.prepared_constants import channels_first, kernel_sum, scratch_of
 
 _PATCH, _SCRATCH = 16, 4
 """What a convolution's scratch memory has room for: elements of a window by this multiple, so many bytes for each."""

@@ -3,15 +3,12 @@
 import math
 from collections.abc import Sequence
 
-from deuteron.board.operators.call import (
-    Argument,
-    OperatorCall,
-    RefusedError,
-    Tensor,
-    cortex_m_call,
-    need_type,
-    pair,
-    refuse_arguments,
+from deuteron.board.operators.cortex_m_table import (
+    PadParams,
+    QuantizedAddParams,
+    QuantizedDivParams,
+    QuantizedMulParams,
+    QuantizedSoftmaxParams,
 )
 from deuteron.board.operators.layout import (
     binary_dims,
@@ -21,14 +18,17 @@ from deuteron.board.operators.layout import (
     nhwc,
     same_memory,
 )
-from deuteron.board.operators.quantise import float_bits
-from deuteron.board.operators.table import (
-    PadParams,
-    QuantizedAddParams,
-    QuantizedDivParams,
-    QuantizedMulParams,
-    QuantizedSoftmaxParams,
+from deuteron.board.operators.lowering import (
+    Argument,
+    OperatorCall,
+    RefusedError,
+    Tensor,
+    cortex_m_call,
+    need_type,
+    pair,
+    refuse_arguments,
 )
+from deuteron.board.operators.quantise import float_bits
 from deuteron.npu.neutron.kernels.params import AveragePoolParams, Dims4, ExtremumParams, LutParams, MaxPoolParams
 from deuteron.runtime.program import Numbers
 

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from deuteron.board.operators.added import ADDED, NAMESPACE
-from deuteron.board.operators.table import CpuOperator
+from deuteron.board.operators.cortex_m_table import CpuOperator
 from deuteron.frontend.cortex_m.added import layout
-from deuteron.frontend.cortex_m.added.families import DEFINITIONS
-from deuteron.frontend.cortex_m.added.form import Definition
+from deuteron.frontend.cortex_m.added.catalogue import DEFINITIONS
+from deuteron.frontend.cortex_m.added.lowering_pattern import Definition
 
 
 @cache
