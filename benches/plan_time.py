@@ -28,8 +28,9 @@ from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Add, Concat, Conv2D, DepthwiseConv2D, Op, Pads
 from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.processor import NeutronProcessor
 from deuteron.npu.neutron.passes.kernel_selection import select
+from deuteron.operators.program import Program
 from deuteron.planner import Budget, in_best_order, plan, plan_within
 from deuteron.planner.weight_chunks import chunks
 from deuteron.planner.weight_residency import least_area
@@ -151,7 +152,9 @@ def measure(network: str, program: Program) -> Row:
     ordered, order_s = timed(lambda: in_best_order(program))
     linked, plan_s = timed(lambda: plan(ordered))
     area = max(len(linked.weights) // 2, least_area(chunks(unshared(ordered))))
-    budget = Budget(engine(targets.load(TARGET)), linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS)
+    budget = Budget(
+        NeutronProcessor(engine(targets.load(TARGET))), linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS
+    )
     _, prefetch_s = timed(lambda: plan_within(ordered, budget))
     packing = linked.packing
     return Row(

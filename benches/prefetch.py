@@ -27,11 +27,12 @@ from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.kernels.cost import cost
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.processor import NeutronProcessor
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.machine.bounds import fetch_bound
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.operators.program import Program
 from deuteron.planner import Budget, plan, plan_within
 from deuteron.planner.prefetch_bound import lower_bound
 from deuteron.planner.prefetch_schedule import Costs
@@ -90,7 +91,7 @@ def point(model: str, program: Program, rate: int, budget: str, effort: Effort) 
     weights = len(linked.weights)
     least = least_area(chunks(unshared(program)))
     area = {"least": least, "half": max(least, weights // 2), "all": weights}[budget]
-    limit = Budget(rates, linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS, effort=effort)
+    limit = Budget(NeutronProcessor(rates), linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS, effort=effort)
     pieces, planned = plan_within(program, limit)
     found = planned.prefetch
     if found is None:
@@ -137,7 +138,7 @@ def _any_cut(program: Program, rates: Engine, area: int) -> int:
 def _first_that_fit(program: Program, rates: Engine, area: int) -> int:
     """Cycles when the first chunks stay in SRAM, as far as the largest of the others has room beside them."""
     parts = chunks(program)
-    costs = costs_of(program, parts, rates)
+    costs = costs_of(program, parts, NeutronProcessor(rates))
     best = sum(costs.calls) + sum(costs.transfers) + costs.setup * len(parts)
     for kept in range(len(parts) + 1):
         rest = parts[kept:]

@@ -15,7 +15,7 @@ from deuteron.board.memory_check import hazards
 from deuteron.board.row_dependencies import CPU
 from deuteron.builds import manifest as manifests
 from deuteron.errors import InternalError
-from deuteron.npu.neutron.kernels.program import KernelCall, Program
+from deuteron.operators.program import KernelCall, Program
 from deuteron.planner.lifetimes import lifetimes
 from deuteron.planner.stripes import Cascade, striped
 

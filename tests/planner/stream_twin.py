@@ -3,7 +3,7 @@
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from deuteron.npu.neutron.kernels.limits import CHANNELS
+from deuteron.operators.limits import CHANNELS
 from deuteron.planner.prefetch_schedule import Await, Costs, Issue, Schedule, Spot, Step
 from deuteron.planner.reserved_intervals import NO_SCRATCH, Scratch
 from deuteron.planner.weight_chunks import Chunk

@@ -5,21 +5,22 @@ from itertools import pairwise
 
 import pytest
 from tests.graphs import random_graph
-from tests.npu.neutron.machine.plans import ENGINE, attention
+from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR, attention
 from tests.planner.test_stripes import NETWORK
 
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
 from deuteron.errors import CapacityError
 from deuteron.npu.neutron.ir.parser import parse_graph
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.processor import NeutronProcessor
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators.program import Program
 from deuteron.planner import Budget, check, cycles, plan, plan_within
 from deuteron.planner.budget_ladder import rungs
 from deuteron.planner.reserved_intervals import scratch_of
 from deuteron.planner.weight_residency import prefetch
 
-FAST = replace(ENGINE, flash_bandwidth=400_000_000)
+FAST = NeutronProcessor(replace(ENGINE, flash_bandwidth=400_000_000))
 """Rates of an imxrt700."""
 
 PROGRAMS: dict[str, Program] = {
@@ -31,7 +32,7 @@ PROGRAMS: dict[str, Program] = {
 
 BUDGETS = {
     "auto": Budget(FAST, 0),
-    "fetched": Budget(ENGINE, 0, policy=FetchPolicy.ALWAYS),
+    "fetched": Budget(PROCESSOR, 0, policy=FetchPolicy.ALWAYS),
     "nothing stays": Budget(FAST, 0, keeps=False),
     "whole": Budget(FAST, 0, depth_first=DepthFirst.NEVER),
     "in stripes": Budget(FAST, 0, depth_first=DepthFirst.ALWAYS),
@@ -59,7 +60,7 @@ def _taken(program: Program, budget: Budget) -> int:
     own = planned.prefetch
     if own is not None:
         room, scratch = budget.sram - planned.scratch_bytes, scratch_of(planned.packing.offsets)
-        again = prefetch(pieces, budget.engine, room, scratch=scratch, keeps=budget.keeps)
+        again = prefetch(pieces, budget.processor, room, scratch=scratch, keeps=budget.keeps)
         assert again is None or own.bound <= again.schedule.cycles
         assert own.proven == (own.bound == own.schedule.cycles)
     return cycles(pieces, planned, budget)

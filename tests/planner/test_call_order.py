@@ -9,10 +9,10 @@ from tests.graphs import random_graph, random_inputs
 from deuteron.npu.neutron.convert import convert_graph
 from deuteron.npu.neutron.ir import interpret
 from deuteron.npu.neutron.kernels import catalogue
-from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators import params as p
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.planner import call_order, in_best_order
 from deuteron.planner.lifetimes import lifetimes
 from deuteron.planner.packing import max_live

@@ -7,25 +7,25 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.graphs import random_graph
-from tests.npu.neutron.machine.plans import ENGINE
+from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR
 from tests.planner.test_stripes import NETWORK
 
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
 from deuteron.errors import CapacityError, InternalError
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.processor import CALLS, NeutronProcessor
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators.program import Program
 from deuteron.planner import Budget, Plan, cascades, check, depth_first, plan, plan_within
 from deuteron.planner.cascades import Cascades, Cut, longest_exhausted
 from deuteron.planner.depth_first import cycles, least_cycles
 from deuteron.planner.lifetimes import lifetimes
 from deuteron.planner.packing import place
-from deuteron.planner.processor_model import Simulated
 from deuteron.planner.stripes import Cascade, Rowed, striped
 from deuteron.planner.weight_residency import costs_of
 from deuteron.runtime.driver import Driver
@@ -69,7 +69,7 @@ SKIPS = select(parse_graph(SKIPPING))
 WHOLE = plan(PROGRAM)
 INPUT = np.random.default_rng(0).integers(-128, 128, 1024).astype(np.int8).tobytes()
 LINKED = len(WHOLE.weights)
-BUDGET = Budget(ENGINE, WHOLE.scratch_bytes + LINKED)
+BUDGET = Budget(PROCESSOR, WHOLE.scratch_bytes + LINKED)
 REFUSED = """kernel call 7, `depthwise_conv2d_s8` of op 2: intermediate results, computed some rows at a time, need \
 1,536 bytes of SRAM, 1,000 are available; most are alive here, the largest are:
   op 0: 768 bytes, `a[0:6]` of `conv2d_s8`
@@ -140,19 +140,19 @@ def test_no_plan_is_faster_than_the_bound_that_ends_the_search(policy: FetchPoli
 
 
 def test_chains_are_looked_for_only_where_they_can_be_faster() -> None:
-    scratch, whole = WHOLE.scratch_bytes // 2, sum(costs_of(PROGRAM, (), ENGINE).calls)
-    fastest = Cascades(PROGRAM, Simulated(ENGINE)).fastest(scratch, None)
+    scratch, whole = WHOLE.scratch_bytes // 2, sum(costs_of(PROGRAM, (), PROCESSOR).calls)
+    fastest = Cascades(PROGRAM, PROCESSOR).fastest(scratch, None)
     assert fastest is not None
     assert fastest.cycles > whole
-    assert Cascades(PROGRAM, Simulated(ENGINE)).fastest(scratch, None, fastest.cycles + 1) == fastest
-    assert Cascades(PROGRAM, Simulated(ENGINE)).fastest(scratch, None, whole + ENGINE.call_dispatch) is None
+    assert Cascades(PROGRAM, PROCESSOR).fastest(scratch, None, fastest.cycles + 1) == fastest
+    assert Cascades(PROGRAM, PROCESSOR).fastest(scratch, None, whole + ENGINE.call_dispatch) is None
 
 
 def test_what_is_known_of_chains_holds_for_every_flash() -> None:
-    shared, cut = Cascades(PROGRAM, Simulated(ENGINE.without_flash())), 0
+    shared, cut = Cascades(PROGRAM, PROCESSOR.without_flash()), 0
     for bandwidth in (2_000_000, 50_000_000, 400_000_000):
         engine = replace(ENGINE, flash_bandwidth=bandwidth)
-        alone, flash = Cascades(PROGRAM, Simulated(engine)), Simulated(engine)
+        alone, flash = Cascades(PROGRAM, NeutronProcessor(engine)), NeutronProcessor(engine)
         for scratch in range(1_600, WHOLE.scratch_bytes, 900):
             for area in (None, 0, 600, 4_000):
                 fastest = alone.fastest(scratch, area)
@@ -186,14 +186,14 @@ def test_with_more_effort_no_way_is_faster(network: str | int, monkeypatch: pyte
         program = {"network": PROGRAM, "skipping": SKIPS, "late": select(parse_graph(LATE))}[network]
     whole = plan(program)
     ways: list[tuple[int, int]] = []
-    for way in _every(program, Rowed(program)):
-        pieces = striped(program, way)
+    for way in _every(program, Rowed(program, CALLS)):
+        pieces = striped(program, way, CALLS)
         if pieces is not None:
-            ways.append((place(lifetimes(pieces)).nbytes, sum(costs_of(pieces, (), ENGINE).calls)))
+            ways.append((place(lifetimes(pieces)).nbytes, sum(costs_of(pieces, (), PROCESSOR).calls)))
     sizes = sorted({scratch for scratch, _ in ways if scratch < whole.scratch_bytes})
     for size in sizes[:: max(1, len(sizes) // 3)]:
         fastest = min(cycles for scratch, cycles in ways if scratch <= size)
-        budget = Budget(ENGINE, size + len(whole.weights), policy=FetchPolicy.NEVER)
+        budget = Budget(PROCESSOR, size + len(whole.weights), policy=FetchPolicy.NEVER)
         fast = plan_within(program, budget)[1]
         exact = plan_within(program, replace(budget, effort=Effort.EXACT))[1]
         assert exact.cycles_bound == exact.planned_cycles == fastest <= fast.planned_cycles
@@ -206,17 +206,17 @@ def test_with_more_effort_no_way_is_faster(network: str | int, monkeypatch: pyte
 def test_rows_that_nobody_reads_are_left_out_whatever_fits() -> None:
     whole = plan(SKIPS)
     sizes = range(2_816, whole.scratch_bytes, 384)
-    budgets = [Budget(ENGINE, size + len(whole.weights), policy=FetchPolicy.NEVER) for size in sizes]
+    budgets = [Budget(PROCESSOR, size + len(whole.weights), policy=FetchPolicy.NEVER) for size in sizes]
     taken = [plan_within(SKIPS, budget)[1].planned_cycles for budget in budgets]
     assert len(taken) > 4
     assert taken == sorted(taken, reverse=True)
-    assert taken[0] < sum(costs_of(SKIPS, (), ENGINE).calls)
+    assert taken[0] < sum(costs_of(SKIPS, (), PROCESSOR).calls)
 
 
 def test_a_bound_above_a_plan_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(depth_first, "SMALL", 0)
     monkeypatch.setattr(depth_first, "least_of_calls", lambda *_: (10**6,) * len(SKIPS.calls))
-    budget = Budget(ENGINE, 2_816 + len(plan(SKIPS).weights), policy=FetchPolicy.NEVER)
+    budget = Budget(PROCESSOR, 2_816 + len(plan(SKIPS).weights), policy=FetchPolicy.NEVER)
     with pytest.raises(InternalError, match=r"a plan takes 4,940 cycles, fewer than the 4,000,000 that any takes"):
         plan_within(SKIPS, budget)
     monkeypatch.setattr(depth_first, "STRICT", False)
@@ -226,7 +226,7 @@ def test_a_bound_above_a_plan_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_less_effort_may_be_slower_unless_calls_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     program = select(optimise(random_graph(91, stock=True)))
-    budget = Budget(ENGINE, 1072 + len(plan(program).weights), policy=FetchPolicy.NEVER)
+    budget = Budget(PROCESSOR, 1072 + len(plan(program).weights), policy=FetchPolicy.NEVER)
     exact = plan_within(program, replace(budget, effort=Effort.EXACT))[1]
     assert exact.planned_cycles == plan_within(program, budget)[1].planned_cycles
     monkeypatch.setattr(depth_first, "SMALL", 0)
@@ -239,12 +239,12 @@ def test_in_less_steps_longer_chains_have_the_heights_of_less_effort(
 ) -> None:
     program = select(optimise(random_graph(510, stock=True)))
     monkeypatch.setattr(cascades, "STEPS", steps)
-    chains = Cascades(program, Simulated(ENGINE), effort=Effort.EXACT)
+    chains = Cascades(program, PROCESSOR, effort=Effort.EXACT)
     fastest = chains.with_alive(480, None)
     assert fastest is not None
     assert fastest.cycles == cycles
     assert chains.leaves_out_none == (steps >= 3_000)
-    assert not Cascades(program, Simulated(ENGINE)).leaves_out_none
+    assert not Cascades(program, PROCESSOR).leaves_out_none
 
 
 def test_a_search_that_was_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,7 +252,7 @@ def test_a_search_that_was_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(cascades, "STEPS", 1_000)
     program = select(optimise(random_graph(115, stock=True)))
     for sram in range(700, plan(program).scratch_bytes, 400):
-        budget = Budget(ENGINE, sram + len(plan(program).weights), policy=FetchPolicy.NEVER)
+        budget = Budget(PROCESSOR, sram + len(plan(program).weights), policy=FetchPolicy.NEVER)
         fast = plan_within(program, budget)[1]
         exact = plan_within(program, replace(budget, effort=Effort.EXACT))[1]
         assert exact.planned_cycles <= fast.planned_cycles
@@ -260,7 +260,7 @@ def test_a_search_that_was_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPa
 
 
 def test_steps_are_calls_of_all_stripes_of_chains_shorter_ones_first() -> None:
-    rowed = Rowed(PROGRAM)
+    rowed = Rowed(PROGRAM, CALLS)
     steps = {
         length: sum(
             length
@@ -272,15 +272,15 @@ def test_steps_are_calls_of_all_stripes_of_chains_shorter_ones_first() -> None:
     total = 0
     for length, own in steps.items():
         total += own
-        assert longest_exhausted(PROGRAM, total) == length
-        assert longest_exhausted(PROGRAM, total - 1) == length - 1
+        assert longest_exhausted(PROGRAM, total, CALLS) == length
+        assert longest_exhausted(PROGRAM, total - 1, CALLS) == length - 1
 
 
 def test_less_is_packed_than_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     rooms: list[int] = []
     monkeypatch.setattr(Cascades, "fastest", _counted(Cascades.fastest, rooms))
     monkeypatch.setattr(depth_first, "STEADY", 0)
-    budget = Budget(ENGINE, 3_600, effort=Effort.EXACT)
+    budget = Budget(PROCESSOR, 3_600, effort=Effort.EXACT)
     all_ = plan_within(PROGRAM, budget)[1]
     count = len(rooms)
     rooms.clear()
@@ -303,7 +303,7 @@ def _counted(fastest: Callable[..., Cut | None], rooms: list[int]) -> Callable[.
 @pytest.mark.parametrize("policy", [FetchPolicy.AUTO, FetchPolicy.ALWAYS])
 def test_the_bound_holds_where_weights_are_fetched(policy: FetchPolicy) -> None:
     for sram in (2_400, 3_600, 4_800):
-        budget = Budget(ENGINE, sram, policy=policy)
+        budget = Budget(PROCESSOR, sram, policy=policy)
         fast = plan_within(PROGRAM, budget)[1]
         exact = plan_within(PROGRAM, replace(budget, effort=Effort.EXACT))[1]
         assert fast.cycles_bound <= exact.cycles_bound <= exact.planned_cycles <= fast.planned_cycles

@@ -11,13 +11,14 @@ from tests.planner.test_depth_first import PROGRAM
 
 from deuteron import native
 from deuteron.errors import InternalError
+from deuteron.npu.neutron.kernels.processor import CALLS
 from deuteron.planner import check, packing_multipart, plan
 from deuteron.planner import packing as packing_module
 from deuteron.planner.lifetimes import Lifetime, Part, lifetimes
 from deuteron.planner.packing import max_live, place
 from deuteron.planner.stripes import Cascade, striped
 
-CUT = striped(PROGRAM, (Cascade(1, 4, 8),))
+CUT = striped(PROGRAM, (Cascade(1, 4, 8),), CALLS)
 """Two stripes of eight rows, of two depthwise convolutions and the sum of `a` and what they give, `s`."""
 
 

@@ -6,19 +6,19 @@ from dataclasses import replace
 import pytest
 from tests.differential.budgets import painted
 from tests.graphs import random_graph, random_inputs
-from tests.npu.neutron.machine.plans import ENGINE
+from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR
 
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
 from deuteron.errors import CapacityError, InternalError
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.program import Program
-from deuteron.npu.neutron.kernels.regions import Region
-from deuteron.npu.neutron.kernels.transfers import Fetch
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators.program import Program
+from deuteron.operators.regions import Region
+from deuteron.operators.transfers import Fetch
 from deuteron.planner import Budget, Plan, check, plan, plan_within
 from deuteron.planner.lifetimes import Lifetime
 from deuteron.planner.packing import ORDERS
@@ -87,8 +87,8 @@ def test_plans_that_fetch_to_scratch_are_no_slower(effort: Effort) -> None:
         linked = plan(program)
         for share in (2, 5):
             area = linked.constant_bytes // share // 16 * 16
-            alone = fetching(program, ENGINE, area, effort) if linked.constants else None
-            beside = fetching(program, ENGINE, area, effort, linked.packing) if linked.constants else None
+            alone = fetching(program, PROCESSOR, area, effort) if linked.constants else None
+            beside = fetching(program, PROCESSOR, area, effort, linked.packing) if linked.constants else None
             if alone is not None:
                 assert beside is not None
                 assert beside.prefetch.bound <= beside.cycles <= alone.cycles
@@ -106,7 +106,7 @@ def test_what_is_fetched_to_scratch_computes_the_same(effort: Effort) -> None:
         expected, _ = painted(encode(program, whole), inputs)
         for keeps in (True, False):
             budget = Budget(
-                ENGINE, 16, policy=FetchPolicy.ALWAYS, depth_first=DepthFirst.NEVER, effort=effort, keeps=keeps
+                PROCESSOR, 16, policy=FetchPolicy.ALWAYS, depth_first=DepthFirst.NEVER, effort=effort, keeps=keeps
             )
             try:
                 pieces, planned = plan_within(program, budget)
@@ -130,9 +130,9 @@ def _one_in_scratch() -> tuple[Program, Plan]:
     """A plan with a fetch to scratch."""
     for program in _programs():
         try:
-            plan_within(program, Budget(ENGINE, 16, policy=FetchPolicy.ALWAYS))
+            plan_within(program, Budget(PROCESSOR, 16, policy=FetchPolicy.ALWAYS))
         except CapacityError as error:
-            pieces, planned = plan_within(program, Budget(ENGINE, error.needed, policy=FetchPolicy.ALWAYS))
+            pieces, planned = plan_within(program, Budget(PROCESSOR, error.needed, policy=FetchPolicy.ALWAYS))
             if _to_scratch(planned) and len(_fetches(planned)) > 1:
                 return pieces, planned
     raise AssertionError

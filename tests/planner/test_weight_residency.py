@@ -7,19 +7,19 @@ from itertools import chain, combinations, product
 
 import numpy as np
 import pytest
-from tests.npu.neutron.machine.plans import ENGINE, attention, random_program
+from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR, attention, random_program
 
 from deuteron import extras
 from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.errors import MissingToolError
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.params import Conv2DParams
-from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
+from deuteron.operators.params import Conv2DParams
+from deuteron.operators.program import Program
 from deuteron.planner import Budget, check, plan, plan_within
 from deuteron.planner.prefetch_cpsat import optimum
 from deuteron.planner.prefetch_schedule import Costs, Issue, Schedule, Spot, schedule
@@ -121,8 +121,8 @@ def test_chunks_are_joined_only_where_that_is_faster() -> None:
     parts = chunks(program)
     least, most = least_area(parts), sum(chunk.nbytes for chunk in parts)
     for area in range(least, most, 160):
-        each = schedule(parts, costs_of(program, parts, ENGINE), frozenset(), area)
-        planned = prefetch(program, ENGINE, area)
+        each = schedule(parts, costs_of(program, parts, PROCESSOR), frozenset(), area)
+        planned = prefetch(program, PROCESSOR, area)
         assert planned is not None
         assert each is not None
         assert planned.schedule.cycles <= each.cycles
@@ -136,7 +136,7 @@ def test_nothing_is_resident_where_nothing_keeps_it(effort: Effort) -> None:
     room = linked.scratch_bytes + len(linked.weights) // 2 // 16 * 16
     cycles: list[int] = []
     for keeps in (True, False):
-        budget = Budget(ENGINE, room, policy=FetchPolicy.ALWAYS, effort=effort, keeps=keeps)
+        budget = Budget(PROCESSOR, room, policy=FetchPolicy.ALWAYS, effort=effort, keeps=keeps)
         pieces, planned = plan_within(program, budget)
         decoded = decode(encode(pieces, planned))
         assert hazards(decoded, dataflow(pieces, planned.constants)) == ()
@@ -230,7 +230,7 @@ def test_fetched_pieces_compute_the_same(effort: Effort) -> None:
     whole = Driver().run(encode(program, linked), [x])
     for share in (2, 3):
         room = linked.scratch_bytes + len(linked.weights) // share // 16 * 16
-        pieces, planned = plan_within(program, Budget(ENGINE, room, policy=FetchPolicy.ALWAYS, effort=effort))
+        pieces, planned = plan_within(program, Budget(PROCESSOR, room, policy=FetchPolicy.ALWAYS, effort=effort))
         container = encode(pieces, planned)
         decoded = decode(container)
         assert len(pieces.calls) > len(program.calls)
@@ -244,11 +244,11 @@ def test_fetched_pieces_compute_the_same(effort: Effort) -> None:
 def test_calls_whose_weights_stay_in_place_are_not_cut() -> None:
     program = _wide(per_channel=True)
     most = len(plan(program).weights)
-    found = fetching(program, ENGINE, most, Effort.FAST)
+    found = fetching(program, PROCESSOR, most, Effort.FAST)
     assert found is not None
     assert found.program == program
     assert found.prefetch.proven
-    tight = fetching(program, ENGINE, most // 2, Effort.FAST)
+    tight = fetching(program, PROCESSOR, most // 2, Effort.FAST)
     assert tight is not None
     assert len(tight.program.calls) > len(program.calls)
 
@@ -257,9 +257,9 @@ def test_proofs_need_the_solver_and_nothing_else_does(monkeypatch: pytest.Monkey
     program = random_program(0)
     area = least_area(chunks(unshared(program)))
     monkeypatch.setattr(extras, "is_installed", lambda package: package != "ortools")
-    assert fetching(program, ENGINE, area, Effort.FAST) is not None
+    assert fetching(program, PROCESSOR, area, Effort.FAST) is not None
     with pytest.raises(MissingToolError) as refused:
-        fetching(program, ENGINE, area, Effort.EXACT)
+        fetching(program, PROCESSOR, area, Effort.EXACT)
     assert str(refused.value) == (
         "`--effort exact` with fetches of weights needs the Python package `ortools`, which is not installed\n\n"
         "hint: install Deuteron with its extra: `pip install 'deuteron[solver]'`"
@@ -269,7 +269,7 @@ def test_proofs_need_the_solver_and_nothing_else_does(monkeypatch: pytest.Monkey
 def test_a_plan_that_nothing_is_faster_than_needs_no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     program = _wide(per_channel=True)
     monkeypatch.setattr(extras, "is_installed", lambda package: package != "ortools")
-    exact = fetching(program, ENGINE, len(plan(program).weights), Effort.EXACT)
+    exact = fetching(program, PROCESSOR, len(plan(program).weights), Effort.EXACT)
     assert exact is not None
     assert exact.prefetch.proven
 
@@ -280,7 +280,7 @@ def test_the_solver_makes_no_plan_slower_and_proves_its_bound() -> None:
         program = random_program(seed)
         least, most = least_area(chunks(unshared(program))), len(plan(program).weights)
         area = least + (most - least) // 3 // 16 * 16
-        fast, exact = (fetching(program, ENGINE, area, effort) for effort in (Effort.FAST, Effort.EXACT))
+        fast, exact = (fetching(program, PROCESSOR, area, effort) for effort in (Effort.FAST, Effort.EXACT))
         assert fast is not None
         assert exact is not None
         assert exact.prefetch.bound <= exact.cycles <= fast.cycles

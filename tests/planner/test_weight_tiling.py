@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.npu.neutron.machine.plans import ENGINE
+from tests.npu.neutron.machine.plans import PROCESSOR
 
 from deuteron.arch.memory import FetchPolicy
 from deuteron.npu.neutron.kernels import catalogue
-from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.operators import params as p
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.planner import Budget, check, plan, plan_within
 from deuteron.planner.weight_chunks import chunks
 from deuteron.planner.weight_tiling import cut, unshared
@@ -53,7 +53,7 @@ def test_constants_that_layers_share_cost_a_plan_nothing(factors: int) -> None:
         pieces = cut(unshared(program), 0).program
         assert len(pieces.calls) == LAYERS * WIDTH // 16 + 1
         assert all(chunk.first == chunk.last for chunk in chunks(pieces))
-        budgets = [Budget(ENGINE, area + 2 * WIDTH, policy=FetchPolicy.ALWAYS) for area in (2_000, 10_000, 13_000)]
+        budgets = [Budget(PROCESSOR, area + 2 * WIDTH, policy=FetchPolicy.ALWAYS) for area in (2_000, 10_000, 13_000)]
         plans = [plan_within(program, budget)[1] for budget in budgets]
         cycles[share] = [planned.prefetch.schedule.cycles for planned in plans if planned.prefetch]
     assert cycles[True] == cycles[False]
@@ -63,7 +63,7 @@ def test_constants_that_layers_share_cost_a_plan_nothing(factors: int) -> None:
 def test_shared_constants_stay_shared_where_all_fit() -> None:
     program = _layers(share=True, factors=1)
     linked = plan(program)
-    budget = Budget(ENGINE, linked.scratch_bytes + len(linked.weights), policy=FetchPolicy.ALWAYS)
+    budget = Budget(PROCESSOR, linked.scratch_bytes + len(linked.weights), policy=FetchPolicy.ALWAYS)
     pieces, planned = plan_within(program, budget)
     assert (pieces, planned.prefetch_bytes) == (program, len(linked.weights))
 
@@ -85,7 +85,7 @@ def test_a_constant_called_like_a_piece_keeps_its_bytes(table: str, factors: int
     program = _layers(share=True, factors=factors, table=table)
     x = _bytes(7, WIDTH)
     whole = Driver().run(encode(program, plan(program)), [x])
-    pieces, planned = plan_within(program, Budget(ENGINE, 2 * WIDTH + 2_000, policy=FetchPolicy.ALWAYS))
+    pieces, planned = plan_within(program, Budget(PROCESSOR, 2 * WIDTH + 2_000, policy=FetchPolicy.ALWAYS))
     check(pieces, planned)
     names = [buffer.name for buffer in pieces.buffers]
     assert len(names) == len(set(names))

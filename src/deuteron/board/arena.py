@@ -13,14 +13,14 @@ from deuteron.arch.targets import Arch, CpuOperators, Neutron
 from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.call_sequence import ENDS, bundle_of, program_of
 from deuteron.board.memory_check import hazards
-from deuteron.board.row_dependencies import CPU, Counted, macs
+from deuteron.board.row_dependencies import Counted, macs
 from deuteron.board.translate import translate
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, InternalError
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
-from deuteron.npu.neutron.kernels.program import KernelCall, Program
 from deuteron.npu.provenance import Cascade, KernelOrigin, cascades
 from deuteron.npu.schedule import Block, Memory
+from deuteron.operators.limits import ALIGNMENT, round_up
+from deuteron.operators.program import KernelCall, Program
 from deuteron.planner.cascades import Cascades, Cut
 from deuteron.planner.lifetimes import lifetimes
 from deuteron.planner.packing import place
@@ -172,7 +172,7 @@ def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted,
 @lru_cache(maxsize=2)
 def _cascades(program: Program, core: str) -> Cascades:
     """The chains of a program, with what is known of them from plans for other budgets."""
-    return Cascades(program, Counted(cores.load(core)), CPU)
+    return Cascades(program, Counted(cores.load(core)))
 
 
 def _cuts(search: Cascades, least: int, whole: int, budget: int) -> Iterator[Cut]:

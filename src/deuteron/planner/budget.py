@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from deuteron.arch.engine import Engine, engine
-from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, MemoryOptions
-from deuteron.arch.targets import Arch, MemoryKind
+from deuteron.arch.engine import Engine
+from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
+from deuteron.planner.processor_model import FetchingProcessor
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,7 +12,7 @@ class Budget:
     """What a plan may use.
 
     Attributes:
-        engine: rates that the prefetch schedule is made for.
+        processor: rules and costs of the calls, and the flash that the prefetch schedule is made for.
         sram: bytes of SRAM for scratch and for weights.
         weights: bytes of SRAM for weights at most, where they are fetched; None for what scratch leaves of `sram`.
         policy: `AUTO` fetches when scratch and weights together do not fit into `sram`.
@@ -23,7 +23,7 @@ class Budget:
         keeps: weights may stay in SRAM from run to run, as a runtime lets them where nothing else uses that memory.
     """
 
-    engine: Engine
+    processor: FetchingProcessor
     sram: int
     weights: int | None = None
     policy: FetchPolicy = FetchPolicy.AUTO
@@ -38,19 +38,7 @@ class Budget:
         """Bytes that lie beside."""
         return sum(nbytes for nbytes, _ in self.beside)
 
-
-def budget(arch: Arch, options: MemoryOptions) -> Budget:
-    """The budget of a target, as far as the options do not set another.
-
-    Raises:
-        OptionError: when the options ask for more weights than there is SRAM.
-    """
-    return Budget(
-        engine(arch, flash_bandwidth=options.flash_bandwidth),
-        options.sram(arch),
-        options.weights_budget,
-        options.fetch_constants_to_sram,
-        options.effort,
-        arch.memory(MemoryKind.SRAM).size.value,
-        depth_first=options.depth_first,
-    )
+    @property
+    def engine(self) -> Engine:
+        """Rates of the processor and of its flash."""
+        return self.processor.engine

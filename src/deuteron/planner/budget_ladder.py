@@ -7,7 +7,7 @@ fastest of those plans that fits into the budget that is asked for: more memory 
 
 from collections.abc import Iterator
 
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
+from deuteron.operators.limits import ALIGNMENT, round_up
 
 FINE = 64
 """A budget has one part in so many less than the next."""

@@ -8,20 +8,18 @@ them are needed and no part reads less than its share, parts take no less of the
 from collections.abc import Set as AbstractSet
 from itertools import pairwise
 
-from deuteron.arch.engine import Engine
-from deuteron.npu.neutron.kernels.cost import cost
-from deuteron.npu.neutron.kernels.program import Program
-from deuteron.npu.neutron.kernels.rules import operand_bytes
+from deuteron.operators.program import Program
+from deuteron.planner.processor_model import FetchingProcessor
 from deuteron.planner.stripes import Link, Rowed
 
 
-def least_of_calls(program: Program, engine: Engine) -> tuple[int, ...]:
+def least_of_calls(program: Program, processor: FetchingProcessor) -> tuple[int, ...]:
     """Cycles that each call, or the parts that it is cut into, takes at least."""
-    rowed = Rowed(program)
+    rowed = Rowed(program, processor)
     needs = _needs(rowed)
-    whole = [engine.call_dispatch + cost(call.params, engine).cycles for call in program.calls]
+    whole = [processor.dispatch + processor.work(call.params) for call in program.calls]
     return tuple(
-        cycles if link is None else _least(link, needs[link.at], engine)
+        cycles if link is None else _least(link, needs[link.at], processor)
         for cycles, link in zip(whole, rowed.links, strict=True)
     )
 
@@ -48,21 +46,21 @@ def _needs(rowed: Rowed) -> dict[int, AbstractSet[int]]:
     return needs
 
 
-def _least(link: Link, needed: AbstractSet[int], engine: Engine) -> int:
+def _least(link: Link, needed: AbstractSet[int], processor: FetchingProcessor) -> int:
     """Of a call of which these rows are needed."""
     if not needed:
         return 0
-    least = cost(link.rows.narrowed(0, len(needed)), engine)
-    is_shared = len(needed) == link.rows.count and _reads_its_share(link)
-    return engine.call_dispatch + (least.cycles if is_shared else least.compute)
+    least = link.rows.narrowed(0, len(needed))
+    is_shared = len(needed) == link.rows.count and _reads_its_share(link, processor)
+    return processor.dispatch + (processor.work(least) if is_shared else processor.compute(least))
 
 
-def _reads_its_share(link: Link) -> bool:
+def _reads_its_share(link: Link, processor: FetchingProcessor) -> bool:
     """Whether parts of a call together read no less than the whole of it does."""
     count, narrowed = link.rows.count, link.rows.narrowed
     for reading in link.readings:
         rows = (reading.needs((at, at + 1)) for at in range(count))
         if any(above[1] < below[0] for above, below in pairwise(rows)):
             return False
-    one, whole = operand_bytes(narrowed(count // 2, count // 2 + 1)), operand_bytes(narrowed(0, count))
+    one, whole = (processor.operand_bytes(narrowed(*rows)) for rows in ((count // 2, count // 2 + 1), (0, count)))
     return all(one[reading.operand] * count >= whole[reading.operand] for reading in link.readings)

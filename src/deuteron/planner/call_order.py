@@ -9,8 +9,8 @@ peak is the lowest that any order has.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from deuteron.npu.neutron.kernels.limits import round_up
-from deuteron.npu.neutron.kernels.program import KernelCall, Program, Ref
+from deuteron.operators.limits import round_up
+from deuteron.operators.program import KernelCall, Program, Ref
 from deuteron.planner.lifetimes import can_share, lifetimes, spans
 from deuteron.planner.packing import max_live
 

@@ -15,13 +15,13 @@ from itertools import accumulate
 from operator import sub
 
 from deuteron.arch.memory import Effort
-from deuteron.npu.neutron.kernels.limits import round_up
-from deuteron.npu.neutron.kernels.program import Program
-from deuteron.npu.neutron.kernels.row_dependencies import Rows
+from deuteron.operators.limits import round_up
+from deuteron.operators.program import Program
+from deuteron.operators.row_dependencies import Rows
 from deuteron.planner.lifetimes import lifetimes
 from deuteron.planner.liveness import Alive
 from deuteron.planner.packing import FAST_EFFORT, placed
-from deuteron.planner.processor_model import NEUTRON, Costs, Kernels
+from deuteron.planner.processor_model import CallModel, Processor
 from deuteron.planner.stripes import Cascade, Chain, Link, Rowed, Rowset, striped
 
 LONGEST = 24
@@ -69,8 +69,7 @@ class Cascades:
     def __init__(
         self,
         program: Program,
-        rates: Costs,
-        kernels: Kernels = NEUTRON,
+        processor: Processor,
         effort: Effort = Effort.FAST,
         least: Sequence[int] | None = None,
     ) -> None:
@@ -78,27 +77,26 @@ class Cascades:
 
         Args:
             program: its calls.
-            rates: what they take.
-            kernels: of the processor that runs them.
+            processor: rules and costs of the calls.
             effort: how many chains and heights are looked at; `leaves_out_none` where these are all.
             least: what each call takes at least, whatever it is cut into, if less than as a whole; chains that may
                 save something so are looked at where all of their calls fit, too.
         """
-        self._program, self._rates, self._kernels = program, rates, kernels
+        self._program, self._processor = program, processor
         count = len(program.calls)
-        self._exhausted = 0 if effort is Effort.FAST else longest_exhausted(program, STEPS, kernels)
+        self._exhausted = 0 if effort is Effort.FAST else longest_exhausted(program, STEPS, processor)
         self._longest = max(LONGEST, self._exhausted)
         self.leaves_out_none = 0 < self._exhausted == count
-        self._rowed = Rowed(program, kernels)
+        self._rowed = Rowed(program, processor)
         self._alive = _alive(program)
-        self._costs = [rates.dispatch + rates.work(call.params) for call in program.calls]
+        self._costs = [processor.dispatch + processor.work(call.params) for call in program.calls]
         self._least = self._costs if least is None else least
         self._facts: dict[Rows, _Facts | None] = {}
         self._programs: dict[tuple[Cascade, ...], Program | None] = {}
         self._scratch: dict[tuple[Cascade, ...], int] = {}
 
     def fastest(
-        self, scratch: int, area: int | None, below: int | None = None, flash: Costs | None = None
+        self, scratch: int, area: int | None, below: int | None = None, flash: Processor | None = None
     ) -> Cut | None:
         """The fastest program whose intermediate results take at most `scratch` bytes; None when none is found.
 
@@ -117,10 +115,10 @@ class Cascades:
         return None
 
     def with_alive(
-        self, limit: int, area: int | None, below: int | None = None, flash: Costs | None = None
+        self, limit: int, area: int | None, below: int | None = None, flash: Processor | None = None
     ) -> Cut | None:
         """The fastest program with at most `limit` bytes alive at once, whatever they take; otherwise as `fastest`."""
-        way = self._cuttable(limit, area, below, flash or self._rates)
+        way = self._cuttable(limit, area, below, flash or self._processor)
         if way is None:
             return None
         step, program = way
@@ -128,7 +126,9 @@ class Cascades:
             self._scratch[step.cascades] = placed(lifetimes(program), FAST_EFFORT).nbytes
         return Cut(program, step.cascades, step.cycles, self._scratch[step.cascades])
 
-    def _cuttable(self, limit: int, area: int | None, below: int | None, flash: Costs) -> tuple[_Step, Program] | None:
+    def _cuttable(
+        self, limit: int, area: int | None, below: int | None, flash: Processor
+    ) -> tuple[_Step, Program] | None:
         """The fastest way whose chains kernels can do, and its program."""
         while True:
             step = self._way(limit, area, below, flash)
@@ -137,7 +137,7 @@ class Cascades:
             if step.cascades not in self._programs:
                 if len(self._programs) == KEPT:
                     self._programs.clear()
-                self._programs[step.cascades] = striped(self._program, step.cascades, self._kernels)
+                self._programs[step.cascades] = striped(self._program, step.cascades, self._processor)
             program = self._programs[step.cascades]
             if program is not None:
                 return step, program
@@ -147,7 +147,7 @@ class Cascades:
         """From now on leaves out those of them in which some rows start where kernels cannot read or write them."""
         for cascade in cascades:
             facts = self._known(cascade.first, cascade.last)
-            if facts is not None and striped(self._program, (cascade,), self._kernels) is None:
+            if facts is not None and striped(self._program, (cascade,), self._processor) is None:
                 facts.refused.add((cascade.height, cascade.keeps))
 
     def least_cycles(self, limit: int) -> int | None:
@@ -155,10 +155,10 @@ class Cascades:
 
         Only where no chain and no height is left out.
         """
-        way = self._cuttable(limit, None, None, self._rates)
+        way = self._cuttable(limit, None, None, self._processor)
         return None if way is None else way[0].cycles
 
-    def least(self, area: int | None = 0, flash: Costs | None = None) -> Cut | None:
+    def least(self, area: int | None = 0, flash: Processor | None = None) -> Cut | None:
         """The program that takes the least scratch of those that are found; None where no chain makes it smaller.
 
         `area` and `flash` are as in `fastest`.
@@ -175,7 +175,7 @@ class Cascades:
                 best = cut if best is None or cut.scratch < best.scratch else best
         return best
 
-    def _way(self, limit: int, area: int | None, below: int | None, flash: Costs) -> _Step | None:
+    def _way(self, limit: int, area: int | None, below: int | None, flash: Processor) -> _Step | None:
         """The fastest way through all calls with at most `limit` bytes alive, and fewer than `below` cycles."""
         count = len(self._program.calls)
         before = [0, *accumulate(self._least)]
@@ -195,7 +195,7 @@ class Cascades:
             from_large = too_large[next_large] + 1 if next_large < len(too_large) else count + 1
             from_saving = bisect_right(saved, saved[first])
             for last in range(max(first + 2, min(from_large, from_saving)), min(first + self._longest, count) + 1):
-                if slack is not None and slack <= (last - first) * self._rates.dispatch:
+                if slack is not None and slack <= (last - first) * self._processor.dispatch:
                     break
                 facts = self._known(first, last)
                 if facts is not None:
@@ -208,17 +208,17 @@ class Cascades:
             chain = self._rowed.chain(first, last)
             exactly = last - first <= self._exhausted
             self._facts[first, last] = (
-                None if chain is None else _Facts(self._program, chain, self._rates, self._kernels, is_exact=exactly)
+                None if chain is None else _Facts(self._program, chain, self._processor, is_exact=exactly)
             )
         return self._facts[first, last]
 
 
-def longest_exhausted(program: Program, steps: int, kernels: Kernels = NEUTRON) -> int:
+def longest_exhausted(program: Program, steps: int, calls: CallModel) -> int:
     """The most calls of a chain for which all chains of as many or fewer, in every height, take at most so many steps.
 
     A step is a call of a stripe. Nothing is longer than all calls.
     """
-    rowed, count = Rowed(program, kernels), len(program.calls)
+    rowed, count = Rowed(program, calls), len(program.calls)
     for length in range(2, count + 1):
         for first in range(count - length + 1):
             chain = rowed.chain(first, first + length)
@@ -252,12 +252,12 @@ class _Facts:
     `refused` are heights, and whether rows are kept, that kernels cannot do.
     """
 
-    def __init__(self, program: Program, chain: Chain, rates: Costs, kernels: Kernels, *, is_exact: bool) -> None:
-        self._chain, self._rates, self._kernels = chain, rates, kernels
+    def __init__(self, program: Program, chain: Chain, processor: Processor, *, is_exact: bool) -> None:
+        self._chain, self._processor = chain, processor
         self._is_exact = is_exact
         links = chain.links
         self._first, self._last = links[0].at, links[-1].at + 1
-        self._alive = Alive(program, chain, kernels)
+        self._alive = Alive(program, chain, processor)
         constants = {b.name: round_up(b.nbytes) for b in program.buffers if b.data is not None}
         read = {ref.buffer for link in links for ref in link.call.operands if ref.buffer in constants}
         self._weights = sum(constants[name] for name in read)
@@ -272,7 +272,9 @@ class _Facts:
         self._cycles: dict[tuple[int, bool], int] = {}
         self._narrow: dict[tuple[int, int, tuple[int, ...]], int] = {}
 
-    def choices(self, limit: int, area: int | None, slack: int | None, flash: Costs) -> Iterator[tuple[int, Cascade]]:
+    def choices(
+        self, limit: int, area: int | None, slack: int | None, flash: Processor
+    ) -> Iterator[tuple[int, Cascade]]:
         """Cycles and cuts with at most `limit` bytes of scratch: the highest stripes that fit, or all with more effort.
 
         Where they may take `slack` cycles more than the least, none is tried whose dispatches alone take more: each
@@ -282,7 +284,7 @@ class _Facts:
             return
         lowest = 0
         if slack is not None:
-            stripes = 1 + slack // (len(self._chain.links) * self._rates.dispatch)
+            stripes = 1 + slack // (len(self._chain.links) * self._processor.dispatch)
             lowest = min(bisect_left(self._heights, -(-self._chain.count // stripes)), len(self._heights) - 1)
         for keeps in (False, True):
             for height in self._fitting(limit, lowest, keeps=keeps):
@@ -321,7 +323,7 @@ class _Facts:
                 for at, link in enumerate(self._chain.links)
             )
             copies = sum(
-                2 * (self._rates.dispatch + self._rates.copied((rows[1] - rows[0]) * self._chain.inner[name]))
+                2 * (self._processor.dispatch + self._processor.copied((rows[1] - rows[0]) * self._chain.inner[name]))
                 for rowset in sets
                 for name, rows in rowset.kept.items()
             )
@@ -335,5 +337,5 @@ class _Facts:
         rows = tuple(last - first for first, last in (reading.needs(own) for reading in link.readings))
         key = (at, own[1] - own[0], rows)
         if key not in self._narrow:
-            self._narrow[key] = self._rates.dispatch + self._rates.work(link.rows.narrowed(*own))
+            self._narrow[key] = self._processor.dispatch + self._processor.work(link.rows.narrowed(*own))
         return self._narrow[key]

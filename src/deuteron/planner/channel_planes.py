@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
-from deuteron.npu.neutron.kernels.params import CopyParams, Dims6
-from deuteron.npu.neutron.kernels.program import KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.rules import operand_bytes
+from deuteron.operators.params import CopyParams, Dims6
+from deuteron.operators.program import KernelCall, Program, Ref
+from deuteron.operators.rules import operand_bytes
 
 MOST_PLANES = 4
 """Calls instead of one: colours, and what lies beside them. Each is dispatched by the CPU."""

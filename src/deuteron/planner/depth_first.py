@@ -5,11 +5,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import pairwise
 
-from deuteron.arch.engine import Engine
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
 from deuteron.errors import CapacityError, InternalError
-from deuteron.npu.neutron.kernels.limits import round_up
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.operators.limits import round_up
+from deuteron.operators.program import Program
 from deuteron.planner.budget import Budget
 from deuteron.planner.budget_ladder import rungs
 from deuteron.planner.call_lower_bounds import least_of_calls
@@ -20,7 +19,7 @@ from deuteron.planner.packing import place
 from deuteron.planner.plan import Plan, calls_within, plan, plan_calls
 from deuteron.planner.prefetch_bound import lower_bound
 from deuteron.planner.prefetch_schedule import MOST_CYCLES
-from deuteron.planner.processor_model import Simulated
+from deuteron.planner.processor_model import FetchingProcessor
 from deuteron.planner.reserved_intervals import scratch_of
 from deuteron.planner.weight_chunks import groups
 from deuteron.planner.weight_residency import costs_of
@@ -72,9 +71,13 @@ def plan_within(program: Program, budget: Budget) -> Planned:
 def _fastest(program: Program, budget: Budget) -> Planned:
     """The plan with the fewest cycles, of those that are looked for in this budget and, for small programs, in less."""
     if budget.depth_first is DepthFirst.ALWAYS:
-        least = _cascades(program, budget.engine.without_flash(), budget.effort).least(flash=Simulated(budget.engine))
+        least = _cascades(program, budget.processor.without_flash(), budget.effort).least(flash=budget.processor)
         program, budget = least.program if least else program, replace(budget, depth_first=DepthFirst.NEVER)
-    best = _of_rungs(program, replace(budget, effort=Effort.FAST)) if _is_small(program, STEADY) else None
+    best = (
+        _of_rungs(program, replace(budget, effort=Effort.FAST))
+        if _is_small(program, budget.processor, STEADY)
+        else None
+    )
     if best is None or budget.effort is Effort.FAST:
         return best or _planned(program, budget)
     own = _or_none(program, budget)
@@ -85,7 +88,7 @@ def _of_rungs(program: Program, budget: Budget) -> Planned | None:
     """The fastest plan that fits of those for budgets that depend on the program alone; None where none fits."""
     whole = plan(program)
     cut = budget.depth_first is not DepthFirst.NEVER
-    sure = sum(least_of_calls(program, budget.engine) if cut else costs_of(program, (), budget.engine).calls)
+    sure = sum(least_of_calls(program, budget.processor) if cut else costs_of(program, (), budget.processor).calls)
     best: _Taken | None = None
     for sram in rungs(whole.scratch_bytes + whole.constant_bytes, budget.sram):
         rung = replace(budget, sram=sram)
@@ -108,7 +111,7 @@ def _of_rungs(program: Program, budget: Budget) -> Planned | None:
 
 def _least_cut(program: Program, budget: Budget) -> int:
     """Cycles that no cut within a budget takes less than, or within a smaller one."""
-    cascades = _cascades(program, budget.engine.without_flash(), Effort.EXACT)
+    cascades = _cascades(program, budget.processor.without_flash(), Effort.EXACT)
     computing = cascades.least_cycles(budget.sram) if cascades.leaves_out_none else 0
     return MOST_CYCLES if computing is None else least_cycles(program, budget, computing=computing)
 
@@ -149,7 +152,7 @@ def _in_more(planned: Planned, budget: Budget) -> Planned:
         return planned
     chunks, scratch = own.prefetch.chunks, scratch_of(own.packing.offsets)
     area = max(own.prefetch.area, budget.sram - own.scratch_bytes)
-    costs = costs_of(pieces, chunks, budget.engine)
+    costs = costs_of(pieces, chunks, budget.processor)
     bound = lower_bound(chunks, costs, budget.engine, area, scratch, keeps=budget.keeps)
     proven = own.prefetch.schedule.cycles <= bound
     return pieces, replace(own, prefetch=replace(own.prefetch, bound=bound, proven=proven))
@@ -189,9 +192,9 @@ def _planned(program: Program, budget: Budget) -> Planned:
 
 
 @lru_cache(maxsize=4)
-def _cascades(program: Program, engine: Engine, effort: Effort) -> Cascades:
+def _cascades(program: Program, processor: FetchingProcessor, effort: Effort) -> Cascades:
     """The chains of a program, with what is known of them from plans for other budgets and flashes."""
-    return Cascades(program, Simulated(engine), effort=effort, least=least_of_calls(program, engine))
+    return Cascades(program, processor, effort=effort, least=least_of_calls(program, processor))
 
 
 def _beside_least_room(program: Program, budget: Budget) -> Cut | None:
@@ -199,14 +202,14 @@ def _beside_least_room(program: Program, budget: Budget) -> Cut | None:
     if budget.policy is FetchPolicy.NEVER or not _weights(program):
         return None
     area = least_room(program)
-    cascades = _cascades(program, budget.engine.without_flash(), budget.effort)
-    return cascades.fastest(budget.sram - area, area, flash=Simulated(budget.engine)) if budget.sram > area else None
+    cascades = _cascades(program, budget.processor.without_flash(), budget.effort)
+    return cascades.fastest(budget.sram - area, area, flash=budget.processor) if budget.sram > area else None
 
 
 def _in_least(program: Program, budget: Budget) -> Planned:
     """The plan of the cut with the least scratch, of all that is left to try; the error of what needs less, or it."""
-    engine = budget.engine.without_flash()
-    cuts = (_cascades(program, engine, e).least(flash=Simulated(budget.engine)) for e in _efforts(program, budget))
+    processor = budget.processor.without_flash()
+    cuts = (_cascades(program, processor, e).least(flash=budget.processor) for e in _efforts(program, budget))
     least = min((cut for cut in cuts if cut is not None), key=lambda cut: cut.scratch, default=None)
     try:
         return plan_calls(program if least is None else least.program, budget)
@@ -229,7 +232,7 @@ def cycles(program: Program, planned: Plan, budget: Budget) -> int:
     """Of a run, as it is planned."""
     if planned.prefetch is not None:
         return planned.prefetch.schedule.cycles
-    return sum(costs_of(program, (), budget.engine).calls)
+    return sum(costs_of(program, (), budget.processor).calls)
 
 
 def least_cycles(program: Program, budget: Budget, scratch: int = 0, computing: int | None = None) -> int:
@@ -240,7 +243,7 @@ def least_cycles(program: Program, budget: Budget, scratch: int = 0, computing: 
     """
     weights = _weights(program)
     if computing is None:
-        computing = sum(costs_of(program, (), budget.engine).calls)
+        computing = sum(costs_of(program, (), budget.processor).calls)
     area = max(budget.sram - scratch, 1)
     if budget.weights is not None:
         area = max(min(area, budget.weights), 1)
@@ -254,23 +257,23 @@ def least_cycles(program: Program, budget: Budget, scratch: int = 0, computing: 
 def _bound(program: Program, budget: Budget) -> int:
     """Cycles that no plan within the budget is faster than, whatever it cuts; tight with few calls, or more effort."""
     if Effort.EXACT in _efforts(program, budget):
-        cascades = _cascades(program, budget.engine.without_flash(), Effort.EXACT)
+        cascades = _cascades(program, budget.processor.without_flash(), Effort.EXACT)
         if cascades.leaves_out_none:
             return _least_in_stripes(program, budget, cascades)
-    return least_cycles(program, budget, computing=sum(least_of_calls(program, budget.engine)))
+    return least_cycles(program, budget, computing=sum(least_of_calls(program, budget.processor)))
 
 
 def _efforts(program: Program, budget: Budget) -> tuple[Effort, ...]:
     """How hard cuts are looked for: with little effort, and with more if that is asked for or takes little time."""
-    if budget.effort is Effort.EXACT or _is_small(program, SMALL):
+    if budget.effort is Effort.EXACT or _is_small(program, budget.processor, SMALL):
         return Effort.FAST, Effort.EXACT
     return (Effort.FAST,)
 
 
 @lru_cache(maxsize=4)
-def _is_small(program: Program, steps: int) -> bool:
+def _is_small(program: Program, processor: FetchingProcessor, steps: int) -> bool:
     """Whether every cut is looked at in so many steps."""
-    return longest_exhausted(program, steps) == len(program.calls)
+    return longest_exhausted(program, steps, processor) == len(program.calls)
 
 
 def _least_in_stripes(program: Program, budget: Budget, cascades: Cascades) -> int:
@@ -303,9 +306,9 @@ def _weights(program: Program) -> int:
 
 def _candidates(program: Program, budget: Budget, below: int | None) -> Iterator[list[Cut]]:
     """The cuts that may fit, and be faster than `below` cycles, as it seems, fastest first; with each effort."""
-    flash = Simulated(budget.engine)
+    flash = budget.processor
     for effort in _efforts(program, budget):
-        cascades = _cascades(program, budget.engine.without_flash(), effort)
+        cascades = _cascades(program, budget.processor.without_flash(), effort)
         cuts: dict[object, Cut] = {}
         placed = 0
         for scratch, area in _rooms(program, budget):

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from deuteron.arch.memory import Effort
 from deuteron.errors import CapacityError
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
-from deuteron.npu.neutron.kernels.program import KernelCall, Program
+from deuteron.operators.limits import ALIGNMENT, round_up
+from deuteron.operators.program import KernelCall, Program
 from deuteron.planner.budget import Budget, FetchPolicy
 from deuteron.planner.lifetimes import lifetimes, spans
 from deuteron.planner.packing import Packing

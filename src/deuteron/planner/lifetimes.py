@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import numpy as np
 
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
-from deuteron.npu.neutron.kernels.program import KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.rules import may_write_onto
+from deuteron.operators.limits import ALIGNMENT, round_up
+from deuteron.operators.program import KernelCall, Program, Ref
+from deuteron.operators.rules import may_write_onto
 
 Span = tuple[int, int]
 """First and last call that names a buffer."""

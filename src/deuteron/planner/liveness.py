@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
-from deuteron.npu.neutron.kernels.program import Program
-from deuteron.npu.neutron.kernels.row_dependencies import Rows
+from deuteron.operators.limits import ALIGNMENT, round_up
+from deuteron.operators.program import Program
+from deuteron.operators.row_dependencies import Rows
 from deuteron.planner.lifetimes import spans
-from deuteron.planner.processor_model import Kernels
+from deuteron.planner.processor_model import CallModel
 from deuteron.planner.stripes import Chain, Link, Reading, Rowset
 
 Ints = npt.NDArray[np.int64]
@@ -26,8 +26,8 @@ class Alive:
         around: bytes that are alive all the time.
     """
 
-    def __init__(self, program: Program, chain: Chain, kernels: Kernels) -> None:
-        self._chain, self._kernels = chain, kernels
+    def __init__(self, program: Program, chain: Chain, calls: CallModel) -> None:
+        self._chain, self._calls = chain, calls
         first, last = chain.links[0].at, chain.links[-1].at
         sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
         workspaces = {link.call.operands[-1].buffer for link in chain.links if link.call.kernel.workspace}
@@ -136,7 +136,7 @@ class Alive:
         rows = tuple(last - first for first, last in (reading.needs(own) for reading in link.readings))
         key = (link.at, own[1] - own[0], rows)
         if key not in self._sizes:
-            self._sizes[key] = self._kernels.operand_bytes(link.rows.narrowed(*own))
+            self._sizes[key] = self._calls.operand_bytes(link.rows.narrowed(*own))
         return self._sizes[key]
 
     def _held(self, sets: Sequence[Rowset]) -> list[int]:
@@ -194,7 +194,7 @@ class Alive:
         """What the call may write its output onto, where nothing needs it after it."""
         for reading in link.readings:
             same = [at for at, ref in enumerate(link.call.operands) if ref.buffer == reading.buffer]
-            if all(self._kernels.may_write_onto(link.call.params, at) for at in same):
+            if all(self._calls.may_write_onto(link.call.params, at) for at in same):
                 yield reading
 
     def _onto(self, at: int, rowset: Rowset, dying: Sequence[str], dead: Mapping[str, int]) -> str | None:

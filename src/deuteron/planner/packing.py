@@ -11,7 +11,7 @@ from itertools import accumulate
 from types import MappingProxyType
 
 from deuteron.errors import MissingToolError
-from deuteron.npu.neutron.kernels.limits import round_up
+from deuteron.operators.limits import round_up
 from deuteron.planner.lifetimes import Lifetime
 from deuteron.planner.packing_multipart import forbidden, joined
 from deuteron.planner.packing_multipart import pack as pack_parts

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from deuteron.errors import MissingToolError
 from deuteron.native import load as load_native
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
+from deuteron.operators.limits import ALIGNMENT, round_up
 from deuteron.planner.lifetimes import Lifetime, Part
 
 LOOKS_PER_SECOND = 100_000_000

@@ -16,7 +16,7 @@ from math import gcd
 
 from deuteron.errors import InternalError
 from deuteron.native import load as load_native
-from deuteron.npu.neutron.kernels.limits import round_up
+from deuteron.operators.limits import round_up
 from deuteron.planner.lifetimes import Lifetime
 
 STEPS_PER_SECOND = 25_000_000

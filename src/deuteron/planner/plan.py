@@ -9,10 +9,10 @@ import numpy as np
 
 from deuteron.arch.memory import Effort
 from deuteron.errors import InternalError
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
-from deuteron.npu.neutron.kernels.program import Program
-from deuteron.npu.neutron.kernels.regions import Place, Region
-from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
+from deuteron.operators.limits import ALIGNMENT, round_up
+from deuteron.operators.program import Program
+from deuteron.operators.regions import Place, Region
+from deuteron.operators.transfers import Fetch, Transfer, Wait
 from deuteron.planner.budget import Budget
 from deuteron.planner.fit_report import area_for, may_fit, too_large
 from deuteron.planner.lifetimes import Lifetime, can_share, lifetimes, spans
@@ -159,7 +159,7 @@ def calls_within(program: Program, budget: Budget) -> tuple[Program, Plan] | Non
     area = area_for(linked.packing, linked.constant_bytes, budget)
     if area is None:
         return program, linked
-    fetched = fetching(program, budget.engine, area, budget.effort, linked.packing, keeps=budget.keeps)
+    fetched = fetching(program, budget.processor, area, budget.effort, linked.packing, keeps=budget.keeps)
     if fetched is None:
         return None
     return fetched.program, _fetching(plan(fetched.program, _effort(budget), linked.packing), fetched.prefetch)

@@ -22,7 +22,7 @@ from operator import add
 
 from ortools.sat.python import cp_model
 
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT
+from deuteron.operators.limits import ALIGNMENT
 from deuteron.planner.prefetch_schedule import Costs, Issue, Schedule
 from deuteron.planner.reserved_intervals import NO_SCRATCH, Scratch
 from deuteron.planner.weight_chunks import Chunk

@@ -19,7 +19,7 @@ from typing import Any
 
 from deuteron.errors import CapacityError, InternalError, OptionError
 from deuteron.native import load as load_native
-from deuteron.npu.neutron.kernels.limits import CHANNELS
+from deuteron.operators.limits import CHANNELS
 from deuteron.planner.reserved_intervals import NO_SCRATCH, Scratch
 from deuteron.planner.weight_chunks import Chunk
 

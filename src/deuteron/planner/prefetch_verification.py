@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import InternalError
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
-from deuteron.npu.neutron.kernels.program import Program
-from deuteron.npu.neutron.kernels.regions import Place, Region
-from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer
+from deuteron.operators.limits import ALIGNMENT, round_up
+from deuteron.operators.program import Program
+from deuteron.operators.regions import Place, Region
+from deuteron.operators.transfers import Fetch, Transfer
 from deuteron.planner.lifetimes import spans
 
 Ints = npt.NDArray[np.int64]

@@ -6,7 +6,7 @@ from itertools import accumulate
 
 import numpy as np
 
-from deuteron.npu.neutron.kernels.limits import round_up
+from deuteron.operators.limits import round_up
 from deuteron.planner.lifetimes import Lifetime
 
 

@@ -9,10 +9,10 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.row_dependencies import Rows, Rowwise, Window
 from deuteron.npu.provenance import Stripe
-from deuteron.planner.processor_model import NEUTRON, Kernels
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
+from deuteron.operators.row_dependencies import Rows, Rowwise, Window
+from deuteron.planner.processor_model import CallModel
 
 _NONE: Rows = (0, 0)
 
@@ -185,10 +185,10 @@ class Rowset:
 class Rowed:
     """A program whose buffers have rows, as far as its calls say what these are."""
 
-    def __init__(self, program: Program, kernels: Kernels = NEUTRON) -> None:
+    def __init__(self, program: Program, model: CallModel) -> None:
         self.program = program
-        self._kernels = kernels
-        self.nbytes = _row_sizes(program, kernels)
+        self._model = model
+        self.nbytes = _row_sizes(program, model)
         self._sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
         self.links = [self._link(at, call) for at, call in enumerate(program.calls)]
         self._spans = _spans(program)
@@ -230,13 +230,11 @@ class Rowed:
         """The call as one of a chain; None where its output has no rows that could be computed alone."""
         output = call.operands[len(call.kernel.reads)]
         nbytes = self.nbytes.get(output.buffer, 0)
-        rows = (
-            self._kernels.rowwise(call.params, nbytes) if nbytes and self._sizes[output.buffer] % nbytes == 0 else None
-        )
+        rows = self._model.rowwise(call.params, nbytes) if nbytes and self._sizes[output.buffer] % nbytes == 0 else None
         if rows is None:
             return None
         start, within = divmod(output.offset, nbytes)
-        row = self._kernels.operand_bytes(rows.narrowed(0, 1))[len(call.kernel.reads)]
+        row = self._model.operand_bytes(rows.narrowed(0, 1))[len(call.kernel.reads)]
         if within + row > rows.high * nbytes or start % rows.grain + rows.high > max(rows.grain, rows.high):
             return None
         readings: list[Reading] = []
@@ -246,7 +244,7 @@ class Rowed:
         return Link(at, call, rows, nbytes, output.buffer, start, within, tuple(readings))
 
 
-def _row_sizes(program: Program, kernels: Kernels) -> dict[str, int]:
+def _row_sizes(program: Program, model: CallModel) -> dict[str, int]:
     """Bytes of a row of each buffer: as windows have them, and from these to what lies beside; 0 where they differ."""
     sizes: dict[str, int] = {}
 
@@ -255,8 +253,8 @@ def _row_sizes(program: Program, kernels: Kernels) -> dict[str, int]:
             sizes[name] = 0
 
     for call in program.calls:
-        natural = kernels.natural_rows(call.params)
-        rows = None if natural is None else kernels.rowwise(call.params, natural)
+        natural = model.natural_rows(call.params)
+        rows = None if natural is None else model.rowwise(call.params, natural)
         if natural is not None and rows is not None:
             says(call.operands[len(call.kernel.reads)].buffer, natural)
             window = rows.reads[0]
@@ -264,16 +262,16 @@ def _row_sizes(program: Program, kernels: Kernels) -> dict[str, int]:
                 says(call.operands[0].buffer, window.nbytes)
     for sweep in range(_SWEEPS):
         for call in program.calls if sweep % 2 else reversed(program.calls):
-            _pass_on(call, sizes, kernels)
+            _pass_on(call, sizes, model)
     return sizes
 
 
-def _pass_on(call: KernelCall, sizes: dict[str, int], kernels: Kernels) -> None:
+def _pass_on(call: KernelCall, sizes: dict[str, int], model: CallModel) -> None:
     """Gives what a call reads the rows of its output, and its output those of the first operand that it reads."""
     output = call.operands[len(call.kernel.reads)].buffer
     candidates = [sizes[ref.buffer] for ref in call.operands if sizes.get(ref.buffer)]
     nbytes = sizes.get(output) or next(iter(candidates), 0)
-    rows = kernels.rowwise(call.params, nbytes) if nbytes else None
+    rows = model.rowwise(call.params, nbytes) if nbytes else None
     if rows is None:
         return
     sizes.setdefault(output, nbytes)
@@ -291,7 +289,7 @@ def _spans(program: Program) -> dict[str, Rows]:
     return spans
 
 
-def striped(program: Program, cascades: Sequence[Cascade], kernels: Kernels = NEUTRON) -> Program | None:
+def striped(program: Program, cascades: Sequence[Cascade], model: CallModel) -> Program | None:
     """The program with these calls cut; None where some rows would start where kernels cannot read or write them.
 
     Nor can rows be apart that are computed together.
@@ -299,10 +297,10 @@ def striped(program: Program, cascades: Sequence[Cascade], kernels: Kernels = NE
     Args:
         program: the calls, not cut before.
         cascades: in order, apart from each other.
-        kernels: of the processor that runs them.
+        model: rules of the calls.
     """
-    rowed = Rowed(program, kernels)
-    made = _Made(program, kernels)
+    rowed = Rowed(program, model)
+    made = _Made(program, model)
     calls: list[KernelCall] = []
     at = 0
     for number, cascade in enumerate(cascades):
@@ -314,7 +312,7 @@ def striped(program: Program, cascades: Sequence[Cascade], kernels: Kernels = NE
         cut = _Cutter(chain, made, number, again=cascade.again)
         for rowset in chain.stripes(cascade.height, keeps=cascade.keeps):
             cut.stripe(rowset)
-        if not all(kernels.takes(call, made.anywhere) for call in cut.calls):
+        if not all(model.supports(call, made.anywhere) for call in cut.calls):
             return None
         calls += cut.calls
     calls += program.calls[at:]
@@ -326,8 +324,8 @@ def striped(program: Program, cascades: Sequence[Cascade], kernels: Kernels = NE
 class _Made:
     """The buffers that stripes need, under names that the program does not have."""
 
-    def __init__(self, program: Program, kernels: Kernels) -> None:
-        self.kernels = kernels
+    def __init__(self, program: Program, model: CallModel) -> None:
+        self.model = model
         self.buffers: list[Buffer] = []
         self.rows: dict[str, Rows] = {}
         self._taken = {buffer.name for buffer in program.buffers}
@@ -403,7 +401,7 @@ class _Cutter:
 
     def _copy(self, link: Link, rows: Rows, source: Ref, target: Ref) -> None:
         count = rows[1] - rows[0]
-        kernel, params = self._made.kernels.copy(count, source.nbytes // count)
+        kernel, params = self._made.model.copy(count, source.nbytes // count)
         self._append(link, rows, KernelCall(kernel, (source, target), params, link.call.origin), kept=True)
 
     def _append(self, link: Link, rows: Rows, call: KernelCall, *, kept: bool = False) -> None:
@@ -427,7 +425,7 @@ class _Parts:
 def _narrowed(link: Link, own: Rows, parts: _Parts, made: _Made, *, again: bool) -> KernelCall:
     """The call for some rows of its output."""
     call, params = link.call, link.rows.narrowed(*own)
-    sizes, output = made.kernels.operand_bytes(params), len(call.kernel.reads)
+    sizes, output = made.model.operand_bytes(params), len(call.kernel.reads)
     operands = list(call.operands)
     for at, ref in enumerate(call.operands):
         if at < output and again and ref.buffer in made.data:

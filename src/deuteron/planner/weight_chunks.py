@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 
-from deuteron.npu.neutron.kernels.limits import round_up
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.operators.limits import round_up
+from deuteron.operators.program import Program
 
 
 @dataclass(frozen=True, slots=True)

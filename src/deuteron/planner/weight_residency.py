@@ -5,14 +5,13 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from deuteron.arch.engine import Engine
 from deuteron.extras import require
-from deuteron.npu.neutron.kernels.cost import cost
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.operators.program import Program
 from deuteron.planner.lifetimes import Lifetime
 from deuteron.planner.packing import ORDERS, Packing, max_live, place
 from deuteron.planner.prefetch_bound import lower_bound
 from deuteron.planner.prefetch_schedule import Costs, Schedule, Spot, Streams
+from deuteron.planner.processor_model import FetchingProcessor
 from deuteron.planner.reserved_intervals import NO_SCRATCH, Scratch, between
 from deuteron.planner.weight_chunks import Chunk, alive, chunks
 
@@ -58,10 +57,11 @@ class Prefetch:
     area: int
 
 
-def costs_of(program: Program, parts: Sequence[Chunk], engine: Engine) -> Costs:
+def costs_of(program: Program, parts: Sequence[Chunk], processor: FetchingProcessor) -> Costs:
     """What the calls and chunks of a program cost."""
+    engine = processor.engine
     return Costs(
-        tuple(engine.call_dispatch + cost(call.params, engine).cycles for call in program.calls),
+        tuple(processor.dispatch + processor.work(call.params) for call in program.calls),
         tuple(engine.fetch_latency + engine.transfer(chunk.nbytes) for chunk in parts),
         engine.fetch_setup,
     )
@@ -81,7 +81,7 @@ def most_alive(parts: Sequence[Chunk], scratch: Scratch = NO_SCRATCH) -> int:
 
 def prefetch(
     program: Program,
-    engine: Engine,
+    processor: FetchingProcessor,
     area: int,
     kept: Collection[str] = (),
     scratch: Scratch = NO_SCRATCH,
@@ -93,13 +93,14 @@ def prefetch(
 
     Args:
         program: the calls.
-        engine: what they and transfers take.
+        processor: costs of calls and fetches.
         area: bytes for constants alone.
         kept: constants that were resident in a plan for a similar program.
         scratch: where constants that do not stay may lie, too.
         keeps: the area keeps its content from run to run; nothing can be resident otherwise.
         improve: look at more schedules to improve the best of the first ones.
     """
+    engine = processor.engine
     least = engine.flash_bandwidth * (engine.fetch_setup + engine.fetch_latency) * LEAST_FETCH_CYCLES // engine.clock
     fastest: Prefetch | None = None
     seen: list[tuple[Chunk, ...]] = []
@@ -108,7 +109,7 @@ def prefetch(
         if parts in seen or most_alive(parts, scratch) > area:
             continue
         seen.append(parts)
-        costs = costs_of(program, parts, engine)
+        costs = costs_of(program, parts, processor)
         bound = lower_bound(parts, costs, engine, area, scratch, keeps=keeps)
         best = _search(parts, costs, area, bound, frozenset(kept), scratch, keeps=keeps, improve=improve)
         if best is not None and (fastest is None or best[1].cycles < fastest.schedule.cycles):
@@ -122,7 +123,7 @@ def prefetch(
 def proven(
     program: Program,
     heuristic: Prefetch,
-    engine: Engine,
+    processor: FetchingProcessor,
     effort: float,
     scratch: Scratch = NO_SCRATCH,
     *,
@@ -138,7 +139,7 @@ def proven(
     require("solver", "ortools", "`--effort exact` with fetches of weights")
     from deuteron.planner.prefetch_cpsat import optimum  # its solver takes a while to load
 
-    costs = costs_of(program, heuristic.chunks, engine)
+    costs = costs_of(program, heuristic.chunks, processor)
     for addresses in (False,) if scratch.nbytes else (False, True):  # most choices have room as they are
         start = heuristic.resident, heuristic.schedule
         best = optimum(

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, REQUANT_ROW_BYTES, round_up
-from deuteron.npu.neutron.kernels.params import Conv2DParams, FullyConnectedParams
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
+from deuteron.operators.limits import ALIGNMENT, REQUANT_ROW_BYTES, round_up
+from deuteron.operators.params import Conv2DParams, FullyConnectedParams
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 
 _WEIGHTS, _BIAS, _REQUANT, _OUTPUT = 1, 2, 3, 4
 """Operands of both kernels that can be cut."""

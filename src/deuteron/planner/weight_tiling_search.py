@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, replace
 
-from deuteron.arch.engine import Engine
 from deuteron.arch.memory import Effort
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.operators.program import Program
 from deuteron.planner.lifetimes import lifetimes
 from deuteron.planner.packing import Packing, kept
+from deuteron.planner.processor_model import FetchingProcessor
 from deuteron.planner.reserved_intervals import NO_SCRATCH, Scratch, scratch_of
 from deuteron.planner.weight_chunks import chunks
 from deuteron.planner.weight_residency import Prefetch, costs_of, prefetch, proven
@@ -51,13 +51,19 @@ class Fetching:
 
 
 def fetching(
-    program: Program, engine: Engine, area: int, effort: Effort, packed: Packing | None = None, *, keeps: bool = True
+    program: Program,
+    processor: FetchingProcessor,
+    area: int,
+    effort: Effort,
+    packed: Packing | None = None,
+    *,
+    keeps: bool = True,
 ) -> Fetching | None:
     """The fastest that is found in an area of `area` bytes; None when not even the smallest pieces fit.
 
     Args:
         program: the calls.
-        engine: what they and transfers take.
+        processor: costs of calls and fetches.
         area: bytes for constants alone.
         effort: `EXACT` proves what it can.
         packed: scratch, where constants that do not stay may lie, too, while nothing else does; None for none.
@@ -65,7 +71,7 @@ def fetching(
     """
     if sum(chunk.nbytes for chunk in chunks(program)) > area:
         program = unshared(program)
-    computing = sum(costs_of(program, (), engine).calls)
+    computing = sum(costs_of(program, (), processor).calls)
     cuts: dict[int, Fetching] = {}
     free = beside(program, packed).free(len(program.calls))
     rooms = ([area] * len(free), [area + nbytes for nbytes in free]) if any(free) else ([area] * len(free),)
@@ -75,13 +81,13 @@ def fetching(
         count = len(pieces.program.calls)
         if count not in cuts and (most != 0 or not cuts):
             scratch = beside(pieces.program, packed)
-            prefetched = prefetch(pieces.program, engine, area, scratch=scratch, keeps=keeps, improve=False)
+            prefetched = prefetch(pieces.program, processor, area, scratch=scratch, keeps=keeps, improve=False)
             if prefetched is not None:
                 cuts[count] = Fetching(most, pieces, prefetched)
                 if prefetched.schedule.cycles <= computing:
                     break  # nothing waits, and pieces take no less time than the call that they are cut from
     best = sorted(cuts.values(), key=lambda candidate: candidate.cycles)[: FINALISTS[effort]]
-    finalists = [_improved(program, candidate, engine, area, packed, keeps=keeps) for candidate in best]
+    finalists = [_improved(program, candidate, processor, area, packed, keeps=keeps) for candidate in best]
     if effort is Effort.EXACT:
         finalists = [
             replace(
@@ -89,7 +95,7 @@ def fetching(
                 prefetch=proven(
                     candidate.program,
                     candidate.prefetch,
-                    engine,
+                    processor,
                     PROOF_EFFORT,
                     beside(candidate.program, packed),
                     keeps=keeps,
@@ -106,7 +112,7 @@ def beside(program: Program, packed: Packing | None) -> Scratch:
 
 
 def _improved(
-    program: Program, coarse: Fetching, engine: Engine, area: int, packed: Packing | None, *, keeps: bool
+    program: Program, coarse: Fetching, processor: FetchingProcessor, area: int, packed: Packing | None, *, keeps: bool
 ) -> Fetching:
     """The same cut looked at closely, but for calls whose weights stay in place: these are not cut."""
     for _ in range(ROUNDS):
@@ -116,7 +122,7 @@ def _improved(
         whole = {origin.get(name, name) for name in stays} - {origin.get(name, name) for name in streamed}
         pieces = cut(program, coarse.most, whole)
         scratch = beside(pieces.program, packed)
-        again = prefetch(pieces.program, engine, area, stays | whole, scratch, keeps=keeps)
+        again = prefetch(pieces.program, processor, area, stays | whole, scratch, keeps=keeps)
         if again is None or again.schedule.cycles >= coarse.cycles:
             break
         coarse = Fetching(coarse.most, pieces, again)

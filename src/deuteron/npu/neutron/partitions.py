@@ -11,8 +11,9 @@ from deuteron.arch import targets
 from deuteron.arch.memory import UNLIMITED, DepthFirst, FetchPolicy, IoInScratch, MemoryOptions
 from deuteron.arch.targets import Arch
 from deuteron.errors import CapacityError, DeuteronError, OptionError
+from deuteron.npu.neutron.budget import budget
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, Lowered, lower_model, planned
-from deuteron.planner import Budget, budget, cycles
+from deuteron.planner import Budget, cycles
 from deuteron.planner.channel_planes import by_planes
 from deuteron.tflite.decode import decode
 

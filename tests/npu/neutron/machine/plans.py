@@ -8,15 +8,17 @@ from deuteron.arch import targets
 from deuteron.arch.engine import engine
 from deuteron.arch.memory import FetchPolicy
 from deuteron.npu.neutron.ir.parser import parse_graph
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.processor import NeutronProcessor
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators.program import Program
 from deuteron.planner import Budget, Plan, plan, plan_within
 from deuteron.planner.weight_chunks import chunks
 from deuteron.planner.weight_residency import least_area
 from deuteron.planner.weight_tiling import unshared
 
 ENGINE = engine(targets.load("imxrt700"), flash_bandwidth=100_000_000)
+PROCESSOR = NeutronProcessor(ENGINE)
 
 
 def random_program(seed: int) -> Program:
@@ -58,5 +60,5 @@ def fetching(program: Program, share: float) -> tuple[Program, Plan]:
     linked = plan(program)
     least, most = least_area(chunks(unshared(program))), len(linked.weights)
     area = least + round((most - least) * share)
-    budget = Budget(ENGINE, linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS)
+    budget = Budget(PROCESSOR, linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS)
     return plan_within(program, budget)

@@ -11,9 +11,9 @@ SRAM port, each once.
 import math
 from typing import Protocol
 
-from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels.rules import operand_bytes
 from deuteron.npu.timeline import Cost
+from deuteron.operators import params as p
+from deuteron.operators.rules import operand_bytes
 
 
 class Rates(Protocol):

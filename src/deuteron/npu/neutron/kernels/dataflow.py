@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from deuteron.npu.dataflow import Constant, Dataflow, Part, Use
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.operators.program import Program
 
 
 def dataflow(program: Program, weights: Mapping[str, int]) -> Dataflow:

@@ -12,7 +12,8 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from deuteron.errors import DeuteronError, FormatError
-from deuteron.npu.neutron.kernels.catalogue import BY_KIND, KERNELS, Kernel
+from deuteron.npu.neutron.kernels.catalogue import BY_KIND, KERNELS
+from deuteron.operators.program import Kernel
 
 _ELF_MAGIC = b"\x7fELF"
 _ARCHIVE_MAGIC = b"!<arch>\n"

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Self
 
 from deuteron.errors import FormatError, OptionError, unreadable, unwritable
-from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.npu.neutron.kernels.version import VERSION_MAJOR, VERSION_MINOR
+from deuteron.operators.program import Kernel
 
 FILE_NAME = "_kernel_selection.c"
 """What the vendor's converter calls the file of a partition, and the end of every other name of one."""

@@ -6,8 +6,8 @@ The compiler asks `limit_problem` before it emits a call (a model may be too lar
 import math
 from dataclasses import fields
 
-from deuteron.npu.neutron.kernels import limits
-from deuteron.npu.neutron.kernels import params as p
+from deuteron.operators import limits
+from deuteron.operators import params as p
 
 Range = tuple[int, int]
 

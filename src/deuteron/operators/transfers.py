@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from deuteron.npu.neutron.kernels.regions import Place, Region
+from deuteron.operators.regions import Place, Region
 
 
 @dataclass(frozen=True, slots=True)

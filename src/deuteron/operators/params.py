@@ -354,3 +354,9 @@ class PreluParams(KernelParams):
     alpha_mult: int
     alpha_shift: int
     out_zp: int
+
+
+def row_copy(count: int, nbytes: int) -> CopyParams:
+    """The copy of `count` rows of `nbytes` bytes."""
+    strides = (0, 0, 0, 0, nbytes, 1)
+    return CopyParams(0, (1, 1, 1, 1, count, nbytes), strides, strides)

@@ -2,9 +2,37 @@
 
 from dataclasses import dataclass, replace
 
-from deuteron.npu.neutron.kernels.catalogue import Kernel
-from deuteron.npu.neutron.kernels.params import KernelParams
 from deuteron.npu.provenance import Stripe
+from deuteron.operators.params import KernelParams
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """One NPU kernel.
+
+    Attributes:
+        kind: its number in the microcode and in the table `neutronKernels`; never reused.
+        name: what disassembly, reports and profiles call it.
+        reads: names of the operands it reads, in encoding order.
+        params: the parameter record of its call.
+        workspace: whether it needs scratch memory of its own; that operand then stands last.
+    """
+
+    kind: int
+    name: str
+    reads: tuple[str, ...]
+    params: type[KernelParams]
+    workspace: bool = False
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """All operand names in encoding order: those read, `output`, and `workspace` where there is one."""
+        return (*self.reads, "output", *(("workspace",) if self.workspace else ()))
+
+    @property
+    def symbol(self) -> str:
+        """The C function that runs it."""
+        return f"dtn_k_{self.name}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from deuteron.npu.neutron.kernels.access_footprint import Ints
+from deuteron.operators.access_footprint import Ints
 
 NOTHING = -1
 LEFTOVER = -2

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import cast
 
-from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels.rules import Binary, reach, reach_back
+from deuteron.operators import params as p
+from deuteron.operators.rules import Binary, reach, reach_back
 
 Rows = tuple[int, int]
 """Rows from the first up to, but without, the second."""
