@@ -35,11 +35,11 @@ from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.operators.program import Program
 from deuteron.planner import Budget, plan, plan_within
 from deuteron.planner.prefetch_bound import lower_bound
-from deuteron.planner.prefetch_schedule import Costs
+from deuteron.planner.prefetch_schedule import FetchCosts
 from deuteron.planner.weight_chunks import chunks
-from deuteron.planner.weight_residency import costs_of, least_area
-from deuteron.planner.weight_tiling import cut, unshared
-from deuteron.planner.weight_tiling_search import beside
+from deuteron.planner.weight_residency import costs_of, min_area
+from deuteron.planner.weight_tiling import tile, unshare_constants
+from deuteron.planner.weight_tiling_search import tiled_scratch
 
 TARGET = "imxrt700"
 RATES = (50, 100, 200, 400)
@@ -89,7 +89,7 @@ def point(model: str, program: Program, rate: int, budget: str, effort: Effort) 
     rates = engine(targets.load(TARGET), flash_bandwidth=rate * 1_000_000)
     linked = plan(program)
     weights = len(linked.weights)
-    least = least_area(chunks(unshared(program)))
+    least = min_area(chunks(unshare_constants(program)))
     area = {"least": least, "half": max(least, weights // 2), "all": weights}[budget]
     limit = Budget(NeutronProcessor(rates), linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS, effort=effort)
     pieces, planned = plan_within(program, limit)
@@ -123,16 +123,18 @@ def _any_cut(program: Program, rates: Engine, area: int) -> int:
     A piece of the finest cut takes its share of the whole call, or what it takes alone if that is less, and only the
     first of a call costs the CPU anything.
     """
-    whole = unshared(program)
-    finest = cut(whole, 0)
+    whole = unshare_constants(program)
+    finest = tile(whole, 0)
     computing: list[int] = []
     for at, (piece, number) in enumerate(zip(finest.program.calls, finest.calls, strict=True)):
         alone, uncut = cost(piece.params, rates), cost(whole.calls[number].params, rates)
         share = uncut.cycles * alone.macs // uncut.macs if uncut.macs else uncut.cycles
         begins = at == 0 or finest.calls[at - 1] != number
         computing.append(min(alone.cycles, share) + rates.call_dispatch * begins)
-    scratch = beside(finest.program, plan(program).packing)
-    return lower_bound(chunks(finest.program), Costs(tuple(computing), (), rates.fetch_setup), rates, area, scratch)
+    scratch = tiled_scratch(finest.program, plan(program).packing)
+    return lower_bound(
+        chunks(finest.program), FetchCosts(tuple(computing), (), rates.fetch_setup), rates, area, scratch
+    )
 
 
 def _first_that_fit(program: Program, rates: Engine, area: int) -> int:

@@ -16,7 +16,7 @@ from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
 from deuteron.operators.program import Program
 from deuteron.planner import Budget, check, cycles, plan, plan_within
-from deuteron.planner.budget_ladder import rungs
+from deuteron.planner.budget_ladder import ladder_budgets
 from deuteron.planner.reserved_intervals import scratch_of
 from deuteron.planner.weight_residency import prefetch
 
@@ -33,7 +33,7 @@ PROGRAMS: dict[str, Program] = {
 BUDGETS = {
     "auto": Budget(FAST, 0),
     "fetched": Budget(PROCESSOR, 0, policy=FetchPolicy.ALWAYS),
-    "nothing stays": Budget(FAST, 0, keeps=False),
+    "nothing stays": Budget(FAST, 0, keep_resident=False),
     "whole": Budget(FAST, 0, depth_first=DepthFirst.NEVER),
     "in stripes": Budget(FAST, 0, depth_first=DepthFirst.ALWAYS),
 }
@@ -60,7 +60,7 @@ def _taken(program: Program, budget: Budget) -> int:
     own = planned.prefetch
     if own is not None:
         room, scratch = budget.sram - planned.scratch_bytes, scratch_of(planned.packing.offsets)
-        again = prefetch(pieces, budget.processor, room, scratch=scratch, keeps=budget.keeps)
+        again = prefetch(pieces, budget.processor, room, scratch=scratch, keep_resident=budget.keep_resident)
         assert again is None or own.bound <= again.schedule.cycles
         assert own.proven == (own.bound == own.schedule.cycles)
     return cycles(pieces, planned, budget)
@@ -96,9 +96,9 @@ def test_more_effort_is_no_slower(sram: int) -> None:
 
 def test_a_larger_budget_has_all_that_count_for_a_smaller_one() -> None:
     for sram in (0, 16, 100, 1_000, 4_095, 4_096, 8_191, 8_192, 10_000):
-        first, *others = rungs(4_090, sram)
+        first, *others = ladder_budgets(4_090, sram)
         assert first > sram or (first == 8_192 and sram >= first)
-        assert others == [rung for rung in rungs(4_090, 1 << 20) if rung <= sram and rung < 8_192]
+        assert others == [rung for rung in ladder_budgets(4_090, 1 << 20) if rung <= sram and rung < 8_192]
         for above, below in pairwise((first, *others)):
             assert below < above
             assert above == 8_192 or above - below <= max(16, above // 64)

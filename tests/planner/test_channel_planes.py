@@ -26,9 +26,9 @@ from deuteron.operators.rules import operand_bytes
 from deuteron.planner import Budget, check, plan, plan_within
 from deuteron.planner.channel_planes import by_planes
 from deuteron.planner.lifetimes import lifetimes
-from deuteron.planner.liveness import Alive
-from deuteron.planner.packing_multipart import forbidden
-from deuteron.planner.stripes import Cascade, Rowed, striped
+from deuteron.planner.liveness import ChainLiveness
+from deuteron.planner.packing_multipart import forbidden_distances
+from deuteron.planner.stripes import Cascade, RowAnalysis, cut_into_stripes
 from deuteron.runtime.driver import Driver
 
 CHANNELS, HEIGHT, WIDTH = 3, 8, 16
@@ -118,7 +118,7 @@ def test_the_planes_together_are_the_copy(start: int) -> None:
 def test_rows_of_each_plane_are_free_when_they_were_read() -> None:
     program = by_planes(select(parse_graph(POOLED)).with_ends_placed)
     assert [call.kernel.name for call in program.calls] == [*["copy_s8"] * CHANNELS, "max_pool_s8"]
-    cut = striped(program, (Cascade(0, 4, 4),), CALLS)
+    cut = cut_into_stripes(program, (Cascade(0, 4, 4),), CALLS)
     assert cut is not None
     (block,) = (block for block in lifetimes(cut) if block.buffers == ("x",))
     assert [(part.offset, part.last) for part in block.parts] == [
@@ -129,18 +129,21 @@ def test_rows_of_each_plane_are_free_when_they_were_read() -> None:
 @pytest.mark.parametrize("height", range(1, HEIGHT))
 def test_what_grows_does_not_fit_where_planes_die(height: int) -> None:
     program = by_planes(select(parse_graph(POOLED)).with_ends_placed)
-    chain, cut = Rowed(program, CALLS).chain(0, CHANNELS), striped(program, (Cascade(0, CHANNELS, height),), CALLS)
+    chain, cut = (
+        RowAnalysis(program, CALLS).chain(0, CHANNELS),
+        cut_into_stripes(program, (Cascade(0, CHANNELS, height),), CALLS),
+    )
     assert chain is not None
     assert cut is not None
     x, m = (next(b for b in lifetimes(cut) if b.buffers[0] == name) for name in ("x", "m"))
-    taken = [(low * 16, high * 16) for _, low, high in forbidden([x, m])[1]]
+    taken = [(low * 16, high * 16) for _, low, high in forbidden_distances([x, m])[1]]
     ends = [
         max(x.nbytes, at + m.nbytes) - min(at, 0)
         for at in range(-m.nbytes, x.nbytes + 1, 16)
         if not any(low < at < high for low, high in taken)
     ]
-    assert max(x.alive(at) + m.alive(at) for at, call in enumerate(cut.calls) if call.stripe) <= min(ends)
-    assert min(ends) == Alive(program, chain, CALLS).peak(chain.stripes(height, keeps=False))
+    assert max(x.live_bytes(at) + m.live_bytes(at) for at, call in enumerate(cut.calls) if call.stripe) <= min(ends)
+    assert min(ends) == ChainLiveness(program, chain, CALLS).peak(chain.stripes(height, cache_halo=False))
 
 
 def test_networks_of_images_compute_the_same_with_their_ends_in_scratch() -> None:

@@ -53,24 +53,24 @@ PROGRAM = _program(ROWS)
 SCRATCH = ROWS * (64 + 96)
 WEIGHTS = 16 * 64 + 64 * 96 + 96 * 8 + 4 * (64 + 96 + 8) + 3 * 16
 INTERMEDIATE = """kernel call 1, `fully_connected_s8` of op 1: intermediate results need 640 bytes of SRAM, 624 are \
-available; most are alive here, the largest are:
+available; the peak is here; the largest values are:
   op 1: 384 bytes, `h1` of `fully_connected_s8`
   op 0: 256 bytes, `h0` of `fully_connected_s8`
 
-hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier)"""
+hint: make these values smaller (a smaller input, fewer channels, a stride earlier)"""
 
 LINKED = """kernel call 1, `fully_connected_s8` of op 1: 9,296 bytes of SRAM are needed, 640 for intermediate results, \
-most of which are alive here, and 8,656 for weights; 9,000 are available; the largest values are:
+whose peak is here, and 8,656 for weights; 9,000 are available; the largest values are:
   op 1: 6,144 bytes, weights `w1` of `fully_connected_s8`
   op 0: 1,024 bytes, weights `w0` of `fully_connected_s8`
   op 2: 768 bytes, weights `w2` of `fully_connected_s8`
   op 1: 384 bytes, `h1` of `fully_connected_s8`
   op 1: 384 bytes, weights `b1` of `fully_connected_s8`
 
-hint: fetch weights from flash with `--fetch-constants-to-sram auto`: 7,184 bytes do then"""
+hint: fetch weights from flash with `--fetch-constants-to-sram auto`: 7,184 bytes are enough then"""
 
 CHUNK = """kernel call 1, `fully_connected_s8` of op 1: 7,184 bytes of SRAM are needed, 640 for intermediate results \
-and 6,544 for the weights of this call, all at once; 7,168 are available; the largest values are:
+and 6,544 for the weights of this call; 7,168 are available; the largest values are:
   op 1: 6,144 bytes, weights `w1` of `fully_connected_s8`
   op 1: 384 bytes, `h1` of `fully_connected_s8`
   op 1: 384 bytes, weights `b1` of `fully_connected_s8`
@@ -136,7 +136,7 @@ def test_what_an_error_asks_for_is_enough(budget: Budget) -> None:
 
 
 PIECE = """kernel call 1, `fully_connected_s8` of op 1: 1,376 bytes of SRAM are needed, 160 for intermediate results \
-and 1,216 for the smallest piece of the weights of this call, all at once; 1,360 are available; the largest values are:
+and 1,216 for the smallest piece of the weights of this call; 1,360 are available; the largest values are:
   op 1: 1,024 bytes, weights `w1[0:16]` of `fully_connected_s8`
   op 1: 128 bytes, weights `r1[0:16]` of `fully_connected_s8`
   op 1: 96 bytes, `h1` of `fully_connected_s8`
@@ -181,9 +181,9 @@ def test_a_program_without_weights_asks_for_its_results_alone(policy: FetchPolic
     with pytest.raises(CapacityError) as error:
         plan_within(program, Budget(PROCESSOR, 64, policy=policy))
     assert str(error.value) == (
-        "kernel call 1, `copy_s8`: intermediate results need 128 bytes of SRAM, 64 are available; most are alive here, "
-        "the largest are:\n  64 bytes, `a` of `copy_s8`\n  64 bytes, `b` of `copy_s8`\n\n"
-        "hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
+        "kernel call 1, `copy_s8`: intermediate results need 128 bytes of SRAM, 64 are available; the peak is here; "
+        "the largest values are:\n  64 bytes, `a` of `copy_s8`\n  64 bytes, `b` of `copy_s8`\n\n"
+        "hint: make these values smaller (a smaller input, fewer channels, a stride earlier), or give "
         "`--sram-budget 128` or more"
     )
     assert plan_within(program, Budget(PROCESSOR, 128, policy=policy))[1].scratch_bytes == 128
@@ -191,12 +191,12 @@ def test_a_program_without_weights_asks_for_its_results_alone(policy: FetchPolic
 
 def test_what_lies_beside_may_be_too_much_alone() -> None:
     with pytest.raises(CapacityError) as error:
-        plan_within(PROGRAM, Budget(PROCESSOR, -1000, beside=((3000, "inputs"),)))
+        plan_within(PROGRAM, Budget(PROCESSOR, -1000, other_uses=((3000, "inputs"),)))
     assert str(error.value).startswith(
-        "kernel call 1, `fully_connected_s8` of op 1: intermediate results need 640 bytes of SRAM beside 3,000 for "
-        "inputs, 2,000 are available; most are alive here, the largest are:\n"
+        "kernel call 1, `fully_connected_s8` of op 1: intermediate results need 640 bytes of SRAM besides 3,000 for "
+        "inputs, 2,000 are available; the peak is here; the largest values are:\n"
     )
-    hint = "make what lies beside smaller, it needs 3,000 bytes alone, or give `--sram-budget 10184` or more"
+    hint = "make the other contents of SRAM smaller, they need 3,000 bytes, or give `--sram-budget 10184` or more"
     assert error.value.hint == hint
 
 

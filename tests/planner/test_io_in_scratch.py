@@ -19,7 +19,7 @@ from deuteron.operators import params as p
 from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.operators.regions import Place, Region
 from deuteron.planner import Budget, check, plan, plan_within
-from deuteron.planner.lifetimes import spans
+from deuteron.planner.lifetimes import live_ranges
 from deuteron.runtime.driver import Driver
 
 
@@ -40,8 +40,8 @@ PROGRAM = Program(
 def test_an_input_lives_until_it_was_read_and_an_output_from_when_it_is_written() -> None:
     placed = PROGRAM.with_ends_placed
     assert placed.placed == {"in", "out", "side"}
-    assert spans(PROGRAM) == {"mid": (0, 2)}
-    assert spans(placed) == {"in": (0, 1), "mid": (0, 2), "side": (1, 2), "out": (2, 2)}
+    assert live_ranges(PROGRAM) == {"mid": (0, 2)}
+    assert live_ranges(placed) == {"in": (0, 1), "mid": (0, 2), "side": (1, 2), "out": (2, 2)}
     planned = plan(placed)
     check(placed, planned)
     assert sorted(block.buffers for block in planned.lifetimes) == [("in", "side"), ("mid", "out")]
@@ -49,7 +49,7 @@ def test_an_input_lives_until_it_was_read_and_an_output_from_when_it_is_written(
     assert planned.ends == {name: planned.ends[name] for name in ("in", "side", "out")}
     assert planned.ends["in"] == planned.ends["side"] != planned.ends["out"]
     assert planned.placements["in"] == Place(Region.INPUT, 0, 0, 100)
-    assert planned.lying("in") == Place(Region.SCRATCH, 0, planned.ends["in"], 100)
+    assert planned.place_of("in") == Place(Region.SCRATCH, 0, planned.ends["in"], 100)
     assert plan(PROGRAM).ends == {}
     assert plan(PROGRAM).scratch_bytes == 112
 

@@ -13,7 +13,7 @@ from deuteron.operators import params as p
 from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.planner import Budget, check, plan, plan_within
 from deuteron.planner.weight_chunks import chunks
-from deuteron.planner.weight_tiling import cut, unshared
+from deuteron.planner.weight_tiling import tile, unshare_constants
 from deuteron.runtime.driver import Driver
 
 WIDTH, LAYERS = 64, 6
@@ -50,7 +50,7 @@ def test_constants_that_layers_share_cost_a_plan_nothing(factors: int) -> None:
     cycles: dict[bool, list[int]] = {}
     for share in (False, True):
         program = _layers(share=share, factors=factors)
-        pieces = cut(unshared(program), 0).program
+        pieces = tile(unshare_constants(program), 0).program
         assert len(pieces.calls) == LAYERS * WIDTH // 16 + 1
         assert all(chunk.first == chunk.last for chunk in chunks(pieces))
         budgets = [Budget(PROCESSOR, area + 2 * WIDTH, policy=FetchPolicy.ALWAYS) for area in (2_000, 10_000, 13_000)]
@@ -73,10 +73,10 @@ def test_filters_that_two_layers_have_stay_one() -> None:
     first, second, *rest = program.calls
     operands = (second.operands[0], first.operands[1], *second.operands[2:])
     tied = replace(program, calls=(first, replace(second, operands=operands), *rest))
-    apart = unshared(tied)
+    apart = unshare_constants(tied)
     assert [call.operands[1].buffer for call in apart.calls[:3]] == ["w0", "w0", "w2"]
     assert [call.operands[2].buffer for call in apart.calls[:3]] == ["b0", "b0'", "b0''"]
-    assert cut(apart, 0).calls == (0, 1, *(2 + i // 4 for i in range(16)), LAYERS)
+    assert tile(apart, 0).calls == (0, 1, *(2 + i // 4 for i in range(16)), LAYERS)
 
 
 @pytest.mark.parametrize("table", ["table", "w0[0:16]", "b0[16:32]", "r0[0:16]'"])

@@ -1,4 +1,4 @@
-"""How much memory a plan may take, and what is fetched from flash."""
+"""Memory budget and options of a plan."""
 
 from dataclasses import dataclass
 
@@ -9,18 +9,18 @@ from deuteron.planner.processor_model import FetchingProcessor
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a plan may use.
+    """Limits and options of a plan.
 
     Attributes:
         processor: rules and costs of the calls, and the flash that the prefetch schedule is made for.
-        sram: bytes of SRAM for scratch and for weights.
-        weights: bytes of SRAM for weights at most, where they are fetched; None for what scratch leaves of `sram`.
+        sram: bytes of SRAM for scratch and weights.
+        weights: largest prefetch area in bytes; None for what scratch leaves of `sram`.
         policy: `AUTO` fetches when scratch and weights together do not fit into `sram`.
-        effort: `EXACT` proves what it can.
+        effort: `EXACT` searches longer and proves optimality where it can.
         target: bytes of SRAM that the target has; None when there is no target.
-        beside: what else lies in the same SRAM all the time: bytes, and what has them.
-        depth_first: `AUTO` cuts chains of calls into stripes when they do not fit, or are faster so.
-        keeps: weights may stay in SRAM from run to run, as a runtime lets them where nothing else uses that memory.
+        other_uses: other permanent contents of the same SRAM: bytes and description.
+        depth_first: `AUTO` cuts chains of calls into stripes if they do not fit otherwise, or are faster.
+        keep_resident: weights may stay in SRAM from run to run, because nothing else uses that memory.
     """
 
     processor: FetchingProcessor
@@ -29,14 +29,14 @@ class Budget:
     policy: FetchPolicy = FetchPolicy.AUTO
     effort: Effort = Effort.FAST
     target: int | None = None
-    keeps: bool = True
-    beside: tuple[tuple[int, str], ...] = ()
+    keep_resident: bool = True
+    other_uses: tuple[tuple[int, str], ...] = ()
     depth_first: DepthFirst = DepthFirst.AUTO
 
     @property
-    def taken(self) -> int:
-        """Bytes that lie beside."""
-        return sum(nbytes for nbytes, _ in self.beside)
+    def other_bytes(self) -> int:
+        """Bytes of the other contents."""
+        return sum(nbytes for nbytes, _ in self.other_uses)
 
     @property
     def engine(self) -> Engine:

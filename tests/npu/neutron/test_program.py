@@ -20,7 +20,7 @@ from deuteron.npu.program import Memory
 from deuteron.operators.program import Program
 from deuteron.operators.regions import Region
 from deuteron.planner import Plan, plan
-from deuteron.planner.stripes import Cascade, striped
+from deuteron.planner.stripes import Cascade, cut_into_stripes
 
 
 def test_weights_in_scratch_are_weights_of_the_call_that_reads_them() -> None:
@@ -79,7 +79,8 @@ def test_rows_that_begin_or_die_apart_are_blocks_of_their_own() -> None:
 
 def test_the_most_that_is_alive_is_a_bound_of_packings_where_rows_begin_and_die_apart() -> None:
     """Rows that grow where dead rows were are not alive with them, nor those of a stripe that are written later."""
-    program = striped(select(optimise(random_graph(47, stock=True))).with_ends_placed, (Cascade(0, 3, 1, True),), CALLS)
+    whole = select(optimise(random_graph(47, stock=True))).with_ends_placed
+    program = cut_into_stripes(whole, (Cascade(0, 3, 1, True),), CALLS)
     assert program is not None
     planned = plan(program)
     recorded, traced = dataflow(program, planned.constants), program_in(encode(program, planned)).traced()

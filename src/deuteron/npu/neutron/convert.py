@@ -25,7 +25,7 @@ from deuteron.npu.neutron.passes.remove_no_ops import is_no_op
 from deuteron.npu.neutron.tflite import neutron_graph, reader
 from deuteron.npu.provenance import Fate, KernelOrigin, OpFate, Provenance
 from deuteron.operators.program import Program
-from deuteron.planner import Budget, Known, Plan, check, in_best_order, plan, plan_within
+from deuteron.planner import Budget, Plan, PlanQuality, check, plan, plan_within, reorder_calls
 from deuteron.records import parse, plain
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel
@@ -82,7 +82,7 @@ class Metadata:
 
     provenance: Provenance = field(default_factory=Provenance)
     dataflow: Dataflow = field(default_factory=Dataflow)
-    known: Known = field(default_factory=Known)
+    known: PlanQuality = field(default_factory=PlanQuality)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ def lower(source: Graph, op_names: tuple[str, ...], options: ConvertOptions) -> 
     for op in graph.ops:
         if not op.origin:
             raise InternalError(f"the passes lost the origin of the op that writes `{op.outputs[0]}`")
-    selected = in_best_order(select(graph))
+    selected = reorder_calls(select(graph))
     return Lowered(source, graph, op_names, selected, attribute(source, selected), _is_empty(source, graph))
 
 

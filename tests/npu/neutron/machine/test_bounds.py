@@ -46,7 +46,8 @@ LAYER = 8 * DEEP + 32 + 64
 
 
 def _decoded(area: int) -> Decoded:
-    program, planned = plan_within(_program(), Budget(PROCESSOR, 80 + area, area, FetchPolicy.ALWAYS, keeps=False))
+    budget = Budget(PROCESSOR, 80 + area, area, FetchPolicy.ALWAYS, keep_resident=False)
+    program, planned = plan_within(_program(), budget)
     assert (planned.prefetch_bytes, planned.resident_bytes) == (area, 0)
     return decode(encode(program, planned))
 

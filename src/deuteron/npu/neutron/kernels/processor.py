@@ -1,4 +1,4 @@
-"""The Neutron as the planner sees it (`planner.processor_model.FetchingProcessor`): rules and cycles of its kernels."""
+"""The processor model of the Neutron for the planner (`FetchingProcessor`): rules and cycles of its kernels."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
