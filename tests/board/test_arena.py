@@ -168,17 +168,17 @@ def test_whole_steps_stay_as_they_are(bundle: Bundle) -> None:
     [
         (
             MemoryOptions(sram_budget=4096),
-            "inputs, outputs and what lies between operators need 8,640 bytes of SRAM, the budget is 4,096; most are "
-            "alive with `cortex_m::quantize_per_tensor.out, node cortex_m_quantize_per_tensor_default`\n\n"
-            "hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
+            "inputs, outputs and what lies between operators need 8,640 bytes of SRAM, the budget is 4,096; the peak "
+            "is at `cortex_m::quantize_per_tensor.out, node cortex_m_quantize_per_tensor_default`\n\n"
+            "hint: make these values smaller (a smaller input, fewer channels, a stride earlier), or give "
             "`--sram-budget 8640`",
         ),
         (
             MemoryOptions(sram_budget=CPU_STRIPES_BUDGET, depth_first=DepthFirst.NEVER),
             f"models.py:{SUM_LINE}: x = torch.relu(self.deep(x)) + x: inputs, outputs and what lies between operators "
-            "need 13,824 bytes of SRAM, the budget is 10,240; most are alive with `cortex_m::quantized_add.out, node "
+            "need 13,824 bytes of SRAM, the budget is 10,240; the peak is at `cortex_m::quantized_add.out, node "
             "cortex_m_quantized_add_default`\n\n"
-            "hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
+            "hint: make these values smaller (a smaller input, fewer channels, a stride earlier), or give "
             "`--sram-budget 13824`, or leave out `--depth-first never`",
         ),
     ],

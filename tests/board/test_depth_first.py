@@ -77,8 +77,8 @@ def test_what_a_build_accepts_beside_partitions_is_within_the_budget_in_every_pl
             with pytest.raises(CapacityError) as refused:
                 arena_of(bundle, own)
             assert refused.value.message == (
-                "inputs, outputs and what lies between operators need 7,296 bytes of SRAM beside 928 of partitions, "
-                f"the budget is {budget:,}; most are alive with `cortex_m::quantized_conv2d.out, node "
+                "inputs, outputs and what lies between operators need 7,296 bytes of SRAM besides 928 of partitions, "
+                f"the budget is {budget:,}; the peak is at `cortex_m::quantized_conv2d.out, node "
                 "cortex_m_quantized_conv2d_default_2`"
             )
             assert refused.value.hint.endswith(", or give `--sram-budget 8224`")

@@ -15,9 +15,9 @@ from deuteron.board.memory_check import hazards
 from deuteron.board.row_dependencies import CPU
 from deuteron.builds import manifest as manifests
 from deuteron.errors import InternalError
-from deuteron.npu.neutron.kernels.program import KernelCall, Program
+from deuteron.operators.program import KernelCall, Program
 from deuteron.planner.lifetimes import lifetimes
-from deuteron.planner.stripes import Cascade, striped
+from deuteron.planner.stripes import Cascade, cut_into_stripes
 
 Calls = Sequence[KernelCall]
 Planted = tuple[Bundle, Calls]
@@ -46,7 +46,7 @@ def sound() -> tuple[Bundle, Bundle, Calls, Calls]:
 
 def _cut(program: Program) -> Program:
     """The five steps from the first convolution to the pool, three rows at a time."""
-    cut = striped(program, (Cascade(3, 8, 3, keeps=True),), CPU)
+    cut = cut_into_stripes(program, (Cascade(3, 8, 3, cache_halo=True),), CPU)
     assert cut is not None
     return cut
 

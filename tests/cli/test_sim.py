@@ -179,8 +179,8 @@ def test_a_budget_that_is_too_small(deuteron: Run, builds: Builds) -> None:
     line = f"{builds.whole.parent / 'net.py'}:14: `x = self.b(x).relu()`: "
     assert (result.code, result.out) == (1, "")
     assert result.err.splitlines()[:2] == [
-        f"error: {line}kernel call 2, `conv2d_s8` of op 4: intermediate results need 6,784 bytes of SRAM beside 3,840 "
-        "for inputs, outputs and CPU tensors, 4,096 are available; most are alive here, the largest are:",
+        f"error: {line}kernel call 2, `conv2d_s8` of op 4: intermediate results need 6,784 bytes of SRAM besides 3,840 "
+        "for inputs, outputs and CPU tensors, 4,096 are available; the peak is here; the largest values are:",
         f"  {line}op 4: 4,096 bytes, `{LETTERED}_5` of `conv2d_s8`",
     ]
 

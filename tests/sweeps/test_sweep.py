@@ -49,7 +49,7 @@ def test_what_cannot_be_says_why(whole: Path) -> None:
     assert reasons.pop(("small.tflite", "imxrt700"), "") == ""
     assert str(reasons["large.tflite", "imxrt700"]).splitlines()[0] == (
         "kernel call 0, `fully_connected_s8` of op 0: 1,808 bytes of SRAM are needed, 0 for intermediate results and "
-        "1,616 for the smallest piece of the weights of this call, all at once beside 192 for inputs, outputs and CPU "
+        "1,616 for the smallest piece of the weights of this call besides 192 for inputs, outputs and CPU "
         "tensors; 600 are available; the largest values are:"
     )
     ethosu = "the NPU of `ethos-u55-128` is an Arm Ethos-U"

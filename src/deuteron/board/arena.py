@@ -13,17 +13,17 @@ from deuteron.arch.targets import Arch, CpuOperators, Neutron
 from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.call_sequence import ENDS, bundle_of, program_of
 from deuteron.board.memory_check import hazards
-from deuteron.board.row_dependencies import CPU, Counted, macs
+from deuteron.board.row_dependencies import Counted, macs
 from deuteron.board.translate import translate
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, InternalError
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
-from deuteron.npu.neutron.kernels.program import KernelCall, Program
 from deuteron.npu.provenance import Cascade, KernelOrigin, cascades
 from deuteron.npu.schedule import Block, Memory
-from deuteron.planner.cascades import Cascades, Cut
+from deuteron.operators.limits import ALIGNMENT, round_up
+from deuteron.operators.program import KernelCall, Program
+from deuteron.planner.cascades import CascadeSearch, Cut
 from deuteron.planner.lifetimes import lifetimes
-from deuteron.planner.packing import place
+from deuteron.planner.packing import pack
 from deuteron.runtime import pte
 
 LIMITS = 32
@@ -170,15 +170,15 @@ def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted,
 
 
 @lru_cache(maxsize=2)
-def _cascades(program: Program, core: str) -> Cascades:
+def _cascades(program: Program, core: str) -> CascadeSearch:
     """The chains of a program, with what is known of them from plans for other budgets."""
-    return Cascades(program, Counted(cores.load(core)), CPU)
+    return CascadeSearch(program, Counted(cores.load(core)))
 
 
-def _cuts(search: Cascades, least: int, whole: int, budget: int) -> Iterator[Cut]:
+def _cuts(search: CascadeSearch, least: int, whole: int, budget: int) -> Iterator[Cut]:
     """The fastest programs with limits up to a budget, the largest limit first; a smaller one may have a faster one."""
     for limit in _limits(least, whole):
-        cut = search.with_alive(limit, None) if limit <= budget else None
+        cut = search.within_live_bytes(limit, None) if limit <= budget else None
         if cut is not None:
             yield cut
 
@@ -194,7 +194,7 @@ def _limits(least: int, whole: int) -> Iterable[int]:
 
 def _plan(program: Program) -> _Plan:
     blocks = lifetimes(program)  # of one buffer each, as no step may write onto what it reads
-    packing = place(blocks)
+    packing = pack(blocks)
     offsets = {b.buffers[0]: packing.offsets[b] for b in blocks if b.nbytes}
     placed = (
         Block(name, offsets[name] + part.offset, min(part.nbytes, b.nbytes - part.offset), part.first, part.last)
@@ -247,12 +247,12 @@ def _too_large(bundle: Bundle, best: _Plan, partitions: int, memory: MemoryOptio
     call = best.program.calls[alive.index(max(alive))]
     where = "" if call.origin == ENDS else bundle.steps[call.origin[0]].source
     title = "the inputs or outputs" if call.origin == ENDS else f"`{bundle.steps[call.origin[0]].title}`"
-    beside = f" beside {partitions:,} of partitions" if partitions else ""
+    beside = f" besides {partitions:,} of partitions" if partitions else ""
     other = ", or leave out `--depth-first never`" if memory.depth_first is DepthFirst.NEVER else ""
     return CapacityError(
         f"inputs, outputs and what lies between operators need {best.memory.nbytes:,} bytes of SRAM{beside}, "
-        f"the budget is {memory.sram_budget:,}; most are alive with {title}",
+        f"the budget is {memory.sram_budget:,}; the peak is at {title}",
         where=where or None,
-        hint=f"make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
+        hint=f"make these values smaller (a smaller input, fewer channels, a stride earlier), or give "
         f"`--sram-budget {best.memory.nbytes + partitions}`{other}",
     )

@@ -20,7 +20,8 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds import output
 from deuteron.errors import InputError, OptionError
 from deuteron.native import cache_directory
-from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
+from deuteron.operators.program import Kernel
 from deuteron.records import entry_of
 from deuteron.runtime import pte
 

@@ -15,8 +15,8 @@ from deuteron.board.size import NPU_DRIVER
 from deuteron.board.tensor_places import padded
 from deuteron.board.toolchain import PLACE_ALL, Object, Region, Source, Toolchain
 from deuteron.errors import CapacityError
-from deuteron.npu.neutron.kernels.catalogue import Kernel
 from deuteron.npu.neutron.kernels.selection import FILE_NAME, Selection
+from deuteron.operators.program import Kernel
 
 ARCHIVE = "libdeuteron.a"
 NPU_ARCHIVE = f"lib{NPU_DRIVER}.a"

@@ -12,11 +12,11 @@ import numpy as np
 
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Step, StepKind, Value
 from deuteron.board.row_dependencies import COPY, CPU
-from deuteron.npu.neutron.kernels.access_footprint import Ints, reached_by
-from deuteron.npu.neutron.kernels.params import CopyParams, KernelParams
-from deuteron.npu.neutron.kernels.program import KernelCall
-from deuteron.npu.neutron.kernels.shadow_memory import NOTHING, Contents
 from deuteron.npu.provenance import Stripe
+from deuteron.operators.access_footprint import Ints, reached_by
+from deuteron.operators.params import CopyParams, KernelParams
+from deuteron.operators.program import KernelCall
+from deuteron.operators.shadow_memory import NOTHING, Contents
 
 Pairs = tuple[Ints, Ints]
 """Of each byte the value that it is of, and which byte of that."""

@@ -1,7 +1,7 @@
 """How rows of what a CPU operator writes depend on rows of what it reads, and what its calls cost.
 
 The records of operators are those of `deuteron.operators`. Their windows and strides are read as those of the NPU's
-kernels (`deuteron.npu.neutron.kernels.row_dependencies`). Records leave out the sizes of operands; callers pass them.
+kernels (`deuteron.operators.row_dependencies`). Records leave out the sizes of operands; callers pass them.
 """
 
 import math
@@ -9,20 +9,18 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from deuteron.arch.cores import Core, Work
-from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels import row_dependencies, rules
-from deuteron.npu.neutron.kernels.catalogue import Kernel
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT
-from deuteron.npu.neutron.kernels.params import KernelParams
-from deuteron.npu.neutron.kernels.program import KernelCall
-from deuteron.npu.neutron.kernels.row_dependencies import Rowwise, Window
+from deuteron.operators import params as p
+from deuteron.operators import row_dependencies, rules
 from deuteron.operators.cortex_m import (
     PadParams,
     QuantizedConvolutionParams,
     QuantizedLinearParams,
     QuantizedSoftmaxParams,
 )
-from deuteron.planner.processor_model import row_copy
+from deuteron.operators.limits import ALIGNMENT
+from deuteron.operators.params import KernelParams, row_copy
+from deuteron.operators.program import Kernel, KernelCall
+from deuteron.operators.row_dependencies import Rowwise, Window
 
 COPY = "dtn_cm_copy"
 CONVOLUTION = "dtn_cm_quantized_conv2d"
@@ -149,7 +147,7 @@ class CpuKernels:
         del params, operand
         return False
 
-    def takes(self, call: KernelCall, anywhere: Collection[str]) -> bool:
+    def supports(self, call: KernelCall, anywhere: Collection[str]) -> bool:
         """True where values start at multiples of the alignment, or the operator takes an offset from one."""
         own = _cpu(call.params)
         return own.function == COPY or all(
@@ -291,7 +289,7 @@ def _sized(own: CpuParams, record: KernelParams, sizes: dict[int, int]) -> CpuPa
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(CpuKernels):
     """Instructions of the operators on a core, by the counts that its figures come from."""
 
     core: Core

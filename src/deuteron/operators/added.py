@@ -9,7 +9,9 @@ CONTRIBUTING.md says how to add one.
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.npu.neutron.kernels.params import (
+from deuteron.operators.cortex_m import CpuOperator
+from deuteron.operators.int16 import WIDE
+from deuteron.operators.params import (
     AddParams,
     Dims5,
     KernelParams,
@@ -19,8 +21,6 @@ from deuteron.npu.neutron.kernels.params import (
     ReduceSumParams,
     ResizeBilinearParams,
 )
-from deuteron.operators.cortex_m import CpuOperator
-from deuteron.operators.int16 import WIDE
 
 NAMESPACE = "deuteron"
 """That of the operators, in PyTorch's registry and in programs."""

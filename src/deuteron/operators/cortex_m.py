@@ -9,7 +9,7 @@ factor is multiplier * 2^(shift - 31).
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.npu.neutron.kernels.params import (
+from deuteron.operators.params import (
     AveragePoolParams,
     Dims4,
     Dims6,

@@ -2,14 +2,14 @@
 
 from dataclasses import dataclass
 
-from deuteron.npu.neutron.kernels.params import (
+from deuteron.operators.cortex_m import CpuOperator, PadParams
+from deuteron.operators.params import (
     Dims5,
     ExtremumParams,
     KernelParams,
     ReduceExtremumParams,
     ReduceSumParams,
 )
-from deuteron.operators.cortex_m import CpuOperator, PadParams
 
 BIAS_BITS = 10
 """A bias is in steps of the output, with so many bits behind the point."""

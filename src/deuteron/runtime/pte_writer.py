@@ -5,13 +5,13 @@ What `deuteron.runtime.pte` reads, and ExecuTorch's runtime, too. Slot numbers f
 
 import math
 import struct
-from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import flatbuffers  # pyright: ignore[reportMissingTypeStubs]
 
+from deuteron.planner.interval_placement import first_fit
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte import IDENTIFIER, InstructionKind
 from deuteron.runtime.pte_values import DTYPES, Kind
@@ -80,19 +80,18 @@ def _room(spec: TensorSpec) -> int:
 
 
 def _offsets(contents: Contents) -> Mapping[int, int]:
-    """Where each tensor without a content lies: the largest first, as low as those allow that live when it does."""
+    """Place each tensor without constant data, largest first, by first fit among those that are live with it."""
     offsets: dict[int, int] = {}
-    placed: list[tuple[int, int, int, int]] = []
     lives = _lives(contents)
-    for number in sorted(lives, key=lambda number: -_room(contents.tensors[number])):
-        room, (first, last), offset = _room(contents.tensors[number]), lives[number], 0
-        for begin, end, other_first, other_last in placed:
-            if first <= other_last and other_first <= last:
-                if offset + room <= begin:
-                    break
-                offset = max(offset, end)
-        offsets[number] = offset
-        insort(placed, (offset, offset + room, first, last))
+    sizes = {number: _room(contents.tensors[number]) for number in lives}
+    for number in sorted(lives, key=lambda number: -sizes[number]):
+        first, last = lives[number]
+        occupied = [
+            (at, at + sizes[other])
+            for other, at in offsets.items()
+            if first <= lives[other][1] and lives[other][0] <= last
+        ]
+        offsets[number] = first_fit(occupied, sizes[number])
     return offsets
 
 

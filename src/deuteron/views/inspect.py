@@ -15,12 +15,12 @@ from deuteron.npu.ethosu.program import program_in as ethosu_program
 from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.ir.printer import format_name, format_op, format_type
 from deuteron.npu.neutron.ir.types import TensorType
-from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.format import MAGIC
 from deuteron.npu.neutron.program import program_in
 from deuteron.npu.neutron.tflite import neutron_graph, reader
 from deuteron.npu.program import NpuProgram
+from deuteron.operators.limits import round_up
 from deuteron.runtime import pte, vela
 from deuteron.runtime.partitions import partitions_of
 from deuteron.tflite.decode import decode as decode_tflite

@@ -11,7 +11,8 @@ from deuteron.builds.options import Converter
 from deuteron.builds.output import check_file
 from deuteron.errors import FormatError, InputError, OptionError, unreadable
 from deuteron.npu.neutron.kernels import image, selection
-from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
+from deuteron.operators.program import Kernel
 from deuteron.views.inspect import Kind, inspect
 
 _IMAGE = "firmware.elf"

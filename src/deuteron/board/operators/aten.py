@@ -18,7 +18,7 @@ from deuteron.board.operators.lowering import (
     refuse_arguments,
     words_of,
 )
-from deuteron.npu.neutron.kernels.params import BINARY_RANK, Dims4, Dims5, KernelParams
+from deuteron.operators.params import BINARY_RANK, Dims4, Dims5, KernelParams
 from deuteron.operators.portable import (
     BY_ATEN_OPERATOR,
     AddParams,

@@ -22,7 +22,6 @@ from deuteron.board.operators.lowering import (
     refuse_arguments,
 )
 from deuteron.board.operators.quantise import float_bits
-from deuteron.npu.neutron.kernels.params import AveragePoolParams, Dims4, ExtremumParams, LutParams, MaxPoolParams
 from deuteron.operators.cortex_m import (
     PadParams,
     QuantizedAddParams,
@@ -30,6 +29,7 @@ from deuteron.operators.cortex_m import (
     QuantizedMulParams,
     QuantizedSoftmaxParams,
 )
+from deuteron.operators.params import AveragePoolParams, Dims4, ExtremumParams, LutParams, MaxPoolParams
 from deuteron.runtime.program import Numbers
 
 _NHWC = (0, 2, 3, 1)

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from deuteron.npu.neutron.kernels.params import KernelParams
 from deuteron.operators.cortex_m import BY_OPERATOR
+from deuteron.operators.params import KernelParams
 from deuteron.runtime.program import Numbers, TensorSpec, TensorValue
 
 

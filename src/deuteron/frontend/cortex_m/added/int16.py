@@ -26,7 +26,6 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
     value_of,
 )
 from deuteron.frontend.cortex_m.layout import is_channels_last
-from deuteron.npu.neutron.kernels.params import ExtremumParams
 from deuteron.numerics import I64, requant, requants, rne_divide, rne_shift
 from deuteron.operators.cortex_m import PadParams
 from deuteron.operators.int16 import (
@@ -41,6 +40,7 @@ from deuteron.operators.int16 import (
     RequantiseParams,
     SumS16Params,
 )
+from deuteron.operators.params import ExtremumParams
 
 aten = torch.ops.aten
 

@@ -9,13 +9,12 @@ from deuteron.errors import UnsupportedError
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Op
 from deuteron.npu.neutron.ir.types import TensorType
-from deuteron.npu.neutron.kernels.catalogue import Kernel
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT
-from deuteron.npu.neutron.kernels.params import KernelParams
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.rules import limit_problem
 from deuteron.npu.neutron.passes.base import new_name
 from deuteron.npu.neutron.passes.lowering.buffer_aliasing import Home
+from deuteron.operators.limits import ALIGNMENT
+from deuteron.operators.params import KernelParams
+from deuteron.operators.program import Buffer, Kernel, KernelCall, Program, Ref
+from deuteron.operators.rules import limit_problem
 
 
 class Builder:

@@ -1,11 +1,11 @@
-"""The memories that an operand of a kernel call can lie in."""
+"""Memory regions of the operands of kernel calls."""
 
 from dataclasses import dataclass
 from enum import IntEnum
 
 
 class Region(IntEnum):
-    """Where an operand lives; the value is its number in the microcode."""
+    """Region of an operand, with its number in the microcode."""
 
     INPUT = 0
     OUTPUT = 1
@@ -19,7 +19,7 @@ WRITABLE = frozenset({Region.OUTPUT, Region.SCRATCH})
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """`nbytes` bytes from `offset` on in a region; `index` says which input or output, it is 0 in the other regions."""
+    """`nbytes` bytes from `offset` on in a region; `index` is that of the input or output, 0 in other regions."""
 
     region: Region
     index: int
@@ -27,6 +27,6 @@ class Place:
     nbytes: int
 
     def overlaps(self, other: "Place") -> bool:
-        """True when both cover a common byte."""
+        """Whether both share a byte."""
         same = (self.region, self.index) == (other.region, other.index)
         return same and self.offset < other.offset + other.nbytes and other.offset < self.offset + self.nbytes

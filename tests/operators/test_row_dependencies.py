@@ -6,13 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from deuteron.npu.neutron.kernels import catalogue, limits
-from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.row_dependencies import ENTRIES, Rowwise, natural_rows, rowwise
-from deuteron.npu.neutron.kernels.rules import form_problem, limit_problem, operand_bytes
+from deuteron.npu.neutron.kernels import catalogue
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.operators import limits
+from deuteron.operators import params as p
+from deuteron.operators.program import Buffer, Kernel, KernelCall, Program, Ref
+from deuteron.operators.row_dependencies import ENTRIES, Rowwise, natural_rows, rowwise
+from deuteron.operators.rules import form_problem, limit_problem, operand_bytes
 from deuteron.planner import plan
 from deuteron.runtime.driver import Driver
 

@@ -1,17 +1,45 @@
-"""A kernel program: what the compiler hands to planning and encoding, before anything has an address."""
+"""Programs of kernel calls over buffers without addresses: the input of planner and encoder."""
 
 from dataclasses import dataclass, replace
 
-from deuteron.npu.neutron.kernels.catalogue import Kernel
-from deuteron.npu.neutron.kernels.params import KernelParams
 from deuteron.npu.provenance import Stripe
+from deuteron.operators.params import KernelParams
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A kernel of an NPU, or an operator of a CPU.
+
+    Attributes:
+        kind: its number in the microcode and in the table `neutronKernels`; never reused.
+        name: what disassembly, reports and profiles call it.
+        reads: names of the operands it reads, in encoding order.
+        params: the parameter record of its call.
+        workspace: whether it needs scratch memory, which is then its last operand.
+    """
+
+    kind: int
+    name: str
+    reads: tuple[str, ...]
+    params: type[KernelParams]
+    workspace: bool = False
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """All operand names in encoding order: those read, `output`, and `workspace` where there is one."""
+        return (*self.reads, "output", *(("workspace",) if self.workspace else ()))
+
+    @property
+    def symbol(self) -> str:
+        """The C function that runs it."""
+        return f"dtn_k_{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """A block of bytes. Constants (`data` given) go to the weights image, the others to inputs, outputs or scratch.
 
-    Where a value never stands in memory as a whole, `part_of` says which bytes of it the buffer holds.
+    `part_of` says which bytes of a larger value the buffer holds, if that value is never whole in memory.
     """
 
     name: str
@@ -33,7 +61,7 @@ class Ref:
 class KernelCall:
     """One call: operands in the catalogue's order, parameters, and the TFLite operators it came from.
 
-    One that computes some rows of a call has a `stripe`.
+    A call that computes some rows of an original call has a `stripe`.
     """
 
     kernel: Kernel
@@ -48,8 +76,7 @@ class Program:
     """Kernel calls in execution order over named buffers.
 
     `inputs` and `outputs` name the caller's buffers in argument order. Every other buffer without data is scratch. A
-    tensor that shares another's storage (a reshape) has no buffer of its own. Inputs and outputs that lie in scratch
-    while it runs, too, are `placed`.
+    tensor that shares another's storage (a reshape) has no buffer. Inputs and outputs in `placed` are in scratch.
     """
 
     buffers: tuple[Buffer, ...]
@@ -60,7 +87,7 @@ class Program:
 
     @property
     def with_ends_placed(self) -> "Program":
-        """The program with all inputs and outputs in scratch, but for what is both, or nothing but a constant."""
+        """The program with all inputs and outputs in scratch, except buffers that are both, or constants."""
         constants = {buffer.name for buffer in self.buffers if buffer.data is not None}
         once = [name for name in (*self.inputs, *self.outputs) if (*self.inputs, *self.outputs).count(name) == 1]
         return replace(self, placed=frozenset(once) - constants)

@@ -1,58 +1,58 @@
-/* One run call by call, and the search over what stays. */
-#include "fetching.h"
+/* The schedule of a run, call by call, and the search for resident chunks. */
+#include "prefetch_search.h"
 
 #include <string.h>
 
-/* A chunk in the area or in scratch, with the byte after its last. */
+/* A fetched chunk in the area or in scratch; `end` is the byte after its last. */
 typedef struct {
     uint64_t offset;
     uint64_t end;
     uint32_t chunk;
 } live_t;
 
-struct dtn_fetching {
-    dtn_fetching_config_t config;
-    uint64_t *rest;     /* cycles of each call and all after it */
-    uint64_t *arrivals; /* of each chunk, NONE before its fetch is started */
-    uint64_t *places;   /* of the chunks that stay */
+struct dtn_prefetch {
+    dtn_prefetch_config_t config;
+    uint64_t *rest;     /* cycles of each call and of all later ones */
+    uint64_t *arrivals; /* when each chunk has arrived, NONE before its fetch has started */
+    uint64_t *places;   /* offsets of the resident chunks */
     live_t *live;       /* by offset */
-    uint32_t *standing; /* walls that may be in the way, by offset */
-    uint8_t *best;      /* what stays */
+    uint32_t *active;   /* reserved intervals to respect now, by offset */
+    uint8_t *best;      /* resident chunks of the best schedule */
     uint8_t *candidate;
     uint32_t *others;
-    uint64_t *hashes; /* of each choice that was looked at */
-    uint8_t *known;   /* these choices, a byte per chunk */
+    uint64_t *hashes; /* of each set that was scheduled */
+    uint8_t *known;   /* these sets, a byte per chunk */
     uint32_t known_count;
     uint64_t best_cycles;
-    /* Of the run that is followed. */
-    dtn_fetching_choice_t choice;
-    dtn_fetching_step_t *steps;
+    /* State of the simulated run. */
+    dtn_prefetch_choice_t choice;
+    dtn_prefetch_step_t *steps;
     uint32_t step_count;
-    uint32_t channels[DTN_FETCHING_MAX_CHANNELS]; /* the chunk that each fetches, chunk_count for none */
+    uint32_t channels[DTN_PREFETCH_MAX_CHANNELS]; /* the chunk of each, chunk_count for none */
     uint32_t live_count;
-    uint32_t standing_count;
-    uint32_t next_wall; /* the first that has not been among them */
+    uint32_t active_count;
+    uint32_t next_reserved; /* the first that was not active yet */
     uint32_t next;
-    uint64_t start; /* of what does not stay */
+    uint64_t start; /* offset after the resident chunks */
     uint64_t now;
-    uint64_t free; /* when the flash is */
+    uint64_t free; /* when the flash becomes idle */
 };
 
-static bool is_in_range(const dtn_fetching_config_t *config)
+static bool is_in_range(const dtn_prefetch_config_t *config)
 {
     if (config->chunk_count > UINT16_MAX || config->call_count > UINT32_MAX / 2U || config->tries > UINT16_MAX ||
-        config->wall_count > UINT32_MAX / 2U || config->scratch > UINT64_MAX - config->area || config->channels == 0 ||
-        config->channels > DTN_FETCHING_MAX_CHANNELS) {
+        config->reserved_count > UINT32_MAX / 2U || config->scratch > UINT64_MAX - config->area ||
+        config->channels == 0 || config->channels > DTN_PREFETCH_MAX_CHANNELS) {
         return false;
     }
     for (uint32_t i = 0; i < config->chunk_count; i++) {
-        const dtn_fetching_chunk_t *c = &config->chunks[i];
+        const dtn_prefetch_chunk_t *c = &config->chunks[i];
         if (c->last < c->first || c->last >= config->call_count || (i > 0 && c->first < c[-1].first)) {
             return false;
         }
     }
-    for (uint32_t i = 0; i < config->wall_count; i++) {
-        const dtn_fetching_wall_t *w = &config->walls[i];
+    for (uint32_t i = 0; i < config->reserved_count; i++) {
+        const dtn_prefetch_reserved_t *w = &config->reserved[i];
         if (w->last < w->first || w->nbytes > config->scratch || w->offset > config->scratch - w->nbytes ||
             (i > 0 && w->first < w[-1].first)) {
             return false;
@@ -61,46 +61,46 @@ static bool is_in_range(const dtn_fetching_config_t *config)
     return true;
 }
 
-static void *take(unsigned char *memory, size_t *used, size_t count, size_t size)
+static void *allocate(unsigned char *memory, size_t *used, size_t count, size_t size)
 {
     void *part = memory == NULL ? NULL : memory + *used;
     *used += (count * size + 7U) & ~(size_t)7U;
     return part;
 }
 
-static size_t lay_out(dtn_fetching_t *s, unsigned char *memory, const dtn_fetching_config_t *config)
+static size_t lay_out(dtn_prefetch_t *s, unsigned char *memory, const dtn_prefetch_config_t *config)
 {
     size_t used = (sizeof *s + 7U) & ~(size_t)7U;
     size_t count = config->chunk_count;
-    s->rest = take(memory, &used, (size_t)config->call_count + 1U, sizeof *s->rest);
-    s->arrivals = take(memory, &used, count, sizeof *s->arrivals);
-    s->places = take(memory, &used, count, sizeof *s->places);
-    s->live = take(memory, &used, count, sizeof *s->live);
-    s->standing = take(memory, &used, config->wall_count, sizeof *s->standing);
-    s->best = take(memory, &used, count, sizeof *s->best);
-    s->candidate = take(memory, &used, count, sizeof *s->candidate);
-    s->others = take(memory, &used, count, sizeof *s->others);
-    s->hashes = take(memory, &used, config->tries, sizeof *s->hashes);
-    s->known = take(memory, &used, config->tries * count, sizeof *s->known);
+    s->rest = allocate(memory, &used, (size_t)config->call_count + 1U, sizeof *s->rest);
+    s->arrivals = allocate(memory, &used, count, sizeof *s->arrivals);
+    s->places = allocate(memory, &used, count, sizeof *s->places);
+    s->live = allocate(memory, &used, count, sizeof *s->live);
+    s->active = allocate(memory, &used, config->reserved_count, sizeof *s->active);
+    s->best = allocate(memory, &used, count, sizeof *s->best);
+    s->candidate = allocate(memory, &used, count, sizeof *s->candidate);
+    s->others = allocate(memory, &used, count, sizeof *s->others);
+    s->hashes = allocate(memory, &used, config->tries, sizeof *s->hashes);
+    s->known = allocate(memory, &used, config->tries * count, sizeof *s->known);
     return used;
 }
 
-size_t dtn_fetching_bytes(const dtn_fetching_config_t *config)
+size_t dtn_prefetch_bytes(const dtn_prefetch_config_t *config)
 {
-    dtn_fetching_t search;
+    dtn_prefetch_t search;
     return is_in_range(config) ? lay_out(&search, NULL, config) : 0;
 }
 
-dtn_fetching_t *dtn_fetching_init(void *memory, const dtn_fetching_config_t *config)
+dtn_prefetch_t *dtn_prefetch_init(void *memory, const dtn_prefetch_config_t *config)
 {
     if (!is_in_range(config)) {
         return NULL;
     }
-    dtn_fetching_t *s = memory;
+    dtn_prefetch_t *s = memory;
     lay_out(s, memory, config);
     s->config = *config;
     s->known_count = 0;
-    s->best_cycles = DTN_FETCHING_NONE;
+    s->best_cycles = DTN_PREFETCH_NONE;
     s->rest[config->call_count] = 0;
     for (uint32_t call = config->call_count; call-- > 0;) {
         s->rest[call] = s->rest[call + 1U] + config->calls[call];
@@ -108,20 +108,20 @@ dtn_fetching_t *dtn_fetching_init(void *memory, const dtn_fetching_config_t *con
     return s;
 }
 
-/* Waits for the fetch on a channel, which is free then. */
-static void wait(dtn_fetching_t *s, uint32_t call, uint32_t channel)
+/* Waits for the fetch on a channel and frees the channel. */
+static void wait(dtn_prefetch_t *s, uint32_t call, uint32_t channel)
 {
     uint32_t chunk = s->channels[channel];
     if (s->steps != NULL) {
-        s->steps[s->step_count++] = (dtn_fetching_step_t){0, call, chunk, channel, 1};
+        s->steps[s->step_count++] = (dtn_prefetch_step_t){0, call, chunk, channel, 1};
     }
     s->channels[channel] = s->config.chunk_count;
     s->now = s->arrivals[chunk] > s->now ? s->arrivals[chunk] : s->now;
 }
 
-/* A channel for the next fetch: one that is free, or whose fetch is done by now, or has to be done; the number of
- * channels for none. */
-static uint32_t channel_for(dtn_fetching_t *s, uint32_t call, bool must)
+/* Returns a channel for the next fetch: a free one, or the one whose fetch ends first if that has ended or `must` is
+ * set; the number of channels if there is none. */
+static uint32_t channel_for(dtn_prefetch_t *s, uint32_t call, bool must)
 {
     uint32_t earliest = 0;
     for (uint32_t channel = 0; channel < s->config.channels; channel++) {
@@ -139,46 +139,47 @@ static uint32_t channel_for(dtn_fetching_t *s, uint32_t call, bool must)
     return earliest;
 }
 
-/* Walls that begin by call `last`, but for those that end before `call`. */
-static void stand(dtn_fetching_t *s, uint32_t call, uint32_t last)
+/* Sets the active intervals to those that overlap calls `call` to `last`. */
+static void activate(dtn_prefetch_t *s, uint32_t call, uint32_t last)
 {
-    const dtn_fetching_wall_t *walls = s->config.walls;
+    const dtn_prefetch_reserved_t *reserved = s->config.reserved;
     uint32_t kept = 0;
-    for (uint32_t i = 0; i < s->standing_count; i++) {
-        if (walls[s->standing[i]].last >= call) {
-            s->standing[kept++] = s->standing[i];
+    for (uint32_t i = 0; i < s->active_count; i++) {
+        if (reserved[s->active[i]].last >= call) {
+            s->active[kept++] = s->active[i];
         }
     }
-    for (; s->next_wall < s->config.wall_count && walls[s->next_wall].first <= last; s->next_wall++) {
+    for (; s->next_reserved < s->config.reserved_count && reserved[s->next_reserved].first <= last;
+         s->next_reserved++) {
         uint32_t i = kept;
-        if (walls[s->next_wall].last >= call) {
-            for (; i > 0 && walls[s->standing[i - 1U]].offset > walls[s->next_wall].offset; i--) {
-                s->standing[i] = s->standing[i - 1U];
+        if (reserved[s->next_reserved].last >= call) {
+            for (; i > 0 && reserved[s->active[i - 1U]].offset > reserved[s->next_reserved].offset; i--) {
+                s->active[i] = s->active[i - 1U];
             }
-            s->standing[i] = s->next_wall;
+            s->active[i] = s->next_reserved;
             kept++;
         }
     }
-    s->standing_count = kept;
+    s->active_count = kept;
 }
 
-/* The start of the first gap of a chunk's size from `at` to `end`, past chunks and past walls that stand while calls up
- * to its last run. */
-static uint64_t gap_for(const dtn_fetching_t *s, uint32_t chunk, uint64_t at, uint64_t end)
+/* Returns the start of the first gap of the chunk's size from `at` to `end` between live chunks and the reserved
+ * intervals that overlap the chunk's lifetime. */
+static uint64_t first_gap(const dtn_prefetch_t *s, uint32_t chunk, uint64_t at, uint64_t end)
 {
     uint64_t nbytes = s->config.chunks[chunk].nbytes;
     uint32_t i = 0;
-    for (uint32_t w = 0; i < s->live_count || w < s->standing_count;) {
-        const dtn_fetching_wall_t *wall = w < s->standing_count ? &s->config.walls[s->standing[w]] : NULL;
+    for (uint32_t w = 0; i < s->live_count || w < s->active_count;) {
+        const dtn_prefetch_reserved_t *interval = w < s->active_count ? &s->config.reserved[s->active[w]] : NULL;
         uint64_t offset;
         uint64_t past;
-        if (wall != NULL && (i == s->live_count || s->config.area + wall->offset < s->live[i].offset)) {
+        if (interval != NULL && (i == s->live_count || s->config.area + interval->offset < s->live[i].offset)) {
             w++;
-            if (wall->first > s->config.chunks[chunk].last) {
+            if (interval->first > s->config.chunks[chunk].last) {
                 continue;
             }
-            offset = s->config.area + wall->offset;
-            past = offset + wall->nbytes;
+            offset = s->config.area + interval->offset;
+            past = offset + interval->nbytes;
         } else {
             offset = s->live[i].offset;
             past = s->live[i++].end;
@@ -188,21 +189,22 @@ static uint64_t gap_for(const dtn_fetching_t *s, uint32_t chunk, uint64_t at, ui
         }
         at = past > at ? past : at;
     }
-    return at <= end && end - at >= nbytes ? at : DTN_FETCHING_NONE;
+    return at <= end && end - at >= nbytes ? at : DTN_PREFETCH_NONE;
 }
 
-/* Where a chunk goes whose fetch is started before `call`: its spot, or the first gap of its size. */
-static uint64_t room_for(dtn_fetching_t *s, uint32_t call, uint32_t chunk)
+/* Returns the offset of a chunk that is fetched before `call`: the given one, or the first gap in scratch or the area.
+ */
+static uint64_t place_for(dtn_prefetch_t *s, uint32_t call, uint32_t chunk)
 {
-    if (s->choice.offsets != NULL && s->choice.offsets[chunk] != DTN_FETCHING_NONE) {
+    if (s->choice.offsets != NULL && s->choice.offsets[chunk] != DTN_PREFETCH_NONE) {
         return s->choice.offsets[chunk];
     }
-    stand(s, call, s->config.chunks[chunk].last);
-    uint64_t offset = gap_for(s, chunk, s->config.area, s->config.area + s->config.scratch);
-    return offset != DTN_FETCHING_NONE ? offset : gap_for(s, chunk, s->start, s->config.area);
+    activate(s, call, s->config.chunks[chunk].last);
+    uint64_t offset = first_gap(s, chunk, s->config.area, s->config.area + s->config.scratch);
+    return offset != DTN_PREFETCH_NONE ? offset : first_gap(s, chunk, s->start, s->config.area);
 }
 
-static void put(dtn_fetching_t *s, uint32_t chunk, uint64_t offset)
+static void insert_live(dtn_prefetch_t *s, uint32_t chunk, uint64_t offset)
 {
     live_t item = {offset, offset + s->config.chunks[chunk].nbytes, chunk};
     uint32_t i = s->live_count++;
@@ -213,11 +215,11 @@ static void put(dtn_fetching_t *s, uint32_t chunk, uint64_t offset)
     s->live[i] = item;
 }
 
-/* Starts the next fetch; false when there is no room, or no channel that is free without waiting. */
-static bool issue_one(dtn_fetching_t *s, uint32_t call, bool must)
+/* Starts the next fetch; returns false if the chunk does not fit or no channel is free. */
+static bool issue_one(dtn_prefetch_t *s, uint32_t call, bool must)
 {
     if (s->next == s->config.chunk_count) {
-        return false; /* the order has not all chunks */
+        return false; /* the order lacks chunks */
     }
     uint32_t chunk = s->choice.order == NULL ? s->next : s->choice.order[s->next];
     bool stays = s->choice.resident[chunk] != 0;
@@ -225,14 +227,14 @@ static bool issue_one(dtn_fetching_t *s, uint32_t call, bool must)
         return false;
     }
     uint32_t channel = channel_for(s, call, must);
-    uint64_t offset = channel == s->config.channels ? DTN_FETCHING_NONE
+    uint64_t offset = channel == s->config.channels ? DTN_PREFETCH_NONE
                       : stays                       ? s->places[chunk]
-                                                    : room_for(s, call, chunk);
-    if (offset == DTN_FETCHING_NONE) {
+                                                    : place_for(s, call, chunk);
+    if (offset == DTN_PREFETCH_NONE) {
         return false;
     }
     if (s->steps != NULL) {
-        s->steps[s->step_count++] = (dtn_fetching_step_t){offset, call, chunk, channel, 0};
+        s->steps[s->step_count++] = (dtn_prefetch_step_t){offset, call, chunk, channel, 0};
     }
     s->channels[channel] = chunk;
     s->next++;
@@ -240,20 +242,20 @@ static bool issue_one(dtn_fetching_t *s, uint32_t call, bool must)
         s->arrivals[chunk] = 0;
         return true;
     }
-    put(s, chunk, offset);
+    insert_live(s, chunk, offset);
     s->now += s->config.setup;
     s->free = (s->free > s->now ? s->free : s->now) + s->config.chunks[chunk].transfer;
     s->arrivals[chunk] = s->free;
     return true;
 }
 
-static void issue(dtn_fetching_t *s, uint32_t call)
+static void issue(dtn_prefetch_t *s, uint32_t call)
 {
     while (issue_one(s, call, false)) {
     }
 }
 
-static void wait_for(dtn_fetching_t *s, uint32_t call, uint32_t chunk)
+static void wait_for(dtn_prefetch_t *s, uint32_t call, uint32_t chunk)
 {
     for (uint32_t channel = 0; channel < s->config.channels; channel++) {
         if (s->channels[channel] == chunk) {
@@ -263,8 +265,8 @@ static void wait_for(dtn_fetching_t *s, uint32_t call, uint32_t chunk)
     }
 }
 
-/* What no later call reads leaves its room. */
-static void drop(dtn_fetching_t *s, uint32_t call)
+/* Removes the chunks that no later call reads. */
+static void release_dead(dtn_prefetch_t *s, uint32_t call)
 {
     uint32_t kept = 0;
     for (uint32_t i = 0; i < s->live_count; i++) {
@@ -275,55 +277,55 @@ static void drop(dtn_fetching_t *s, uint32_t call)
     s->live_count = kept;
 }
 
-static void begin(dtn_fetching_t *s, const dtn_fetching_choice_t *choice, dtn_fetching_step_t *steps)
+static void begin(dtn_prefetch_t *s, const dtn_prefetch_choice_t *choice, dtn_prefetch_step_t *steps)
 {
     s->choice = *choice;
     s->steps = steps;
-    s->step_count = s->live_count = s->standing_count = s->next_wall = s->next = 0;
+    s->step_count = s->live_count = s->active_count = s->next_reserved = s->next = 0;
     s->start = s->now = s->free = 0;
     for (uint32_t channel = 0; channel < s->config.channels; channel++) {
         s->channels[channel] = s->config.chunk_count;
     }
     for (uint32_t i = 0; i < s->config.chunk_count; i++) {
-        s->arrivals[i] = DTN_FETCHING_NONE;
+        s->arrivals[i] = DTN_PREFETCH_NONE;
         s->places[i] = s->start;
         s->start += choice->resident[i] ? s->config.chunks[i].nbytes : 0;
     }
 }
 
-/* The cycles of a run; NONE where some chunk finds no room, or it takes more than `most`. */
-static uint64_t run(dtn_fetching_t *s, uint64_t most)
+/* Returns the cycles of a run; NONE if some chunk does not fit or the run takes more than `most`. */
+static uint64_t run(dtn_prefetch_t *s, uint64_t most)
 {
     uint32_t needed = 0;
     if (s->start > s->config.area) {
-        return DTN_FETCHING_NONE;
+        return DTN_PREFETCH_NONE;
     }
     for (uint32_t call = 0; call < s->config.call_count; call++) {
         issue(s, call);
         for (; needed < s->config.chunk_count && s->config.chunks[needed].first == call; needed++) {
-            while (s->arrivals[needed] == DTN_FETCHING_NONE) {
+            while (s->arrivals[needed] == DTN_PREFETCH_NONE) {
                 if (!issue_one(s, call, true)) {
-                    return DTN_FETCHING_NONE;
+                    return DTN_PREFETCH_NONE;
                 }
             }
             wait_for(s, call, needed);
         }
-        /* Waiting took time and may have freed channels. */
+        /* Waiting took time and may have freed channels: try again. */
         issue(s, call);
         if (s->now + s->rest[call] > most || s->free > most) {
-            return DTN_FETCHING_NONE;
+            return DTN_PREFETCH_NONE;
         }
         s->now += s->config.calls[call];
-        drop(s, call);
+        release_dead(s, call);
     }
     return s->now > s->free ? s->now : s->free;
 }
 
-uint64_t dtn_fetching_schedule(dtn_fetching_t *search, const dtn_fetching_choice_t *choice, dtn_fetching_step_t *steps,
+uint64_t dtn_prefetch_schedule(dtn_prefetch_t *search, const dtn_prefetch_choice_t *choice, dtn_prefetch_step_t *steps,
                                uint32_t *step_count)
 {
     begin(search, choice, steps);
-    uint64_t cycles = run(search, DTN_FETCHING_NONE);
+    uint64_t cycles = run(search, DTN_PREFETCH_NONE);
     *step_count = search->step_count;
     return cycles;
 }
@@ -337,8 +339,8 @@ static uint64_t hash_of(const uint8_t *resident, uint32_t count)
     return hash;
 }
 
-/* Whether a choice has been looked at; it has been from now on. */
-static bool is_known(dtn_fetching_t *s, const uint8_t *resident)
+/* Returns true if a set was scheduled before; remembers it. */
+static bool is_known(dtn_prefetch_t *s, const uint8_t *resident)
 {
     uint32_t count = s->config.chunk_count;
     uint64_t hash = hash_of(resident, count);
@@ -353,22 +355,22 @@ static bool is_known(dtn_fetching_t *s, const uint8_t *resident)
     return false;
 }
 
-void dtn_fetching_try(dtn_fetching_t *search, const uint8_t *resident, uint64_t bound)
+void dtn_prefetch_try(dtn_prefetch_t *search, const uint8_t *resident, uint64_t bound)
 {
-    bool is_best = search->best_cycles != DTN_FETCHING_NONE && search->best_cycles <= bound;
+    bool is_best = search->best_cycles != DTN_PREFETCH_NONE && search->best_cycles <= bound;
     if (is_best || search->known_count == search->config.tries || is_known(search, resident)) {
         return;
     }
-    const dtn_fetching_choice_t choice = {resident, NULL, NULL, NULL};
+    const dtn_prefetch_choice_t choice = {resident, NULL, NULL, NULL};
     begin(search, &choice, NULL);
     uint64_t cycles = run(search, search->best_cycles);
-    if (cycles != DTN_FETCHING_NONE && cycles <= search->best_cycles) {
+    if (cycles != DTN_PREFETCH_NONE && cycles <= search->best_cycles) {
         search->best_cycles = cycles;
         memcpy(search->best, resident, search->config.chunk_count);
     }
 }
 
-static void fill(dtn_fetching_t *s, const uint32_t *order, uint32_t count, uint64_t limit)
+static void fill(dtn_prefetch_t *s, const uint32_t *order, uint32_t count, uint64_t limit)
 {
     for (uint32_t i = 0; i < count; i++) {
         uint64_t nbytes = s->config.chunks[order[i]].nbytes;
@@ -379,11 +381,11 @@ static void fill(dtn_fetching_t *s, const uint32_t *order, uint32_t count, uint6
     }
 }
 
-void dtn_fetching_fill(dtn_fetching_t *search, const uint32_t *order, uint64_t limit, uint64_t bound)
+void dtn_prefetch_fill(dtn_prefetch_t *search, const uint32_t *order, uint64_t limit, uint64_t bound)
 {
     memset(search->candidate, 0, search->config.chunk_count);
     fill(search, order, search->config.chunk_count, limit);
-    dtn_fetching_try(search, search->candidate, bound);
+    dtn_prefetch_try(search, search->candidate, bound);
 }
 
 typedef struct {
@@ -392,7 +394,7 @@ typedef struct {
     uint32_t next;
 } words_t;
 
-/* A number below `limit`, at least 1: of the words that come next, the first whose upper bits are one; 0 if none is. */
+/* Returns a random number below `limit`, which is at least 1, by rejection sampling; 0 if no word is accepted. */
 static uint32_t below(words_t *words, uint32_t limit)
 {
     uint32_t bits = 0;
@@ -419,8 +421,8 @@ static void shuffle(words_t *words, uint32_t *items, uint32_t count)
     }
 }
 
-/* Makes the candidate of the best, with one chunk out, or in with others out. */
-static void change(dtn_fetching_t *s, words_t *words)
+/* Makes the candidate: the best set with one chunk removed, or with one added and others removed. */
+static void change(dtn_prefetch_t *s, words_t *words)
 {
     uint32_t chosen = below(words, s->config.chunk_count);
     uint32_t count = 0;
@@ -435,7 +437,7 @@ static void change(dtn_fetching_t *s, words_t *words)
         }
     }
     shuffle(words, s->others, count);
-    /* One out also without need: what is left must find room to be streamed. */
+    /* Remove one more at random: the streamed chunks need memory, too. */
     uint32_t out = below(words, 2);
     uint32_t skipped = out < count ? out : count;
     memset(s->candidate, 0, s->config.chunk_count);
@@ -445,28 +447,28 @@ static void change(dtn_fetching_t *s, words_t *words)
     }
 }
 
-void dtn_fetching_improve(dtn_fetching_t *search, uint32_t rounds, const uint32_t *words, uint32_t word_count,
+void dtn_prefetch_improve(dtn_prefetch_t *search, uint32_t rounds, const uint32_t *words, uint32_t word_count,
                           uint64_t bound)
 {
     words_t left = {words, word_count, 0};
     if (search->config.chunk_count == 0 || word_count == 0) {
         return;
     }
-    for (uint32_t i = 0; i < rounds && search->best_cycles != DTN_FETCHING_NONE && search->best_cycles > bound; i++) {
+    for (uint32_t i = 0; i < rounds && search->best_cycles != DTN_PREFETCH_NONE && search->best_cycles > bound; i++) {
         change(search, &left);
-        dtn_fetching_try(search, search->candidate, bound);
+        dtn_prefetch_try(search, search->candidate, bound);
     }
 }
 
-uint64_t dtn_fetching_best(const dtn_fetching_t *search, uint8_t *resident)
+uint64_t dtn_prefetch_best(const dtn_prefetch_t *search, uint8_t *resident)
 {
-    if (search->best_cycles != DTN_FETCHING_NONE) {
+    if (search->best_cycles != DTN_PREFETCH_NONE) {
         memcpy(resident, search->best, search->config.chunk_count);
     }
     return search->best_cycles;
 }
 
-void dtn_fetching_offer(dtn_fetching_t *search, uint64_t cycles)
+void dtn_prefetch_offer(dtn_prefetch_t *search, uint64_t cycles)
 {
     search->best_cycles = cycles;
     memset(search->best, 0, search->config.chunk_count);

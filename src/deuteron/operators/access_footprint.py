@@ -1,17 +1,17 @@
-"""Which bytes of its operands a call reaches."""
+"""The bytes of its operands that a call accesses."""
 
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.npu.neutron.kernels import params as p
+from deuteron.operators import params as p
 
 Ints = npt.NDArray[np.int64]
 
 
 def reached_by(params: p.KernelParams) -> dict[int, Ints]:
-    """For each operand that a kernel reads or writes with strides, the bytes that it reaches, from its first."""
+    """Return for each operand with strides the offsets of the bytes that the call accesses, from its first byte."""
     match params:
         case p.CopyParams():
             return {

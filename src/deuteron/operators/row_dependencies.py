@@ -1,7 +1,7 @@
-"""How rows of a kernel's output depend on rows of what it reads, one entry per kernel, and the call for some rows.
+"""Row dependencies: which input rows each output row of a kernel needs, and the call that computes some rows.
 
-What a row is, a caller says by its bytes: a window's output has rows of its own, but elementwise kernels only know how
-many elements they have, and take the rows of whoever reads or writes beside them.
+The caller gives the bytes of a row. The parameters of windows define the rows of their output. Elementwise kernels only
+know their number of elements, and use the rows of neighbouring calls.
 """
 
 import math
@@ -10,19 +10,19 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import cast
 
-from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels.rules import Binary, reach, reach_back
+from deuteron.operators import params as p
+from deuteron.operators.rules import Binary, reach, reach_back
 
 Rows = tuple[int, int]
-"""Rows from the first up to, but without, the second."""
+"""Rows from the first up to, but not including, the second."""
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """The rows of an operand that rows of the output depend on.
+    """The rows of an operand that output rows depend on.
 
-    Row `i` of the output depends on those that `start + i * step` and the `length - 1` positions after it lie in, where
-    a row is `unit` positions high; the operand has rows 0 up to `count`.
+    Output row `i` depends on the rows that contain position `start + i * step` and the `length - 1` positions after it.
+    A row is `unit` positions high, and the operand has `count` rows.
     """
 
     nbytes: int
@@ -33,7 +33,7 @@ class Window:
     unit: int = 1
 
     def rows(self, first: int, last: int) -> Rows:
-        """The rows that the output's rows `first` up to `last` depend on; at least one."""
+        """Return the rows that output rows `first` up to `last` depend on, at least one."""
         low = min(max((self.start + first * self.step) // self.unit, 0), self.count - 1)
         high = (self.start + (last - 1) * self.step + self.length - 1) // self.unit + 1
         return low, max(min(high, self.count), low + 1)
@@ -45,12 +45,11 @@ class Rowwise:
 
     Attributes:
         count: rows of the output.
-        reads: of each operand that the call reads the rows that those of the output depend on; None where each depends
-            on all of it.
-        narrowed: parameters of the call that computes rows `first` up to `last` alone, given of each operand the rows
-            that these depend on and nothing else.
-        every: rows of the buffer from one row of the output to the next.
-        high: rows of the buffer that one row of the output is; those up to the next are other calls'.
+        reads: the rows of each input that output rows depend on; None if they depend on the whole input.
+        narrowed: parameters of the call that computes rows `first` up to `last`, with only the input rows that these
+            depend on.
+        every: rows of the output buffer from one output row to the next.
+        high: rows of the output buffer in one output row; other calls write those up to the next.
     """
 
     count: int
@@ -66,12 +65,12 @@ class Rowwise:
 
 
 def rowwise(params: p.KernelParams, nbytes: int) -> Rowwise | None:
-    """The call as rows of `nbytes` bytes, from the start of one to that of the next; None where it has no such rows."""
+    """Return the call as rows with a pitch of `nbytes` bytes, or None if it has no such rows."""
     return cast("Callable[[p.KernelParams, int], Rowwise | None]", ENTRIES[type(params)])(params, nbytes)
 
 
 def natural_rows(params: p.KernelParams) -> int | None:
-    """Bytes of a row of the output of a kernel whose parameters name its rows, None for others."""
+    """Return the bytes of an output row if the parameters define rows, otherwise None."""
     match params:
         case p.Conv2DParams():
             return params.out_w * params.out_pitch
@@ -97,7 +96,7 @@ def _pool(params: _Pool, nbytes: int) -> Rowwise | None:
 
 
 def _windowed(params: _Convolution | _Pool, nbytes: int, in_bytes: int, span: int, *, constants: int) -> Rowwise | None:
-    """A window that is moved over one map; rows above it, which are padding, stay padding of the first rows."""
+    """Rows of a sliding window over one map; padding above the map stays in the first stripes."""
     if params.batches != 1 or nbytes != natural_rows(params):
         return None
     window = Window(in_bytes, params.in_h, -params.pad_top, params.stride_h, span)
@@ -111,7 +110,7 @@ def _windowed(params: _Convolution | _Pool, nbytes: int, in_bytes: int, span: in
 
 
 def _resize(params: p.ResizeBilinearParams, nbytes: int) -> Rowwise | None:
-    """Each row lies between two of the input, or on one of them."""
+    """Rows of a resize: each depends on one or two rows of the input."""
     if params.batches != 1 or nbytes != natural_rows(params):
         return None
     unit = params.unit_h
@@ -128,7 +127,7 @@ def _resize(params: p.ResizeBilinearParams, nbytes: int) -> Rowwise | None:
 def _repeated(
     params: p.KernelParams, nbytes: int, field: str, out_bytes: int, in_bytes: tuple[int | None, ...]
 ) -> Rowwise | None:
-    """What does the same `field` times: each time `out_bytes` bytes of the output from as many of each operand."""
+    """Rows of a kernel that repeats `field` times: `out_bytes` bytes of output from a fixed number of input bytes."""
     times: int = getattr(params, field)
     if nbytes % out_bytes or times % (nbytes // out_bytes):
         return None
@@ -167,7 +166,7 @@ def _table(params: p.LutParams, nbytes: int) -> Rowwise | None:
 
 @dataclass(frozen=True, slots=True)
 class _Axis:
-    """The dimension that rows of the output lie along: a row is `each` of its steps, or a step is `every` rows.
+    """The dimension of the output rows: a row is `each` of its steps, or a step is `every` rows.
 
     Of these, the first `high` are written.
     """
@@ -180,9 +179,9 @@ class _Axis:
 
 
 def _axis(dims: tuple[int, ...], strides: tuple[int, ...], nbytes: int) -> _Axis | None:
-    """The dimension with the longest stride, if a row is a number of its steps, or a step is one of rows.
+    """Return the dimension with the longest stride, if rows and its steps are multiples of each other, else None.
 
-    All others must stay inside of one step.
+    All other dimensions must stay inside one step.
     """
     at = max((axis for axis, dim in enumerate(dims) if dim > 1), key=strides.__getitem__, default=None)
     if at is None or (reached := reach(_with(dims, at, 1), strides)) > strides[at]:
@@ -196,7 +195,7 @@ def _axis(dims: tuple[int, ...], strides: tuple[int, ...], nbytes: int) -> _Axis
 
 
 def _read_along(axis: _Axis, dims: tuple[int, ...], strides: tuple[int, ...], start: int) -> Window | None:
-    """The rows of a strided operand whose element 0 is its byte `start`; None where those of several outputs mix."""
+    """Return the rows of a strided operand whose element 0 is byte `start`; None if rows of several outputs mix."""
     step = axis.each * strides[axis.at]
     row = _with(dims, axis.at, axis.each)
     first = start - reach_back(row, strides)
@@ -262,4 +261,4 @@ ENTRIES: Mapping[type[p.KernelParams], Callable[..., Rowwise | None]] = MappingP
         p.PreluParams: _binary,
     }
 )
-"""How each kind of call is read as rows."""
+"""The function for each type of parameters."""

@@ -1,15 +1,15 @@
-"""Commands that bring weights from flash to SRAM."""
+"""Commands that copy weights from flash to SRAM."""
 
 from dataclasses import dataclass
 
-from deuteron.npu.neutron.kernels.regions import Place, Region
+from deuteron.operators.regions import Place, Region
 
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
     """Start of a copy of `nbytes` bytes from `source` in the weights block to `target` in the prefetch area or scratch.
 
-    A resident one may be left out while the area is kept as a run before has left it; none to scratch is resident.
+    A resident fetch may be skipped if an earlier run has left the area intact; fetches to scratch are never resident.
     """
 
     channel: int
@@ -21,12 +21,12 @@ class Fetch:
 
     @property
     def read(self) -> Place:
-        """The bytes that are copied."""
+        """The source."""
         return Place(Region.WEIGHTS, 0, self.source, self.nbytes)
 
     @property
     def written(self) -> Place:
-        """Where they are copied to."""
+        """The destination."""
         return Place(self.region, 0, self.target, self.nbytes)
 
 

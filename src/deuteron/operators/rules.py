@@ -1,13 +1,14 @@
-"""What must hold for a kernel call: `spec/microcode.md` section 6 in Python.
+"""Rules of kernel calls: `spec/microcode.md` section 6 in Python.
 
-The compiler asks `limit_problem` before it emits a call (a model may be too large), the decoder asks everything.
+The compiler checks `limit_problem` before it emits a call, because a model may be too large. The decoder checks
+all rules.
 """
 
 import math
 from dataclasses import fields
 
-from deuteron.npu.neutron.kernels import limits
-from deuteron.npu.neutron.kernels import params as p
+from deuteron.operators import limits
+from deuteron.operators import params as p
 
 Range = tuple[int, int]
 
@@ -43,14 +44,14 @@ _OWN_RANGES: dict[type[p.KernelParams], dict[str, Range]] = {
     p.SoftmaxParams: {"mult": (1, limits.MAX_WORD), "shift": (0, 16)},
     p.MatMulParams: {"depth": (1, limits.MAX_MATMUL_DEPTH)},
 }
-"""Ranges in which a kernel differs from the others."""
+"""Ranges of single kernels that differ from those of the others."""
 
 Binary = p.AddParams | p.MulParams | p.ExtremumParams | p.PreluParams
 Window = p.Conv2DParams | p.DepthwiseConv2DParams | p.AveragePoolParams | p.MaxPoolParams
 
 
 def limit_problem(params: p.KernelParams) -> str | None:
-    """The first parameter outside its range, as a sentence, or None."""
+    """Return a sentence about the first parameter outside its range, or None."""
     for field in fields(params):
         low, high = _range(params, field.name)
         value: int | tuple[int, ...] = getattr(params, field.name)
@@ -65,7 +66,7 @@ def _range(params: p.KernelParams, field: str) -> Range:
 
 
 def operand_bytes(params: p.KernelParams) -> tuple[int, ...]:
-    """Size of each operand in the catalogue's order; for a strided operand the least that its strides reach."""
+    """Return the size of each operand in the catalogue's order; for a strided operand up to the last byte accessed."""
     match params:
         case p.Conv2DParams():
             maps = params.batches * params.in_h * params.in_w * params.in_c
@@ -106,27 +107,27 @@ def operand_bytes(params: p.KernelParams) -> tuple[int, ...]:
 
 
 def conv_workspace(patch: int) -> int:
-    """Bytes of workspace of a convolution whose window covers `patch` input elements."""
+    """Return the bytes of workspace of a convolution whose window covers `patch` input elements."""
     return 8 * limits.round_up(patch)
 
 
 def reach(dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Bytes from element 0 to the end of the furthest that `strides` reach after it."""
+    """Return the bytes from element 0 to the end of the last element that `strides` reach."""
     return 1 + sum((dim - 1) * max(0, stride) for dim, stride in zip(dims, strides, strict=True))
 
 
 def reach_back(dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
-    """Bytes from the furthest element that negative `strides` reach to element 0."""
+    """Return the bytes from the first element that negative `strides` reach to element 0."""
     return reach(dims, tuple(-stride for stride in strides)) - 1
 
 
 def is_strided(params: p.KernelParams, operand: int) -> bool:
-    """True for an operand that may be larger than what the kernel reaches in it."""
+    """Whether an operand may be larger than the bytes that the kernel accesses."""
     return isinstance(params, p.CopyParams) or (isinstance(params, Binary) and operand < 2)
 
 
 def may_write_onto(params: p.KernelParams, operand: int) -> bool:
-    """True when the kernel may put its output exactly where it reads `operand` (specification, section 4)."""
+    """Whether the kernel may write its output in place of `operand` (specification, section 4)."""
     match params:
         case p.LutParams():
             return operand == 0
@@ -138,7 +139,7 @@ def may_write_onto(params: p.KernelParams, operand: int) -> bool:
 
 
 def form_problem(params: p.KernelParams) -> str | None:
-    """The first rule between parameters that does not hold, as a sentence, or None; ranges must hold already."""
+    """Return a sentence about the first violated rule between parameters, or None; ranges must hold already."""
     act_min, act_max = getattr(params, "act_min", -128), getattr(params, "act_max", 127)
     if act_min > act_max:
         return f"act_min {act_min} is above act_max {act_max}"
@@ -185,7 +186,7 @@ def _channel_rows_problem(rows: int, channels: int) -> str | None:
 
 
 def _window_problem(params: Window, spans: tuple[int, int]) -> str | None:
-    """Checks of one window axis after the other; `spans` are the dilated kernel sizes."""
+    """Check each axis of a window; `spans` are the dilated kernel sizes."""
     axes = (
         ("top", params.pad_top, spans[0], params.in_h, params.out_h, params.stride_h),
         ("left", params.pad_left, spans[1], params.in_w, params.out_w, params.stride_w),

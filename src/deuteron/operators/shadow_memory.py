@@ -1,22 +1,22 @@
-"""What every byte of a memory holds, as those who check programs follow it.
+"""Shadow memory: for each byte of a memory the value that it belongs to, for checks of programs.
 
-Each byte is a pair: a value of the program and the byte of that value. What runs moves the pairs as it would move the
-bytes.
+The shadow of a byte is a pair: a value of the program and a byte of that value. The checked program moves the pairs as
+it would move the bytes.
 """
 
 from collections.abc import Callable
 
 import numpy as np
 
-from deuteron.npu.neutron.kernels.access_footprint import Ints
+from deuteron.operators.access_footprint import Ints
 
 NOTHING = -1
 LEFTOVER = -2
-"""Owners of a byte that is no value's: never written, or left by a kernel's workspace."""
+"""Owners of a byte that belongs to no value: never written, or written by a kernel as workspace."""
 
 
 class Contents:
-    """One memory, byte by byte: whose value it holds, which byte of it, and the number of what put it there."""
+    """Shadow of one memory: for each byte its value, the byte of that value, and the number of the writer."""
 
     def __init__(self, nbytes: int) -> None:
         self.owner = np.full(nbytes, NOTHING, np.int32)
@@ -30,14 +30,14 @@ class Contents:
         self.writer[at] = writer
 
     def wrong(self, at: Ints, owner: Ints | int, byte: Ints, name: Callable[[int], str], words: tuple[str, str]) -> str:
-        """What the first byte should be that is something else, and what it is; empty where all are as they should be.
+        """Describe the first byte that differs from its expected value; empty if all are correct.
 
         Args:
-            at: the bytes of the memory.
-            owner: what values they should be of.
-            byte: which bytes of these.
-            name: of a value.
-            words: what the memory is called, and what writes there.
+            at: offsets in the memory.
+            owner: the expected values.
+            byte: the expected bytes of these values.
+            name: returns the name of a value.
+            words: the name of the memory, and of its writers.
         """
         wrong = np.flatnonzero((self.owner[at] != owner) | (self.byte[at] != byte))
         if not len(wrong):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ortools.sat.python import cp_model
 
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
+from deuteron.operators.limits import ALIGNMENT, round_up
 from deuteron.planner.lifetimes import Lifetime
 
 

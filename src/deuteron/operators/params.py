@@ -1,7 +1,8 @@
 """Parameters of each NPU kernel: the fields, in this order, are the 32-bit words of its call in the microcode.
 
 These classes are the one definition: `spec/microcode.md` prints them, the C header `firmware/include/deuteron/
-microcode.h` is generated from them (`tools/gen_headers.py`), and encoder, decoder and disassembler walk their fields.
+microcode.h` is generated from them (`tools/gen_headers.py`), and encoder, decoder and disassembler use their
+fields.
 All values are signed 32-bit. Sizes count elements; one element is one byte unless said.
 """
 
@@ -315,9 +316,9 @@ class MatMulParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class ResizeBilinearParams(KernelParams):
-    """Bilinear interpolation, NHWC, input and output of one quantisation.
+    """Bilinear interpolation, NHWC; input and output have the same quantisation.
 
-    Output row i lies at (start_h + i * step_h) / unit_h rows of the input, limited to 0..in_h - 1; columns alike. Each
+    Output row i is at (start_h + i * step_h) / unit_h rows of the input, clamped to 0..in_h - 1; columns likewise. Each
     output is zero_point + rne(sum of four weighted x - zero_point / (unit_h * unit_w)).
     """
 
@@ -354,3 +355,9 @@ class PreluParams(KernelParams):
     alpha_mult: int
     alpha_shift: int
     out_zp: int
+
+
+def row_copy(count: int, nbytes: int) -> CopyParams:
+    """The copy of `count` rows of `nbytes` bytes."""
+    strides = (0, 0, 0, 0, nbytes, 1)
+    return CopyParams(0, (1, 1, 1, 1, count, nbytes), strides, strides)
