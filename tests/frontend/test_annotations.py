@@ -4,7 +4,7 @@ import torch
 from torch import fx
 from torchao.quantization.pt2e.quantizer import QuantizationAnnotation
 
-from deuteron.frontend.quantise import annotations
+from deuteron.frontend.quantize import annotations
 
 
 def test_what_a_call_leaves_out_is_not_quantised() -> None:

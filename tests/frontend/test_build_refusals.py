@@ -215,7 +215,7 @@ class Cuts(nn.Module):
 
 
 def test_an_operator_that_the_wheel_quantised_and_cannot_convert(monkeypatch: pytest.MonkeyPatch):
-    from deuteron.frontend.quantise import annotations
+    from deuteron.frontend.quantize import annotations
 
     monkeypatch.setattr(annotations, "mend", lambda model, *_, **__: model)
     model, x = nn.Sequential(nn.Conv2d(3, 8, 3), Cuts()), torch.ones(1, 3, 8, 8)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from deuteron import api
-from deuteron.frontend.quantise import casts
+from deuteron.frontend.quantize import casts
 from deuteron.runtime.host import HostRunner
 
 aten = torch.ops.aten

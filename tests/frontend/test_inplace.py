@@ -14,7 +14,7 @@ from deuteron import api
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.operators import changes_operand
-from deuteron.frontend.quantise import casts, inplace
+from deuteron.frontend.quantize import casts, inplace
 
 aten = torch.ops.aten
 IMAGE = (1, 4, 6, 6)

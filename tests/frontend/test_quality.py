@@ -18,11 +18,11 @@ from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.lowering_record import Recording
 from deuteron.frontend.quality import calibration_subset as quality_kept
-from deuteron.frontend.quality.calibration_subset import Kept
+from deuteron.frontend.quality.calibration_subset import CalibrationSubset
 from deuteron.frontend.quality.findings import findings
 from deuteron.frontend.quality.float_model import without_observers
 from deuteron.frontend.quality.measure import Measured, Output, measure
-from deuteron.frontend.quantise.calibration import calibrate
+from deuteron.frontend.quantize.calibration import calibrate
 
 Pair = tuple[fx.GraphModule, fx.GraphModule]
 
@@ -58,7 +58,7 @@ def found(name: str) -> tuple[str, ...]:
     """The findings of a planted defect, in its model and in its calibration."""
     defect = next(one for one in planted.DEFECTS if one.name == name)
     module, example, batches = defect.make()
-    kept = Kept()
+    kept = CalibrationSubset()
     seen = list(kept.passing(iter(batches)))
     return kept.findings(example) or tuple(map(told, measured(module, seen)[1]))
 
@@ -189,8 +189,8 @@ def test_outputs_of_one_dimension_and_of_none():
     assert [(output.axis, len(output.channels)) for output in result.output_qualities()] == [(0, 1), (0, 1)]
 
 
-def passed(batches: Iterable[Inputs]) -> Kept:
-    kept = Kept()
+def passed(batches: Iterable[Inputs]) -> CalibrationSubset:
+    kept = CalibrationSubset()
     for _ in kept.passing(iter(batches)):
         pass
     return kept

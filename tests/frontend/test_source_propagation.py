@@ -14,7 +14,7 @@ from deuteron import api
 from deuteron.builds import manifest
 from deuteron.builds.manifest import Source
 from deuteron.builds.user_frames import last_user_line
-from deuteron.frontend.quantise import source_propagation
+from deuteron.frontend.quantize import source_propagation
 from deuteron.frontend.source_lines import source_in
 
 aten = torch.ops.aten

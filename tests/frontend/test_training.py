@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from deuteron.errors import InputError
 from deuteron.frontend.neutron import upstream
-from deuteron.frontend.quantise.calibration import calibrate
-from deuteron.frontend.quantise.training import Trainer, evaluate, free_batch
+from deuteron.frontend.quantize.calibration import calibrate
+from deuteron.frontend.quantize.training import Trainer, evaluate, free_batch
 
 YIELDS = (
     "\n\n"

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from deuteron.board.image import Image
     from deuteron.board.record import FirmwareOptions, Kernels
     from deuteron.frontend.build import BuildResult, Progress
-    from deuteron.frontend.quantise.training import Train
+    from deuteron.frontend.quantize.training import Train
     from deuteron.npu.neutron.convert import Conversion, ConvertOptions
     from deuteron.npu.neutron.kernels.selection import Selection
     from deuteron.npu.neutron.tflite_partitioner import Mixed

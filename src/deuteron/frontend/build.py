@@ -45,8 +45,8 @@ from deuteron.frontend.export import not_exported
 from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module, copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.pipeline import Flow, Stage
-from deuteron.frontend.quality.calibration_subset import Kept
-from deuteron.frontend.quantise.training import Train, Trainer
+from deuteron.frontend.quality.calibration_subset import CalibrationSubset
+from deuteron.frontend.quantize.training import Train, Trainer
 from deuteron.frontend.source_lines import first_line, not_lowered
 
 if TYPE_CHECKING:
@@ -135,9 +135,9 @@ def build(
     options.check(arch)
     model, inputs = check_module(module), check_example_inputs(example_inputs)
     first, calibration = _first_batches(calibration, inputs)
-    steps = _Steps(progress, QAT_STEPS if options.use_qat else STEPS)
+    steps = _StepReporter(progress, QAT_STEPS if options.use_qat else STEPS)
     trainer = _trainer(train, options, steps)
-    seen = Kept()
+    seen = CalibrationSubset()
     with quiet():
         steps.begin("export")
         observed, graph = capture.captured(model, [inputs, *first])
@@ -202,7 +202,7 @@ def _first_batches(
     return tuple(islice(check_calibration(head, inputs), _OBSERVED)), batches
 
 
-def _trainer(train: Train | None, options: BuildOptions, steps: "_Steps") -> Trainer | None:
+def _trainer(train: Train | None, options: BuildOptions, steps: "_StepReporter") -> Trainer | None:
     """What trains the model, if the options ask for it."""
     if options.use_qat and train is None:
         raise OptionError("`use_qat` needs a function that trains the model", hint="give it as `train`")
@@ -239,9 +239,9 @@ def _compile(
     trainer: Trainer | None,
     arch: Arch,
     options: BuildOptions,
-    steps: "_Steps",
+    steps: "_StepReporter",
     keep: Mapping[str, str],
-    seen: Kept,
+    seen: CalibrationSubset,
 ) -> _Compiled:
     """The program of an exported graph, by ExecuTorch's own session with the recipe that its users have, too."""
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
@@ -320,7 +320,7 @@ def _is_exported(session: Any, flow: Flow) -> bool:
     return True
 
 
-class _Steps:
+class _StepReporter:
     """Reports the steps of one build."""
 
     def __init__(self, progress: Progress | None, names: Sequence[str]) -> None:
@@ -351,7 +351,7 @@ def _failure(error: Exception, flow: Flow) -> Exception:
     match flow.stage:
         case Stage.EXPORT:
             return not_exported(error)
-        case Stage.QUANTISE:
+        case Stage.QUANTIZE:
             return error
         case Stage.LOWER:
             backend = flow.side.backend if flow.arch.npu else "ExecuTorch"

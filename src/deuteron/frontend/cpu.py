@@ -22,15 +22,15 @@ from deuteron.native import CORTEX_M, load_cortex_m, stale
 from deuteron.npu.neutron.kernels import names
 
 _HINT = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
-_QUANTISES = Work.QUANTISE, "quantises what integer operators read"
-_DEQUANTISES = Work.DEQUANTISE, "turns integers into float for those who read them so"
+_QUANTIZES = Work.QUANTISE, "quantises what integer operators read"
+_DEQUANTIZES = Work.DEQUANTISE, "turns integers into float for those who read them so"
 _COPIES = Work.TRANSPOSE, "copies an image into the order of memory that its reader takes"
 _SCALES = "brings values to the scale that their reader has"
 _ADDED = {
-    "quantize_per_tensor": _QUANTISES,
-    "quantize_per_channel": _QUANTISES,
-    "dequantize_per_tensor": _DEQUANTISES,
-    "dequantize_per_channel": _DEQUANTISES,
+    "quantize_per_tensor": _QUANTIZES,
+    "quantize_per_channel": _QUANTIZES,
+    "dequantize_per_tensor": _DEQUANTIZES,
+    "dequantize_per_channel": _DEQUANTIZES,
     "_clone_dim_order": _COPIES,
     "_to_dim_order_copy": _COPIES,
     "transpose": _COPIES,

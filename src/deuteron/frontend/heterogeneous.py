@@ -26,9 +26,9 @@ from deuteron.frontend.cortex_m.layout import make_explicit, put_channels_last
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.lowering_record import EdgeNode, Recording, edge_node
 from deuteron.frontend.neutron import upstream
-from deuteron.frontend.nodes import MARK, QUANTISED, WHY, computing, nodes_of
+from deuteron.frontend.nodes import MARK, QUANTIZED, WHY, computing, nodes_of
 from deuteron.frontend.npu_backend import Side
-from deuteron.frontend.quantise import annotations
+from deuteron.frontend.quantize import annotations
 
 
 class LeftOverError(Exception):
@@ -108,7 +108,7 @@ def quantizer(
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
             npu = _annotate_npu(model, side, on_cpu()) if arch.npu else frozenset[str]()
             for node in model.graph.nodes:
-                marks = {QUANTISED: node.name} | ({MARK: node.name} if node.name in npu else {})
+                marks = {QUANTIZED: node.name} | ({MARK: node.name} if node.name in npu else {})
                 node.meta["custom"] = {**node.meta.get("custom", {}), **marks}
             cortex_m.annotate(model, self.chosen, search.wide if search else ())
             annotations.mend_dangling(model)
@@ -138,8 +138,8 @@ def _leaves_more(
 ) -> bool:
     """True when the NPU leaves nodes of the model that are not among the refused yet."""
     known = len(refused.on_cpu)
-    module = upstream.quantise(copy.deepcopy(model), [sample], trial)
-    quantise_once(module)
+    module = upstream.quantize(copy.deepcopy(model), [sample], trial)
+    quantize_once(module)
     side.ask(torch.export.export(module, sample, strict=True), asks(state=module.state_dict), module.state_dict())
     return len(refused.on_cpu) > known
 
@@ -153,21 +153,21 @@ def _annotate_npu(model: fx.GraphModule, side: Side, on_cpu: Collection[str]) ->
     return frozenset(node.name for group in annotations.groups(model) for node in group)
 
 
-def quantise_once(module: fx.GraphModule) -> None:
+def quantize_once(module: fx.GraphModule) -> None:
     """Quantise what the CPU computes with one scale, and for readers that want another once more.
 
     A delegate may have an output for each. The Cortex-M's operators have one, and would leave out the others.
     """
-    quantise, dequantise = (
+    quantize, dequantize = (
         torch.ops.quantized_decomposed.quantize_per_tensor.default,
         torch.ops.quantized_decomposed.dequantize_per_tensor.default,
     )
     for node in list(module.graph.nodes):
-        first, *others = [user for user in node.users if user.target is quantise] or [None]
+        first, *others = [user for user in node.users if user.target is quantize] or [None]
         for other in others:
             if first is not None and mark_of(node) is None and other.args[1:] != first.args[1:]:
                 with module.graph.inserting_after(first):
-                    value = module.graph.call_function(dequantise, first.args, first.kwargs)
+                    value = module.graph.call_function(dequantize, first.args, first.kwargs)
                 value.update_arg(0, first)
                 value.meta = {key: data for key, data in node.meta.items() if key != "custom"}
                 other.replace_input_with(node, value)
@@ -217,7 +217,7 @@ def partitioner(
                 recording.nodes = nodes_of(exported_program, f"the target `{arch.name}` has no NPU")
                 return PartitionResult(exported_program, {})
             for node in computing(exported_program.graph):
-                name = node.meta.get("custom", {}).get(QUANTISED, "")
+                name = node.meta.get("custom", {}).get(QUANTIZED, "")
                 if name in refused.kept:
                     side.keep(node, refused.kept[name])
                 elif name in refused.on_cpu:

@@ -18,7 +18,7 @@ from deuteron.builds import parameters
 from deuteron.errors import DeuteronError, InputError
 from deuteron.frontend import examples, saved
 from deuteron.frontend.inputs import Inputs, check_example_inputs, check_module
-from deuteron.frontend.quantise.training import YIELDS, Train
+from deuteron.frontend.quantize.training import YIELDS, Train
 
 RETURNS = "return `module, example_inputs` or `module, example_inputs, calibration_batches`"
 

@@ -27,7 +27,7 @@ def edge_node(node: fx.Node) -> EdgeNode:
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
+class LoweredPartition:
     """One partition as it passed through a backend.
 
     Attributes:
@@ -39,11 +39,11 @@ class Lowered:
     names: tuple[str, ...] = ()
 
 
-L = TypeVar("L", bound=Lowered)
+P = TypeVar("P", bound=LoweredPartition)
 
 
 @dataclass(slots=True)
-class Recording(Generic[L]):
+class Recording(Generic[P]):
     """The partitions in the order in which the backend compiled them; the last may be unfinished after an error.
 
     Attributes:
@@ -52,7 +52,7 @@ class Recording(Generic[L]):
         nodes: all nodes of the model, as the partitioner last found them.
     """
 
-    partitions: list[L] = field(default_factory=list[L])
+    partitions: list[P] = field(default_factory=list[P])
     refused: list[EdgeNode] = field(default_factory=list[EdgeNode])
     nodes: tuple[Node, ...] = ()
 

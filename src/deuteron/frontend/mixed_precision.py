@@ -87,7 +87,7 @@ def _measured(model: fx.GraphModule, batches: Sequence[Inputs], quantizer: Any) 
 
     from deuteron.frontend.quality.float_model import without_observers
     from deuteron.frontend.quality.measure import measure
-    from deuteron.frontend.quantise.calibration import calibrate, observe_integers
+    from deuteron.frontend.quantize.calibration import calibrate, observe_integers
 
     prepared = prepare_pt2e(model, quantizer)
     observe_integers(prepared)

@@ -14,13 +14,13 @@ from deuteron.arch.cores import Work
 from deuteron.builds.manifest import Node
 from deuteron.frontend.cortex_m.elementwise import LIMITS, aten_operator, is_elementwise
 from deuteron.frontend.cortex_m.layout import COPY
-from deuteron.frontend.operators import MOVES, base_name, is_dequantise, is_qdq, is_quantise, operator_name
+from deuteron.frontend.operators import MOVES, base_name, is_dequantize, is_qdq, is_quantize, operator_name
 from deuteron.frontend.source_lines import source_of
 
 KEY = "deuteron_node"
 """Key of a node's metadata, which what is lowered of it keeps: its name before."""
 
-QUANTISED = "deuteron_name"
+QUANTIZED = "deuteron_name"
 """Key among a node's custom metadata: its name when it was quantised, which is the same in every build of a model."""
 
 MARK = "deuteron_npu"
@@ -85,7 +85,7 @@ def nodes_of(program: ExportedProgram, why: str = "") -> tuple[Node, ...]:
             Node(
                 name=node.name,
                 op=operator_name(node.target),
-                quantised=custom.get(QUANTISED, ""),
+                quantised=custom.get(QUANTIZED, ""),
                 source=(source,) if source else (),
                 partition=None,
                 why=node.meta.get(WHY, why),
@@ -195,12 +195,12 @@ def _macs(node: fx.Node) -> int:
 
 def _read(node: fx.Node) -> Tensor:
     """What a reader of this node reads, as it is stored: behind a dequantise operator are quantised values."""
-    return _value(node.all_input_nodes[0] if is_dequantise(node) else node)
+    return _value(node.all_input_nodes[0] if is_dequantize(node) else node)
 
 
 def _written(node: fx.Node) -> Tensor:
     """What a node writes, as it is stored."""
-    return _value(next((user for user in node.users if is_quantise(user)), node))
+    return _value(next((user for user in node.users if is_quantize(user)), node))
 
 
 def _nbytes(value: Tensor) -> int:

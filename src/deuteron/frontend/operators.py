@@ -59,11 +59,11 @@ def is_qdq(node: fx.Node) -> bool:
     return any(name in str(node.target) for name in _QDQ)
 
 
-def is_dequantise(node: fx.Node) -> bool:
+def is_dequantize(node: fx.Node) -> bool:
     """True for the operators that turn quantised values into float."""
     return "dequantize_per_" in str(node.target)
 
 
-def is_quantise(node: fx.Node) -> bool:
+def is_quantize(node: fx.Node) -> bool:
     """True for the operators that quantise."""
-    return is_qdq(node) and not is_dequantise(node)
+    return is_qdq(node) and not is_dequantize(node)

@@ -31,7 +31,7 @@ from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.lowering_record import Recording
 from deuteron.frontend.neutron import upstream
 from deuteron.frontend.npu_backend import Side
-from deuteron.frontend.quantise import (
+from deuteron.frontend.quantize import (
     batches,
     biases,
     casts,
@@ -53,7 +53,7 @@ class Stage(Enum):
 
     EXPORT = auto()
     """PyTorch exports the model."""
-    QUANTISE = auto()
+    QUANTIZE = auto()
     """The exported model is prepared, measured or trained, and quantised."""
     LOWER = auto()
     """The quantised model becomes an edge program, whose partitions are converted."""
@@ -65,7 +65,7 @@ def _nobody(_: str) -> None:
     pass
 
 
-class _Alone(int):
+class _StrictRecipe(int):
     """What a recipe has for `strict`, which is true: ExecuTorch asks recipes that it combines whether theirs agree.
 
     Ours goes with no other: its passes quantise for all processors of the target, and lower as they have quantised.
@@ -152,14 +152,14 @@ class Flow:
             importlib.import_module("executorch.kernels.quantized")  # out variants of quantise and dequantise
             from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 
-            quantisation = QuantizationRecipe(
+            quantization = QuantizationRecipe(
                 quantizers=[rewrite_equivalence.checked(self._quantizer(), lambda: self._original)],
                 is_qat=self.train is not None,
                 train_fn=self.train,
                 calibration_inputs_fn=None if self.calibration is None else tuple,  # `_calibrate` does it
                 pre_prepare_passes=[self._begin],
                 post_prepare_passes=[self._calibrate],
-                post_convert_passes=[self._quantised],
+                post_convert_passes=[self._quantized],
             )
             lowering = LoweringRecipe(
                 partitioners=[self._partitioner()],
@@ -170,10 +170,10 @@ class Flow:
             config = upstream.program_config()
             return ExportRecipe(
                 name,
-                quantisation,
+                quantization,
                 lowering_recipe=lowering,
                 executorch_backend_config=config,
-                strict=_Alone(name),  # pyright: ignore[reportArgumentType]
+                strict=_StrictRecipe(name),  # pyright: ignore[reportArgumentType]
             )
 
     def close(self) -> None:
@@ -211,13 +211,13 @@ class Flow:
 
     def _begin(self, model: fx.GraphModule) -> fx.GraphModule:
         """The exported model, before it is annotated."""
-        from deuteron.frontend.quantise import annotations  # here, because torchao is not quiet when it is loaded
+        from deuteron.frontend.quantize import annotations  # here, because torchao is not quiet when it is loaded
 
         self.close()
         # A recipe may be used again, for another model perhaps, and whatever became of its last run.
         is_another = self._has_begun and not self.refused.is_left_over
         self._has_begun, self.refused.is_left_over = True, False
-        self.stage = Stage.QUANTISE
+        self.stage = Stage.QUANTIZE
         check_exported(model, takes_complex=not self._has_cortex_m)
         self._output_dtypes = output_dtypes.of(model)
         if is_another:
@@ -264,7 +264,7 @@ class Flow:
         """The model with observers, which have seen the calibration batches."""
         # Here, because torchao is not quiet when it is loaded.
         from deuteron.frontend.quality.float_model import without_observers
-        from deuteron.frontend.quantise.calibration import calibrate, observe_integers
+        from deuteron.frontend.quantize.calibration import calibrate, observe_integers
 
         observe_integers(model)
         ranges.choose(model, self.options.calibration_method)
@@ -276,11 +276,11 @@ class Flow:
             biases.correct(model, self._floats, self._batches())
         return model
 
-    def _quantised(self, model: fx.GraphModule) -> fx.GraphModule:
+    def _quantized(self, model: fx.GraphModule) -> fx.GraphModule:
         """The quantised model."""
         self.told("quantise")
         if self._has_cortex_m:
-            heterogeneous.quantise_once(model)
+            heterogeneous.quantize_once(model)
             lowering_check.mark(model)
         self._module, self.stage = model, Stage.LOWER
         return model
@@ -315,7 +315,7 @@ def trainable(quantizer: Any) -> Any:
     """A quantiser that annotates like another, but for training, on any number of samples at once."""
     from torchao.quantization.pt2e.quantizer import Quantizer
 
-    from deuteron.frontend.quantise import annotations
+    from deuteron.frontend.quantize import annotations
 
     class Trainable(Quantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
@@ -324,7 +324,7 @@ def trainable(quantizer: Any) -> Any:
             return model
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
-            annotations.fake_quantise(quantizer.annotate(model))
+            annotations.fake_quantize(quantizer.annotate(model))
             return model
 
         def validate(self, model: fx.GraphModule) -> None:

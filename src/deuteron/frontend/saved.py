@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 from deuteron.errors import FormatError, InputError
 from deuteron.frontend.inputs import copies
 from deuteron.frontend.log_suppression import quiet
-from deuteron.frontend.operators import is_quantise
+from deuteron.frontend.operators import is_quantize
 from deuteron.frontend.source_lines import first_line
 from deuteron.records import DAMAGED
 
@@ -64,7 +64,7 @@ class Reference:
     def is_wide(self) -> bool:
         """Whether any value has 16 bits."""
         module: Any = self.module
-        return any(is_quantise(node) and torch.int16 in node.args for node in module.graph.nodes)
+        return any(is_quantize(node) and torch.int16 in node.args for node in module.graph.nodes)
 
     def run(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The program's outputs."""

@@ -55,7 +55,7 @@ def active() -> Generator[None]:
         stack.enter_context(_replaced("torch.export", "ExportedProgram.run_decompositions", _decomposed_once))
         stack.enter_context(_replaced(_NEUTRON_PASS, "NeutronEdgePass.recompile_module", _traced_once))
         stack.enter_context(_replaced(_OBSERVER, "HistogramObserver._non_linear_param_search", searched_by_numbers))
-        stack.enter_context(_replaced(_FAKE, "FakeTensorMode._validate_cache_key", _quantisation_kept))
+        stack.enter_context(_replaced(_FAKE, "FakeTensorMode._validate_cache_key", _quantization_kept))
         stack.enter_context(_replaced("torch._ops", "Callable", _kept_annotation))
         if _owner(_EXPORT, "_strict_export"):
             stack.enter_context(_replaced(_GRAPHS, "GraphModule.recompile", _written_when_used))
@@ -73,7 +73,7 @@ def importing() -> Generator[None]:
         yield
 
 
-def _quantisation_kept(original: Callable[..., None]) -> Callable[..., None]:
+def _quantization_kept(original: Callable[..., None]) -> Callable[..., None]:
     """Lets PyTorch keep shapes and types that quantising gives, too: most nodes of a quantised graph quantise.
 
     It keeps those of its own operators only, as it cannot know of others that their results depend on nothing else.

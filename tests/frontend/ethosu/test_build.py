@@ -24,7 +24,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError, InputError, MissingToolError, OptionError, UnsupportedError
 from deuteron.frontend.ethosu import vela
 from deuteron.frontend.ethosu.partition import describe
-from deuteron.frontend.ethosu.upstream import Lowered, compile_spec
+from deuteron.frontend.ethosu.upstream import EthosUPartition, compile_spec
 from deuteron.npu.ethosu.program import program_of
 from deuteron.runtime import pte
 from deuteron.runtime.host import HostRunner
@@ -288,7 +288,7 @@ def test_commands_for_another_accelerator_are_no_build_of_this_one() -> None:
     other = targets.load("ethos-u55-256").npu
     assert isinstance(other, targets.EthosU)
     with pytest.raises(UnsupportedError) as caught:
-        describe(0, Lowered(payload=method.delegates[0].payload), other)
+        describe(0, EthosUPartition(payload=method.delegates[0].payload), other)
     assert str(caught.value) == (
         "npu 0: the commands are for `ethos-u55-128`, the build is for `ethos-u55-256`\n\n"
         "hint: install the releases that `deuteron doctor` names"

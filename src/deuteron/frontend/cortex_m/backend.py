@@ -232,13 +232,13 @@ def _put_tables(program: ExportedProgram) -> None:
     ops: Any = dialects.edge
     graph = program.graph
     tables = Tables(program, constants(program))
-    quantise = ops.quantized_decomposed.quantize_per_tensor.default
-    dequantise = ops.quantized_decomposed.dequantize_per_tensor.default
+    quantize = ops.quantized_decomposed.quantize_per_tensor.default
+    dequantize = ops.quantized_decomposed.dequantize_per_tensor.default
     for activation, node in tables.limits():
         before, scale = cast(fx.Node, activation.args[0]), node.args[1:]
         with graph.inserting_before(activation):
-            whole = graph.call_function(quantise, (before, *scale))
-            value = graph.call_function(dequantise, (whole, *scale))
+            whole = graph.call_function(quantize, (before, *scale))
+            value = graph.call_function(dequantize, (whole, *scale))
         whole.meta, value.meta = dict(node.meta), dict(before.meta)
         activation.replace_input_with(before, value)
     for node, source, values in tables.found():

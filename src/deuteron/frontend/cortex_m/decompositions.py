@@ -6,8 +6,8 @@ from collections.abc import Mapping
 import torch
 from torch import fx
 
-from deuteron.frontend.quantise import arithmetic, attention, indexing, recurrent, signals
-from deuteron.frontend.quantise.decompositions import Form, apply, fold, values_alone
+from deuteron.frontend.quantize import arithmetic, attention, indexing, recurrent, signals
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, fold, values_alone
 
 aten = torch.ops.aten
 
@@ -25,7 +25,7 @@ def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = 
     apply(model, {**_SHAPES, **_INDEXED} if is_indexed else _SHAPES)
 
 
-_LAYERS: Mapping[object, Form] = {
+_LAYERS: Mapping[object, Decomposition] = {
     aten.lstm.input: recurrent.lstm,
     aten.gru.input: recurrent.gru,
     **recurrent.CELLS,
@@ -37,7 +37,7 @@ _LOGARITHMS = (
     *(aten.special_xlogy.default, aten.special_xlogy.self_scalar, aten.special_xlogy.other_scalar),
 )
 
-_OPERATORS: Mapping[object, Form] = {
+_OPERATORS: Mapping[object, Decomposition] = {
     aten.div.Tensor: arithmetic.normalised,
     aten.instance_norm.default: arithmetic.instances,
     aten.glu.default: arithmetic.gated,
@@ -56,7 +56,7 @@ _OPERATORS: Mapping[object, Form] = {
 
 _ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default)
 
-_SHAPES: Mapping[object, Form] = {
+_SHAPES: Mapping[object, Decomposition] = {
     aten.conv_transpose2d.input: arithmetic.transposed,
     **dict.fromkeys((*_ARITHMETIC, aten.minimum.default), arithmetic.stretched),
 }
@@ -64,7 +64,7 @@ _SHAPES: Mapping[object, Form] = {
 
 _SQUEEZES = (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default)
 
-_INDEXED: Mapping[object, Form] = {
+_INDEXED: Mapping[object, Decomposition] = {
     **dict.fromkeys(_SQUEEZES, arithmetic.viewed),
     aten.pad.default: indexing.padded,
     aten.flip.default: indexing.flipped,

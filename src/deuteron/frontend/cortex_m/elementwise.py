@@ -166,7 +166,7 @@ class Tables:
         is_number = isinstance(value, Tensor) and value.numel() == 1 and node.op == "call_function"
         return is_number and (all(map(self._is_constant, inputs)) if inputs else aten_operator(node.target) in _FILLS)
 
-    def _values(self, quantise: fx.Node, sources: Iterable[fx.Node]) -> Tensor:
+    def _values(self, quantize: fx.Node, sources: Iterable[fx.Node]) -> Tensor:
         """What the quantise node quantises for each value of the quantised tensor, the least first."""
         every = _every(self._dtype)
         values = {source: call_on(source, {cast(fx.Node, source.args[0]): every}) for source in sources}
@@ -178,7 +178,7 @@ class Tables:
                 values[node] = call_on(node, {arg: value(arg) for arg in node.all_input_nodes})
             return values[node]
 
-        return value(cast(fx.Node, quantise.args[0])).reshape(-1)
+        return value(cast(fx.Node, quantize.args[0])).reshape(-1)
 
 
 def _every(dtype: torch.dtype) -> Tensor:

@@ -51,7 +51,7 @@ _HINT = "report the model; until then keep what runs on the CPU on the NPU, or t
 def mark(module: fx.GraphModule) -> None:
     """Note at the nodes of a quantised model which quantised value they compute, for `check`."""
     for node in module.graph.nodes:
-        if _is_quantise(node):
+        if _is_quantize(node):
             _note(node, node.name)
             before = node.args[0]
             while isinstance(before, fx.Node) and before.op == "call_function" and not is_qdq(before):
@@ -72,9 +72,9 @@ def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Ten
     Raises:
         InternalError: naming the first operator that is off by more than its rounding, or the output.
     """
-    values = _Values(module)
+    values = _QuantizedRun(module)
     wanted = flat(values.run(*copies(inputs)))
-    steps = _Steps(program.module(check_guards=False), values.found)
+    steps = _ComparedRun(program.module(check_guards=False), values.found)
     outputs = flat(steps.run(*given(program, module, inputs)))
     for node, off, most in steps.off:
         if off > most:
@@ -101,7 +101,7 @@ def differences(program: ExportedProgram, module: fx.GraphModule, inputs: Sequen
         return _output_steps(module, outputs, flat(module(*copies(inputs))))
 
 
-class _Values(fx.Interpreter):
+class _QuantizedRun(fx.Interpreter):
     """Runs a quantised model and keeps what its quantise operators give, by their names."""
 
     def __init__(self, module: fx.GraphModule) -> None:
@@ -111,12 +111,12 @@ class _Values(fx.Interpreter):
     def run_node(self, n: fx.Node) -> Any:
         with torch.no_grad():
             value = super().run_node(n)
-        if _is_quantise(n):
+        if _is_quantize(n):
             self.found[n.name] = value
         return value
 
 
-class _Steps(fx.Interpreter):
+class _ComparedRun(fx.Interpreter):
     """Runs a lowered program, each operator on the quantised model's values.
 
     Attributes:
@@ -162,7 +162,7 @@ def _told(node: fx.Node) -> str:
     return "what the NPU computes" if _is_npus(node) else f"`{operator_name(node.target)}`"
 
 
-def _is_quantise(node: fx.Node) -> bool:
+def _is_quantize(node: fx.Node) -> bool:
     return node.op == "call_function" and ".quantize_per_tensor" in str(node.target)
 
 
@@ -179,12 +179,12 @@ def given(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Ten
     """The inputs of a quantised model as its program takes them: quantised where it does."""
     nodes = {node.name: node for node in program.graph.nodes}
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    quantised: list[Tensor] = []
+    quantized: list[Tensor] = []
     for node, name, x in zip(placeholders, program.graph_signature.user_inputs, inputs, strict=True):
         dtype = nodes[str(name)].meta["val"].dtype
         affine = saved.input_affine(node) if dtype in (torch.int8, torch.int16) else None
-        quantised.append(affine.stored(x).to(dtype) if affine else x)
-    return quantised
+        quantized.append(affine.stored(x).to(dtype) if affine else x)
+    return quantized
 
 
 def _output_steps(module: fx.GraphModule, outputs: Iterable[object], wanted: Iterable[object]) -> list[int]:

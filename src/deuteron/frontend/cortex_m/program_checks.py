@@ -17,7 +17,7 @@ from deuteron.frontend.cortex_m.elementwise import is_elementwise
 from deuteron.frontend.cortex_m.layout import COPY, is_channels_last
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.cortex_m.refusals import mixes, refusal
-from deuteron.frontend.cortex_m.upstream import is_quantised
+from deuteron.frontend.cortex_m.upstream import is_quantized
 from deuteron.frontend.nodes import WHY
 from deuteron.frontend.operators import MOVES, base_name, called, is_qdq, operator_name, reads_inputs
 from deuteron.frontend.unsupported_hints import BUILD
@@ -65,7 +65,7 @@ def check_scales(program: ExportedProgram) -> None:
     """
     refused: list[UnsupportedError] = []
     for node in program.graph.nodes:
-        if node.op == "call_function" and is_quantised(node) and _base(node) in _SHARED:
+        if node.op == "call_function" and is_quantized(node) and _base(node) in _SHARED:
             scales = list(dict.fromkeys(_scales(node)))
             if len(scales) > 1:
                 refused.append(mixes(node, scales))

@@ -78,7 +78,7 @@ def share() -> Any:
     return SOFTMAX_OUTPUT_FIXED_QSPEC
 
 
-def is_quantised(node: fx.Node) -> bool:
+def is_quantized(node: fx.Node) -> bool:
     """True for a node that `annotate` or the backend's own quantiser has marked."""
     load()
     from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo

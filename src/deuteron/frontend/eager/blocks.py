@@ -12,7 +12,7 @@ from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.export import KEEPS
 from deuteron.frontend.operators import changes_operand, operator_name
-from deuteron.frontend.quantise.inplace import storage_of, written_buffers
+from deuteron.frontend.quantize.inplace import storage_of, written_buffers
 from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten

@@ -27,7 +27,7 @@ from deuteron.frontend.eager.state import digest
 from deuteron.frontend.export import DRAWS, check_repeatable, not_exported
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.log_suppression import quiet
-from deuteron.frontend.quantise.rewrite_equivalence import TOLERANCE
+from deuteron.frontend.quantize.rewrite_equivalence import TOLERANCE
 from deuteron.frontend.source_lines import first_line, source_of
 
 _ASKED = ("is_compiling", "is_exporting", "is_dynamo_compiling", "is_tracing", "is_scripting")

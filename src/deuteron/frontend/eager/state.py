@@ -188,7 +188,7 @@ class Snapshot:
                 yield _at(Place(_below(path, name), name, own), value)
 
     def _of_object(self, path: str, value: object) -> Iterator[_Visit]:
-        slots = _Slots(value)
+        slots = _SlotAttributes(value)
         self._keep(slots, dict(slots))
         own = cast("dict[str, Any]", getattr(value, "__dict__", {}))
         self._keep(own, dict(own))
@@ -217,7 +217,7 @@ class Snapshot:
         code = function.__code__
         self.codes.append(code)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            holder = _Cell(name, cell)
+            holder = _ClosureVariable(name, cell)
             if name in holder and name != "__class__":
                 self._keep(holder, dict(holder))
                 yield _at(Place(f"variable `{name}` of {function.__qualname__}", name, holder), holder[name])
@@ -231,7 +231,7 @@ class Snapshot:
             if name not in variables:
                 continue
             if not isinstance(value, types.ModuleType):
-                self._keep(_Global(variables, name), {name: value})
+                self._keep(_GlobalVariable(variables, name), {name: value})
                 yield _at(Place(f"global variable `{name}`", name, variables), value)
             elif value.__name__.partition(".")[0] not in _LIBRARIES:
                 yield from self._of_module_file(value, names)
@@ -241,11 +241,11 @@ class Snapshot:
         own = vars(module)
         for name in names:
             if name in own and not isinstance(own[name], types.ModuleType):
-                self._keep(_Global(own, name), {name: own[name]})
+                self._keep(_GlobalVariable(own, name), {name: own[name]})
                 yield _at(Place(f"variable `{name}` of module `{module.__name__}`", name, own), own[name])
 
 
-class _Slots(MutableMapping[str, Any]):
+class _SlotAttributes(MutableMapping[str, Any]):
     """The attributes that an object has in the slots of its classes."""
 
     def __init__(self, value: object) -> None:
@@ -294,7 +294,7 @@ class _ClassAttributes(MutableMapping[str, Any]):
         return len(vars(self.kind))
 
 
-class _Cell(MutableMapping[str, Any]):
+class _ClosureVariable(MutableMapping[str, Any]):
     """The variable of a closure."""
 
     def __init__(self, name: str, cell: types.CellType) -> None:
@@ -320,7 +320,7 @@ class _Cell(MutableMapping[str, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Global:
+class _GlobalVariable:
     """One global variable, which is reset without its neighbours."""
 
     variables: dict[str, Any]
@@ -329,10 +329,10 @@ class _Global:
 
 def _refill(container: Any, content: Any) -> None:
     """Give a container its content again, if it has another."""
-    if isinstance(container, _Global):
+    if isinstance(container, _GlobalVariable):
         if container.variables.get(container.name) is not content[container.name]:
             container.variables[container.name] = content[container.name]
-    elif isinstance(container, _ClassAttributes | _Cell | _Slots):
+    elif isinstance(container, _ClassAttributes | _ClosureVariable | _SlotAttributes):
         for name, value in cast("dict[str, Any]", content).items():
             if container.get(name) is not value:
                 container[name] = value

@@ -12,8 +12,8 @@ from typing import Any, cast
 import torch
 from torch import fx
 
-from deuteron.frontend.nodes import MARK, QUANTISED
-from deuteron.frontend.operators import base_name, is_qdq, is_quantise
+from deuteron.frontend.nodes import MARK, QUANTIZED
+from deuteron.frontend.operators import base_name, is_qdq, is_quantize
 
 _ACTIVATIONS = ("relu", "hardtanh")
 
@@ -31,7 +31,7 @@ def _loses_a_bound(node: fx.Node) -> bool:
     if node.op != "call_function" or base_name(node.target) not in _ACTIVATIONS or _is_of_the_cpu(node):
         return False
     layer, readers = node.all_input_nodes[0], list(node.users)
-    if layer.op != "call_function" or is_qdq(layer) or len(readers) != 1 or not is_quantise(readers[0]):
+    if layer.op != "call_function" or is_qdq(layer) or len(readers) != 1 or not is_quantize(readers[0]):
         return False
     scale, zero_point, least, most = cast("tuple[float, int, int, int]", readers[0].args[1:5])
     if base_name(node.target) == "relu":
@@ -43,7 +43,7 @@ def _loses_a_bound(node: fx.Node) -> bool:
 def _is_of_the_cpu(node: fx.Node) -> bool:
     """True for what was quantised for a Cortex-M, whose layers have any bounds."""
     custom = node.meta.get("custom", {})
-    return QUANTISED in custom and MARK not in custom
+    return QUANTIZED in custom and MARK not in custom
 
 
 def _round(module: fx.GraphModule, node: fx.Node) -> None:

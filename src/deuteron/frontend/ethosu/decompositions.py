@@ -6,8 +6,8 @@ from typing import Any, cast
 import torch
 from torch import fx
 
-from deuteron.frontend.quantise import recurrent
-from deuteron.frontend.quantise.decompositions import Form, apply, call, constant, numbers
+from deuteron.frontend.quantize import recurrent
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, numbers
 
 aten = torch.ops.aten
 
@@ -19,7 +19,7 @@ def write(model: fx.GraphModule) -> None:
     consists of. Images of one row become signals in one transposition, where Vela has one for each element of the row.
     Numbers beside a value without axes become such values: as the backend writes them, the result would get an axis.
     """
-    apply(model, _FORMS)
+    apply(model, _DECOMPOSITIONS)
 
 
 def _unmoved(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
@@ -76,7 +76,7 @@ def _of_all(_: fx.GraphModule, variance: fx.Node) -> fx.Node | None:
 
 _ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.rsub.Scalar, aten.mul.Tensor, aten.div.Tensor)
 
-_FORMS: Mapping[object, Form] = {
+_DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.avg_pool2d.default: _unmoved,
     aten.max_pool2d.default: _unmoved,
     aten.relu6.default: _hardtanh,

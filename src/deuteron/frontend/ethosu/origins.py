@@ -22,7 +22,7 @@ _TABLE, _KNOWN = "_table_constant", "_pre_computed"
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class EdgeOrigin:
     """An edge node that computes something.
 
     Attributes:
@@ -40,12 +40,12 @@ class Origin:
     sources: tuple[str, ...]
 
 
-def noted(program: ExportedProgram) -> tuple[Origin, ...]:
+def noted(program: ExportedProgram) -> tuple[EdgeOrigin, ...]:
     """The nodes of a partition's program, before passes change it."""
     nodes = [*computing(program.graph)]
     known = set(nodes)
     return tuple(
-        Origin(
+        EdgeOrigin(
             node.name,
             replace(edge_node(node), name=name_of(node) or node.name),
             int(node.meta.get("debug_handle") or 0),
@@ -69,13 +69,13 @@ def _sources(node: fx.Node, known: Collection[fx.Node]) -> Iterator[fx.Node]:
             yield from _sources(source, known)
 
 
-def by_operator(nodes: Sequence[Origin], graph: Graph) -> dict[int, tuple[Origin, ...]]:
+def by_operator(nodes: Sequence[EdgeOrigin], graph: Graph) -> dict[int, tuple[EdgeOrigin, ...]]:
     """For each TOSA operator (by index) the edge nodes that it comes from; those beside it where nothing tells.
 
     A constant is of the nodes that its name tells, if it does.
     """
     by_name = {origin.name: origin for origin in nodes}
-    known: dict[int, tuple[Origin, ...]] = {}
+    known: dict[int, tuple[EdgeOrigin, ...]] = {}
     last: dict[str, int] = {}
     for index, operator in enumerate(graph.operators):
         own = [o for o in nodes if o.ancestor is not None and o.ancestor == operator.ancestor]
@@ -104,7 +104,7 @@ def _called(operator: Operator) -> Iterable[str]:
 
 
 def debug_handle_map(
-    kernels: Iterable[KernelOrigin], by_op: Mapping[int, tuple[Origin, ...]]
+    kernels: Iterable[KernelOrigin], by_op: Mapping[int, tuple[EdgeOrigin, ...]]
 ) -> dict[int, tuple[int, ...]]:
     """Operation -> debug handles of the edge nodes that it stands for, which Inspector resolves events by."""
     return {

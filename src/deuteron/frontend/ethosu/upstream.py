@@ -23,7 +23,7 @@ from deuteron.builds.options import Activations, BuildOptions, WeightValues
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import lowering_record as recordings
 from deuteron.frontend.ethosu import activations, integers, negation
-from deuteron.frontend.ethosu.origins import Origin, by_operator, debug_handle_map, noted
+from deuteron.frontend.ethosu.origins import EdgeOrigin, by_operator, debug_handle_map, noted
 from deuteron.frontend.ethosu.vela_workarounds import keep_apart
 from deuteron.frontend.log_suppression import overheard
 from deuteron.frontend.nodes import WHY, computing, name_of
@@ -50,7 +50,7 @@ _TOSA, _DATABASE, _SUMMARY = Path("out.tosa"), Path("output/out_debug.xml"), "ou
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered(recordings.Lowered):
+class EthosUPartition(recordings.LoweredPartition):
     """One partition as it passed through the seam.
 
     Attributes:
@@ -60,12 +60,12 @@ class Lowered(recordings.Lowered):
         record: what these say of the operations.
     """
 
-    nodes: tuple[Origin, ...] = ()
+    nodes: tuple[EdgeOrigin, ...] = ()
     files: VelaFiles = NO_FILES
     record: Record = NO_RECORD
 
 
-Recording = recordings.Recording[Lowered]
+Recording = recordings.Recording[EthosUPartition]
 """What is noted of partitions for an Ethos-U."""
 
 
@@ -109,7 +109,7 @@ def partitioner(npu: EthosU, options: BuildOptions, tell: Tell) -> Any:
 
     base: Any = ethosu.EthosUPartitioner
 
-    class Kept(OperatorSupportBase):
+    class _KeptNodes(OperatorSupportBase):
         """Leaves what the options name, and what is marked."""
 
         def is_node_supported(self, submodules: Any, node: fx.Node) -> bool:
@@ -120,7 +120,7 @@ def partitioner(npu: EthosU, options: BuildOptions, tell: Tell) -> Any:
                 keep(node, f"{manifest.KEPT} `--operators-not-to-delegate {named}`")
             return _KEPT not in node.meta
 
-    class Telling(base):
+    class ExplainingPartitioner(base):
         def partition(self, exported_program: ExportedProgram) -> Any:
             reporters: list[Any] = []
             reporter: Any = vars(module)["WhyNoPartitionReporter"]
@@ -138,7 +138,7 @@ def partitioner(npu: EthosU, options: BuildOptions, tell: Tell) -> Any:
             tell(exported_program)
             return result
 
-    return Telling(compile_spec(npu, options.vela), [Kept()])
+    return ExplainingPartitioner(compile_spec(npu, options.vela), [_KeptNodes()])
 
 
 def _named(node: fx.Node, options: BuildOptions) -> str:
@@ -185,7 +185,7 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
 
     def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
         nodes = list(computing(edge_program.graph))
-        recording.partitions.append(Lowered(names=tuple(map(name_of, nodes)), nodes=noted(edge_program)))
+        recording.partitions.append(EthosUPartition(names=tuple(map(name_of, nodes)), nodes=noted(edge_program)))
         with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
             spec = from_list(specs)
             spec.dump_intermediate_artifacts_to(folder)

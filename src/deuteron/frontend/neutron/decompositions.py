@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.frontend.operators import changes_operand
-from deuteron.frontend.quantise.decompositions import Form, apply, call
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, call
 
 aten: Any = torch.ops.aten
 
 
 def write(model: fx.GraphModule) -> None:
     """Write what one index chooses as a slice less a dimension, layers of moved rows by rows; leave copies out."""
-    apply(model, _FORMS)
+    apply(model, _DECOMPOSITIONS)
 
 
 def _selected(_: fx.GraphModule, select: fx.Node) -> fx.Node:
@@ -47,7 +47,7 @@ def _by_rows(_: fx.GraphModule, linear: fx.Node) -> fx.Node | None:
     return call(linear, aten.reshape.default, result, [*cast(Tensor, linear.meta["val"]).shape])
 
 
-_FORMS: Mapping[object, Form] = {
+_DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.select.int: _selected,
     aten.linear.default: _by_rows,
     aten.contiguous.default: _uncopied,

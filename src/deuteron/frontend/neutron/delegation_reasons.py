@@ -29,7 +29,7 @@ def telling(base: Any, tell: Tell) -> Any:
     partition: Callable[[Any, ExportedProgram], Any] = base.partition
     validate: Callable[..., bool] = base.validate_partitioning_result
 
-    class Telling(base):
+    class ExplainingPartitioner(base):
         def partition(self, exported_program: ExportedProgram) -> Any:
             results: list[Any] = []
 
@@ -62,7 +62,7 @@ def telling(base: Any, tell: Tell) -> Any:
                     )
             return valid
 
-    return Telling
+    return ExplainingPartitioner
 
 
 def _why(node: fx.Node, support: Any, converters: Mapping[object, Any]) -> str:

@@ -8,7 +8,7 @@ from deuteron.npu.neutron.convert import metadata_of, source_ops
 _T = TypeVar("_T")
 
 
-class Operator(Protocol):
+class NamedOperator(Protocol):
     """An operator of a partition: the names of the tensors that it reads and writes."""
 
     @property
@@ -46,7 +46,7 @@ def debug_handle_map(
     return {**by_call, len(by_call): ()}
 
 
-def with_neighbours(ops: Sequence[Operator], known: Mapping[int, Sequence[_T]]) -> dict[int, tuple[_T, ...]]:
+def with_neighbours(ops: Sequence[NamedOperator], known: Mapping[int, Sequence[_T]]) -> dict[int, tuple[_T, ...]]:
     """What every operator (by index) stands for: edge nodes, or their debug handles.
 
     ExecuTorch knows nothing of the transposes that it puts at the edges of a partition to change the order of channels:

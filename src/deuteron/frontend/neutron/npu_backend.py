@@ -86,7 +86,7 @@ class NeutronSide(Side):
                 f"partition {len(recording.partitions) - 1} computes nothing: all its operators were optimised away",
                 hint=_keep_on_cpu(recording.partitions[-1].nodes.values()),
             )
-        return all_refused([_badly_quantised(node) for node in recording.refused]) if recording.refused else None
+        return all_refused([_badly_quantized(node) for node in recording.refused]) if recording.refused else None
 
     def placed_in_memory(self, manager: Any, recording: Recording) -> Any:
         """The manager, whose partitions are converted together where they do not fit beside ExecuTorch's tensors."""
@@ -136,7 +136,7 @@ def _with_source(failure: DeuteronError, recording: Recording) -> DeuteronError:
     return placed
 
 
-def _badly_quantised(node: EdgeNode) -> UnsupportedError:
+def _badly_quantized(node: EdgeNode) -> UnsupportedError:
     """The error for an operator that the wheel quantised and then cannot convert."""
     code = f", at `{node.source.code}`" if node.source else ""
     return UnsupportedError(

@@ -7,7 +7,7 @@ from deuteron.builds.manifest import Partition, PartitionOp, TensorInfo, tflite_
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.lowering_record import EdgeNode
 from deuteron.frontend.neutron.handles import with_neighbours
-from deuteron.frontend.neutron.upstream import Lowered
+from deuteron.frontend.neutron.upstream import NeutronPartition
 from deuteron.npu.neutron.convert import metadata_of, source_ops
 from deuteron.npu.neutron.kernels.selection import FILE_NAME
 from deuteron.npu.neutron.microcode.layout import read_header
@@ -16,7 +16,7 @@ from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import FlatModel
 
 
-def describe(partition: Lowered) -> Partition:
+def describe(partition: NeutronPartition) -> Partition:
     """The manifest's entry for a partition."""
     container, _ = unwrap(partition.converted)
     metadata = metadata_of(partition.converted)
@@ -60,12 +60,12 @@ def _op(model: FlatModel, index: int, nodes: Sequence[EdgeNode]) -> PartitionOp:
     )
 
 
-def tflite_files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
+def tflite_files(partitions: Iterable[NeutronPartition]) -> dict[str, bytes]:
     """Each partition as the converter got it."""
     return {tflite_name(index): partition.tflite for index, partition in enumerate(partitions)}
 
 
-def intermediate_files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
+def intermediate_files(partitions: Iterable[NeutronPartition]) -> dict[str, bytes]:
     """The files that `--intermediates` adds: what each partition was converted to, and the three blocks in that."""
     files: dict[str, bytes] = {}
     for index, partition in enumerate(partitions):
@@ -79,7 +79,7 @@ def intermediate_files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
     return files
 
 
-def kernel_selection_files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
+def kernel_selection_files(partitions: Iterable[NeutronPartition]) -> dict[str, bytes]:
     """The files that `--dump-kernel-selection-code` adds, one for each partition.
 
     Raises:

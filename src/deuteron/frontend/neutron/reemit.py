@@ -13,7 +13,7 @@ from torch import fx
 
 from deuteron.errors import InternalError
 from deuteron.frontend.neutron.handles import debug_handle_map
-from deuteron.frontend.neutron.upstream import Lowered, Recording, program_config
+from deuteron.frontend.neutron.upstream import NeutronPartition, Recording, program_config
 from deuteron.frontend.nodes import computing, name_of
 from deuteron.npu.neutron.convert import Conversion, to_tflite
 from deuteron.npu.provenance import payload_mark
@@ -43,7 +43,7 @@ def emit_again(manager: Any, recording: Recording, conversions: Sequence[Convers
     return _emitted(manager)
 
 
-def _converted(partition: Lowered, conversion: Conversion) -> Lowered:
+def _converted(partition: NeutronPartition, conversion: Conversion) -> NeutronPartition:
     """A partition with another conversion."""
     from executorch.backends.nxp.nxp_backend import PayloadComposer
 

@@ -19,8 +19,8 @@ from torch.export import ExportedProgram
 from deuteron.board.operators.added import NAMESPACE
 from deuteron.frontend.cortex_m.elementwise import UNARY, Tables, aten_operator, call_on
 from deuteron.frontend.neutron.delegation_reasons import KEPT
-from deuteron.frontend.nodes import MARK, QUANTISED
-from deuteron.frontend.operators import is_dequantise, is_qdq
+from deuteron.frontend.nodes import MARK, QUANTIZED
+from deuteron.frontend.operators import is_dequantize, is_qdq
 from deuteron.tflite.flat_model import TABLE
 
 NAME = f"{NAMESPACE}::table"
@@ -46,8 +46,8 @@ def _shaped(x: Tensor, *_: object) -> Tensor:
 
 def _look_up(x: Tensor, scale: float, zero: int, out_scale: float, out_zero: int, entries: Sequence[int]) -> Tensor:
     """The function on floats, which are rounded to their scale."""
-    quantise = torch.ops.quantized_decomposed.quantize_per_tensor.default
-    stored = quantise(x, scale, zero, -128, 127, torch.int8)
+    quantize = torch.ops.quantized_decomposed.quantize_per_tensor.default
+    stored = quantize(x, scale, zero, -128, 127, torch.int8)
     return (torch.tensor(entries)[stored.long() + 128] - out_zero) * out_scale
 
 
@@ -114,19 +114,19 @@ def put(module: fx.GraphModule, numbers: Mapping[str, Tensor], kept: Collection[
 
     ops = cast(Any, dialects).edge
     graph = module.graph
-    for quantise, source, values in list(_functions(module, numbers, kept)):
-        before = cast(fx.Node, quantise.args[0])
-        stored: list[int] = cast(Any, call_on(quantise, {before: values}).flatten()).tolist()
-        first = _dequantised(quantise)
+    for quantize, source, values in list(_functions(module, numbers, kept)):
+        before = cast(fx.Node, quantize.args[0])
+        stored: list[int] = cast(Any, call_on(quantize, {before: values}).flatten()).tolist()
+        first = _dequantized(quantize)
         is_change = before is first
-        name = f"{(quantise if is_change else before).name}_table"
-        with graph.inserting_before(quantise):
+        name = f"{(quantize if is_change else before).name}_table"
+        with graph.inserting_before(quantize):
             read = graph.call_function(cast(Any, first.target), (source, *first.args[1:]), first.kwargs)
-            scales: Any = (*first.args[1:3], *quantise.args[1:3])
+            scales: Any = (*first.args[1:3], *quantize.args[1:3])
             table = graph.create_node("call_function", ops.deuteron.table.default, (read, *scales, stored), {}, name)
         read.meta = {key: value for key, value in first.meta.items() if key != "custom"}
         table.meta = dict((_computed(source) if is_change else before).meta) | {"val": first.meta["val"]}
-        quantise.replace_input_with(before, table)
+        quantize.replace_input_with(before, table)
     graph.eliminate_dead_code()
     module.recompile()
 
@@ -134,8 +134,8 @@ def put(module: fx.GraphModule, numbers: Mapping[str, Tensor], kept: Collection[
 def wanted(module: fx.GraphModule, numbers: Mapping[str, Tensor], kept: Collection[str]) -> Callable[[fx.Node], bool]:
     """Whether a node of a module that is to be decomposed will be part of a table."""
     names: set[str] = set()
-    for quantise, *_ in _functions(module, numbers, kept):
-        names |= {node.name for node in _between(quantise)}
+    for quantize, *_ in _functions(module, numbers, kept):
+        names |= {node.name for node in _between(quantize)}
     return lambda node: node.name in names
 
 
@@ -145,26 +145,26 @@ def _functions(
     """The quantise nodes behind functions that the NPU is to have, what each reads, and what it quantises."""
     converters: Mapping[object, Any] = vars(importlib.import_module(f"{_BACKEND}.neutron_partitioner"))["supported_ops"]
     converted = set(map(aten_operator, converters))
-    for quantise, source, values in Tables(module, numbers).found():
-        inner = _between(quantise)
+    for quantize, source, values in Tables(module, numbers).found():
+        inner = _between(quantize)
         if len(inner) == 1 and len(inner[0].all_input_nodes) == 1 and aten_operator(inner[0].target) in converted:
             continue
-        neighbours = inner or {_computed(source), *_readers(quantise)}
+        neighbours = inner or {_computed(source), *_readers(quantize)}
         is_npus = (all if inner else any)(_is_npus(node) for node in neighbours)
         if is_npus and not any(part in node.name for node in inner for part in kept if part):
-            yield quantise, source, values
+            yield quantize, source, values
 
 
 def _is_npus(node: fx.Node) -> bool:
     """True unless the node was quantised for the CPU, where a target has operators for that."""
     custom: Mapping[str, Any] = node.meta.get("custom", {})
-    return node.op == "call_function" and (QUANTISED not in custom or MARK in custom) and KEPT not in node.meta
+    return node.op == "call_function" and (QUANTIZED not in custom or MARK in custom) and KEPT not in node.meta
 
 
-def _between(quantise: fx.Node) -> list[fx.Node]:
+def _between(quantize: fx.Node) -> list[fx.Node]:
     """The operators between a quantise node and the dequantise nodes that its result depends on."""
     inner: dict[fx.Node, None] = {}
-    waiting = [cast(fx.Node, quantise.args[0])]
+    waiting = [cast(fx.Node, quantize.args[0])]
     while waiting:
         node = waiting.pop()
         if node not in inner and node.op == "call_function" and not is_qdq(node):
@@ -173,19 +173,19 @@ def _between(quantise: fx.Node) -> list[fx.Node]:
     return list(inner)
 
 
-def _computed(quantised: fx.Node) -> fx.Node:
+def _computed(quantized: fx.Node) -> fx.Node:
     """The operator whose result is quantised, or the input itself."""
-    return quantised.all_input_nodes[0] if is_qdq(quantised) else quantised
+    return quantized.all_input_nodes[0] if is_qdq(quantized) else quantized
 
 
-def _readers(quantise: fx.Node) -> list[fx.Node]:
-    return [reader for dequantise in quantise.users for reader in dequantise.users]
+def _readers(quantize: fx.Node) -> list[fx.Node]:
+    return [reader for dequantize in quantize.users for reader in dequantize.users]
 
 
-def _dequantised(quantise: fx.Node) -> fx.Node:
+def _dequantized(quantize: fx.Node) -> fx.Node:
     """A dequantise node that a function reads."""
-    reading = [*_between(quantise), quantise]
-    return next(arg for node in reading for arg in node.all_input_nodes if is_dequantise(arg))
+    reading = [*_between(quantize), quantize]
+    return next(arg for node in reading for arg in node.all_input_nodes if is_dequantize(arg))
 
 
 def numbers_of(program: ExportedProgram, state: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -38,8 +38,8 @@ from deuteron.frontend.neutron.multi_output_fixes import slice_splits, take_firs
 from deuteron.frontend.nodes import computing, name_of
 from deuteron.frontend.npu_backend import Tell
 from deuteron.frontend.operators import is_qdq
-from deuteron.frontend.quantise import norms, source_propagation
-from deuteron.frontend.quantise.decompositions import constant, value_of
+from deuteron.frontend.quantize import norms, source_propagation
+from deuteron.frontend.quantize.decompositions import constant, value_of
 from deuteron.npu.neutron import sdk
 from deuteron.npu.provenance import payload_mark
 
@@ -47,7 +47,7 @@ VENDOR_PACKAGE = "eiq_neutron_sdk"
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered(recordings.Lowered):
+class NeutronPartition(recordings.LoweredPartition):
     """One partition as it passed through the seam.
 
     Attributes:
@@ -72,7 +72,7 @@ class Lowered(recordings.Lowered):
         return bool(self.converted) and not self.payload
 
 
-Recording = recordings.Recording[Lowered]
+Recording = recordings.Recording[NeutronPartition]
 """What is noted of partitions for a Neutron."""
 
 
@@ -154,7 +154,7 @@ def quantizer(target: str, converter: Converter, *, keeps_groups: bool = False) 
     from executorch.backends.nxp.aten_passes.decompose_split_to_slices_pass import DecomposeSplitToSlicesPass
     from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer, act_qspec
 
-    from deuteron.frontend.quantise import annotations, pointwise_chains
+    from deuteron.frontend.quantize import annotations, pointwise_chains
 
     class MendedQuantizer(NeutronQuantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
@@ -207,11 +207,11 @@ def _fused(fuse: Callable[[fx.GraphModule], Any], model: fx.GraphModule) -> Any:
     return result
 
 
-def quantise(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -> fx.GraphModule:
+def quantize(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -> fx.GraphModule:
     """The exported model with quantise and dequantise operators, ranges measured on the batches."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    from deuteron.frontend.quantise.calibration import calibrate, observe_integers
+    from deuteron.frontend.quantize.calibration import calibrate, observe_integers
 
     prepared = prepare_pt2e(model, quantizer)
     observe_integers(prepared)
@@ -361,7 +361,7 @@ def observed(recording: Recording) -> Generator[None]:
     refused: list[int] = []
 
     def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
-        recording.partitions.append(Lowered(names=tuple(map(name_of, computing(edge_program.graph)))))
+        recording.partitions.append(NeutronPartition(names=tuple(map(name_of, computing(edge_program.graph)))))
         take_first(edge_program)
         result = preprocess(edge_program, specs)
         if result.debug_handle_map:  # the wheel makes one for profiling only, by matching names in the converter's log

@@ -23,7 +23,7 @@ _FACTOR = 16.0
 
 
 @dataclass(slots=True)
-class Kept:
+class CalibrationSubset:
     """Some of the batches that went by, the first and others at even distances, and what is said of all.
 
     Attributes:

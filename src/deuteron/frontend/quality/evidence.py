@@ -30,7 +30,7 @@ class Evidence:
 
 def gather(
     floats: fx.GraphModule,
-    quantised: fx.GraphModule,
+    quantized: fx.GraphModule,
     program: ExportedProgram,
     outputs: Sequence[TensorInfo],
     batches: Sequence[Inputs],
@@ -40,21 +40,21 @@ def gather(
 
     Args:
         floats: the float model.
-        quantised: what was made of it.
+        quantized: what was made of it.
         program: what was made of that; says which inputs the application quantises.
         outputs: of the program.
         batches: the samples.
         wanted: the module's own outputs for each, which the program is held against; by default the float model's.
     """
-    measured = measure(floats, quantised, batches)
+    measured = measure(floats, quantized, batches)
     stored = samples.Stored(
-        tuple(_arrays(lowering_check.given(program, quantised, batch)) for batch in batches),
+        tuple(_arrays(lowering_check.given(program, quantized, batch)) for batch in batches),
         tuple(map(_arrays, wanted or measured.wanted)),
     ).within(_STORED)
     quality = Quality(
         len(batches), len(stored.inputs), outputs=_outputs(measured, outputs), layers=measured.layer_qualities()
     )
-    return Evidence(quality, stored, findings(floats, quantised, measured))
+    return Evidence(quality, stored, findings(floats, quantized, measured))
 
 
 def _outputs(measured: Measured, infos: Sequence[TensorInfo]) -> tuple[OutputQuality, ...]:

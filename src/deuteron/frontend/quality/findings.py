@@ -6,7 +6,7 @@ import torch
 from torch import fx
 
 from deuteron.frontend.operators import base_name, called
-from deuteron.frontend.quality.measure import Constant, Measured, Output, constants, rounded_alone
+from deuteron.frontend.quality.measure import Measured, Output, RoundedConstant, constants, rounded_alone
 from deuteron.frontend.source_lines import source_of
 
 POOR = 10.0
@@ -36,11 +36,11 @@ _SHARES = frozenset({"softmax", "_softmax", "log_softmax", "sigmoid", "tanh", "h
 _LAYERS = ("conv", "linear", "addmm", "lstm", "gru")
 
 
-def findings(floats: fx.GraphModule, quantised: fx.GraphModule, measured: Measured) -> tuple[str, ...]:
+def findings(floats: fx.GraphModule, quantized: fx.GraphModule, measured: Measured) -> tuple[str, ...]:
     """A sentence for each finding about the model and its ranges."""
     return (
         *(text for i, output in sorted(measured.outputs.items()) for text in _dead(i, output, len(measured.samples))),
-        *_vanished(floats, quantised, measured),
+        *_vanished(floats, quantized, measured),
         *_cut_off(measured),
         *(text for i, output in sorted(measured.outputs.items()) for text in _poor(i, output, measured)),
         *_other_integers(measured),
@@ -70,9 +70,9 @@ def _dead(index: int, output: Output, samples: int) -> Iterator[str]:
     )
 
 
-def _vanished(floats: fx.GraphModule, quantised: fx.GraphModule, measured: Measured) -> Iterator[str]:
+def _vanished(floats: fx.GraphModule, quantized: fx.GraphModule, measured: Measured) -> Iterator[str]:
     """Constants of which too little is left, such as factors that become 0, where that can be seen behind them."""
-    for constant in constants(floats, quantised):
+    for constant in constants(floats, quantized):
         before, after, name = constant.before, constant.after, called(constant.node)
         if name.startswith(_LAYERS) or before.numel() < 2 or before.shape != after.shape:
             continue
@@ -91,7 +91,7 @@ def _vanished(floats: fx.GraphModule, quantised: fx.GraphModule, measured: Measu
             )
 
 
-def _matters(floats: fx.GraphModule, constant: Constant, measured: Measured) -> bool:
+def _matters(floats: fx.GraphModule, constant: RoundedConstant, measured: Measured) -> bool:
     """True if its operator loses much, or a channel of an output would by the rounding of this constant alone."""
     if any(layer.node is constant.node and layer.own.total() < _LOST for layer in measured.layers):
         return True

@@ -12,7 +12,7 @@ from deuteron.builds.quality import LayerQuality, OutputQuality, decibels
 from deuteron.frontend import saved
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.inputs import Inputs, copies
-from deuteron.frontend.operators import called, is_dequantise, is_qdq, is_quantise, operator_name
+from deuteron.frontend.operators import called, is_dequantize, is_qdq, is_quantize, operator_name
 from deuteron.frontend.source_lines import source_of
 
 _MOVES = """
@@ -129,19 +129,19 @@ class Measured:
         )
 
 
-def measure(floats: fx.GraphModule, quantised: fx.GraphModule, samples: Sequence[Inputs]) -> Measured:
+def measure(floats: fx.GraphModule, quantized: fx.GraphModule, samples: Sequence[Inputs]) -> Measured:
     """The quantised model beside the float model, from which it was made, on these samples."""
-    layers = {node.name: Layer(node, affine) for node, affine in _quantised_values(floats, quantised)}
+    layers = {node.name: Layer(node, affine) for node, affine in _quantized_values(floats, quantized)}
     outputs: dict[int, Output] = {}
     wanted: list[tuple[Tensor, ...]] = []
     equal: dict[int, list[Tensor]] = {}
-    nodes = flat(quantised.graph.output_node().args[0])
+    nodes = flat(quantized.graph.output_node().args[0])
     with torch.no_grad():
         for sample in samples:
-            original = _Floats(floats, layers)
+            original = _FloatRun(floats, layers)
             expected = flat(original.run(*copies(sample)))
-            actual = flat(_Quantised(quantised, layers, original.found).run(*copies(sample)))
-            _Own(quantised, layers, original.found).run(*copies(sample))
+            actual = flat(_AccumulatedErrors(quantized, layers, original.found).run(*copies(sample)))
+            _OwnErrors(quantized, layers, original.found).run(*copies(sample))
             wanted.append(tuple(x for x in expected if isinstance(x, Tensor)))
             for i, (node, ours, theirs) in enumerate(zip(nodes, actual, expected, strict=True)):
                 if not (isinstance(node, fx.Node) and isinstance(ours, Tensor) and isinstance(theirs, Tensor)):
@@ -156,11 +156,11 @@ def measure(floats: fx.GraphModule, quantised: fx.GraphModule, samples: Sequence
     return Measured(samples, outputs, tuple(layers.values()), tuple(wanted), equal)
 
 
-def _quantised_values(floats: fx.GraphModule, quantised: fx.GraphModule) -> list[tuple[fx.Node, saved.Affine]]:
+def _quantized_values(floats: fx.GraphModule, quantized: fx.GraphModule) -> list[tuple[fx.Node, saved.Affine]]:
     """The nodes of both models whose results the quantised one rounds, and how."""
     known = {node.name for node in floats.graph.nodes}
     listed: list[tuple[fx.Node, saved.Affine]] = []
-    for node in quantised.graph.nodes:
+    for node in quantized.graph.nodes:
         if node.op in ("placeholder", "call_function") and node.name in known and not is_qdq(node):
             affine = saved.input_affine(node)
             if affine is not None:
@@ -181,7 +181,7 @@ def _axis(node: fx.Node, rank: int) -> int:
     return 2
 
 
-class _Floats(fx.Interpreter):
+class _FloatRun(fx.Interpreter):
     """Runs the float model and keeps the results that the other rounds."""
 
     def __init__(self, module: fx.GraphModule, layers: Mapping[str, Layer]) -> None:
@@ -196,7 +196,7 @@ class _Floats(fx.Interpreter):
         return value
 
 
-class _Beside(fx.Interpreter):
+class _ComparedRun(fx.Interpreter):
     """Runs the quantised model; compares what it makes of each value with the float model's."""
 
     def __init__(self, module: fx.GraphModule, layers: Mapping[str, Layer], wanted: Mapping[str, Tensor]) -> None:
@@ -213,7 +213,7 @@ class _Beside(fx.Interpreter):
         """Count how far a value is from the float model's; what goes on to those who read it."""
 
 
-class _Quantised(_Beside):
+class _AccumulatedErrors(_ComparedRun):
     """Counts what all rounding up to each value makes of it, and what its range cuts off."""
 
     def _compared(self, layer: Layer, value: Tensor, wanted: Tensor) -> Tensor:
@@ -226,7 +226,7 @@ class _Quantised(_Beside):
         return value
 
 
-class _Own(_Beside):
+class _OwnErrors(_ComparedRun):
     """Counts what each operator alone makes of the float model's values, rounded."""
 
     def _compared(self, layer: Layer, value: Tensor, wanted: Tensor) -> Tensor:
@@ -235,7 +235,7 @@ class _Own(_Beside):
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
+class RoundedConstant:
     """An operand that is a constant: the node that takes it, its name in the float model, its values, and rounded."""
 
     node: fx.Node
@@ -244,10 +244,10 @@ class Constant:
     after: Tensor
 
 
-class _Rounded(fx.Interpreter):
+class _RoundedConstantRun(fx.Interpreter):
     """Runs the float model with one of its constants rounded."""
 
-    def __init__(self, module: fx.GraphModule, constant: Constant) -> None:
+    def __init__(self, module: fx.GraphModule, constant: RoundedConstant) -> None:
         super().__init__(module)
         self._constant = constant
 
@@ -255,12 +255,12 @@ class _Rounded(fx.Interpreter):
         return self._constant.after if target == self._constant.name else super().fetch_attr(target)
 
 
-def rounded_alone(floats: fx.GraphModule, constant: Constant, measured: Measured) -> Mapping[int, Ratio]:
+def rounded_alone(floats: fx.GraphModule, constant: RoundedConstant, measured: Measured) -> Mapping[int, Ratio]:
     """What becomes of each float output where nothing but this constant is rounded, channel by channel."""
     ratios = {i: Ratio() for i in measured.outputs}
     with torch.no_grad():
         for sample, expected in zip(measured.samples, measured.wanted, strict=True):
-            actual = flat(_Rounded(floats, constant).run(*copies(sample)))
+            actual = flat(_RoundedConstantRun(floats, constant).run(*copies(sample)))
             for i, ratio in ratios.items():
                 wanted, ours = expected[i], cast(Tensor, actual[i])
                 shape = wanted.shape if wanted.dim() else (1,)
@@ -268,24 +268,24 @@ def rounded_alone(floats: fx.GraphModule, constant: Constant, measured: Measured
     return ratios
 
 
-def constants(floats: fx.GraphModule, quantised: fx.GraphModule) -> list[Constant]:
+def constants(floats: fx.GraphModule, quantized: fx.GraphModule) -> list[RoundedConstant]:
     """The constants that are operands of operators, but for layers' weights and biases."""
     originals = {node.name: node for node in floats.graph.nodes}
-    listed: list[Constant] = []
-    runner = fx.Interpreter(quantised)
-    for node in quantised.graph.nodes:
+    listed: list[RoundedConstant] = []
+    runner = fx.Interpreter(quantized)
+    for node in quantized.graph.nodes:
         original = originals.get(node.name)
         if node.op != "call_function" or original is None or is_qdq(node):
             continue
         for before, after in zip(original.all_input_nodes, node.all_input_nodes, strict=False):
-            if before.op != "get_attr" or not is_dequantise(after):
+            if before.op != "get_attr" or not is_dequantize(after):
                 continue
             stored = after.args[0]
-            if isinstance(stored, fx.Node) and is_quantise(stored):
+            if isinstance(stored, fx.Node) and is_quantize(stored):
                 stored = stored.args[0]
             value: object = fx.Interpreter(floats).fetch_attr(str(before.target))
             if isinstance(value, Tensor) and value.is_floating_point():
-                listed.append(Constant(node, str(before.target), value, _evaluate(runner, after)))
+                listed.append(RoundedConstant(node, str(before.target), value, _evaluate(runner, after)))
     return listed
 
 

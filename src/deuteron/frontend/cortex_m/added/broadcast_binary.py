@@ -14,9 +14,9 @@ from deuteron.board.operators.added import ChooseParams, CompareParams
 from deuteron.frontend.cortex_m.added import layout
 from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Array,
-    Call,
     Definition,
-    Form,
+    LoweredCall,
+    LoweringPattern,
     Result,
     Site,
     stored,
@@ -66,7 +66,7 @@ def _takes_choice(node: fx.Node) -> bool:
     return len(values) == 2 and all(value_of(arg).dtype == torch.float32 for arg in values)
 
 
-def _sum(site: Site, *, sign: int) -> Call | None:
+def _sum(site: Site, *, sign: int) -> LoweredCall | None:
     if len(site.operands) != _PAIR or (dims := dims_of(site)) is None:
         return None
     (a, b), y, alpha = site.operands, site.result, cast(float, site.node.kwargs.get("alpha", 1))
@@ -74,16 +74,16 @@ def _sum(site: Site, *, sign: int) -> Call | None:
     (first, second), shift = requants(factors)
     second = second if (alpha > 0) == (sign > 0) else -second
     params = AddParams(*dims, a.zero_point, b.zero_point, first, second, shift, y.zero_point, -128, 127)
-    return Call("broadcast_add", params)
+    return LoweredCall("broadcast_add", params)
 
 
-def _product(site: Site) -> Call | None:
+def _product(site: Site) -> LoweredCall | None:
     if len(site.operands) != _PAIR or (dims := dims_of(site)) is None:
         return None
     a, b = site.operands
     factor = requant(Fraction(a.scale) * Fraction(b.scale) / Fraction(site.result.scale))
     numbers = (a.zero_point, b.zero_point, factor.multiplier, factor.shift, site.result.zero_point, -128, 127)
-    return Call("broadcast_mul", MulParams(*dims, *numbers))
+    return LoweredCall("broadcast_mul", MulParams(*dims, *numbers))
 
 
 def dims_of(site: Site) -> tuple[Dims5, Dims5, Dims5] | None:
@@ -93,7 +93,7 @@ def dims_of(site: Site) -> tuple[Dims5, Dims5, Dims5] | None:
     return cast("tuple[Dims5, Dims5, Dims5] | None", dims)
 
 
-def _comparison(site: Site) -> Call | None:
+def _comparison(site: Site) -> LoweredCall | None:
     name: str = cast(Any, aten_operator(site.node.target)).overloadpacket.__name__
     kind, is_turned = _COMPARES[name]
     if len(site.stored) == _PAIR:
@@ -102,12 +102,12 @@ def _comparison(site: Site) -> Call | None:
             value_of(site.node).shape, [value_of(arg) for arg in turned], last=site.is_channels_last
         )
         params = None if dims is None else CompareParams(*cast("tuple[Dims5, Dims5, Dims5]", dims), kind)
-        return None if params is None else Call("compare", params, inputs=turned)
+        return None if params is None else LoweredCall("compare", params, inputs=turned)
     (x,) = site.operands
     real = (torch.arange(-128, 128) - x.zero_point) * torch.tensor(x.scale)
     both = [_operand(site, arg, real) for arg in site.node.args[:2]]
     answers: Tensor = cast(Callable[..., Tensor], getattr(torch, name))(*both)
-    return Call("decide", LutParams(value_of(site.stored[0]).numel()), (answers.to(torch.int8),))
+    return LoweredCall("decide", LutParams(value_of(site.stored[0]).numel()), (answers.to(torch.int8),))
 
 
 def _operand(site: Site, arg: object, real: Tensor) -> object:
@@ -117,14 +117,14 @@ def _operand(site: Site, arg: object, real: Tensor) -> object:
     return real if site.stored[0] in arg.all_input_nodes else site.constant(arg).reshape(())
 
 
-def _choice(site: Site) -> Call | None:
+def _choice(site: Site) -> LoweredCall | None:
     condition = cast(fx.Node, site.node.args[0])
     inputs = (condition, *site.stored)
     if len(site.stored) != _PAIR:
         return None
     shape = value_of(site.node).shape
     dims = layout.broadcast(shape, [value_of(arg) for arg in inputs], last=site.is_channels_last)
-    return None if dims is None else Call("choose", ChooseParams(*cast(Any, dims)), inputs=inputs)
+    return None if dims is None else LoweredCall("choose", ChooseParams(*cast(Any, dims)), inputs=inputs)
 
 
 def spread(values: Array, strides: Dims5, dims: Dims5) -> I64:
@@ -158,14 +158,14 @@ def _compute_choice(p: ChooseParams, condition: Array, a: Array, b: Array) -> Ar
     return np.where(chosen, spread(a, p.a_strides, p.dims), spread(b, p.b_strides, p.dims)).astype(np.int8)
 
 
-_COMPARISON = Form(_comparison, Result.INTEGER, operands=_tensors, any_order=True)
+_COMPARISON = LoweringPattern(_comparison, Result.INTEGER, operands=_tensors, any_order=True)
 
-FORMS: Mapping[object, Form] = {
-    aten.add.Tensor: Form(partial(_sum, sign=1), takes=_is_left, operands=_tensors, any_order=True),
-    aten.sub.Tensor: Form(partial(_sum, sign=-1), takes=_is_left, operands=_tensors, any_order=True),
-    aten.mul.Tensor: Form(_product, takes=_is_left, operands=_tensors, any_order=True),
+PATTERNS: Mapping[object, LoweringPattern] = {
+    aten.add.Tensor: LoweringPattern(partial(_sum, sign=1), takes=_is_left, operands=_tensors, any_order=True),
+    aten.sub.Tensor: LoweringPattern(partial(_sum, sign=-1), takes=_is_left, operands=_tensors, any_order=True),
+    aten.mul.Tensor: LoweringPattern(_product, takes=_is_left, operands=_tensors, any_order=True),
     **{getattr(getattr(aten, name), overload): _COMPARISON for name in _COMPARES for overload in ("Tensor", "Scalar")},
-    aten.where.self: Form(_choice, Result.SHARED, _takes_choice, _values, any_order=True),
+    aten.where.self: LoweringPattern(_choice, Result.SHARED, _takes_choice, _values, any_order=True),
 }
 
 DEFINITIONS: Mapping[str, Definition] = {

@@ -11,12 +11,14 @@ from deuteron.frontend.cortex_m.added import (
     reductions,
     resize,
 )
-from deuteron.frontend.cortex_m.added.lowering_pattern import Definition, Form
+from deuteron.frontend.cortex_m.added.lowering_pattern import Definition, LoweringPattern
 
 _FAMILIES = (reductions, norms, log_softmax, broadcast_binary, resize, masked_softmax)
 
-FORMS: Mapping[object, Form] = {target: form for family in _FAMILIES for target, form in family.FORMS.items()}
-"""The forms, by the operator of PyTorch's registry."""
+PATTERNS: Mapping[object, LoweringPattern] = {
+    target: pattern for family in _FAMILIES for target, pattern in family.PATTERNS.items()
+}
+"""The lowering patterns, by the operator of PyTorch's registry."""
 
 DEFINITIONS: Mapping[str, Definition] = {
     name: definition for family in (*_FAMILIES, int16) for name, definition in family.DEFINITIONS.items()

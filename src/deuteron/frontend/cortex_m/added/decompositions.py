@@ -10,9 +10,9 @@ from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.added.lowering_pattern import value_of
 from deuteron.frontend.cortex_m.added.reductions import reduced_dims, runs
 from deuteron.frontend.operators import operator_name
-from deuteron.frontend.quantise.arithmetic import unit_vectors
-from deuteron.frontend.quantise.attention import LEAST
-from deuteron.frontend.quantise.decompositions import call
+from deuteron.frontend.quantize.arithmetic import unit_vectors
+from deuteron.frontend.quantize.attention import LEAST
+from deuteron.frontend.quantize.decompositions import call
 from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten

@@ -8,9 +8,9 @@ from torch import Tensor, fx
 from deuteron.board.operators.int16 import TABLE_BITS, InterpolateS16Params
 from deuteron.frontend.cortex_m import refusals
 from deuteron.frontend.cortex_m.added.int16 import interpolate
-from deuteron.frontend.cortex_m.added.lowering_pattern import Call
+from deuteron.frontend.cortex_m.added.lowering_pattern import LoweredCall
 from deuteron.frontend.cortex_m.elementwise import call_on, operand, operators
-from deuteron.frontend.quantise import decompositions
+from deuteron.frontend.quantize import decompositions
 
 aten = torch.ops.aten
 
@@ -60,21 +60,21 @@ def operands(node: fx.Node) -> list[fx.Node]:
     return [cast(fx.Node, operand(node))]
 
 
-def call(quantise: fx.Node, reals: Tensor) -> Call:
+def call(quantize: fx.Node, reals: Tensor) -> LoweredCall:
     """The call for a function.
 
     Args:
-        quantise: what quantises its results.
+        quantize: what quantises its results.
         reals: its results for all numbers of int16, the least first.
 
     Raises:
         UnsupportedError: when straight lines between 4096 values are more than a step off.
     """
-    before = cast(fx.Node, quantise.args[0])
-    wanted = call_on(quantise, {before: reals}).to(torch.int64)
+    before = cast(fx.Node, quantize.args[0])
+    wanted = call_on(quantize, {before: reals}).to(torch.int64)
     changes = (wanted[1:] != wanted[:-1]).nonzero()
     first, last = (int(changes[0]), int(changes[-1]) + 1) if len(changes) else (0, 1)
-    steps = reals.double() / float(cast(float, quantise.args[1]))
+    steps = reals.double() / float(cast(float, quantize.args[1]))
     steps = steps.clamp(-(2.0**20), 2.0**20)
     for bits in range(_WIDEST, _NARROWEST - 1, -1):
         # Beginning at a multiple of the piece's width lets zero be an end, where functions bend most.
@@ -82,9 +82,9 @@ def call(quantise: fx.Node, reals: Tensor) -> Call:
             table = _table(steps, begin, last, bits)
             off = (_interpolated(table, begin, last, bits) - wanted).abs()
             if int(off.max()) <= 1:
-                elements = quantise.meta["val"].numel()
+                elements = quantize.meta["val"].numel()
                 params = InterpolateS16Params(elements, begin + _LEAST, last + _LEAST, bits)
-                return Call("interpolate_s16", params, (table.to(torch.int32),))
+                return LoweredCall("interpolate_s16", params, (table.to(torch.int32),))
     what = "bends too much for activations of 16 bits: lines between values 16 steps apart are off by more than a step"
     raise refusals.refusal(before, what, _HINT)
 

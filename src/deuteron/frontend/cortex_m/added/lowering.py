@@ -11,8 +11,15 @@ from torch.export import ExportedProgram
 
 from deuteron.board.operators.added import NAMESPACE
 from deuteron.frontend.cortex_m.added import int16, int16_functions, layout, library
-from deuteron.frontend.cortex_m.added.catalogue import FORMS
-from deuteron.frontend.cortex_m.added.lowering_pattern import Affine, Call, Form, Result, Site, value_of
+from deuteron.frontend.cortex_m.added.catalogue import PATTERNS
+from deuteron.frontend.cortex_m.added.lowering_pattern import (
+    Affine,
+    LoweredCall,
+    LoweringPattern,
+    Result,
+    Site,
+    value_of,
+)
 from deuteron.frontend.cortex_m.elementwise import LIMITS, Tables, aten_operator, call_on
 from deuteron.frontend.cortex_m.layout import constant_of
 from deuteron.frontend.cortex_m.lowering_check import copy_mark
@@ -22,19 +29,19 @@ _MARK = "deuteron_added"
 """Key among a node's custom metadata: the dtype that it was quantised to for becoming one of ours."""
 
 _INT8, _INT16 = "int8", "int16"
-_FORMS = {_INT8: FORMS, _INT16: int16.FORMS}
+_PATTERNS = {_INT8: PATTERNS, _INT16: int16.PATTERNS}
 _DTYPES = {_INT8: torch.int8, _INT16: torch.int16}
 
 
 def preserved() -> Collection[object]:
     """The ATen operators that must reach `put` as they are."""
-    return [target for target, form in FORMS.items() if form.whole]
+    return [target for target, pattern in PATTERNS.items() if pattern.whole]
 
 
 def annotate(node: fx.Node, measured: object) -> Any:
     """How a node of the float model is quantised that becomes one of ours, and is marked so; None for any other."""
-    form = _form(node, FORMS)
-    return None if form is None else _annotation(node, form, measured, _INT8)
+    pattern = _pattern(node, PATTERNS)
+    return None if pattern is None else _annotation(node, pattern, measured, _INT8)
 
 
 def annotate_wide(node: fx.Node, measured: Any, weights: Any) -> Any:
@@ -51,8 +58,8 @@ def annotate_wide(node: fx.Node, measured: Any, weights: Any) -> Any:
         return QuantizationAnnotation({}, measured) if _is_float(node) else None
     if int16_functions.takes(node):
         return QuantizationAnnotation(dict.fromkeys(int16_functions.operands(node), measured), measured)
-    form = _form(node, int16.FORMS)
-    annotation = None if form is None else _annotation(node, form, measured, _INT16)
+    pattern = _pattern(node, int16.PATTERNS)
+    annotation = None if pattern is None else _annotation(node, pattern, measured, _INT16)
     if annotation is None:
         return None
     if node.target in int16.LAYERS:
@@ -72,29 +79,29 @@ def _cuts_off(node: fx.Node) -> bool:
     if node.op != "call_function" or node.target not in LIMITS:
         return False
     before = cast(fx.Node, node.args[0])
-    form = _form(before, int16.FORMS) if len(before.users) == 1 and before.target in int16.LIMITED else None
-    return form is not None and form.takes(before)
+    pattern = _pattern(before, int16.PATTERNS) if len(before.users) == 1 and before.target in int16.LIMITED else None
+    return pattern is not None and pattern.takes(before)
 
 
-def _annotation(node: fx.Node, form: Form, measured: object, dtype: str) -> Any:
+def _annotation(node: fx.Node, pattern: LoweringPattern, measured: object, dtype: str) -> Any:
     from torchao.quantization.pt2e.quantizer.quantizer import QuantizationAnnotation, SharedQuantizationSpec
 
-    if not form.takes(node):
+    if not pattern.takes(node):
         return None
-    operands = form.operands(node)
+    operands = pattern.operands(node)
     if not operands or any(value_of(arg).dtype != torch.float32 for arg in operands):
         return None
     node.meta["custom"] = {**node.meta.get("custom", {}), _MARK: dtype}
     first, *others = dict.fromkeys(operands)
     shared: Any = SharedQuantizationSpec((first, node))
     wanted: dict[fx.Node, Any] = {first: measured}
-    wanted |= dict.fromkeys(others, measured if form.result is Result.MEASURED else shared)
+    wanted |= dict.fromkeys(others, measured if pattern.result is Result.MEASURED else shared)
     results = {Result.MEASURED: measured, Result.SHARED: shared, Result.INTEGER: None}
-    return QuantizationAnnotation(wanted, cast(Any, results[form.result]))
+    return QuantizationAnnotation(wanted, cast(Any, results[pattern.result]))
 
 
 def put(program: ExportedProgram, constants: Mapping[str, Tensor]) -> None:
-    """Let our operators compute what lies between quantisations and has a form.
+    """Let our operators compute what lies between quantisations and has a lowering pattern.
 
     `constants` are those of the program that hold one number.
 
@@ -105,19 +112,19 @@ def put(program: ExportedProgram, constants: Mapping[str, Tensor]) -> None:
     library.load()
     for node in list(program.graph.nodes):
         dtype = node.meta.get("custom", {}).get(_MARK)
-        if dtype is not None and (form := _form(node, _FORMS[dtype])) is not None:
-            _replace(program, node, form, _DTYPES[dtype])
+        if dtype is not None and (pattern := _pattern(node, _PATTERNS[dtype])) is not None:
+            _replace(program, node, pattern, _DTYPES[dtype])
     for node, source, values in Tables(program, constants, torch.int16).found():
         _put(program, int16_functions.call(node, values), cast(fx.Node, node.args[0]), [node], (source,))
     for node in list(program.graph.nodes):
-        if (before := _requantised(node)) is not None:
-            call = int16.requantisation(value_of(node), _affine(before), _affine(node))
+        if (before := _requantized(node)) is not None:
+            call = int16.requantization(value_of(node), _affine(before), _affine(node))
             _put(program, call, node, [node], before.all_input_nodes)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
 
 
-def _requantised(node: fx.Node) -> fx.Node | None:
+def _requantized(node: fx.Node) -> fx.Node | None:
     """The dequantise node before a quantise node of another dtype, None for any other node."""
     before = node.args[0] if _is_affine(node, "quantize") else None
     if not isinstance(before, fx.Node) or not _is_affine(before, "dequantize"):
@@ -125,14 +132,14 @@ def _requantised(node: fx.Node) -> fx.Node | None:
     return before if before.args[5] != node.args[5] else None
 
 
-def _form(node: fx.Node, forms: Mapping[object, Form]) -> Form | None:
-    return forms.get(aten_operator(node.target)) if node.op == "call_function" else None
+def _pattern(node: fx.Node, patterns: Mapping[object, LoweringPattern]) -> LoweringPattern | None:
+    return patterns.get(aten_operator(node.target)) if node.op == "call_function" else None
 
 
-def _replace(program: ExportedProgram, node: fx.Node, form: Form, dtype: torch.dtype) -> None:
+def _replace(program: ExportedProgram, node: fx.Node, pattern: LoweringPattern, dtype: torch.dtype) -> None:
     """Put one of ours instead of a node that is quantised on all sides; any other is left as it is."""
     operands = [arg for arg in node.args if isinstance(arg, fx.Node) and _is_affine(arg, "dequantize", dtype)]
-    if form.result is Result.INTEGER:
+    if pattern.result is Result.INTEGER:
         ends, limit = [node], None
     else:
         ends, limit = _ends(node, dtype)
@@ -142,15 +149,15 @@ def _replace(program: ExportedProgram, node: fx.Node, form: Form, dtype: torch.d
         return
     stored = tuple(cast(fx.Node, arg.args[0]) for arg in operands)
     is_last = [layout.is_last(value_of(arg)) for arg in stored if value_of(arg).shape == value_of(ends[0]).shape]
-    if any(layout.strides_of(x) is None or not (form.any_order or x.is_contiguous()) for x in map(value_of, stored)):
+    if any(layout.strides_of(x) is None or not (pattern.any_order or x.is_contiguous()) for x in map(value_of, stored)):
         return
     scales = tuple(map(_affine, operands))
-    result = scales[0] if form.result is Result.INTEGER else _affine(ends[0])
-    if form.result is Result.SHARED and any(scale != result for scale in scales):
+    result = scales[0] if pattern.result is Result.INTEGER else _affine(ends[0])
+    if pattern.result is Result.SHARED and any(scale != result for scale in scales):
         raise mixes(node, dict.fromkeys((scale.scale, scale.zero_point) for scale in (*scales, result)))
     constant = partial(constant_of, program)
     limits = (-128, 127) if limit is None else _limits(limit, ends[0])
-    call = form.call(Site(node, scales, result, constant, stored, tuple(ends), limits, any(is_last)))
+    call = pattern.call(Site(node, scales, result, constant, stored, tuple(ends), limits, any(is_last)))
     if call is not None:
         _put(program, call, node, ends, stored)
 
@@ -181,7 +188,7 @@ def _limits(limit: fx.Node, end: fx.Node) -> tuple[int, int]:
 
 
 def _put(
-    program: ExportedProgram, call: Call, node: fx.Node, ends: Sequence[fx.Node], stored: Sequence[fx.Node]
+    program: ExportedProgram, call: LoweredCall, node: fx.Node, ends: Sequence[fx.Node], stored: Sequence[fx.Node]
 ) -> None:
     """Put a call instead of what `ends` give, as what a node computes."""
     from executorch.backends.transforms.utils import create_constant_placeholder

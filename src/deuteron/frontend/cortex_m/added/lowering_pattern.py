@@ -74,7 +74,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class LoweredCall:
     """A call of one of our operators: its name, its record, and constants that it reads after its operands.
 
     `inputs` are nodes that it reads instead of the operands.
@@ -96,7 +96,7 @@ def _always(_: fx.Node) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class LoweringPattern:
     """How an operator of PyTorch becomes one of ours.
 
     Attributes:
@@ -108,7 +108,7 @@ class Form:
         any_order: whether it takes images in channels-last memory, too.
     """
 
-    call: Callable[[Site], Call | None]
+    call: Callable[[Site], LoweredCall | None]
     result: Result = Result.MEASURED
     takes: Callable[[fx.Node], bool] = _always
     operands: Callable[[fx.Node], list[fx.Node]] = _activations

@@ -8,7 +8,15 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.board.operators.added import MaskedSoftmaxParams
-from deuteron.frontend.cortex_m.added.lowering_pattern import Array, Call, Definition, Form, Site, stored, value_of
+from deuteron.frontend.cortex_m.added.lowering_pattern import (
+    Array,
+    Definition,
+    LoweredCall,
+    LoweringPattern,
+    Site,
+    stored,
+    value_of,
+)
 from deuteron.numerics import rne_divide, softmax_multiplier, softmax_table
 
 aten = torch.ops.aten
@@ -21,7 +29,7 @@ def _takes(node: fx.Node) -> bool:
     return mask.op == "get_attr" and dim is not None and dim % rank == rank - 1
 
 
-def _call(site: Site) -> Call:
+def _call(site: Site) -> LoweredCall:
     left_out = site.constant(cast(fx.Node, site.node.args[1]))
     *_, depth = site.shape
     rows = int(np.prod(site.shape[:-1]))
@@ -29,7 +37,7 @@ def _call(site: Site) -> Call:
     mult, shift = softmax_multiplier(site.result.scale)
     table = torch.from_numpy(softmax_table(site.operands[0].scale, 1.0).astype(np.int32))  # pyright: ignore[reportUnknownMemberType]
     params = MaskedSoftmaxParams(rows, depth, len(mask), mult, shift, site.result.zero_point)
-    return Call("masked_softmax", params, (table, mask.to(torch.int8).contiguous()))
+    return LoweredCall("masked_softmax", params, (table, mask.to(torch.int8).contiguous()))
 
 
 def _fewest(mask: Tensor) -> Tensor:
@@ -48,6 +56,8 @@ def _compute(p: MaskedSoftmaxParams, x: Array, table: Array, mask: Array) -> Arr
     return stored(rne_divide(weights * p.mult, sums << p.shift) + p.out_zp)
 
 
-FORMS: Mapping[object, Form] = {aten._masked_softmax.default: Form(_call, takes=_takes, whole=True)}  # noqa: SLF001
+PATTERNS: Mapping[object, LoweringPattern] = {
+    aten._masked_softmax.default: LoweringPattern(_call, takes=_takes, whole=True)  # noqa: SLF001
+}
 
 DEFINITIONS: Mapping[str, Definition] = {"masked_softmax": Definition(_compute, rounds=True)}

@@ -11,7 +11,14 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.board.operators.added import NormaliseParams
-from deuteron.frontend.cortex_m.added.lowering_pattern import Array, Call, Definition, Form, Site, stored
+from deuteron.frontend.cortex_m.added.lowering_pattern import (
+    Array,
+    Definition,
+    LoweredCall,
+    LoweringPattern,
+    Site,
+    stored,
+)
 from deuteron.numerics import rne_shift
 
 aten = torch.ops.aten
@@ -28,14 +35,14 @@ Dims = tuple[int, int, int, int]
 """Batches, groups, channels of a group, and elements of a channel; or from one of these to the next, in memory."""
 
 
-def _layer(site: Site) -> Call | None:
+def _layer(site: Site) -> LoweredCall | None:
     """`layer_norm`: input, shape that is normalised, weight, bias, epsilon."""
     weight, bias = (site.argument(i, name, None) for i, name in ((2, "weight"), (3, "bias")))
     sizes, strides = _rows(site)
     return _call(site, sizes, strides, weight, bias, cast(float, site.argument(4, "eps", 1e-5)))
 
 
-def _root_mean_square(site: Site) -> Call | None:
+def _root_mean_square(site: Site) -> LoweredCall | None:
     """`rms_norm`: input, shape that is normalised, weight, epsilon."""
     sizes, strides = _rows(site)
     epsilon = site.argument(3, "eps", None)
@@ -43,7 +50,7 @@ def _root_mean_square(site: Site) -> Call | None:
     return _call(site, sizes, strides, site.argument(2, "weight", None), None, least, centred=False)
 
 
-def _group(site: Site) -> Call | None:
+def _group(site: Site) -> LoweredCall | None:
     """`group_norm`: input, groups, weight, bias, epsilon."""
     batches, channels, *others = site.shape
     groups, spatial = cast(int, site.node.args[1]), math.prod(others)
@@ -62,7 +69,7 @@ def _rows(site: Site) -> tuple[Dims, Dims]:
 
 def _call(
     site: Site, sizes: Dims, strides: Dims, weight: object, bias: object, epsilon: float, *, centred: bool = True
-) -> Call | None:
+) -> LoweredCall | None:
     """The call; None for a group of too many elements, and for an epsilon or factors beyond all sane scales."""
     (x,), y, count = site.operands, site.result, sizes[2] * sizes[3]
     least = Fraction(epsilon) * count**2 / Fraction(x.scale) ** 2
@@ -84,7 +91,7 @@ def _call(
         int(gains.size > 1), offset_shift, value_bits + bits, y.zero_point,
     )  # fmt: skip
     factors = np.rint(gains * 2.0**bits).astype(np.int32)
-    return Call(
+    return LoweredCall(
         "normalise", params, tuple(map(_tensor, (factors, np.rint(steps / 2.0**offset_shift).astype(np.int32))))
     )
 
@@ -147,10 +154,10 @@ def _operand(node: fx.Node) -> list[fx.Node]:
     return [cast(fx.Node, node.args[0])]
 
 
-FORMS: Mapping[object, Form] = {
-    aten.layer_norm.default: Form(_layer, takes=_takes, operands=_operand, whole=True),
-    aten.rms_norm.default: Form(_root_mean_square, takes=_takes, operands=_operand, whole=True),
-    aten.group_norm.default: Form(_group, takes=_takes, operands=_operand, whole=True, any_order=True),
+PATTERNS: Mapping[object, LoweringPattern] = {
+    aten.layer_norm.default: LoweringPattern(_layer, takes=_takes, operands=_operand, whole=True),
+    aten.rms_norm.default: LoweringPattern(_root_mean_square, takes=_takes, operands=_operand, whole=True),
+    aten.group_norm.default: LoweringPattern(_group, takes=_takes, operands=_operand, whole=True, any_order=True),
 }
 
 DEFINITIONS: Mapping[str, Definition] = {"normalise": Definition(_compute, rounds=True)}

@@ -13,9 +13,9 @@ from torch import fx
 from deuteron.board.operators.added import CumulateParams, ReduceArgumentParams
 from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Array,
-    Call,
     Definition,
-    Form,
+    LoweredCall,
+    LoweringPattern,
     Result,
     Site,
     stored,
@@ -74,24 +74,24 @@ def total(site: Site, *, is_mean: bool, most: int = MULTIPLIER_BITS + _MOST_REDU
     return ReduceSumParams(outer, reduced, inner, divisor, x.zero_point, factor.multiplier, factor.shift, y.zero_point)
 
 
-def _total(site: Site, *, is_mean: bool) -> Call:
-    return Call("reduce_sum", total(site, is_mean=is_mean))
+def _total(site: Site, *, is_mean: bool) -> LoweredCall:
+    return LoweredCall("reduce_sum", total(site, is_mean=is_mean))
 
 
-def extremum(site: Site, *, maximum: int, operator: str = "reduce_extremum") -> Call:
+def extremum(site: Site, *, maximum: int, operator: str = "reduce_extremum") -> LoweredCall:
     """The call of a largest or least value."""
-    return Call(operator, ReduceExtremumParams(*_runs_of(site), maximum))
+    return LoweredCall(operator, ReduceExtremumParams(*_runs_of(site), maximum))
 
 
-def _argument(site: Site, *, maximum: int) -> Call:
-    return Call("reduce_argument", ReduceArgumentParams(*_runs_of(site), maximum))
+def _argument(site: Site, *, maximum: int) -> LoweredCall:
+    return LoweredCall("reduce_argument", ReduceArgumentParams(*_runs_of(site), maximum))
 
 
-def _running(site: Site) -> Call:
+def _running(site: Site) -> LoweredCall:
     (x,), y = site.operands, site.result
     factor = requant(Fraction(x.scale) / Fraction(y.scale))
     params = CumulateParams(*_runs_of(site), x.zero_point, factor.multiplier, factor.shift, y.zero_point)
-    return Call("cumulate", params)
+    return LoweredCall("cumulate", params)
 
 
 def steps_of(p: ReduceSumParams, x: Array) -> I64:
@@ -121,19 +121,19 @@ def _compute_total(p: CumulateParams, x: Array) -> Array:
     return stored(rne_shift(values.cumsum(axis=1) * p.mult, p.shift) + p.out_zp)
 
 
-_MEAN = Form(partial(_total, is_mean=True), takes=takes)
-_SUM = Form(partial(_total, is_mean=False), takes=takes)
+_MEAN = LoweringPattern(partial(_total, is_mean=True), takes=takes)
+_SUM = LoweringPattern(partial(_total, is_mean=False), takes=takes)
 
-FORMS: Mapping[object, Form] = {
+PATTERNS: Mapping[object, LoweringPattern] = {
     aten.mean.default: _MEAN,
     aten.mean.dim: _MEAN,
     aten.sum.default: _SUM,
     aten.sum.dim_IntList: _SUM,
-    aten.amax.default: Form(partial(extremum, maximum=1), Result.SHARED, takes),
-    aten.amin.default: Form(partial(extremum, maximum=0), Result.SHARED, takes),
-    aten.argmax.default: Form(partial(_argument, maximum=1), Result.INTEGER, takes),
-    aten.argmin.default: Form(partial(_argument, maximum=0), Result.INTEGER, takes),
-    aten.cumsum.default: Form(_running, takes=takes),
+    aten.amax.default: LoweringPattern(partial(extremum, maximum=1), Result.SHARED, takes),
+    aten.amin.default: LoweringPattern(partial(extremum, maximum=0), Result.SHARED, takes),
+    aten.argmax.default: LoweringPattern(partial(_argument, maximum=1), Result.INTEGER, takes),
+    aten.argmin.default: LoweringPattern(partial(_argument, maximum=0), Result.INTEGER, takes),
+    aten.cumsum.default: LoweringPattern(_running, takes=takes),
 }
 
 DEFINITIONS: Mapping[str, Definition] = {

@@ -9,7 +9,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, fx
 
-from deuteron.frontend.quantise.decompositions import call
+from deuteron.frontend.quantize.decompositions import call
 
 aten = torch.ops.aten
 

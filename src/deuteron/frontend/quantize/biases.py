@@ -13,8 +13,8 @@ from torch import Tensor, fx
 
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called, is_qdq
-from deuteron.frontend.quantise.channels import LAYERS, axis_of, rows_of
-from deuteron.frontend.quantise.decompositions import constant, set_value, value_of
+from deuteron.frontend.quantize.channels import LAYERS, axis_of, rows_of
+from deuteron.frontend.quantize.decompositions import constant, set_value, value_of
 
 
 def add(model: fx.GraphModule) -> None:
@@ -39,14 +39,14 @@ def correct(prepared: fx.GraphModule, floats: fx.GraphModule, batches: Iterable[
     """
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
-    quantised = convert_pt2e(copy.deepcopy(prepared))
+    quantized = convert_pt2e(copy.deepcopy(prepared))
     biases = {node.name: bias for node in prepared.graph.nodes if (bias := _bias(node)) is not None}
     shifts = {name: _Mean() for name in biases}
     with torch.no_grad():
         for batch in batches:
-            original = _Floats(floats)
+            original = _FloatRun(floats)
             original.run(*copies(batch))
-            _Alone(quantised, shifts, original.values).run(*copies(batch))
+            _LayerwiseRun(quantized, shifts, original.values).run(*copies(batch))
     for name, shift in shifts.items():
         bias = value_of(prepared, biases[name])
         set_value(prepared, biases[name], bias - shift.mean().to(bias.dtype))
@@ -83,7 +83,7 @@ class _Mean:
         return cast(Tensor, self._sum / self._count)
 
 
-class _Floats(fx.Interpreter):
+class _FloatRun(fx.Interpreter):
     """Runs the float model and keeps what its operators give."""
 
     def __init__(self, module: fx.GraphModule) -> None:
@@ -97,7 +97,7 @@ class _Floats(fx.Interpreter):
         return value
 
 
-class _Alone(fx.Interpreter):
+class _LayerwiseRun(fx.Interpreter):
     """Runs the quantised model, each operator on the float model's values, and notes what layers make of these."""
 
     def __init__(self, module: fx.GraphModule, shifts: dict[str, _Mean], wanted: dict[str, Tensor]) -> None:

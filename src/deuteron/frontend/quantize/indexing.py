@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, fx
 from torch.nn import functional
 
-from deuteron.frontend.quantise.decompositions import Form, apply, call, constant, constant_value
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, constant_value
 
 aten = torch.ops.aten
 
@@ -68,14 +68,14 @@ def write(model: fx.GraphModule) -> None:
     apply(model, {aten.one_hot.default: _one_hot, aten.embedding_renorm.default: _shortened, **extremes})
 
 
-def _with_index(extreme: object, index: object) -> Form:
-    def form(_: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None]:
+def _with_index(extreme: object, index: object) -> Decomposition:
+    def decompose(_: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None]:
         x, dim, *keeps = cast("tuple[fx.Node, int, bool]", node.args)
         read = {cast(int, item.args[1]) for item in node.users}
         values = call(node, extreme, x, [dim], *keeps) if 0 in read else None
         return values, call(node, index, x, dim, *keeps) if 1 in read else None
 
-    return form
+    return decompose
 
 
 def _shortened(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:

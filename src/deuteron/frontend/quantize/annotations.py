@@ -130,7 +130,7 @@ def clear(model: fx.GraphModule, nodes: Iterable[fx.Node] | None = None) -> None
             node.meta.pop(key, None)
 
 
-def fake_quantise(model: fx.GraphModule) -> None:
+def fake_quantize(model: fx.GraphModule) -> None:
     """Let the places that measure a range also round to it, so that training sees what quantisation does.
 
     The range of an activation moves with those that it has in training; that of a weight is always its present one.
@@ -156,14 +156,14 @@ def _faked(spec: object, node: fx.Node) -> object:
         spec = replace(
             spec, quant_min=limits.min if low is None else low, quant_max=limits.max if high is None else high
         )
-        fake_quantiser = fused.with_args(observer=moving, **eps)
+        fake_quantizer = fused.with_args(observer=moving, **eps)
     elif spec.qscheme in (torch.per_channel_symmetric, torch.per_channel_affine):
         moving = MovingAveragePerChannelMinMaxObserver
         axis = settings.get("ch_axis", spec.ch_axis)
-        fake_quantiser = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps), ch_axis=axis)
+        fake_quantizer = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps), ch_axis=axis)
     else:
-        fake_quantiser = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps))
-    return replace(spec, observer_or_fake_quant_ctr=fake_quantiser)
+        fake_quantizer = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps))
+    return replace(spec, observer_or_fake_quant_ctr=fake_quantizer)
 
 
 def mend_dangling(model: fx.GraphModule) -> None:

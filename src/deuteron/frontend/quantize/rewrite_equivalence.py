@@ -10,7 +10,7 @@ from torch import Tensor, fx
 from deuteron.errors import InternalError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.inputs import Inputs, copies
-from deuteron.frontend.quantise import source_propagation
+from deuteron.frontend.quantize import source_propagation
 
 TOLERANCE = 1e-4
 """By how much of its largest magnitude an output may differ. Scales and weights that are folded are float32."""

@@ -10,16 +10,18 @@ from typing import Any, cast
 import torch
 from torch import fx
 
-from deuteron.frontend.quantise import singleton_dimensions
-from deuteron.frontend.quantise.decompositions import call, constant, numbers, value_of
-from deuteron.frontend.quantise.singleton_dimensions import Form
+from deuteron.frontend.quantize import singleton_dimensions
+from deuteron.frontend.quantize.decompositions import call, constant, numbers, value_of
+from deuteron.frontend.quantize.singleton_dimensions import UnsqueezedDecomposition
 
 aten = torch.ops.aten
 
 
 def write(model: fx.GraphModule) -> None:
     """Write convolutions, pools and changes of length of signals, and what joins them, as operators over images."""
-    singleton_dimensions.write(model, 2, {operator: (3, form) for operator, form in _FORMS.items()})
+    singleton_dimensions.write(
+        model, 2, {operator: (3, decomposition) for operator, decomposition in _DECOMPOSITIONS.items()}
+    )
 
 
 def _row(values: object, before: int) -> object:
@@ -67,10 +69,10 @@ def _adaptive_pool(_: fx.GraphModule, node: fx.Node, x: fx.Node) -> fx.Node:
     return call(node, aten.adaptive_avg_pool2d.default, x, _row(node.args[1], 1))
 
 
-def _larger(operator: object) -> Form:
+def _larger(operator: object) -> UnsqueezedDecomposition:
     """A change of the length: the sizes, or the factors, of one row more; the one row stays."""
 
-    def form(_: fx.GraphModule, node: fx.Node, x: fx.Node) -> fx.Node:
+    def decomposition(_: fx.GraphModule, node: fx.Node, x: fx.Node) -> fx.Node:
         _, size, *corners, factors = cast("Any", node.args)
         return call(
             node,
@@ -81,10 +83,10 @@ def _larger(operator: object) -> Form:
             None if factors is None else [1.0, *factors],
         )
 
-    return form
+    return decomposition
 
 
-_FORMS: Mapping[object, Form] = {
+_DECOMPOSITIONS: Mapping[object, UnsqueezedDecomposition] = {
     aten.conv1d.default: _convolution,
     aten.conv1d.padding: _convolution,
     aten.conv_transpose1d.default: _transposed,

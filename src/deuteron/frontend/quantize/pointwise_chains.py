@@ -13,7 +13,7 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY, Quan
 
 from deuteron.frontend.cortex_m.elementwise import BINARY, UNARY, is_number
 from deuteron.frontend.operators import changes_operand
-from deuteron.frontend.quantise import annotations
+from deuteron.frontend.quantize import annotations
 
 
 def annotate(model: fx.GraphModule, measured: Any) -> set[fx.Node]:

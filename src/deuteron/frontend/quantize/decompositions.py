@@ -16,26 +16,26 @@ aten = torch.ops.aten
 
 def write(model: fx.GraphModule) -> None:
     """Write divisions by numbers, pixel shuffles, pads by a word and max-pools that round up with other operators."""
-    apply(model, _FORMS)
+    apply(model, _DECOMPOSITIONS)
 
 
-Form = Callable[[fx.GraphModule, fx.Node], "fx.Node | Sequence[fx.Node | None] | None"]
+Decomposition = Callable[[fx.GraphModule, fx.Node], "fx.Node | Sequence[fx.Node | None] | None"]
 """Gives what computes the same as a node: one value, or one for each of its results with None where none is read; None
 where the node stays as it is."""
 
 
-def apply(model: fx.GraphModule, forms: Mapping[object, Form]) -> None:
-    """Replace the nodes of these operators by what their forms give."""
+def apply(model: fx.GraphModule, decompositions: Mapping[object, Decomposition]) -> None:
+    """Replace the nodes of these operators by the results of their decompositions."""
     for node in list(model.graph.nodes):
-        if (form := forms.get(node.target)) is not None:
-            replace(model, node, form)
+        if (decomposition := decompositions.get(node.target)) is not None:
+            replace(model, node, decomposition)
     model.graph.eliminate_dead_code()
     model.recompile()
 
 
-def replace(model: fx.GraphModule, node: fx.Node, form: Form) -> None:
-    """Replace a node by what its form gives, if that is anything."""
-    value = form(model, node)
+def replace(model: fx.GraphModule, node: fx.Node, decomposition: Decomposition) -> None:
+    """Replace a node by the result of its decomposition, if there is one."""
+    value = decomposition(model, node)
     if isinstance(value, fx.Node):
         node.replace_all_uses_with(value)
     elif value is not None:
@@ -312,7 +312,7 @@ def _value(node: fx.Node) -> Tensor:
     return node.meta["val"]
 
 
-_FORMS: Mapping[object, Form] = {
+_DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.div.Tensor: _product,
     **dict.fromkeys((aten.remainder.Scalar, aten.remainder.Tensor), _remainder),
     **dict.fromkeys((aten.pad.default, aten.constant_pad_nd.default), _cropped),

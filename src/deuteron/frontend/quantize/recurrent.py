@@ -12,7 +12,7 @@ from typing import cast
 import torch
 from torch import fx
 
-from deuteron.frontend.quantise.decompositions import Form, call, constant, value_of
+from deuteron.frontend.quantize.decompositions import Decomposition, call, constant, value_of
 
 aten = torch.ops.aten
 
@@ -50,14 +50,14 @@ def gru_cell(_: fx.GraphModule, node: fx.Node) -> fx.Node:
     return _gru_step(node, *_linear(node, state), (state,))[0]
 
 
-def rnn_cell(activation: object) -> Form:
+def rnn_cell(activation: object) -> Decomposition:
     """Gives the next state of one step of a plain recurrent layer."""
 
-    def form(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    def decompose(_: fx.GraphModule, node: fx.Node) -> fx.Node:
         gates = _linear(node, cast(fx.Node, node.args[1]))
         return call(node, activation, call(node, aten.add.Tensor, *gates))
 
-    return form
+    return decompose
 
 
 def _linear(node: fx.Node, state: fx.Node) -> tuple[fx.Node, fx.Node]:
@@ -68,7 +68,7 @@ def _linear(node: fx.Node, state: fx.Node) -> tuple[fx.Node, fx.Node]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Cell:
+class _CellWeights:
     """The weights of one layer in one direction.
 
     Attributes:
@@ -132,22 +132,22 @@ class _Layers:
             states = step(own, theirs, states)
             yield states
 
-    def _cell(self, index: int) -> _Cell:
+    def _cell(self, index: int) -> _CellWeights:
         own, theirs, *biases = (self.parts or [])[index]
         if not biases:
-            return _Cell((own, None), (theirs, None), None)
+            return _CellWeights((own, None), (theirs, None), None)
         first, second = (value_of(self._model, bias) for bias in biases)
         name = f"{self._node.name}_{index}"
         if self._gates == 4:
             both = constant(self._model, self._node, f"{name}_bias", (first + second).detach(), like=first)
-            return _Cell((own, both), (theirs, None), None)
+            return _CellWeights((own, both), (theirs, None), None)
         # The third gate of a GRU multiplies what the states give, with their bias.
         size = len(second) // 3
         keep = torch.cat([torch.zeros(2 * size), torch.ones(size)])
         added = constant(self._model, self._node, f"{name}_bias", (first + second * (1 - keep)).detach(), like=first)
         bias = constant(self._model, self._node, f"{name}_states", (second * keep).detach(), like=second)
         rest = constant(self._model, self._node, f"{name}_rest", second[None, 2 * size :].detach(), like=second)
-        return _Cell((own, added), (theirs, bias), rest)
+        return _CellWeights((own, added), (theirs, bias), rest)
 
 
 def _lstm_step(
@@ -201,10 +201,10 @@ def _stacked(node: fx.Node, index: int, states: Sequence[fx.Node], dim: int) -> 
     return call(node, aten.stack.default, list(states), dim)
 
 
-CELLS: Mapping[object, Form] = {
+CELLS: Mapping[object, Decomposition] = {
     aten.lstm_cell.default: lstm_cell,
     aten.gru_cell.default: gru_cell,
     aten.rnn_tanh_cell.default: rnn_cell(aten.tanh.default),
     aten.rnn_relu_cell.default: rnn_cell(aten.relu.default),
 }
-"""The forms of single steps, which every target takes."""
+"""The decompositions of single steps, which every target takes."""

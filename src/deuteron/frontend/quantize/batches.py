@@ -10,8 +10,8 @@ from typing import cast
 import torch
 from torch import fx
 
-from deuteron.frontend.quantise import singleton_dimensions
-from deuteron.frontend.quantise.decompositions import apply, call, values_alone
+from deuteron.frontend.quantize import singleton_dimensions
+from deuteron.frontend.quantize.decompositions import apply, call, values_alone
 
 aten = torch.ops.aten
 

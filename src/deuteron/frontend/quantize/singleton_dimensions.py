@@ -8,11 +8,11 @@ from torch import Tensor, fx
 
 from deuteron.frontend.cortex_m.elementwise import is_elementwise
 from deuteron.frontend.operators import changes_operand
-from deuteron.frontend.quantise.decompositions import call
+from deuteron.frontend.quantize.decompositions import call
 
 aten = torch.ops.aten
 
-Form = Callable[[fx.GraphModule, fx.Node, fx.Node], fx.Node | None]
+UnsqueezedDecomposition = Callable[[fx.GraphModule, fx.Node, fx.Node], fx.Node | None]
 """Gives what computes the same as a node, of its first operand with the dimension; None where the node stays."""
 
 _VIEWS = frozenset({aten.reshape.default, aten.view.default, aten.unsqueeze.default, aten.squeeze.dim})
@@ -20,15 +20,15 @@ _FOLLOWS = frozenset({aten.dropout.default, aten.maximum.default, aten.minimum.d
 """Operators that compute each element from those at its place, beside the elementwise ones."""
 
 
-def write(model: fx.GraphModule, at: int, forms: Mapping[object, tuple[int, Form]]) -> None:
+def write(model: fx.GraphModule, at: int, decompositions: Mapping[object, tuple[int, UnsqueezedDecomposition]]) -> None:
     """Write operators, and what joins them, as others over values with one dimension more.
 
     Args:
         model: is changed.
         at: the dimension.
-        forms: of each operator, and the rank of its first operand as long as that has no such dimension.
+        decompositions: of each operator, and the rank of its first operand as long as that has no such dimension.
     """
-    values = _Values(model, at, forms)
+    values = _UnsqueezedValues(model, at, decompositions)
     for node in list(model.graph.nodes):
         if node.op == "call_function":
             values.take(node)
@@ -36,15 +36,17 @@ def write(model: fx.GraphModule, at: int, forms: Mapping[object, tuple[int, Form
     model.recompile()
 
 
-class _Values:
+class _UnsqueezedValues:
     """What values of a model are with the dimension, as far as it is known."""
 
-    def __init__(self, model: fx.GraphModule, at: int, forms: Mapping[object, tuple[int, Form]]) -> None:
-        self._model, self._at, self._forms = model, at, forms
+    def __init__(
+        self, model: fx.GraphModule, at: int, decompositions: Mapping[object, tuple[int, UnsqueezedDecomposition]]
+    ) -> None:
+        self._model, self._at, self._forms = model, at, decompositions
         self._known: dict[fx.Node, fx.Node] = {}
 
     def take(self, node: fx.Node) -> None:
-        """Write a node as one over values with the dimension where these are known, or a form makes them."""
+        """Write a node as one over values with the dimension where these are known, or a decomposition makes them."""
         value: object = node.meta.get("val")
         if not isinstance(value, Tensor):
             return
@@ -69,15 +71,15 @@ class _Values:
 
     def _wide(self, node: fx.Node) -> fx.Node | None:
         """A node's result with the dimension; None for operators that stay as they are."""
-        rank, form = self._forms.get(node.target, (0, None))
-        if form is not None:
+        rank, decomposition = self._forms.get(node.target, (0, None))
+        if decomposition is not None:
             x = cast(fx.Node, node.args[0])
             if x.meta["val"].dim() != rank:
                 return None
             known = self._known.get(x)
             if known is None:
                 known = call(node, aten.reshape.default, x, self._widened(x.meta["val"].shape))
-            return form(self._model, node, known)
+            return decomposition(self._model, node, known)
         activations = [arg for arg in node.all_input_nodes if not _is_number(arg)]
         if not activations or any(arg not in self._known for arg in activations):
             return None
