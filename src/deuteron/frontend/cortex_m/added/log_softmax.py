@@ -9,7 +9,6 @@ import numpy as np
 import torch
 from torch import Tensor, fx
 
-from deuteron.board.operators.added import LogSoftmaxParams
 from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Array,
     Definition,
@@ -21,6 +20,7 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
 )
 from deuteron.frontend.cortex_m.added.reductions import runs
 from deuteron.numerics import requant, rne_shift, softmax_table
+from deuteron.operators.added import LogSoftmaxParams
 
 aten = torch.ops.aten
 

@@ -7,7 +7,6 @@ import numpy as np
 import torch
 from torch import Tensor, fx
 
-from deuteron.board.operators.added import MaskedSoftmaxParams
 from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Array,
     Definition,
@@ -18,6 +17,7 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
     value_of,
 )
 from deuteron.numerics import rne_divide, softmax_multiplier, softmax_table
+from deuteron.operators.added import MaskedSoftmaxParams
 
 aten = torch.ops.aten
 

@@ -10,7 +10,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, fx
 
-from deuteron.board.operators.added import NormaliseParams
 from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Array,
     Definition,
@@ -20,6 +19,7 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
     stored,
 )
 from deuteron.numerics import rne_shift
+from deuteron.operators.added import NormaliseParams
 
 aten = torch.ops.aten
 
