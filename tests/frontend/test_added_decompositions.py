@@ -69,7 +69,7 @@ def test_scales_that_must_be_one_and_are_not_are_refused() -> None:
     assert str(caught.value) == (
         f"{__file__}:{line}: `aten::amax` would mix values of scale 0.5, zero point 3 and scale 0.25, zero point 3, at "
         "`largest = quantized.dequantize_per_tensor(stored, 0.5, 3, -128, 127, torch.int8).amax(-1)`\n\n"
-        "hint: give both sides the same range"
+        "hint: give both operands the same range"
     )
 
 

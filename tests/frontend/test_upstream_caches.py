@@ -22,9 +22,9 @@ from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
 from deuteron.frontend import upstream_caches
 from deuteron.frontend.build import build
-from deuteron.frontend.gc_pause import THRESHOLD, seldom_collecting
+from deuteron.frontend.gc_pause import THRESHOLD, rare_collections
 from deuteron.frontend.neutron import upstream
-from deuteron.frontend.neutron.npu_backend import NeutronSide
+from deuteron.frontend.neutron.npu_backend import NeutronNpuBackend
 from deuteron.frontend.pipeline import Flow
 
 POST_GRAD = "torch._inductor.fx_passes.post_grad"
@@ -214,13 +214,13 @@ def test_a_recipe_takes_the_shortcuts_before_anything_imports_executorch() -> No
     plain = torch._library.utils.get_source
     at_import: list[object] = []
 
-    class Watching(NeutronSide):
+    class Watching(NeutronNpuBackend):
         def imported(self) -> AbstractContextManager[object]:
             at_import.append(torch._library.utils.get_source)
             return super().imported()
 
     flow = Flow(targets.load("imxrt700"), BuildOptions())
-    flow.side = Watching(flow.arch, flow.options)
+    flow.npu_backend = Watching(flow.arch, flow.options)
     flow.recipe()
     assert at_import
     assert plain not in at_import
@@ -228,6 +228,6 @@ def test_a_recipe_takes_the_shortcuts_before_anything_imports_executorch() -> No
 
 def test_collections_are_seldom_for_a_while() -> None:
     before = gc.get_threshold()
-    with seldom_collecting():
+    with rare_collections():
         assert gc.get_threshold() == (THRESHOLD, *before[1:])
     assert gc.get_threshold() == before

@@ -16,7 +16,7 @@ from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.extras import require
 from deuteron.frontend.ethosu import vela
-from deuteron.frontend.gc_pause import seldom_collecting
+from deuteron.frontend.gc_pause import rare_collections
 
 if TYPE_CHECKING:
     from deuteron.board.emit import EmitOptions
@@ -48,7 +48,7 @@ class Build:
     losses: tuple[float, ...] = ()
 
 
-@seldom_collecting()
+@rare_collections()
 def build(
     module: object,
     example_inputs: object,
@@ -132,7 +132,7 @@ def build(
     return Build(manifest, result.pte, directory, result.losses)
 
 
-@seldom_collecting()
+@rare_collections()
 def build_model(
     model: str,
     *,

@@ -143,19 +143,19 @@ def build(
         observed, graph = capture.captured(model, [inputs, *first])
         compiled = _compile(graph, inputs, calibration, trainer, arch, options, steps, keep, seen)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
-    side, recording = compiled.flow.side, compiled.flow.recording
+    npu_backend, recording = compiled.flow.npu_backend, compiled.flow.recording
     files = {
         PROGRAM: bytes(compiled.manager.buffer),
         REFERENCE: saved.save(compiled.reference),
-        **side.files(recording),
+        **npu_backend.files(recording),
     }
-    partitions = side.describe(recording)
+    partitions = npu_backend.describe(recording)
     if options.use_profiling:
         files[ETRECORD] = etrecord(compiled.manager, [partition.kernels for partition in partitions])
     warnings = [NO_CALIBRATION] * (calibration is None)
     warnings += [NOTHING_DELEGATED] * (arch.npu is not None and not partitions)
     warnings += much_in_float(arch, nodes) if partitions else ()
-    warnings += side.warnings(recording, partitions)
+    warnings += npu_backend.warnings(recording, partitions)
     warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.kept, nodes)
     outputs = _outputs(program)
     batches = seen.some(sum(node.macs for node in nodes))
@@ -181,7 +181,7 @@ def build(
         quality=evidence.quality,
     )
     arena.check(files[PROGRAM], manifest)
-    stored = partial(lowering_check.given, program, compiled.flow.module)
+    stored = partial(lowering_check.program_inputs, program, compiled.flow.module)
 
     def floats(*inputs: torch.Tensor) -> object:
         return compiled.flow.float_model(*copies(inputs))
@@ -255,8 +255,8 @@ def _compile(
         ),
         inputs,
         trainer,
-        told=steps.begin,
-        refused=heterogeneous.Refused(keep),
+        on_step=steps.begin,
+        rejected=heterogeneous.RejectedNodes(keep),
         repeats=True,
     )
     session = run(flow, capture.Captured(model), inputs)
@@ -266,7 +266,7 @@ def _compile(
     on_cpu = with_instructions(flow.on_cpu, manager.exported_program().graph, plan)
     need_runnable(plan, on_cpu)
     program_checks.check_orders(plan, on_cpu)
-    kept = (*(op.node for op in on_cpu), *flow.refused.edge)
+    kept = (*(op.node for op in on_cpu), *flow.rejected.edge)
     return _Compiled(session.get_exported_program(), flow, on_cpu, kept, manager)
 
 
@@ -354,8 +354,8 @@ def _failure(error: Exception, flow: Flow) -> Exception:
         case Stage.QUANTIZE:
             return error
         case Stage.LOWER:
-            backend = flow.side.backend if flow.arch.npu else "ExecuTorch"
-            return flow.side.failure(flow.recording) or not_lowered(backend, error)
+            backend = flow.npu_backend.backend if flow.arch.npu else "ExecuTorch"
+            return flow.npu_backend.failure(flow.recording) or not_lowered(backend, error)
         case Stage.EMIT:
             missing = no_out_variant(error, flow.on_cpu) if isinstance(error, RuntimeError) else None
             return missing or UnsupportedError(

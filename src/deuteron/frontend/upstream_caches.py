@@ -17,7 +17,7 @@ from weakref import WeakSet
 from torch import fx
 from torch.export import ExportedProgram
 
-from deuteron.frontend.ranges import searched_by_numbers
+from deuteron.frontend.ranges import scalar_search
 
 _OPERATORS = "torch._export.utils"
 _POST_GRAD = "torch._inductor.fx_passes.post_grad"
@@ -54,7 +54,7 @@ def active() -> Generator[None]:
     with ExitStack() as stack:
         stack.enter_context(_replaced("torch.export", "ExportedProgram.run_decompositions", _decomposed_once))
         stack.enter_context(_replaced(_NEUTRON_PASS, "NeutronEdgePass.recompile_module", _traced_once))
-        stack.enter_context(_replaced(_OBSERVER, "HistogramObserver._non_linear_param_search", searched_by_numbers))
+        stack.enter_context(_replaced(_OBSERVER, "HistogramObserver._non_linear_param_search", scalar_search))
         stack.enter_context(_replaced(_FAKE, "FakeTensorMode._validate_cache_key", _quantization_kept))
         stack.enter_context(_replaced("torch._ops", "Callable", _kept_annotation))
         if _owner(_EXPORT, "_strict_export"):

@@ -249,12 +249,12 @@ MINE_AT = "[System_Config.Ethos_U55_Mine]"
         (
             MINE_AT, f"{MINE_AT}\ninherit=System_Config.Nobody",
             f"`{MINE_AT}` inherits from `[System_Config.Nobody]`, which is not there\n\n"
-            f"hint: mend `inherit` of `{MINE_AT}`",
+            f"hint: repair `inherit` of `{MINE_AT}`",
         ),
         (
             MINE_AT, f"[System_Config.A]\ninherit=System_Config.Ethos_U55_Mine\n{MINE_AT}\ninherit=System_Config.A",
             f"`[System_Config.A]` inherits from `{MINE_AT}`, which is its own heir\n\n"
-            "hint: mend `inherit` of `[System_Config.A]`",
+            "hint: repair `inherit` of `[System_Config.A]`",
         ),
     ],
     ids=["no clock", "word", "zero", "nan", "memory", "part", "area", "size", "cache", "percent", "nobody", "circle"],

@@ -1,4 +1,4 @@
-"""Writes operators of a float model that the Cortex-M's quantiser and kernels lack with others that they have."""
+"""Decomposes operators of a float model that the Cortex-M's quantiser and kernels lack."""
 
 import operator
 from collections.abc import Mapping
@@ -13,10 +13,10 @@ aten = torch.ops.aten
 
 
 def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = False) -> None:
-    """Write layers of several operators as these, and operators in forms that kernels do not take otherwise.
+    """Decompose layers into their operators, and operators into those with kernels.
 
-    What chooses elements is written by indices, but where others than the Cortex-M's operators compute it, and
-    functions with a slope for each channel by sums, but where an NPU may have them.
+    Without `is_indexed`, operators that select elements are not written with indices. With `has_slopes`, functions with
+    one slope per channel stay, because an NPU may have them; else they become sums.
     """
     apply(model, _LAYERS)
     fold(model)
@@ -52,7 +52,7 @@ _OPERATORS: Mapping[object, Decomposition] = {
     aten.mm.default: attention.product,
     operator.getitem: values_alone,
 }
-"""What layers may be written with, too."""
+"""Decompositions of operators, also of those in decomposed layers."""
 
 _ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default)
 
@@ -60,7 +60,7 @@ _SHAPES: Mapping[object, Decomposition] = {
     aten.conv_transpose2d.input: arithmetic.transposed,
     **dict.fromkeys((*_ARITHMETIC, aten.minimum.default), arithmetic.stretched),
 }
-"""What signals may be written with, too."""
+"""Decompositions of operators, also of those in signals as images."""
 
 _SQUEEZES = (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default)
 

@@ -1,4 +1,4 @@
-"""What a build keeps of each partition for an Ethos-U: sizes, operators with their source, and what Vela tells."""
+"""Describes an Ethos-U partition for the manifest and lists its files."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ def _tensors(tensors: Sequence[Tensor], names: Sequence[str], dtypes: Mapping[st
 
 
 def _ops(partition: EthosUPartition) -> Iterator[PartitionOp]:
-    """The operators of its TOSA graph."""
+    """Yield the operators of the partition's TOSA graph."""
     graph = partition.record.graph
     origins = by_operator(partition.nodes, graph)
     for index, operator in enumerate(graph.operators):
@@ -62,9 +62,9 @@ def _ops(partition: EthosUPartition) -> Iterator[PartitionOp]:
 
 
 def files(partitions: Iterable[EthosUPartition]) -> dict[str, bytes]:
-    """Each partition in TOSA, which Vela compiled, and the database of what Vela made of it."""
+    """The TOSA file of each partition, and Vela's debug database."""
     kept: dict[str, bytes] = {}
     for index, partition in enumerate(partitions):
-        made = partition.files
-        kept |= {tosa_name(index): made.tosa, database_name(index): made.database.encode()}
+        vela_files = partition.files
+        kept |= {tosa_name(index): vela_files.tosa, database_name(index): vela_files.database.encode()}
     return kept

@@ -1,4 +1,4 @@
-"""What a build keeps of each partition: sizes, operators with their source, kernel calls, and the files themselves."""
+"""Describes a Neutron partition for the manifest and lists its files."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -61,12 +61,12 @@ def _op(model: FlatModel, index: int, nodes: Sequence[EdgeNode]) -> PartitionOp:
 
 
 def tflite_files(partitions: Iterable[NeutronPartition]) -> dict[str, bytes]:
-    """Each partition as the converter got it."""
+    """The TFLite file of each partition, as the converter receives it."""
     return {tflite_name(index): partition.tflite for index, partition in enumerate(partitions)}
 
 
 def intermediate_files(partitions: Iterable[NeutronPartition]) -> dict[str, bytes]:
-    """The files that `--intermediates` adds: what each partition was converted to, and the three blocks in that."""
+    """The files of `--intermediates`: each converted partition, and its microcode, weights and kernels."""
     files: dict[str, bytes] = {}
     for index, partition in enumerate(partitions):
         container, _ = unwrap(partition.converted)
@@ -80,10 +80,10 @@ def intermediate_files(partitions: Iterable[NeutronPartition]) -> dict[str, byte
 
 
 def kernel_selection_files(partitions: Iterable[NeutronPartition]) -> dict[str, bytes]:
-    """The files that `--dump-kernel-selection-code` adds, one for each partition.
+    """The files of `--dump-kernel-selection-code`, one per partition.
 
     Raises:
-        UnsupportedError: when the converter, a vendor's, wrote none for one.
+        UnsupportedError: the vendor's converter wrote none for a partition.
     """
     files: dict[str, bytes] = {}
     for index, partition in enumerate(partitions):

@@ -48,7 +48,7 @@ def gather(
     """
     measured = measure(floats, quantized, batches)
     stored = samples.Stored(
-        tuple(_arrays(lowering_check.given(program, quantized, batch)) for batch in batches),
+        tuple(_arrays(lowering_check.program_inputs(program, quantized, batch)) for batch in batches),
         tuple(map(_arrays, wanted or measured.wanted)),
     ).within(_STORED)
     quality = Quality(

@@ -23,7 +23,7 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
-from deuteron.frontend.cortex_m.upstream import measured
+from deuteron.frontend.cortex_m.upstream import activation_spec
 from deuteron.frontend.operators import reads_inputs
 
 _KEY = "quantization_annotation"
@@ -36,7 +36,7 @@ _OUT_OF_RANGE = re.compile(r"\b(exp|neg|sum)\.")
 """Operators that the wheel lets share the quantisation of their input, and whose results leave its range."""
 
 
-def mend(model: fx.GraphModule, measured: object, *, any_factor: bool) -> fx.GraphModule:
+def correct_annotations(model: fx.GraphModule, measured: object, *, any_factor: bool) -> fx.GraphModule:
     """The annotated module with better annotations.
 
     Args:
@@ -53,11 +53,11 @@ def mend(model: fx.GraphModule, measured: object, *, any_factor: bool) -> fx.Gra
             if any_factor and _MUL.search(str(node.target)):
                 annotation.input_qspec_map = dict.fromkeys(annotation.input_qspec_map, measured)
             if isinstance(annotation.output_qspec, SharedQuantizationSpec):
-                _mend_shared(node, annotation, measured)
+                _correct_shared(node, annotation, measured)
     return model
 
 
-def part_biases(model: fx.GraphModule) -> None:
+def copy_shared_biases(model: fx.GraphModule) -> None:
     """Give each layer a node of its own for its bias: calls of one module share one.
 
     A bias takes its scale from the layer's input, and the inputs of two calls have scales of their own.
@@ -87,7 +87,7 @@ def _is_float(node: fx.Node) -> bool:
     return not isinstance(value, torch.Tensor) or value.dtype == torch.float32
 
 
-def _mend_shared(node: fx.Node, annotation: Any, measured: object) -> None:
+def _correct_shared(node: fx.Node, annotation: Any, measured: object) -> None:
     """Mends an operator whose result shares the fixed quantisation of a sigmoid, tanh or softmax.
 
     With one input the wheel lets the place where that is read measure a range of its own, and then refuses to convert
@@ -166,7 +166,7 @@ def _faked(spec: object, node: fx.Node) -> object:
     return replace(spec, observer_or_fake_quant_ctr=fake_quantizer)
 
 
-def mend_dangling(model: fx.GraphModule) -> None:
+def resolve_dangling(model: fx.GraphModule) -> None:
     """Let a node whose specification shares that of a place without one measure its own."""
     for node in model.graph.nodes:
         if (annotation := node.meta.get(_KEY)) is None:
@@ -174,10 +174,10 @@ def mend_dangling(model: fx.GraphModule) -> None:
         wanted = annotation.input_qspec_map
         for arg, spec in wanted.items():
             if isinstance(spec, SharedQuantizationSpec) and _source(spec) is None:
-                wanted[arg] = measured()
+                wanted[arg] = activation_spec()
         if isinstance(annotation.output_qspec, SharedQuantizationSpec) and _source(annotation.output_qspec) is None:
             first = next(iter(wanted), None)
-            annotation.output_qspec = measured() if first is None else SharedQuantizationSpec((first, node))
+            annotation.output_qspec = activation_spec() if first is None else SharedQuantizationSpec((first, node))
 
 
 def _source(spec: object) -> object:

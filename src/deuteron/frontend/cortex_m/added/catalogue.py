@@ -1,4 +1,4 @@
-"""All operators of PyTorch that become one of ours, and all of ours."""
+"""Lists the lowering patterns of PyTorch operators and the definitions of our operators."""
 
 from collections.abc import Mapping
 
@@ -23,7 +23,7 @@ PATTERNS: Mapping[object, LoweringPattern] = {
 DEFINITIONS: Mapping[str, Definition] = {
     name: definition for family in (*_FAMILIES, int16) for name, definition in family.DEFINITIONS.items()
 }
-"""What our operators compute, by their names."""
+"""The definitions of our operators, by name."""
 
 ROUNDED = frozenset(name for name, definition in DEFINITIONS.items() if definition.rounds)
-"""Those whose results may be one step off PyTorch's."""
+"""Operators whose results may differ from PyTorch's by one step."""

@@ -1,4 +1,4 @@
-"""The logarithm of the softmax."""
+"""The logarithm of the softmax (`log_softmax`)."""
 
 import math
 from collections.abc import Mapping
@@ -52,7 +52,7 @@ def _compute(p: LogSoftmaxParams, x: Array, table: Array) -> Array:
 
 
 def _logarithm(total: int) -> int:
-    """log2(total / 2^30) with 26 bits behind the point."""
+    """log2(total / 2^30) with 26 fraction bits."""
     whole = total.bit_length() - 1 - _ONE_BITS
     result, number = whole << _LOG_BITS, total >> whole
     for bit in range(_LOG_BITS - 1, -1, -1):

@@ -1,4 +1,4 @@
-"""Interpolation between rows and columns of images."""
+"""Bilinear interpolation of images."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -26,11 +26,11 @@ from deuteron.numerics import rne_divide
 aten = torch.ops.aten
 
 Positions = tuple[int, int, int]
-"""Start, step and unit: output i lies at (start + i * step) / unit of the input, before that is limited to the map."""
+"""Start, step and unit: output i is at (start + i * step) / unit of the input, before clamping to the image."""
 
 
 def positions(size: int, output: int, factor: float | None, *, align_corners: bool) -> Positions:
-    """Where PyTorch looks for the elements of an axis; by the factor that it is given, else by the sizes."""
+    """The sampling positions of PyTorch along an axis: by the given factor, else by the sizes."""
     if align_corners:
         start, step = Fraction(0), Fraction(size - 1, output - 1) if output > 1 else Fraction(0)
     else:
