@@ -104,6 +104,6 @@ def test_what_bends_too_much_is_refused_with_its_line() -> None:
     line = inspect.getsourcelines(Ringing.forward)[1] + 1
     assert str(caught.value) == (
         f"{__file__}:{line}: `aten::sin` bends too much for activations of 16 bits: lines between values 16 steps "
-        "apart are off by more than a step, at `return (200 * x).sin()`\n\nhint: let it have a narrower range before "
-        "this operator, or build with activations of int8"
+        "apart are off by more than a step, at `return (200 * x).sin()`\n\nhint: give this operator's input a "
+        "narrower range, or build with int8 activations"
     )

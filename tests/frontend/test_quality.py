@@ -59,7 +59,7 @@ def found(name: str) -> tuple[str, ...]:
     defect = next(one for one in planted.DEFECTS if one.name == name)
     module, example, batches = defect.make()
     kept = CalibrationSubset()
-    seen = list(kept.passing(iter(batches)))
+    seen = list(kept.observe(iter(batches)))
     return kept.findings(example) or tuple(map(told, measured(module, seen)[1]))
 
 
@@ -191,7 +191,7 @@ def test_outputs_of_one_dimension_and_of_none():
 
 def passed(batches: Iterable[Inputs]) -> CalibrationSubset:
     kept = CalibrationSubset()
-    for _ in kept.passing(iter(batches)):
+    for _ in kept.observe(iter(batches)):
         pass
     return kept
 
@@ -234,4 +234,4 @@ def test_an_output_without_layers_is_poor_without_a_worst_one():
     poor.all.add(wanted, actual, 0)
     poor.spread.add(wanted, actual, 0)
     (text,) = findings(nothing, nothing, Measured([], {0: poor}, (), ((),), {}))
-    assert text == "output 0 has 0.0 dB of signal to noise beside the float model"
+    assert text == "output 0 has 0.0 dB of signal to noise compared with the float model"

@@ -137,11 +137,11 @@ def build(
     first, calibration = _first_batches(calibration, inputs)
     steps = _StepReporter(progress, QAT_STEPS if options.use_qat else STEPS)
     trainer = _trainer(train, options, steps)
-    seen = CalibrationSubset()
+    subset = CalibrationSubset()
     with quiet():
         steps.begin("export")
         observed, graph = capture.captured(model, [inputs, *first])
-        compiled = _compile(graph, inputs, calibration, trainer, arch, options, steps, keep, seen)
+        compiled = _compile(graph, inputs, calibration, trainer, arch, options, steps, keep, subset)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
     npu_backend, recording = compiled.flow.npu_backend, compiled.flow.recording
     files = {
@@ -158,10 +158,10 @@ def build(
     warnings += npu_backend.warnings(recording, partitions)
     warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.kept, nodes)
     outputs = _outputs(program)
-    batches = seen.some(sum(node.macs for node in nodes))
+    batches = subset.some(sum(node.macs for node in nodes))
     evidence = _evidence(compiled.flow, program, outputs, batches, None if trainer else observed)
     files[SAMPLES] = samples.to_bytes(evidence.samples)
-    warnings += seen.findings(inputs) if calibration is not None else ()
+    warnings += subset.findings(inputs) if calibration is not None else ()
     warnings += evidence.findings
     manifest = Manifest(
         deuteron=importlib.metadata.version("deuteron"),
@@ -241,7 +241,7 @@ def _compile(
     options: BuildOptions,
     steps: "_StepReporter",
     keep: Mapping[str, str],
-    seen: CalibrationSubset,
+    subset: CalibrationSubset,
 ) -> _Compiled:
     """The program of an exported graph, by ExecuTorch's own session with the recipe that its users have, too."""
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
@@ -250,7 +250,7 @@ def _compile(
     flow = Flow(
         arch,
         replace(options, memory=replace(options.memory, sram_budget=UNLIMITED)),  # until all partitions are known
-        lambda: seen.passing(
+        lambda: subset.observe(
             steps.counted(check_calibration([inputs] if batches is None else batches, inputs), batches)
         ),
         inputs,

@@ -230,11 +230,11 @@ class Flow:
         check_norms(model)
         check_repeatable(model)
         self._original = rewrite_equivalence.original(model, self.sample)
-        casts.settle(model)
+        casts.remove_identity_casts(model)
         promotion.write(model)
         inplace.write(model)
         indexing.write(model)
-        casts.join(model)
+        casts.merge_bool_casts(model)
         if self._has_cortex_m:
             composites.write(model)
         decompositions.fold(model, weights=self.train is None)

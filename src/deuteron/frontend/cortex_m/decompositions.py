@@ -42,8 +42,8 @@ _OPERATORS: Mapping[object, Decomposition] = {
     aten.instance_norm.default: arithmetic.instances,
     aten.glu.default: arithmetic.gated,
     aten.cosine_similarity.default: arithmetic.cosine,
-    aten.avg_pool3d.default: arithmetic.across,
-    aten.to.dtype: arithmetic.told_apart,
+    aten.avg_pool3d.default: arithmetic.averaged_depth,
+    aten.to.dtype: arithmetic.bool_to_float,
     aten.rrelu.default: arithmetic.rectified,
     **dict.fromkeys((aten.clamp.default, aten.clamp_min.default), arithmetic.bounded),
     **dict.fromkeys(_LOGARITHMS, arithmetic.with_logarithm),
@@ -58,14 +58,14 @@ _ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tenso
 
 _SHAPES: Mapping[object, Decomposition] = {
     aten.conv_transpose2d.input: arithmetic.transposed,
-    **dict.fromkeys((*_ARITHMETIC, aten.minimum.default), arithmetic.stretched),
+    **dict.fromkeys((*_ARITHMETIC, aten.minimum.default), arithmetic.broadcast),
 }
 """Decompositions of operators, also of those in signals as images."""
 
 _SQUEEZES = (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default)
 
 _INDEXED: Mapping[object, Decomposition] = {
-    **dict.fromkeys(_SQUEEZES, arithmetic.viewed),
+    **dict.fromkeys(_SQUEEZES, arithmetic.reshaped),
     aten.pad.default: indexing.padded,
     aten.flip.default: indexing.flipped,
     aten.embedding.default: indexing.embedded,

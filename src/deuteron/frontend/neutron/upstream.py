@@ -160,7 +160,7 @@ def quantizer(target: str, converter: Converter, *, keeps_groups: bool = False) 
             slice_splits(model)
             rewrite = partial(_rewritten, spec, keeps_groups)
             # The backend splits the inputs of grouped convolutions after it has replaced splits by slices.
-            sliced: Any = DecomposeSplitToSlicesPass()(source_propagation.kept(model, rewrite))
+            sliced: Any = DecomposeSplitToSlicesPass()(source_propagation.keep_sources(model, rewrite))
             return sliced.graph_module
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
@@ -323,7 +323,7 @@ def edge_passes(program: ExportedProgram, state: Mapping[str, Any], options: Bui
             return PassResult(result.graph_module, modified=True)
 
     manager: Any = Passes()
-    manager.passes = [partial(source_propagation.kept, rewrite=each) for each in manager.passes]
+    manager.passes = [partial(source_propagation.keep_sources, rewrite=each) for each in manager.passes]
     return manager
 
 

@@ -1,1 +1,1 @@
-"""Quantisation, after training or in it."""
+"""Rewrites float models for quantisation, and quantises them after training or with training."""

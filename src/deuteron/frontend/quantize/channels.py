@@ -1,19 +1,19 @@
-"""Layers, and where the channels of what they read and compute are."""
+"""The channel axis of layers with weights."""
 
 from torch import Tensor
 
 LAYERS = frozenset({"linear", "conv1d", "conv2d", "conv_transpose1d", "conv_transpose2d"})
-"""Operators with weights and a bias for each channel."""
+"""Operators with weights and one bias per channel."""
 
 
 def axis_of(weight: Tensor) -> int:
-    """The dimension of a layer's channels, from the last: an image's before its sizes, whether it has a batch or not.
+    """The channel dimension of a layer's result, counted from the last: before the image sizes, for any batch.
 
-    Weights have an output's channel and an input's, and the sizes: a linear layer has none.
+    Weights have an output and an input channel and the sizes; a linear layer has no sizes.
     """
     return 1 - weight.dim()
 
 
 def rows_of(values: Tensor, axis: int) -> Tensor:
-    """A row for each channel, of all that it has, in double precision."""
+    """One row per channel with all of its values, in double precision."""
     return values.double().movedim(axis, 0).reshape(values.shape[axis], -1)

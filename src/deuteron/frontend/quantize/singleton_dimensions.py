@@ -1,4 +1,4 @@
-"""Gives values a dimension of one element more, for operators that want it, and what lies between such operators."""
+"""Adds a dimension of size 1 to values, for operators that require it, and keeps it between such operators."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -13,72 +13,72 @@ from deuteron.frontend.quantize.decompositions import call
 aten = torch.ops.aten
 
 UnsqueezedDecomposition = Callable[[fx.GraphModule, fx.Node, fx.Node], fx.Node | None]
-"""Gives what computes the same as a node, of its first operand with the dimension; None where the node stays."""
+"""Decomposes a node, given its first operand with the dimension; None if the node stays."""
 
 _VIEWS = frozenset({aten.reshape.default, aten.view.default, aten.unsqueeze.default, aten.squeeze.dim})
 _FOLLOWS = frozenset({aten.dropout.default, aten.maximum.default, aten.minimum.default})
-"""Operators that compute each element from those at its place, beside the elementwise ones."""
+"""Operators that compute each element from those at the same position, in addition to the elementwise ones."""
 
 
 def write(model: fx.GraphModule, at: int, decompositions: Mapping[object, tuple[int, UnsqueezedDecomposition]]) -> None:
-    """Write operators, and what joins them, as others over values with one dimension more.
+    """Replace operators, and the operators between them, by operators on values with one more dimension.
 
     Args:
         model: is changed.
-        at: the dimension.
-        decompositions: of each operator, and the rank of its first operand as long as that has no such dimension.
+        at: the position of the dimension.
+        decompositions: by operator, with the rank of the first operand without the dimension.
     """
     values = _UnsqueezedValues(model, at, decompositions)
     for node in list(model.graph.nodes):
         if node.op == "call_function":
-            values.take(node)
+            values.rewrite(node)
     model.graph.eliminate_dead_code()
     model.recompile()
 
 
 class _UnsqueezedValues:
-    """What values of a model are with the dimension, as far as it is known."""
+    """The known values of a model that have the dimension."""
 
     def __init__(
         self, model: fx.GraphModule, at: int, decompositions: Mapping[object, tuple[int, UnsqueezedDecomposition]]
     ) -> None:
-        self._model, self._at, self._forms = model, at, decompositions
+        self._model, self._at, self._decompositions = model, at, decompositions
         self._known: dict[fx.Node, fx.Node] = {}
 
-    def take(self, node: fx.Node) -> None:
-        """Write a node as one over values with the dimension where these are known, or a decomposition makes them."""
+    def rewrite(self, node: fx.Node) -> None:
+        """Replace a node if its operands are known with the dimension, or a decomposition adds it."""
         value: object = node.meta.get("val")
         if not isinstance(value, Tensor):
             return
         if node.target in _VIEWS:
-            self._look_through(node, value)
-        elif (wide := self._wide(node)) is not None:
-            narrow = call(node, aten.reshape.default, wide, [*value.shape])
-            node.replace_all_uses_with(narrow)
+            self._skip_view(node, value)
+        elif (unsqueezed := self._unsqueezed(node)) is not None:
+            squeezed = call(node, aten.reshape.default, unsqueezed, [*value.shape])
+            node.replace_all_uses_with(squeezed)
             self._model.graph.erase_node(node)
-            self._known[narrow] = wide
+            self._known[squeezed] = unsqueezed
 
-    def _look_through(self, view: fx.Node, value: Tensor) -> None:
-        """Note what a view leaves the dimension out of, or leave out a view that puts it where it has been."""
+    def _skip_view(self, view: fx.Node, value: Tensor) -> None:
+        """Record a view that removes the dimension; replace a view that adds it again."""
         before = cast(fx.Node, view.args[0])
-        if (wide := self._known.get(before)) is not None and wide.meta["val"].shape == value.shape:
-            view.replace_all_uses_with(wide)
-        elif [*before.meta["val"].shape] == self._widened(value.shape):
+        if (unsqueezed := self._known.get(before)) is not None and unsqueezed.meta["val"].shape == value.shape:
+            view.replace_all_uses_with(unsqueezed)
+        elif [*before.meta["val"].shape] == self._unsqueezed_shape(value.shape):
             self._known[view] = before
 
-    def _widened(self, shape: Sequence[int]) -> list[int]:
+    def _unsqueezed_shape(self, shape: Sequence[int]) -> list[int]:
         return [*shape[: self._at], 1, *shape[self._at :]]
 
-    def _wide(self, node: fx.Node) -> fx.Node | None:
-        """A node's result with the dimension; None for operators that stay as they are."""
-        rank, decomposition = self._forms.get(node.target, (0, None))
+    def _unsqueezed(self, node: fx.Node) -> fx.Node | None:
+        """A node's result with the dimension; None for operators that stay."""
+        rank, decomposition = self._decompositions.get(node.target, (0, None))
         if decomposition is not None:
             x = cast(fx.Node, node.args[0])
             if x.meta["val"].dim() != rank:
                 return None
             known = self._known.get(x)
             if known is None:
-                known = call(node, aten.reshape.default, x, self._widened(x.meta["val"].shape))
+                known = call(node, aten.reshape.default, x, self._unsqueezed_shape(x.meta["val"].shape))
             return decomposition(self._model, node, known)
         activations = [arg for arg in node.all_input_nodes if not _is_number(arg)]
         if not activations or any(arg not in self._known for arg in activations):
@@ -87,11 +87,11 @@ class _UnsqueezedValues:
             return move(node, self._known, self._at)
         if node.target in _FOLLOWS or is_elementwise(node):
             if any(arg.meta["val"].dim() != node.meta["val"].dim() for arg in activations):
-                return None  # the dimension of each would meet another one of the others
-            if changes_operand(node) and not _is_read_alone(activations[0]):
+                return None  # operands of different ranks would align the dimension differently
+            if changes_operand(node) and not _has_one_reader(activations[0]):
                 return None
             args = [self._known.get(arg, arg) if isinstance(arg, fx.Node) else arg for arg in node.args]
-            return call(node, _new(node.target), *args, **node.kwargs)
+            return call(node, _functional(node.target), *args, **node.kwargs)
         return None
 
 
@@ -104,7 +104,7 @@ def _joined(cat: fx.Node, known: Mapping[fx.Node, fx.Node], at: int) -> fx.Node 
 
 
 def _padded(pad: fx.Node, known: Mapping[fx.Node, fx.Node], at: int) -> fx.Node | None:
-    """A pad of all that is not samples and channels, whose numbers begin with those of the last dimension."""
+    """A pad of spatial dimensions; its numbers start with the last dimension."""
     x, pads, *rest = cast("tuple[fx.Node, list[int], object]", pad.args)
     if len(pads) != 2 * (pad.meta["val"].dim() - max(at, 1)):
         return None
@@ -114,15 +114,15 @@ def _padded(pad: fx.Node, known: Mapping[fx.Node, fx.Node], at: int) -> fx.Node 
 _Move = Callable[[fx.Node, Mapping[fx.Node, fx.Node], int], fx.Node | None]
 
 _MOVES: Mapping[object, _Move] = {aten.cat.default: _joined, aten.pad.default: _padded}
-"""What moves elements of values with the dimension."""
+"""Operators that move elements of values with the dimension."""
 
 
 def _is_number(node: fx.Node) -> bool:
     return node.op == "get_attr" and node.meta["val"].numel() == 1
 
 
-def _is_read_alone(x: fx.Node) -> bool:
-    """Whether nobody but its one reader reads the memory of a value, be it a view of others."""
+def _has_one_reader(x: fx.Node) -> bool:
+    """Whether the memory of a value, or of the tensor that it is a view of, has a single reader."""
     while len(x.users) == 1:
         if x.target not in _VIEWS:
             return True
@@ -130,9 +130,9 @@ def _is_read_alone(x: fx.Node) -> bool:
     return False
 
 
-def _new(target: object) -> object:
-    """The operator that gives a new tensor where this one changes its input: what it reads may be a view."""
-    schema = cast(Any, target)._schema  # noqa: SLF001 - the one way to it
+def _functional(target: object) -> object:
+    """The variant of an operator that returns a new tensor, for in-place operators, whose operand may be a view."""
+    schema = cast(Any, target)._schema  # noqa: SLF001 - it has no public name
     if not schema.is_mutable:
         return target
     packet = getattr(aten, schema.name.removeprefix("aten::").removesuffix("_"))
