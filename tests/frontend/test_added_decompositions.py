@@ -124,6 +124,6 @@ def test_numbers_that_would_be_all_that_a_scale_tells(
     at = inspect.getsource(fill).strip()
     assert str(caught.value) == (
         f"{__file__}:{line}: `{operator}` fills in {number}, with which int8 cannot represent the other values, at "
-        f"`{at}`\n\nhint: fill in a number near the others; for masked scores of a softmax subtract a number instead, as "
-        "in `torch.where(mask, s - 8.0, s).softmax(-1)`"
+        f"`{at}`\n\nhint: fill in a number near the others; for masked scores of a softmax subtract a number instead, "
+        "as in `torch.where(mask, s - 8.0, s).softmax(-1)`"
     )
