@@ -1,7 +1,6 @@
 """Exports a module once and checks that the graph computes the same as the module."""
 
 import copy
-import importlib
 import inspect
 import linecache
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -29,9 +28,8 @@ from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.quantize.rewrite_equivalence import TOLERANCE
 from deuteron.frontend.source_lines import first_line, source_of
-
-_MODE_QUERIES = ("is_compiling", "is_exporting", "is_dynamo_compiling", "is_tracing", "is_scripting")
-"""Functions that tell the user's code whether it is exported or run."""
+from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream.access import replaced
 
 
 def captured(model: nn.Module | ExportedProgram, samples: Sequence[Inputs]) -> tuple[Observed, fx.GraphModule]:
@@ -187,12 +185,8 @@ def _mode_queries() -> Generator[list[Source]]:
         return query
 
     with ExitStack() as stack:
-        for module in map(importlib.import_module, ("torch.compiler", "torch.jit", "torch._dynamo")):
-            for name in _MODE_QUERIES:
-                original = vars(module).get(name)
-                if original is not None:
-                    stack.callback(setattr, module, name, original)
-                    setattr(module, name, recording(original))
+        for name in names.MODE_QUERIES:
+            stack.enter_context(replaced(name, recording))
         yield lines
 
 
@@ -218,13 +212,12 @@ class Captured(nn.Module):
 @contextmanager
 def known() -> Generator[None]:
     """Make `torch.export.export` return a `Captured` module itself, so that no model is exported twice."""
-    original = torch.export.export
 
-    def export(mod: Any, *args: Any, **kwargs: Any) -> Any:
-        return mod if isinstance(mod, Captured) else original(mod, *args, **kwargs)
+    def exporting(original: Any) -> object:
+        def export(mod: Any, *args: Any, **kwargs: Any) -> Any:
+            return mod if isinstance(mod, Captured) else original(mod, *args, **kwargs)
 
-    torch.export.export = export
-    try:
+        return export
+
+    with replaced(names.EXPORT, exporting):
         yield
-    finally:
-        torch.export.export = original

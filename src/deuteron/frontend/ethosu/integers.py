@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.frontend.operators import called
+from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream.access import replaced, value_of
 
 aten = torch.ops.aten
 
@@ -36,10 +38,6 @@ _INDICES: dict[Any, tuple[int, ...]] = {
 """Operators that require int64 indices, with the positions of these arguments."""
 
 
-_MARK = "_mark_node_as_quantized"
-"""The function of Arm's backend with which all of its quantisers annotate nodes."""
-
-
 def is_division(node: fx.Node) -> bool:
     """True for an integer division with an integer result."""
     values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
@@ -58,23 +56,21 @@ def stays_on_cpu(node: fx.Node) -> bool:
 @contextmanager
 def exact() -> Generator[None]:
     """Annotate no integer divisions, and cast indices back to int64, in this context."""
-    from executorch.backends.arm._passes import InsertInt32CastsAfterInt64PlaceholdersPass as Casts
-    from executorch.backends.arm.quantizer import arm_quantizer_utils as utils
+    positions: dict[Any, tuple[int, ...]] = value_of(names.ARM_INT64)
 
-    positions: dict[Any, tuple[int, ...]] = Casts.I64_INPUT_ARG_POSITIONS
-    original: Any = vars(utils)[_MARK]
+    def marking(original: Any) -> object:
+        def mark(node: fx.Node, inputs: Any, output: Any, is_quantized: bool) -> None:
+            if is_division(node):
+                inputs, output, is_quantized = {}, None, False
+            original(node, inputs, output, is_quantized)
 
-    def mark(node: fx.Node, inputs: Any, output: Any, is_quantized: bool) -> None:
-        if is_division(node):
-            inputs, output, is_quantized = {}, None, False
-        original(node, inputs, output, is_quantized)
+        return mark
 
     added = {target: places for target, places in _INDICES.items() if target not in positions}
     positions.update(added)
-    setattr(utils, _MARK, mark)
     try:
-        yield
+        with replaced(names.ARM_MARK, marking):
+            yield
     finally:
-        setattr(utils, _MARK, original)
         for target in added:
             del positions[target]

@@ -30,6 +30,8 @@ from deuteron.frontend.nodes import WHY, computing, name_of
 from deuteron.frontend.npu_backend import OnTagged
 from deuteron.frontend.operators import base_name, operator_name
 from deuteron.frontend.source_lines import source_of
+from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream.access import replaced
 from deuteron.npu.ethosu.partition_record import NO_FILES, NO_RECORD, Record, VelaFiles, record_of
 from deuteron.npu.provenance import payload_mark
 
@@ -104,7 +106,6 @@ def keep(node: fx.Node, why: str) -> None:
 def partitioner(npu: EthosU, options: BuildOptions, on_tagged: OnTagged) -> Any:
     """ExecuTorch's partitioner, which records why it leaves nodes and calls `on_tagged` with tagged programs."""
     from executorch.backends.arm import ethosu
-    from executorch.backends.arm.tosa import partitioner as module
     from torch.fx.passes.operator_support import OperatorSupportBase
 
     base: Any = ethosu.EthosUPartitioner
@@ -123,13 +124,15 @@ def partitioner(npu: EthosU, options: BuildOptions, on_tagged: OnTagged) -> Any:
     class ExplainingPartitioner(base):
         def partition(self, exported_program: ExportedProgram) -> Any:
             reporters: list[Any] = []
-            reporter: Any = vars(module)["WhyNoPartitionReporter"]
 
-            def reporting() -> Any:
-                reporters.append(reporter())
-                return reporters[-1]
+            def reporting(reporter: Any) -> object:
+                def report() -> Any:
+                    reporters.append(reporter())
+                    return reporters[-1]
 
-            with _replaced(module, "WhyNoPartitionReporter", reporting):
+                return report
+
+            with replaced(names.ARM_REPORTER, reporting):
                 result: Any = base.partition(self, exported_program)
             reasons: dict[fx.Node, str] = getattr(reporters[-1], "_rejected_nodes")  # noqa: B009 - it only prints them
             for node in computing(exported_program.graph):
@@ -222,8 +225,8 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
 
     with (
         integers.exact(),
-        _replaced(ArmPassManager, "transform_to_backend_pipeline", to_tosa_),
-        _replaced(EthosUBackend, "preprocess", staticmethod(preprocess_)),
+        replaced(names.ARM_TO_TOSA, lambda _: to_tosa_),
+        replaced(names.ARM_PREPROCESS, lambda _: staticmethod(preprocess_)),
     ):
         yield
 
@@ -247,14 +250,3 @@ def _check_output(output: str, partition: int, nodes: list[fx.Node]) -> None:
         where=str(source) if source else None,
         hint="keep an operator on the CPU with `--operators-not-to-delegate`, or build for another accelerator",
     )
-
-
-@contextmanager
-def _replaced(owner: object, name: str, value: object) -> Generator[None]:
-    """Replace a value in a class or module in this context."""
-    original = vars(owner)[name]
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)

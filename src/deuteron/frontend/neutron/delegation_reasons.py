@@ -1,6 +1,5 @@
 """Extends ExecuTorch's NXP partitioner to record why it leaves a node to the CPU; its decisions do not change."""
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,6 +11,8 @@ from deuteron.frontend.neutron.refusals import BACKEND, refusal
 from deuteron.frontend.nodes import WHY, computing
 from deuteron.frontend.npu_backend import OnTagged
 from deuteron.frontend.operators import operator_name
+from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream.access import replaced, value_of
 
 KEPT = "NXP_DO_NOT_DELEGATE"
 """Key of a node's metadata: the partitioner must leave the node to the CPU."""
@@ -24,8 +25,6 @@ def keep(node: fx.Node, why: str) -> None:
 
 def explaining(base: Any, on_tagged: OnTagged) -> Any:
     """Return a subclass of ExecuTorch's partitioner `base` that calls `on_tagged` with each tagged program."""
-    module: Any = importlib.import_module(base.__module__)
-    supports: Callable[..., Any] = module.NeutronSupportedOperators
     partition: Callable[[Any, ExportedProgram], Any] = base.partition
     validate: Callable[..., bool] = base.validate_partitioning_result
 
@@ -33,19 +32,19 @@ def explaining(base: Any, on_tagged: OnTagged) -> Any:
         def partition(self, exported_program: ExportedProgram) -> Any:
             results: list[Any] = []
 
-            def supporting(*args: Any) -> Any:
-                results.append(supports(*args))
-                return results[-1]
+            def recording(supports: Any) -> object:
+                def support(*args: Any) -> Any:
+                    results.append(supports(*args))
+                    return results[-1]
 
-            module.NeutronSupportedOperators = supporting
-            try:
+                return support
+
+            with replaced(names.NXP_SUPPORTED, recording):
                 result = partition(self, exported_program)
-            finally:
-                module.NeutronSupportedOperators = supports
             program: ExportedProgram = result.tagged_exported_program
             for node in computing(program.graph):
                 if "delegation_tag" not in node.meta and WHY not in node.meta:
-                    node.meta[WHY] = _why(node, results[-1], module.supported_ops)
+                    node.meta[WHY] = _why(node, results[-1], value_of(names.NXP_OPERATORS))
             on_tagged(program)
             return result
 
@@ -55,7 +54,7 @@ def explaining(base: Any, on_tagged: OnTagged) -> Any:
             valid = validate(self, graph, partitions, options, parameters)
             for node in graph.nodes:
                 if node.meta.get(KEPT) and node not in kept:
-                    converter = module.supported_ops.get(node.target)
+                    converter = value_of(names.NXP_OPERATORS).get(node.target)
                     reason = refusal(converter.supports_partitioning_result, node, *context) if converter else ""
                     node.meta[WHY] = reason or (
                         f"{BACKEND} leaves it because all that could go to the NPU with it computes nothing there"

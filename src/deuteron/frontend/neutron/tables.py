@@ -5,7 +5,6 @@ entries are the results of the quantised model for the 256 values. The backend c
 custom TFLite operator of our converter.
 """
 
-import importlib
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
@@ -20,12 +19,12 @@ from deuteron.frontend.cortex_m.elementwise import UNARY, Tables, aten_operator,
 from deuteron.frontend.neutron.delegation_reasons import KEPT
 from deuteron.frontend.nodes import MARK, QUANTIZED
 from deuteron.frontend.operators import is_dequantize, is_qdq
+from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream.access import value_of
 from deuteron.operators.added import NAMESPACE
 from deuteron.tflite.flat_model import TABLE
 
 NAME = f"{NAMESPACE}::table"
-
-_BACKEND = "executorch.backends.nxp"
 
 
 @cache
@@ -65,9 +64,7 @@ def registered() -> Generator[None]:
 
     load()
     target = cast(Any, dialects).edge.deuteron.table.default
-    partitioner = importlib.import_module(f"{_BACKEND}.neutron_partitioner")
-    program = importlib.import_module(f"{_BACKEND}.backend.edge_program_converter")
-    tables: tuple[dict[object, Any], ...] = (vars(partitioner)["supported_ops"], vars(program)["functions_converters"])
+    tables: tuple[dict[object, Any], ...] = (value_of(names.NXP_OPERATORS), value_of(names.NXP_CONVERTERS))
     for table in tables:
         table[target] = _converter()
     try:
@@ -145,7 +142,7 @@ def _functions(
     module: fx.GraphModule, numbers: Mapping[str, Tensor], kept: Collection[str]
 ) -> Iterator[tuple[fx.Node, fx.Node, Tensor]]:
     """Yield the quantise node after each function for the NPU, its quantised input, and the values to quantise."""
-    converters: Mapping[object, Any] = vars(importlib.import_module(f"{_BACKEND}.neutron_partitioner"))["supported_ops"]
+    converters: Mapping[object, Any] = value_of(names.NXP_OPERATORS)
     converted = set(map(aten_operator, converters))
     for quantize, source, values in Tables(module, numbers).functions():
         inner = _between(quantize)

@@ -39,6 +39,9 @@ from deuteron.frontend.npu_backend import OnTagged
 from deuteron.frontend.operators import is_qdq
 from deuteron.frontend.quantize import norms, source_propagation
 from deuteron.frontend.quantize.decompositions import constant, value_of
+from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream.access import replaced
+from deuteron.frontend.upstream.access import value_of as value_of_name
 from deuteron.npu.neutron import sdk
 from deuteron.npu.provenance import payload_mark
 
@@ -220,12 +223,10 @@ def quantize(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -
 
 def fold_batch_norms(model: fx.GraphModule) -> None:
     """Fold batch norms into the layers before them, as PT2E does for models without training."""
-    from torchao.quantization.pt2e import utils
-
     _give_biases(model)
     frozen = {name for name, value in model.named_parameters() if not value.requires_grad}
-    for function in ("_fuse_conv_bn_", "_fuse_linear_bn_"):
-        getattr(utils, function)(model)
+    for function in (names.FUSE_CONVOLUTION, names.FUSE_LINEAR):
+        value_of_name(function)(model)
     for name, value in model.named_parameters():
         value.requires_grad_(name not in frozen)  # PT2E's results do not require gradients
 
@@ -409,10 +410,10 @@ def observed(recording: Recording) -> Generator[None]:
             operators.vector = every
 
     with (
-        _replaced(quantization_verification, "verify_quantization_integrity", verify_),
-        _replaced(NeutronBackend, "preprocess", staticmethod(preprocess_)),
-        _replaced(EdgeProgramToIRConverter, "convert_program", to_tflite_),
-        _replaced(NeutronConverterManager, "convert", convert_),
+        replaced(names.NXP_VERIFY, lambda _: verify_),
+        replaced(names.NXP_PREPROCESS, lambda _: staticmethod(preprocess_)),
+        replaced(names.NXP_TO_TFLITE, lambda _: to_tflite_),
+        replaced(names.NXP_CONVERT, lambda _: convert_),
     ):
         yield
 
@@ -420,17 +421,6 @@ def observed(recording: Recording) -> Generator[None]:
 def _selection_in(folder: Path) -> bytes:
     """The kernel selection file of the partition that was converted in a folder; empty if there is none."""
     return b"".join(path.read_bytes() for path in folder.glob("_kernel_selection*.c"))
-
-
-@contextmanager
-def _replaced(owner: object, name: str, function: object) -> Generator[None]:
-    """Replace a function in a class or module in this context."""
-    original = vars(owner)[name]
-    setattr(owner, name, function)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
 
 
 def _nodes_by_op(program: ExportedProgram, handles: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[EdgeNode, ...]]:
