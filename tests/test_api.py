@@ -142,5 +142,5 @@ def test_calibration_that_does_not_fit_is_told_before_any_work():
     assert begun == []
     assert str(caught.value) == (
         "calibration batch 0 has 2 inputs, the model takes 1\n\n"
-        "hint: leave out the labels that a data set gives beside its inputs: `[x for x, y in loader]`"
+        "hint: leave out the labels of a data set: `[x for x, y in loader]`"
     )

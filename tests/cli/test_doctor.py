@@ -11,6 +11,7 @@ import pytest
 
 from deuteron import native
 from deuteron.board.toolchain import PREFIX
+from deuteron.frontend.upstream import names
 from deuteron.views import installation
 
 from .conftest import Result
@@ -83,6 +84,7 @@ ok       ortools               9.15.6755      >=9.12
 ok       distributed           2026.1.0       >=2026.1
 ok       pyarrow               20.0.0         >=20
 ok       optuna                5.0.0          >=5
+ok       upstream names        59 of 59       private names of PyTorch and ExecuTorch
 ok       native driver         built          runs microcode
 ok       native driver_ref     built          checks kernels
 ok       native delegate       built          joins ExecuTorch's runtime
@@ -117,6 +119,19 @@ everything that is required is there
 def test_a_good_machine(deuteron: Run, machine: Callable[..., None]):
     machine()
     assert deuteron("doctor") == Result(0, GOOD, "")
+
+
+def test_names_that_a_release_of_executorch_lacks(
+    deuteron: Run, machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+):
+    machine()
+    monkeypatch.setattr(names, "missing", lambda: (names.EXPORT, names.CODEGEN))
+    result = deuteron("doctor")
+    assert result.code == 1
+    assert "UNFIT    upstream names        57 of 59       private names of PyTorch and ExecuTorch\n" in result.out
+    assert mends(result) == [
+        "upstream names: install the releases above; these lack `torch.export.export`, `torch.fx.graph.Graph._codegen`"
+    ]
 
 
 def mends(result: Result) -> list[str]:

@@ -16,14 +16,14 @@ from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.extras import require
 from deuteron.frontend.ethosu import vela
-from deuteron.frontend.gc_pause import seldom_collecting
+from deuteron.frontend.gc_pause import rare_collections
 
 if TYPE_CHECKING:
     from deuteron.board.emit import EmitOptions
     from deuteron.board.image import Image
     from deuteron.board.record import FirmwareOptions, Kernels
     from deuteron.frontend.build import BuildResult, Progress
-    from deuteron.frontend.quantise.training import Train
+    from deuteron.frontend.quantize.training import Train
     from deuteron.npu.neutron.convert import Conversion, ConvertOptions
     from deuteron.npu.neutron.kernels.selection import Selection
     from deuteron.npu.neutron.tflite_partitioner import Mixed
@@ -48,7 +48,7 @@ class Build:
     losses: tuple[float, ...] = ()
 
 
-@seldom_collecting()
+@rare_collections()
 def build(
     module: object,
     example_inputs: object,
@@ -132,7 +132,7 @@ def build(
     return Build(manifest, result.pte, directory, result.losses)
 
 
-@seldom_collecting()
+@rare_collections()
 def build_model(
     model: str,
     *,

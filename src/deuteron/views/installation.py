@@ -13,6 +13,7 @@ from pathlib import Path
 from deuteron import native
 from deuteron.board.toolchain import COMPILER_PACKAGE, LIBC_PACKAGE, PREFIX, has_libc
 from deuteron.extras import is_installed
+from deuteron.frontend.upstream import names
 
 OLDEST, NEWEST = (3, 11), (3, 13)
 """Versions of Python that ExecuTorch's wheels exist for and we test with."""
@@ -63,8 +64,8 @@ class Check:
 
 
 def check_installation() -> tuple[Check, ...]:
-    """Every check: Python packages, native libraries, programs, and the vendor's converter."""
-    return (*_python(), *_packages(), *_natives(), *_programs(), *_vendor())
+    """Every check: packages and their private names, native libraries, programs, and the vendor's converter."""
+    return (*_python(), *_packages(), *_private_names(), *_natives(), *_programs(), *_vendor())
 
 
 def _python() -> Iterator[Check]:
@@ -97,6 +98,20 @@ def _packages() -> Iterator[Check]:
         else:
             state = State.OK if satisfies(version, pins) else State.UNFIT
             yield Check(name, state, version, pins, f"run `pip install '{name}{pins}'`")
+
+
+def _private_names() -> Iterator[Check]:
+    """The private names of PyTorch and ExecuTorch that the front end uses; an upgrade starts with the missing ones."""
+    if not is_installed("executorch"):
+        return
+    missing, count = names.missing(), len(names.NAMES)
+    yield Check(
+        "upstream names",
+        State.UNFIT if missing else State.OK,
+        f"{count - len(missing)} of {count}",
+        "private names of PyTorch and ExecuTorch",
+        f"install the releases above; these lack {', '.join(f'`{name}`' for name in missing)}",
+    )
 
 
 def satisfies(version: str, pins: str) -> bool:

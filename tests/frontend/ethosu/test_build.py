@@ -24,7 +24,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError, InputError, MissingToolError, OptionError, UnsupportedError
 from deuteron.frontend.ethosu import vela
 from deuteron.frontend.ethosu.partition import describe
-from deuteron.frontend.ethosu.upstream import Lowered, compile_spec
+from deuteron.frontend.ethosu.upstream import EthosUPartition, compile_spec
 from deuteron.npu.ethosu.program import program_of
 from deuteron.runtime import pte
 from deuteron.runtime.host import HostRunner
@@ -249,12 +249,12 @@ MINE_AT = "[System_Config.Ethos_U55_Mine]"
         (
             MINE_AT, f"{MINE_AT}\ninherit=System_Config.Nobody",
             f"`{MINE_AT}` inherits from `[System_Config.Nobody]`, which is not there\n\n"
-            f"hint: mend `inherit` of `{MINE_AT}`",
+            f"hint: repair `inherit` of `{MINE_AT}`",
         ),
         (
             MINE_AT, f"[System_Config.A]\ninherit=System_Config.Ethos_U55_Mine\n{MINE_AT}\ninherit=System_Config.A",
             f"`[System_Config.A]` inherits from `{MINE_AT}`, which is its own heir\n\n"
-            "hint: mend `inherit` of `[System_Config.A]`",
+            "hint: repair `inherit` of `[System_Config.A]`",
         ),
     ],
     ids=["no clock", "word", "zero", "nan", "memory", "part", "area", "size", "cache", "percent", "nobody", "circle"],
@@ -288,7 +288,7 @@ def test_commands_for_another_accelerator_are_no_build_of_this_one() -> None:
     other = targets.load("ethos-u55-256").npu
     assert isinstance(other, targets.EthosU)
     with pytest.raises(UnsupportedError) as caught:
-        describe(0, Lowered(payload=method.delegates[0].payload), other)
+        describe(0, EthosUPartition(payload=method.delegates[0].payload), other)
     assert str(caught.value) == (
         "npu 0: the commands are for `ethos-u55-128`, the build is for `ethos-u55-256`\n\n"
         "hint: install the releases that `deuteron doctor` names"

@@ -15,7 +15,7 @@ from torch import Tensor, fx
 
 from deuteron.builds.manifest import CpuOp, Manifest
 from deuteron.errors import counted
-from deuteron.frontend.operators import is_qdq, is_quantise
+from deuteron.frontend.operators import is_qdq, is_quantize
 from deuteron.frontend.saved import Reference
 from deuteron.views.compare.result_counts import Array, by_kind, count
 from deuteron.views.compare.rounding_spread import ONCE
@@ -93,7 +93,7 @@ def _rounding(node: fx.Node | None) -> fx.Node | None:
     """The operator that quantises what a node computes, perhaps after others that were fused with it."""
     while node is not None and not is_qdq(node):
         readers = list(node.users)
-        if rounding := next((user for user in readers if is_quantise(user)), None):
+        if rounding := next((user for user in readers if is_quantize(user)), None):
             return rounding
         node = readers[0] if len(readers) == 1 else None
     return None

@@ -201,7 +201,7 @@ def compare(
     partitions = (
         [*(_in_tosa(manifest, folder) if is_ethosu else _in_tflite(manifest, folder))] if not is_recorded else []
     )
-    is_wide = is_ethosu and (reference.is_wide if is_recorded else manifest.options.activations is Activations.INT16)
+    is_wide = is_ethosu and (reference.has_int16 if is_recorded else manifest.options.activations is Activations.INT16)
     twice = rounded_twice(manifest, reference)
     cpu = None if delegates else OnCpu(manifest, reference, twice)
     results = outputs.results(manifest, reference.outputs, is_wide=is_wide)

@@ -17,7 +17,7 @@ from torch import Tensor, fx
 from deuteron.arch import targets
 from deuteron.builds.manifest import Manifest
 from deuteron.frontend.cortex_m.lowering_check import ROUNDED, flat
-from deuteron.frontend.operators import base_name, is_qdq, is_quantise
+from deuteron.frontend.operators import base_name, is_qdq, is_quantize
 from deuteron.frontend.saved import Reference
 from deuteron.native import CORTEX_M
 
@@ -77,7 +77,7 @@ class _Tied(fx.Interpreter):
         self._random = torch.Generator().manual_seed(seed)
 
     def run_node(self, n: fx.Node) -> Any:
-        if n.op != "call_function" or not is_quantise(n) or "per_tensor" not in str(n.target):
+        if n.op != "call_function" or not is_quantize(n) or "per_tensor" not in str(n.target):
             return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         value, scale, *others = args

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from deuteron.errors import FormatError, MissingToolError, counted
-from deuteron.frontend.log_suppression import overheard
+from deuteron.frontend.log_suppression import captured_output
 from deuteron.views.compare.result_counts import Array
 
 _DTYPES = {1: np.bool_, 3: np.int8, 4: np.int16, 5: np.int32}
@@ -46,7 +46,7 @@ class TosaModel:
             value.view(_DTYPES[tensor.Type()]).reshape(tensor.ShapeAsNumpy() if tensor.ShapeLength() else ())
             for value, tensor in zip(inputs, self._inputs, strict=True)
         ]
-        with overheard():  # it says that it is newer than what the file was written for
+        with captured_output():  # it says that it is newer than what the file was written for
             outputs, status = self._model.run(self._data, given)
         if status != self._model.GraphStatus.TOSA_VALID:
             raise FormatError(f"TOSA's reference model ends with {status.name}", where=self._where)

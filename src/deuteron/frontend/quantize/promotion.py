@@ -1,7 +1,7 @@
-"""Makes PyTorch's type promotion explicit: operators get operands of the dtype in which PyTorch computes.
+"""Makes PyTorch's type promotion explicit: casts operands to the dtype in which PyTorch computes.
 
-PyTorch computes `mask * 3` of bools in int64, and `index * 2.5` in float32. ExecuTorch's passes take the dtype of the
-first operand instead, so that `mask * 3` would stay bool.
+PyTorch computes `mask * 3` of bools in int64, and `index * 2.5` in float32. ExecuTorch's passes use the dtype of the
+first operand instead: `mask * 3` would stay bool.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from torch import Tensor, fx
 from torch.fx.node import map_arg
 
 from deuteron.frontend.operators import called
-from deuteron.frontend.quantise.decompositions import call
+from deuteron.frontend.quantize.decompositions import call
 
 aten = torch.ops.aten
 
@@ -21,11 +21,11 @@ _COMPARISONS = frozenset({"eq", "ne", "lt", "le", "gt", "ge"})
 _JOINS = frozenset({"cat", "stack", "concat", "hstack", "vstack"})
 _SUMS = frozenset({"sum", "prod", "cumsum", "cumprod"})
 _MASKS = frozenset({"condition", "mask"})
-"""Operands that choose and are not computed with."""
+"""Operands that select elements."""
 
 
 def write(model: fx.GraphModule) -> None:
-    """Cast the operands of each operator that PyTorch would promote, in place."""
+    """Cast the operands of all operators that PyTorch would promote, in place."""
     for node in list(model.graph.nodes):
         dtype = _computed_in(node)
         if dtype is None:
@@ -41,7 +41,7 @@ def write(model: fx.GraphModule) -> None:
 
 
 def _computed_in(node: fx.Node) -> torch.dtype | None:
-    """The dtype in which an operator computes; None where it does not promote its operands."""
+    """The dtype in which an operator computes; None if it does not promote its operands."""
     value: object = node.meta.get("val")
     if node.op != "call_function" or not isinstance(value, Tensor):
         return None
@@ -64,7 +64,7 @@ def _promoted(values: list[Any]) -> torch.dtype:
 
 
 def _operands(node: fx.Node) -> Iterator[fx.Node]:
-    """The tensors with which an operator computes."""
+    """The tensors that an operator computes with."""
     for name, arg in _named(node):
         if name not in _MASKS and isinstance(arg.meta.get("val"), Tensor):
             yield arg
@@ -72,7 +72,7 @@ def _operands(node: fx.Node) -> Iterator[fx.Node]:
 
 def _named(node: fx.Node) -> Iterator[tuple[str, fx.Node]]:
     """The nodes among the arguments of an operator, with the names of the arguments."""
-    schema: Any = cast(Any, node.target)._schema  # noqa: SLF001 - the one way to the schema
+    schema: Any = cast(Any, node.target)._schema  # noqa: SLF001 - it has no public name
     names = [argument.name for argument in schema.arguments]
     for name, value in (*zip(names, node.args, strict=False), *node.kwargs.items()):
         found = list[fx.Node]()
@@ -81,7 +81,7 @@ def _named(node: fx.Node) -> Iterator[tuple[str, fx.Node]]:
 
 
 def _position(node: fx.Node, name: str) -> int:
-    schema: Any = cast(Any, node.target)._schema  # noqa: SLF001 - the one way to the schema
+    schema: Any = cast(Any, node.target)._schema  # noqa: SLF001 - it has no public name
     return [argument.name for argument in schema.arguments].index(name)
 
 

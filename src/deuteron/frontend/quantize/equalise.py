@@ -1,9 +1,9 @@
-"""Channels between two layers brought to like ranges: one scale of 256 steps then serves them all.
+"""Equalises the ranges of channels between two layers, so that one scale of 256 steps suits all of them.
 
-What multiplies an output channel of a layer, and divides what the layers behind it make of that channel, changes
-nothing where only operators lie between that keep factors: relu, max-pools, averages. The factors are powers of two, so
-that the float model computes the same bits. After M. Nagel et al., arXiv:1906.04721, but from ranges of activations, as
-weights have a scale for each output channel already, and after G. Xiao et al., arXiv:2211.10438.
+An output channel of a layer is divided by a factor, and the weights of the next layers for it are multiplied by the
+factor. The result is the same if the operators between them are homogeneous: relu, max-pools, averages. Factors are
+powers of two, so that the float model computes the same bits. After M. Nagel et al., arXiv:1906.04721, and G. Xiao et
+al., arXiv:2211.10438, but from ranges of activations, because weights already have a scale per output channel.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,28 +15,28 @@ from torch import Tensor, fx
 
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called
-from deuteron.frontend.quantise.channels import axis_of, rows_of
-from deuteron.frontend.quantise.decompositions import set_value, value_of
+from deuteron.frontend.quantize.channels import axis_of, rows_of
+from deuteron.frontend.quantize.decompositions import set_value, value_of
 
 _IMAGES = frozenset({"conv1d", "conv2d"})
 _LAYERS = _IMAGES | {"linear"}
-"""Layers whose channels are those of images, or those of rows."""
+"""Layers with channels of images, or of rows."""
 
 _KEEPS = frozenset({"relu", "leaky_relu", "dropout", "clone", "contiguous", "identity"})
 _POOLS = "max_pool1d max_pool2d avg_pool1d avg_pool2d adaptive_avg_pool1d adaptive_avg_pool2d"
 _KEEPS_IMAGES = frozenset(_POOLS.split())
-"""Operators that multiply a channel of their result by what a channel of their operand is multiplied by."""
+"""Homogeneous operators: a factor of an operand's channel becomes a factor of the result's channel."""
 
 _STRENGTHS = (0.0, 0.25, 0.5, 0.75, 1.0)
-"""How much of the way to equal ranges is tried; the first changes nothing."""
+"""Exponents of the equalisation that are tried; 0 changes nothing and 1 gives equal ranges."""
 
 _MOST = 24
-"""The exponent of the largest factor: no product of it with a sane weight or activation leaves float32's range."""
+"""The exponent of the largest factor, which keeps products with ordinary weights and activations in float32's range."""
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """A layer, and what reads its channels: all of it are layers, behind operators that keep factors."""
+    """A layer and the layers that read its channels, directly or through homogeneous operators."""
 
     layer: fx.Node
     readers: tuple[fx.Node, ...]
@@ -44,7 +44,7 @@ class Link:
 
 @dataclass(slots=True)
 class _Channels:
-    """What was measured of each channel that readers of a link get, and of how many values."""
+    """Statistics of each channel that readers of a link get, and the number of values."""
 
     largest: Tensor
     squares: Tensor
@@ -52,17 +52,17 @@ class _Channels:
 
 
 def equalise(model: fx.GraphModule, batches: Iterable[Inputs]) -> int:
-    """How many layers' results have other ranges now, as less is lost to rounding then by what batches have shown."""
+    """Equalise channels where calibration data predicts less rounding noise; return the number of layers."""
     listed = links(model)
-    watched = _Watching(model, {reader: link.layer for link in listed for reader in link.readers})
+    measured = _ChannelStatistics(model, {reader: link.layer for link in listed for reader in link.readers})
     with torch.no_grad():
         for batch in batches:
-            watched.run(*copies(batch))
-        return sum(_apply(model, link, watched.channels[link.layer]) for link in listed)
+            measured.run(*copies(batch))
+        return sum(_apply(model, link, measured.channels[link.layer]) for link in listed)
 
 
 def links(model: fx.GraphModule) -> list[Link]:
-    """The layers whose channels may have factors, in the model's order."""
+    """Return the layers whose channels can be scaled, in the model's order."""
     owned = {
         node.target
         for node in model.graph.find_nodes(op="get_attr")
@@ -70,7 +70,7 @@ def links(model: fx.GraphModule) -> list[Link]:
     }
 
     def is_free(node: fx.Node) -> bool:
-        """True for a layer whose weights nothing else reads."""
+        """True for a layer with weights that no other node reads."""
         parameters = [arg for arg in node.args[1:3] if isinstance(arg, fx.Node)]
         return called(node) in _LAYERS and all(arg.op == "get_attr" and arg.target in owned for arg in parameters)
 
@@ -84,7 +84,7 @@ def links(model: fx.GraphModule) -> list[Link]:
 
 
 def _readers(node: fx.Node, is_image: bool) -> list[fx.Node] | None:
-    """The layers that read a value, or what has its channels; None where anything else does."""
+    """The layers that read a value directly or through homogeneous operators; None if other operators read it."""
     readers: list[fx.Node] = []
     for user in node.users:
         name = called(user)
@@ -102,7 +102,7 @@ def _readers(node: fx.Node, is_image: bool) -> list[fx.Node] | None:
 
 
 def _has_columns(model: fx.GraphModule, layer: fx.Node) -> bool:
-    """True for a layer that has weights of their own for each channel that it reads: not one in groups of several."""
+    """True for a layer with separate weights for each input channel: not for groups of several channels."""
     return _groups(layer) == 1 or _weight(model, layer).shape[1] == 1
 
 
@@ -114,7 +114,7 @@ def _weight(model: fx.GraphModule, layer: fx.Node) -> Tensor:
     return value_of(model, cast(fx.Node, layer.args[1]))
 
 
-class _Watching(fx.Interpreter):
+class _ChannelStatistics(fx.Interpreter):
     """Runs the model and measures the channels that layers read."""
 
     def __init__(self, model: fx.GraphModule, readers: Mapping[fx.Node, fx.Node]) -> None:
@@ -137,7 +137,7 @@ class _Watching(fx.Interpreter):
 
 
 def _apply(model: fx.GraphModule, link: Link, channels: _Channels) -> bool:
-    """Whether a link gets factors: those of the strength with the least noise, by what it is expected to be."""
+    """Scale the channels of a link by the factors with the least predicted noise; True if it changes anything."""
     columns = [_columns(model, reader, len(channels.largest)) for reader in link.readers]
     alive = channels.largest > 0
     if not alive.any():
@@ -167,7 +167,7 @@ def _apply(model: fx.GraphModule, link: Link, channels: _Channels) -> bool:
 
 
 def _columns(model: fx.GraphModule, reader: fx.Node, channels: int) -> Tensor:
-    """The weights of a layer: for each output and channel that it reads those of all places, 0 where it reads none."""
+    """The weights of a layer by output, input channel and position; 0 for channels that an output does not read."""
     weight = _weight(model, reader).double()
     weight = weight.reshape(*weight.shape[:2], -1)
     if _groups(reader) == 1:
@@ -179,9 +179,9 @@ def _columns(model: fx.GraphModule, reader: fx.Node, channels: int) -> Tensor:
 
 
 def _noise(factors: Tensor, channels: _Channels, columns: Iterable[Tensor]) -> float:
-    """What rounding activations to a step for all, and each output's weights to one of its own, adds to the results.
+    """The predicted noise: the sum of squares, up to a common factor.
 
-    A sum of squares, but for a common factor.
+    Activations are rounded with one step for all channels, weights with one step per output.
     """
     step = float((channels.largest / factors).max()) / 255
     squares = channels.squares / factors**2

@@ -1,4 +1,4 @@
-"""Blocks of tensors: elements that slices along some dimensions leave, seen in another shape or order of dimensions."""
+"""Blocks of tensors: the elements of slices along some dimensions, in another shape or order of dimensions."""
 
 import itertools
 import math
@@ -9,14 +9,14 @@ from typing import Any, cast
 import torch
 from torch import Tensor, fx
 
-from deuteron.frontend.quantise.decompositions import call
+from deuteron.frontend.quantize.decompositions import call
 
 aten = torch.ops.aten
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Indices along one dimension: so many from `start` on, every `step`th."""
+    """Indices along one dimension: `count` indices from `start`, `step` apart."""
 
     start: int
     step: int
@@ -25,34 +25,34 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """What a view holds of a tensor.
+    """The elements of a tensor that a view has.
 
     Attributes:
         ranges: the indices along each dimension of the tensor.
-        sizes: the view's.
-        order: the view's dimensions in the order in which the tensor's elements follow each other.
+        sizes: the shape of the view.
+        order: the view's dimensions in the order of the tensor's elements.
     """
 
     ranges: tuple[Range, ...]
     sizes: tuple[int, ...]
     order: tuple[int, ...]
 
-    def taken(self, before: fx.Node, x: fx.Node) -> fx.Node:
-        """The view of a tensor, put before a node."""
+    def extract(self, before: fx.Node, x: fx.Node) -> fx.Node:
+        """Insert the view of a tensor before a node."""
         for dim, part in enumerate(self.ranges):
             x = _sliced(before, x, dim, part)
         x = _reshaped(before, x, [self.sizes[dim] for dim in self.order])
         return _permuted(before, x, [self.order.index(dim) for dim in range(len(self.order))])
 
-    def replaced(self, before: fx.Node, x: fx.Node, values: fx.Node) -> fx.Node:
-        """A tensor that has these values of the view's shape in the view's place, put before a node."""
+    def replace(self, before: fx.Node, x: fx.Node, values: fx.Node) -> fx.Node:
+        """Insert a tensor before a node that has these values in place of the view's elements."""
         values = _permuted(before, values, self.order)
         values = _reshaped(before, values, [part.count for part in self.ranges])
         return _replaced(before, x, values, self.ranges, 0)
 
 
 def block_of(elements: Tensor, shape: Sequence[int]) -> Block | None:
-    """The block of a tensor of this shape whose elements a view holds, by their numbers; None where it is no block."""
+    """Return the block of a tensor of this shape for a view with these elements, by index; None if it is no block."""
     order = _order(elements)
     numbers = elements.permute(order).flatten()
     if not numbers.numel() or int(numbers.min()) < 0:
@@ -69,7 +69,7 @@ def block_of(elements: Tensor, shape: Sequence[int]) -> Block | None:
 
 
 def _order(elements: Tensor) -> tuple[int, ...]:
-    """The dimensions from the one with the largest step between its elements down; as they are where that will do."""
+    """Sort the dimensions by decreasing stride; if the elements are already in order, keep them."""
     dims = tuple(range(elements.dim()))
     numbers = elements.flatten()
     if bool((numbers[1:] > numbers[:-1]).all()):
@@ -104,7 +104,7 @@ def _sliced(before: fx.Node, x: fx.Node, dim: int, part: Range) -> fx.Node:
 
 
 def _pieces(before: fx.Node, x: fx.Node, dim: int, start: int, stop: int) -> list[fx.Node]:
-    """What stands from one index to another: of what is joined already, its parts, so that joints do not nest."""
+    """Slices from one index to another; slices of a concatenation become its parts, so that they do not nest."""
     if start >= stop:
         return []
     if (start, stop) == (0, _size(x, dim)):
@@ -124,7 +124,7 @@ def _joined(before: fx.Node, pieces: Sequence[fx.Node], dim: int) -> fx.Node:
 
 
 def _replaced(before: fx.Node, x: fx.Node, values: fx.Node, ranges: Sequence[Range], dim: int) -> fx.Node:
-    """A tensor with other values in these ranges of its dimensions from `dim` on."""
+    """A tensor with other values in these ranges of its dimensions from `dim`."""
     if dim == len(ranges):
         return values
     part, size = ranges[dim], _size(x, dim)
@@ -143,9 +143,9 @@ def _replaced(before: fx.Node, x: fx.Node, values: fx.Node, ranges: Sequence[Ran
 
 
 def _interleaved(before: fx.Node, x: fx.Node, values: fx.Node, part: Range, dim: int) -> fx.Node:
-    """A tensor with other values at every so many indices: as columns, of which the first is another.
+    """A tensor with other values at indices `step` apart: reshaped to columns, of which the first is replaced.
 
-    What a last index lacks of a column's rows is no part of that.
+    A last index with an incomplete column is handled separately.
     """
     shape = list(x.meta["val"].shape)
     columns = part.count - (part.start + part.count * part.step > shape[dim])

@@ -1,4 +1,4 @@
-"""Takes from an exported model what `.float()` and `.to(...)` leave in it where they change no value."""
+"""Removes casts from an exported model that change no value, such as `.float()` of floats."""
 
 from typing import Any, cast
 
@@ -10,10 +10,10 @@ aten: Any = torch.ops.aten
 _CASTS = frozenset({aten.to.device, aten.to.dtype, aten.to.dtype_layout, aten.to.other, aten.type_as.default})
 
 
-def settle(model: fx.GraphModule) -> None:
-    """Take out casts to the dtype that a tensor has; a copy is left where they change the order of its memory.
+def remove_identity_casts(model: fx.GraphModule) -> None:
+    """Remove casts to a tensor's own dtype, or replace them by copies if they change its memory format.
 
-    The checks that PyTorch puts before each cast go, too: they are of no use once the model is exported.
+    PyTorch's checks before casts are removed as well.
     """
     for node in list(model.graph.nodes):
         if str(node.target) == "aten._assert_tensor_metadata.default":
@@ -21,7 +21,7 @@ def settle(model: fx.GraphModule) -> None:
         elif node.target in _CASTS:
             source = cast(fx.Node, node.args[0])
             before, after = cast(Tensor, source.meta["val"]), cast(Tensor, node.meta["val"])
-            # A copy stays one: what writes into it in place, as an exported model may, must not write into the source.
+            # A requested copy stays, because in-place operators may write into it.
             if before.dtype == after.dtype and before.stride() == after.stride() and not _copies(node):
                 node.replace_all_uses_with(source)
                 model.graph.erase_node(node)
@@ -33,8 +33,8 @@ def settle(model: fx.GraphModule) -> None:
     model.recompile()
 
 
-def join(model: fx.GraphModule) -> None:
-    """Let floats be made of bools at once where they are made of the integers that were made of them."""
+def merge_bool_casts(model: fx.GraphModule) -> None:
+    """Merge casts from bool to integer to float into casts from bool to float."""
     for node in model.graph.nodes:
         source = node.args[0] if node.target is aten.to.dtype and _value(node).is_floating_point() else None
         if isinstance(source, fx.Node) and source.target is aten.to.dtype and not _value(source).is_floating_point():
@@ -50,7 +50,7 @@ def _value(node: fx.Node) -> Tensor:
 
 
 def _copies(node: fx.Node) -> bool:
-    """Whether a cast was asked for a tensor of its own."""
+    """Whether a cast requests a copy."""
     target: Any = node.target
-    names = [argument.name for argument in target._schema.arguments]  # noqa: SLF001 - the one way to the schema
+    names = [argument.name for argument in target._schema.arguments]  # noqa: SLF001 - it has no public name
     return bool((dict(zip(names, node.args, strict=False)) | node.kwargs).get("copy"))

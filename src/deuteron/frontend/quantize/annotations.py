@@ -1,7 +1,7 @@
-"""Puts right what ExecuTorch's NXP quantiser asks for where it would fail or spoil the values.
+"""Corrects annotations of ExecuTorch's NXP quantiser that would fail or lose values.
 
-A quantiser annotates each node with a specification for each tensor that it reads and for its result: to measure a
-range, to take a fixed one, or to share that of another place.
+A quantiser annotates each node with a specification for each of its operands and for its result: a measured range, a
+fixed one, or the range of another place.
 """
 
 import re
@@ -23,44 +23,44 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
-from deuteron.frontend.cortex_m.upstream import measured
+from deuteron.frontend.cortex_m.upstream import activation_spec
 from deuteron.frontend.operators import reads_inputs
 
 _KEY = "quantization_annotation"
 _MARKS = ("quantizer_matched", "_arm_annotation_info")
-"""What ExecuTorch's Arm and Cortex-M quantisers put beside annotations; they leave alone what has the first."""
+"""Metadata that ExecuTorch's Arm and Cortex-M quantisers add to annotations; they skip nodes with the first key."""
 
 _MUL = re.compile(r"\bmul\.")
 _LAYER = re.compile(r"\b(conv\w*|linear)\.")
 _OUT_OF_RANGE = re.compile(r"\b(exp|neg|sum)\.")
-"""Operators that the wheel lets share the quantisation of their input, and whose results leave its range."""
+"""Operators that share the quantisation of their input in the backend although their results exceed its range."""
 
 
-def mend(model: fx.GraphModule, measured: object, *, any_factor: bool) -> fx.GraphModule:
-    """The annotated module with better annotations.
+def correct_annotations(model: fx.GraphModule, measured: object, *, any_factor: bool) -> fx.GraphModule:
+    """Return the annotated model with corrected annotations.
 
     Args:
-        model: what the wheel's quantiser has annotated.
+        model: annotated by the backend's quantiser.
         measured: the specification that measures a range.
-        any_factor: whether the NPU multiplies values of any range. The wheel gives factors the range of -0.5 to 0.5,
-            whatever they are, and so cuts off most.
+        any_factor: whether the NPU multiplies values of any range. The backend gives all factors the range of -0.5 to
+            0.5, which clamps most factors.
     """
     for node in model.graph.nodes:
         if (annotation := node.meta.get(_KEY)) is not None:
             _only_floats(node, annotation)
             if _LAYER.search(str(node.target)) and reads_inputs(node.args[1]):
-                annotation.input_qspec_map[node.args[1]] = measured  # no kernel quantises channels as the program runs
+                annotation.input_qspec_map[node.args[1]] = measured  # no kernel quantises per channel at run time
             if any_factor and _MUL.search(str(node.target)):
                 annotation.input_qspec_map = dict.fromkeys(annotation.input_qspec_map, measured)
             if isinstance(annotation.output_qspec, SharedQuantizationSpec):
-                _mend_shared(node, annotation, measured)
+                _correct_shared(node, annotation, measured)
     return model
 
 
-def part_biases(model: fx.GraphModule) -> None:
-    """Give each layer a node of its own for its bias: calls of one module share one.
+def copy_shared_biases(model: fx.GraphModule) -> None:
+    """Give each layer its own node for its bias, which calls of one module share.
 
-    A bias takes its scale from the layer's input, and the inputs of two calls have scales of their own.
+    The scale of a bias depends on the layer's input, which differs between calls.
     """
     for node in model.graph.nodes:
         if node.op == "get_attr" and all(_adds(user, node) for user in node.users):
@@ -75,23 +75,23 @@ def _adds(layer: fx.Node, bias: fx.Node) -> bool:
 
 
 def _only_floats(node: fx.Node, annotation: Any) -> None:
-    """Leaves tensors that are not float32 as they are: indices and masks have nothing to quantise, nor has no bias."""
+    """Remove specifications of tensors that are not float32, such as indices and masks, and of missing biases."""
     wanted = annotation.input_qspec_map
     annotation.input_qspec_map = {arg: spec for arg, spec in wanted.items() if arg is not None and _is_float(arg)}
     annotation.output_qspec = annotation.output_qspec if _is_float(node) else None
 
 
 def _is_float(node: fx.Node) -> bool:
-    """True unless the node is known to be a tensor of another dtype than float32."""
+    """True unless the node is a tensor of a dtype other than float32."""
     value: object = node.meta.get("val")
     return not isinstance(value, torch.Tensor) or value.dtype == torch.float32
 
 
-def _mend_shared(node: fx.Node, annotation: Any, measured: object) -> None:
-    """Mends an operator whose result shares the fixed quantisation of a sigmoid, tanh or softmax.
+def _correct_shared(node: fx.Node, annotation: Any, measured: object) -> None:
+    """Correct an operator whose result shares the fixed quantisation of a sigmoid, tanh or softmax.
 
-    With one input the wheel lets the place where that is read measure a range of its own, and then refuses to convert
-    the operator because input and output differ. Results that leave the fixed range would be cut off.
+    With one input, the backend lets readers of the result measure their own range, and then refuses to convert the
+    operator because input and output differ. Results beyond the fixed range would be clamped.
     """
     shared = annotation.output_qspec
     fixed = _source(shared)
@@ -109,7 +109,7 @@ def _mend_shared(node: fx.Node, annotation: Any, measured: object) -> None:
 
 
 def groups(model: fx.GraphModule) -> list[list[fx.Node]]:
-    """The annotated operators, those together between which nothing is quantised: a convolution and its activation."""
+    """Group annotated operators without quantisation between them, such as a convolution and its activation."""
     grouped: dict[fx.Node, list[fx.Node]] = {}
     for node in model.graph.nodes:
         if node.op != "call_function" or (annotation := node.meta.get(_KEY)) is None:
@@ -124,16 +124,16 @@ def groups(model: fx.GraphModule) -> list[list[fx.Node]]:
 
 
 def clear(model: fx.GraphModule, nodes: Iterable[fx.Node] | None = None) -> None:
-    """Take the annotations away from these nodes, or from all."""
+    """Remove the annotations of these nodes, or of all."""
     for node in model.graph.nodes if nodes is None else nodes:
         for key in (_KEY, *_MARKS):
             node.meta.pop(key, None)
 
 
-def fake_quantise(model: fx.GraphModule) -> None:
-    """Let the places that measure a range also round to it, so that training sees what quantisation does.
+def fake_quantize(model: fx.GraphModule) -> None:
+    """Replace observers by fake quantisation, so that training sees the rounding.
 
-    The range of an activation moves with those that it has in training; that of a weight is always its present one.
+    The range of an activation is a moving average over training; that of a weight is always its current one.
     """
     for node in model.graph.nodes:
         if (annotation := node.meta.get(_KEY)) is not None:
@@ -151,37 +151,37 @@ def _faked(spec: object, node: fx.Node) -> object:
     fake: Any = FakeQuantize
     if node.op != "get_attr":
         fused: Any = FusedMovingAvgObsFakeQuantize
-        limits = torch.iinfo(spec.dtype)  # written out, for PT2E shares a range between places with the same limits
+        limits = torch.iinfo(spec.dtype)  # explicit, because PT2E shares ranges between places with equal limits
         low, high = spec.quant_min, spec.quant_max
         spec = replace(
             spec, quant_min=limits.min if low is None else low, quant_max=limits.max if high is None else high
         )
-        fake_quantiser = fused.with_args(observer=moving, **eps)
+        fake_quantizer = fused.with_args(observer=moving, **eps)
     elif spec.qscheme in (torch.per_channel_symmetric, torch.per_channel_affine):
         moving = MovingAveragePerChannelMinMaxObserver
         axis = settings.get("ch_axis", spec.ch_axis)
-        fake_quantiser = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps), ch_axis=axis)
+        fake_quantizer = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps), ch_axis=axis)
     else:
-        fake_quantiser = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps))
-    return replace(spec, observer_or_fake_quant_ctr=fake_quantiser)
+        fake_quantizer = fake.with_args(observer=moving.with_args(averaging_constant=1.0, **eps))
+    return replace(spec, observer_or_fake_quant_ctr=fake_quantizer)
 
 
-def mend_dangling(model: fx.GraphModule) -> None:
-    """Let a node whose specification shares that of a place without one measure its own."""
+def resolve_dangling(model: fx.GraphModule) -> None:
+    """Let nodes measure their own range if their specification shares that of a place without one."""
     for node in model.graph.nodes:
         if (annotation := node.meta.get(_KEY)) is None:
             continue
         wanted = annotation.input_qspec_map
         for arg, spec in wanted.items():
             if isinstance(spec, SharedQuantizationSpec) and _source(spec) is None:
-                wanted[arg] = measured()
+                wanted[arg] = activation_spec()
         if isinstance(annotation.output_qspec, SharedQuantizationSpec) and _source(annotation.output_qspec) is None:
             first = next(iter(wanted), None)
-            annotation.output_qspec = measured() if first is None else SharedQuantizationSpec((first, node))
+            annotation.output_qspec = activation_spec() if first is None else SharedQuantizationSpec((first, node))
 
 
 def _source(spec: object) -> object:
-    """The specification that a shared one comes down to; None where there is none, or they share in a circle."""
+    """The specification that a shared one refers to; None if there is none, or if the references are circular."""
     seen: list[object] = []
     while isinstance(spec, SharedQuantizationSpec):
         place = spec.edge_or_node

@@ -1,8 +1,8 @@
-"""Writes operators that change tensors in place as ones that return new tensors, for every target alike.
+"""Replaces operators that change tensors in place by operators that return new tensors, for all targets.
 
-A change of a view changes all that shares its memory. What quantisers put between operators are copies, which no longer
-do: here every reader gets the value that stands there when it reads. Which elements of a tensor a view holds is taken
-from where both lie in memory, so that no list says which operators give views.
+A change of a view changes all tensors that share its memory. Quantisers insert copies between operators, which share
+nothing. So each reader gets the value of its operand at the time of reading. The strides of the traced tensors show
+which elements a view has.
 """
 
 import operator
@@ -16,8 +16,8 @@ from torch.fx.node import map_arg
 
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.operators import operator_name
-from deuteron.frontend.quantise.decompositions import call, constant, constant_value
-from deuteron.frontend.quantise.tensor_blocks import Block, block_of
+from deuteron.frontend.quantize.decompositions import call, constant, constant_value
+from deuteron.frontend.quantize.tensor_blocks import Block, block_of
 from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten
@@ -34,15 +34,15 @@ _Place = tuple[torch.dtype, int, tuple[int, ...], tuple[int, ...]]
 
 
 def write(model: fx.GraphModule) -> None:
-    """Let no operator change what others read. Inputs of the model stay as the caller gives them.
+    """Replace operators that change the operands of others; inputs of the model do not change.
 
-    Buffers are left alone: what a run overwrites and reads is a copy by now (`eager/blocks.py`), and in sessions of
-    ExecuTorch's `export.check_repeatable` has refused models that change those that they read.
+    Buffers are not handled here: `eager/blocks.py` has copied those that a run overwrites and reads, and
+    `export.check_repeatable` has refused models that change the buffers that they read.
 
     Raises:
-        UnsupportedError: where an operator has no form that returns a new tensor, or what it changes is no block.
+        UnsupportedError: an operator has no variant that returns a new tensor, or changes elements that are no block.
     """
-    _drop_nothing(model)
+    _remove_dropouts(model)
     nodes = list(model.graph.nodes)
     memories = _memories(nodes)
     order = {node: index for index, node in enumerate(nodes)}
@@ -51,20 +51,20 @@ def write(model: fx.GraphModule) -> None:
         memory = memories.get(node)
         written = [arg for arg in _written(node) if arg in memories]
 
-        def now(read: fx.Node, reader: fx.Node = node) -> fx.Node:
+        def current(read: fx.Node, reader: fx.Node = node) -> fx.Node:
             return memories[read].value(read, reader) if read in memories else read
 
-        node.args, node.kwargs = map_arg(node.args, now), map_arg(node.kwargs, now)
-        if written and not _only_views(node):
+        node.args, node.kwargs = map_arg(node.args, current), map_arg(node.kwargs, current)
+        if written and not _only_changes_view(node):
             if memory is None or len(written) > 1:
-                raise _refused(node, "writes into what it reads, and has more than that for a result", INSTEAD)
+                raise _refused(node, "writes into its operand and has other results too", INSTEAD)
             memory.change(model, node, written[0], order[node])
             changes.append(node)
         elif memory is not None:
             if written:
-                node.target = _new(node)
-            is_part = node.target is operator.getitem  # of what was cut when the node that it reads was made
-            memory.note(node, order[cast(fx.Node, node.args[0] if is_part else node)])
+                node.target = _functional(node)
+            is_part = node.target is operator.getitem  # it has the value of the time when its operand was computed
+            memory.record(node, order[cast(fx.Node, node.args[0] if is_part else node)])
     for node in reversed(changes):
         model.graph.erase_node(node)
     if memories:
@@ -73,13 +73,13 @@ def write(model: fx.GraphModule) -> None:
         model.recompile()
 
 
-def _drop_nothing(model: fx.GraphModule) -> None:
-    """Takes out what drops nothing: it returns what it reads, though tracing gives its result memory of its own."""
+def _remove_dropouts(model: fx.GraphModule) -> None:
+    """Remove dropouts, which return their operand in evaluation mode although tracing gives them other memory."""
     moved = set[fx.Node]()
 
     def value(node: fx.Node) -> Any:
         own: object = node.meta["val"]
-        return own.detach() if isinstance(own, Tensor) else own  # its shape may be changed in place
+        return own.detach() if isinstance(own, Tensor) else own  # an in-place operator may change its shape
 
     for node in list(model.graph.nodes):
         if node.op == "call_function" and "dropout" in operator_name(node.target):
@@ -97,10 +97,10 @@ class _Memory:
     """Memory that operators write into.
 
     Attributes:
-        root: the node in whose result it was first.
-        parents: of each other node that shares it, the one that it is a view of.
-        values: what stands at each place now, where it is known; at the root's it always is.
-        changed: when it was changed last.
+        root: the node whose result it first was.
+        parents: for each other node that shares it, the node that it is a view of.
+        values: the current value of each place, if known; the root's value is always known.
+        changed: the time of the last change.
     """
 
     root: fx.Node
@@ -108,29 +108,29 @@ class _Memory:
     values: dict[_Place, fx.Node] = field(default_factory=dict[_Place, fx.Node])
     changed: int = -1
 
-    def note(self, node: fx.Node, time: int) -> None:
-        """A node holds what stood at its place at a time."""
+    def record(self, node: fx.Node, time: int) -> None:
+        """Record that a node has the value of its place at a time."""
         if time > self.changed:
             self.values.setdefault(_place(node), node)
 
     def value(self, node: fx.Node, reader: fx.Node) -> fx.Node:
-        """What stands now at the place of a node, put before its reader where that must be read again."""
+        """Return the current value at the place of a node; insert operators before the reader if necessary."""
         place = _place(node)
         if place not in self.values:
             view = self._view(node)
             if view is None and _is_empty(node):
-                return _nothing(reader, self.value(self.root, reader), node)
+                return _empty_view(reader, self.value(self.root, reader), node)
             if view is None:
-                what = "is read after a change in place of what it is a view of, and is no block of that"
+                what = "is read after an in-place change of the tensor that it is a view of, and is no block of that"
                 raise _refused(node, what, LATER)
             base, block = view
-            self.values[place] = block.taken(reader, self.value(base, reader))
+            self.values[place] = block.extract(reader, self.value(base, reader))
         return self.values[place]
 
     def change(self, model: fx.GraphModule, node: fx.Node, written: fx.Node, time: int) -> None:
-        """A node changes what stands at the place of another."""
+        """Replace the value at the place of `written` by the result of an in-place operator."""
         values = {_place(written): _result(model, node, written.meta["val"])}
-        if _is_empty(written):  # and nothing else changes
+        if _is_empty(written):  # and no element changes
             self.values |= values
             return
         while _place(written) != _place(self.root):
@@ -138,12 +138,12 @@ class _Memory:
             if view is None:
                 raise _refused(node, "changes elements in place that are no block of rows and columns", INSTEAD)
             base, block = view
-            values[_place(base)] = block.replaced(node, self.value(base, node), values[_place(written)])
+            values[_place(base)] = block.replace(node, self.value(base, node), values[_place(written)])
             written = base
         self.values, self.changed = values, time
 
     def _view(self, node: fx.Node) -> tuple[fx.Node, Block] | None:
-        """What a node is a block of, and which: of the root, or of what it is a view of."""
+        """The node that another is a block of, the root or the viewed node, and the block; None if there is none."""
         value = cast(Tensor, node.meta["val"])
         for base in dict.fromkeys((self.root, self.parents.get(node, self.root))):
             whole = cast(Tensor, base.meta["val"])
@@ -157,20 +157,20 @@ def _is_empty(node: fx.Node) -> bool:
     return not cast(Tensor, node.meta["val"]).numel()
 
 
-def _nothing(reader: fx.Node, root: fx.Node, view: fx.Node) -> fx.Node:
-    """A view without elements, taken again before a reader."""
+def _empty_view(reader: fx.Node, root: fx.Node, view: fx.Node) -> fx.Node:
+    """Insert a view without elements before a reader."""
     none = call(reader, aten.slice.Tensor, call(reader, aten.reshape.default, root, [-1]), 0, 0, 0)
     return call(reader, aten.reshape.default, none, list(view.meta["val"].shape))
 
 
 def _memories(nodes: list[fx.Node]) -> Mapping[fx.Node, _Memory]:
-    """The memory of each node that shares what others write into; buffers are none."""
+    """The memory of each node that shares memory with the operand of an in-place operator; buffers are excluded."""
     members = dict[int, list[fx.Node]]()
     for node in nodes:
         if isinstance(node.meta.get("val"), Tensor):
             storage = _storage(node)
             if node.target is aten.lift_fresh_copy.default:
-                members.pop(storage, None)  # tracing takes the constant for the copy
+                members.pop(storage, None)  # tracing gives the constant the memory of the copy
             members.setdefault(storage, []).append(node)
     memories = dict[fx.Node, _Memory]()
     for storage in {_storage(arg) for node in nodes for arg in _written(node)}:
@@ -186,7 +186,7 @@ def _memories(nodes: list[fx.Node]) -> Mapping[fx.Node, _Memory]:
 
 
 def written_buffers(model: fx.GraphModule) -> list[fx.Node]:
-    """The nodes of the parameters and buffers that operators write into, directly or through views."""
+    """The parameters and buffers that operators write into, directly or through views."""
     nodes = [node for node in model.graph.nodes if isinstance(node.meta.get("val"), Tensor)]
     written = {_storage(arg) for node in model.graph.nodes for arg in _written(node)}
     return [node for node in nodes if node.op == "get_attr" and _storage(node) in written]
@@ -202,14 +202,14 @@ def _storage(node: fx.Node) -> int:
 
 
 def _elements(value: Tensor) -> Tensor:
-    """For each element of a tensor's memory, which one of the tensor's it is; -1 where it is none."""
+    """For each element of a tensor's memory, its index in the tensor; -1 if it is not in the tensor."""
     elements = torch.full((value.untyped_storage().nbytes() // value.element_size(),), -1)
     _seen(elements, value).copy_(torch.arange(value.numel()).reshape(value.shape))
     return elements
 
 
 def _seen(elements: Tensor, value: Tensor) -> Tensor:
-    """Those of the elements of a memory that a tensor there has, in its shape."""
+    """View the elements of a memory with a tensor's shape and strides."""
     return elements.as_strided(value.shape, value.stride(), cast(int, value.storage_offset()))
 
 
@@ -221,7 +221,7 @@ def _place(node: fx.Node) -> _Place:
 
 
 def _written(node: fx.Node) -> list[fx.Node]:
-    """What an operator writes into."""
+    """The operands that an operator writes into."""
     schema: Any = getattr(node.target, "_schema", None)
     if schema is None or not schema.is_mutable:
         return []
@@ -234,16 +234,16 @@ def _written(node: fx.Node) -> list[fx.Node]:
     return written
 
 
-def _only_views(node: fx.Node) -> bool:
-    """True for an operator that changes in place how a tensor is seen, such as `unsqueeze_`, but no element."""
+def _only_changes_view(node: fx.Node) -> bool:
+    """True for an in-place operator that changes the view of a tensor, such as `unsqueeze_`, but no element."""
     target: Any = node.target
     return torch.Tag.inplace_view in target.tags and operator_name(target) not in _OTHER_MEMORY
 
 
-def _new(node: fx.Node) -> Any:
-    """The operator that returns what another writes."""
+def _functional(node: fx.Node) -> Any:
+    """The variant of an in-place operator that returns a new tensor."""
     target: Any = node.target
-    schema = target._schema  # noqa: SLF001 - the one way to the schema
+    schema = target._schema  # noqa: SLF001 - it has no public name
     space, _, name = schema.name.partition("::")
     name = f"__{name[3:]}" if name.startswith("__i") else name.removesuffix("_")
     wanted = _signature(schema)
@@ -252,27 +252,27 @@ def _new(node: fx.Node) -> Any:
         other = getattr(packet, overload)
         if _signature(other._schema) == wanted and not other._schema.is_mutable:  # noqa: SLF001
             return other
-    raise _refused(node, "writes into what it reads, and has no form that returns a new tensor", INSTEAD)
+    raise _refused(node, "writes into its operand, and has no variant that returns a new tensor", INSTEAD)
 
 
 def _signature(schema: Any) -> list[tuple[str, str]]:
-    """The names and types of what an operator takes, but the first one's name: that is `self`, or another."""
+    """The names and types of an operator's arguments, without the name of the first one, which varies."""
     arguments = [(argument.name, str(argument.type)) for argument in schema.arguments if not argument.is_out]
     return [("", kind) if index == 0 else (name, kind) for index, (name, kind) in enumerate(arguments)]
 
 
 def _result(model: fx.GraphModule, node: fx.Node, like: Tensor) -> fx.Node:
-    """What a node writes, as a value of its own of a tensor's shape and dtype."""
+    """Insert the result of an in-place operator as a new tensor of a given shape and dtype."""
     filled = _filled(model, node, like)
     if filled is not None:
         return filled
     if node.target is aten.copy_.default:
         value = cast(fx.Node, node.args[1])
-    elif _chooses(node):
+    elif _is_masked_fill(node):
         x, (mask,), new = cast(Any, node.args[:3])
         value = call(node, aten.where.self, mask, new, x)
     else:
-        target = _new(node)
+        target = _functional(node)
         names = {argument.name for argument in target._schema.arguments}  # noqa: SLF001
         value = call(node, target, *node.args, **{key: arg for key, arg in node.kwargs.items() if key in names})
     if value.meta["val"].dtype != like.dtype:
@@ -281,7 +281,7 @@ def _result(model: fx.GraphModule, node: fx.Node, like: Tensor) -> fx.Node:
 
 
 def _filled(model: fx.GraphModule, node: fx.Node, like: Tensor) -> fx.Node | None:
-    """A constant in place of what fills a tensor with one number; None for what does not, or with what is computed."""
+    """The constant or expanded result of an operator that fills a tensor with one number; None for others."""
     if node.target not in _FILLS:
         return None
     number: object = node.args[1] if len(node.args) > 1 else 0
@@ -293,8 +293,8 @@ def _filled(model: fx.GraphModule, node: fx.Node, like: Tensor) -> fx.Node | Non
     return constant(model, node, node.name, torch.full(like.shape, cast(float, number), dtype=like.dtype))
 
 
-def _chooses(node: fx.Node) -> bool:
-    """True where a number is put wherever a mask of the tensor's shape says so."""
+def _is_masked_fill(node: fx.Node) -> bool:
+    """True for an `index_put_` of a number at the positions of a mask of the tensor's shape."""
     if node.target is not aten.index_put_.default or len(node.args) != 3:
         return False
     x, masks, new = cast("tuple[fx.Node, list[fx.Node | None], fx.Node]", node.args)

@@ -1,4 +1,4 @@
-"""Writes operators of a float model that quantisers or kernels do not have with others, for every target alike."""
+"""Decomposes operators of a float model that quantisers or kernels lack, for all targets."""
 
 import itertools
 import operator
@@ -15,27 +15,27 @@ aten = torch.ops.aten
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write divisions by numbers, pixel shuffles, pads by a word and max-pools that round up with other operators."""
-    apply(model, _FORMS)
+    """Decompose divisions by numbers, pixel shuffles, padding modes, and max-pools in ceil mode."""
+    apply(model, _DECOMPOSITIONS)
 
 
-Form = Callable[[fx.GraphModule, fx.Node], "fx.Node | Sequence[fx.Node | None] | None"]
-"""Gives what computes the same as a node: one value, or one for each of its results with None where none is read; None
-where the node stays as it is."""
+Decomposition = Callable[[fx.GraphModule, fx.Node], "fx.Node | Sequence[fx.Node | None] | None"]
+"""Returns an equivalent of a node: one value, or one for each of its results, with None for unused ones; None if the
+node stays."""
 
 
-def apply(model: fx.GraphModule, forms: Mapping[object, Form]) -> None:
-    """Replace the nodes of these operators by what their forms give."""
+def apply(model: fx.GraphModule, decompositions: Mapping[object, Decomposition]) -> None:
+    """Replace the nodes of these operators by the results of their decompositions."""
     for node in list(model.graph.nodes):
-        if (form := forms.get(node.target)) is not None:
-            replace(model, node, form)
+        if (decomposition := decompositions.get(node.target)) is not None:
+            replace(model, node, decomposition)
     model.graph.eliminate_dead_code()
     model.recompile()
 
 
-def replace(model: fx.GraphModule, node: fx.Node, form: Form) -> None:
-    """Replace a node by what its form gives, if that is anything."""
-    value = form(model, node)
+def replace(model: fx.GraphModule, node: fx.Node, decomposition: Decomposition) -> None:
+    """Replace a node by the result of its decomposition, if there is one."""
+    value = decomposition(model, node)
     if isinstance(value, fx.Node):
         node.replace_all_uses_with(value)
     elif value is not None:
@@ -48,7 +48,7 @@ def replace(model: fx.GraphModule, node: fx.Node, form: Form) -> None:
 
 
 def call(before: fx.Node, target: object, *args: object, **kwargs: object) -> fx.Node:
-    """A call of an operator, put before a node whose line of the model it gets."""
+    """Insert a call of an operator before a node, with the node's source line."""
     with before.graph.inserting_before(before):
         node = before.graph.call_function(cast(Any, target), cast(Any, args), cast(Any, kwargs))
     node.meta = dict(before.meta)
@@ -57,19 +57,19 @@ def call(before: fx.Node, target: object, *args: object, **kwargs: object) -> fx
 
 
 def value_of(model: fx.GraphModule, node: fx.Node) -> Tensor:
-    """The weight, buffer or constant that a node reads."""
+    """The tensor of a weight, buffer or constant."""
     return cast(Tensor, attrgetter(str(node.target))(model))
 
 
 def set_value(model: fx.GraphModule, node: fx.Node, value: Tensor) -> None:
-    """Let a node read a weight of the model's own, trained as the one was that it has read: that may be the user's."""
+    """Give a node a new weight of the model's own, with the training state of the old one, which may be the user's."""
     parent, _, name = str(node.target).rpartition(".")
     is_trained = value_of(model, node).requires_grad
     setattr(model.get_submodule(parent), name, nn.Parameter(value, requires_grad=is_trained))
 
 
 def constant_value(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
-    """What a node always gives; None when that depends on an input, or the node changes what others read."""
+    """The constant value of a node; None if it depends on an input or writes into a tensor that others read."""
     if node.op == "get_attr":
         return value_of(model, node).detach().clone()
     schema: Any = getattr(node.target, "_schema", None)
@@ -85,9 +85,9 @@ def constant_value(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
 
 
 def fold(model: fx.GraphModule, *, weights: bool = False) -> None:
-    """Compute floats that depend on no input, and on no weight but with `weights`, when the model is built.
+    """Compute floats at build time that depend on no input; those that depend on weights only with `weights`.
 
-    Views of a weight alone stay: layers take them as they are.
+    Plain views of weights stay, because layers accept them.
     """
     fixed: dict[fx.Node, None] = {}
     for node in model.graph.nodes:
@@ -108,7 +108,7 @@ def fold(model: fx.GraphModule, *, weights: bool = False) -> None:
 
 
 def _computes(node: fx.Node) -> bool:
-    """True for an operator whose result is more than a view of a weight, a buffer or a constant."""
+    """True for an operator that computes more than a view of a weight, a buffer or a constant."""
     while node.op == "call_function" and _is_view(node):
         node = cast(fx.Node, node.args[0])
     return node.op == "call_function"
@@ -128,11 +128,12 @@ def constant(
     like: Tensor | None = None,
     gradient: Callable[[Tensor], Tensor] | None = None,
 ) -> fx.Node:
-    """A constant of the model: floats are float32, and trained where the weight is that they are made of, `like`.
+    """Insert a constant of the model: floats are float32, and trainable if the weight `like` that they come from is.
 
-    One of the same name and values is used again; of other values, this one's name gets a number. `gradient` gives what
-    to train by, of a gradient, so that elements keep what they have in common: being one number of the weight, or none.
-    Integers are parameters, too: of other tensors PyTorch takes the sizes for dynamic when it traces a model again.
+    An existing constant of the same name and values is reused; with other values, the new name gets a number.
+    `gradient` maps gradients, so that elements that come from one number of the weight stay equal, or zero. Integers
+    are parameters too, because PyTorch would treat the sizes of other tensors as dynamic when it traces the model
+    again.
     """
     kept = value.detach().float() if value.is_floating_point() else value
     wanted = nn.Parameter(kept, requires_grad=like is not None and like.requires_grad)
@@ -151,7 +152,7 @@ def constant(
 
 
 def _is_same(one: object, wanted: nn.Parameter) -> bool:
-    """True for a parameter that is trained or not like another, and holds the same."""
+    """True for a parameter with the same values and training state."""
     return (
         isinstance(one, nn.Parameter)
         and (one.dtype, one.requires_grad) == (wanted.dtype, wanted.requires_grad)
@@ -160,7 +161,7 @@ def _is_same(one: object, wanted: nn.Parameter) -> bool:
 
 
 def _product(_: fx.GraphModule, division: fx.Node) -> fx.Node | None:
-    """A division by a number as a product with one: the wheel would make a tensor of the image's size of the number."""
+    """A division by a number becomes a product: the NXP backend would expand the number to the image's size."""
     x, divisor = cast("tuple[fx.Node, object]", division.args)
     if isinstance(divisor, bool) or not isinstance(divisor, int | float) or not divisor:
         return None
@@ -168,7 +169,7 @@ def _product(_: fx.GraphModule, division: fx.Node) -> fx.Node | None:
 
 
 def _bounded(_: fx.GraphModule, clamp: fx.Node) -> fx.Node | None:
-    """A clamp to bounds that are tensors as a maximum and a minimum, in PyTorch's order: the upper bound wins."""
+    """A clamp with tensor bounds becomes a maximum and a minimum, in PyTorch's order: the upper bound wins."""
     x, low, high = (*clamp.args, None, None)[:3]
     low, high = clamp.kwargs.get("min", low), clamp.kwargs.get("max", high)
     if low is not None:
@@ -177,7 +178,7 @@ def _bounded(_: fx.GraphModule, clamp: fx.Node) -> fx.Node | None:
 
 
 def _cropped(_: fx.GraphModule, pad: fx.Node) -> fx.Node | None:
-    """A pad by less than nothing as a part of the tensor, which is padded where it has pads, too."""
+    """A negative pad becomes a slice, before the positive pads."""
     x, ends, *more = cast("tuple[fx.Node, list[int], Any]", pad.args)
     is_constant = pad.target is aten.constant_pad_nd.default or more[:1] in ([], ["constant"])
     if not is_constant or all(end >= 0 for end in ends):
@@ -192,7 +193,7 @@ def _cropped(_: fx.GraphModule, pad: fx.Node) -> fx.Node | None:
 
 
 def _in_order(_: fx.GraphModule, clamp: fx.Node) -> fx.Node | None:
-    """A clamp whose lower bound is above the upper one, which wins then, as one with the upper bound twice."""
+    """A clamp with a lower bound above the upper one, which wins, gets the upper bound twice."""
     x, low, high = (*clamp.args, None, None)[:3]
     low, high = clamp.kwargs.get("min", low), clamp.kwargs.get("max", high)
     if not isinstance(low, int | float) or not isinstance(high, int | float) or low <= high:
@@ -201,7 +202,7 @@ def _in_order(_: fx.GraphModule, clamp: fx.Node) -> fx.Node | None:
 
 
 def _remainder(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A remainder of integers by a division rounded down: ExecuTorch has a kernel with the sign of C's."""
+    """A remainder of integers uses a floor division: ExecuTorch's kernel has the sign of C's remainder."""
     if _value(node).is_floating_point():
         return None
     x, divisor = cast("tuple[fx.Node, Any]", node.args)
@@ -210,7 +211,7 @@ def _remainder(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 def _shuffled(_: fx.GraphModule, shuffle: fx.Node) -> fx.Node:
-    """A pixel shuffle as what it is decomposed into later: then the wheel takes a permutation that has no scale."""
+    """A pixel shuffle becomes reshapes and a permutation, which has no scale of its own in the NXP backend."""
     x, factor = cast("tuple[fx.Node, int]", shuffle.args)
     *batch, channels, high, wide = _value(x).shape
     first = len(batch)
@@ -220,7 +221,7 @@ def _shuffled(_: fx.GraphModule, shuffle: fx.Node) -> fx.Node:
 
 
 def _unshuffled(_: fx.GraphModule, unshuffle: fx.Node) -> fx.Node:
-    """Its reverse likewise."""
+    """A pixel unshuffle becomes reshapes and a permutation."""
     x, factor = cast("tuple[fx.Node, int]", unshuffle.args)
     *batch, channels, high, wide = _value(x).shape
     first = len(batch)
@@ -235,9 +236,10 @@ def _rearranged(node: fx.Node, x: fx.Node, parts: Sequence[int], order: Sequence
 
 
 def _padded(_: fx.GraphModule, conv: fx.Node) -> fx.Node:
-    """A convolution with pads that are numbers instead of a word.
+    """A convolution with a padding mode gets numbers.
 
-    ExecuTorch's NXP backend does not split groups of others, and then fails. What is over lies behind the last element.
+    ExecuTorch's NXP backend fails for other grouped convolutions. An odd pad has its larger half after the last
+    element.
     """
     x, weight, *given = cast("tuple[fx.Node, fx.Node, Any]", conv.args)
     bias, stride, word, dilation, groups = (*given, *(None, 1, "valid", 1, 1)[len(given) :])
@@ -255,11 +257,11 @@ def _padded(_: fx.GraphModule, conv: fx.Node) -> fx.Node:
 
 
 def _rounded_down(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
-    """A max-pool whose size is rounded up as one of a larger image, whose last rows and columns are repeated.
+    """A max-pool in ceil mode becomes one of a larger image, whose last rows and columns are repeated.
 
-    What a window reaches behind the image counts for nothing, and every window begins in or before it. So such a
-    window holds the last row itself, and once more it changes no maximum. A pad would need a number below all others,
-    which is known when ranges are measured, and would spoil the one that is measured.
+    Elements beyond the image do not count, and every window begins inside or before the image. So such a window
+    contains the last row, whose repetition changes no maximum. A pad would need a number below all others, which would
+    widen the measured range.
     """
     defaults = ((), 0, 1, False)[len(pool.args) - 2 :]
     image, window, stride, pads, steps, up = cast("tuple[Any, ...]", (*pool.args, *defaults))
@@ -277,9 +279,9 @@ def _rounded_down(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
 
 
 def values_alone(model: fx.GraphModule, item: fx.Node) -> fx.Node | None:
-    """The values of a max-pool that can give indices, too, as a max-pool that cannot.
+    """A max-pool with unused indices becomes one without indices.
 
-    An adaptive one is such a pool where its windows are all alike.
+    So does an adaptive pool with equal windows.
     """
     pool, index = cast("tuple[fx.Node, object]", item.args)
     if index != 0:
@@ -303,7 +305,7 @@ _ADAPTIVE: Mapping[object, object] = {
 
 
 def numbers(values: object, count: int) -> list[int]:
-    """So many numbers, for which one may stand."""
+    """Expand a number, or a list of one, to a list of `count` numbers."""
     listed = [values] if isinstance(values, int) else list(cast("Sequence[int]", values))
     return listed * count if len(listed) == 1 else listed
 
@@ -312,7 +314,7 @@ def _value(node: fx.Node) -> Tensor:
     return node.meta["val"]
 
 
-_FORMS: Mapping[object, Form] = {
+_DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.div.Tensor: _product,
     **dict.fromkeys((aten.remainder.Scalar, aten.remainder.Tensor), _remainder),
     **dict.fromkeys((aten.pad.default, aten.constant_pad_nd.default), _cropped),

@@ -1,4 +1,4 @@
-"""Quantisation-aware training: what goes into the model for it, and the user's function, whose losses are reported."""
+"""Quantisation-aware training: prepares the model and runs the user's training function."""
 
 import math
 from collections.abc import Callable, Iterable, Iterator
@@ -14,45 +14,45 @@ from deuteron.frontend.source_lines import first_line, source_of, user_line_of
 aten = torch.ops.aten
 
 Train = Callable[[fx.GraphModule], object]
-"""A function that trains the model it is given, in place, and yields the loss of each step or epoch."""
+"""A function that trains the given model in place and yields the loss of each step or epoch."""
 
 YIELDS = "write a generator that trains the model it is given and says `yield loss.item()` after each step or epoch"
 DIVERGES = "train with a lower learning rate, or clip the gradients"
 _EVALUATED = {"training": False, "train": False, "dropout_p": 0.0}
-"""Arguments of operators that differ in training: of norms, of recurrent layers, of attention."""
+"""Arguments of norms, recurrent layers and attention that differ in training."""
 
 _RESHAPES = (aten.view.default, aten.reshape.default, aten.expand.default)
 
 
 @dataclass(frozen=True, slots=True)
 class Trainer:
-    """What ExecuTorch's recipe calls to train: the user's function, run to its end.
+    """The training step of ExecuTorch's recipe: runs the user's function.
 
     Attributes:
         train: the function.
-        name: what errors call it.
-        told: is told of every loss.
-        losses: all of them.
+        name: its name in errors.
+        on_step: called with a text for every loss.
+        losses: all losses.
     """
 
     train: Train
     name: str
-    told: Callable[[str], None]
+    on_step: Callable[[str], None]
     losses: list[float] = field(default_factory=list[float])
 
     def __call__(self, model: fx.GraphModule) -> None:
         """Train the model.
 
         Raises:
-            InputError: when the function raises, yields no losses, or spoils the model.
+            InputError: the function raises an exception, yields no losses, or makes weights that are not finite.
         """
         self.losses.clear()
-        self.told("train")
+        self.on_step("train")
         for loss in _each(_losses(_guarded(lambda: self.train(model), self.name), self.name), self.name):
             self.losses.append(loss)
             if not math.isfinite(loss):
                 raise InputError(f"the loss is {loss} in step {len(self.losses)} of `{self.name}`", hint=DIVERGES)
-            self.told(f"train, step {len(self.losses)}: loss {loss:.4g}")
+            self.on_step(f"train, step {len(self.losses)}: loss {loss:.4g}")
         if not self.losses:
             raise InputError(f"`{self.name}` yielded no loss, so nothing was trained", hint=YIELDS)
         for weight, value in model.named_parameters():
@@ -68,7 +68,7 @@ class Trainer:
 def _named(model: fx.GraphModule, weight: str) -> tuple[str, str | None]:
     """The user's name of a weight, such as `conv.weight`, and the line that uses it.
 
-    Passes that trace a model again give weights names of their own, but what uses them still has its module.
+    Passes that trace a model again rename weights, but the nodes that use them still have their module.
     """
     value = next((node for node in model.graph.nodes if node.op == "get_attr" and node.target == weight), None)
     while value is not None and (user := next(iter(value.users), None)) is not None:
@@ -83,7 +83,7 @@ def _named(model: fx.GraphModule, weight: str) -> tuple[str, str | None]:
 
 
 def _losses(result: object, name: str) -> Iterator[object]:
-    """What the function returned, which must be losses one by one."""
+    """Return an iterator over the losses that the function returned."""
     if result is None:
         raise InputError(f"`{name}` returned nothing", hint=YIELDS)
     if isinstance(result, nn.Module) or not isinstance(result, Iterable):
@@ -92,7 +92,7 @@ def _losses(result: object, name: str) -> Iterator[object]:
 
 
 def _each(steps: Iterator[object], name: str) -> Iterator[float]:
-    """The losses as numbers."""
+    """Yield the losses as numbers."""
     end = object()
     while (loss := _guarded(lambda: next(steps, end), name)) is not end:
         if isinstance(loss, torch.Tensor) and loss.numel() == 1:
@@ -106,7 +106,7 @@ def _each(steps: Iterator[object], name: str) -> Iterator[float]:
 
 
 def _guarded(code: Callable[[], object], name: str) -> object:
-    """What the user's code returns; what it raises becomes an error that names the user's line."""
+    """Return the result of the user's code; convert its exceptions into errors with the user's line."""
     try:
         return code()
     except DeuteronError:
@@ -116,21 +116,21 @@ def _guarded(code: Callable[[], object], name: str) -> object:
         raise InputError(
             f"`{name}` raised {type(e).__name__}: {first_line(e)}{f', at `{line[2]}`' if line else ''}",
             where=f"{line[0]}:{line[1]}" if line else None,
-            hint="it gets the model as a graph module with the same arguments, which has to be trained as it is",
+            hint="it gets the model as a graph module with the same arguments and must train it in place",
         ) from e
 
 
 def evaluate(model: fx.GraphModule) -> None:
-    """Let an exported model compute in training mode as in evaluation mode: what is trained is what will run.
+    """Make an exported model compute in training as in evaluation mode, because evaluation mode is what will run.
 
-    Its batch norms measure nothing, so that they can be folded into the layers before them. Dropouts are gone.
+    Batch norms compute no statistics, so that they can be folded into the layers before them. Dropouts are removed.
     """
     for node in list(model.graph.nodes):
         schema: Any = getattr(node.target, "_schema", None)
         if node.op != "call_function" or schema is None:
             continue
         x = cast(fx.Node, node.args[0] if node.args else node)
-        counts = node.target is aten.add_.Tensor and x.op == "get_attr"  # the batches that a norm has seen
+        counts = node.target is aten.add_.Tensor and x.op == "get_attr"  # the batch counter of a norm
         if "dropout" in schema.name:
             node.replace_all_uses_with(x)
         if "dropout" in schema.name or (counts and not node.users):
@@ -143,9 +143,9 @@ def evaluate(model: fx.GraphModule) -> None:
 
 
 def free_batch(model: fx.GraphModule) -> None:
-    """Let an exported model take any number of samples at once: the first dimension of reshapes is open.
+    """Make the first dimension of reshapes in an exported model dynamic, so that training can use any batch size.
 
-    A program's shapes are fixed, one sample in most cases, and training on single samples is slow.
+    Most programs have a fixed batch of one sample, with which training would be slow.
     """
     for node in model.graph.nodes:
         shape = node.args[1] if node.target in _RESHAPES else None
@@ -155,7 +155,7 @@ def free_batch(model: fx.GraphModule) -> None:
 
 
 def _expands_first(node: fx.Node) -> bool:
-    """True where a tensor is repeated along its first dimension, or gets a new one: these are no samples."""
+    """True if a tensor is repeated along its first dimension or gets a new one, which is no batch dimension."""
     if node.target is not aten.expand.default:
         return False
     before: object = node.all_input_nodes[0].meta.get("val")

@@ -1,7 +1,7 @@
-"""Writes recurrent layers and cells as the operators of each step, which are quantised one by one.
+"""Decomposes recurrent layers and cells into the operators of each step, which are quantised one by one.
 
-The inputs of all steps go through one linear layer, and only the states through one per step. States that begin as
-zeros add nothing to the first.
+One linear layer computes the inputs of all steps, and one per step computes the states. Initial states of zeros are
+left out of the first step.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ from typing import cast
 import torch
 from torch import fx
 
-from deuteron.frontend.quantise.decompositions import Form, call, constant, value_of
+from deuteron.frontend.quantize.decompositions import Decomposition, call, constant, value_of
 
 aten = torch.ops.aten
 
@@ -20,7 +20,7 @@ _ZEROS = frozenset({aten.zeros.default, aten.zeros_like.default, aten.new_zeros.
 
 
 def lstm(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
-    """The outputs of all steps and the last states of an LSTM; None for one with projections."""
+    """The outputs of all steps and the final states of an LSTM; None for an LSTM with projections."""
     layers = _Layers(model, node, gates=4)
     if layers.parts is None:
         return None
@@ -30,7 +30,7 @@ def lstm(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
 
 
 def gru(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
-    """The outputs of all steps and the last states of a GRU."""
+    """The outputs of all steps and the final states of a GRU."""
     layers = _Layers(model, node, gates=3)
     if layers.parts is None:
         return None
@@ -50,31 +50,32 @@ def gru_cell(_: fx.GraphModule, node: fx.Node) -> fx.Node:
     return _gru_step(node, *_linear(node, state), (state,))[0]
 
 
-def rnn_cell(activation: object) -> Form:
-    """Gives the next state of one step of a plain recurrent layer."""
+def rnn_cell(activation: object) -> Decomposition:
+    """Return the decomposition of one step of a plain recurrent layer."""
 
-    def form(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    def decompose(_: fx.GraphModule, node: fx.Node) -> fx.Node:
         gates = _linear(node, cast(fx.Node, node.args[1]))
         return call(node, activation, call(node, aten.add.Tensor, *gates))
 
-    return form
+    return decompose
 
 
 def _linear(node: fx.Node, state: fx.Node) -> tuple[fx.Node, fx.Node]:
-    """What the input and the state of a cell give to its gates."""
+    """The contributions of the input and of the state to the gates of a cell."""
     x, _, own, theirs, *biases = node.args
     first, second = biases or (None, None)
     return call(node, aten.linear.default, x, own, first), call(node, aten.linear.default, state, theirs, second)
 
 
 @dataclass(frozen=True, slots=True)
-class _Cell:
+class _CellWeights:
     """The weights of one layer in one direction.
 
     Attributes:
-        inputs: weights and bias of the inputs' linear layer; the bias has those of the states that are merely added.
-        states: weights and bias of the states' linear layer, which may be None.
-        rest: what a state of zeros gives to the new values of a GRU, None if it is nothing.
+        inputs: weights and bias of the linear layer for inputs; the bias includes the part of the states' bias that is
+            only added.
+        states: weights and bias of the linear layer for states; the bias may be None.
+        rest: the contribution of a zero state to the new values of a GRU; None if there is none.
     """
 
     inputs: tuple[fx.Node, fx.Node | None]
@@ -83,7 +84,7 @@ class _Cell:
 
 
 class _Layers:
-    """The layers and directions of a recurrent network, and its weights in parts."""
+    """The layers and directions of a recurrent network, with their weights."""
 
     def __init__(self, model: fx.GraphModule, node: fx.Node, *, gates: int) -> None:
         self._model, self._node, self._gates = model, node, gates
@@ -97,7 +98,7 @@ class _Layers:
     def run(
         self, step: "partial[tuple[fx.Node, ...]]", begin: Sequence[fx.Node]
     ) -> tuple[fx.Node, list[tuple[fx.Node, ...]]]:
-        """The outputs of all steps of the last layer, and the last states of each layer and direction."""
+        """Return the outputs of all steps of the last layer, and the final states of each layer and direction."""
         node, x = self._node, cast(fx.Node, self._x)
         if not self._batch_first:
             x = call(node, aten.transpose.int, x, 0, 1)
@@ -120,7 +121,7 @@ class _Layers:
     def _steps(
         self, step: "partial[tuple[fx.Node, ...]]", x: fx.Node, index: int, states: tuple[fx.Node | None, ...]
     ) -> Iterator[tuple[fx.Node, ...]]:
-        """The states after each step of one layer in one direction."""
+        """Yield the states after each step of one layer in one direction."""
         node, cell = self._node, self._cell(index)
         inputs = call(node, aten.linear.default, x, *cell.inputs)
         count = cast(int, x.meta["val"].shape[1])
@@ -132,28 +133,28 @@ class _Layers:
             states = step(own, theirs, states)
             yield states
 
-    def _cell(self, index: int) -> _Cell:
+    def _cell(self, index: int) -> _CellWeights:
         own, theirs, *biases = (self.parts or [])[index]
         if not biases:
-            return _Cell((own, None), (theirs, None), None)
+            return _CellWeights((own, None), (theirs, None), None)
         first, second = (value_of(self._model, bias) for bias in biases)
         name = f"{self._node.name}_{index}"
         if self._gates == 4:
             both = constant(self._model, self._node, f"{name}_bias", (first + second).detach(), like=first)
-            return _Cell((own, both), (theirs, None), None)
-        # The third gate of a GRU multiplies what the states give, with their bias.
+            return _CellWeights((own, both), (theirs, None), None)
+        # The third gate of a GRU multiplies the contribution of the states, including their bias.
         size = len(second) // 3
         keep = torch.cat([torch.zeros(2 * size), torch.ones(size)])
         added = constant(self._model, self._node, f"{name}_bias", (first + second * (1 - keep)).detach(), like=first)
         bias = constant(self._model, self._node, f"{name}_states", (second * keep).detach(), like=second)
         rest = constant(self._model, self._node, f"{name}_rest", second[None, 2 * size :].detach(), like=second)
-        return _Cell((own, added), (theirs, bias), rest)
+        return _CellWeights((own, added), (theirs, bias), rest)
 
 
 def _lstm_step(
     node: fx.Node, own: fx.Node, theirs: fx.Node | None, states: tuple[fx.Node | None, ...]
 ) -> tuple[fx.Node, fx.Node]:
-    """The next hidden state and cell; the gates are those of the input, to forget, of the new values, of the output."""
+    """The next hidden state and cell; the gates are input, forget, cell and output gate."""
     gates = own if theirs is None else call(node, aten.add.Tensor, own, theirs)
     enter, forget, new, leave = _parts(node, gates, 4)
     cell = call(node, aten.mul.Tensor, call(node, aten.sigmoid.default, enter), call(node, aten.tanh.default, new))
@@ -167,7 +168,7 @@ def _lstm_step(
 def _gru_step(
     node: fx.Node, own: fx.Node, theirs: fx.Node | None, states: tuple[fx.Node | None, ...]
 ) -> tuple[fx.Node]:
-    """The next state, new + update * (state - new); the gates are those to reset, to update, and of the new values."""
+    """The next state, new + update * (state - new); the gates are reset, update and new gate."""
     reset, update, new = _parts(node, own, 3)
     if (before := states[0]) is not None and theirs is not None:
         more = _parts(node, theirs, 3)
@@ -190,21 +191,21 @@ def _parts(node: fx.Node, gates: fx.Node, count: int) -> list[fx.Node]:
 
 
 def _state(node: fx.Node, begin: fx.Node, index: int) -> fx.Node | None:
-    """The state that a layer begins with; None for zeros."""
+    """The initial state of a layer; None for zeros."""
     return None if begin.target in _ZEROS else call(node, aten.select.int, begin, 0, index)
 
 
 def _stacked(node: fx.Node, index: int, states: Sequence[fx.Node], dim: int) -> fx.Node | None:
-    """The states of all layers as one result of the node, None if nobody reads it."""
+    """The states of all layers as one result of the node; None if it is not used."""
     if not any(user.args[1] == index and user.users for user in node.users):
         return None
     return call(node, aten.stack.default, list(states), dim)
 
 
-CELLS: Mapping[object, Form] = {
+CELLS: Mapping[object, Decomposition] = {
     aten.lstm_cell.default: lstm_cell,
     aten.gru_cell.default: gru_cell,
     aten.rnn_tanh_cell.default: rnn_cell(aten.tanh.default),
     aten.rnn_relu_cell.default: rnn_cell(aten.relu.default),
 }
-"""The forms of single steps, which every target takes."""
+"""The decompositions of single steps, for all targets."""

@@ -1,4 +1,4 @@
-"""Writes attention and products of matrices as the products of two batches that kernels have."""
+"""Decomposes attention and matrix products into the batched products that kernels support."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from torch import Tensor, fx
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.operators import operator_name
-from deuteron.frontend.quantise.decompositions import call, constant, constant_value, value_of
+from deuteron.frontend.quantize.decompositions import call, constant, constant_value, value_of
 from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten
@@ -18,17 +18,14 @@ aten = torch.ops.aten
 _PRODUCTS = (aten.mul.Tensor, aten.mul.Scalar)
 _VIEWS = (aten.unsqueeze.default, aten.view.default, aten.reshape.default, aten.expand.default)
 
-_LESS = (
-    "of scores that shall count for nothing in a softmax take a number away, as in "
-    "`torch.where(mask, s - 8.0, s).softmax(-1)`"
-)
+_LESS = "for masked scores of a softmax subtract a number instead, as in `torch.where(mask, s - 8.0, s).softmax(-1)`"
 
 LEAST = -1e4
-"""What is added to a score that counts for nothing: infinity, or a number such that no share is left."""
+"""An addend of masked scores: minus infinity, or a number that makes the softmax zero."""
 
 
 def attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """Attention as two products with a softmax between them; None for one that drops values or computes a mask."""
+    """Attention becomes two products with a softmax between them; None with dropout or a computed mask."""
     query, key, value, mask, dropout, is_causal = cast("Any", (*node.args, *(None, 0.0, False)[len(node.args) - 3 :]))
     allowed = None if mask is None else constant_value(model, mask)
     if dropout or (mask is not None and allowed is None):
@@ -52,45 +49,45 @@ def attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 def softmax(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A softmax of scores of which a constant mask leaves some out, as one operator; None for any other."""
+    """A softmax with a constant mask becomes one operator; None for others."""
     scores, dim = cast("tuple[fx.Node, int]", node.args[:2])
     rank = node.meta["val"].dim()
     if dim % rank != rank - 1:
         return None
     match scores.target, scores.args:
         case aten.masked_fill.Scalar, (fx.Node() as x, fx.Node() as mask, float() | int() as value) if value <= LEAST:
-            left_out = constant_value(model, mask)
-            _need_scores(scores, left_out, value)
+            excluded = constant_value(model, mask)
+            _check_rows(scores, excluded, value)
         case aten.where.ScalarOther, (fx.Node() as mask, fx.Node() as x, float() | int() as value) if value <= LEAST:
             allowed = constant_value(model, mask)
-            left_out = None if allowed is None else ~allowed
-            _need_scores(scores, left_out, value)
+            excluded = None if allowed is None else ~allowed
+            _check_rows(scores, excluded, value)
         case aten.add.Tensor, (fx.Node() as x, fx.Node() as bias) if not scores.kwargs:
             added = constant_value(model, bias)
             if added is None:
-                _need_small(x, bias)
+                _check_addends(x, bias)
             return None if added is None or not (added <= LEAST).any() else _biased(model, node, x, bias, added)
         case _:
             return None
-    return None if left_out is None else _masked(model, node, x, left_out)
+    return None if excluded is None else _masked(model, node, x, excluded)
 
 
-def _need_small(*addends: fx.Node) -> None:
-    """Let no addend of scores be a computed mask times a number that stands for infinity: it would set the scale.
+def _check_addends(*addends: fx.Node) -> None:
+    """Refuse a computed mask times a number that represents infinity as an addend of scores: it would set the scale.
 
     Raises:
-        UnsupportedError: for the first that is.
+        UnsupportedError: for the first such addend.
     """
     for addend in addends:
         while addend.target in _VIEWS:
-            addend = cast(fx.Node, addend.args[0])  # noqa: PLW2901 - what is viewed is the addend
+            addend = cast(fx.Node, addend.args[0])  # noqa: PLW2901 - the viewed tensor is the addend
         factor = addend.args[1] if addend.target in _PRODUCTS else 0
         if isinstance(factor, int | float) and abs(factor) >= -LEAST:
-            raise refusal(addend, f"multiplies by {factor:g}, beside which int8 tells no other numbers apart", _LESS)
+            raise refusal(addend, f"multiplies by {factor:g}, with which int8 cannot represent the other values", _LESS)
 
 
 def product(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A product of matrices as a linear layer where the second is a weight, else as one of two batches of one size."""
+    """A matrix product with a weight becomes a linear layer, another one a batched product."""
     a, b = cast("tuple[fx.Node, fx.Node]", node.args)
     left, right = ([*x.meta["val"].shape] for x in (a, b))
     if b.op == "get_attr" and len(right) == 2:
@@ -104,63 +101,63 @@ def product(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     if min(len(left), len(right)) < 2 or (len(left) == len(right) == 3 and left[0] == right[0]):
         return None
     batch = [*cast("Any", torch).broadcast_shapes(left[:-2], right[:-2])]
-    sides = [
+    operands = [
         call(node, aten.reshape.default, _expanded(node, x, batch), [math.prod(batch), *x.meta["val"].shape[-2:]])
         for x in (a, b)
     ]
-    return call(node, aten.reshape.default, call(node, aten.bmm.default, *sides), [*node.meta["val"].shape])
+    return call(node, aten.reshape.default, call(node, aten.bmm.default, *operands), [*node.meta["val"].shape])
 
 
 def _expanded(node: fx.Node, x: fx.Node, batch: list[int]) -> fx.Node:
-    """The matrices repeated to so many."""
+    """Expand the matrices to a batch shape."""
     shape = [*batch, *x.meta["val"].shape[-2:]]
     return x if [*x.meta["val"].shape] == shape else call(node, aten.expand.default, x, shape)
 
 
 def _biased(model: fx.GraphModule, node: fx.Node, scores: fx.Node, source: fx.Node, bias: Tensor) -> fx.Node:
-    """The softmax of scores with a constant added, which leaves some out where it is far below all others."""
-    left_out = bias <= LEAST
-    finite = bias[left_out & bias.isfinite()]
+    """The softmax of scores with a constant addend, which masks scores that are far below all others."""
+    excluded = bias <= LEAST
+    finite = bias[excluded & bias.isfinite()]
     if len(finite):
-        _need_scores(node, left_out & ~bias.isneginf().all(-1, keepdim=True), float(finite[0]))
-    rest, weight = bias.masked_fill(left_out, 0), _trained(model, source)
+        _check_rows(node, excluded & ~bias.isneginf().all(-1, keepdim=True), float(finite[0]))
+    rest, weight = bias.masked_fill(excluded, 0), _trained(model, source)
     if weight is not None or rest.any():
-        of = source.target if source.op == "get_attr" else node.name  # what shares a weight is trained as one
+        of = source.target if source.op == "get_attr" else node.name  # readers of one weight share its training
         scores = call(node, aten.add.Tensor, scores, constant(model, node, f"{of}_bias", rest, like=weight))
-    return _masked(model, node, scores, left_out) if left_out.any() else call(node, aten.softmax.int, scores, -1)
+    return _masked(model, node, scores, excluded) if excluded.any() else call(node, aten.softmax.int, scores, -1)
 
 
-def _need_scores(node: fx.Node, left_out: Tensor | None, value: float) -> None:
-    """Let no number leave out a whole row: PyTorch's result is one that depends on the number's rounding.
+def _check_rows(node: fx.Node, excluded: Tensor | None, value: float) -> None:
+    """Refuse finite numbers that mask a whole row: PyTorch's result would depend on their rounding.
 
     Raises:
-        UnsupportedError: for a finite number that does.
+        UnsupportedError: a finite number masks a whole row.
     """
-    if left_out is None or math.isinf(value) or not left_out.all(-1).any():
+    if excluded is None or math.isinf(value) or not excluded.all(-1).any():
         return
     source = source_of(node)
     raise UnsupportedError(
-        f"`{operator_name(node.target)}` leaves out all scores of a row by {value:g}"
+        f"`{operator_name(node.target)}` masks all scores of a row by {value:g}"
         f"{f', at `{source.code}`' if source else ''}",
         where=str(source) if source else None,
-        hint="let each row keep one score at least",
+        hint="keep at least one score of each row",
     )
 
 
 def _trained(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
-    """A weight that a value is made of, where one is trained."""
+    """The trained weight that a value is computed from; None if there is none."""
     if node.op == "get_attr":
         return value if (value := value_of(model, node)).requires_grad else None
     weights = (_trained(model, arg) for arg in node.all_input_nodes)
     return next((weight for weight in weights if weight is not None), None)
 
 
-def _masked(model: fx.GraphModule, node: fx.Node, scores: fx.Node, left_out: Tensor) -> fx.Node:
-    whole = left_out.expand(scores.meta["val"].shape).contiguous()
+def _masked(model: fx.GraphModule, node: fx.Node, scores: fx.Node, excluded: Tensor) -> fx.Node:
+    whole = excluded.expand(scores.meta["val"].shape).contiguous()
     mask = constant(model, node, f"{node.name}_left_out", whole)
     masked: Callable[..., Any] = aten._masked_softmax.default  # noqa: SLF001
     return call(node, masked, scores, mask, -1, _SAME_SHAPE)
 
 
 _SAME_SHAPE = 2
-"""PyTorch's number for a mask with an element for each score."""
+"""PyTorch's `mask_type` for a mask with one element per score."""

@@ -1,7 +1,7 @@
-"""Functions of one tensor, element by element, that are written with several operators: quantised as one.
+"""Quantises chains of elementwise operators that depend on one tensor as one function.
 
-`x * torch.sigmoid(x)` depends on one value alone, as `silu(x)` does. Between such operators nothing is rounded, so that
-a table of 256 values can take the place of all of them.
+`x * torch.sigmoid(x)` depends on one value, as `silu(x)` does. No values are rounded between such operators, so that a
+table of 256 values can replace all of them.
 """
 
 from collections.abc import Collection
@@ -13,13 +13,13 @@ from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY, Quan
 
 from deuteron.frontend.cortex_m.elementwise import BINARY, UNARY, is_number
 from deuteron.frontend.operators import changes_operand
-from deuteron.frontend.quantise import annotations
+from deuteron.frontend.quantize import annotations
 
 
 def annotate(model: fx.GraphModule, measured: Any) -> set[fx.Node]:
-    """The nodes of such functions, marked as one each: a range is measured of what is read and given, not between.
+    """Annotate such chains, each as one function: only its operand and its result are measured. Return their nodes.
 
-    A single operator that is marked already stays as it is, and so do activations within the layer before them.
+    Single operators that are annotated already do not change, nor do activations that are fused with a layer.
     """
     fused = {node for group in annotations.groups(model) if len(group) > 1 for node in group}
     taken: set[fx.Node] = set()
@@ -40,7 +40,7 @@ def annotate(model: fx.GraphModule, measured: Any) -> set[fx.Node]:
 
 
 def _chain(tail: fx.Node, fused: Collection[fx.Node]) -> set[fx.Node]:
-    """The most operators that together are a function of one tensor, `tail` the last; none if it is none."""
+    """The longest chain that ends in `tail` and is a function of one tensor; empty if there is none."""
     chain: set[fx.Node] = set()
     largest: set[fx.Node] = set()
     added = [tail] if _is_part(tail) else []
@@ -55,7 +55,7 @@ def _chain(tail: fx.Node, fused: Collection[fx.Node]) -> set[fx.Node]:
 
 
 def _is_part(node: fx.Node) -> bool:
-    """True for an elementwise operator on floats; one that changes its operand only where nobody else reads that."""
+    """True for an elementwise operator on floats; for an in-place operator only if its operand has no other reader."""
     if node.op != "call_function" or node.target not in UNARY | BINARY or _dtype(node) is not torch.float32:
         return False
     return not changes_operand(node) or len(node.all_input_nodes[0].users) == 1

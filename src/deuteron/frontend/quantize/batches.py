@@ -1,6 +1,6 @@
-"""Gives images and signals without a batch one, which quantisers, NPUs and kernels want.
+"""Adds a batch dimension to images and signals without one, which quantisers, NPUs and kernels require.
 
-Layers of PyTorch take a batch of one with the same result, so that targets need not know of images without.
+PyTorch's layers compute the same result for a batch of one.
 """
 
 import operator
@@ -10,14 +10,14 @@ from typing import cast
 import torch
 from torch import fx
 
-from deuteron.frontend.quantise import singleton_dimensions
-from deuteron.frontend.quantise.decompositions import apply, call, values_alone
+from deuteron.frontend.quantize import singleton_dimensions
+from deuteron.frontend.quantize.decompositions import apply, call, values_alone
 
 aten = torch.ops.aten
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write convolutions and pools of images and signals without a batch, and what joins them, as those of one."""
+    """Replace convolutions and pools of images and signals without a batch, and the operators between them."""
     apply(model, {operator.getitem: values_alone})
     if any(_has_no_batch(node) for node in model.graph.nodes):
         singleton_dimensions.write(model, 0, {target: (rank, _batched) for target, rank in _RANKS.items()})
@@ -46,4 +46,4 @@ _RANKS: Mapping[object, int] = {
     aten.max_pool2d.default: 3,
     aten.adaptive_avg_pool2d.default: 3,
 }
-"""What takes images and signals with a batch and without, and the rank without one."""
+"""Operators that accept images and signals with and without a batch, and the rank without one."""

@@ -1,7 +1,7 @@
-"""Writes operators over one dimension of space as those over images of one row, which quantisers and kernels have.
+"""Writes operators on signals as operators on images of one row, which quantisers and kernels support.
 
-A signal [samples, channels, length] is the image [samples, channels, 1, length]. What lies between two such operators
-works on images too, so that nothing is viewed as a signal and back.
+A signal [samples, channels, length] becomes the image [samples, channels, 1, length]. Operators between two such
+operators work on images as well, so that no reshapes are needed there.
 """
 
 from collections.abc import Mapping
@@ -10,20 +10,22 @@ from typing import Any, cast
 import torch
 from torch import fx
 
-from deuteron.frontend.quantise import singleton_dimensions
-from deuteron.frontend.quantise.decompositions import call, constant, numbers, value_of
-from deuteron.frontend.quantise.singleton_dimensions import Form
+from deuteron.frontend.quantize import singleton_dimensions
+from deuteron.frontend.quantize.decompositions import call, constant, numbers, value_of
+from deuteron.frontend.quantize.singleton_dimensions import UnsqueezedDecomposition
 
 aten = torch.ops.aten
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write convolutions, pools and changes of length of signals, and what joins them, as operators over images."""
-    singleton_dimensions.write(model, 2, {operator: (3, form) for operator, form in _FORMS.items()})
+    """Replace convolutions, pools and upsampling of signals, and the operators between them, by those of images."""
+    singleton_dimensions.write(
+        model, 2, {operator: (3, decomposition) for operator, decomposition in _DECOMPOSITIONS.items()}
+    )
 
 
 def _row(values: object, before: int) -> object:
-    """Numbers for height and width of those for a length; what is no number, as the word `same`, stays."""
+    """Values for height and width, from those for a length; a word such as `same` stays."""
     return values if isinstance(values, str) else [before, *numbers(values, 1)]
 
 
@@ -45,7 +47,7 @@ def _transposed(model: fx.GraphModule, node: fx.Node, x: fx.Node) -> fx.Node | N
 
 
 def _weights(model: fx.GraphModule, weight: fx.Node) -> fx.Node | None:
-    """The weights for images; None for those that are computed."""
+    """The weights for images; None for computed weights."""
     if weight.op != "get_attr":
         return None
     value = value_of(model, weight)
@@ -67,10 +69,10 @@ def _adaptive_pool(_: fx.GraphModule, node: fx.Node, x: fx.Node) -> fx.Node:
     return call(node, aten.adaptive_avg_pool2d.default, x, _row(node.args[1], 1))
 
 
-def _larger(operator: object) -> Form:
-    """A change of the length: the sizes, or the factors, of one row more; the one row stays."""
+def _upsampled(operator: object) -> UnsqueezedDecomposition:
+    """Upsampling of a signal becomes upsampling of an image with one row."""
 
-    def form(_: fx.GraphModule, node: fx.Node, x: fx.Node) -> fx.Node:
+    def decomposition(_: fx.GraphModule, node: fx.Node, x: fx.Node) -> fx.Node:
         _, size, *corners, factors = cast("Any", node.args)
         return call(
             node,
@@ -81,16 +83,16 @@ def _larger(operator: object) -> Form:
             None if factors is None else [1.0, *factors],
         )
 
-    return form
+    return decomposition
 
 
-_FORMS: Mapping[object, Form] = {
+_DECOMPOSITIONS: Mapping[object, UnsqueezedDecomposition] = {
     aten.conv1d.default: _convolution,
     aten.conv1d.padding: _convolution,
     aten.conv_transpose1d.default: _transposed,
     aten.max_pool1d.default: _max_pool,
     aten.avg_pool1d.default: _average_pool,
     aten.adaptive_avg_pool1d.default: _adaptive_pool,
-    aten.upsample_nearest1d.vec: _larger(aten.upsample_nearest2d.vec),
-    aten.upsample_linear1d.vec: _larger(aten.upsample_bilinear2d.vec),
+    aten.upsample_nearest1d.vec: _upsampled(aten.upsample_nearest2d.vec),
+    aten.upsample_linear1d.vec: _upsampled(aten.upsample_bilinear2d.vec),
 }

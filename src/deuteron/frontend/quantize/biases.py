@@ -1,7 +1,7 @@
-"""Biases that take back by how much rounding moves the mean of a layer's results, after arXiv:1906.04721.
+"""Corrects biases by the shift that rounding causes in the mean of a layer's results, after arXiv:1906.04721.
 
-Rounded weights and inputs are off by what does not average out over a channel. What each layer alone adds, on the float
-model's values, is measured on the calibration and taken off its bias.
+Errors of rounded weights and inputs do not average out over a channel. The shift of each layer alone, on the float
+model's values, is measured on calibration data and subtracted from its bias.
 """
 
 import copy
@@ -13,12 +13,12 @@ from torch import Tensor, fx
 
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called, is_qdq
-from deuteron.frontend.quantise.channels import LAYERS, axis_of, rows_of
-from deuteron.frontend.quantise.decompositions import constant, set_value, value_of
+from deuteron.frontend.quantize.channels import LAYERS, axis_of, rows_of
+from deuteron.frontend.quantize.decompositions import constant, set_value, value_of
 
 
 def add(model: fx.GraphModule) -> None:
-    """Give each layer without a bias one of zeros."""
+    """Give each layer without a bias a bias of zeros."""
     for node in list(model.graph.nodes):
         if called(node) in LAYERS and (len(node.args) < 3 or node.args[2] is None):
             weight = value_of(model, node.args[1]) if node.args[1].op == "get_attr" else None
@@ -30,23 +30,23 @@ def add(model: fx.GraphModule) -> None:
 
 
 def correct(prepared: fx.GraphModule, floats: fx.GraphModule, batches: Iterable[Inputs]) -> int:
-    """How many layers of a prepared model, whose observers have seen the calibration, have other biases now.
+    """Correct the biases of a calibrated model; return the number of layers.
 
     Args:
-        prepared: gets parameters of its own for them.
-        floats: the same model without observers; keeps its biases.
-        batches: what means are taken over.
+        prepared: the prepared model, which gets its own parameters for biases.
+        floats: the same model without observers; its biases do not change.
+        batches: the samples for the means.
     """
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
 
-    quantised = convert_pt2e(copy.deepcopy(prepared))
+    quantized = convert_pt2e(copy.deepcopy(prepared))
     biases = {node.name: bias for node in prepared.graph.nodes if (bias := _bias(node)) is not None}
     shifts = {name: _Mean() for name in biases}
     with torch.no_grad():
         for batch in batches:
-            original = _Floats(floats)
+            original = _FloatRun(floats)
             original.run(*copies(batch))
-            _Alone(quantised, shifts, original.values).run(*copies(batch))
+            _LayerwiseRun(quantized, shifts, original.values).run(*copies(batch))
     for name, shift in shifts.items():
         bias = value_of(prepared, biases[name])
         set_value(prepared, biases[name], bias - shift.mean().to(bias.dtype))
@@ -54,7 +54,7 @@ def correct(prepared: fx.GraphModule, floats: fx.GraphModule, batches: Iterable[
 
 
 def _bias(layer: fx.Node) -> fx.Node | None:
-    """The bias of a layer that no other shares; None of any other node."""
+    """The bias of a layer that no other layer shares; None for other nodes."""
     if called(layer) not in LAYERS or len(layer.args) < 3:
         return None
     bias = layer.args[2]
@@ -67,24 +67,24 @@ def _bias(layer: fx.Node) -> fx.Node | None:
 
 
 class _Mean:
-    """The mean of each channel of what was added."""
+    """The mean of each channel."""
 
     def __init__(self) -> None:
         self._sum: Any = 0.0
         self._count = 0
 
     def add(self, values: Tensor, axis: int) -> None:
-        """Count values in."""
+        """Add values."""
         rows = rows_of(values, axis)
         self._sum, self._count = self._sum + rows.sum(1), self._count + rows.shape[1]
 
     def mean(self) -> Tensor:
-        """Of all."""
+        """Return the mean of all values."""
         return cast(Tensor, self._sum / self._count)
 
 
-class _Floats(fx.Interpreter):
-    """Runs the float model and keeps what its operators give."""
+class _FloatRun(fx.Interpreter):
+    """Runs the float model and stores the results of its operators."""
 
     def __init__(self, module: fx.GraphModule) -> None:
         super().__init__(module)
@@ -97,15 +97,15 @@ class _Floats(fx.Interpreter):
         return value
 
 
-class _Alone(fx.Interpreter):
-    """Runs the quantised model, each operator on the float model's values, and notes what layers make of these."""
+class _LayerwiseRun(fx.Interpreter):
+    """Runs each operator of the quantised model on the float model's values and measures the shifts of layers."""
 
     def __init__(self, module: fx.GraphModule, shifts: dict[str, _Mean], wanted: dict[str, Tensor]) -> None:
         super().__init__(module)
         self._shifts, self._wanted = shifts, wanted
 
     def run_node(self, n: fx.Node) -> Any:
-        # The weight now: what nothing else reads is freed when the layer has run.
+        # Before the run, because the interpreter frees values after their last use.
         weight = self.env[cast(fx.Node, n.args[1])] if n.name in self._shifts else None
         value = super().run_node(n)
         wanted = None if is_qdq(n) else self._wanted.get(n.name)

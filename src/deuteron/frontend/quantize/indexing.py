@@ -1,4 +1,4 @@
-"""Writes operators that repeat or reorder the elements of a dimension as a choice of its elements by index."""
+"""Writes operators that repeat or reorder elements along a dimension as selections by index."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -7,13 +7,13 @@ import torch
 from torch import Tensor, fx
 from torch.nn import functional
 
-from deuteron.frontend.quantise.decompositions import Form, apply, call, constant, constant_value
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, constant_value
 
 aten = torch.ops.aten
 
 
 def padded(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A pad with values of the tensor itself: reflected, repeated at the edge, or from the other side."""
+    """A pad with the tensor's own values: reflected, replicated or circular."""
     x, pads, mode = cast("tuple[fx.Node, list[int], str]", (*node.args, "constant")[:3])
     if mode == "constant":
         return None
@@ -28,7 +28,7 @@ def padded(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 def upsampled(model: fx.GraphModule, node: fx.Node) -> fx.Node:
-    """An image whose size changes by repeating or leaving out rows and columns."""
+    """Nearest-neighbour upsampling repeats or drops rows and columns."""
     x, output = cast(fx.Node, node.args[0]), cast(Tensor, node.meta["val"])
     for dim in range(2, output.dim()):
         size = x.meta["val"].shape[dim]
@@ -41,7 +41,7 @@ def upsampled(model: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 
 def embedded(_: fx.GraphModule, node: fx.Node) -> fx.Node:
-    """The rows of a table that indices of any shape name."""
+    """An embedding selects rows of a table by indices of any shape."""
     table, indices = cast("tuple[fx.Node, fx.Node]", node.args[:2])
     listed = call(node, aten.reshape.default, indices, [indices.meta["val"].numel()])
     rows = call(node, aten.index_select.default, table, 0, listed)
@@ -49,7 +49,7 @@ def embedded(_: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 
 def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:
-    """The elements of some dimensions from the last to the first."""
+    """A flip reverses the elements of some dimensions."""
     x, dims = cast("tuple[fx.Node, list[int]]", node.args)
     for dim in dims:
         x = _chosen(model, node, x, dim, torch.arange(x.meta["val"].shape[dim]).flip(0))
@@ -57,9 +57,10 @@ def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write one-hot codes as comparisons, tables whose rows are shortened to a norm as such tables.
+    """Replace one-hot codes by comparisons, embeddings with a maximum norm by plain ones, and extrema with indices.
 
-    What PyTorch makes of one-hot codes later also checks the indices. A maximum with its index becomes two operators.
+    PyTorch's later decomposition of one-hot codes would check the indices. A maximum with its index becomes two
+    operators.
     """
     extremes = {
         aten.max.dim: _with_index(aten.amax.default, aten.argmax.default),
@@ -68,14 +69,14 @@ def write(model: fx.GraphModule) -> None:
     apply(model, {aten.one_hot.default: _one_hot, aten.embedding_renorm.default: _shortened, **extremes})
 
 
-def _with_index(extreme: object, index: object) -> Form:
-    def form(_: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None]:
+def _with_index(extreme: object, index: object) -> Decomposition:
+    def decompose(_: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None]:
         x, dim, *keeps = cast("tuple[fx.Node, int, bool]", node.args)
         read = {cast(int, item.args[1]) for item in node.users}
         values = call(node, extreme, x, [dim], *keeps) if 0 in read else None
         return values, call(node, index, x, dim, *keeps) if 1 in read else None
 
-    return form
+    return decompose
 
 
 def _shortened(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
@@ -94,7 +95,7 @@ def _one_hot(model: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 
 def _nearest(indices: Tensor, size: int, factor: float | None) -> Tensor:
-    """The indices that PyTorch itself takes, which depend on the factor where it is given."""
+    """The indices that PyTorch selects, which depend on the factor if there is one."""
     operator: Any = aten.upsample_nearest1d.vec
     values: Tensor = operator(indices, None if factor is not None else [size], None if factor is None else [factor])
     return values[0, 0].long()

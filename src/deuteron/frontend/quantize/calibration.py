@@ -1,4 +1,4 @@
-"""Calibration batches through a prepared model, and the operator that is to blame when no range comes of one."""
+"""Runs calibration batches through a prepared model and names the operator that produces NaN or infinity."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -14,10 +14,10 @@ from deuteron.frontend.source_lines import source_of
 
 
 def calibrate(model: fx.GraphModule, batches: Iterable[Inputs]) -> None:
-    """Show the batches to the model's observers.
+    """Run the batches through the model's observers.
 
     Raises:
-        InputError: naming the operator and its line where a batch makes values that are NaN or infinite.
+        InputError: a batch produces NaN or infinite values; the error names the operator and its line.
     """
     observers = [module for module in model.modules() if isinstance(module, ObserverBase)]
     for index, batch in enumerate(batches):
@@ -32,7 +32,7 @@ def calibrate(model: fx.GraphModule, batches: Iterable[Inputs]) -> None:
 
 
 def _is_finite(observer: ObserverBase) -> bool:
-    """True unless the range that an observer has measured has no end; before it has seen values it has no beginning."""
+    """True if the measured range is finite; an observer without values has an infinite one, in the other direction."""
     low, high = getattr(observer, "min_val", None), getattr(observer, "max_val", None)
     if not isinstance(low, Tensor) or not isinstance(high, Tensor):
         return True
@@ -40,7 +40,7 @@ def _is_finite(observer: ObserverBase) -> bool:
 
 
 def _blame(model: fx.GraphModule, batch: Inputs, index: int) -> None:
-    """Check that all values are finite."""
+    """Raise an error for the first operator with values that are not finite."""
     _Finite(model, index).run(*copies(batch))
 
 
@@ -63,13 +63,13 @@ class _Finite(fx.Interpreter):
                     f"`{operator_name(n.target)}` gives {wrong} of {value.numel()} values that are NaN or infinite for "
                     f"calibration batch {self._batch}{f', at `{source.code}`' if source else ''}",
                     where=str(source) if source else n.name,
-                    hint="mend the model or the sample; ranges measured from such values would be meaningless",
+                    hint="correct the model or the sample; ranges measured from such values would be meaningless",
                 )
         return value
 
 
 def observe_integers(model: fx.GraphModule) -> None:
-    """Let the places in a prepared model that get integers or bools measure them, which PT2E's histograms cannot."""
+    """Replace histogram observers of integers and bools, which PT2E's histograms do not support, by range observers."""
     for node in model.graph.nodes:
         observer: object = getattr(model, node.target, None) if node.op == "call_module" else None
         value: object = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None

@@ -1,4 +1,4 @@
-"""Keeps the lines of the user's model through passes of others, some of which make nodes that have none."""
+"""Keeps source lines through graph passes that create nodes without any."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TypeVar
@@ -8,20 +8,20 @@ from torch import fx
 from deuteron.frontend.source_lines import source_in, source_of
 
 ORIGIN = ("stack_trace", "nn_module_stack", "source_fn_stack")
-"""Keys of a node's metadata that say where it came from."""
+"""Keys of a node's metadata with its origin."""
 
 _Origin = dict[str, Any]
 T = TypeVar("T")
 
 
-def kept(model: fx.GraphModule, rewrite: Callable[[fx.GraphModule], T]) -> T:
-    """What `rewrite` gives for a model, where what it puts in place of a node comes from where that came from."""
+def keep_sources(model: fx.GraphModule, rewrite: Callable[[fx.GraphModule], T]) -> T:
+    """Run `rewrite` on a model; nodes that replace others get their source lines."""
     with model._set_replace_hook(_replaced):  # pyright: ignore[reportPrivateUsage]  # noqa: SLF001 - no public name
         return rewrite(model)
 
 
 def fill(graph: fx.Graph) -> None:
-    """Give nodes without a line that of what they read and are read by, where this is one; a wrong line is worse."""
+    """Give nodes without a line the line of their neighbours if it is unique; no line is better than a wrong one."""
     new = [node for node in graph.nodes if _is_new(node)]
     lines = dict.fromkeys(new, _Origin())
     for node in reversed(new):  # users before what they read
@@ -32,16 +32,16 @@ def fill(graph: fx.Graph) -> None:
 
 
 def _replaced(old: fx.Node, new: str, user: fx.Node) -> None:  # noqa: ARG001 - called by name
-    """A node gets a new one's place: this one, with all new ones that it is made of, is of the same line."""
+    """Copy the source line of a replaced node to its replacement and to the new nodes that this reads."""
     origin, node = _origin(old), _near(old, new)
     region = _region(node) if node is not None and _is_new(node) else []
-    if not any(old in member.all_input_nodes for member in region):  # else it is put behind `old`, or before `user`
+    if not any(old in member.all_input_nodes for member in region):  # otherwise the new node reads or precedes `old`
         for member in region:
             member.meta.update(origin)
 
 
 def _near(node: fx.Node, name: str) -> fx.Node | None:
-    """The node of a name, looked for from another on: they mostly lie side by side."""
+    """Find a node by name near another one."""
     before = after = node
     for _ in range(len(node.graph.nodes)):
         before, after = before.prev, after.next
@@ -53,7 +53,7 @@ def _near(node: fx.Node, name: str) -> fx.Node | None:
 
 
 def _region(node: fx.Node) -> list[fx.Node]:
-    """A new node and the new ones that it is made of."""
+    """A new node and the new nodes that it reads, directly or indirectly."""
     region = {node: None}
     left = [node]
     while left:
@@ -65,13 +65,13 @@ def _region(node: fx.Node) -> list[fx.Node]:
 
 
 def _sources(node: fx.Node) -> Iterator[fx.Node]:
-    """The nodes with lines that a new one is made of; constants and inputs have none."""
+    """The nodes with lines that a new one reads; constants and inputs have no lines."""
     for member in _region(node):
         yield from (read for read in member.all_input_nodes if read.op == "call_function" and not _is_new(read))
 
 
 def _only(origins: Iterable[_Origin]) -> _Origin:
-    """The origin of which all are, or none."""
+    """The common origin of all, or none."""
     listed = [*origins]
     lines = {str(source_in(origin)) for origin in listed}
     return listed[0] if len(lines) == 1 else {}

@@ -1,4 +1,4 @@
-"""Compares the float model before and after it is rewritten for quantisation: what comes later only sees the second."""
+"""Compares the float model before and after the rewrites for quantisation; later checks only see the rewritten one."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,35 +10,35 @@ from torch import Tensor, fx
 from deuteron.errors import InternalError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.inputs import Inputs, copies
-from deuteron.frontend.quantise import source_propagation
+from deuteron.frontend.quantize import source_propagation
 
 TOLERANCE = 1e-4
-"""By how much of its largest magnitude an output may differ. Scales and weights that are folded are float32."""
+"""The allowed difference of an output, relative to its largest magnitude. Folded scales and weights are float32."""
 
 _LEAST = 1e-6
-"""What may differ in any case: the largest magnitude is 0 where all cancels out."""
+"""A difference that is always allowed, for outputs whose largest magnitude is near 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class Original:
-    """A float model as it was exported: what it gives for a sample."""
+    """A sample, and the outputs of the exported float model for it."""
 
     inputs: Inputs = ()
     outputs: Sequence[object] = ()
 
 
 def original(model: fx.GraphModule, sample: Inputs) -> Original:
-    """What a model gives before it is rewritten, which may be in place."""
+    """Run a model before it is rewritten in place."""
     return Original(sample, _outputs(model, sample))
 
 
 def checked(quantizer: Any, before: Callable[[], Original]) -> Any:
-    """A quantiser like another, which makes sure that the model that it annotates gives what the original did."""
+    """Wrap a quantiser so that it checks that the model to annotate has the outputs of the original."""
     from torchao.quantization.pt2e.quantizer import Quantizer
 
     class Checked(Quantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-            rewritten = source_propagation.kept(model, quantizer.transform_for_annotation)
+            rewritten = source_propagation.keep_sources(model, quantizer.transform_for_annotation)
             source_propagation.fill(rewritten.graph)
             _compare(before().outputs, _outputs(rewritten, before().inputs))
             return rewritten
@@ -55,8 +55,8 @@ def checked(quantizer: Any, before: Callable[[], Original]) -> Any:
 class _Doubles(fx.Interpreter):
     """Runs a model on float64 copies of its inputs, weights and buffers.
 
-    Where values cancel out, float32 noise can become as large as what is left of them. Buffers stay as they are, also
-    those that batch norms in training mode write.
+    Where values cancel, float32 noise can be as large as the result. Buffers do not change, including those that batch
+    norms write in training mode.
     """
 
     def run_node(self, n: fx.Node) -> Any:
@@ -69,7 +69,7 @@ class _Doubles(fx.Interpreter):
 
 
 def _outputs(model: fx.GraphModule, inputs: Inputs) -> list[object]:
-    """What the model gives, the same each time where it draws random numbers, and without a trace in PyTorch's."""
+    """Return the model's outputs with a fixed random seed; PyTorch's random state does not change."""
     random: Any = torch.random
     with torch.no_grad(), random.fork_rng(devices=[]):
         random.manual_seed(0)
@@ -77,10 +77,10 @@ def _outputs(model: fx.GraphModule, inputs: Inputs) -> list[object]:
 
 
 def _compare(before: Sequence[object], after: Sequence[object]) -> None:
-    """Compare the values of floats only, as which of two equal scores is the best may change; dtypes and shapes of all.
+    """Compare values of floats, and dtypes and shapes of all outputs; the index of the larger of two equals may change.
 
     Raises:
-        InternalError: naming the first output that is another.
+        InternalError: naming the first output that differs.
     """
     for index, (wanted, actual) in enumerate(zip(before, after, strict=True)):
         if not isinstance(wanted, Tensor):
@@ -99,7 +99,7 @@ def _compare(before: Sequence[object], after: Sequence[object]) -> None:
 
 
 def _kind(value: Tensor) -> str:
-    """Return the kind of a dtype: backends may take smaller integers, whose dtype is restored at the end."""
+    """Return the kind of a dtype: backends may narrow integers, whose dtype is restored at the end."""
     if value.dtype == torch.bool:
         return "bool"
     return "float" if value.is_floating_point() or value.is_complex() else "integer"

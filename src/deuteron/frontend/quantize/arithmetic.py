@@ -1,4 +1,4 @@
-"""Writes arithmetic and layers whose operands have another shape than kernels take."""
+"""Decomposes arithmetic and layers with operand shapes that kernels do not support."""
 
 import math
 from collections.abc import Sequence
@@ -10,18 +10,18 @@ from torch.nn import functional
 
 from deuteron.frontend.cortex_m.layout import is_channels_broadcast
 from deuteron.frontend.operators import called
-from deuteron.frontend.quantise.decompositions import call, constant, numbers, value_of
+from deuteron.frontend.quantize.decompositions import call, constant, numbers, value_of
 
 aten = torch.ops.aten
 
 _GUARD = 1e-6
-"""The largest number that lengths are bounded by only to divide by no 0; a larger one changes what comes out."""
+"""The largest lower bound of a length that only guards against division by 0; a larger one affects results."""
 
 
-def stretched(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """Arithmetic of two tensors of one size: what is smaller is repeated, a constant when the model is built.
+def broadcast(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Expand the operands of arithmetic to one shape, constants at build time.
 
-    Where one of both is multiplied on the way, by a factor that is no whole number, that is a product of its own.
+    A factor `alpha` that is not a whole number becomes a product.
     """
     output = cast(Tensor, node.meta["val"])
     operands = [x for x in node.args[:2] if isinstance(x, fx.Node) and x.meta["val"].numel() > 1]
@@ -31,11 +31,11 @@ def stretched(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     if factor != int(factor):
         product = call(node, aten.mul.Tensor, operands[1], factor)
         node = call(node, node.target, operands[0], product)
-        return stretched(model, node) or node
+        return broadcast(model, node) or node
     if is_channels_broadcast([x.meta["val"].shape for x in operands]):
         return None
-    sides = [x if x.meta["val"].shape == output.shape else _repeated(model, node, x, output) for x in operands]
-    return None if sides == operands else call(node, node.target, *sides, *node.args[2:], **node.kwargs)
+    same = [x if x.meta["val"].shape == output.shape else _repeated(model, node, x, output) for x in operands]
+    return None if same == operands else call(node, node.target, *same, *node.args[2:], **node.kwargs)
 
 
 def _repeated(model: fx.GraphModule, node: fx.Node, x: fx.Node, output: Tensor) -> fx.Node:
@@ -44,20 +44,20 @@ def _repeated(model: fx.GraphModule, node: fx.Node, x: fx.Node, output: Tensor) 
         return call(node, aten.expand.default, x, shape)
     value = value_of(model, x)
     if len(shape) == 4 and value.dim() > 2 and value.shape[-3] == value.numel() == shape[1]:
-        whole = value.reshape(1, shape[1], 1, 1)  # kernels take a number for each channel
+        whole = value.reshape(1, shape[1], 1, 1)  # kernels support one number per channel
     else:
         whole = value.expand(shape).contiguous()
     name = f"{x.target}_{'x'.join(map(str, whole.shape))}"
 
-    def together(gradient: Tensor) -> Tensor:
-        """Of each number, that of all its copies."""
+    def summed(gradient: Tensor) -> Tensor:
+        """Give each copy of a number the sum of all copies' gradients."""
         return gradient.sum_to_size(value.shape).expand(shape) if whole.numel() > value.numel() else gradient
 
-    return constant(model, node, name, whole, like=value, gradient=together)
+    return constant(model, node, name, whole, like=value, gradient=summed)
 
 
 def normalised(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A division of vectors by their lengths, as `functional.normalize` has it, as a root-mean-square norm."""
+    """A division of vectors by their lengths (`functional.normalize`) becomes a root mean square norm."""
     unit = unit_vectors(node)
     if unit is None or not unit[2]:
         return None
@@ -69,13 +69,13 @@ def normalised(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return result if rows is x else call(node, aten.transpose.int, result, dim, -1)
 
 
-def viewed(_: fx.GraphModule, node: fx.Node) -> fx.Node:
-    """Dimensions of 1 that are left out or added, as a view: before it stand copies where memory has another order."""
+def reshaped(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """Added or removed dimensions of size 1 become a reshape, before which copies change the memory format."""
     return call(node, aten.reshape.default, node.args[0], [*node.meta["val"].shape])
 
 
 def cosine(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """The cosine between vectors of the last dimension: the mean of products, where the mean of squares is 1."""
+    """The cosine similarity over the last dimension becomes the mean of products of root mean square norms."""
     x, y, dim, least = cast("tuple[fx.Node, fx.Node, int, float]", (*node.args, *(1, 1e-8)[len(node.args) - 2 :]))
     shape = x.meta["val"].shape
     if shape != y.meta["val"].shape or dim not in (-1, len(shape) - 1) or least > _GUARD:
@@ -84,8 +84,8 @@ def cosine(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.mean.dim, call(node, aten.mul.Tensor, *normed), [-1])
 
 
-def across(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """An average over the first of three dimensions alone, as of neighbouring channels, as one over images' rows."""
+def averaged_depth(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """An average over the first of three dimensions, as of adjacent channels, becomes one over rows of images."""
     x, window, stride = cast("tuple[fx.Node, list[int], list[int]]", (*node.args, [])[:3])
     ends: list[int] = []
     if x.target is aten.pad.default and len(x.args) == 2 and not x.kwargs:
@@ -103,11 +103,11 @@ def across(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 _ARITHMETIC = frozenset({"add", "sub", "rsub", "mul", "div"})
 
 _FAR = 1e9
-"""A bound that no value in int8 reaches; the backend makes whole numbers of bounds."""
+"""A bound that no int8 value reaches; the backend converts bounds to integers."""
 
 
 def bounded(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A clamp before a function of each element as a hardtanh, which the Cortex-M's backend takes there."""
+    """A clamp before an elementwise function becomes a hardtanh, which the Cortex-M backend supports there."""
     x, low, high = cast("tuple[Any, ...]", (*node.args, None, None)[:3])
     low, high = (cast(Any, node.kwargs.get(name, bound)) for name, bound in (("min", low), ("max", high)))
     ends = -_FAR if low is None else low, _FAR if high is None else high
@@ -119,22 +119,22 @@ def bounded(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 def _is_function(node: fx.Node) -> bool:
-    """True for a function of each element of one tensor that is no arithmetic with a number."""
+    """True for an elementwise function of one tensor other than arithmetic with a number."""
     is_pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
     return is_pointwise and len(node.all_input_nodes) == 1 and called(node) not in _ARITHMETIC
 
 
-def told_apart(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A condition as a float number: a choice between 1 and 0."""
+def bool_to_float(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A cast of bools to float becomes `where` of 1 and 0."""
     x = cast(fx.Node, node.args[0])
     is_choice = x.meta["val"].dtype == torch.bool and node.meta["val"].is_floating_point()
     return call(node, aten.where.Scalar, x, 1.0, 0.0) if is_choice else None
 
 
 def unit_vectors(quotient: fx.Node) -> tuple[fx.Node, int, float] | None:
-    """The vectors that a division brings to length 1, their dimension and their least length, 0 where they have none.
+    """The vectors that a division scales to length 1, their dimension, and the least length, 0 without one.
 
-    None for other divisions, and where the least length is more than a guard against a division by 0.
+    None for other divisions, and if the least length is more than a guard against division by 0.
     """
     x, lengths = quotient.args[:2]
     if isinstance(lengths, fx.Node) and lengths.target in (aten.expand_as.default, aten.expand.default):
@@ -157,7 +157,7 @@ def unit_vectors(quotient: fx.Node) -> tuple[fx.Node, int, float] | None:
 
 
 def instances(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """An instance norm as a group norm whose groups are single channels."""
+    """An instance norm becomes a group norm with one channel per group."""
     x, weight, bias = cast("list[fx.Node]", node.args[:3])
     takes_statistics, least = node.args[5], node.args[7]
     if not takes_statistics:
@@ -166,7 +166,7 @@ def instances(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 def gated(_: fx.GraphModule, node: fx.Node) -> fx.Node:
-    """A gated linear unit: one half times the sigmoid of the other."""
+    """A gated linear unit becomes the product of one half and the sigmoid of the other."""
     x, dim = cast("tuple[fx.Node, int]", (*node.args, -1)[:2])
     size = x.meta["val"].shape[dim] // 2
     value, gate = (call(node, aten.slice.Tensor, x, dim, i * size, (i + 1) * size) for i in range(2))
@@ -174,27 +174,27 @@ def gated(_: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 
 def sloped(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A function with a slope below 0 for each channel: what is above 0, and what is below times the slopes."""
+    """A PReLU with one slope per channel becomes the sum of the positive part and the scaled negative part."""
     x, slopes = cast("tuple[fx.Node, fx.Node]", node.args)
     if slopes.op != "get_attr":
         return None
     value = value_of(model, slopes)
-    if value.numel() == 1:  # a function of one tensor; a slope that is trained stays one
+    if value.numel() == 1:  # a function of one tensor; a trained slope stays an operand
         return None if value.requires_grad else call(node, aten.leaky_relu.default, x, float(value))
-    sides = [1] * (x.meta["val"].dim() - 2)
-    wide = constant(model, node, f"{slopes.target}_{len(sides)}", value.reshape(1, -1, *sides), like=value)
+    ones = [1] * (x.meta["val"].dim() - 2)
+    wide = constant(model, node, f"{slopes.target}_{len(ones)}", value.reshape(1, -1, *ones), like=value)
     below = call(node, aten.mul.Tensor, call(node, aten.clamp.default, x, None, 0.0), wide)
     return call(node, aten.add.Tensor, call(node, aten.relu.default, x), below)
 
 
 def rectified(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A randomised leaky ReLU as it is in inference: with the slope in the middle."""
+    """A randomised leaky ReLU in inference becomes a leaky ReLU with the mean slope."""
     x, low, high, trains = (*node.args, *(1 / 8, 1 / 3, False)[len(node.args) - 1 :])[:4]
     return None if trains else call(node, aten.leaky_relu.default, x, (cast(float, low) + cast(float, high)) / 2)
 
 
 def with_logarithm(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A product with a logarithm that is 0 where the factor is, whatever it is the logarithm of."""
+    """`xlogy` becomes a product with a logarithm; it is 0 if the factor is, for any operand of the logarithm."""
     factor, of = node.args
     if not isinstance(of, fx.Node):
         number = cast(float, of)
@@ -204,20 +204,20 @@ def with_logarithm(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 def transposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A transposed convolution in groups or with gaps as one without: zeros stand between its weights."""
+    """A grouped or dilated transposed convolution becomes a plain one with zeros between its weights."""
     defaults = (None, 1, 0, 0, 1, 1)[len(node.args) - 2 :]
     x, weight, bias, stride, padding, more, groups, dilation = (*node.args, *defaults)
     steps = numbers(dilation, 2)
     if not isinstance(weight, fx.Node) or weight.op != "get_attr" or (groups == 1 and steps == [1, 1]):
         return None
     value = value_of(model, weight)
-    # PyTorch wants less additional output than the stride where there are no gaps; zeros behind the weights give more.
+    # Without dilation, PyTorch requires an output padding below the stride; zeros after the weights replace the rest.
     sizes = numbers(more, 2)
     behind = [max(0, size - step + 1) for size, step in zip(sizes, numbers(stride, 2), strict=True)]
 
     def dense(weight: Tensor) -> Tensor:
-        apart = _apart(_grouped(weight, cast(int, groups)), steps)
-        return functional.pad(apart, (0, behind[1], 0, behind[0]))
+        spread = _dilated(_grouped(weight, cast(int, groups)), steps)
+        return functional.pad(spread, (0, behind[1], 0, behind[0]))
 
     more = [size - zeros for size, zeros in zip(sizes, behind, strict=True)]
     name = "_".join(map(str, (weight.target, "dense", groups, *steps, *behind)))
@@ -227,7 +227,7 @@ def transposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 def _grouped(weight: Tensor, groups: int) -> Tensor:
-    """Weights [inputs, outputs, height, width] of all groups together, of zeros between groups."""
+    """Merge the weights [inputs, outputs, height, width] of all groups, with zeros between groups."""
     inputs, outputs, *sizes = weight.shape
     each = inputs // groups
     dense = weight.new_zeros((inputs, outputs * groups, *sizes))
@@ -237,8 +237,8 @@ def _grouped(weight: Tensor, groups: int) -> Tensor:
     return dense
 
 
-def _apart(weight: Tensor, steps: Sequence[int]) -> Tensor:
-    """Weights with so many zeros less one between neighbours."""
+def _dilated(weight: Tensor, steps: Sequence[int]) -> Tensor:
+    """Insert zeros between neighbouring weights, one less than the step."""
     sizes = [(size - 1) * step + 1 for size, step in zip(weight.shape[2:], steps, strict=True)]
     dense = weight.new_zeros((*weight.shape[:2], *sizes))
     dense[:, :, :: steps[0], :: steps[1]] = weight.detach()

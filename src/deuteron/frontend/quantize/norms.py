@@ -1,11 +1,11 @@
-"""Batch norms that no layer absorbs, such as a model's first operator, as layers of their own."""
+"""Converts batch norms that no layer absorbs, such as a model's first operator, to layers."""
 
 from typing import cast
 
 import torch
 from torch import Tensor, fx
 
-from deuteron.frontend.quantise.decompositions import call, constant, value_of
+from deuteron.frontend.quantize.decompositions import call, constant, value_of
 
 aten = torch.ops.aten
 
@@ -20,22 +20,21 @@ _LAYERS = frozenset(
         aten.linear.default,
     }
 )
-"""What PT2E folds batch norms into."""
+"""Layers into which PT2E folds batch norms."""
 
 _TRANSPOSED = (aten.conv_transpose1d.default, aten.conv_transpose2d.input)
 _GROUPS = 6
-"""Where transposed convolutions have the number of their groups."""
+"""The index of `groups` among the arguments of transposed convolutions."""
 
 _IMAGE = 4
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write each batch norm that cannot be folded into the layer before it as a depthwise convolution of 1 x 1.
+    """Replace each batch norm that cannot be folded into the layer before it by a depthwise convolution of 1 x 1.
 
-    That is the best form on every target. The NPU has it, and so has the Cortex-M's int8 depthwise operator. It rounds
-    once, where a product and a sum would round twice, and each channel's factor is its only weight, so that int8 holds
-    it exactly, where a product would have one scale for the factors of all channels. Tensors that are no images are
-    viewed as such.
+    All targets support it, on the NPU and as an int8 operator of the Cortex-M. It rounds once; a product and a sum
+    would round twice. Each channel's factor is its only weight, which int8 represents exactly; a product would have one
+    scale for the factors of all channels. Tensors that are no images are reshaped to images.
     """
     for node in list(model.graph.nodes):
         if node.target is aten.batch_norm.default and _is_fixed(node) and not _is_absorbed(node):
@@ -46,23 +45,22 @@ def write(model: fx.GraphModule) -> None:
 
 
 def is_layer(node: fx.Node) -> bool:
-    """True for a layer into which PT2E folds the batch norm behind it, with weights that are constants."""
+    """True for a layer with constant weights into which PT2E folds the batch norm after it."""
     return node.target in _LAYERS and all(arg.op == "get_attr" for arg in _parameters(node))
 
 
 def _is_fixed(norm: fx.Node) -> bool:
-    """True for one that measures nothing, over tensors that can be viewed as images."""
+    """True for a norm with constant statistics over tensors that can be reshaped to images."""
     statistics, training = norm.args[1:5], norm.args[5]
     constant = all(arg is None or (isinstance(arg, fx.Node) and arg.op == "get_attr") for arg in statistics)
     return constant and not training and statistics[2] is not None and norm.meta["val"].dim() <= _IMAGE
 
 
 def _is_absorbed(norm: fx.Node) -> bool:
-    """True for one whose factors can become part of the weights of the layer before it.
+    """True for a norm whose factors can be folded into the weights of the layer before it.
 
-    PT2E folds into whatever layer it finds, and takes a transposed convolution in groups for one without. A layer that
-    has other readers as well, or shares its weights or its bias with one that has another norm or none, would then give
-    them wrong values.
+    PT2E folds into any layer, and ignores the groups of a transposed convolution. Other readers of the layer would get
+    wrong values, and so would layers that share its parameters and have another norm or none.
     """
     layer = cast(fx.Node, norm.args[0])
     if layer.target not in _LAYERS or (layer.target is aten.linear.default and norm.meta["val"].dim() > 2):
@@ -77,7 +75,7 @@ def _is_absorbed(norm: fx.Node) -> bool:
 
 
 def _is_like(other: fx.Node, layer: fx.Node, norm: fx.Node) -> bool:
-    """True for a layer with the same parameters as one, and with the same norm and nothing else behind it."""
+    """True for a layer with the same parameters as another one, whose only reader is the same norm."""
     return (
         other.target is layer.target
         and [node.target for node in _parameters(other)] == [node.target for node in _parameters(layer)]
@@ -91,14 +89,14 @@ def _parameters(layer: fx.Node) -> list[fx.Node]:
 
 
 def _factors(node: fx.Node) -> list[object]:
-    """What a batch norm's results depend on beside its input; nothing of another operator's."""
+    """The parameters of a batch norm; empty for another operator."""
     if node.target is not aten.batch_norm.default:
         return []
     return [arg.target if isinstance(arg, fx.Node) else arg for arg in node.args[1:]]
 
 
 def _layer(model: fx.GraphModule, norm: fx.Node) -> fx.Node:
-    """The layer that computes what a batch norm does."""
+    """Insert the layer that computes a batch norm."""
     x, *factors = norm.args[:5]
     weight, bias, mean, variance = (value_of(model, arg) if isinstance(arg, fx.Node) else None for arg in factors)
     with torch.no_grad():
