@@ -158,7 +158,7 @@ class RecordFile:
         if not directory.is_dir():
             raise InputError(f"`{directory}` is not a directory", hint=hint)
         if not path.is_file():
-            raise InputError(f"`{directory}` holds no `{self.name}`", hint=hint)
+            raise InputError(f"`{directory}` has no `{self.name}`", hint=hint)
         try:
             record = self.from_json(path.read_text(encoding="utf-8"), kind)
         except UnicodeDecodeError as e:
