@@ -1,4 +1,4 @@
-/* Whether what a delegate writes lies apart from all else that it uses. */
+/* Checks that a delegate's outputs do not overlap its other memory. */
 #ifndef DEUTERON_EXECUTORCH_APART_H
 #define DEUTERON_EXECUTORCH_APART_H
 
@@ -12,7 +12,7 @@
 namespace deuteron
 {
 
-/* Whether two blocks of memory have a byte in common. */
+/* True if two blocks of memory share a byte. */
 inline bool overlap(executorch::runtime::Span<const uint8_t> a, executorch::runtime::Span<const uint8_t> b)
 {
     const auto a_start = reinterpret_cast<uintptr_t>(a.data());
@@ -20,8 +20,8 @@ inline bool overlap(executorch::runtime::Span<const uint8_t> a, executorch::runt
     return !a.empty() && !b.empty() && a_start < b_start + b.size() && b_start < a_start + a.size();
 }
 
-/* Checks that no output shares memory with the payload, an input or another output; InvalidArgument, logged, where one
- * does. `input(i)` and `output(i)` give the bytes of a tensor. */
+/* Checks that no output shares memory with the payload, an input or another output; otherwise logs it and returns
+ * InvalidArgument. `input(i)` and `output(i)` return the bytes of a tensor. */
 template <typename Input, typename Output>
 executorch::runtime::Error check_apart(executorch::runtime::Span<const uint8_t> payload, size_t inputs, Input input,
                                        size_t outputs, Output output)

@@ -1,5 +1,4 @@
-/* Keeps what ExecuTorch's runtime logs, for those who ask, so that an error message can give the runtime's own reason.
- */
+/* Captures log lines of ExecuTorch's runtime on request, so that an error message can include the runtime's reason. */
 #include <executorch/runtime/platform/platform.h>
 
 #include <algorithm>
@@ -12,7 +11,7 @@ namespace
 
 using executorch::runtime::PalImpl;
 
-/* What one thread keeps. Enough for the reasons of one failure; the first lines say most, so what does not fit is
+/* Captured lines of one thread. Enough for the reasons of one failure; the first lines matter most, so the rest is
  * dropped. */
 struct Kept {
     bool open;
@@ -22,7 +21,7 @@ struct Kept {
 
 thread_local Kept kept;
 
-/* Where all other lines go: where they went before. */
+/* The previous target of log lines. */
 pal_emit_log_message_method show = nullptr;
 
 void keep_or_show(et_timestamp_t timestamp, et_pal_log_level_t level, const char *filename, const char *function,
@@ -47,7 +46,7 @@ bool install()
 
 extern "C" void deuteron_keep_log(void)
 {
-    /* Not before: the log of a process that only loads this library is none of ours. */
+    /* Installed here, as a process that only loads this library keeps its own log. */
     [[maybe_unused]] static const bool installed = install();
     kept.open = true;
     kept.used = 0;

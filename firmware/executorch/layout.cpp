@@ -63,7 +63,7 @@ Error Binding::bind(executorch::runtime::BackendExecutionContext &context, const
     ET_CHECK_OR_RETURN_ERROR(tensor_data_ != nullptr || bytes == 0, InvalidArgument, "%s %zu has no memory", what,
                              index);
     const ArrayRef<executorch::aten::SizesType> sizes = tensor.sizes();
-    /* Channels are dimension 1 of any rank, as where the payload is made; below rank 3 both layouts are one. */
+    /* Channels are dimension 1 of any rank, as in the compiler; below rank 3 both layouts are equal. */
     if (!channels_last || already_last || sizes.size() < 3 || sizes[1] == 1) {
         return Error::Ok;
     }

@@ -1,4 +1,4 @@
-/* ETDump events of what has a name and no debug handle. */
+/* ETDump events with a name and no debug handle. */
 #ifndef DEUTERON_EXECUTORCH_NAMED_H
 #define DEUTERON_EXECUTORCH_NAMED_H
 
@@ -9,7 +9,7 @@
 namespace deuteron
 {
 
-/* Logs the name, and behind it the number of what there may be several of; without metadata. */
+/* Logs the name, followed by a number if there may be several; without metadata. */
 inline void log_named(executorch::runtime::EventTracer *tracer, const char *name, et_timestamp_t start,
                       et_timestamp_t stop, int number = -1)
 {

@@ -9,13 +9,13 @@
 
 typedef enum { NONE, FAIL, PARTIAL, NEVER, LATE } kind_t;
 
-/* The fault that was asked for; `countdown` copies come before it. */
+/* The requested fault; `countdown` copies precede it. */
 static kind_t asked;
 static uint32_t asked_unit;
 static uint32_t countdown;
 static uint32_t delay_us;
 
-/* The copy that waits for the system tick, to fail or to start late; `done` is NULL when none does. */
+/* The copy that waits for the system tick, to fail or to start late; `done` is NULL if there is none. */
 static struct {
     void *dst;
     const void *src;
@@ -33,7 +33,7 @@ typedef struct {
 
 enum { TICK_STOPPED = 0, TICK_WITH_INTERRUPT = 7, TICK_MAX = 0xFFFFFF, SOON_US = 10 };
 
-/* The linker's names for the functions that these take the place of, and for those. */
+/* The linker's names of the wrapped functions and their wrappers. */
 void __real_dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dtn_dma_done_t done);
 void __real_dtn_dma_stop(uint32_t unit);
 void __wrap_dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dtn_dma_done_t done);
@@ -45,7 +45,7 @@ static void tick_after(uint32_t us)
     uint32_t ticks = us * (DTN_CORE_HZ / 1000000);
     SYSTICK->reload = ticks > TICK_MAX ? TICK_MAX : ticks;
     SYSTICK->value = 0;
-    dtn_barrier(); /* the handler finds the copy */
+    dtn_barrier(); /* the handler sees the copy */
     SYSTICK->control = TICK_WITH_INTERRUPT;
 }
 
@@ -97,7 +97,7 @@ void __wrap_dtn_dma_stop(uint32_t unit)
     __real_dtn_dma_stop(unit);
 }
 
-/* True when the text starts with this word; the text moves behind it. */
+/* True if the text starts with this word; moves the text after it. */
 static bool skip(const char **text, const char *word)
 {
     size_t length = strlen(word);

@@ -14,7 +14,7 @@
 
 int main(void);
 
-/* A NULL pointer in images of bundles that fetch nothing: those leave out fetch.c. */
+/* A NULL pointer in images of bundles without fetches: those do not link fetch.c. */
 __attribute__((weak)) NeutronError dtn_fetch_install(uint32_t latency_ns, uint32_t bytes_per_second);
 
 /* The files and buffers of the program's tensors. */
@@ -22,7 +22,7 @@ typedef struct {
     dtn_file_t *files;
     void **buffers;
     uint32_t *bytes;
-    uint32_t count; /* 0 when none was named */
+    uint32_t count; /* 0 if none was named */
 } tensors_t;
 
 static dtn_file_t open_file(const char *name, bool write)
@@ -64,7 +64,7 @@ static void check_sizes(const tensors_t *inputs, const dtn_options_t *options)
         uint64_t needed = (uint64_t)inputs->bytes[i] * options->runs;
         int32_t size = dtn_semihost_size(inputs->files[i]);
         if (size < 0 || (uint64_t)size != needed) {
-            dtn_usage_error("not the bytes of this input for all runs are in ", options->inputs[i]);
+            dtn_usage_error("wrong size for this input in all runs: ", options->inputs[i]);
         }
     }
 }
@@ -116,7 +116,7 @@ static void prepare(dtn_executor_t *executor, const dtn_options_t *options, dtn_
     }
 }
 
-/* Space for every event that a run can have. */
+/* Memory for every event of a run. */
 static void prepare_events(dtn_executor_t *executor, dtn_heap_t *heap)
 {
     executor->event_capacity = dtn_bundle.step_count + dtn_bundle.input_count + dtn_bundle.output_count;
@@ -124,7 +124,7 @@ static void prepare_events(dtn_executor_t *executor, dtn_heap_t *heap)
 }
 
 #if DTN_PROFILING
-/* Space for as many events as were asked for, or as there is space. */
+/* Memory for the requested number of events, or as many as fit. */
 static void prepare_profile(dtn_executor_t *executor, dtn_heap_t *heap, const dtn_options_t *options)
 {
     uint32_t most = (uint32_t)(heap->left / sizeof(dtn_event_t));
@@ -139,7 +139,7 @@ static void prepare_profile(dtn_executor_t *executor, dtn_heap_t *heap, const dt
 }
 #endif
 
-/* Runs once; true when that succeeded. */
+/* Runs once; true on success. */
 static bool run_once(dtn_executor_t *executor, const tensors_t *inputs, const tensors_t *outputs, uint32_t number,
                      dtn_runner_run_t *run)
 {

@@ -179,7 +179,7 @@ def test_damaged_weights_are_refused_in_the_drivers_words(build: Build, tmp_path
     with pytest.raises(FormatError) as caught:
         HostRunner(path)
     assert str(caught.value) == (
-        f"{path}: ExecuTorch's runtime rejects the program: The NPU driver refused the model: "
+        f"{path}: ExecuTorch's runtime rejects the program: The NPU driver rejected the model: "
         "the weights are damaged: their CRC-32 does not match (error 0x00001613, detail 0)\n\n"
         "hint: the file is damaged, or another version of Deuteron or ExecuTorch wrote it: build it again"
     )

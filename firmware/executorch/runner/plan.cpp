@@ -28,7 +28,7 @@ enum { kPlans = 1, kInlineData = 3 };
 enum { kValues = 2, kMethodInputs = 3, kMethodOutputs = 4, kChains = 5, kOperators = 6, kDelegates = 7 };
 enum { kScalarType = 0, kSizes = 2, kBuffer = 5, kPlace = 6, kExtra = 9, kLocation = 2 };
 
-/* That one value may hold, and how often values are looked at on average: both bound the work. */
+/* Maximum tensors of one value, and average visits per value; both bound the work. */
 constexpr size_t kMostTensors = 16;
 constexpr size_t kLooks = 64;
 
@@ -46,7 +46,7 @@ void check(bool good, const std::string &what)
     }
 }
 
-/* Bytes that a tensor lies in. Memories count from 1; those below 0 are of inputs and outputs of a method. */
+/* Bytes of a tensor. Memories count from 1; negative ones are inputs and outputs of a method. */
 struct Extent {
     int64_t memory;
     uint64_t start;
@@ -66,7 +66,7 @@ struct Extent {
     }
 };
 
-/* A value: a tensor, a list of tensors, or of no interest. */
+/* A value: a tensor, a list of tensors, or something else. */
 struct Value {
     bool is_tensor = false;
     bool is_constant = false;
@@ -77,18 +77,18 @@ struct Value {
     std::vector<int32_t> items;
 };
 
-/* A tensor that a value can hold: its index, and where it lies; nowhere for a constant. */
+/* A tensor that a value can hold: its index, and its extent; none for a constant. */
 struct Held {
     int32_t index;
     std::optional<Extent> extent;
 };
 
-/* What an instruction does: values that it reads, writes and frees. */
+/* Effect of an instruction: values that it reads, writes and frees. */
 struct Access {
     std::string what;
     std::vector<int32_t> reads;
     std::vector<int32_t> writes;
-    bool apart; /* written values have to lie apart from all others */
+    bool apart; /* written values must not overlap others */
     std::vector<int32_t> frees;
     std::vector<int32_t> gives; /* values that get another tensor, or another's memory */
 };
@@ -165,7 +165,7 @@ Value value_of(const Table &table)
     }
 }
 
-/* How many arguments of a call are inputs of a delegate, the others being outputs; none where nobody knows it. */
+/* Number of a call's arguments that are inputs of a delegate, the others are outputs; none if unknown. */
 std::optional<size_t> input_count(const std::string &id, const std::string &payload)
 {
     if (id == "NeutronBackend") {
@@ -197,7 +197,7 @@ std::optional<size_t> input_count(const std::string &id, const std::string &payl
 class Owners
 {
   public:
-    /* Who wrote another extent to some of these bytes last, "" where nobody did. */
+    /* The last writer of another extent to some of these bytes, "" if there is none. */
     std::string foreign(const Extent &extent) const
     {
         for (auto at = first_of(extent.start); at != sections_.end() && at->first < extent.end; ++at) {
@@ -222,13 +222,13 @@ class Owners
         std::string who;
     };
 
-    /* The last section that starts at or before a byte, or the first. */
+    /* The last section that starts at or before a byte, or the first one. */
     std::map<uint64_t, Section>::const_iterator first_of(uint64_t byte) const
     {
         auto at = sections_.upper_bound(byte);
         return at == sections_.begin() ? at : std::prev(at);
     }
-    /* Lets a section start at a byte that one has inside. */
+    /* Splits a section at a byte. */
     void split(uint64_t byte)
     {
         const auto at = sections_.upper_bound(byte);
@@ -245,7 +245,7 @@ class Owners
     std::map<uint64_t, Section> sections_;
 };
 
-/* One method. */
+/* Checks one method. */
 class PlanCheck
 {
   public:
@@ -313,20 +313,20 @@ class PlanCheck
         return static_cast<size_t>(value);
     }
 
-    /* The member of an instruction's union; the runtime refuses one without. */
+    /* The member of an instruction's union; the runtime rejects one without. */
     static Table content(const Table &instruction)
     {
         check(instruction.field(1) != 0, "an instruction has no content");
         return instruction.table(1);
     }
 
-    /* Checks that a jump stays in its chain, as the runtime does not do before it jumps. */
+    /* Checks that a jump stays in its chain; the runtime does not check this. */
     static void check_jump(const Table &instruction, size_t count)
     {
         if (instruction.scalar<uint8_t>(0) == kJumpFalse) {
             const auto target = content(instruction).scalar<int32_t>(1);
             check(target >= 0 && static_cast<size_t>(target) < count,
-                  "a jump goes to instruction " + std::to_string(target) + " of " + std::to_string(count));
+                  "a jump leads to instruction " + std::to_string(target) + " of " + std::to_string(count));
         }
     }
 
@@ -425,7 +425,7 @@ class PlanCheck
         return found;
     }
 
-    /* Finds what values hold that moves and views change. */
+    /* Finds the tensors that values hold after moves and views. */
     void follow_moves()
     {
         std::map<size_t, std::vector<size_t>> targets;
@@ -467,7 +467,7 @@ class PlanCheck
         }
     }
 
-    /* The values that one can hold. */
+    /* The values whose tensors a value can hold. */
     std::vector<size_t> slots(int32_t value) const
     {
         const std::set<size_t> &held = held_[index(value)];
@@ -502,7 +502,7 @@ class PlanCheck
         } else if (value.is_constant) {
             found.push_back({number, std::nullopt});
         } else {
-            /* The caller gives inputs and outputs their memory, a view its result. */
+            /* The caller provides memory for inputs and outputs, a view for its result. */
             const bool given = value.bytes == 0 || ends_[at] || given_[at];
             check(given && !freed_[at], "an instruction uses value " + std::to_string(at) + ", which has no memory");
             if (ends_[at]) {
@@ -511,7 +511,7 @@ class PlanCheck
         }
     }
 
-    /* Checks that an instruction writes to no constant, and to no bytes of its other arguments. */
+    /* Checks that an instruction writes no constant and no bytes of its other arguments. */
     void check_access(const Access &access)
     {
         std::map<std::pair<Extent, size_t>, int32_t> extents;
@@ -549,13 +549,13 @@ class PlanCheck
         }
     }
 
-    /* Notes what an instruction frees, which must be memory of its own. */
+    /* Records what an instruction frees; it must have its own memory. */
     void free(const Access &access)
     {
         for (const int32_t value : access.frees) {
             for (const size_t slot : slots(value)) {
                 check(values_[slot].is_tensor,
-                      access.what + " frees value " + std::to_string(value) + ", which is no tensor");
+                      access.what + " frees value " + std::to_string(value) + ", which is not a tensor");
             }
             for (const Held &tensor : tensors(value)) {
                 check(tensor.extent && tensor.extent->memory < 0,
@@ -565,7 +565,7 @@ class PlanCheck
         }
     }
 
-    /* Checks that values keep what is written to them until it is read. */
+    /* Checks that values keep their content until it is read. */
     void check_order(const std::vector<Access> &accesses)
     {
         std::map<int64_t, Owners> memories;
@@ -602,11 +602,11 @@ class PlanCheck
     std::vector<Value> values_;
     std::vector<std::string> operators_;
     std::vector<Table> instructions_;
-    std::vector<std::set<size_t>> held_; /* what values hold that moves and views change; empty for all others */
+    std::vector<std::set<size_t>> held_; /* values whose tensors a moved value can hold; empty for others */
     std::vector<bool> freed_;
-    std::vector<bool> given_; /* values that moves and views so far have changed */
+    std::vector<bool> given_; /* values that earlier moves and views changed */
     std::vector<bool> ends_;  /* inputs and outputs of the method */
-    size_t left_ = 0;         /* how many more values may be looked at */
+    size_t left_ = 0;         /* remaining visits of values */
 };
 
 } // namespace

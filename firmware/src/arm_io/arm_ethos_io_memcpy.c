@@ -1,14 +1,14 @@
-/* Nothing else may stand in this file: an override must not bring a second definition with it. */
+/* This file has no other definition: an override must not pull in a second one. */
 #include "deuteron/arm_io.h"
 #include "deuteron/io.h"
 #include "ethosu_driver.h"
 
-/* A place for a failed copy is free, is filled, and holds one, in turn; the rest of its state counts the turns, so that
- * who has looked at one copy cannot free the place of another. */
+/* A slot for a failed copy is free, filling, or holds one, in turn. The other bits of its state count the turns, so
+ * that a thread that read one copy cannot free the slot of another. */
 enum { FREE = 0, FILLING = 1, HELD = 2, PHASE = 3, TURN = 4, PLACES = 8 };
 
-/* A copy that has failed, of which nothing has told yet. One of its ends lies in memory of the inference: threads that
- * run at the same time have memory of their own each, by which a failure finds its inference. */
+/* A failed copy that no check has reported yet. One of its addresses is in memory of the inference: concurrent threads
+ * have their own memory, which assigns a failure to its inference. */
 typedef struct {
     uint32_t state;
     uintptr_t dst;
@@ -17,7 +17,7 @@ typedef struct {
 
 static failure_t failures[PLACES];
 
-/* That there were more failures than places: until someone has asked, no inference is trusted. */
+/* True after more failures than slots: no inference is trusted until the next check. */
 static bool overflown;
 
 static bool advance(failure_t *failure, uint32_t from, uint32_t to)
@@ -40,7 +40,7 @@ static void keep(const void *dst, const void *src)
     __atomic_store_n(&overflown, true, __ATOMIC_RELEASE);
 }
 
-/* Whether an address lies in memory of an inference; any may when its sizes are not known. */
+/* True if an address is in memory of an inference; true for any address if the sizes are unknown. */
 static bool is_inside(uintptr_t address, const uint64_t *bases, const size_t *sizes, int count)
 {
     for (int i = 0; sizes != NULL && i < count; i++) {
@@ -51,7 +51,7 @@ static bool is_inside(uintptr_t address, const uint64_t *bases, const size_t *si
     return sizes == NULL;
 }
 
-/* Forgets the failures that are an inference's, and tells whether there was one. */
+/* Clears the failures of an inference, and returns true if there was one. */
 static bool take(const uint64_t *bases, const size_t *sizes, int count)
 {
     bool taken = false;
@@ -81,7 +81,7 @@ bool dtn_arm_io_failed(void)
     return __atomic_exchange_n(&overflown, false, __ATOMIC_ACQ_REL) || taken;
 }
 
-/* What the linker calls the driver's function, and what it makes of calls of that. */
+/* The linker's names of the driver's function, and of the wrapper that calls of it reach. */
 int __real_ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
                             uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr,
                             void *user_arg);

@@ -27,15 +27,15 @@ NeutronError dtn_kernels_check(const uint32_t *block, dtn_model_t *model)
     return ENONE;
 }
 
-/* What the fetches so far have left behind. */
+/* State of the fetches so far. */
 typedef struct {
     dtn_ref_t flights[DTN_CHANNELS]; /* for each busy channel, the bytes that its fetch writes */
-    uint32_t busy;                   /* a bit per channel: nothing has waited for its fetch */
-    uint32_t resident_end;           /* of the last resident fetch */
+    uint32_t busy;                   /* a bit per channel with a fetch that no wait has completed */
+    uint32_t resident_end;           /* end of the last resident fetch */
 } fetches_t;
 
-/* True when a fetch of any channel still writes one of the bytes, which lie in their region; those of a tensor that has
- * a place in scratch, there. */
+/* True if an outstanding fetch of any channel writes one of the bytes, which are in their region; for a tensor with a
+ * place in scratch, there. */
 static bool is_in_flight(const fetches_t *fetches, const dtn_ref_t *ref)
 {
     for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
@@ -72,7 +72,7 @@ static dtn_reason_t fetch_check(const dtn_model_t *model, const uint32_t *comman
     }
     fetches->busy |= UINT32_C(1) << channel;
     if (!to_scratch && offset < model->resident_bytes) {
-        /* Resident fetches lie inside the resident bytes, one after the other. */
+        /* Resident fetches fill the resident bytes in order. */
         if (bytes > model->resident_bytes - offset || offset < fetches->resident_end) {
             return DTN_REASON_RESIDENT;
         }

@@ -4,7 +4,7 @@
 /* Conditions of a branch. */
 enum { ALWAYS = 0, IF_TRUE = 1 };
 
-/* What a branch asks for: whether the one element that the operation before wrote is not zero. */
+/* Test of a branch: whether the one element that the previous operation wrote is not zero. */
 enum { NO_RESULT = 0, IS_FALSE = 1, IS_TRUE = 2 };
 
 void dtn_eu_note_result(dtn_ethosu_t *m)

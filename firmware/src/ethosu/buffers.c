@@ -1,7 +1,7 @@
 #include "buffers.h"
 #include "layer.h"
 
-/* Banks of the output's buffer, which are the first; the positions that a part of a kernel has at most. */
+/* Banks of the output buffer, which is first; the maximum positions in a part of a kernel. */
 enum { OUTPUT_BANKS = 2, PART = 8 };
 
 /* The largest blocks of any of these NPUs. */
@@ -10,7 +10,7 @@ enum { MOST_HEIGHT = 32, MOST_WIDTH = 64, MOST_DEPTH = 128 };
 /* Formats of accumulators. */
 enum { I32 = 0, I40 = 1, F16 = 2 };
 
-/* What is reserved in steps of so many banks, by the multiply-accumulates of a core; and what is computed at a time. */
+/* Allocation granularity in banks, by the MACs of a core; and the block that is computed at a time. */
 typedef struct {
     uint16_t macs;
     uint8_t unit_h;
@@ -57,7 +57,7 @@ static bool is_elementwise(const dtn_eu_accesses_t *accesses)
     return accesses->geometry == NULL;
 }
 
-/* Into how many parts an Ethos-U85 divides the input's channels, where outputs have terms of all of them. */
+/* Number of parts into which an Ethos-U85 divides the input channels, if outputs depend on all of them. */
 static dtn_ethosu_fault_t parts_of_85(dtn_ethosu_t *m, const dtn_eu_accesses_t *accesses, dtn_eu_blocks_t *blocks)
 {
     const dtn_eu_geometry_t *g = accesses->geometry;
@@ -100,7 +100,7 @@ dtn_ethosu_fault_t dtn_eu_blocks(dtn_ethosu_t *m, const dtn_eu_accesses_t *acces
     }
     blocks->in_depth = blocks->depth;
     blocks->in_parts = 1;
-    /* Operations whose outputs have terms of all input channels read these in parts. */
+    /* Operations whose outputs depend on all input channels read these in parts. */
     if (!is_elementwise(accesses) && accesses->geometry->is_summed) {
         int32_t channels = accesses->geometry->in_c;
         bool is_part_kernel = m->event.opcode == DTN_ETHOSU_OP_CONV && accesses->geometry->is_part_kernel;
@@ -111,7 +111,7 @@ dtn_ethosu_fault_t dtn_eu_blocks(dtn_ethosu_t *m, const dtn_eu_accesses_t *acces
     return DTN_ETHOSU_OK;
 }
 
-/* Banks of an input's buffer, of which there are two: one is filled while the other is read. */
+/* Banks of an input's double buffer: one half is filled while the other is read. */
 static int32_t input_banks(const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks, const granules_t *granules)
 {
     const dtn_eu_geometry_t *g = accesses->geometry;
@@ -132,12 +132,12 @@ static int32_t input_banks(const dtn_eu_accesses_t *accesses, const dtn_eu_block
     return (int32_t)((banks + granule - 1) / granule * granule);
 }
 
-/* Banks of the accumulators, of which there are two, likewise. */
+/* Banks of the accumulators' double buffer. */
 static int32_t sum_banks(const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks, const granules_t *granules,
                          uint32_t format)
 {
     static const uint8_t bits[] = {32, 40, 16};
-    /* Outputs of one row, by a kernel of one row, take half of a block of two. */
+    /* One-row outputs of a one-row kernel need half of a two-row block. */
     bool is_row = granules->unit_h == 2 && accesses->out->height == 1 && accesses->geometry->kernel_h == 1;
     int64_t pixels = (int64_t)(is_row ? 1 : blocks->height) * blocks->width;
     int64_t bytes = pixels * rounded(blocks->depth, 8) * bits[format] / 8;
@@ -173,7 +173,7 @@ dtn_ethosu_fault_t dtn_eu_buffers(dtn_ethosu_t *m, const dtn_eu_accesses_t *acce
         last = (int32_t)accesses->output->table_at / DTN_EU_BANK;
     }
     if (is_elementwise(accesses)) {
-        /* No sums; a second map, but for a single value, has a buffer of its own. */
+        /* No accumulators; a second map, unless it is a single value, has its own buffer. */
         int32_t first_end = OUTPUT_BANKS + banks;
         const dtn_eu_map_t *second = accesses->inputs[1];
         bool is_single = has_second && second->height == 1 && second->width == 1 && second->depth == 1;

@@ -1,7 +1,7 @@
 /**
  * @file
- * The buffers of an operation in the SHRAM, as registers place them: two banks for the output, then those of the
- * inputs, and at the end the accumulators; and the blocks in which it works through them.
+ * The buffers of an operation in the SHRAM, as registers place them: two banks for the output, then the inputs, and at
+ * the end the accumulators; and the blocks of an operation.
  */
 #ifndef DTN_ETHOSU_BUFFERS_H
 #define DTN_ETHOSU_BUFFERS_H
@@ -20,12 +20,12 @@ typedef struct {
     int32_t in_parts; /**< of the input's channels, one after the other for each block of the output */
 } dtn_eu_blocks_t;
 
-/** Reads the blocks; DTN_ETHOSU_UNSET, with the register as detail, where no command has set one. */
+/** Reads the blocks; DTN_ETHOSU_UNSET, with the register as detail, if a register is not set. */
 dtn_ethosu_fault_t dtn_eu_blocks(dtn_ethosu_t *m, const dtn_eu_accesses_t *accesses, dtn_eu_blocks_t *blocks);
 
 /**
- * Where the buffers end, in bytes. `*needed` is where they would have to, if some do not fit into their place: where
- * the next begin, or the table or the SHRAM ends; else 0.
+ * Returns the end of the buffers, in bytes. `*needed` is 0 if all fit; else the required end: where the next buffer,
+ * the table or the SHRAM ends.
  */
 dtn_ethosu_fault_t dtn_eu_buffers(dtn_ethosu_t *m, const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks,
                                   uint32_t *end, uint32_t *needed);

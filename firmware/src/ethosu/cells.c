@@ -19,7 +19,7 @@ static bool runs(const uint32_t *running, uint32_t number)
     return false;
 }
 
-/* ---- What is found ---- */
+/* ---- Findings ---- */
 
 void dtn_eu_report(dtn_eu_scan_t *scan, dtn_ethosu_hazard_kind_t kind, uint64_t at, uint32_t other, bool other_writes)
 {
@@ -72,7 +72,7 @@ void dtn_eu_visit_bytes(dtn_eu_scan_t *scan, uint32_t region, uint64_t at, uint6
     visit(scan, cells == NULL ? NULL : cells + at, at, bytes);
 }
 
-/* All of a box, pixel by pixel; the map has been checked. */
+/* Visits all of a box, pixel by pixel; the map is checked. */
 void dtn_eu_visit_box(dtn_eu_scan_t *scan, const dtn_eu_map_t *map, const dtn_eu_box_t *box, dtn_eu_visit_t visit)
 {
     scan->region = map->region;
@@ -97,7 +97,7 @@ void dtn_eu_visit_map(dtn_eu_scan_t *scan, const dtn_eu_map_t *map, dtn_eu_visit
     dtn_eu_visit_box(scan, map, &(dtn_eu_box_t){0, map->height, 0, map->width, 0, map->depth}, visit);
 }
 
-/* Whether a byte has a value that is there, whoever reads it. */
+/* Checks that a byte has a valid value for a read. */
 static void check_read(dtn_eu_scan_t *scan, const dtn_ethosu_cell_t *cell, uint64_t at)
 {
     const dtn_ethosu_watch_t *watch = scan->watch;
@@ -126,7 +126,7 @@ void dtn_eu_read_element(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t
     }
 }
 
-/* An operation reads weights, scales or a table, at any time from its start on. */
+/* An operation reads weights, scales or a table, at any time after its start. */
 void dtn_eu_read_constant(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
 {
     for (uint64_t i = 0; cells != NULL && i < count; i++) {
@@ -139,7 +139,7 @@ void dtn_eu_read_constant(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_
     dtn_eu_read_element(scan, cells, at, count);
 }
 
-/* The first blocks of an operation read: nothing that the last blocks of the one before write. */
+/* The first blocks of an operation read nothing that the last blocks of the previous operation write. */
 void dtn_eu_read_early(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
 {
     for (uint64_t i = 0; cells != NULL && i < count; i++) {
@@ -151,7 +151,7 @@ void dtn_eu_read_early(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t a
     }
 }
 
-/* Whether a copy still reads or writes what an operation is about to write. */
+/* Reports a copy that still reads or writes bytes that an operation is about to write. */
 static void check_written(dtn_eu_scan_t *scan, const dtn_ethosu_cell_t *cell, uint64_t at)
 {
     const uint32_t *copies = scan->watch->copies;
@@ -180,7 +180,7 @@ void dtn_eu_mark_tail(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at
     }
 }
 
-/* Buffers overwrite whatever table there is, and those of an operation that may start early one that is still used. */
+/* Buffers overwrite any table; those of an operation that may start early also one that is still in use. */
 void dtn_eu_write_buffer(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -200,7 +200,7 @@ static void check_kernel_writes(dtn_eu_scan_t *scan, const dtn_ethosu_cell_t *ce
     }
 }
 
-/* What is copied may be without a value: that is no hazard until something reads it. */
+/* A copy may read bytes without a value: this is a hazard only when an operation reads them. */
 void dtn_eu_read_source(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
 {
     if (cells == NULL) {
@@ -229,7 +229,7 @@ void dtn_eu_check_target(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t
     }
 }
 
-/* The value of a byte goes with it. */
+/* A copied byte keeps its value. */
 void dtn_eu_move_row(dtn_eu_scan_t *scan, const dtn_ethosu_cell_t *from, dtn_ethosu_cell_t *to, uint64_t at,
                      uint64_t count)
 {

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Output channels that are stored at a time. */
+/* Output channels that are stored at once. */
 enum { STORED = 16 };
 
 static int32_t dot(const int16_t *restrict x, const int16_t *restrict w, size_t count)
@@ -15,7 +15,7 @@ static int32_t dot(const int16_t *restrict x, const int16_t *restrict w, size_t 
     return sum;
 }
 
-/* The window of an output pixel: input less its zero point, position by position. */
+/* Gathers the window of an output pixel: input minus zero point, by position. */
 static void gather(const dtn_eu_layer_t *layer, int32_t oy, int32_t ox)
 {
     const dtn_eu_geometry_t *g = &layer->geometry;
@@ -44,7 +44,7 @@ static int64_t sum_of(const dtn_eu_layer_t *layer, const int16_t *row)
     return sum;
 }
 
-/* A block of output channels of one pixel, whose window has been gathered. */
+/* Finishes a block of output channels of one pixel from its gathered window. */
 static void finish_pixel(const dtn_eu_layer_t *layer, int32_t first, int32_t depth, int32_t oy, int32_t ox)
 {
     int64_t sums[STORED];

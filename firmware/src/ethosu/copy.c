@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* What a region register says: a region of memory or the SHRAM, and of how many dimensions the copy is. */
+/* Fields of a region register: a memory region or the SHRAM, and the dimensions of the copy. */
 enum { REGION_BITS = 3, INTERNAL_AT = 8, DIMENSIONS_AT = 9 };
 
 uint8_t *dtn_eu_copy_side(dtn_ethosu_t *m, uint16_t region, uint16_t address, uint64_t length, bool is_written,
@@ -28,15 +28,15 @@ uint8_t *dtn_eu_copy_side(dtn_ethosu_t *m, uint16_t region, uint16_t address, ui
     return *fault == DTN_ETHOSU_OK && !m->is_check ? memory->data + at : NULL;
 }
 
-/* Rows that lie one behind the other at their source, and `pitch` apart at their target. */
+/* Rows that are contiguous at the source, and `pitch` apart at the target. */
 typedef struct {
     uint64_t row;
     uint64_t rows;
     uint64_t pitch;
 } rows_t;
 
-/* The rows of a copy: one, or those of a target of two dimensions. What an NPU does with strides of the source, or with
- * three dimensions, is not public, and no compiler writes it. */
+/* The rows of a copy: one, or those of a two-dimensional target. Source strides and three dimensions are not publicly
+ * documented, and no compiler emits them. */
 static dtn_ethosu_fault_t read_rows(dtn_ethosu_t *m, rows_t *rows)
 {
     *rows = (rows_t){.row = dtn_eu_address(m, REG_DMA0_LEN), .rows = 1};

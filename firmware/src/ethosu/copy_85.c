@@ -4,19 +4,19 @@
 
 #include <string.h>
 
-/* Bits of a region register: of how many dimensions the copy is, and whether rows are found by indices. */
+/* Fields of a region register: the dimensions of the copy, and whether indices select the rows. */
 enum { DIMENSIONS_AT = 9, INDEXED_AT = 11, INDEX_BYTES = 4 };
 
-/* Larger strides than any memory has. */
+/* Limit of strides, above any memory size. */
 #define MOST_STRIDE (UINT64_C(1) << 32)
 
-/* A side of a copy. */
+/* One side of a copy: source or target. */
 typedef struct {
     uint16_t region;
     uint16_t address;
     uint16_t strides;
-    bool is_indexed; /* a row's place is its index times the first stride */
-    uint64_t row;    /* from one row to the next */
+    bool is_indexed; /* a row's offset is its index times the first stride */
+    uint64_t row;    /* stride between rows */
     uint64_t plane;
     uint8_t *bytes;
 } side_t;
@@ -28,8 +28,8 @@ typedef struct {
     uint64_t length; /* of a row */
     uint64_t rows;
     uint64_t planes;
-    const uint8_t *indices; /* a number of 32 bits for each row */
-    uint64_t skip;          /* of the indices, behind those of a plane */
+    const uint8_t *indices; /* a 32-bit index for each row */
+    uint64_t skip;          /* gap after the indices of a plane */
     uint32_t most;          /* the largest index */
 } copy_t;
 
@@ -77,7 +77,7 @@ static dtn_ethosu_fault_t read_indices(dtn_ethosu_t *m, uint32_t dimensions, cop
     if (copy->skip > MOST_STRIDE) {
         return dtn_eu_fault(m, DTN_ETHOSU_BOUNDS, copy->skip);
     }
-    /* Unlike a side, indices have no bits but those of a region. */
+    /* Unlike source and target, indices use only the bits of a region. */
     uint32_t region = dtn_eu_short(m, REG_DMA0_IDX_REGION);
     if (region >= DTN_ETHOSU_REGIONS) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_DMA0_IDX_REGION);
@@ -93,7 +93,7 @@ static dtn_ethosu_fault_t read_indices(dtn_ethosu_t *m, uint32_t dimensions, cop
 
 static dtn_ethosu_fault_t read_sizes(dtn_ethosu_t *m, uint32_t dimensions, copy_t *copy)
 {
-    /* A copy of one row does not read the number of rows, which older releases of Vela leave unset then. */
+    /* A copy of one row ignores the number of rows, which older releases of Vela leave unset. */
     const uint32_t is_indexed =
         dtn_eu_field(m, REG_DMA0_SRC_REGION, INDEXED_AT, 1) | dtn_eu_field(m, REG_DMA0_DST_REGION, INDEXED_AT, 1);
     const bool has_rows = dimensions > 0 || is_indexed != 0;
@@ -107,14 +107,14 @@ static dtn_ethosu_fault_t read_sizes(dtn_ethosu_t *m, uint32_t dimensions, copy_
     if (fault == DTN_ETHOSU_OK && (copy->rows == 0 || copy->planes == 0)) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, copy->rows == 0 ? REG_DMA0_SIZE0 : REG_DMA0_SIZE1);
     }
-    /* Rows of no bytes would be no work, however many. */
+    /* Any number of empty rows is no work. */
     if (fault == DTN_ETHOSU_OK && copy->length == 0) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_DMA0_LEN);
     }
     return fault == DTN_ETHOSU_OK ? dtn_eu_work(m, copy->rows * copy->planes, copy->length) : fault;
 }
 
-/* Where a side ends, at most. */
+/* Upper bound of the end of a side. */
 static uint64_t reach_of(const copy_t *copy, const side_t *side)
 {
     uint64_t last = side->is_indexed ? copy->most : copy->rows - 1;
@@ -131,7 +131,7 @@ static dtn_ethosu_fault_t read_registers(dtn_ethosu_t *m, copy_t *copy)
     if (fault == DTN_ETHOSU_OK && dimensions > 2) {
         fault = dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_DMA0_SRC_REGION);
     }
-    /* The source says for both sides of how many dimensions the copy is. */
+    /* The source register has the dimensions for both sides. */
     if (fault == DTN_ETHOSU_OK && dtn_eu_field(m, REG_DMA0_DST_REGION, DIMENSIONS_AT, 2) != 0) {
         fault = dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_DMA0_DST_REGION);
     }

@@ -4,7 +4,7 @@
 /* Channels at a time. */
 enum { CHANNELS = 16 };
 
-/* Adds the products of `count` channels; rows of weights lie `pitch` apart. */
+/* Adds the products of `count` channels; rows of weights are `pitch` apart. */
 static void add(const dtn_eu_layer_t *layer, const uint8_t *pixel, int32_t first, int32_t at, int32_t count,
                 size_t place, int64_t *sums)
 {
@@ -36,7 +36,7 @@ static void finish_pixel(const dtn_eu_layer_t *layer, int32_t first, int32_t dep
     }
 }
 
-/* Weights position by position, so that those of neighbouring channels lie side by side. */
+/* Transposes weights to position order, so that adjacent channels are contiguous. */
 static void turn(const dtn_eu_layer_t *layer, int32_t depth)
 {
     for (size_t place = 0; place < layer->pitch; place++) {

@@ -4,7 +4,7 @@
 /* The parameter of the command. */
 enum { MUL, ADD, SUB, MIN, MAX, LRELU, ABS, CLZ, SHR, SHL };
 
-/* How operands of sums are scaled: both by 16 bits, or one by 32 and a shift, and the other by a power of two. */
+/* Scaling of operands of additions: both by 16 bits, or one by 32 and a shift, and the other by a power of two. */
 enum { BOTH_16 = 0, A_32 = 1, B_32 = 2, POWER_8 = 19, POWER_16 = 14 };
 
 /* Channels at a time. */
@@ -17,7 +17,7 @@ typedef struct {
     dtn_eu_map_t out;
     dtn_eu_output_t output;
     dtn_eu_factor_t factor; /* of the output */
-    dtn_eu_factor_t wide;   /* of the operand with 32 bits */
+    dtn_eu_factor_t wide;   /* of the 32-bit operand */
     dtn_eu_rounding_t wide_rounding;
     int32_t a_scale;
     int32_t b_scale;
@@ -26,8 +26,8 @@ typedef struct {
     int32_t scalar;
     bool has_b;
     bool b_is_scalar;
-    bool is_reversed; /* b stands before a */
-    bool spreads_h;   /* b has one row for all, one column, one channel */
+    bool is_reversed; /* b is the first operand */
+    bool spreads_h;   /* b is broadcast along rows, columns, channels */
     bool spreads_w;
     bool spreads_c;
 } elementwise_t;
@@ -58,7 +58,7 @@ static dtn_ethosu_fault_t read_b(dtn_ethosu_t *m, elementwise_t *e)
 static dtn_ethosu_fault_t read_scales(dtn_ethosu_t *m, elementwise_t *e)
 {
     e->factor = (dtn_eu_factor_t){1, 0};
-    /* Operations without a factor of their own have the mode of scales per channel. */
+    /* Operations without their own factor use the mode of per-channel scales. */
     if (dtn_eu_field(m, REG_OFM_PRECISION, 8, 1) != 0) {
         dtn_ethosu_fault_t fault = dtn_eu_ofm_factor(m, true, &e->factor);
         if (fault != DTN_ETHOSU_OK) {
@@ -81,7 +81,7 @@ static dtn_ethosu_fault_t read_scales(dtn_ethosu_t *m, elementwise_t *e)
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_IFM_PRECISION);
     }
     e->wide_rounding = (dtn_eu_rounding_t)rounding;
-    /* Whichever operand has 32 bits, they stand in OPA_SCALE, and OPB_SCALE is not used. */
+    /* OPA_SCALE has the 32 bits for either operand; OPB_SCALE is unused. */
     uint32_t first = dtn_eu_payload(m, REG_OPA_SCALE);
     uint32_t second = dtn_eu_payload(m, REG_OPB_SCALE);
     int32_t power = 1 << (e->a.bytes == 1 ? POWER_8 : POWER_16);
@@ -150,7 +150,7 @@ static int64_t leading_zeros(int32_t value)
     return count;
 }
 
-/* a / 2^b, rounded as the output's register says; b is 0 to 31. */
+/* a / 2^b, rounded as the output's register selects; b is 0 to 31. */
 static int64_t shifted_right(const elementwise_t *e, int64_t a, int64_t b)
 {
     return dtn_eu_scaled(a, (dtn_eu_factor_t){1, (uint32_t)b & 31U}, e->output.rounding);
@@ -182,7 +182,7 @@ static int64_t result(const elementwise_t *e, int32_t a, int32_t b)
     }
 }
 
-/* `count` channels of b from `first` on. */
+/* Reads `count` channels of b from `first` on. */
 static void read_second(const elementwise_t *e, int32_t y, int32_t x, int32_t first, int32_t count, int32_t *values)
 {
     if (!e->has_b || e->b_is_scalar) {

@@ -27,7 +27,7 @@ enum {
     AND_NOT = 42
 };
 
-/* Axes along which an operand has one element for all, and an operand that is one number. */
+/* Axes along which an operand is broadcast; and a scalar operand. */
 enum { SPREADS_H = 1, SPREADS_W = 2, SPREADS_C = 4, SCALAR = 8 };
 
 /* Fields of the scales of operands. */
@@ -47,7 +47,7 @@ typedef struct {
     uint32_t spreads;
     dtn_eu_factor_t factor;
     dtn_eu_rounding_t rounding;
-    uint32_t before; /* bits that the operand would be shifted left by for the first of two roundings */
+    uint32_t before; /* left shift of the operand at the first of two roundings */
 } operand_t;
 
 /* A checked operation. */
@@ -127,7 +127,7 @@ static dtn_ethosu_fault_t read_operands(dtn_ethosu_t *m, elementwise_t *e)
     if (fault == DTN_ETHOSU_OK && e->has_b) {
         fault = read_operand(m, &dtn_eu_ifm2_registers, REG_IFM2_BROADCAST, sizes, &e->b);
     }
-    /* The second scale of a leaky ReLU is that of numbers below zero. */
+    /* The second scale of a leaky ReLU is for negative numbers. */
     if (fault == DTN_ETHOSU_OK && (e->has_b || e->kind == LRELU)) {
         fault = read_scale(m, REG_IFM2_SCALE, &e->b);
     }
@@ -167,14 +167,14 @@ static dtn_ethosu_fault_t read_registers(dtn_ethosu_t *m, elementwise_t *e)
     return fault;
 }
 
-/* An operand, scaled. */
+/* The scaled operand. */
 static int64_t scaled(const operand_t *operand, int32_t value)
 {
     if (operand->before == 0 || operand->factor.shift <= 31 - operand->before || operand->rounding != DTN_EU_DOUBLE) {
         dtn_eu_rounding_t rounding = operand->before > 0 ? DTN_EU_NATURAL : operand->rounding;
         return dtn_eu_scaled(value, operand->factor, rounding);
     }
-    /* The first rounding is that of a value which the shift brings further to the left. */
+    /* The first rounding applies to the value before the shift to the right. */
     uint64_t first = operand->before < 31 ? UINT64_C(1) << (30 - operand->before) : 0;
     uint64_t half = UINT64_C(1) << (operand->factor.shift - 1);
     uint64_t product = (uint64_t)(value * operand->factor.scale);
@@ -190,7 +190,7 @@ static int64_t leading_zeros(int32_t value)
     return count;
 }
 
-/* What two operands give before the output's scale; as many bits of `b` as a shift can have. */
+/* Combines two operands before the output's scale; `b` has as many bits as a shift needs. */
 static int64_t combined(const elementwise_t *e, int32_t a, int32_t b)
 {
     uint32_t places = (uint32_t)b & 31U;
@@ -224,7 +224,7 @@ static int64_t combined(const elementwise_t *e, int32_t a, int32_t b)
     }
 }
 
-/* Comparisons, all of whose bits are set where they hold, and operations on bits. */
+/* Comparisons, whose results are all ones if true, and bitwise operations. */
 static int64_t logical(const elementwise_t *e, int32_t a, int32_t b)
 {
     switch (e->kind) {
@@ -255,7 +255,7 @@ static int32_t result(const elementwise_t *e, int32_t a, int32_t b)
     return dtn_eu_finished(&e->output, dtn_eu_scaled(value, e->factor, e->output.rounding));
 }
 
-/* `count` channels of an operand from `first` on. */
+/* Reads `count` channels of an operand from `first` on. */
 static void read(const operand_t *operand, int32_t y, int32_t x, int32_t first, int32_t count, int32_t *values)
 {
     if (operand->is_scalar) {

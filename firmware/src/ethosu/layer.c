@@ -3,10 +3,10 @@
 
 #include <string.h>
 
-/* Products under one sum of 32 bits: of inputs of 8 bits and of 16, by weights of 9. */
+/* Maximum products in one 32-bit sum: for inputs of 8 bits and of 16, with weights of 9. */
 enum { PRODUCTS_8 = 16384, PRODUCTS_16 = 256 };
 
-/* Output channels of a core: every core has the next in turn. */
+/* Output channels of a core: cores take channels in turn. */
 static int32_t share(int32_t channels, int32_t cores, int32_t core)
 {
     return (channels + cores - 1 - core) / cores;
@@ -91,7 +91,7 @@ static uint64_t rounded(uint64_t bytes)
     return (bytes + 15U) / 16U * 16U;
 }
 
-/* Divides the workspace. The window of a depthwise operation is not gathered; its weights are turned instead. */
+/* Divides the workspace. A depthwise operation does not gather its window; its weights are transposed instead. */
 static dtn_ethosu_fault_t take_workspace(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer)
 {
     uint64_t block = (uint64_t)layer->block;
@@ -115,7 +115,7 @@ static dtn_ethosu_fault_t take_workspace(dtn_ethosu_t *m, bool is_depthwise, dtn
     return DTN_ETHOSU_OK;
 }
 
-/* True for a product of two inputs, of an Ethos-U85: the command's parameter says so. */
+/* True for a product of two inputs (Ethos-U85), which the command's parameter selects. */
 static bool is_matrix(const dtn_ethosu_t *m, bool is_depthwise)
 {
     return dtn_eu_is_u85(m) && !is_depthwise && (m->event.param & 1U) != 0;
@@ -132,12 +132,12 @@ static dtn_ethosu_fault_t read_maps(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_l
         return fault;
     }
     layer->products = layer->input.bytes == 1 ? PRODUCTS_8 : PRODUCTS_16;
-    /* Inputs of 16 bits are signed and have no zero point; there are none of 32. */
+    /* 16-bit inputs are signed without zero point; 32-bit inputs do not exist. */
     if (layer->input.bytes > 2 ||
         (layer->input.bytes == 2 && (!layer->input.is_signed || layer->input.zero_point != 0))) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_IFM_PRECISION);
     }
-    /* All inputs first: in a chain the output may take their place. */
+    /* Inputs first: in a chain the output may reuse their memory. */
     layer->is_matrix = is_matrix(m, is_depthwise);
     if (layer->is_matrix) {
         fault = dtn_eu_matrix_85(m, layer);
@@ -214,7 +214,7 @@ dtn_ethosu_fault_t dtn_eu_read_block(dtn_ethosu_t *m, dtn_eu_layer_t *layer, int
     }
     int32_t cores = m->config->cores;
     for (int32_t core = 0; core < cores; core++) {
-        /* Of every block each core has the channels in turn from its own number on. */
+        /* Each core has every n-th channel of a block, from its number on. */
         int32_t channels = share(depth, cores, core);
         if (channels == 0) {
             continue;

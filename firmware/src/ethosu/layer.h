@@ -1,7 +1,6 @@
 /**
  * @file
- * What convolutions and depthwise convolutions share: maps, weights and scales of a call, block by block of output
- * channels.
+ * Shared parts of convolutions and depthwise convolutions: maps, weights and scales, per block of output channels.
  */
 #ifndef DTN_ETHOSU_LAYER_H
 #define DTN_ETHOSU_LAYER_H
@@ -10,10 +9,10 @@
 #include "sums.h"
 #include "window.h"
 
-/** Most output channels of a block. */
+/** Maximum output channels of a block. */
 enum { DTN_EU_MOST_BLOCK = 128, DTN_EU_MOST_BLOCK_85 = 1024, DTN_EU_CORES = 4 };
 
-/** Bytes of a channel's bias and scale: 40 bits, 32 and 6; of an Ethos-U85 32 or 48, 31 or 15, and 6. */
+/** Bytes of a channel's bias and scale: 40, 32 and 6 bits; on an Ethos-U85 32 or 48, 31 or 15, and 6. */
 enum { DTN_EU_SCALE_BYTES = 10 };
 
 /** An operation with weights, checked. */
@@ -23,52 +22,53 @@ typedef struct {
     dtn_eu_map_t out;
     dtn_eu_output_t output;
     dtn_eu_sums_t sums;
-    dtn_eu_map_t matrix; /**< of an Ethos-U85, where weights are its second input */
+    dtn_eu_map_t matrix; /**< second input of an Ethos-U85 that replaces weights */
     bool is_matrix;
-    dtn_eu_factor_t factor; /**< of all channels of a product of two inputs */
-    size_t products;        /**< under one sum of 32 bits */
+    dtn_eu_factor_t factor; /**< for all channels of a product of two inputs */
+    size_t products;        /**< in one 32-bit sum */
     dtn_eu_order_t order;
-    dtn_eu_order_85_t order_85;   /**< in its place, of an Ethos-U85 */
-    dtn_eu_source_85_t source_85; /**< of the weights */
+    dtn_eu_order_85_t order_85;   /**< instead, for an Ethos-U85 */
+    dtn_eu_source_85_t source_85; /**< source of the weights */
     bool is_wide;                 /**< biases of an Ethos-U85 have 48 bits, and scales 15 */
     size_t pitch;                 /**< weights of an output channel */
     int32_t block;                /**< output channels of a block */
     const uint8_t *scales[DTN_EU_CORES];
-    dtn_eu_weights_t *streams;  /**< in the workspace, as all that follows: of each core */
+    dtn_eu_weights_t *streams;  /**< in the workspace, as the following: one per core */
     dtn_eu_channel_t *channels; /**< of a block */
     int16_t *rows;              /**< weights of a block */
-    int16_t *column;            /**< a window of the input; of a depthwise operation the weights by position */
+    int16_t *column;            /**< a window of the input; for depthwise operations the weights by position */
 } dtn_eu_layer_t;
 
-/** Reads and checks the registers of an operation with weights; `is_depthwise`: one input channel for each output. */
+/** Reads and checks the registers of an operation with weights; `is_depthwise`: one input channel per output channel.
+ */
 dtn_ethosu_fault_t dtn_eu_layer(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer);
 
 /** Reads weights and scales of the block of `depth` output channels from `first` on. */
 dtn_ethosu_fault_t dtn_eu_read_block(dtn_ethosu_t *m, dtn_eu_layer_t *layer, int32_t first, int32_t depth);
 
-/** The bytes that two registers say, in a region; NULL in a check. */
+/** Returns the bytes that two registers describe, in a region; NULL in a check. */
 dtn_ethosu_fault_t dtn_eu_read_bytes(dtn_ethosu_t *m, uint16_t region, uint16_t base, uint16_t length,
                                      const uint8_t **bytes, size_t *count);
 
-/** The bit of an Ethos-U85's format of weights that says that they are sparse. */
+/** The bit for sparse weights in an Ethos-U85's weight format. */
 enum { DTN_EU_IS_SPARSE = 1U << 4 };
 
-/** Output channels of a microblock of an Ethos-U85, by the format of accumulators; 0 for reserved ones. */
+/** Output channels of an Ethos-U85's microblock, by the accumulator format; 0 for reserved formats. */
 int32_t dtn_eu_channels_85(const dtn_ethosu_t *m);
 
-/** Of an Ethos-U85: the order of weights, which follows from the microblock that the format of accumulators says. */
+/** Ethos-U85: the order of weights, which follows from the microblock. */
 dtn_ethosu_fault_t dtn_eu_order_of_85(dtn_ethosu_t *m, bool is_depthwise, dtn_eu_layer_t *layer);
 
-/** Of an Ethos-U85: weights and scales, of which it has one stream for all channels. */
+/** Ethos-U85: weights and scales, with one stream of scales for all channels. */
 dtn_ethosu_fault_t dtn_eu_streams_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer);
 
-/** Of an Ethos-U85: checks a product of two inputs, which has one factor for all channels and no bias. */
+/** Ethos-U85: checks a product of two inputs, which has one factor for all channels and no bias. */
 dtn_ethosu_fault_t dtn_eu_matrix_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer);
 
-/** Of an Ethos-U85: a channel's bias of 32 bits and scale of 31, or of 48 and 15, and the shift. */
+/** Ethos-U85: a channel's bias of 32 bits and scale of 31, or of 48 and 15, and the shift. */
 dtn_eu_channel_t dtn_eu_channel_of_85(const uint8_t *bytes, bool is_wide);
 
-/** What dtn_eu_read_block does, of an Ethos-U85. */
+/** dtn_eu_read_block for an Ethos-U85. */
 dtn_ethosu_fault_t dtn_eu_read_block_85(dtn_ethosu_t *m, dtn_eu_layer_t *layer, int32_t first, int32_t depth);
 
 #endif /* DTN_ETHOSU_LAYER_H */

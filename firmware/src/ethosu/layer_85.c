@@ -1,9 +1,9 @@
 #include "layer.h"
 
-/* The field of the output's precision that says that one factor is for all channels. */
+/* The field of the output's precision for one factor for all channels. */
 enum { IS_GLOBAL_AT = 8 };
 
-/* Bits of the format of weights: whether the fast one is read, and whether weights are sparse. */
+/* Bits of the weight format: fast format, and sparse weights. */
 enum { IS_FAST = 1U << 0, IS_SPARSE = DTN_EU_IS_SPARSE };
 
 /* The registers of weights, by stream: an Ethos-U85 has four. */

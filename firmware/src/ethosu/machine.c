@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-/* Configuration words: product, SHRAM and MACs; of an Ethos-U85 also the logarithms of its ports and weight decoders.
+/* Configuration words: product, SHRAM and MACs; of an Ethos-U85 also log2 of its ports and weight decoders.
  */
 enum { U55 = DTN_EU_U55, U65 = DTN_EU_U65 };
 #define WORD(product, log2_macs, shram_kib) ((uint32_t)(product) << 28 | (uint32_t)(shram_kib) << 8 | (log2_macs))
@@ -27,14 +27,14 @@ static const dtn_ethosu_config_t configs[] = {
     {"ethos-u85-2048", WORD_85(11, 2, 1, 2), 2048, 4, 256, 2048},
 };
 
-/* Actions of the command data. */
+/* Actions in the command data. */
 enum { ACTION_CONFIG = 1, ACTION_COMMANDS = 2, ACTION_NOP = 5 };
 #define MAGIC UINT32_C(0x31504F43)
 
-/* Commands that are neither registers nor operations. */
+/* Commands other than registers and operations. */
 enum { OP_IRQ = 0x001, OP_DMA_WAIT = 0x011, OP_KERNEL_WAIT = 0x012, OP_PMU_MASK = 0x013, OP_BRANCH = 0x100 };
 
-/* The first and last opcode of what the NPU computes. */
+/* The first and last opcode of compute operations. */
 enum { FIRST_OPERATION = DTN_ETHOSU_OP_CONV, LAST_OPERATION = DTN_ETHOSU_OP_RESIZE };
 
 /* Fields of a command. */
@@ -82,12 +82,12 @@ static uint32_t word_at(const uint8_t *bytes, size_t at)
 
 /* ---- The header ---- */
 
-/* What the actions of a driver say. */
+/* Result of the driver actions. */
 typedef struct {
-    const dtn_ethosu_config_t *config; /* that the commands have to be for; NULL: they decide */
+    const dtn_ethosu_config_t *config; /* required configuration; NULL: that of the commands */
     const uint8_t *commands;
     size_t bytes;
-    uint64_t detail; /* of a fault */
+    uint64_t detail; /* detail of a fault */
 } header_t;
 
 static const dtn_ethosu_config_t *config_with(uint32_t word)
@@ -105,7 +105,7 @@ static dtn_ethosu_fault_t header_fault(header_t *header, dtn_ethosu_fault_t faul
     return fault;
 }
 
-/* Finds the commands behind the actions of a driver. */
+/* Finds the commands after the driver actions. */
 static dtn_ethosu_fault_t read_actions(header_t *header, const uint8_t *data, size_t bytes)
 {
     bool is_configured = false;
@@ -140,7 +140,7 @@ static bool is_aligned(const void *at)
     return (uintptr_t)at % ALIGNMENT == 0;
 }
 
-/* A machine before its first command. */
+/* Initialises a machine before its first command. */
 dtn_ethosu_fault_t dtn_eu_begin(dtn_ethosu_t *m, const dtn_ethosu_config_t *config, const void *data, size_t bytes,
                                 const dtn_ethosu_memory_t *memory)
 {
@@ -205,8 +205,8 @@ dtn_ethosu_fault_t dtn_ethosu_start(dtn_ethosu_t *m, const dtn_ethosu_config_t *
 
 /* ---- Commands ---- */
 
-/* A bit for each register of a product, by the low 8 bits of its opcode: the places of `dtn_eu_slot` and
- * `dtn_eu_long_slot` are for these. */
+/* A bit for each register of a product, by the low 8 bits of its opcode; `dtn_eu_slot` and `dtn_eu_long_slot` map these
+ * to array indices. */
 typedef uint32_t registers_t[3][8];
 
 static const registers_t shorts = {
@@ -225,7 +225,7 @@ static bool has_register(const dtn_ethosu_t *m, const registers_t registers, uin
     return (registers[m->config->word >> 28][index / 32] >> (index % 32) & 1U) != 0;
 }
 
-/* Sets a register; false when the command is none of this NPU's. */
+/* Sets a register; false if this NPU has no such command. */
 static bool set_register(dtn_ethosu_t *m, uint32_t opcode, uint32_t param, bool has_payload, uint32_t payload)
 {
     uint32_t index = opcode & 0xFFU;
@@ -254,7 +254,7 @@ dtn_ethosu_fault_t dtn_eu_need(dtn_ethosu_t *m, const uint16_t *opcodes, size_t 
     return DTN_ETHOSU_OK;
 }
 
-/* Runs an operation; false when the opcode is none of them. */
+/* Runs an operation; false if the opcode is not an operation. */
 static bool operate(dtn_ethosu_t *m, uint32_t opcode, dtn_ethosu_fault_t *fault)
 {
     switch (opcode) {
@@ -287,13 +287,13 @@ static bool operate(dtn_ethosu_t *m, uint32_t opcode, dtn_ethosu_fault_t *fault)
     }
 }
 
-/* True for commands that order operations, which are executed one after the other here, or count them. */
+/* True for commands that order or count operations, which this machine runs one after the other. */
 static bool is_order(uint32_t opcode)
 {
     return opcode == OP_IRQ || opcode == OP_DMA_WAIT || opcode == OP_KERNEL_WAIT || opcode == OP_PMU_MASK;
 }
 
-/* Executes the next command; `is_operation` says whether it was one. */
+/* Executes the next command; sets `is_operation`. */
 static dtn_ethosu_fault_t command(dtn_ethosu_t *m, bool *is_operation)
 {
     *is_operation = false;

@@ -30,14 +30,14 @@ static bool is_multiple(int64_t value, uint32_t of)
     return (uint64_t)value % of == 0;
 }
 
-/* True when the tile of `rows` by `columns` from `base` on lies inside the region. */
+/* True if the tile of `rows` by `columns` from `base` on is inside the region. */
 static bool is_inside(const dtn_eu_map_t *map, uint64_t base, int32_t rows, int32_t columns, uint64_t bytes)
 {
     int64_t down = (rows - 1) * map->stride_y;
     int64_t across = (columns - 1) * map->stride_x;
     int32_t last = (map->depth - 1) / DTN_EU_BRICK;
     int64_t back = last * map->brick;
-    /* Of the bricks but the last all channels are used, of the last those that are left. */
+    /* All bricks but the last use all channels. */
     int64_t in_last = (map->depth - last * DTN_EU_BRICK) * map->bytes;
     int64_t in_first = (last > 0 ? DTN_EU_BRICK : map->depth) * map->bytes;
     int64_t low = (int64_t)base + (down < 0 ? down : 0) + (across < 0 ? across : 0) + (back < 0 ? back : 0);
@@ -71,7 +71,7 @@ static dtn_ethosu_fault_t check_tiles(dtn_ethosu_t *m, const dtn_eu_map_t *map, 
     return DTN_ETHOSU_OK;
 }
 
-/* Bits of a precision register: where the signedness, the size and the format of an element stand. */
+/* Fields of a precision register: signedness, size and format of an element. */
 static dtn_ethosu_fault_t read_precision(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, dtn_eu_map_t *map,
                                          bool *is_bricks)
 {
@@ -87,7 +87,7 @@ static dtn_ethosu_fault_t read_precision(dtn_ethosu_t *m, const dtn_eu_map_regis
     return DTN_ETHOSU_OK;
 }
 
-/* Zero points have 16 bits, and the sign of their type. Inputs of 32 bits have none; outputs do, in front of a table.
+/* Zero points have 16 bits, and the sign of their type. 32-bit inputs have none; outputs before a table do.
  */
 static dtn_ethosu_fault_t read_zero_point(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, dtn_eu_map_t *map)
 {
@@ -179,13 +179,13 @@ dtn_ethosu_fault_t dtn_eu_map_in_region(dtn_ethosu_t *m, const dtn_eu_map_regist
     map->stride_y = dtn_eu_stride(m, (uint32_t)registers->stride + STRIDE_Y);
     map->stride_x = dtn_eu_stride(m, (uint32_t)registers->stride + STRIDE_X);
     map->brick = dtn_eu_stride(m, (uint32_t)registers->stride + STRIDE_C);
-    /* Neighbours of a brick's row lie side by side, and so do all channels of NHWC. */
+    /* Channels of a brick are contiguous, and so are all channels of NHWC. */
     if (is_bricks) {
         map->stride_x = DTN_EU_BRICK * map->bytes;
     } else {
         map->brick = DTN_EU_BRICK * map->bytes;
     }
-    /* Bricks lie behind each other, or wholly before. */
+    /* Bricks do not overlap. */
     if (depth > DTN_EU_BRICK && map->brick > -DTN_EU_BRICK * map->bytes && map->brick < DTN_EU_BRICK * map->bytes) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, registers->stride);
     }
@@ -193,7 +193,7 @@ dtn_ethosu_fault_t dtn_eu_map_in_region(dtn_ethosu_t *m, const dtn_eu_map_regist
         !is_multiple(map->brick, map->bytes)) {
         return dtn_eu_fault(m, DTN_ETHOSU_ALIGNMENT, registers->stride);
     }
-    /* Pixels that are written have places of their own. */
+    /* Written pixels do not overlap. */
     if (is_written && ((map->stride_x == 0 && width > 1) || (map->stride_y == 0 && height > 1))) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, registers->stride);
     }
@@ -214,10 +214,10 @@ dtn_ethosu_fault_t dtn_eu_map_in_region(dtn_ethosu_t *m, const dtn_eu_map_regist
     return fault;
 }
 
-/* Elements of a pixel from channel `first` on that lie side by side, at most `count`. */
+/* Number of contiguous elements of a pixel from channel `first` on, at most `count`. */
 static int32_t run(const dtn_eu_map_t *map, int32_t first, int32_t count)
 {
-    /* Where bricks follow each other without a gap, as they do in NHWC, all do. */
+    /* If bricks are contiguous, as in NHWC, all elements are. */
     if (map->brick == DTN_EU_BRICK * map->bytes) {
         return count;
     }

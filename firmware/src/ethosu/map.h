@@ -1,9 +1,9 @@
 /**
  * @file
- * Feature maps: where each element of an input or output lies.
+ * Feature maps: the address of each element of an input or output.
  *
- * A map is made of up to four tiles, each with an address of its own: left above (height0 rows of width0), right above
- * (height1 rows), left below and right below. Elements lie as NHWC, or in bricks of 16 channels (NHCWB16).
+ * A map has up to four tiles, each with its own address: top left (height0 rows of width0), top right (height1 rows),
+ * bottom left and bottom right. Elements are in NHWC order, or in bricks of 16 channels (NHCWB16).
  */
 #ifndef DTN_ETHOSU_MAP_H
 #define DTN_ETHOSU_MAP_H
@@ -13,14 +13,14 @@
 /** Channels of a brick. */
 enum { DTN_EU_BRICK = 16 };
 
-/** A checked map; all that lies inside `height`, `width` and `depth` may be read, or written. */
+/** A checked map; all elements inside `height`, `width` and `depth` may be read, or written. */
 typedef struct {
-    uint8_t *data;    /**< of the region */
+    uint8_t *data;    /**< start of the region */
     uint8_t region;   /**< its number */
-    uint64_t base[4]; /**< of the tiles, in the region */
+    uint64_t base[4]; /**< offsets of the tiles in the region */
     int64_t stride_x;
     int64_t stride_y;
-    int64_t brick; /**< from the first channel of 16 to that of the next 16 */
+    int64_t brick; /**< stride between bricks */
     int32_t height;
     int32_t width;
     int32_t depth;
@@ -28,11 +28,11 @@ typedef struct {
     int32_t height0;
     int32_t height1;
     int32_t zero_point;
-    uint8_t bytes; /**< of an element: 1, 2 or 4; of an Ethos-U85's sums 8 */
+    uint8_t bytes; /**< bytes of an element: 1, 2 or 4; 8 for an Ethos-U85's accumulators */
     bool is_signed;
 } dtn_eu_map_t;
 
-/** The registers of a map, by what they hold. */
+/** The registers of a map. */
 typedef struct {
     uint16_t base; /**< the first of four */
     uint16_t stride;
@@ -44,20 +44,20 @@ typedef struct {
     uint16_t precision;
 } dtn_eu_map_registers_t;
 
-/** Those of the input, of the second input and of the output. */
+/** Registers of the input, of the second input and of the output. */
 extern const dtn_eu_map_registers_t dtn_eu_ifm_registers;
 extern const dtn_eu_map_registers_t dtn_eu_ifm2_registers;
 extern const dtn_eu_map_registers_t dtn_eu_ofm_registers;
 
-/** Reads and checks a map of these sizes, each 1 or more; `is_written` where it must not be read only. */
+/** Reads and checks a map of these sizes, each 1 or more; `is_written`: it must be writable. */
 dtn_ethosu_fault_t dtn_eu_map(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, int32_t height, int32_t width,
                               int32_t depth, bool is_written, dtn_eu_map_t *map);
 
-/** The same, of a map in a region as it stands there: neither chained nor turned. */
+/** The same for a map in a region, ignoring chains and transposes. */
 dtn_ethosu_fault_t dtn_eu_map_in_region(dtn_ethosu_t *m, const dtn_eu_map_registers_t *registers, int32_t height,
                                         int32_t width, int32_t depth, bool is_written, dtn_eu_map_t *map);
 
-/** Where the first channel of the pixel at (y, x) lies in the region. */
+/** Offset in the region of the first channel of the pixel at (y, x). */
 static inline int64_t dtn_eu_place(const dtn_eu_map_t *map, int32_t y, int32_t x)
 {
     uint32_t tile = 0;
@@ -73,25 +73,25 @@ static inline int64_t dtn_eu_place(const dtn_eu_map_t *map, int32_t y, int32_t x
     return (int64_t)map->base[tile] + y * map->stride_y + x * map->stride_x;
 }
 
-/** The first channel of the pixel at (y, x). */
+/** Address of the first channel of the pixel at (y, x). */
 static inline uint8_t *dtn_eu_pixel(const dtn_eu_map_t *map, int32_t y, int32_t x)
 {
     return map->data + dtn_eu_place(map, y, x);
 }
 
-/** Where a channel of a pixel stands. */
+/** Address of a channel of a pixel. */
 static inline uint8_t *dtn_eu_channel_at(const dtn_eu_map_t *map, uint8_t *pixel, int32_t channel)
 {
     return pixel + channel / DTN_EU_BRICK * map->brick + channel % DTN_EU_BRICK * map->bytes;
 }
 
-/** Reads `count` channels of a pixel from `first` on, less the zero point. */
+/** Reads `count` channels of a pixel from `first` on, minus the zero point. */
 void dtn_eu_read(const dtn_eu_map_t *map, const uint8_t *pixel, int32_t first, int32_t count, int32_t *values);
 
-/** The same for elements of 8 or 16 bits; values of 16 bits have no zero point. */
+/** The same for elements of 8 or 16 bits; 16-bit values have no zero point. */
 void dtn_eu_read_short(const dtn_eu_map_t *map, const uint8_t *pixel, int32_t first, int32_t count, int16_t *values);
 
-/** Writes `count` channels of a pixel from `first` on: the low bits of the values. */
+/** Writes the low bits of the values to `count` channels of a pixel from `first` on. */
 void dtn_eu_write(const dtn_eu_map_t *map, uint8_t *pixel, int32_t first, int32_t count, const int32_t *values);
 
 /** The same for values of 64 bits. */

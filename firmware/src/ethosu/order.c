@@ -1,9 +1,9 @@
 #include "order.h"
 
-/* Input channels of a small block, and weights of the largest. */
+/* Input channels of a small block, and the maximum weights of one. */
 enum { SMALL_INPUTS = 8, MOST = 64 };
 
-/* Weights that follow each other: small blocks for one part of the kernel and one block of input channels. */
+/* Consecutive weights: small blocks for one part of the kernel and one block of input channels. */
 typedef struct {
     const dtn_eu_order_t *order;
     dtn_eu_weights_t *stream;
@@ -15,7 +15,7 @@ typedef struct {
     int32_t part_x;
     int32_t height; /* of the part of the kernel */
     int32_t width;
-    int32_t positions; /* height * width, rounded up as the NPU does */
+    int32_t positions; /* height * width, rounded up as on the NPU */
 } part_t;
 
 static int32_t least(int32_t a, int32_t b)
@@ -28,7 +28,8 @@ static int32_t round_up(int32_t value, int32_t multiple)
     return (value + multiple - 1) / multiple * multiple;
 }
 
-/* One small block: output channels from `output` on, input channels from `input` on, at a position of the part. */
+/* Reads one small block: output channels from `output` on, input channels from `input` on, at a position of the part.
+ */
 static bool read_small(const part_t *part, int32_t position, int32_t input, int32_t output)
 {
     const dtn_eu_order_t *order = part->order;
@@ -52,7 +53,7 @@ static bool read_small(const part_t *part, int32_t position, int32_t input, int3
     return true;
 }
 
-/* All small blocks of a part of the kernel for `inputs` input channels. */
+/* Reads all small blocks of a part of the kernel for `inputs` input channels. */
 static bool read_part(const part_t *part, int32_t inputs)
 {
     bool positions_first = part->order->traversal == DTN_EU_PART_KERNEL;
@@ -77,7 +78,7 @@ bool dtn_eu_read_rows(const dtn_eu_order_t *order, dtn_eu_weights_t *stream, int
     bool is_depthwise = order->traversal == DTN_EU_DEPTHWISE;
     bool is_part_kernel = order->traversal == DTN_EU_PART_KERNEL;
     int32_t block = is_part_kernel || order->is_short ? 16 : 32;
-    /* Positions of a part that are read at a time. */
+    /* Positions of a part that are read at once. */
     int32_t multiple = is_depthwise ? 4 : !is_part_kernel ? 1 : order->is_short ? 2 : 4;
     part_t part = {.order = order, .stream = stream, .rows = rows, .pitch = pitch, .depth = depth};
     for (part.input = 0; part.input < order->inputs; part.input += block) {

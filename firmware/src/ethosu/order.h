@@ -1,17 +1,18 @@
 /**
  * @file
- * The order in which the NPU reads weights, and their rows: one for each output channel.
+ * The NPU's order of weights, converted to one row for each output channel.
  *
- * A stream has, for blocks of output channels, for blocks of input channels and for parts of the kernel of at most 8 by
- * 8 positions, small blocks of 4 or 8 output by 8 input channels, padded with zeros. Depth first, the input channels
- * of a position follow each other; part kernel first, the positions of 8 input channels.
+ * The loops of a stream, from the outermost: blocks of output channels, blocks of input channels, parts of the kernel
+ * of at most 8 by 8 positions. The innermost unit is a small block of 4 or 8 output by 8 input channels, padded with
+ * zeros. In depth-first order, the input channels of a position follow each other; in part-kernel order, the positions
+ * of 8 channels.
  */
 #ifndef DTN_ETHOSU_ORDER_H
 #define DTN_ETHOSU_ORDER_H
 
 #include "weights.h"
 
-/** How the weights of an operation are ordered. */
+/** Order of an operation's weights. */
 typedef enum { DTN_EU_DEPTH_FIRST, DTN_EU_PART_KERNEL, DTN_EU_DEPTHWISE } dtn_eu_traversal_t;
 
 /** The shape of an operation's weights. */
@@ -19,7 +20,7 @@ typedef struct {
     dtn_eu_traversal_t traversal;
     int32_t kernel_h;
     int32_t kernel_w;
-    int32_t part_h; /**< of the kernel: positions of a part */
+    int32_t part_h; /**< positions of a part of the kernel */
     int32_t part_w;
     int32_t inputs; /**< channels; 1 for depthwise operations */
     int32_t small;  /**< output channels of a small block */
@@ -27,8 +28,8 @@ typedef struct {
 } dtn_eu_order_t;
 
 /**
- * Reads the weights of the next `depth` output channels of a stream into rows: that of channel i starts at i * `pitch`,
- * and has the weights of the kernel's positions, `inputs` for each. False when the stream is damaged.
+ * Reads the weights of the next `depth` output channels of a stream into rows: row i starts at i * `pitch` and has
+ * `inputs` weights for each kernel position. False if the stream is damaged.
  */
 bool dtn_eu_read_rows(const dtn_eu_order_t *order, dtn_eu_weights_t *stream, int32_t depth, int16_t *rows,
                       size_t pitch);

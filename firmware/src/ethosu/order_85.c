@@ -1,6 +1,6 @@
 #include "order_85.h"
 
-/* Output channels that a stream has in turn, and input channels side by side at most. */
+/* Consecutive output channels of a stream, and the maximum of adjacent input channels. */
 enum { IN_TURN = 4, MOST_TOGETHER = 16 };
 
 /* The fast format's header. */
@@ -19,7 +19,7 @@ typedef struct {
     int32_t x;
     int32_t height;
     int32_t width;
-    int32_t left; /* positions that are to come, padding among them */
+    int32_t left; /* remaining positions, including padding */
 } part_t;
 
 static int32_t least(int32_t a, int32_t b)
@@ -29,7 +29,7 @@ static int32_t least(int32_t a, int32_t b)
 
 /* ---- The fast format ---- */
 
-/* `count` bits from bit `at` on, at most 9. */
+/* Returns `count` bits from bit `at` on, at most 9. */
 static uint32_t bits_at(const uint8_t *bytes, size_t at, uint32_t count)
 {
     uint32_t value = 0;
@@ -98,7 +98,7 @@ static bool skip(const part_t *part, int32_t count)
     return true;
 }
 
-/* Four output channels from `output` on, input channels from `input` on: into the rows at a place of the kernel. */
+/* Writes four output channels from `output` on, input channels from `input` on, to the rows at a kernel position. */
 static void put(const part_t *part, int32_t output, int32_t input, size_t place, const int16_t *weights)
 {
     const dtn_eu_order_85_t *order = part->order;
@@ -112,7 +112,7 @@ static void put(const part_t *part, int32_t output, int32_t input, size_t place,
     }
 }
 
-/* All weights of a position of the kernel. */
+/* Reads all weights of a kernel position. */
 static bool read_position(const part_t *part, int32_t y, int32_t x)
 {
     const dtn_eu_order_85_t *order = part->order;
@@ -131,7 +131,7 @@ static bool read_position(const part_t *part, int32_t y, int32_t x)
     return true;
 }
 
-/* The positions that one phase of the stride meets. */
+/* Reads the positions of one phase of the stride. */
 static bool read_phase(part_t *part, int32_t phase_y, int32_t phase_x)
 {
     const dtn_eu_order_85_t *order = part->order;
@@ -168,7 +168,7 @@ static bool read_microblock(part_t *part)
     return skip(part, padding * order->inner * order->microblock / order->streams);
 }
 
-/* The weights of a block of input channels from `first` on, for one part of the kernel. */
+/* Reads the weights of a block of input channels from `first` on, for one part of the kernel. */
 static bool read_part(part_t *part, int32_t first)
 {
     const dtn_eu_order_85_t *order = part->order;

@@ -1,7 +1,7 @@
 #include "accesses.h"
 #include "operations.h"
 
-/* The parameter of the command; an Ethos-U85 has all of them, the others the first three. */
+/* The parameter of the command; an Ethos-U85 has all of them, other NPUs the first three. */
 enum { MAXIMUM = 0, AVERAGE = 1, SUM_OF_CHANNELS = 2, SUM = 3, RESTORED = 4, MINIMUM = 5 };
 
 /* Channels at a time. */
@@ -15,7 +15,7 @@ typedef struct {
     dtn_eu_output_t output;
     dtn_eu_factor_t factor;
     uint32_t kind;
-    bool is_mean; /* the NPU divides by the number of positions on the map */
+    bool is_mean; /* the NPU divides by the number of positions inside the map */
 } pool_t;
 
 static dtn_ethosu_fault_t read_factor_85(dtn_ethosu_t *m, pool_t *pool)
@@ -25,7 +25,7 @@ static dtn_ethosu_fault_t read_factor_85(dtn_ethosu_t *m, pool_t *pool)
     if (fault != DTN_ETHOSU_OK) {
         return fault;
     }
-    /* Sums that start elsewhere or stay, and scales of channels, are those of other operations. */
+    /* Accumulator inputs and outputs, and per-channel scales, are for other operations. */
     if (dtn_eu_field(m, REG_ACC_FORMAT, 4, 3) != 0) {
         return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_ACC_FORMAT);
     }
@@ -36,7 +36,7 @@ static dtn_ethosu_fault_t read_factor_85(dtn_ethosu_t *m, pool_t *pool)
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_IFM_PRECISION);
     }
     fault = dtn_eu_ofm_factor(m, false, &pool->factor);
-    /* What a mean is scaled by beside its division is not public. */
+    /* Additional scaling of a mean is not publicly documented. */
     if (fault == DTN_ETHOSU_OK && pool->is_mean && (pool->factor.scale != 1 || pool->factor.shift != 0)) {
         return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_SCALE);
     }
@@ -55,7 +55,7 @@ static dtn_ethosu_fault_t read_factor(dtn_ethosu_t *m, pool_t *pool)
         return DTN_ETHOSU_OK;
     }
     dtn_ethosu_fault_t fault = dtn_eu_ofm_factor(m, false, &pool->factor);
-    /* With pads the number of positions is not the same for all windows, and the factor is 1. */
+    /* With padding the number of positions differs between windows, and the factor is 1. */
     pool->is_mean =
         pool->kind == AVERAGE && pool->geometry.has_pads && pool->factor.scale == 1 && pool->factor.shift == 0;
     return fault;
@@ -97,7 +97,7 @@ static dtn_ethosu_fault_t read_pool(dtn_ethosu_t *m, pool_t *pool)
     return fault;
 }
 
-/* 1 / count, as TOSA's average pools divide: at most 2^31 in the scale. */
+/* 1 / count, as in TOSA's average pools: the scale is at most 2^31. */
 static dtn_eu_factor_t reciprocal(uint32_t count)
 {
     uint32_t bits = 0;
@@ -108,7 +108,7 @@ static dtn_eu_factor_t reciprocal(uint32_t count)
     return (dtn_eu_factor_t){(int64_t)(numerator / count), 30 + bits};
 }
 
-/* Sums, or maxima, of a window's channels from `first` on; how many positions lie on the map. */
+/* Sums, or maxima, of a window's channels from `first` on; returns the number of positions inside the map. */
 static uint32_t gather(const pool_t *pool, int32_t oy, int32_t ox, int32_t first, int32_t count, int64_t *sums)
 {
     const dtn_eu_geometry_t *g = &pool->geometry;
@@ -134,7 +134,7 @@ static uint32_t gather(const pool_t *pool, int32_t oy, int32_t ox, int32_t first
     return positions;
 }
 
-/* All channels of a pixel in one. */
+/* Sums all channels of a pixel. */
 static void sum_channels(const pool_t *pool, int32_t oy, int32_t ox)
 {
     int64_t sum = 0;

@@ -1,9 +1,9 @@
 /**
  * @file
- * The registers that commands set, as operations read them.
+ * Registers that commands set.
  *
- * A command is a word: an opcode in its low 10 bits, at bits 14 and 15 how many words follow, a parameter in the upper
- * 16. Opcodes with a parameter alone set the registers of 16 bits, those with a word behind set the others.
+ * A command is a word: an opcode in its low 10 bits, the number of following words in bits 14 and 15, and a parameter
+ * in the upper 16 bits. Opcodes with only a parameter set 16-bit registers; those with a payload word set the others.
  */
 #ifndef DTN_ETHOSU_REGISTERS_H
 #define DTN_ETHOSU_REGISTERS_H
@@ -120,14 +120,14 @@ static inline bool dtn_eu_is_u85(const dtn_ethosu_t *m)
     return m->config->word >> 28 == DTN_EU_U85;
 }
 
-/** Notes what a fault is about, and gives it back. */
+/** Records a fault with its detail, and returns it. */
 static inline dtn_ethosu_fault_t dtn_eu_fault(dtn_ethosu_t *m, dtn_ethosu_fault_t fault, uint64_t detail)
 {
     m->event.detail = detail;
     return fault;
 }
 
-/** Notes that an operation has this many outputs of this many terms; a fault where no sound stream has as many in all.
+/** Counts the work of an operation; a fault if the total exceeds that of any valid stream.
  */
 static inline dtn_ethosu_fault_t dtn_eu_work(dtn_ethosu_t *m, uint64_t outputs, uint64_t terms)
 {
@@ -139,22 +139,22 @@ static inline dtn_ethosu_fault_t dtn_eu_work(dtn_ethosu_t *m, uint64_t outputs, 
     return m->work <= most ? DTN_ETHOSU_OK : dtn_eu_fault(m, DTN_ETHOSU_WORK, m->work);
 }
 
-/** Where a register of 16 bits stands: its opcode has 0x00 to 0x3F or 0x80 to 0x9F in the low 8 bits. */
+/** Index of a 16-bit register: its opcode has 0x00 to 0x3F or 0x80 to 0x9F in the low 8 bits. */
 static inline uint32_t dtn_eu_slot(uint32_t opcode)
 {
     return (opcode & 0x3FU) + ((opcode & 0x80U) >> 1);
 }
 
-/** Where a register with a payload stands: of 16 opcodes the first 10 are registers at most. */
+/** Index of a register with a payload: at most the first 10 of 16 opcodes are registers. */
 static inline uint32_t dtn_eu_long_slot(uint32_t opcode)
 {
     return dtn_eu_slot(opcode) / 16 * 10 + opcode % 16;
 }
 
-/** DTN_ETHOSU_OK when commands have set all of these registers, which stand `above` their slots. */
+/** DTN_ETHOSU_OK if commands have set all these registers, which are `above` their slots. */
 dtn_ethosu_fault_t dtn_eu_need(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count, uint32_t above);
 
-/** The same for registers of 16 bits. */
+/** The same for 16-bit registers. */
 static inline dtn_ethosu_fault_t dtn_eu_need_shorts(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count)
 {
     return dtn_eu_need(m, opcodes, count, 0);
@@ -169,31 +169,31 @@ static inline dtn_ethosu_fault_t dtn_eu_need_longs(dtn_ethosu_t *m, const uint16
 /** The arguments as an array of opcodes and its length. */
 #define DTN_EU_LIST(...) (const uint16_t[]){__VA_ARGS__}, sizeof((const uint16_t[]){__VA_ARGS__}) / sizeof(uint16_t)
 
-/** A register of 16 bits. */
+/** A 16-bit register. */
 static inline uint32_t dtn_eu_short(const dtn_ethosu_t *m, uint32_t opcode)
 {
     return m->parameters[dtn_eu_slot(opcode)];
 }
 
-/** A field of a register of 16 bits. */
+/** A field of a 16-bit register. */
 static inline uint32_t dtn_eu_field(const dtn_ethosu_t *m, uint32_t opcode, uint32_t low, uint32_t bits)
 {
     return dtn_eu_short(m, opcode) >> low & ((1U << bits) - 1U);
 }
 
-/** A register of 16 bits that holds one less than its number. */
+/** A 16-bit register with a count minus one. */
 static inline int32_t dtn_eu_count(const dtn_ethosu_t *m, uint32_t opcode)
 {
     return (int32_t)dtn_eu_short(m, opcode) + 1;
 }
 
-/** The address in a register: its low 40 bits. */
+/** The address in a register, its low 40 bits. */
 static inline uint64_t dtn_eu_address(const dtn_ethosu_t *m, uint32_t opcode)
 {
     return m->addresses[dtn_eu_long_slot(opcode)] & UINT64_C(0xFFFFFFFFFF);
 }
 
-/** The stride in a register: 40 bits with a sign. */
+/** The signed 40-bit stride in a register. */
 static inline int64_t dtn_eu_stride(const dtn_ethosu_t *m, uint32_t opcode)
 {
     uint64_t stride = dtn_eu_address(m, opcode);
@@ -206,13 +206,13 @@ static inline uint32_t dtn_eu_payload(const dtn_ethosu_t *m, uint32_t opcode)
     return (uint32_t)m->addresses[dtn_eu_long_slot(opcode)];
 }
 
-/** The parameter beside a payload. */
+/** The parameter of a register with a payload. */
 static inline uint32_t dtn_eu_beside(const dtn_ethosu_t *m, uint32_t opcode)
 {
     return (uint32_t)(m->addresses[dtn_eu_long_slot(opcode)] >> 32);
 }
 
-/** A region by its number; NULL, with the fault noted, where there is none. */
+/** Returns a region by its number; NULL, with a fault, if there is none. */
 static inline const dtn_ethosu_region_t *dtn_eu_region(dtn_ethosu_t *m, uint32_t number)
 {
     if (number >= DTN_ETHOSU_REGIONS || m->memory.regions[number].bytes == 0) {

@@ -4,21 +4,21 @@
 /* The parameter of the command. */
 enum { BILINEAR = 0, REPLICATE = 1, NEAREST = 2 };
 
-/* Channels at a time, and bits that results have behind the point. */
+/* Channels at once, and fraction bits of results. */
 enum { CHANNELS = 16, FRACTION = 16 };
 
-/* The field of the output's precision that says that one factor is for all channels. */
+/* The field of the output's precision for one factor for all channels. */
 enum { IS_GLOBAL_AT = 8 };
 
-/* How an axis of the output runs along the input's, in parts of an element. */
+/* Mapping of an output axis to the input's, in parts of an element. */
 typedef struct {
-    int32_t size;   /* of the input */
-    int32_t parts;  /* of an element */
-    int32_t step;   /* from one output to the next */
-    int32_t offset; /* of the first */
+    int32_t size;   /* size of the input */
+    int32_t parts;  /* parts of an element */
+    int32_t step;   /* step between outputs */
+    int32_t offset; /* of the first output */
 } axis_t;
 
-/* The two elements that an output lies between, and how many parts it is from the first. */
+/* The two input elements around an output, and its distance in parts from the first. */
 typedef struct {
     int32_t low;
     int32_t high;
@@ -113,7 +113,7 @@ static int32_t held(int64_t value, int32_t size)
     return value < 0 ? 0 : value >= size ? size - 1 : (int32_t)value;
 }
 
-/* Where an output lies; to the nearest, both elements are that which is nearer, the second of two alike. */
+/* Position of an output; with nearest, both elements are the nearer one, the second of two equally near. */
 static place_t place_of(const axis_t *axis, int32_t index, bool is_nearest)
 {
     int64_t at = (int64_t)index * axis->step + axis->offset;

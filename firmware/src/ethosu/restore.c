@@ -4,7 +4,7 @@
 /* Channels at a time. */
 enum { CHANNELS = 16 };
 
-/* The field of the output's precision that says that one factor is for all channels. */
+/* The field of the output's precision for one factor for all channels. */
 enum { IS_GLOBAL_AT = 8 };
 
 /* A checked operation. */
@@ -13,7 +13,7 @@ typedef struct {
     dtn_eu_output_t output;
     dtn_eu_sums_t sums;
     dtn_eu_factor_t factor;
-    const uint8_t *scales; /* of the channels, where they have scales of their own */
+    const uint8_t *scales; /* of the channels, if they have their own */
     bool is_global;
     bool is_wide;
 } restore_t;

@@ -3,20 +3,20 @@
 
 #include <string.h>
 
-/* Activation functions, and to what range an activation holds values. */
+/* Activation functions, and the ranges of activations. */
 enum { NO_FUNCTION = 0, TANH = 3, SIGMOID = 4, FIRST_TABLE = 16, LAST_TABLE = 23 };
 enum { OF_OUTPUT = 0, OF_UINT8 = 2, OF_INT8 = 3, OF_INT16 = 5 };
 
-/* Tables are the last bytes of the SHRAM, each of 256; larger ones take several places. */
+/* Tables are at the end of the SHRAM, 256 bytes each; larger ones span several slots. */
 enum { TABLES = 2048, TABLE = 256 };
 
-/* Rounding of an Ethos-U85, as its registers of scales number it. */
+/* Rounding modes of an Ethos-U85, by their register values. */
 static const dtn_eu_rounding_t roundings_85[] = {DTN_EU_DOUBLE, DTN_EU_NATURAL, DTN_EU_DOUBLE_UP,
                                                  DTN_EU_AWAY,   DTN_EU_TO_ZERO, DTN_EU_TRUNCATE};
 enum { TANH_85 = 10, SIGMOID_85 = 11 };
 enum { ROUNDINGS_85 = 6, ROUNDING_85_AT = 13, TABLES_85 = 2048, NO_CLIP_AT = 12 };
 
-/* A table function of an Ethos-U85: bytes of the values that go in and come out, and of the table. */
+/* A table function of an Ethos-U85: bytes of inputs and outputs, and of the table. */
 typedef struct {
     uint8_t function;
     dtn_eu_table_t table;
@@ -49,7 +49,7 @@ static dtn_ethosu_fault_t read_table_85(dtn_ethosu_t *m, const dtn_eu_map_t *map
         output->index_is_signed = f->index_is_signed;
         output->table_data = m->is_check ? NULL : m->memory.shram + start;
         dtn_eu_tell_bytes(m, DTN_ETHOSU_PART_TABLE, DTN_ETHOSU_SHRAM_REGION, start, f->bytes);
-        /* Values are held within what the table is for. */
+        /* Values are clamped to the table's range. */
         bool is_wide = f->table == DTN_EU_TABLE_16 || f->table == DTN_EU_TABLE_16_32;
         int32_t least_index = is_wide ? INT16_MIN : f->index_is_signed ? INT8_MIN : 0;
         int32_t most_index = is_wide ? INT16_MAX : f->index_is_signed ? INT8_MAX : UINT8_MAX;
@@ -61,7 +61,7 @@ static dtn_ethosu_fault_t read_table_85(dtn_ethosu_t *m, const dtn_eu_map_t *map
                         REG_ACTIVATION);
 }
 
-/* What dtn_eu_output reads of an Ethos-U85, whose registers are set. */
+/* Reads dtn_eu_output for an Ethos-U85, whose registers are set. */
 static dtn_ethosu_fault_t read_output_85(dtn_ethosu_t *m, const dtn_eu_map_t *map, dtn_eu_output_t *output)
 {
     uint32_t rounding = dtn_eu_beside(m, REG_OFM_SCALE) >> ROUNDING_85_AT & 7U;
@@ -84,7 +84,7 @@ static dtn_ethosu_fault_t read_output_85(dtn_ethosu_t *m, const dtn_eu_map_t *ma
     if (output->lo > output->hi) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_ACTIVATION_MIN);
     }
-    /* What the NPU makes of these in results of 64 bits is not known; no table has such results. */
+    /* Their effect on 64-bit results is unknown; no table has such results. */
     if (map->bytes == 8 && map->zero_point != 0) {
         return dtn_eu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_ZERO_POINT);
     }
@@ -99,7 +99,7 @@ static dtn_ethosu_fault_t read_table(dtn_ethosu_t *m, const dtn_eu_map_t *map, u
     uint32_t bytes = map->bytes == 1 ? 256 : map->bytes == 2 ? 2048 : 1024;
     uint32_t shram = m->config->shram_bytes;
     uint32_t start = shram - TABLES + index * TABLE;
-    /* Tables of 512 lines are for signed values. */
+    /* Tables of 512 segments are for signed values. */
     if (map->bytes == 2 && !map->is_signed) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_OFM_PRECISION);
     }
@@ -136,7 +136,7 @@ static dtn_ethosu_fault_t read_range(dtn_ethosu_t *m, const dtn_eu_map_t *map, d
     uint32_t range = dtn_eu_field(m, REG_ACTIVATION, 12, 3);
     output->lo = INT32_MIN;
     output->hi = INT32_MAX;
-    /* The limits have 16 bits, so that those of outputs with 32 are only kept where a range is asked for. */
+    /* The limits have 16 bits, so that 32-bit outputs use them only if a range is set. */
     if (map->bytes < 4 || range != OF_OUTPUT) {
         output->lo = map->is_signed ? (int16_t)lo : (int32_t)lo;
         output->hi = map->is_signed ? (int16_t)hi : (int32_t)hi;
@@ -208,7 +208,7 @@ dtn_ethosu_fault_t dtn_eu_shift_only(dtn_ethosu_t *m, dtn_eu_factor_t *factor)
     return DTN_ETHOSU_OK;
 }
 
-/* (high * 2^32 + low) / 2^shift, rounded down; low below 2^32, shift 0..63. */
+/* (high * 2^32 + low) / 2^shift, rounded down; low is below 2^32, shift 0..63. */
 static int64_t shifted(int64_t high, uint64_t low, uint32_t shift)
 {
     if (shift >= 32) {
@@ -217,7 +217,7 @@ static int64_t shifted(int64_t high, uint64_t low, uint32_t shift)
     return (int64_t)(((uint64_t)high << (32 - shift)) | low >> shift);
 }
 
-/* What is added before a division by 2^shift, shift 1..63, of a value with this sign. */
+/* The bias before a division by 2^shift, shift 1..63, of a value with this sign. */
 static int64_t bias_of(dtn_eu_rounding_t rounding, uint32_t shift, bool is_negative)
 {
     int64_t half = (int64_t)(UINT64_C(1) << (shift - 1));
@@ -251,7 +251,7 @@ int64_t dtn_eu_scaled(int64_t value, dtn_eu_factor_t factor, dtn_eu_rounding_t r
     int64_t top = value >> 32;
     int64_t bottom = (int64_t)(value & INT64_C(0xFFFFFFFF));
     uint64_t low = (uint64_t)bottom * (uint64_t)factor.scale;
-    /* The product of 32 by 33 bits, which is below zero where the scale is. */
+    /* The product of 32 by 33 bits, negative if the scale is. */
     uint64_t carried = factor.scale < 0 ? (uint64_t)((int64_t)low >> 32) : low >> 32;
     uint64_t sum = (low & UINT64_C(0xFFFFFFFF)) + ((uint64_t)bias & UINT64_C(0xFFFFFFFF));
     int64_t high = (int64_t)((uint64_t)top * (uint64_t)factor.scale + carried + (uint64_t)(bias >> 32) + (sum >> 32));
@@ -265,7 +265,8 @@ static int32_t word_at(const uint8_t *table, uint32_t index)
     return word;
 }
 
-/* Entry n has a base in its low half and a slope in its high: a line through 128 values; 128 times that. */
+/* Interpolates: entry n has a base in its low half and a slope in its high half, for 128 values; returns 128 times it.
+ */
 static int32_t between(const uint8_t *table, int32_t value)
 {
     uint32_t place = (uint32_t)(value + 32768);

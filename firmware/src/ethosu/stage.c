@@ -5,13 +5,13 @@
 /* Fields of the precision registers. */
 enum { STORAGE_AT = 14, REVERSE_AT = 9, TURN_AT = 11 };
 
-/* The field of the format of accumulators that says that they go on from the operation before. */
+/* The field of the accumulator format that continues the sums of the previous operation. */
 enum { KEEP_AT = 4 };
 
 /* How an output is reversed. */
 enum { REVERSE_H = 1, REVERSE_W = 2, REVERSE_C = 3 };
 
-/* The sizes and places of a pixel: row, column, channel. */
+/* Sizes or indices of a pixel: row, column, channel. */
 typedef struct {
     int32_t axes[3];
 } place_t;
@@ -34,7 +34,7 @@ void dtn_eu_stage_start(dtn_ethosu_t *m)
     m->element_bytes = 0;
 }
 
-/* Takes `bytes` more at the workspace's end. */
+/* Reserves `bytes` more at the workspace's end. */
 static dtn_ethosu_fault_t take(dtn_ethosu_t *m, uint64_t bytes)
 {
     uint64_t held = m->held + (bytes + 15U) / 16U * 16U;
@@ -46,7 +46,7 @@ static dtn_ethosu_fault_t take(dtn_ethosu_t *m, uint64_t bytes)
     return DTN_ETHOSU_OK;
 }
 
-/* The map over the bytes that stand so far before the workspace's end. */
+/* Points the map to the bytes that start `before_end` before the workspace's end. */
 static void lie(const dtn_ethosu_t *m, uint64_t before_end, dtn_eu_map_t *map)
 {
     map->data = m->is_check ? NULL : m->memory.workspace + (m->memory.workspace_bytes / 16U * 16U - before_end);
@@ -73,7 +73,7 @@ dtn_ethosu_fault_t dtn_eu_stage(dtn_ethosu_t *m, dtn_eu_map_t *map)
     return fault;
 }
 
-/* A tensor that was held as a map, or room for one; `detail` is that of faults. */
+/* A stored tensor as a map, or memory for a new one; `detail` is the detail of faults. */
 static dtn_ethosu_fault_t hold(dtn_ethosu_t *m, dtn_ethosu_chain_t *chain, bool is_new, uint64_t detail,
                                dtn_eu_map_t *map)
 {
@@ -122,7 +122,7 @@ dtn_ethosu_fault_t dtn_eu_check_turn(dtn_ethosu_t *m)
     return DTN_ETHOSU_OK;
 }
 
-/* Which axis of what is made each axis of the output is; false for values that are reserved. */
+/* The source axis of each output axis; false for reserved values. */
 static bool axes_of(const dtn_ethosu_t *m, const uint8_t **axes)
 {
     static const uint8_t turns[8][3] = {{0, 1, 2}, {1, 0, 2}, {0, 2, 1}, {1, 2, 0}, {3}, {3}, {2, 0, 1}, {2, 1, 0}};
@@ -130,7 +130,7 @@ static bool axes_of(const dtn_ethosu_t *m, const uint8_t **axes)
     return **axes < 3;
 }
 
-/* Where the element at `from` of what is made stands in an output of these sizes. */
+/* Index in an output of these sizes of the source element at `from`. */
 static place_t turned(const dtn_ethosu_t *m, const uint8_t *axes, const place_t *sizes, const place_t *from)
 {
     uint32_t reverse = dtn_eu_field(m, REG_OFM_PRECISION, REVERSE_AT, 2);

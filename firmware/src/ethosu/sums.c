@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Fields of the format of accumulators, and where these come from. */
+/* Fields of the accumulator format, and the source of accumulators. */
 enum { INPUT_AT = 4, NO_OUTPUT_AT = 6 };
 enum { RESET = 0, KEEP = 1, FROM_IFM2 = 2 };
 
@@ -42,7 +42,7 @@ dtn_ethosu_fault_t dtn_eu_sums(dtn_ethosu_t *m, int32_t height, int32_t width, i
     return fault;
 }
 
-/* A sum of 64 bits, which goes round: a stream may start at any. */
+/* Wrapping 64-bit addition: a stream may start at any value. */
 static int64_t added(int64_t a, int64_t b)
 {
     return (int64_t)((uint64_t)a + (uint64_t)b);

@@ -1,26 +1,25 @@
 /**
  * @file
- * Where the sums of an Ethos-U85's operation start, and where they go: to the output, or to the next operation.
+ * Accumulators of an Ethos-U85's operation: their start values, and their target, the output or the next operation.
  */
 #ifndef DTN_ETHOSU_SUMS_H
 #define DTN_ETHOSU_SUMS_H
 
 #include "scale.h"
 
-/** The checked start and end of an operation's sums. */
+/** The checked source and target of an operation's accumulators. */
 typedef struct {
-    bool is_started; /**< sums start at those of `start`, not at zero */
+    bool is_started; /**< accumulators start at the values of `start`, not at zero */
     bool has_output;
-    dtn_eu_map_t start; /**< of 4 or 8 bytes */
-    dtn_eu_map_t kept;  /**< where sums go that are not put out */
+    dtn_eu_map_t start; /**< elements of 4 or 8 bytes */
+    dtn_eu_map_t kept;  /**< target of accumulators without output */
 } dtn_eu_sums_t;
 
-/** Reads and checks the format of accumulators, for an output of these sizes; other products always put out. */
+/** Reads and checks the accumulator format, for an output of these sizes; other products always write outputs. */
 dtn_ethosu_fault_t dtn_eu_sums(dtn_ethosu_t *m, int32_t height, int32_t width, int32_t depth, dtn_eu_sums_t *sums);
 
-/** Takes `count` sums of a pixel's channels from `first` on: puts them out with their biases and factors, or keeps
- * them.
- */
+/** Handles `count` sums of a pixel's channels from `first` on: writes outputs with their biases and factors, or keeps
+ * the accumulators. */
 void dtn_eu_sums_put(const dtn_eu_sums_t *sums, const dtn_eu_map_t *out, const dtn_eu_output_t *output,
                      const dtn_eu_channel_t *channels, int32_t y, int32_t x, int32_t first, int32_t count,
                      int64_t *values);

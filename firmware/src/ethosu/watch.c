@@ -8,13 +8,13 @@
 
 #include <string.h>
 
-/* Waits: their opcodes, and the bits of how many may still run. */
+/* Waits: their opcodes, and the bits for the number that may still run. */
 enum { OP_DMA_WAIT = 0x011, OP_KERNEL_WAIT = 0x012, OP_BRANCH = 0x100, KERNELS_MASK = 3, COPIES_MASK = 15 };
 
-/* Parts of weights and scales: of one core and of the next; and operations that run at once. */
+/* Parts of weights and scales: first and second core; and operations that run concurrently. */
 enum { CORES = 2, KERNELS = 2 };
 
-/* What a watch has before its cells. */
+/* Size of the state before the cells. */
 #define HEAD_BYTES (sizeof(dtn_ethosu_watch_t) + sizeof(dtn_eu_needs_t))
 
 /* ---- Operations ---- */
@@ -29,7 +29,7 @@ static int32_t parts_of(int32_t size, int32_t part)
     return (size + part - 1) / part;
 }
 
-/* Block `index` of the output, in the order of the NPU: all channels of a place, then the next place of a row. */
+/* Block `index` of the output, in the NPU's order: all channels of a position, then the next position of a row. */
 static dtn_eu_box_t block_of(const dtn_eu_map_t *out, const dtn_eu_blocks_t *blocks, int64_t index)
 {
     int64_t deep = parts_of(out->depth, blocks->depth);
@@ -47,7 +47,7 @@ static int64_t count_of(const dtn_eu_map_t *out, const dtn_eu_blocks_t *blocks)
            parts_of(out->height, blocks->height);
 }
 
-/* Where a window's outputs from `first` to before `end` meet the input, of `size`. */
+/* Converts the outputs from `first` to before `end` of a window to the input range, within `size`. */
 static void met(int32_t *first, int32_t *end, int32_t stride, int32_t pad, int32_t kernel, int32_t factor, int32_t size)
 {
     int32_t low = *first * stride - pad;
@@ -56,7 +56,7 @@ static void met(int32_t *first, int32_t *end, int32_t stride, int32_t pad, int32
     *end = high <= 0 ? 0 : least((high + factor - 1) / factor, size);
 }
 
-/* What of an input is read for block `index` of the output, and of its channels the part `part`. */
+/* The part of an input that block `index` of the output reads, for part `part` of its channels. */
 static dtn_eu_box_t input_of(const dtn_eu_accesses_t *accesses, const dtn_eu_map_t *map, const dtn_eu_blocks_t *blocks,
                              int64_t index, int32_t part)
 {
@@ -73,7 +73,7 @@ static dtn_eu_box_t input_of(const dtn_eu_accesses_t *accesses, const dtn_eu_map
             box.c_end = least(box.c + blocks->in_depth, map->depth);
         }
     }
-    /* A map that is spread has one row, column or channel for all. */
+    /* A broadcast map has one row, column or channel. */
     box.y = least(box.y, map->height - 1);
     box.y_end = least(box.y_end, map->height);
     box.x = least(box.x, map->width - 1);
@@ -83,7 +83,7 @@ static dtn_eu_box_t input_of(const dtn_eu_accesses_t *accesses, const dtn_eu_map
     return box;
 }
 
-/* Block i is read when all but the `early` - i last blocks of the operation before are there. */
+/* Block i is read when all but the last `early` - i blocks of the previous operation are complete. */
 static void check_early(dtn_eu_scan_t *scan, const dtn_eu_accesses_t *accesses, const dtn_eu_blocks_t *blocks,
                         uint32_t early)
 {
@@ -101,7 +101,7 @@ static void check_early(dtn_eu_scan_t *scan, const dtn_eu_accesses_t *accesses, 
     }
 }
 
-/* Weights and scales, where the registers say. */
+/* Reads weights and scales at the registers' addresses. */
 static void read_weights(dtn_eu_scan_t *scan, const dtn_ethosu_t *m)
 {
     static const uint16_t registers[2][1 + 2 * CORES] = {
@@ -127,7 +127,7 @@ static void write_output(dtn_eu_scan_t *scan, const dtn_eu_accesses_t *accesses,
     scan->part = DTN_ETHOSU_PART_OUTPUT;
     dtn_eu_visit_map(scan, accesses->out, dtn_eu_write_element);
     if (accesses->is_turned) {
-        /* In which order its parts are written is not known: all may be among the last. */
+        /* The order of its parts is unknown: all may be among the last. */
         scan->tail = 1;
         dtn_eu_visit_map(scan, accesses->out, dtn_eu_mark_tail);
         return;
@@ -139,7 +139,7 @@ static void write_output(dtn_eu_scan_t *scan, const dtn_eu_accesses_t *accesses,
     }
 }
 
-/* The buffers' place in the SHRAM, which is theirs from now on. */
+/* Occupies the buffers' range of the SHRAM. */
 static void take_buffers(dtn_eu_scan_t *scan, dtn_ethosu_t *m, const dtn_eu_accesses_t *accesses,
                          const dtn_eu_blocks_t *blocks)
 {
@@ -159,7 +159,7 @@ static void take_buffers(dtn_eu_scan_t *scan, dtn_ethosu_t *m, const dtn_eu_acce
     dtn_eu_visit_bytes(scan, DTN_ETHOSU_SHRAM_REGION, 0, end < shram ? end : shram, dtn_eu_write_buffer);
 }
 
-/* Weights, scales and the table of an Ethos-U85's operation. */
+/* Reads weights, scales and the table of an Ethos-U85's operation. */
 static void read_needs(dtn_eu_scan_t *scan, const dtn_eu_needs_t *needs)
 {
     for (scan->part = DTN_ETHOSU_PART_WEIGHTS; scan->part <= DTN_ETHOSU_PART_TABLE; scan->part++) {
@@ -188,7 +188,7 @@ static void see_operation(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *ac
     }
     bool is_u85 = dtn_eu_is_u85(m);
     uint32_t early = scan.before != 0 ? dtn_eu_field(m, REG_BLOCKDEP, 0, is_u85 ? 3 : 2) : 0;
-    /* An operation starts when the one before the last has ended. */
+    /* An operation starts when the second last one has ended. */
     watch->kernels[1] = 0;
     watch->operations++;
     for (uint32_t i = 0; i < 2; i++) {
@@ -218,7 +218,7 @@ static void see_operation(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *ac
     dtn_eu_note_start(watch->kernels, scan.number, KERNELS);
 }
 
-/* The end of an Ethos-U85's operation: now all is known that it needs. */
+/* Checks an Ethos-U85's operation at its end, when all its accesses are known. */
 static void see_needs(dtn_ethosu_watch_t *watch)
 {
     dtn_ethosu_t *m = &watch->machine;
@@ -238,7 +238,7 @@ static void see_needs(dtn_ethosu_watch_t *watch)
     memset(needs, 0, sizeof *needs);
 }
 
-/* What an Ethos-U85 tells before the end of an operation. */
+/* Records an access that an Ethos-U85 reports before the end of an operation. */
 static void see_need(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *accesses)
 {
     dtn_eu_needs_t *needs = watch->needs;
@@ -259,7 +259,7 @@ static void see_need(dtn_ethosu_watch_t *watch, const dtn_eu_accesses_t *accesse
 
 /* ---- The stream ---- */
 
-/* Where a branch leads to, nobody watches what ran before it: the last that still runs is named. */
+/* After a branch, earlier operations are unknown: the last one that may still run is recorded. */
 static void see_branch(dtn_ethosu_watch_t *watch)
 {
     dtn_eu_scan_t scan = {.watch = watch, .number = dtn_eu_command_number(watch)};
@@ -349,7 +349,7 @@ dtn_ethosu_fault_t dtn_ethosu_watch_start(void *place, size_t bytes, const dtn_e
     return fault;
 }
 
-/* Whether bytes lie in a region that the stream could write. */
+/* True if bytes are in a region that the stream may write. */
 static bool has_cells(const dtn_ethosu_watch_t *watch, uint32_t region, uint64_t at, uint64_t bytes)
 {
     return region < DTN_ETHOSU_REGIONS && watch->cells[region] != NULL && dtn_eu_is_there(watch, region, at, bytes);

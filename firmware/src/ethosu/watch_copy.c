@@ -1,11 +1,11 @@
-/* Copies as the watch sees them. */
+/* Hazard check of copies. */
 #include "watch.h"
 
 #include "needs.h"
 #include "registers.h"
 #include "stage.h"
 
-/* Where a side of a copy lies. */
+/* Region of a side of a copy. */
 static uint32_t side_of(const dtn_ethosu_t *m, uint32_t region)
 {
     return dtn_eu_field(m, region, 8, 1) != 0 ? (uint32_t)DTN_ETHOSU_SHRAM_REGION : dtn_eu_field(m, region, 0, 3);
@@ -16,7 +16,7 @@ static uint64_t row_at(const dtn_eu_side_t *side, uint64_t start, uint64_t plane
     return start + plane * side->plane + row * side->row;
 }
 
-/* Which rows an index leads to is not known: values come from anywhere, and some of the target has new ones. */
+/* Indices are unknown here: values come from anywhere, and an unknown part of the target changes. */
 static void see_indexed(dtn_eu_scan_t *scan, const dtn_eu_rows_t *rows, uint32_t to, uint64_t target)
 {
     dtn_ethosu_cell_t *cells = scan->watch->cells[to];
@@ -44,7 +44,7 @@ static void see_rows(dtn_eu_scan_t *scan, const dtn_eu_rows_t *rows, uint32_t fr
     }
 }
 
-/* Visits the rows of a side, or all bytes that an index may lead to. */
+/* Visits the rows of a side, or all bytes that an index may select. */
 static void visit_side(dtn_eu_scan_t *scan, const dtn_eu_rows_t *rows, const dtn_eu_side_t *side, uint32_t region,
                        uint64_t start_at, dtn_eu_visit_t visit)
 {

@@ -2,13 +2,13 @@
 
 #include <string.h>
 
-/* Codes of the header's fields, and the widest remainder of each kind. */
+/* Codes of the header's fields, and the maximum divisor of each kind. */
 enum { NO_ZEROS = 6, PADDING = 7, PLAIN = 7, MOST_ZERO_DIVISOR = 3, MOST_DIVISOR = 5 };
 
 /* Weights have at most 9 bits. */
 enum { LARGEST = 511 };
 
-/* A chunk of weights is read when fewer than this are ahead of the runs. */
+/* The decoder reads a chunk of weights when fewer than this are ahead of the runs. */
 enum { AHEAD = 8 };
 
 /* ---- Bits ---- */
@@ -21,7 +21,7 @@ static void refill(dtn_eu_weights_t *s)
     }
 }
 
-/* The next `count` bits, at most 32; behind the end zeros, and the stream is broken. */
+/* The next `count` bits, at most 32; after the end zeros, and the stream is marked as broken. */
 static uint32_t take(dtn_eu_weights_t *s, uint32_t count)
 {
     if (s->bit_count < count) {
@@ -67,7 +67,7 @@ static void start_numbers(dtn_eu_numbers_t *numbers, uint32_t total, uint32_t di
     *numbers = (dtn_eu_numbers_t){.total = total, .divisor = divisor};
 }
 
-/* Reads the header of a slice, after padding; the slice before is at its end. */
+/* Reads the header of a slice, after padding; the previous slice is complete. */
 static void read_header(dtn_eu_weights_t *s)
 {
     uint32_t zero_divisor = take(s, 3);
@@ -81,7 +81,7 @@ static void read_header(dtn_eu_weights_t *s)
     s->is_truncated = take(s, 1) != 0;
     bool has_palette = take(s, 1) != 0;
     bool has_zeros = zero_divisor != NO_ZEROS;
-    /* Without a palette of its own a slice goes on like the one before. */
+    /* A slice without a palette continues with the previous one. */
     bool goes_on = s->has_palette && has_zeros == s->has_zeros;
     if ((has_zeros && zero_divisor > MOST_ZERO_DIVISOR) || (!has_palette && !goes_on) ||
         (divisor > MOST_DIVISOR && divisor != PLAIN)) {
@@ -103,7 +103,7 @@ static void read_header(dtn_eu_weights_t *s)
 
 /* ---- Chunks ---- */
 
-/* The unary parts of the weights: a bit each says whether there is a second, and that whether it is 2 or more. */
+/* The unary parts of the weights: one bit says whether a second follows, and that one whether it is 2 or more. */
 static void start_weights(dtn_eu_weights_t *s, uint32_t first)
 {
     dtn_eu_numbers_t *numbers = &s->weights;
@@ -129,7 +129,7 @@ static void start_weights(dtn_eu_weights_t *s, uint32_t first)
     numbers->started += numbers->chunk_count;
 }
 
-/* The unary parts of the runs of zeros: ones, ended by a zero. */
+/* The unary parts of the zero runs: ones, terminated by a zero. */
 static void start_runs(dtn_eu_weights_t *s)
 {
     dtn_eu_numbers_t *numbers = &s->runs;
@@ -147,7 +147,7 @@ static void start_runs(dtn_eu_weights_t *s)
     numbers->started += numbers->chunk_count;
 }
 
-/* What remains of the numbers of a chunk. */
+/* Reads the remainders of a chunk's numbers. */
 static void finish(dtn_eu_weights_t *s, dtn_eu_numbers_t *numbers, const uint32_t *chunk, uint32_t count)
 {
     for (uint32_t i = 0; i < count && numbers->read < numbers->total; i++) {
@@ -156,7 +156,7 @@ static void finish(dtn_eu_weights_t *s, dtn_eu_numbers_t *numbers, const uint32_
     }
 }
 
-/* Reads the unary parts of the next chunk and the rests of the last; false when there is neither. */
+/* Reads the unary parts of the next chunk and the remainders of the last; false if there is neither. */
 static bool read_chunk(dtn_eu_weights_t *s)
 {
     dtn_eu_numbers_t *weights = &s->weights;
@@ -183,7 +183,7 @@ static bool read_chunk(dtn_eu_weights_t *s)
     return had_chunk || weights->has_chunk || runs->has_chunk;
 }
 
-/* The next number, in `value`; chunks are read until it is there. */
+/* Returns the next number in `value`; reads chunks until it is available. */
 static bool next(dtn_eu_weights_t *s, dtn_eu_numbers_t *numbers, uint32_t *value)
 {
     while (numbers->taken == numbers->read) {

@@ -1,9 +1,9 @@
 #include "window.h"
 
-/* Positions of a part of the kernel: 8, or 4 where the decomposition says so. */
+/* Maximum size of a part of the kernel: 8, or 4 if the decomposition register selects it. */
 enum { PART = 8, SMALL_PART = 4 };
 
-/* Positions of a kernel: 64 by 64 where there are weights, 256 by 256 in pools. */
+/* Maximum kernel positions: 64 by 64 with weights, 256 by 256 in pools. */
 enum { MOST_WEIGHTED = 64 * 64, MOST_POOLED = 256 * 256 };
 
 static void read_kernel(const dtn_ethosu_t *m, dtn_eu_geometry_t *g)
@@ -45,7 +45,7 @@ dtn_ethosu_fault_t dtn_eu_geometry(dtn_ethosu_t *m, bool is_summed, dtn_eu_geome
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, REG_IFM_UPSCALE);
     }
     g->upscale = (dtn_eu_upscale_t)upscale;
-    /* The input is as large as its windows and pads say; there is no register for it. */
+    /* Windows and padding determine the input's size; it has no register. */
     g->in_h = (g->out_h - 1) * g->stride_h + dtn_eu_count(m, REG_KERNEL_HEIGHT_M1) - g->pad_top - bottom;
     g->in_w = (g->out_w - 1) * g->stride_w + dtn_eu_count(m, REG_KERNEL_WIDTH_M1) - g->pad_left - right;
     if (g->in_h < 1 || g->in_w < 1) {

@@ -1,13 +1,13 @@
 /**
  * @file
- * Windows of a kernel over the input: what convolutions and pools share.
+ * Windows of a kernel over the input, for convolutions and pools.
  */
 #ifndef DTN_ETHOSU_WINDOW_H
 #define DTN_ETHOSU_WINDOW_H
 
 #include "map.h"
 
-/** How the input is enlarged before the kernel meets it. */
+/** Upscaling of the input before the kernel is applied. */
 typedef enum { DTN_EU_AS_IS = 0, DTN_EU_NEAREST = 1, DTN_EU_ZEROS = 2 } dtn_eu_upscale_t;
 
 /** The checked geometry of an operation. */
@@ -15,7 +15,7 @@ typedef struct {
     int32_t out_h;
     int32_t out_w;
     int32_t out_c;
-    int32_t in_h; /**< of the input as the kernel sees it: enlarged */
+    int32_t in_h; /**< size of the upscaled input */
     int32_t in_w;
     int32_t in_c;
     int32_t kernel_h; /**< positions */
@@ -27,21 +27,21 @@ typedef struct {
     int32_t pad_top;
     int32_t pad_left;
     bool has_pads;
-    bool is_summed;      /**< every output has terms of all input channels */
+    bool is_summed;      /**< every output depends on all input channels */
     bool is_part_kernel; /**< the order of weights */
     int32_t part;        /**< positions of a part of the kernel, dilated */
     dtn_eu_upscale_t upscale;
 } dtn_eu_geometry_t;
 
-/** Reads the registers of sizes, kernel, pads and upscaling; `is_summed` where an output has terms of all input
- * channels. */
+/** Reads the registers of sizes, kernel, padding and upscaling; `is_summed`: an output depends on all input channels.
+ */
 dtn_ethosu_fault_t dtn_eu_geometry(dtn_ethosu_t *m, bool is_summed, dtn_eu_geometry_t *geometry);
 
 /** Reads and checks the input map of the geometry, with `depth` channels. */
 dtn_ethosu_fault_t dtn_eu_input(dtn_ethosu_t *m, const dtn_eu_geometry_t *geometry, int32_t depth, dtn_eu_map_t *map);
 
-/** The pixel that position (ky, kx) of the window of output pixel (oy, ox) meets, or NULL for a pad or a filled zero.
- */
+/** Returns the pixel under position (ky, kx) of the window of output pixel (oy, ox); NULL for padding or an inserted
+ * zero. */
 static inline const uint8_t *dtn_eu_meets(const dtn_eu_geometry_t *g, const dtn_eu_map_t *map, int32_t oy, int32_t ox,
                                           int32_t ky, int32_t kx)
 {

@@ -3,25 +3,25 @@
 
 #include <string.h>
 
-/* Regions that Arm's driver knows: constants, which a stream must not write, and what it may replace. */
+/* Regions of Arm's driver: constants, which a stream must not write, and fast memory, which it may replace. */
 enum { CONSTANTS = 0, FAST_MEMORY = 2 };
 
-/* Where a configuration word has what. */
+/* Fields of a configuration word. */
 enum { PRODUCT_AT = 28, LOG2_MACS_MASK = 0xF };
 
-/* Who waits for a driver: for any, for one of a kind, or for that one. */
+/* A waiting caller of the queue: for any driver, for one of a kind, or for that one. */
 typedef struct waiter {
     struct waiter *next;
     const struct ethosu_driver *only;
     bool any;
     uint32_t product;
     uint32_t log2_macs;
-    void *semaphore; /* given when it has come, or there is none any more to wait for */
+    void *semaphore; /* given when a driver is available, or none is left */
     struct ethosu_driver *driver;
     bool is_done;
 } waiter_t;
 
-/* The drivers that `ethosu_init` has made available, and who waits, the first first; by the mutex. */
+/* The drivers registered by `ethosu_init`, and the queue of waiting callers; protected by the mutex. */
 static struct ethosu_driver *drivers;
 static waiter_t *waiters;
 static void *mutex;
@@ -43,7 +43,7 @@ uint32_t dtn_ethosu_driver_fault(const struct ethosu_driver *drv)
     return drv->dev == NULL ? DTN_ETHOSU_NULL_POINTER : drv->dev->fault;
 }
 
-/* The configuration that a stream is run for. */
+/* The configuration for a stream. */
 static const dtn_ethosu_config_t *config_for(const struct ethosu_device *device, const void *data, size_t bytes)
 {
     return device->config != NULL ? device->config : dtn_ethosu_config_of(data, bytes);
@@ -83,7 +83,7 @@ dtn_ethosu_fault_t dtn_ethosu_device_check(struct ethosu_device *device, const v
 
 /* ---- Drivers ---- */
 
-/* Whether a driver is one that someone waits for. */
+/* True if a caller waits for this driver. */
 static bool suits(const struct ethosu_driver *drv, const waiter_t *waiter)
 {
     if (waiter->any || waiter->only != NULL) {
@@ -94,7 +94,7 @@ static bool suits(const struct ethosu_driver *drv, const waiter_t *waiter)
            (config->word >> PRODUCT_AT == waiter->product && (config->word & LOG2_MACS_MASK) == waiter->log2_macs);
 }
 
-/* The first driver that suits, of those that are free or of all. */
+/* The first matching driver, of the free ones or of all. */
 static struct ethosu_driver *first(const waiter_t *waiter, bool is_free)
 {
     struct ethosu_driver *drv = drivers;
@@ -104,7 +104,7 @@ static struct ethosu_driver *first(const waiter_t *waiter, bool is_free)
     return drv;
 }
 
-/* Takes who waits at a place of the queue out of it, with what has come. */
+/* Removes a caller from the queue, and gives it a driver. */
 static void wake(waiter_t **at, struct ethosu_driver *drv)
 {
     waiter_t *waiter = *at;
@@ -114,7 +114,7 @@ static void wake(waiter_t **at, struct ethosu_driver *drv)
     (void)ethosu_semaphore_give(waiter->semaphore);
 }
 
-/* Gives a driver that nobody has to the first who waits for it: no other comes in between. */
+/* Gives a free driver to the first caller that waits for it, so that no other caller gets it first. */
 static void hand_on(struct ethosu_driver *drv)
 {
     waiter_t **at = &waiters;
@@ -127,7 +127,7 @@ static void hand_on(struct ethosu_driver *drv)
     }
 }
 
-/* Ends the waits for which there is no driver any more. */
+/* Ends the waits of callers without a remaining driver. */
 static void dismiss(void)
 {
     for (waiter_t **at = &waiters; *at != NULL;) {
@@ -139,7 +139,7 @@ static void dismiss(void)
     }
 }
 
-/* Waits at the end of the queue, the mutex locked before and after. */
+/* Waits at the end of the queue; the mutex is locked before and after. */
 static void wait_in_queue(waiter_t *waiter)
 {
     waiter_t **at = &waiters;
@@ -164,7 +164,7 @@ static void wait_in_queue(waiter_t *waiter)
     ethosu_semaphore_destroy(waiter->semaphore);
 }
 
-/* A driver that suits, which is the caller's then; NULL when there is none, or it cannot be waited for. */
+/* Reserves a matching driver for the caller; NULL if there is none, or waiting is impossible. */
 static struct ethosu_driver *reserve(waiter_t *waiter)
 {
     if (mutex == NULL) {
@@ -209,7 +209,7 @@ int(ethosu_init)(struct ethosu_driver *drv, void *const base_address, const void
 
 void ethosu_deinit(struct ethosu_driver *drv)
 {
-    /* Where nobody could give it back, without an operating system, it is taken away as it is. */
+    /* Without an operating system nobody could release it: it is removed immediately. */
     waiter_t waiter = {.only = drv};
     (void)reserve(&waiter);
     (void)ethosu_mutex_lock(mutex);
@@ -217,7 +217,7 @@ void ethosu_deinit(struct ethosu_driver *drv)
         if (*at == drv) {
             *at = drv->next;
             drv->dev = NULL;
-            drv->job.state = ETHOSU_JOB_IDLE; /* nothing runs that nobody has a device for */
+            drv->job.state = ETHOSU_JOB_IDLE; /* no job runs without a device */
             break;
         }
     }
@@ -332,7 +332,7 @@ static dtn_ethosu_fault_t memory_of(const struct ethosu_driver *drv, dtn_ethosu_
     }
     for (int i = 0; i < job->num_base_addr; i++) {
         dtn_ethosu_region_t *region = &memory->regions[i];
-        /* On cores of 32 bits an address may have more. */
+        /* On 32-bit cores an address may have more bits. */
         if (job->base_addr[i] != (uintptr_t)job->base_addr[i]) {
             return DTN_ETHOSU_BOUNDS;
         }
@@ -346,7 +346,7 @@ static dtn_ethosu_fault_t memory_of(const struct ethosu_driver *drv, dtn_ethosu_
     return DTN_ETHOSU_OK;
 }
 
-/* Gives the port the memories of a job, each or all at once. */
+/* Passes the memories of a job to the port, one by one or all together. */
 #if DTN_ETHOSU_RELEASE == 0
 static void tell_memories(const struct ethosu_job *job, void (*call)(uint32_t *p, size_t bytes))
 {

@@ -1,9 +1,9 @@
-/* NPUs that have the tensors of a call in memory of their own: the copies there and back, which a port may give to a
- * DMA, and the core's data cache between them and the NPU. */
+/* NPUs with their own memory for a call's tensors: copies to and from it, which a port may give to a DMA, and the
+ * core's data cache. */
 #include "cache.h"
 #include "io.h"
 
-/* Copies tensor `index` of a call into its place or from there. */
+/* Copies tensor `index` of a call to or from its place. */
 static NeutronError copy(const dtn_npu_apart_t *apart, const dtn_partition_t *partition, const dtn_npu_call_t *call,
                          uint32_t index)
 {
@@ -25,8 +25,8 @@ NeutronError dtn_npu_run_apart(const dtn_partition_t *partition, const dtn_npu_c
         return error;
     }
     dtn_cache_clean_working(npu, partition);
-    /* Without a cache, too, copies may wait in the core's store buffer while it starts the NPU, whose registers are
-     * memory of another kind; and nothing may be read before it is done. */
+    /* Even without a cache, copies may wait in the core's store buffer while it starts the NPU, whose registers are
+     * device memory; and nothing may be read before it is done. */
     __sync_synchronize();
     error = npu->apart->run(partition);
     __sync_synchronize();

@@ -1,4 +1,4 @@
-/* Contexts apart from the working memory, which other programs use, too. */
+/* Contexts outside the working memory, which other programs use too. */
 #include <stddef.h>
 
 #include "../driver/types.h"

@@ -22,7 +22,7 @@ static bool is_valid(const dtn_operator_call_t *call)
            dtn_walk_fits(dims, strides, 2 * DTN_WALK_RANK, dtn_walk_elements(input));
 }
 
-/* Whether b takes the place of a: NaN, which differs from itself, does, and stays. */
+/* True if b replaces a: NaN, which differs from itself, replaces any value and remains. */
 static bool is_larger(float a, float b)
 {
     return b > a || b != b;

@@ -21,7 +21,7 @@ static void run_s8(const dtn_operator_call_t *call, const params_t *p)
     }
 }
 
-/* Written so that NaN is neither below nor above. */
+/* NaN is neither below nor above, and remains. */
 static void run_f32(const dtn_operator_call_t *call, const params_t *p)
 {
     const float *input = (const float *)call->values[0].data;

@@ -2,7 +2,7 @@
 
 typedef dtn_op_convolution_params_t params_t;
 
-/* Of dimensions, strides, dilations and pads: a position of the input has less than 32 bits. */
+/* Maximum of dimensions, strides, dilations and padding: a position of the input has less than 32 bits. */
 enum { MOST = INT16_MAX };
 
 enum { BATCH = 0, CHANNEL = 1, ROW = 2, COLUMN = 3, RANK = 4 };
@@ -47,8 +47,8 @@ static bool is_valid(const dtn_operator_call_t *call)
            dtn_walk_fits(p->output, p->output_strides, RANK, dtn_walk_elements(output));
 }
 
-/* What one element of the output is computed from: where its batch and group of the input, and its channel of the
- * weights, start, and its place. */
+/* The operands of one output element: start of its batch and group in the input, of its channel in the weights, and its
+ * position. */
 typedef struct {
     const params_t *p;
     const float *x;
@@ -58,7 +58,7 @@ typedef struct {
     int32_t column;
 } window_t;
 
-/* The row or column of the input under a position of the kernel, or -1 for none. */
+/* The row or column of the input under a kernel position, or -1 for none. */
 static int32_t source(int32_t position, int32_t offset, int32_t stride, int32_t size, bool transposed)
 {
     int32_t at = transposed ? position - offset : position * stride + offset;
@@ -89,7 +89,7 @@ static float product(const window_t *window, int32_t channel, int32_t y, int32_t
            window->w[channel * weights[CHANNEL] + ky * weights[ROW] + kx * weights[COLUMN]];
 }
 
-/* Channels, rows and columns in this order. */
+/* Sums channels, rows and columns in this order. */
 static float plain(const window_t *window)
 {
     float sum = 0.0F;
@@ -105,7 +105,7 @@ static float plain(const window_t *window)
     return sum;
 }
 
-/* The input's rows, columns and channels in this order: the first lie under the last of the kernel. */
+/* Sums the input's rows, columns and channels in this order: the first are under the last of the kernel. */
 static float transposed(const window_t *window, float sum)
 {
     for (int32_t ky = window->p->kernel_h; ky-- > 0;) {

@@ -2,7 +2,7 @@
 
 typedef dtn_op_max_pool2d_params_t params_t;
 
-/* Of dimensions, strides, dilations and pads: a position of the input has less than 32 bits. */
+/* Maximum of dimensions, strides, dilations and padding: a position of the input has less than 32 bits. */
 enum { MOST = INT16_MAX };
 
 enum { BATCH = 0, CHANNEL = 1, ROW = 2, COLUMN = 3, RANK = 4 };
@@ -34,7 +34,7 @@ static bool is_valid(const dtn_operator_call_t *call)
            is_within(sizes, sizeof sizes / sizeof sizes[0], 1) && is_within(pads, 2, 0) &&
            is_within(p->input, RANK, 1) && is_within(p->output, RANK, 1) && p->input[BATCH] == p->output[BATCH] &&
            p->input[CHANNEL] == p->output[CHANNEL] &&
-           /* No window is larger than the image with its pads, or work has no bound. */
+           /* A window larger than the padded image would make the work unbounded. */
            (p->kernel_h - 1) * p->dilation_h < p->input[ROW] + 2 * p->pad_h &&
            (p->kernel_w - 1) * p->dilation_w < p->input[COLUMN] + 2 * p->pad_w &&
            dtn_walk_fits(p->input, p->input_strides, RANK, dtn_walk_elements(input)) &&
@@ -49,7 +49,7 @@ static bool is_larger(const dtn_tensor_t *input, int32_t a, int32_t b)
     return ((const float *)input->data)[a] > ((const float *)input->data)[b];
 }
 
-/* The position of the largest element under the window in its plane, which starts at `plane`, or -1. */
+/* Position in its plane, which starts at `plane`, of the largest element under the window, or -1. */
 static int32_t largest(const dtn_tensor_t *input, const params_t *p, int32_t plane, int32_t row, int32_t column)
 {
     int32_t best = -1;
@@ -86,7 +86,7 @@ static void run(const dtn_operator_call_t *call)
         int32_t plane = at.at[1 + BATCH] * p->input_strides[BATCH] + at.at[1 + CHANNEL] * p->input_strides[CHANNEL];
         int32_t best = largest(input, p, plane, at.at[1 + ROW], at.at[1 + COLUMN]);
         indices[at.offset] = best;
-        /* A window beside the map, which no pool has, leaves its element as it was. */
+        /* A window outside the map, which no pool has, leaves its element unchanged. */
         if (best >= 0) {
             int32_t from = plane + best / p->input[COLUMN] * p->input_strides[ROW] +
                            best % p->input[COLUMN] * p->input_strides[COLUMN];

@@ -1,6 +1,6 @@
 /**
  * @file
- * Walks along tensors that may lie in memory in any order, and the checks of what they read.
+ * Iteration over tensors of any memory order, and checks of their bounds.
  */
 #ifndef DTN_WALK_H
 #define DTN_WALK_H
@@ -10,10 +10,10 @@
 #include "deuteron/aten.h"
 #include "operator.h"
 
-/** Dimensions of a walk; those that a tensor lacks are 1. */
+/** Dimensions of an iteration; a tensor with fewer has dimensions of 1. */
 enum { DTN_WALK_RANK = 5 };
 
-/** Bytes of an element of the types that these operators compute with, or 0. */
+/** Bytes of an element of the types that these operators support, or 0. */
 static inline uint32_t dtn_walk_item(uint32_t type)
 {
     switch (type) {
@@ -27,14 +27,14 @@ static inline uint32_t dtn_walk_item(uint32_t type)
     }
 }
 
-/** The elements of a tensor of such a type. */
+/** The number of elements of a tensor of such a type. */
 static inline uint32_t dtn_walk_elements(const dtn_tensor_t *tensor)
 {
     uint32_t item = dtn_walk_item(tensor->type);
     return item == 0 ? 0 : tensor->bytes / item;
 }
 
-/** True when a walk of `rank` dimensions of 1 or more stays within this number of elements. */
+/** True if an iteration of `rank` dimensions of 1 or more stays within this number of elements. */
 static inline bool dtn_walk_fits(const int32_t *dims, const int32_t *strides, uint32_t rank, uint32_t elements)
 {
     uint64_t last = 0;
@@ -50,7 +50,7 @@ static inline bool dtn_walk_fits(const int32_t *dims, const int32_t *strides, ui
     return true;
 }
 
-/** True when the dimensions, 1 or more each, have this number of elements. */
+/** True if the dimensions, each 1 or more, have this number of elements. */
 static inline bool dtn_walk_covers(const int32_t *dims, uint32_t rank, uint32_t elements)
 {
     uint64_t product = 1;
@@ -66,13 +66,13 @@ static inline bool dtn_walk_covers(const int32_t *dims, uint32_t rank, uint32_t 
     return product == elements;
 }
 
-/** A place on a walk: what it adds to the start of a tensor, in elements. */
+/** A position of an iteration: its offset from the start of a tensor, in elements. */
 typedef struct {
     int32_t at[DTN_WALK_RANK];
     uint32_t offset;
 } dtn_walk_t;
 
-/** Moves to the next place, the last dimension fastest, and from the last one to the first. */
+/** Moves to the next position, last dimension fastest, and from the last one to the first. */
 static inline void dtn_walk_next(dtn_walk_t *walk, const int32_t *dims, const int32_t *strides)
 {
     for (uint32_t i = DTN_WALK_RANK; i-- > 0;) {
@@ -86,10 +86,10 @@ static inline void dtn_walk_next(dtn_walk_t *walk, const int32_t *dims, const in
     }
 }
 
-/** Dimensions and strides with which every record of two operands starts. */
+/** Dimensions and strides at the start of each record with two operands. */
 typedef dtn_op_mul_params_t dtn_pair_t;
 
-/** True for a call of two operands of this type that are walked along together; `params` counts its words. */
+/** True for a call of two operands of this type that are iterated together; `params` is its number of words. */
 static inline bool dtn_pair_is_valid(const dtn_operator_call_t *call, size_t params, uint32_t type, uint32_t output)
 {
     if (call->input_count != 2 || call->output_count != 1 || call->param_count != params / sizeof(uint32_t)) {
