@@ -150,7 +150,7 @@ def test_everything_but_builds_runs_without_pytorch(python: Path, tmp_path: Path
     assert (cmake / "deuteron-config.cmake").is_file()
     assert run(python, "doctor").endswith(
         "\nall requirements are met\n"
-        "this installation compiles TFLite files only; for PyTorch models: `pip install 'deuteron[executorch]'`\n"
+        "this installation compiles TFLite files only; `pip install 'deuteron[executorch]'` adds PyTorch models\n"
     )
     assert "kernel calls" in run(python, "convert", model, "-o", converted)
     assert run(python, "run", converted, "--seed", "1") == run(python, "run", model, "--seed", "1")

@@ -3,8 +3,8 @@
 #include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
 #include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
 
-#include "apart.h"
 #include "copy.h"
+#include "overlap.h"
 
 namespace deuteron
 {
@@ -106,10 +106,10 @@ Error Binding::store(void *staging) const
     return Error::Ok;
 }
 
-Error check_apart(Bytes payload, Bindings inputs, Bindings outputs)
+Error check_no_overlap(Bytes payload, Bindings inputs, Bindings outputs)
 {
     const auto memory = [](Bindings bindings) { return [bindings](size_t i) { return bindings[i].memory(); }; };
-    return check_apart(payload, inputs.size(), memory(inputs), outputs.size(), memory(outputs));
+    return check_no_overlap(payload, inputs.size(), memory(inputs), outputs.size(), memory(outputs));
 }
 
 } // namespace deuteron

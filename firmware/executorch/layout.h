@@ -69,7 +69,7 @@ using Bindings = executorch::runtime::Span<const Binding>;
  * Payloads of other partitions are not checked: ExecuTorch's runtime lets any operator of a damaged program write to
  * constants there. So each delegate keeps a copy of what it has checked (`Payload::move`), and readers of files
  * (`deuteron.runtime.pte_memory`, runner/plan.h) reject every program that would write to a constant. */
-executorch::runtime::Error check_apart(Bytes payload, Bindings inputs, Bindings outputs);
+executorch::runtime::Error check_no_overlap(Bytes payload, Bindings inputs, Bindings outputs);
 
 } // namespace deuteron
 

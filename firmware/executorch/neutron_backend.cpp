@@ -144,8 +144,8 @@ Error bind_run(BackendExecutionContext &context, const Handle &handle, Span<EVal
                                                 payload.output_formats[i] == 1, &run->outputs[i]));
         run->output_pointers[i] = run->outputs[i].buffer();
     }
-    ET_CHECK_OK_OR_RETURN_ERROR(
-        check_apart(handle.bytes, Bindings(run->inputs, payload.inputs()), Bindings(run->outputs, payload.outputs())));
+    ET_CHECK_OK_OR_RETURN_ERROR(check_no_overlap(handle.bytes, Bindings(run->inputs, payload.inputs()),
+                                                 Bindings(run->outputs, payload.outputs())));
     void **const extra = run->output_pointers + payload.outputs();
     extra[0] = run->scratch;
     extra[1] = run->profile;

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "deuteron/microcode.h"
-#include "named.h"
+#include "named_event.h"
 
 namespace deuteron
 {

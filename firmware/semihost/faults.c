@@ -10,8 +10,8 @@
 typedef enum { NONE, FAIL, PARTIAL, NEVER, LATE } kind_t;
 
 /* The requested fault; `countdown` copies precede it. */
-static kind_t asked;
-static uint32_t asked_unit;
+static kind_t requested;
+static uint32_t requested_unit;
 static uint32_t countdown;
 static uint32_t delay_us;
 
@@ -57,8 +57,8 @@ void dtn_on_system_tick(void)
     if (done == NULL) {
         return;
     }
-    if (asked == LATE) {
-        __real_dtn_dma_start(asked_unit, held.dst, held.src, held.bytes, done);
+    if (requested == LATE) {
+        __real_dtn_dma_start(requested_unit, held.dst, held.src, held.bytes, done);
     } else {
         done(0);
     }
@@ -66,12 +66,12 @@ void dtn_on_system_tick(void)
 
 void __wrap_dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dtn_dma_done_t done)
 {
-    bool hit = asked != NONE && unit == asked_unit && countdown-- == 0;
+    bool hit = requested != NONE && unit == requested_unit && countdown-- == 0;
     if (!hit) {
         __real_dtn_dma_start(unit, dst, src, bytes, done);
         return;
     }
-    switch (asked) {
+    switch (requested) {
     case PARTIAL:
         __real_dtn_dma_start(unit, dst, src, bytes / 2, done);
         break;
@@ -81,7 +81,7 @@ void __wrap_dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t by
         held.src = src;
         held.bytes = bytes;
         held.done = done;
-        tick_after(asked == LATE ? delay_us : SOON_US);
+        tick_after(requested == LATE ? delay_us : SOON_US);
         break;
     default:
         break;
@@ -90,7 +90,7 @@ void __wrap_dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t by
 
 void __wrap_dtn_dma_stop(uint32_t unit)
 {
-    if (unit == asked_unit) {
+    if (unit == requested_unit) {
         SYSTICK->control = TICK_STOPPED;
         held.done = NULL;
     }
@@ -127,20 +127,20 @@ bool dtn_faults_set(const char *option)
         const char *word;
         kind_t kind;
     } kinds[] = {{"fail:", FAIL}, {"partial:", PARTIAL}, {"never:", NEVER}, {"late:", LATE}};
-    asked_unit = DTN_DMA_IO;
+    requested_unit = DTN_DMA_IO;
     if (!skip(&option, "io:")) {
-        asked_unit = DTN_DMA_FETCH;
+        requested_unit = DTN_DMA_FETCH;
         if (!skip(&option, "fetch:")) {
             return false;
         }
     }
-    for (uint32_t i = 0; asked == NONE && i < sizeof kinds / sizeof kinds[0]; i++) {
-        asked = skip(&option, kinds[i].word) ? kinds[i].kind : NONE;
+    for (uint32_t i = 0; requested == NONE && i < sizeof kinds / sizeof kinds[0]; i++) {
+        requested = skip(&option, kinds[i].word) ? kinds[i].kind : NONE;
     }
-    if (asked == NONE || !read_number(&option, &countdown)) {
+    if (requested == NONE || !read_number(&option, &countdown)) {
         return false;
     }
-    if (asked == LATE && (!skip(&option, ":") || !read_number(&option, &delay_us))) {
+    if (requested == LATE && (!skip(&option, ":") || !read_number(&option, &delay_us))) {
         return false;
     }
     return *option == '\0';

@@ -3,7 +3,7 @@
 #include "options.h"
 
 /* Sizes are compared before they are rounded or multiplied, to avoid overflow. */
-void *dtn_heap_take(dtn_heap_t *heap, uint32_t items, size_t size)
+void *dtn_heap_allocate(dtn_heap_t *heap, uint32_t items, size_t size)
 {
     size_t room = heap->left & ~(size_t)15;
     if (items > room / size) {

@@ -15,6 +15,6 @@ typedef struct {
 } dtn_heap_t;
 
 /** Allocates items of a size, 16-byte aligned; ends the program with a message if there is no memory. */
-void *dtn_heap_take(dtn_heap_t *heap, uint32_t items, size_t size);
+void *dtn_heap_allocate(dtn_heap_t *heap, uint32_t items, size_t size);
 
 #endif /* DTN_HEAP_H */

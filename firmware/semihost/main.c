@@ -48,13 +48,13 @@ static void open_tensors(tensors_t *tensors, dtn_heap_t *heap, const char *const
         dtn_usage_error("the number of files is not the program's number of ", write ? "outputs" : "inputs");
     }
     tensors->count = named;
-    tensors->files = (dtn_file_t *)dtn_heap_take(heap, named, sizeof *tensors->files);
-    tensors->buffers = (void **)dtn_heap_take(heap, named, sizeof *tensors->buffers);
-    tensors->bytes = (uint32_t *)dtn_heap_take(heap, named, sizeof *tensors->bytes);
+    tensors->files = (dtn_file_t *)dtn_heap_allocate(heap, named, sizeof *tensors->files);
+    tensors->buffers = (void **)dtn_heap_allocate(heap, named, sizeof *tensors->buffers);
+    tensors->bytes = (uint32_t *)dtn_heap_allocate(heap, named, sizeof *tensors->bytes);
     for (uint32_t i = 0; i < named; i++) {
         tensors->bytes[i] = dtn_bundle.values[values[i]].bytes;
         tensors->files[i] = open_file(names[i], write);
-        tensors->buffers[i] = dtn_heap_take(heap, tensors->bytes[i], 1);
+        tensors->buffers[i] = dtn_heap_allocate(heap, tensors->bytes[i], 1);
     }
 }
 
@@ -120,7 +120,7 @@ static void prepare(dtn_executor_t *executor, const dtn_options_t *options, dtn_
 static void prepare_events(dtn_executor_t *executor, dtn_heap_t *heap)
 {
     executor->event_capacity = dtn_bundle.step_count + dtn_bundle.input_count + dtn_bundle.output_count;
-    executor->events = (dtn_event_t *)dtn_heap_take(heap, executor->event_capacity, sizeof(dtn_event_t));
+    executor->events = (dtn_event_t *)dtn_heap_allocate(heap, executor->event_capacity, sizeof(dtn_event_t));
 }
 
 #if DTN_PROFILING
@@ -135,7 +135,7 @@ static void prepare_profile(dtn_executor_t *executor, dtn_heap_t *heap, const dt
         dtn_usage_error("cannot open ", options->profile);
     }
     executor->event_capacity = options->event_capacity == 0 ? most : options->event_capacity;
-    executor->events = (dtn_event_t *)dtn_heap_take(heap, executor->event_capacity, sizeof(dtn_event_t));
+    executor->events = (dtn_event_t *)dtn_heap_allocate(heap, executor->event_capacity, sizeof(dtn_event_t));
 }
 #endif
 

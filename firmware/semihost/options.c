@@ -80,11 +80,11 @@ void dtn_options_read(dtn_options_t *options, dtn_heap_t *heap)
         dtn_usage_error("the command line is too long", "");
     }
     uint32_t bytes = (uint32_t)strlen(at) + 1;
-    (void)dtn_heap_take(heap, bytes, 1);
+    (void)dtn_heap_allocate(heap, bytes, 1);
     uint32_t most_files = bytes / (uint32_t)sizeof "--input x"; /* no file option is shorter */
     *options = (dtn_options_t){
-        .inputs = (const char **)dtn_heap_take(heap, most_files, sizeof(char *)),
-        .outputs = (const char **)dtn_heap_take(heap, most_files, sizeof(char *)),
+        .inputs = (const char **)dtn_heap_allocate(heap, most_files, sizeof(char *)),
+        .outputs = (const char **)dtn_heap_allocate(heap, most_files, sizeof(char *)),
         .runs = 1,
     };
     (void)next_word(&at);

@@ -161,7 +161,7 @@ def test_an_installation_for_tflite_files_is_as_good(deuteron: Run, machine: Cal
     )
     assert result.out.endswith(
         "\nall requirements are met\n"
-        "this installation compiles TFLite files only; for PyTorch models: `pip install 'deuteron[executorch]'`\n"
+        "this installation compiles TFLite files only; `pip install 'deuteron[executorch]'` adds PyTorch models\n"
     )
 
 

@@ -64,8 +64,8 @@ WRONG = {
     "no setting": (["-C", "enable"], "`-C enable` sets nothing\n\nhint: write `-C enable=VALUE`"),
     "no program": (
         ["-C", "cpu0.semihosting-cwd=/a", "-a", "runner.elf"],
-        "the setting `cpu0.semihosting-cmd_line` is missing: the stand-in runs programs that the runner reads from "
-        "this computer's files, not programs inside an image\n\n"
+        "the setting `cpu0.semihosting-cmd_line` is missing: the substitute runs programs from this "
+        "computer's files, not programs inside an image\n\n"
         "hint: build the runner with `--pte=semihosting`, and start the simulator as ExecuTorch's "
         "`backends/arm/test/runner_utils.py` does",
     ),

@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "../apart.h"
+#include "../overlap.h"
 
 namespace deuteron
 {
@@ -22,7 +22,7 @@ executorch::runtime::Span<const uint8_t> bytes_of(const dtn_tensor_t &tensor)
 }
 
 /* True if no output shares a byte with another value, as the executor promises to operators. */
-bool are_apart(const dtn_operator_call_t &call)
+bool are_disjoint(const dtn_operator_call_t &call)
 {
     const uint32_t values = call.input_count + call.output_count;
     for (uint32_t i = call.input_count; i < values; i++) {
@@ -204,7 +204,7 @@ void Call::run_words(dtn_operator_t run_operator, const uint32_t *words, uint32_
     if (failed_) {
         return;
     }
-    need(are_apart(call), "an output shares memory with another tensor");
+    need(are_disjoint(call), "an output shares memory with another tensor");
     need(failed_ || run_operator(&call, DTN_PHASE_CHECK) == DTN_OK,
          "its tensors and numbers do not fit together, or are out of range");
     need(failed_ || run_operator(&call, DTN_PHASE_RUN) == DTN_OK, "a constant tensor has numbers out of range");

@@ -11,9 +11,9 @@
 #include <cstring>
 #include <new>
 
-#include "../apart.h"
 #include "../copy.h"
 #include "../observer.h"
+#include "../overlap.h"
 #include "blob.h"
 #include "deuteron/ethosu.h"
 #include "profile.h"
@@ -114,11 +114,11 @@ Error bind(BackendExecutionContext &context, const Handle &handle, Span<EValue *
     }
     const auto memory = [bound](size_t i) { return Bytes(bound[i].data(), bound[i].size()); };
     const auto output = [&](size_t i) { return memory(inputs + i); };
-    ET_CHECK_OK_OR_RETURN_ERROR(check_apart(handle.payload, inputs, memory, outputs, output));
+    ET_CHECK_OK_OR_RETURN_ERROR(check_no_overlap(handle.payload, inputs, memory, outputs, output));
     /* Weights may be elsewhere in the program. */
-    ET_CHECK_OK_OR_RETURN_ERROR(check_apart(handle.blob.weights, 0, memory, outputs, output));
+    ET_CHECK_OK_OR_RETURN_ERROR(check_no_overlap(handle.blob.weights, 0, memory, outputs, output));
     *bytes = bound;
-    return check_apart(handle.blob.commands, 0, memory, outputs, output);
+    return check_no_overlap(handle.blob.commands, 0, memory, outputs, output);
 }
 
 Error allocate(BackendExecutionContext &context, const char *what, size_t bytes, uint8_t **memory)
@@ -207,7 +207,7 @@ class EthosUBackend final : public BackendInterface
         ET_CHECK_OK_OR_RETURN_ERROR(allocate_all(context, handle, &memory));
         uint8_t *const scratch = memory.regions[kScratch].data;
         for (size_t i = 0; i < inputs; i++) {
-            const Stretch copied(context.event_tracer());
+            const TimeSpan copied(context.event_tracer());
             ET_CHECK_OK_OR_RETURN_ERROR(
                 copy(scratch + handle.inputs[i].offset, bytes[i].data(), bytes[i].size(), "input", i));
             copied.end("copy in", i);
@@ -215,7 +215,7 @@ class EthosUBackend final : public BackendInterface
         ET_CHECK_OK_OR_RETURN_ERROR(run(context.event_tracer(), handle, memory));
         for (size_t i = 0; i < handle.outputs.size(); i++) {
             const MutableBytes output = bytes[inputs + i];
-            const Stretch copied(context.event_tracer());
+            const TimeSpan copied(context.event_tracer());
             ET_CHECK_OK_OR_RETURN_ERROR(
                 copy(output.data(), scratch + handle.outputs[i].offset, output.size(), "output", i));
             copied.end("copy out", i);

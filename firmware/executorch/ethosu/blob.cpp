@@ -139,7 +139,7 @@ Error check_tensors(const char *side, Bytes block, size_t count, size_t scratch_
 }
 
 /* Checks that no two inputs overlap: all exist when a run starts. */
-Error check_inputs_apart(const Tensors &inputs)
+Error check_inputs_disjoint(const Tensors &inputs)
 {
     for (size_t i = 0; i < inputs.count(); i++) {
         const Tensor tensor = inputs[i];
@@ -203,7 +203,7 @@ executorch::runtime::Error parse_blob(Bytes bytes, const NamedDataMap *data, Blo
     ET_CHECK_OR_RETURN_ERROR(blob->commands.size() > 0, InvalidProgram, "The Ethos-U partition has no commands");
     ET_CHECK_OK_OR_RETURN_ERROR(
         check_tensors("Input", blob->inputs.records(), blob->inputs.count(), blob->scratch_bytes));
-    ET_CHECK_OK_OR_RETURN_ERROR(check_inputs_apart(blob->inputs));
+    ET_CHECK_OK_OR_RETURN_ERROR(check_inputs_disjoint(blob->inputs));
     return check_tensors("Output", blob->outputs.records(), blob->outputs.count(), blob->scratch_bytes);
 }
 

@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "../named.h"
+#include "../named_event.h"
 
 namespace deuteron
 {
@@ -67,14 +67,14 @@ const char *name_of(const dtn_ethosu_event_t &event)
 
 } // namespace
 
-Stretch::Stretch(EventTracer *tracer) : tracer_(tracer)
+TimeSpan::TimeSpan(EventTracer *tracer) : tracer_(tracer)
 {
     if (tracer_ != nullptr) {
         start_ = pal_current_ticks();
     }
 }
 
-void Stretch::end(const char *name, size_t index) const
+void TimeSpan::end(const char *name, size_t index) const
 {
     if (tracer_ != nullptr) {
         log_named(tracer_, name, start_, pal_current_ticks(), static_cast<int>(index));

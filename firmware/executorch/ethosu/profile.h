@@ -25,10 +25,10 @@ namespace ethosu
 {
 
 /* A time span of a delegate call from now until `end`, which logs it; does nothing without a tracer. */
-class Stretch
+class TimeSpan
 {
   public:
-    explicit Stretch(executorch::runtime::EventTracer *tracer);
+    explicit TimeSpan(executorch::runtime::EventTracer *tracer);
     void end(const char *name, size_t index) const;
 
   private:

@@ -78,7 +78,7 @@ struct Value {
 };
 
 /* A tensor that a value can hold: its index, and its extent; none for a constant. */
-struct Held {
+struct HeldTensor {
     int32_t index;
     std::optional<Extent> extent;
 };
@@ -88,9 +88,9 @@ struct Access {
     std::string what;
     std::vector<int32_t> reads;
     std::vector<int32_t> writes;
-    bool apart; /* written values must not overlap others */
+    bool exclusive; /* written values must not overlap others */
     std::vector<int32_t> frees;
-    std::vector<int32_t> gives; /* values that get another tensor, or another's memory */
+    std::vector<int32_t> rebinds; /* values that get another tensor, or another's memory */
 };
 
 uint64_t item_bytes(int8_t type)
@@ -194,7 +194,7 @@ std::optional<size_t> input_count(const std::string &id, const std::string &payl
 }
 
 /* The last writers of the bytes of a memory. */
-class Owners
+class LastWriters
 {
   public:
     /* The last writer of another extent to some of these bytes, "" if there is none. */
@@ -293,7 +293,7 @@ class PlanCheck
         for (const Access &access : accesses) {
             check_access(access);
             free(access);
-            for (const int32_t value : access.gives) {
+            for (const int32_t value : access.rebinds) {
                 given_[index(value)] = true;
             }
         }
@@ -357,7 +357,7 @@ class PlanCheck
         const std::vector<int32_t> args = call.numbers<int32_t>(1);
         Access access = {what + " (`" + name + "`)", {}, {}, true, {}, {}};
         if (name == kView && !args.empty()) {
-            access.gives.push_back(args.back());
+            access.rebinds.push_back(args.back());
         }
         const Outputs outputs = outputs_of(name, args.size());
         for (size_t i = 0; i < args.size(); i++) {
@@ -475,9 +475,9 @@ class PlanCheck
     }
 
     /* The tensors that a value, or a list in it, can hold. */
-    std::vector<Held> tensors(int32_t value)
+    std::vector<HeldTensor> tensors(int32_t value)
     {
-        std::vector<Held> found;
+        std::vector<HeldTensor> found;
         for (const size_t slot : slots(value)) {
             add(slot, found);
             for (const int32_t item : values_[slot].items) {
@@ -489,7 +489,7 @@ class PlanCheck
         return found;
     }
 
-    void add(size_t at, std::vector<Held> &found)
+    void add(size_t at, std::vector<HeldTensor> &found)
     {
         check(left_-- > 0, "its instructions name values more than " + std::to_string(kLooks) + " times");
         const Value &value = values_[at];
@@ -516,10 +516,10 @@ class PlanCheck
     {
         std::map<std::pair<Extent, size_t>, int32_t> extents;
         for (size_t i = 0; i < access.writes.size(); i++) {
-            for (const Held &tensor : tensors(access.writes[i])) {
+            for (const HeldTensor &tensor : tensors(access.writes[i])) {
                 check(tensor.extent.has_value(),
                       access.what + " writes value " + std::to_string(tensor.index) + ", which is a constant");
-                if (access.apart && tensor.extent->end > tensor.extent->start) {
+                if (access.exclusive && tensor.extent->end > tensor.extent->start) {
                     extents[{*tensor.extent, i}] = tensor.index;
                 }
             }
@@ -535,7 +535,7 @@ class PlanCheck
                       std::to_string(outputs[i].second) + ", which share memory");
         }
         for (const int32_t read : outputs.empty() ? std::vector<int32_t>() : access.reads) {
-            for (const Held &tensor : tensors(read)) {
+            for (const HeldTensor &tensor : tensors(read)) {
                 if (!tensor.extent) {
                     continue;
                 }
@@ -557,7 +557,7 @@ class PlanCheck
                 check(values_[slot].is_tensor,
                       access.what + " frees value " + std::to_string(value) + ", which is not a tensor");
             }
-            for (const Held &tensor : tensors(value)) {
+            for (const HeldTensor &tensor : tensors(value)) {
                 check(tensor.extent && tensor.extent->memory < 0,
                       access.what + " frees value " + std::to_string(tensor.index) + ", whose memory is planned");
                 freed_[static_cast<size_t>(tensor.index)] = true;
@@ -568,23 +568,24 @@ class PlanCheck
     /* Checks that values keep their content until it is read. */
     void check_order(const std::vector<Access> &accesses)
     {
-        std::map<int64_t, Owners> memories;
+        std::map<int64_t, LastWriters> memories;
         for (const Access &access : accesses) {
             for (const int32_t read : access.reads) {
-                std::vector<Held> found = tensors(read);
-                found.erase(std::remove_if(found.begin(), found.end(), [](const Held &each) { return !each.extent; }),
-                            found.end());
+                std::vector<HeldTensor> found = tensors(read);
+                found.erase(
+                    std::remove_if(found.begin(), found.end(), [](const HeldTensor &each) { return !each.extent; }),
+                    found.end());
                 if (found.size() != 1 && !held_[index(read)].empty()) {
                     continue;
                 }
-                for (const Held &tensor : found) {
+                for (const HeldTensor &tensor : found) {
                     const std::string other = memories[tensor.extent->memory].foreign(*tensor.extent);
                     check(other.empty(), access.what + " reads value " + std::to_string(tensor.index) + ", which " +
                                              other + " overwrites before");
                 }
             }
             for (const int32_t write : access.writes) {
-                for (const Held &tensor : tensors(write)) {
+                for (const HeldTensor &tensor : tensors(write)) {
                     if (tensor.extent && tensor.extent->end > tensor.extent->start) {
                         memories[tensor.extent->memory].take(*tensor.extent, access.what + ", writing value " +
                                                                                  std::to_string(tensor.index) + ",");

@@ -131,7 +131,7 @@ typedef struct {
 enum { DTN_ETHOSU_SHORTS = 96, DTN_ETHOSU_LONGS = 60 };
 
 /** Accesses of an operation; internal. */
-typedef struct dtn_eu_accesses dtn_eu_accesses_t;
+typedef struct dtn_ethosu_accesses dtn_ethosu_accesses_t;
 
 /** The state of a stream in execution; its fields are private. */
 typedef struct dtn_ethosu {
@@ -157,7 +157,7 @@ typedef struct dtn_ethosu {
     uint16_t parameters[DTN_ETHOSU_SHORTS];      /**< values of NPU_SET_... with 16 bits */
     uint64_t addresses[DTN_ETHOSU_LONGS]; /**< values of NPU_SET_... with a payload: its 32 bits, the parameter above */
     /** NULL, or an observer that gets each operation's accesses, and each wait without accesses. */
-    void (*observer)(struct dtn_ethosu *machine, const dtn_eu_accesses_t *accesses);
+    void (*observer)(struct dtn_ethosu *machine, const dtn_ethosu_accesses_t *accesses);
 } dtn_ethosu_t;
 
 /** Bytes of a machine, for callers in other languages. */

@@ -92,8 +92,8 @@ typedef struct {
     dtn_ethosu_cell_t *cells[DTN_ETHOSU_REGIONS + 1];
     uint32_t kernels[DTN_ETHOSU_AT_ONCE]; /**< operations that may run, the last one first; 0: none */
     uint32_t copies[DTN_ETHOSU_AT_ONCE];
-    uint32_t operations;        /**< operations so far */
-    struct dtn_eu_needs *needs; /**< accesses of the operation on an Ethos-U85 */
+    uint32_t operations;               /**< operations so far */
+    struct dtn_ethosu_reported *needs; /**< accesses of the operation on an Ethos-U85 */
     dtn_ethosu_seen_t *seen;
 } dtn_ethosu_watch_t;
 

@@ -35,10 +35,10 @@ static void done(uint32_t moved)
 }
 
 /* Reserves the copies for the caller; false if they are in use. */
-static bool take(void)
+static bool reserve(void)
 {
     uint32_t state = dtn_interrupts_off();
-    bool is_free = !taken; /* no other thread can take them now */
+    bool is_free = !taken; /* no other thread can reserve them now */
     taken = true;
     dtn_interrupts_restore(state);
     return is_free;
@@ -46,7 +46,7 @@ static bool take(void)
 
 int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
 {
-    if (!take()) {
+    if (!reserve()) {
         return DTN_IO_BUSY;
     }
     failed = false;

@@ -18,14 +18,14 @@ typedef struct {
 static failure_t failures[PLACES];
 
 /* True after more failures than slots: no inference is trusted until the next check. */
-static bool overflown;
+static bool overflowed;
 
 static bool advance(failure_t *failure, uint32_t from, uint32_t to)
 {
     return __atomic_compare_exchange_n(&failure->state, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-static void keep(const void *dst, const void *src)
+static void record_failure(const void *dst, const void *src)
 {
     for (size_t i = 0; i < PLACES; i++) {
         failure_t *failure = &failures[i];
@@ -37,7 +37,7 @@ static void keep(const void *dst, const void *src)
             return;
         }
     }
-    __atomic_store_n(&overflown, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&overflowed, true, __ATOMIC_RELEASE);
 }
 
 /* True if an address is in memory of an inference; true for any address if the sizes are unknown. */
@@ -52,7 +52,7 @@ static bool is_inside(uintptr_t address, const uint64_t *bases, const size_t *si
 }
 
 /* Clears the failures of an inference, and returns true if there was one. */
-static bool take(const uint64_t *bases, const size_t *sizes, int count)
+static bool clear_failures(const uint64_t *bases, const size_t *sizes, int count)
 {
     bool taken = false;
     for (size_t i = 0; i < PLACES; i++) {
@@ -71,14 +71,14 @@ static bool take(const uint64_t *bases, const size_t *sizes, int count)
 void arm_ethos_io_memcpy(void *dst, const void *src, size_t size)
 {
     if (size != 0 && (dtn_io_copy_start(dst, src, size) != 0 || dtn_io_copy_wait() != 0)) {
-        keep(dst, src);
+        record_failure(dst, src);
     }
 }
 
 bool dtn_arm_io_failed(void)
 {
-    const bool taken = take(NULL, NULL, 0);
-    return __atomic_exchange_n(&overflown, false, __ATOMIC_ACQ_REL) || taken;
+    const bool taken = clear_failures(NULL, NULL, 0);
+    return __atomic_exchange_n(&overflowed, false, __ATOMIC_ACQ_REL) || taken;
 }
 
 /* The linker's names of the driver's function, and of the wrapper that calls of it reach. */
@@ -93,8 +93,8 @@ int __wrap_ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_p
                             uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr,
                             void *user_arg)
 {
-    const bool failed = take(base_addr, base_addr_size, num_base_addr);
-    return failed || __atomic_load_n(&overflown, __ATOMIC_ACQUIRE)
+    const bool failed = clear_failures(base_addr, base_addr_size, num_base_addr);
+    return failed || __atomic_load_n(&overflowed, __ATOMIC_ACQUIRE)
                ? -1
                : __real_ethosu_invoke_v3(drv, custom_data_ptr, custom_data_size, base_addr, base_addr_size,
                                          num_base_addr, user_arg);

@@ -30,10 +30,10 @@ static uint32_t region_of(const dtn_ref_t *ref)
     return ref->place & 0xFFU;
 }
 
-/* Checks `ref`, operand `i` of a call, except for overlap, and fills `lying`: the same operand, with its place in
+/* Checks `ref`, operand `i` of a call, except for overlap, and fills `resolved`: the same operand, with its place in
  * scratch if the tensor has one. */
 static dtn_reason_t ref_check(const dtn_model_t *model, uint32_t kind, const signature_t *signature,
-                              const dtn_ref_t *ref, uint32_t i, dtn_ref_t *lying)
+                              const dtn_ref_t *ref, uint32_t i, dtn_ref_t *resolved)
 {
     bool any_offset = kind == DTN_KERNEL_COPY_S8 || kind == DTN_KERNEL_FILL_S8;
     uint32_t region = region_of(ref);
@@ -63,15 +63,15 @@ static dtn_reason_t ref_check(const dtn_model_t *model, uint32_t kind, const sig
     if (i >= signature->read && region != DTN_REGION_OUTPUT && region != DTN_REGION_SCRATCH) {
         return DTN_REASON_OPERAND_READ_ONLY;
     }
-    *lying = *ref;
+    *resolved = *ref;
     if (place != DTN_ELSEWHERE) {
-        lying->place = DTN_REGION_SCRATCH;
-        lying->offset += place;
+        resolved->place = DTN_REGION_SCRATCH;
+        resolved->offset += place;
     }
     return DTN_OK;
 }
 
-bool dtn_is_apart(const dtn_ref_t *a, const dtn_ref_t *b)
+bool dtn_is_disjoint(const dtn_ref_t *a, const dtn_ref_t *b)
 {
     return a->place != b->place || a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset;
 }
@@ -113,13 +113,13 @@ static bool call_fill(const dtn_model_t *model, const dtn_buffers_t *buffers, co
 
 /* True if the written operand `i` does not overlap earlier ones, or equals those with a bit in `replaceable` exactly;
  * these get a bit in `in_place`. */
-static bool is_apart_or_exact(const dtn_ref_t *lying, uint32_t i, uint32_t replaceable, uint32_t *in_place)
+static bool is_apart_or_exact(const dtn_ref_t *resolved, uint32_t i, uint32_t replaceable, uint32_t *in_place)
 {
     for (uint32_t j = 0; j < i; j++) {
-        if (dtn_is_apart(&lying[i], &lying[j])) {
+        if (dtn_is_disjoint(&resolved[i], &resolved[j])) {
             continue;
         }
-        bool exact = lying[i].offset == lying[j].offset && lying[i].bytes == lying[j].bytes;
+        bool exact = resolved[i].offset == resolved[j].offset && resolved[i].bytes == resolved[j].bytes;
         if (!exact || (replaceable >> j & 1U) == 0) {
             return false;
         }
@@ -128,7 +128,7 @@ static bool is_apart_or_exact(const dtn_ref_t *lying, uint32_t i, uint32_t repla
     return true;
 }
 
-dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command, dtn_ref_t *lying)
+dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command, dtn_ref_t *resolved)
 {
     uint32_t kind = command[1] & 0xFFFFU;
     if (kind == 0 || kind >= DTN_KERNEL_KINDS) {
@@ -146,11 +146,11 @@ dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command, d
     }
     uint32_t in_place = 0;
     for (uint32_t i = 0; i < operands; i++) {
-        dtn_reason_t reason = ref_check(model, kind, signature, dtn_refs(command) + i, i, &lying[i]);
+        dtn_reason_t reason = ref_check(model, kind, signature, dtn_refs(command) + i, i, &resolved[i]);
         if (reason != DTN_OK) {
             return reason;
         }
-        if (i >= signature->read && !is_apart_or_exact(lying, i, signature->in_place, &in_place)) {
+        if (i >= signature->read && !is_apart_or_exact(resolved, i, signature->in_place, &in_place)) {
             return DTN_REASON_OPERAND_OVERLAP;
         }
     }

@@ -21,11 +21,11 @@ static inline const dtn_ref_t *dtn_refs(const uint32_t *command)
 }
 
 /** True if two operands share no byte. Both are inside their memories: sums do not overflow. */
-bool dtn_is_apart(const dtn_ref_t *a, const dtn_ref_t *b);
+bool dtn_is_disjoint(const dtn_ref_t *a, const dtn_ref_t *b);
 
-/** Checks the call whose words start at `command`; the first word has their number. Fills `lying`, of
+/** Checks the call whose words start at `command`; the first word has their number. Fills `resolved`, of
  * DTN_MAX_OPERANDS, with its operands, with scratch places for inputs and outputs that have them. */
-dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command, dtn_ref_t *lying);
+dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command, dtn_ref_t *resolved);
 
 /** Runs the checked call at `command` on `buffers`. */
 dtn_reason_t dtn_call_run(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command);

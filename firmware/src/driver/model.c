@@ -91,9 +91,9 @@ static void record(uint32_t *to, uint32_t code, uint32_t start, uint32_t stop)
     to[3] = stop;
 }
 
-/* A run has its own fetches: `flights` has a bit per channel with an outstanding copy. */
+/* A run has its own fetches: `outstanding` has a bit per channel with an outstanding copy. */
 static dtn_reason_t fetch(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command,
-                          uint32_t *flights)
+                          uint32_t *outstanding)
 {
     bool to_scratch = dtn_is_to_scratch(command[1]);
     uint32_t channel = dtn_fetch_channel(command[1]);
@@ -104,30 +104,30 @@ static dtn_reason_t fetch(const dtn_model_t *model, const dtn_buffers_t *buffers
     if (!dtn_hooks()->copy(target, model->weights + command[2], command[4], channel)) {
         return DTN_REASON_FETCH;
     }
-    *flights |= UINT32_C(1) << channel;
+    *outstanding |= UINT32_C(1) << channel;
     return DTN_OK;
 }
 
-static dtn_reason_t wait(uint32_t channel, uint32_t *flights)
+static dtn_reason_t wait(uint32_t channel, uint32_t *outstanding)
 {
     uint32_t flight = UINT32_C(1) << channel;
-    if ((*flights & flight) == 0) {
+    if ((*outstanding & flight) == 0) {
         return DTN_OK;
     }
-    *flights &= ~flight;
+    *outstanding &= ~flight;
     return dtn_hooks()->wait(channel) ? DTN_OK : DTN_REASON_FETCH;
 }
 
 static dtn_reason_t command_run(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command,
-                                uint32_t *flights)
+                                uint32_t *outstanding)
 {
     switch (dtn_opcode(command[0])) {
     case DTN_OPCODE_CALL:
         return dtn_call_run(model, buffers, command);
     case DTN_OPCODE_FETCH:
-        return fetch(model, buffers, command, flights);
+        return fetch(model, buffers, command, outstanding);
     default:
-        return wait(command[1], flights);
+        return wait(command[1], outstanding);
     }
 }
 
@@ -139,10 +139,10 @@ static void command_record(uint32_t *to, const uint32_t *command, uint32_t start
 }
 
 /* After a failed command or an abort: waits for outstanding copies, so that none writes to memory after the run. */
-static void settle_copies(uint32_t *flights)
+static void wait_for_copies(uint32_t *outstanding)
 {
     for (uint32_t channel = 0; channel < DTN_CHANNELS; channel++) {
-        (void)wait(channel, flights);
+        (void)wait(channel, outstanding);
     }
 }
 
@@ -156,10 +156,10 @@ NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *da
     uint32_t *profile = buffers.profile;
     uint32_t run_start = profile == NULL ? 0 : dtn_port_ticks();
     const uint32_t *command = model->program;
-    uint32_t flights = 0;
+    uint32_t outstanding = 0;
     for (uint32_t i = 0; i + 1 < model->commands; i++) {
         uint32_t start = profile == NULL ? 0 : dtn_port_ticks();
-        reason = command_run(model, &buffers, command, &flights);
+        reason = command_run(model, &buffers, command, &outstanding);
         if (reason == DTN_OK) {
             if (profile != NULL) {
                 command_record(profile, command, start);
@@ -169,7 +169,7 @@ NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *da
             reason = dtn_progress();
         }
         if (reason != DTN_OK) {
-            settle_copies(&flights);
+            wait_for_copies(&outstanding);
             return dtn_error(reason, i);
         }
     }

@@ -17,7 +17,7 @@
 #include <stdint.h>
 
 /** Maximum numbers of a chunk; and the capacity for waiting ones: at most three chunks of either kind. */
-enum { DTN_EU_CHUNK = 12, DTN_EU_WAITING = 64 };
+enum { DTN_ETHOSU_CHUNK = 12, DTN_ETHOSU_WAITING = 64 };
 
 /** Decoded numbers of one kind: weights or zero runs. */
 typedef struct {
@@ -29,9 +29,9 @@ typedef struct {
     uint32_t divisor;
     uint32_t chunk_count; /**< numbers of the last chunk, whose remainders follow */
     bool has_chunk;
-    uint32_t chunk[DTN_EU_CHUNK];
-    uint32_t waiting[DTN_EU_WAITING]; /**< ring buffer: number n is at n % DTN_EU_WAITING */
-} dtn_eu_numbers_t;
+    uint32_t chunk[DTN_ETHOSU_CHUNK];
+    uint32_t waiting[DTN_ETHOSU_WAITING]; /**< ring buffer: number n is at n % DTN_ETHOSU_WAITING */
+} dtn_ethosu_numbers_t;
 
 /** The state of a decoder. */
 typedef struct {
@@ -51,14 +51,14 @@ typedef struct {
     uint32_t palette_bits;
     uint32_t offset;
     uint16_t palette[32];
-    dtn_eu_numbers_t weights;
-    dtn_eu_numbers_t runs;
-} dtn_eu_weights_t;
+    dtn_ethosu_numbers_t weights;
+    dtn_ethosu_numbers_t runs;
+} dtn_ethosu_weights_t;
 
 /** Starts a stream of `length` bytes. */
-void dtn_eu_weights_start(dtn_eu_weights_t *stream, const uint8_t *bytes, size_t length);
+void dtn_ethosu_weights_start(dtn_ethosu_weights_t *stream, const uint8_t *bytes, size_t length);
 
 /** Decodes the next `count` weights of 9 bits; false if the stream is damaged or ends. */
-bool dtn_eu_weights_read(dtn_eu_weights_t *stream, int16_t *weights, size_t count);
+bool dtn_ethosu_weights_read(dtn_ethosu_weights_t *stream, int16_t *weights, size_t count);
 
 #endif /* DTN_ETHOSU_WEIGHTS_H */

@@ -49,7 +49,7 @@ static const dtn_ethosu_config_t *config_for(const struct ethosu_device *device,
     return device->config != NULL ? device->config : dtn_ethosu_config_of(data, bytes);
 }
 
-static dtn_ethosu_fault_t refuse(struct ethosu_device *device, dtn_ethosu_fault_t fault)
+static dtn_ethosu_fault_t set_fault(struct ethosu_device *device, dtn_ethosu_fault_t fault)
 {
     device->fault = fault;
     return fault;
@@ -62,10 +62,10 @@ dtn_ethosu_fault_t dtn_ethosu_device_check(struct ethosu_device *device, const v
     const dtn_ethosu_config_t *config = config_for(device, command_data, command_data_bytes);
     memset(&device->event, 0, sizeof device->event);
     if (config == NULL || regions > DTN_ETHOSU_REGIONS) {
-        return refuse(device, config == NULL ? DTN_ETHOSU_HEADER : DTN_ETHOSU_REGION);
+        return set_fault(device, config == NULL ? DTN_ETHOSU_HEADER : DTN_ETHOSU_REGION);
     }
     if (device->shram_bytes < config->shram_bytes) {
-        return refuse(device, DTN_ETHOSU_SHRAM_SIZE);
+        return set_fault(device, DTN_ETHOSU_SHRAM_SIZE);
     }
     for (size_t i = 0; i < regions; i++) {
         memory.regions[i].bytes = region_bytes[i];
@@ -78,13 +78,13 @@ dtn_ethosu_fault_t dtn_ethosu_device_check(struct ethosu_device *device, const v
         device->event.detail = device->workspace_needed;
         fault = DTN_ETHOSU_WORKSPACE;
     }
-    return refuse(device, fault);
+    return set_fault(device, fault);
 }
 
 /* ---- Drivers ---- */
 
 /* True if a caller waits for this driver. */
-static bool suits(const struct ethosu_driver *drv, const waiter_t *waiter)
+static bool matches(const struct ethosu_driver *drv, const waiter_t *waiter)
 {
     if (waiter->any || waiter->only != NULL) {
         return waiter->any || drv == waiter->only;
@@ -98,7 +98,7 @@ static bool suits(const struct ethosu_driver *drv, const waiter_t *waiter)
 static struct ethosu_driver *first(const waiter_t *waiter, bool is_free)
 {
     struct ethosu_driver *drv = drivers;
-    while (drv != NULL && ((is_free && drv->reserved) || !suits(drv, waiter))) {
+    while (drv != NULL && ((is_free && drv->reserved) || !matches(drv, waiter))) {
         drv = drv->next;
     }
     return drv;
@@ -115,10 +115,10 @@ static void wake(waiter_t **at, struct ethosu_driver *drv)
 }
 
 /* Gives a free driver to the first caller that waits for it, so that no other caller gets it first. */
-static void hand_on(struct ethosu_driver *drv)
+static void give_to_waiter(struct ethosu_driver *drv)
 {
     waiter_t **at = &waiters;
-    while (*at != NULL && !suits(drv, *at)) {
+    while (*at != NULL && !matches(drv, *at)) {
         at = &(*at)->next;
     }
     drv->reserved = *at != NULL;
@@ -128,7 +128,7 @@ static void hand_on(struct ethosu_driver *drv)
 }
 
 /* Ends the waits of callers without a remaining driver. */
-static void dismiss(void)
+static void end_waits(void)
 {
     for (waiter_t **at = &waiters; *at != NULL;) {
         if (first(*at, false) == NULL) {
@@ -202,7 +202,7 @@ int(ethosu_init)(struct ethosu_driver *drv, void *const base_address, const void
     (void)ethosu_mutex_lock(mutex);
     drv->next = drivers;
     drivers = drv;
-    hand_on(drv);
+    give_to_waiter(drv);
     (void)ethosu_mutex_unlock(mutex);
     return 0;
 }
@@ -221,7 +221,7 @@ void ethosu_deinit(struct ethosu_driver *drv)
             break;
         }
     }
-    dismiss();
+    end_waits();
     (void)ethosu_mutex_unlock(mutex);
 }
 
@@ -253,7 +253,7 @@ void ethosu_release_driver(struct ethosu_driver *drv)
         reset_job(drv);
     }
     (void)ethosu_mutex_lock(mutex);
-    hand_on(drv);
+    give_to_waiter(drv);
     (void)ethosu_mutex_unlock(mutex);
 }
 
@@ -348,14 +348,14 @@ static dtn_ethosu_fault_t memory_of(const struct ethosu_driver *drv, dtn_ethosu_
 
 /* Passes the memories of a job to the port, one by one or all together. */
 #if DTN_ETHOSU_RELEASE == 0
-static void tell_memories(const struct ethosu_job *job, void (*call)(uint32_t *p, size_t bytes))
+static void pass_memories(const struct ethosu_job *job, void (*call)(uint32_t *p, size_t bytes))
 {
     for (int i = 0; i < job->num_base_addr; i++) {
         call((uint32_t *)(uintptr_t)job->base_addr[i], job->base_addr_size[i]);
     }
 }
 #else
-static void tell_memories(const struct ethosu_job *job, void (*call)(const uint64_t *, const size_t *, int))
+static void pass_memories(const struct ethosu_job *job, void (*call)(const uint64_t *, const size_t *, int))
 {
     call(job->base_addr, job->base_addr_size, job->num_base_addr);
 }
@@ -373,7 +373,7 @@ static dtn_ethosu_fault_t start(struct ethosu_driver *drv)
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_ethosu_start(&device->machine, config, job->custom_data_ptr, bytes, &memory);
     }
-    return refuse(device, fault);
+    return set_fault(device, fault);
 }
 
 int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
@@ -394,7 +394,7 @@ int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, 
         reset_job(drv);
         return -1;
     }
-    tell_memories(&drv->job, ethosu_flush_dcache);
+    pass_memories(&drv->job, ethosu_flush_dcache);
     (void)ethosu_request_power(drv);
     drv->job.state = ETHOSU_JOB_RUNNING;
     ethosu_inference_begin(drv, user_arg);
@@ -419,7 +419,7 @@ int ethosu_wait(struct ethosu_driver *drv, bool block)
     drv->job.result = drv->status_error ? ETHOSU_JOB_RESULT_ERROR : ETHOSU_JOB_RESULT_OK;
     ethosu_inference_end(drv, drv->job.user_arg);
     ethosu_release_power(drv);
-    tell_memories(&drv->job, ethosu_invalidate_dcache);
+    pass_memories(&drv->job, ethosu_invalidate_dcache);
     reset_job(drv);
     return drv->status_error ? -1 : 0;
 }

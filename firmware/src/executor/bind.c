@@ -98,7 +98,7 @@ static bool is_movable(const dtn_bundle_t *bundle, uint32_t index)
         return false;
     }
     for (uint32_t i = 0; i < bundle->value_count; i++) {
-        bool is_concerned = i == index || !dtn_values_are_apart(value, &bundle->values[i]);
+        bool is_concerned = i == index || !dtn_values_are_disjoint(value, &bundle->values[i]);
         if (is_concerned && !is_independent(bundle, index, i)) {
             return false;
         }
@@ -146,7 +146,7 @@ static const dtn_binding_t *binding_of(const dtn_executor_t *executor, const dtn
 }
 
 /* Removes a binding from the list, if it is in it. */
-static void take_out(dtn_executor_t *executor, const dtn_binding_t *binding)
+static void remove_binding(dtn_executor_t *executor, const dtn_binding_t *binding)
 {
     dtn_binding_t **link = &executor->bindings;
     while (*link != NULL && *link != binding) {
@@ -187,8 +187,8 @@ static NeutronError bind(dtn_executor_t *executor, uint32_t tensor, uint32_t ind
     if (overlaps_any(executor, &bound, before)) {
         return dtn_error(DTN_REASON_BUFFER_OVERLAP, tensor);
     }
-    take_out(executor, before);
-    take_out(executor, binding); /* it may belong to another value */
+    remove_binding(executor, before);
+    remove_binding(executor, binding); /* it may belong to another value */
     bound.next = executor->bindings;
     *binding = bound;
     executor->bindings = binding;
@@ -228,6 +228,6 @@ NeutronError dtn_executor_unbind(dtn_executor_t *executor, const dtn_binding_t *
     if (executor->is_stepped) {
         return dtn_error(DTN_REASON_RUN_STATE, 0);
     }
-    take_out(executor, binding);
+    remove_binding(executor, binding);
     return ENONE;
 }

@@ -8,7 +8,7 @@
  * NPU, do.
  *
  * For NPUs with tensors of a call in their working memory, only that memory is cleaned and invalidated, between the
- * copies to and from it (`dtn_npu_run_copied`).
+ * copies to and from it (`dtn_npu_run_apart`).
  */
 #ifndef DTN_CACHE_H
 #define DTN_CACHE_H

@@ -28,7 +28,7 @@ static bool words_check(const dtn_bundle_t *bundle, const dtn_step_t *step)
             continue; /* the delegate writes it after it has read the old content */
         }
         for (uint32_t j = 0; j < i; j++) {
-            if (!dtn_values_are_apart(output, &bundle->values[words[j]])) {
+            if (!dtn_values_are_disjoint(output, &bundle->values[words[j]])) {
                 return false;
             }
         }

@@ -18,9 +18,9 @@ typedef char value_starts_as_a_reference[offsetof(dtn_value_t, memory) == offset
                                              : -1];
 
 /** True if two values share no byte. */
-static inline bool dtn_values_are_apart(const dtn_value_t *a, const dtn_value_t *b)
+static inline bool dtn_values_are_disjoint(const dtn_value_t *a, const dtn_value_t *b)
 {
-    return dtn_is_apart((const dtn_ref_t *)a, (const dtn_ref_t *)b);
+    return dtn_is_disjoint((const dtn_ref_t *)a, (const dtn_ref_t *)b);
 }
 
 /** The value that word `word` of the bundle names. */

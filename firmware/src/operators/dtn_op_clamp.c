@@ -1,4 +1,4 @@
-#include "walk.h"
+#include "strided_iterator.h"
 
 typedef dtn_op_clamp_params_t params_t;
 
@@ -26,8 +26,8 @@ static void run_f32(const dtn_operator_call_t *call, const params_t *p)
 {
     const float *input = (const float *)call->values[0].data;
     float *output = (float *)call->values[1].data;
-    float low = dtn_walk_float(p->low);
-    float high = dtn_walk_float(p->high);
+    float low = dtn_float_of_bits(p->low);
+    float high = dtn_float_of_bits(p->high);
     for (uint32_t i = 0; i < call->values[1].bytes / sizeof(float); i++) {
         float x = input[i] < low ? low : input[i];
         output[i] = x > high ? high : x;

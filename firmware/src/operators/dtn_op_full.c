@@ -1,4 +1,4 @@
-#include "walk.h"
+#include "strided_iterator.h"
 
 static uint32_t item_bytes(uint32_t type)
 {

@@ -1,4 +1,4 @@
-#include "walk.h"
+#include "strided_iterator.h"
 
 typedef dtn_op_max_pool2d_params_t params_t;
 
@@ -26,7 +26,7 @@ static bool is_valid(const dtn_operator_call_t *call)
     const dtn_tensor_t *input = &call->values[0];
     const dtn_tensor_t *indices = &call->values[1];
     const dtn_tensor_t *output = &call->values[2];
-    uint32_t elements = dtn_walk_elements(output);
+    uint32_t elements = dtn_tensor_elements(output);
     const int32_t sizes[] = {p->kernel_h, p->kernel_w, p->stride_h, p->stride_w, p->dilation_h, p->dilation_w};
     const int32_t pads[] = {p->pad_h, p->pad_w};
     return (input->type == DTN_TYPE_F32 || input->type == DTN_TYPE_S8) && output->type == input->type &&
@@ -37,8 +37,8 @@ static bool is_valid(const dtn_operator_call_t *call)
            /* A window larger than the padded image would make the work unbounded. */
            (p->kernel_h - 1) * p->dilation_h < p->input[ROW] + 2 * p->pad_h &&
            (p->kernel_w - 1) * p->dilation_w < p->input[COLUMN] + 2 * p->pad_w &&
-           dtn_walk_fits(p->input, p->input_strides, RANK, dtn_walk_elements(input)) &&
-           dtn_walk_covers(p->output, RANK, elements) && dtn_walk_fits(p->output, p->output_strides, RANK, elements);
+           dtn_strides_fit(p->input, p->input_strides, RANK, dtn_tensor_elements(input)) &&
+           dtn_dims_cover(p->output, RANK, elements) && dtn_strides_fit(p->output, p->output_strides, RANK, elements);
 }
 
 static bool is_larger(const dtn_tensor_t *input, int32_t a, int32_t b)
@@ -77,12 +77,12 @@ static void run(const dtn_operator_call_t *call)
     const dtn_tensor_t *input = &call->values[0];
     int64_t *indices = (int64_t *)call->values[1].data;
     uint8_t *output = (uint8_t *)call->values[2].data;
-    uint32_t item = dtn_walk_item(input->type);
-    const int32_t dims[DTN_WALK_RANK] = {1, p->output[0], p->output[1], p->output[2], p->output[3]};
+    uint32_t item = dtn_element_bytes(input->type);
+    const int32_t dims[DTN_ITERATOR_RANK] = {1, p->output[0], p->output[1], p->output[2], p->output[3]};
     const int32_t *s = p->output_strides;
-    const int32_t strides[DTN_WALK_RANK] = {0, s[0], s[1], s[2], s[3]};
-    dtn_walk_t at = {{0}, 0};
-    for (uint32_t left = dtn_walk_elements(&call->values[2]); left != 0; left--) {
+    const int32_t strides[DTN_ITERATOR_RANK] = {0, s[0], s[1], s[2], s[3]};
+    dtn_iterator_t at = {{0}, 0};
+    for (uint32_t left = dtn_tensor_elements(&call->values[2]); left != 0; left--) {
         int32_t plane = at.at[1 + BATCH] * p->input_strides[BATCH] + at.at[1 + CHANNEL] * p->input_strides[CHANNEL];
         int32_t best = largest(input, p, plane, at.at[1 + ROW], at.at[1 + COLUMN]);
         indices[at.offset] = best;
@@ -92,7 +92,7 @@ static void run(const dtn_operator_call_t *call)
                            best % p->input[COLUMN] * p->input_strides[COLUMN];
             memcpy(output + (size_t)at.offset * item, (const uint8_t *)input->data + (size_t)from * item, item);
         }
-        dtn_walk_next(&at, dims, strides);
+        dtn_iterator_next(&at, dims, strides);
     }
 }
 

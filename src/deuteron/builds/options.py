@@ -1,16 +1,14 @@
 """Options of a build: one frozen value that checks itself and is stored in the manifest."""
 
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import Self, cast
+from typing import Self
 
 from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.targets import Arch, CpuOperators, EthosU
 from deuteron.arch.vela import VelaOptions
 from deuteron.builds.quality import MOST
-from deuteron.errors import FormatError, OptionError
+from deuteron.errors import OptionError
 
 DEFAULT_TARGET = "imxrt700"
 """The target if none is named."""
@@ -221,62 +219,3 @@ class BuildOptions:
                 "`--use-qat` trains for int8 activations",
                 hint="leave out `--use-qat` or `--activations int16`; int16 activations need no training",
             )
-
-    def to_json(self) -> dict[str, object]:
-        """Return the options as JSON values."""
-        options: dict[str, object] = asdict(self)
-        options["converter"] = self.converter.value
-        options |= {name: getattr(self, name).value for name in _CHOICES}
-        options["operators_not_to_delegate"] = list(self.operators_not_to_delegate)
-        options["memory"] = self.memory.to_json()
-        options["vela"] = self.vela.to_json()
-        return options
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, object]) -> Self:
-        """Return the options that `to_json` wrote.
-
-        Raises:
-            FormatError: a name is unknown, or a value has the wrong type.
-        """
-        options: dict[str, object] = {}
-        known = {field.name for field in fields(cls)}
-        for name, value in data.items():
-            if name not in known:
-                raise FormatError(
-                    f"unknown build option `{name}`", hint="it was written by another version of Deuteron"
-                )
-            options[name] = _value(name, value)
-        return cls(**options)  # pyright: ignore[reportArgumentType]  # each value has been checked by _value
-
-
-_CHOICES: Mapping[str, type[Enum]] = {
-    "partition": Partitioning,
-    "activations": Activations,
-    "weights": WeightValues,
-    "calibration_method": CalibrationMethod,
-}
-
-
-def _value(name: str, value: object) -> object:
-    """Return the checked value of one option."""
-    if name == "converter" and isinstance(value, str):
-        return Converter.parse(value)
-    if name in _CHOICES:
-        with suppress(ValueError):
-            return _CHOICES[name](value)
-    if name == "operators_not_to_delegate" and isinstance(value, list | tuple):
-        items = tuple(cast("Sequence[object]", value))
-        if all(isinstance(item, str) for item in items):
-            return items
-    if name == "memory" and isinstance(value, Mapping):
-        with suppress(ValueError):
-            return MemoryOptions.from_json(cast("Mapping[str, object]", value))
-    if name == "vela" and isinstance(value, Mapping):
-        with suppress(ValueError):
-            return VelaOptions.from_json(cast("Mapping[str, object]", value))
-    if name == "min_sqnr" and (value is None or isinstance(value, int | float)) and not isinstance(value, bool):
-        return value
-    if isinstance(value, bool) and isinstance(getattr(BuildOptions(), name), bool):
-        return value
-    raise FormatError(f"build option `{name}` cannot be {value!r}")

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from deuteron.views.installation import Check
 
 
-CONVERTS_ONLY = "this installation compiles TFLite files only; for PyTorch models: `pip install 'deuteron[executorch]'`"
+CONVERTS_ONLY = "this installation compiles TFLite files only; `pip install 'deuteron[executorch]'` adds PyTorch models"
 
 
 @new_command

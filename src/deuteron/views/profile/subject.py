@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from deuteron import records
 from deuteron.arch import targets
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest, Node
@@ -127,7 +128,7 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
         on=on,
         program_sha256=build.program_sha256,
         versions={"deuteron": manifest.deuteron, "executorch": manifest.executorch, "torch": manifest.torch},
-        options=dict(_flat(manifest.options.to_json())),
+        options=dict(_flat(records.plain(manifest.options))),
         files={name: entry.sha256 for name, entry in manifest.files.items()},
         npu_macs_per_cycle=npu.macs_per_cycle if npu else 0,
         npu_hz=hz,
