@@ -10,8 +10,8 @@ outermost of the output's memory. Results are in float32, each operation rounded
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.board.operators.cortex_m_table import CpuOperator
 from deuteron.npu.neutron.kernels.params import Dims4, Dims5, KernelParams
+from deuteron.operators.cortex_m import CpuOperator
 
 PREFIX = "dtn_op"
 """Prefix of the C functions."""
