@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from deuteron.arch.memory import Effort
-from deuteron.errors import CapacityError
+from deuteron.errors import WHERE, CapacityError
 from deuteron.operators.limits import ALIGNMENT, round_up
 from deuteron.operators.program import KernelCall, Program
 from deuteron.planner.budget import Budget, FetchPolicy
@@ -87,10 +87,12 @@ def _scratch_error(program: Program, packed: Packing, weights: int, budget: Budg
     if scratch > live and live <= budget.sram and budget.effort is Effort.FAST:
         hint += f", or try `--effort exact`, which may pack them into {live:,} bytes"
     cut = ", computed some rows at a time," if any(call.stripe for call in program.calls) else ""
-    return CapacityError(
+    return _error(
+        program,
+        at,
         f"intermediate results{cut} need {scratch:,} bytes of SRAM{_other_uses(budget)}, {_available(budget)}; the "
-        f"peak is here; the largest values are:{_listed(alive)}",
-        where=_where(program, at),
+        "peak is here; the largest values are:",
+        alive,
         hint=f"{hint}{_or_more(needed, budget)}",
         needed=needed + budget.other_bytes,
     )
@@ -102,11 +104,12 @@ def _linked_error(program: Program, packed: Packing, weights: int, budget: Budge
     least = scratch + _least(program, packed).nbytes + budget.other_bytes
     needed = scratch + weights
     auto = f"fetch weights from flash with `--fetch-constants-to-sram auto`: {least:,} bytes are enough then"
-    return CapacityError(
+    return _error(
+        program,
+        at,
         f"{needed + budget.other_bytes:,} bytes of SRAM are needed, {scratch:,} for intermediate results, whose peak "
-        f"is here, and {weights:,} for weights{_other_uses(budget)}; {_available(budget)}; the largest values are:"
-        f"{_listed((*alive, *_constants(program).values()))}",
-        where=_where(program, at),
+        f"is here, and {weights:,} for weights{_other_uses(budget)}; {_available(budget)}; the largest values are:",
+        (*alive, *_constants(program).values()),
         hint=f"{auto}{_or_more(needed, budget, 'weights do not fit without that')}",
         needed=needed + budget.other_bytes,
     )
@@ -115,25 +118,27 @@ def _linked_error(program: Program, packed: Packing, weights: int, budget: Budge
 def _fetched_error(program: Program, packed: Packing, budget: Budget) -> CapacityError:
     needed = _least(program, packed)
     scratch, least, own = packed.nbytes, needed.nbytes, needed.constants
-    where = _where(program, needed.call)
     split = "give this layer fewer inputs" if needed.is_piece else "split this layer into smaller ones"
     weights = "the smallest piece of the weights of this call" if needed.is_piece else "the weights of this call"
     if budget.weights is not None and budget.weights < least:
         room = f", or give `--weights-budget {least}` or more"
         if scratch + least > budget.sram:
             room += f" and `--sram-budget {scratch + least + budget.other_bytes}`"
-        return CapacityError(
+        return _error(
+            program,
+            needed.call,
             f"{weights} need{'s' * needed.is_piece} {least:,} bytes of SRAM at once, `--weights-budget` allows "
-            f"{budget.weights:,}; the largest are:{_listed(own)}",
-            where=where,
+            f"{budget.weights:,}; the largest are:",
+            own,
             hint=f"{split}{room}",
             needed=scratch + least + budget.other_bytes,
         )
-    return CapacityError(
+    return _error(
+        program,
+        needed.call,
         f"{scratch + least + budget.other_bytes:,} bytes of SRAM are needed, {scratch:,} for intermediate results and "
-        f"{least:,} for {weights}{_other_uses(budget)}; {_available(budget)}; the largest values are:"
-        f"{_listed((*_peak(program)[1], *own))}",
-        where=where,
+        f"{least:,} for {weights}{_other_uses(budget)}; {_available(budget)}; the largest values are:",
+        (*_peak(program)[1], *own),
         hint=f"{split}{_or_more(scratch + least, budget)}",
         needed=scratch + least + budget.other_bytes,
     )
@@ -157,14 +162,20 @@ def _or_more(needed: int, budget: Budget, otherwise: str = "it would not fit eit
     return f", or give `--sram-budget {needed}` or more"
 
 
-def _where(program: Program, at: int) -> str:
+def _error(
+    program: Program, at: int, message: str, values: Iterable[_Value], *, hint: str, needed: int
+) -> CapacityError:
+    """Return the error at a call, with the largest of these values, one per line."""
     op = _op(program.calls[at])
-    return f"kernel call {at}, `{program.calls[at].kernel.name}`{'' if op is None else f' of op {op}'}"
-
-
-def _listed(values: Iterable[_Value]) -> str:
     largest = sorted(values, key=lambda value: (-value.nbytes, value.text))[:LISTED]
-    return "".join(f"\n  {value}" for value in largest)
+    lines = {line: value.op for line, value in enumerate(largest, 1) if value.op is not None}
+    return CapacityError(
+        "\n  ".join((message, *map(str, largest))),
+        where=f"kernel call {at}, `{program.calls[at].kernel.name}`{'' if op is None else f' of op {op}'}",
+        hint=hint,
+        operators=lines if op is None else {WHERE: op, **lines},
+        needed=needed,
+    )
 
 
 @dataclass(frozen=True, slots=True)

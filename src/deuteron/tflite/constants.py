@@ -93,10 +93,10 @@ def _quotient(a: Array, b: Array) -> Array:
     return np.where((a < 0) != (b < 0), -exact, exact)
 
 
-def _floor_quotient(a: Array, b: Array) -> Array:
+def _floor_quotient(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64]) -> Array:
     if not np.all(b):
         raise NotConstantError
-    return np.asarray(np.divmod(a, b)[0])
+    return a // b
 
 
 def _range(start: Array, limit: Array, step: Array) -> Array:

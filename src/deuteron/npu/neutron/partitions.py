@@ -180,9 +180,7 @@ class Together:
         if errors:
             number, error = max(errors, key=lambda item: item[1].needed)
             where = f"npu {number}, {error.where}" if len(self.models) > 1 else error.where
-            raise placed(
-                number, CapacityError(error.message, hint=error.hint, where=where, needed=error.needed)
-            ) from error
+            raise placed(number, error.relocate(where)) from error
         return tuple(conversions)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.errors import UnsupportedError
+from deuteron.errors import WHERE, UnsupportedError
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Op
 from deuteron.npu.neutron.ir.types import TensorType
@@ -103,6 +103,7 @@ class Builder:
             problem,
             hint=hint or "change the model, or keep this operator on the CPU with `--operators-not-to-delegate`",
             where=where,
+            operators={WHERE: op.origin[0]} if op.origin else None,
         )
 
     def program(self) -> Program:
