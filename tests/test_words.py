@@ -34,7 +34,7 @@ WORDS = re.compile(
 INVERTED = re.compile(r"(?:What|Which|Whether|Of)\s")
 """The start of a sentence whose subject comes late; questions may start so."""
 
-ENTRY = re.compile(r"\s*(?:[*+-]|\d+\.)\s+|\s{4,}[\w`*./, -]{1,40}:\s+")
+ENTRY = re.compile(r"^\s*(?:[*+-]|\d+\.)\s+|^\s{4,}[\w`*./, -]{1,40}:\s+")
 """The start of a list item, or of an entry of `Args:`, which is indented."""
 
 
