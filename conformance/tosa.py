@@ -1,4 +1,4 @@
-"""What ExecuTorch's Ethos-U tests compile beside TOSA's reference model: the same bytes, for random inputs.
+"""What ExecuTorch's Ethos-U tests compile compared with TOSA's reference model: the same bytes, for random inputs.
 
 The tests themselves allow steps of quantisation. A folder holds what was compiled, as the plugin keeps it
 (`site/deuteron_conformance.py`): `NAME.tosa`, the program that Vela got, and `NAME.partition`, what it made of it;
@@ -110,8 +110,8 @@ class Comparison:
             )
             return
         yield (
-            f"{counted(self.partitions, 'partition')} of {counted(self.tests, 'test')} beside TOSA's reference model: "
-            f"{self.values:,} outputs, "
+            f"{counted(self.partitions, 'partition')} of {counted(self.tests, 'test')} compared with TOSA's reference "
+            f"model: {self.values:,} outputs, "
             f"{sum(d.values for d in self.differences):,} of them differ"
         )
         if self.counting:

@@ -1,4 +1,4 @@
-"""A thin slice of `make bench-ethosu-tosa`: random TOSA graphs beside TOSA's reference model, bit for bit."""
+"""A thin slice of `make bench-ethosu-tosa`: random TOSA graphs compared with TOSA's reference model, bit for bit."""
 
 import numpy as np
 import pytest
