@@ -19,16 +19,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 from unittest.mock import patch
 
 import torch
-from ending import finish
+from harness import Results, main, only, progress, table
 from replay import Replay
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 from torch.nn import functional
@@ -178,48 +176,20 @@ def row(name: str, mode: str, target: str) -> Row:
     )
 
 
-def report(rows: Sequence[Row]) -> Table:
-    """The rows as a table."""
-    table = Table("model", "mode", "target")
-    titles = (
-        "NPU nodes",
-        "CPU nodes",
-        "NPU MACs",
-        "CPU MACs",
-        "CPU operators",
-        "NPU differs",
-        "program differs",
-        "steps",
-        "ties",
-        "bounds broken",
-    )
-    for title in titles:
-        table.add_column(title, justify="right")
-    for r in rows:
-        counts = (r.npu_nodes, r.cpu_nodes, r.npu_macs, r.cpu_macs, r.cpu_operators, r.npu_differs, r.program_differs)
-        table.add_row(
-            r.model, r.mode, r.target, *(f"{n:,}" for n in counts), f"{r.steps:.2g}", f"{r.ties:,}", str(len(r.broken))
-        )
-    return table
-
-
-def main() -> int:
-    """1 when a program does not agree with its reference."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    parser.add_argument("--model", action="append", choices=MODELS, help="of these only; may be repeated")
-    parser.add_argument("--target", action="append", choices=TARGETS, help="of these only; may be repeated")
-    options = parser.parse_args()
-    rows: list[Row] = []
-    for name in options.model or MODELS:
-        for mode in MODES:
-            for target in options.target or TARGETS:
-                rows.append(row(name, mode, target))
-                print(rows[-1], file=sys.stderr, flush=True)
-    Console(width=180).print(report(rows))
+def results(options: argparse.Namespace) -> Results:
+    """Each model in each way for each target."""
+    rows = [
+        progress(row(name, mode, target))
+        for name in options.model or MODELS
+        for mode in MODES
+        for target in options.target or TARGETS
+    ]
+    names = ("npu_nodes", "cpu_nodes", "npu_macs", "cpu_macs", "cpu_operators", "npu_differs", "program_differs")
+    columns = {name.replace("_", " "): name for name in ("model", "mode", "target", *names)}
+    columns |= {"steps": "steps:.2g", "ties": "ties", "bounds broken": lambda r: len(r.broken)}
     far = [f"{r.model} by {r.mode} on {r.target} is not what its reference is" for r in rows if not r.agrees]
-    return finish({"schema": 1, "rows": [asdict(r) for r in rows]}, far, options.json)
+    return Results("counted", rows, [table(rows, columns)], far)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, only("--model", MODELS), only("--target", TARGETS)))

@@ -27,7 +27,7 @@ import cortex_m_cycles
 import numpy as np
 import numpy.typing as npt
 from cortex_m_cycles import Counter, disassembled, estimate
-from ending import finish
+from harness import Results, main, table
 
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
@@ -348,42 +348,22 @@ def _image(layers: Sequence[Layer], board: Board, toolchain: Toolchain, generato
     ]  # fmt: skip
 
 
-def report(results: Sequence[Result]) -> None:
-    """Prints the table."""
-    print(
-        f"{'layer':<37}{'board':<7}{'instructions':>13}{'per MAC':>9}{'cycles':>11}{'per MAC':>9}{'CMSIS-NN':>11}"
-        f"{'ratio':>7}{'plain C':>11}"
-    )
-    for r in results:
-        peers = "".join(
-            f"{'' if number is None else format(number, pattern):>{width}}"
-            for number, pattern, width in ((r.cmsis_nn, ",", 11), (r.share, ".2f", 7), (r.plain_c, ",", 11))
-        )
-        ours = f"{r.layer:<37}{r.board:<7}{r.instructions:>13,}{r.instructions / r.macs:>9.2f}"
-        estimated = f"{r.cycles:>11,}{r.cycles / r.macs:>9.2f}"
-        print(f"{ours}{estimated}{peers}{'' if r.right else '  WRONG'}".rstrip())
-    for name in dict.fromkeys(r.board for r in results):
-        mean = mean_share([r for r in results if r.board == name])
-        print(f"{'geometric mean':<37}{name:<7}{mean:>60.3f}")
-    cortex_m_cycles.report()
-
-
-def main() -> int:
-    """0 when every output is right and every layer within its bar."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    options = parser.parse_args()
+def results(_: argparse.Namespace) -> Results:
+    """All layers on both boards, and the check of the cycle model."""
     toolchain = Toolchain.find(image.OBJECTS)
-    results = [result for name in BOARDS for result in measure(boards.load(name), toolchain)]
-    report(results)
-    data = {
-        "kind": {"instructions": "counted", "cycles": "estimated"},
-        "compiler": toolchain.version,
-        "results": [asdict(result) for result in results],
-        "silicon": [asdict(row) for row in cortex_m_cycles.PUBLISHED],
-    }
-    return finish(data, problems(results), options.json)
+    rows = [row for name in BOARDS for row in measure(boards.load(name), toolchain)]
+    columns = {"layer": "layer", "board": "board", "instructions": "instructions"}
+    columns |= {"per MAC": lambda r: f"{r.instructions / r.macs:.2f}", "cycles": "cycles", "CMSIS-NN": "cmsis_nn"}
+    columns |= {"ratio": "share:.2f", "plain C": "plain_c", "right": "right"}
+    notes = [
+        f"geometric mean on {name}: {mean_share([r for r in rows if r.board == name]):.3f} of CMSIS-NN's instructions"
+        for name in BOARDS
+    ]
+    tables = [table(rows, columns), cortex_m_cycles.report()]
+    silicon = [asdict(row) for row in cortex_m_cycles.PUBLISHED]
+    data = {"compiler": toolchain.version, "silicon": silicon}
+    return Results("counted; cycles are estimated", rows, tables, problems(rows), notes, data)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results))

@@ -21,6 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness import Table, table
+
 from deuteron.board.toolchain import PREFIX
 from deuteron.runtime.system_programs import find_program
 
@@ -191,10 +193,8 @@ class Counter:
             yield {int(address, 16): int(count) for address, count in pairs}
 
 
-def report() -> None:
-    """Prints the check of the model."""
-    print(f"\n{'the cycle model on silicon (Cortex-M55)':<47}{'estimated':>12}{'measured':>10}{'error':>7}")
-    for row in PUBLISHED:
-        print(f"  {row.layer:<45}{row.model:>10.2f} M{row.silicon:>8.2f} M{row.error:>7.0%}")
-    with_all = sum(row.model for row in PUBLISHED) / sum(row.silicon for row in PUBLISHED) - 1
-    print(f"  {'together':<45}{with_all:>31.0%}")
+def report() -> Table:
+    """The check of the model."""
+    columns = {"CMSIS-NN's kernel on a Cortex-M55": "layer", "cycles, estimated": lambda r: f"{r.model:.2f} M"}
+    columns |= {"measured": lambda r: f"{r.silicon:.2f} M", "error": "error:.0%"}
+    return table(PUBLISHED, columns, "the cycle model on silicon")

@@ -11,13 +11,13 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import cortex_m
 import numpy as np
 from cortex_m import Call, Layer, Maker
-from ending import finish
+from harness import Results, main, table
 
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
@@ -193,26 +193,17 @@ def measure(board: Board, toolchain: Toolchain) -> list[Result]:
     ]  # fmt: skip
 
 
-def report(results: Sequence[Result]) -> None:
-    """Prints the table."""
-    print(f"{'call':<33}{'board':<7}{'instructions':>13}{'per element':>13}{'CMSIS-NN':>11}{'ratio':>7}")
-    for r in results:
-        peer = "" if r.cmsis_nn is None else f"{r.cmsis_nn:>11,}{r.instructions / r.cmsis_nn:>7.2f}"
-        wrong = "" if r.right else "  WRONG"
-        print(f"{r.call:<33}{r.board:<7}{r.instructions:>13,}{r.instructions / r.elements:>13.2f}{peer}{wrong}")
-
-
-def main() -> int:
-    """0 when every output is right and none takes more than CMSIS-NN."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    options = parser.parse_args()
+def results(_: argparse.Namespace) -> Results:
+    """All calls on both boards."""
     toolchain = Toolchain.find(image.OBJECTS)
-    results = [result for name in cortex_m.BOARDS for result in measure(boards.load(name), toolchain)]
-    report(results)
-    data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(result) for result in results]}
-    return finish(data, [problem for result in results for problem in result.problems()], options.json)
+    rows = [row for name in cortex_m.BOARDS for row in measure(boards.load(name), toolchain)]
+    columns = {"call": "call", "board": "board", "instructions": "instructions"}
+    columns |= {"per element": lambda r: f"{r.instructions / r.elements:.2f}", "CMSIS-NN": "cmsis_nn", "right": "right"}
+    data = {"compiler": toolchain.version}
+    return Results(
+        "counted", rows, [table(rows, columns)], [problem for row in rows for problem in row.problems()], data=data
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results))

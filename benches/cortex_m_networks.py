@@ -13,10 +13,10 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from ending import finish
+from harness import BUILDS, Results, build_of, folder, main, option, progress, table
 
 from deuteron import api
 from deuteron.board import boards, image, qemu
@@ -93,34 +93,23 @@ def measure(network: str, target: str, build: Path, board: str, toolchain: Toolc
     return Result(network, target, board, report.runs[0].instructions, kinds, wanted(network, target, board), identical)
 
 
-def report(results: Sequence[Result]) -> None:
-    """Prints a table per network."""
-    for r in results:
-        print(f"{r.title:<48}{r.instructions:>13,}{r.wanted:>13,}{r.instructions / r.wanted:>6.2f}")
-        for kind, count in r.kinds.items():
-            print(f"  {kind:<46}{count:>13,}{count / r.instructions:>13.1%}")
-
-
-def main() -> int:
-    """0 when every output is the host's and no network takes more than is wanted."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument("--builds", type=Path, help="directory of builds, <network>-<target>, used where there is one")
-    parser.add_argument("networks", nargs="*", help="names of networks; all by default")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """Each network for each target on each board."""
     toolchain = Toolchain.find(image.OBJECTS)
-    results: list[Result] = []
-    with tempfile.TemporaryDirectory() as scratch:
+    rows: list[Result] = []
+    with folder(options.builds) as builds:
         for network in options.networks or WANTED:
             for target, machines in TARGETS.items():
-                build = (options.builds or Path(scratch)) / f"{network}-{target}"
-                if not build.is_dir():
-                    api.build_model(network, target=target, output=build)
-                results += [measure(network, target, build, board, toolchain) for board in machines]
-    report(results)
-    data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(result) for result in results]}
-    return finish(data, [problem for result in results for problem in result.problems()], options.json)
+                build = build_of(builds / f"{network}-{target}", network, target=target)
+                rows += [progress(measure(network, target, build, board, toolchain)) for board in machines]
+    columns = {"network": "title", "instructions": "instructions", "bar": "wanted"}
+    columns["of the bar"] = lambda r: f"{r.instructions / r.wanted:.2f}"
+    columns["by kind"] = lambda r: "; ".join(f"{kind} {count:,}" for kind, count in r.kinds.items())
+    data = {"compiler": toolchain.version}
+    return Results(
+        "counted", rows, [table(rows, columns)], [problem for row in rows for problem in row.problems()], data=data
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, BUILDS, option("networks", nargs="*", help="all by default")))

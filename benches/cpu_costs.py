@@ -13,7 +13,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cortex_m
@@ -21,7 +21,7 @@ import cpu_costs_added as added
 import numpy as np
 import numpy.typing as npt
 from cortex_m import Call, Layer, Maker
-from ending import finish
+from harness import Results, main, table
 
 from deuteron.arch import cores
 from deuteron.arch.cores import PARTS, Work
@@ -184,28 +184,22 @@ def _line(columns: list[list[int]], weights: Weights, wanted: Weights) -> list[f
     return [float(number) for number in found]
 
 
-def main() -> int:
-    """0 when every estimate is within `WORST` of its count."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    options = parser.parse_args()
+def results(_: argparse.Namespace) -> Results:
+    """All calls on all boards, and the figures that fit them."""
     toolchain = Toolchain.find(image.OBJECTS)
-    results = [result for name in BOARDS for result in measure(boards.load(name), toolchain)]
-    print(
-        f"{'call':<37}{'board':<7}{'work':<12}{'elements':>10}{'terms':>11}{'counted':>11}{'estimate':>11}{'error':>8}"
-    )
-    for r in results:
-        print(
-            f"{r.case:<37}{r.board:<7}{r.work:<12}{r.elements:>10,}{r.terms:>11,}{r.instructions:>11,}{r.estimate:>11,}"
-            f"{r.error:>8.0%}"
-        )
-    print(f"\n{'fitted':<7}{'work':<12}{'element/1000':>13}{'term/1000':>11}")
-    for board, work, numbers in fitted(results, cores.load("cortex-m33").call.value):
-        print(f"{board:<7}{work:<12}" + "".join(f"{PARTS * n:>{13 - 2 * i}.0f}" for i, n in enumerate(numbers)))
-    data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(result) for result in results]}
-    wrong = [f"{r.case} on {r.board}: the estimate is off by {r.error:.0%}" for r in results if abs(r.error) > WORST]
-    return finish(data, wrong, options.json)
+    rows = [row for name in BOARDS for row in measure(boards.load(name), toolchain)]
+    columns = {"call": "case", "board": "board", "work": "work", "elements": "elements", "terms": "terms"}
+    columns |= {"counted": "instructions", "estimate": "estimate", "error": "error:.0%"}
+    figures = fitted(rows, cores.load("cortex-m33").call.value)
+    fit = {
+        "board": lambda f: f[0],
+        "work": lambda f: f[1],
+        "figures, 1/1000": lambda f: [f"{PARTS * n:.0f}" for n in f[2]],
+    }
+    wrong = [f"{r.case} on {r.board}: the estimate is off by {r.error:.0%}" for r in rows if abs(r.error) > WORST]
+    tables = [table(rows, columns), table(figures, fit, "fitted")]
+    return Results("counted", rows, tables, wrong, data={"compiler": toolchain.version})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results))

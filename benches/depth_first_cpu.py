@@ -15,10 +15,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ending import finish
+from harness import BUILDS, Results, folder, main, option, progress, table
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
 sys.path.insert(0, str(MODELS))
@@ -119,38 +119,25 @@ def problems(found: Sequence[Row]) -> Iterator[str]:
             yield f"{where}: {each.instructions / first.instructions - 1:+.1%} instructions"
 
 
-def main() -> int:
-    """0 when every output is the host's, and half of the memory costs no more than it may."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", help=f"by default {' '.join(NETWORKS)}")
-    parser.add_argument("--builds", type=Path, help="directory of builds by network, used where there is one")
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """Each network in each of its budgets."""
     toolchain = Toolchain.find(image.OBJECTS)
-    results: list[Row] = []
+    found: list[Row] = []
     wrong: list[str] = []
-    head = f"{'network':<24}{'memory':>12}{'in':>6}{'share':>8}{'steps':>7}{'MACs again':>13}"
-    print(f"{head}{'instructions':>14}{'more':>8}")
-    with tempfile.TemporaryDirectory() as scratch:
+    with folder(options.builds) as builds:
         for network in options.networks or NETWORKS:
-            directory = (options.builds or Path(scratch)) / network
-            if not directory.is_dir():
-                directory = Path(scratch) / network
-                build(network, directory)
-            own: list[Row] = []
-            for each in rows(network, directory, toolchain):
-                own.append(each)
-                share, more = each.nbytes / own[0].nbytes, each.instructions / own[0].instructions - 1
-                print(
-                    f"{network:<24}{each.nbytes:>12,}{each.arenas:>6}{share:>8.1%}{each.steps:>7,}{each.again:>13,}"
-                    f"{each.instructions:>14,}{more:>8.2%}",
-                    flush=True,
-                )
+            if not (builds / network).is_dir():
+                build(network, builds / network)
+            own = [progress(each) for each in rows(network, builds / network, toolchain)]
             wrong += problems(own)
-            results += own
-    data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(each) for each in results]}
-    return finish(data, wrong, options.json)
+            found += own
+    first = {r.network: r for r in reversed(found)}
+    columns = {"network": "network", "memory": "nbytes", "in": "arenas"}
+    columns |= {"share": lambda r: f"{r.nbytes / first[r.network].nbytes:.1%}", "steps": "steps", "MACs again": "again"}
+    columns["instructions"] = "instructions"
+    columns["more"] = lambda r: f"{r.instructions / first[r.network].instructions - 1:.2%}"
+    return Results("counted", found, [table(found, columns)], wrong, data={"compiler": toolchain.version})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, BUILDS, option("networks", nargs="*", help=f"by default {' '.join(NETWORKS)}")))

@@ -10,12 +10,13 @@ sources.
 """
 
 import argparse
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ending import Rows, finish
+from harness import MODELS, REFERENCES, Results, Rows, main, option, progress, table
 
 from deuteron import api
 from deuteron.builds import manifest as manifests
@@ -26,11 +27,10 @@ ACCELERATORS = (
     "ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512", "ethos-u85-256",
 )  # fmt: skip
 SAMPLES = 2
-COLUMNS = {
-    "partitions": 12, "results": 10, "differ": 8, "tensors": 9, "values": 13, "values_differ": 15, "operators": 11,
-    "compared": 10, "parted": 8,
-}  # fmt: skip
-"""Of the table, and how wide they are."""
+COLUMNS = (
+    "partitions", "results", "differ", "tensors", "values", "values_differ", "operators", "compared", "parted"
+)  # fmt: skip
+"""Of the table."""
 
 
 def row(name: str, accelerator: str, folder: Path) -> dict[str, object]:
@@ -54,12 +54,6 @@ def row(name: str, accelerator: str, folder: Path) -> dict[str, object]:
     }
 
 
-def line(row: Mapping[str, Any]) -> str:
-    """A row of the table."""
-    counts = "".join(f"{row[column]:>{width},}" for column, width in COLUMNS.items())
-    return f"{row['model']:<22}{row['accelerator']:<16}{counts}"
-
-
 def problems(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
     """What differs, and rows in which nothing was compared."""
     return [
@@ -69,27 +63,25 @@ def problems(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
     ] or ([] if rows else ["no model was run"])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Prints the table; 1 when anything differs, or nothing was compared."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument("--resume", type=Path, help="keep rows there, and go on behind those of the same sources")
-    parser.add_argument("--accelerators", nargs="*", default=ACCELERATORS, help="all seven by default")
-    parser.add_argument("models", nargs="*", default=[m.name for m in api.REFERENCES], help="all by default")
-    args = parser.parse_args(arguments)
-    kept, rows = Rows(args.resume), dict[str, Any]()
-    titles = "".join(f"{column:>{width}}" for column, width in COLUMNS.items())
-    print(f"{'model':<22}{'accelerator':<16}{titles}")
-    for name in args.models:
-        for accelerator in args.accelerators:
+def results(options: argparse.Namespace) -> Results:
+    """Each model on each accelerator."""
+    kept, rows = Rows(options.resume), dict[str, Any]()
+    for name in options.models or REFERENCES:
+        for accelerator in options.accelerators:
             key = f"{name} {accelerator}"
             if key not in kept:
                 with tempfile.TemporaryDirectory() as folder:
-                    kept[key] = row(name, accelerator, Path(folder))
+                    kept[key] = progress(row(name, accelerator, Path(folder)))
             rows[key] = kept[key]
-            print(line(rows[key]), flush=True)
-    return finish(rows, problems(rows), args.json)
+    shown = table(rows.values(), {column.replace("_", " "): column for column in ("model", "accelerator", *COLUMNS)})
+    return Results("counted", list(rows.values()), [shown], problems(rows))
 
+
+OPTIONS = (
+    MODELS,
+    option("--resume", type=Path, help="keep rows there, and go on behind those of the same sources"),
+    option("--accelerators", nargs="*", default=ACCELERATORS, help="all seven by default"),
+)
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main(results, *OPTIONS))

@@ -18,24 +18,23 @@ make bench-host-inference
 
 import argparse
 import os
-import platform
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from harness import Results, main, option, table
 
 # Fixes the thread count of libraries that read it when they load.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
-from ending import finish
 
 from deuteron import api
 from deuteron.npu.neutron.convert import convert
@@ -206,37 +205,30 @@ def problems(results: Sequence[Result]) -> list[str]:
     ]
 
 
-def main() -> int:
-    """Exit status: 1 when a model or the mean takes more than its bar; levels below the processor's have none."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tflite", type=Path, metavar="DIR", help="TFLite partitions to run instead of the examples")
-    parser.add_argument("--level", help="the level of vector instructions of our kernels, AVX2 for example")
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    arguments = parser.parse_args()
-    if arguments.level is not None:
-        Driver().use_level(arguments.level)
-    results = [r for model, data in partitions(arguments.tflite).items() for r in measure(model, data)]
-    print("least ms of processor time of one inference, measured (share of their time: above 1 we are slower)")
-    header = f"{'model':<18}{'form':<12}" + "".join(f"{name:>24}" for name in (OURS, *RESOLVERS))
-    print(header + f"{'turns':>6}{'max LSB':>9}{'values':>8}")
-    for result in results:
-        cells = [f"{result.least_ms[OURS]:.4f}"]
-        cells += [f"{result.least_ms[name]:.4f} ({result.ratio(name):.2f})" for name in RESOLVERS]
-        line = f"{result.model:<18}{result.form:<12}" + "".join(f"{cell:>24}" for cell in cells)
-        print(line + f"{result.turns:>6}{result.max_difference_lsb:>9}{result.distinct_values:>8}")
-    load = os.getloadavg()[0]
-    for form in ("as written", FUSED):
-        ratios = [r.ratio(DEFAULT) for r in results if r.form == form]
-        mean, most = statistics.geometric_mean(ratios), max(ratios)
-        print(f"our time as a share of XNNPACK's, {form}: geometric mean {mean:.2f}, largest {most:.2f}")
-    print(f"our kernels at {Driver().level()}; XNNPACK takes the widest vectors that it has code for")
-    print(f"load average of the last minute {load:.1f} on {os.cpu_count()} cores")
+def results(options: argparse.Namespace) -> Results:
+    """Each model; levels below the processor's have no bar."""
     driver = Driver()
-    machine: dict[str, object] = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()}
-    machine |= {"python": sys.version, "load_average": load, "level": driver.level()}
-    data = {"machine": machine, "results": [asdict(r) for r in results]}
-    return finish(data, problems(results) if driver.level() == driver.levels()[-1] else (), arguments.json)
+    if options.level is not None:
+        driver.use_level(options.level)
+    rows = [row for model, data in partitions(options.tflite).items() for row in measure(model, data)]
+    columns = {"model": "model", "form": "form", "ms": lambda r: f"{r.least_ms[OURS]:.4f}"}
+    columns |= {f"of {name}": lambda r, name=name: f"{r.ratio(name):.2f}" for name in RESOLVERS}
+    columns |= {"turns": "turns", "max LSB": "max_difference_lsb", "values": "distinct_values"}
+    notes = [f"our kernels at {driver.level()}; XNNPACK takes the widest vectors that it has code for"]
+    for form in ("as written", FUSED):
+        ratios = [r.ratio(DEFAULT) for r in rows if r.form == form]
+        mean, most = statistics.geometric_mean(ratios), max(ratios)
+        notes.append(f"our time as a share of XNNPACK's, {form}: geometric mean {mean:.2f}, largest {most:.2f}")
+    bars = problems(rows) if driver.level() == driver.levels()[-1] else ()
+    shown = table(rows, columns, "least ms of processor time of one inference, and our share of others' time")
+    return Results("measured", rows, [shown], bars, notes, {"level": driver.level()})
 
+
+TFLITE = option("--tflite", type=Path, metavar="DIR", help="TFLite partitions instead of the examples")
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        main(
+            results, TFLITE, option("--level", help="the level of vector instructions of our kernels, AVX2 for example")
+        )
+    )

@@ -9,7 +9,6 @@ make bench-installation
 """
 
 import argparse
-import json
 import os
 import resource
 import subprocess
@@ -21,6 +20,8 @@ import venv
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
+
+from harness import Results, main, table
 
 from deuteron.builds.manifest import PROGRAM
 from deuteron.runtime.as_build import build_directory
@@ -53,10 +54,8 @@ def size_of(distribution: Distribution) -> int:
     return nbytes(Path(str(distribution.locate_file(file))) for file in distribution.files or ())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="where to write the rows")
-    arguments = parser.parse_args()
+def results(_: argparse.Namespace) -> Results:
+    """What is built, installed and run, and how large it is."""
     rows, sizes = list[Row](), dict[str, int]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -86,15 +85,9 @@ def main() -> None:
             row, said = timed(what, run, folder, clean)
             rows.append(row)
             print(f"{what}: {said.strip().partition(chr(10))[0] or 'nothing said'}")
-    for row in rows:
-        print(
-            f"{row['what']:<20}{row['wall_s']:>8.1f} s, {row['processor_s']:.1f} s of processor time, load "
-            f"{row['load_before']:.1f}"
-        )
-    for what, size in sizes.items():
-        print(f"{what:<44}{size / 1e6:>8.1f} MB")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"rows": rows, "bytes": sizes}, indent=1) + "\n")
+    columns = {"what": "what", "wall, s": "wall_s:.1f", "processor, s": "processor_s:.1f", "load": "load_before:.1f"}
+    sized = table(sizes.items(), {"what": lambda item: item[0], "MB": lambda item: f"{item[1] / 1e6:.1f}"})
+    return Results("measured", rows, [table(rows, columns), sized], data={"bytes": sizes})
 
 
 def others() -> str:
@@ -103,4 +96,4 @@ def others() -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(results))

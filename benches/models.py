@@ -19,15 +19,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import ending
-from networks import NETWORKS
+from harness import MINUTES, ROWS, Results, Table, kept, main, only, progress, table
 from quality import Subject, example_model
-from rich.console import Console
-from rich.table import Table
+from zoo import NETWORKS
 
 from deuteron import api
 from deuteron.builds.manifest import PROGRAM, Manifest
@@ -151,27 +149,14 @@ def commit() -> str:
 
 
 def report(rows: Sequence[Row]) -> Table:
-    """The rows as a table."""
-    table = Table(
-        "model", "target", "commit", "partitions", "MACs", "cycles", "SQNR, dB", "agrees", "board", "build, s"
-    )
-    for r in rows:
-        cycles = "-" if r.cycles is None else f"{r.cycles:.0%}"
-        cells = (str(r.partitions), f"{r.macs:.0%}", cycles, f"{r.sqnr:.1f}", "yes" if r.agrees else "no")
-        built = (*cells, r.board or "same bits", f"{r.seconds:.1f}")
-        table.add_row(r.model, r.target, r.commit, *(("refused", *[""] * 5, r.refused) if r.refused else built))
-    return table
-
-
-def markdown(rows: Sequence[Row]) -> str:
-    """The rows as a table of the docs: a line for each network, a column for what each target gives."""
+    """A line for each network, a column for each target."""
     of = {(r.model, r.target): r for r in rows}
-    targets = [target for target in BOARDS if any(r.target == target for r in rows)]
-    lines = [f"| network | {' | '.join(f'`{target}`' for target in targets)} |", f"|---|{'---|' * len(targets)}"]
-    for model in dict.fromkeys(r.model for r in rows):
-        cells = [cell(of[model, target]) if (model, target) in of else "" for target in targets]
-        lines.append(f"| {model} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    cells = {
+        f"`{target}`": lambda model, target=target: cell(of[model, target]) if (model, target) in of else ""
+        for target in BOARDS
+        if any(r.target == target for r in rows)
+    }
+    return table(dict.fromkeys(r.model for r in rows), {"network": str, **cells})
 
 
 def cell(r: Row) -> str:
@@ -199,29 +184,17 @@ def problems(rows: Sequence[Row]) -> list[str]:
     return listed + ([] if median >= MEDIAN else [f"the median signal to noise is {median:.1f} dB"])
 
 
-def main() -> int:
-    """1 when a row is not as it must be."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    parser.add_argument("--model", action="append", choices=MODELS, help="of these only; may be repeated")
-    parser.add_argument("--target", action="append", choices=BOARDS, help="of these only; may be repeated")
-    parser.add_argument("--rows", type=Path, help="keep each row in this folder, and take from it what is there")
-    parser.add_argument("--markdown", type=Path, help="also write the results to this file, as a table of the docs")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no row after so many")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """Each network for each target, until the time is over."""
     rows: list[Row] = []
     end = time.monotonic() + 60 * options.minutes
     for target in options.target or BOARDS:
         for name in options.model or MODELS:
             is_there = options.rows is not None and (options.rows / f"{name}.{target}.json").exists()
             if is_there or time.monotonic() < end:
-                rows.append(ending.kept(options.rows, f"{name}.{target}", Row, partial(row, name, target)))
-                print(rows[-1], file=sys.stderr, flush=True)
-    Console(width=160).print(report(rows))
-    if options.markdown is not None:
-        options.markdown.write_text(markdown(rows), encoding="utf-8")
-    return ending.finish({"schema": 1, "rows": [asdict(r) for r in rows]}, problems(rows), options.json)
+                rows.append(progress(kept(options.rows, f"{name}.{target}", Row, partial(row, name, target))))
+    return Results("measured", rows, [report(rows)], problems(rows))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, only("--model", MODELS), only("--target", BOARDS), ROWS, MINUTES))

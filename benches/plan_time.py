@@ -9,16 +9,15 @@ make bench-plan-time
 """
 
 import argparse
-import json
-import os
-import platform
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
+
+from harness import Results, main, progress, table
 
 from deuteron import api
 from deuteron.arch import targets
@@ -167,32 +166,18 @@ def measure(network: str, program: Program) -> Row:
     )
 
 
-def line(row: Row) -> str:
-    """The row as text."""
-    sizes = f"{row.given:>12,}{row.bound:>12,}{row.scratch:>12,}{'*' if row.proven else ' '}"
-    return f"{row.network:<14}{row.calls:>6}{sizes}{row.order_s:>9.2f}{row.plan_s:>9.2f}{row.prefetch_s:>10.2f}"
-
-
-def main() -> int:
-    """Exit status: 1 when the model that has a limit takes longer."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    arguments = parser.parse_args()
-    print("network        calls  given peak  with order     scratch   order s   plan s  prefetch s   (* smallest)")
-    rows: list[Row] = []
+def results(_: argparse.Namespace) -> Results:
+    """Each network; the model that has a limit must not take longer."""
     kinds = {"residual": residual, "branched": branched}
-    for name, build in kinds.items():
-        for layers in LAYERS:
-            rows.append(measure(name, build(layers)))
-            print(line(rows[-1]), flush=True)
+    rows = [progress(measure(name, build(layers))) for name, build in kinds.items() for layers in LAYERS]
     rows.append(measure(LIMIT_MODEL, mobilenet()))
-    print(line(rows[-1]))
-    print(f"{LIMIT_MODEL}: {rows[-1].total_s:.2f} s measured, limit {LIMIT_S} s")
-    if arguments.json:
-        machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "python": sys.version}
-        arguments.json.write_text(json.dumps({"machine": machine, "rows": [asdict(row) for row in rows]}, indent=2))
-    return int(rows[-1].total_s > LIMIT_S)
+    columns = {"network": "network", "calls": "calls", "given peak": "given", "with order": "bound"}
+    columns |= {"scratch": "scratch", "smallest": "proven", "order s": "order_s:.2f", "plan s": "plan_s:.2f"}
+    columns |= {"prefetch s": "prefetch_s:.2f"}
+    over = rows[-1].total_s > LIMIT_S
+    problems = [f"{LIMIT_MODEL}: {rows[-1].total_s:.2f} s, limit {LIMIT_S} s"] if over else []
+    return Results("measured", rows, [table(rows, columns)], problems)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results))

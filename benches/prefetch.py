@@ -10,15 +10,13 @@ make bench-prefetch
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
+from harness import REFERENCES, Results, main, only, option, table
 
 from deuteron import api
 from deuteron.arch import targets
@@ -175,50 +173,28 @@ def chart(points: list[Point]) -> str:
     return f'<svg {frame} font-family="sans-serif" font-size="12">\n' + "\n".join(body) + "\n</svg>\n"
 
 
-def main() -> None:
-    """Prints the table; exits 1 when a point is slower than blocking copies, or too few are near the bound."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file, and beside it a chart (.svg)")
-    names = tuple(example.name for example in api.REFERENCES)
-    parser.add_argument("--model", action="append", choices=names, help="only this one; may be given several times")
-    parser.add_argument("--effort", type=Effort, choices=tuple(Effort), default=Effort.EXACT, help="as in a build")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """All points; none may be slower than blocking copies, and nine of ten must be near the bound."""
     points = [
         point(model, program, rate, budget, options.effort)
-        for model, program in programs(options.model or names)
+        for model, program in programs(options.model or REFERENCES)
         for rate in RATES
         for budget in BUDGETS
     ]
-    table = Table(title="one inference, us (simulated)")
-    for title in (
-        "model",
-        "MB/s",
-        "budget",
-        "area B",
-        "blocking",
-        "kept",
-        "planned",
-        "bound",
-        "planned/bound",
-        "any cut",
-    ):
-        table.add_column(title, justify="left" if title in ("model", "budget") else "right")
-    for p in points:
-        note = " =" if p.proven else ""
-        table.add_row(
-            p.model, f"{p.flash}", p.budget, f"{p.area:,}", f"{p.blocking:,.1f}", f"{p.resident:,.1f}",
-            f"{p.ours:,.1f}", f"{p.bound:,.1f}", f"{p.ratio:.3f}{note}", f"{p.any_cut:,.1f}",
-        )  # fmt: skip
-    Console(width=120).print(table)
-    good, slower = sum(p.good for p in points), [p for p in points if p.ours > p.blocking]
-    print(
-        f"{good} of {len(points)} points within {GOAL} of the bound or proven (=); {len(slower)} slower than blocking"
-    )
+    columns = {"model": "model", "MB/s": "flash", "budget": "budget", "area B": "area", "blocking": "blocking:,.1f"}
+    columns |= {"kept": "resident:,.1f", "planned": "ours:,.1f", "bound": "bound:,.1f"}
+    columns |= {"planned / bound": lambda p: f"{p.ratio:.3f}{' *' * p.proven}", "any cut": "any_cut:,.1f"}
+    good = sum(p.good for p in points)
+    problems = [f"{p.model} at {p.flash} MB/s is slower than blocking copies" for p in points if p.ours > p.blocking]
+    problems += [f"{good} of {len(points)} points are near the bound"] if good < 0.9 * len(points) else []
+    notes = [f"{good} of {len(points)} points within {GOAL} of the bound or proven (*)"]
     if options.json:
-        options.json.write_text(json.dumps({"schema": 1, "points": [asdict(p) for p in points]}, indent=2) + "\n")
         options.json.with_suffix(".svg").write_text(chart(points))
-    sys.exit(1 if slower or good < 0.9 * len(points) else 0)
+    shown = table(points, columns, "one inference, us; a chart is written with the JSON file")
+    return Results("simulated", points, [shown], problems, notes)
 
+
+EFFORT = option("--effort", type=Effort, choices=tuple(Effort), default=Effort.EXACT, help="as in a build")
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(results, only("--model", REFERENCES), EFFORT))

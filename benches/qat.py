@@ -14,14 +14,12 @@ import copy
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from ending import finish
-from rich.console import Console
-from rich.table import Table
+from harness import Results, main, only, option, progress, table
 from torch import nn
 from torch.nn import functional
 
@@ -160,26 +158,15 @@ def problems(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def main() -> int:
-    """1 when QAT makes good for too little."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    parser.add_argument("--target", action="append", choices=TARGETS, help="of these only; may be repeated")
-    parser.add_argument("--seed", action="append", type=int, help="these only; may be repeated")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """Each seed on each target."""
     torch.set_num_threads(1)
-    table = Table("target", "seed", "float %", "trained on %", "PTQ %", "QAT %", "PTQ loses", "QAT makes good")
-    rows: list[Row] = []
-    for target in options.target or TARGETS:
-        for seed in options.seed or SEEDS:
-            rows.append(row(target, seed))
-            print(rows[-1], file=sys.stderr, flush=True)
-    for r in rows:
-        figures = [f"{100 * value:.2f}" for value in (r.float32, r.trained_on, r.ptq, r.qat, r.loss)]
-        table.add_row(r.target, str(r.seed), *figures, f"{r.made_good:.0%}")
-    Console(width=110).print(table)
-    return finish({"schema": 1, "rows": [asdict(r) for r in rows]}, problems(rows), options.json)
+    rows = [progress(row(target, seed)) for target in options.target or TARGETS for seed in options.seed or SEEDS]
+    columns = {"target": "target", "seed": "seed"}
+    names = {"float32": "float32", "trained on": "trained_on", "PTQ": "ptq", "QAT": "qat", "PTQ loses": "loss"}
+    columns |= {title: lambda r, name=name: f"{100 * getattr(r, name):.2f}" for title, name in names.items()}
+    return Results("measured", rows, [table(rows, {**columns, "QAT makes good for": "made_good:.0%"})], problems(rows))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, only("--target", TARGETS), option("--seed", action="append", type=int, help="only these")))

@@ -26,11 +26,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
+
+from harness import Results, folder, main, option, table
 
 from deuteron.sweeps import dataset, lowering, run, spec
 
@@ -111,24 +113,16 @@ def killed(file: Path, directory: Path, workers: int, least: int) -> int:
     return len(dataset.written(directory))
 
 
-def main() -> None:
-    """Print the times; exit 1 where a dataset is another than that of the undisturbed run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", default=MODELS, help="names, TFLite files, or functions of files")
-    parser.add_argument("--targets", nargs="+", default=TARGETS, help="names of targets")
-    parser.add_argument("--workers", type=int, default=max(2, len(os.sched_getaffinity(0))), help="at least 2")
-    parser.add_argument("--seed", type=int, default=22, help="when to kill")
-    parser.add_argument("--directory", type=Path, help="where builds and datasets are kept")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="how long to begin to lower models")
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        results = measured(options, (options.directory or Path(scratch)).absolute())
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+def results(options: argparse.Namespace) -> Results:
+    """The times of the sweep."""
+    with folder(options.directory) as directory:
+        found = measured(options, directory.absolute())
+    columns = {"workers": lambda item: item[0], "from clean": lambda item: f"{item[1][0]:.1f}"}
+    columns["when lowered"] = lambda item: f"{item[1][1]:.1f}"
+    return Results("measured and simulated", [], [table(found["simulated"].items(), columns)], data=found)
 
 
-def measured(options: argparse.Namespace, directory: Path) -> dict[str, object]:
+def measured(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
     """What the bench finds, printed as it goes."""
     axes = {"models": [*options.models], "targets": [*options.targets], **AXES}
     directory.mkdir(parents=True, exist_ok=True)
@@ -168,8 +162,6 @@ def measured(options: argparse.Namespace, directory: Path) -> dict[str, object]:
     )
     print(f"{options.workers} workers together take {used / sum(times):.2f} times that")
     growth = {n: (simulated([*builds, *times], n), simulated(times, n)) for n in WORKERS}
-    for workers, (clean, there) in growth.items():
-        print(f"  {workers:>3} workers: {clean:8.1f} s from clean, {there:8.1f} s when lowered (simulated)")
     return {
         "points": points,
         "shards": len(shards),
@@ -183,5 +175,14 @@ def measured(options: argparse.Namespace, directory: Path) -> dict[str, object]:
     }
 
 
+OPTIONS = (
+    option("--models", nargs="+", default=MODELS, help="names, TFLite files, or functions of files"),
+    option("--targets", nargs="+", default=TARGETS, help="names of targets"),
+    option("--workers", type=int, default=max(2, len(os.sched_getaffinity(0))), help="at least 2"),
+    option("--seed", type=int, default=22, help="when to kill"),
+    option("--directory", type=Path, help="where builds and datasets are kept"),
+    option("--minutes", type=float, default=float("inf"), help="how long to begin to lower models"),
+)
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main(results, *OPTIONS))

@@ -10,7 +10,6 @@ make bench-tflite-files
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,8 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from rich.console import Console
-from rich.table import Table
+from harness import Results, folder, main, option, table
 from torch import nn
 
 from deuteron import api
@@ -45,7 +43,7 @@ NAMES = (
     "mobilenet_v2",
 )
 TARGET = "imxrt700"
-COLUMNS = ("file", "KB", "npu", "beside", "partitions", "differ", "of", "largest", "sim us", "firmware")
+COLUMNS = ("file", "KB", "npu", "on the CPU", "partitions", "differ", "of", "largest", "sim us", "firmware")
 
 
 def tiny() -> tuple[nn.Module, tuple[int, ...]]:
@@ -119,31 +117,24 @@ def row(path: Path) -> Iterator[object]:
             yield "built"
 
 
-def main() -> int:
-    """Print the table; 0 when each file is taken."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", type=Path, help="where files are kept; those that are there are not made again")
-    parser.add_argument("--names", nargs="+", default=NAMES, help="models, all by default")
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
-    parser.add_argument("--make", action="store_true", help="make the files and leave it at that")
-    args = parser.parse_args()
-    folder = args.files or Path(tempfile.mkdtemp(prefix="tflite-files-"))
-    folder.mkdir(exist_ok=True)
-    for name in args.names:
-        path = folder / f"{name}.tflite"
-        if not path.exists():
-            path.write_bytes(make(name))
-    if args.make:
-        return 0
-    rows = [list(row(folder / f"{name}.tflite")) for name in args.names]
-    table = Table(*COLUMNS)
-    for one in rows:
-        table.add_row(*map(str, one))
-    Console(width=140).print(table)
-    if args.json:
-        args.json.write_text(json.dumps([dict(zip(COLUMNS, one, strict=True)) for one in rows], indent=1))
-    return 0
+def results(options: argparse.Namespace) -> Results:
+    """Each file, which is made if it is missing."""
+    with folder(options.files) as files:
+        files.mkdir(exist_ok=True)
+        for name in options.names:
+            if not (path := files / f"{name}.tflite").exists():
+                path.write_bytes(make(name))
+        names = () if options.make else options.names
+        rows = [dict(zip(COLUMNS, row(files / f"{name}.tflite"), strict=True)) for name in names]
+    tables = [table(rows, {column: column for column in COLUMNS})] if rows else []
+    return Results("counted; times are simulated", rows, tables)
 
+
+OPTIONS = (
+    option("--files", type=Path, help="where files are kept; those that are there are not made again"),
+    option("--names", nargs="+", default=NAMES, help="models, all by default"),
+    option("--make", action="store_true", help="make the files and leave it at that"),
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, *OPTIONS))

@@ -8,7 +8,6 @@ make bench-tutorials
 """
 
 import argparse
-import json
 import os
 import re
 import resource
@@ -19,6 +18,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from harness import Results, main, option, table
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
@@ -60,21 +61,14 @@ def row(page: Path) -> dict[str, str | float]:
     }
 
 
-def main() -> int:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", nargs="+", choices=[page.stem for page in PAGES], help="all by default")
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
-    arguments = parser.parse_args()
-    rows = [row(page) for page in PAGES if not arguments.pages or page.stem in arguments.pages]
-    print(f"measured, {os.cpu_count()} cores\n{'':24} first s    all s  processor s   load")
-    for one in rows:
-        times = f"{one['first_s']:7.1f}  {one['all_s']:7.1f}  {one['processor_s']:11.1f}"
-        print(f"{one['page']:24} {times}   {one['load_before']:.1f} to {one['load_after']:.1f}", flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1))
-    return 0
+def results(options: argparse.Namespace) -> Results:
+    """Each page."""
+    rows = [row(page) for page in PAGES if not options.pages or page.stem in options.pages]
+    columns = {"tutorial": "page", "first result, s": "first_s:.1f", "all, s": "all_s:.1f"}
+    columns |= {"processor, s": "processor_s:.1f"}
+    columns["load"] = lambda one: f"{one['load_before']:.1f} to {one['load_after']:.1f}"
+    return Results("measured", rows, [table(rows, columns)])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, option("--pages", nargs="+", choices=[page.stem for page in PAGES], help="all by default")))

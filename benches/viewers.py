@@ -21,10 +21,11 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from harness import Results, main, progress, table
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -199,20 +200,14 @@ def rows(folder: Path) -> Iterator[tuple[str, str, bool]]:
             yield f"Netron: {title}", in_netron(python, chrome, path), True
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the rows; the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="where to write the rows")
-    parsed, good, listed = parser.parse_args(arguments), True, list[dict[str, str]]()
+def results(_: argparse.Namespace) -> Results:
+    """Each tool and file."""
     with tempfile.TemporaryDirectory() as folder:
-        for title, shown, is_good in rows(Path(folder)):
-            print(f"{title}: {shown}{'' if is_good else ' - NOT AS IT HAS TO BE'}", flush=True)
-            listed.append({"what": title, "shown": shown})
-            good &= is_good
-    if parsed.json:
-        parsed.json.write_text(json.dumps(listed, indent=1) + "\n")
-    return 0 if good else 1
+        found = [progress(each) for each in rows(Path(folder))]
+    shown = table(found, {"what": lambda row: row[0], "shown": lambda row: row[1]})
+    problems = [f"{title}: {text}" for title, text, is_good in found if not is_good]
+    return Results("counted", [{"what": title, "shown": text} for title, text, _ in found], [shown], problems)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results))

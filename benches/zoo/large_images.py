@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from ordinary_images import UNet
 from torch import Tensor, nn
 
-MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
+from zoo.images import UNet
+
+MODELS = Path(__file__).resolve().parents[2] / "examples" / "models"
 sys.path.insert(0, str(MODELS))
 
 from mlperf_tiny import ResNet8, mobilenet_v1_025  # noqa: E402

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from pattern import IMAGE, VECTOR, Pattern, Written, conv, sequence
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - as models write it
+
+from zoo.pattern import IMAGE, VECTOR, Pattern, Written, conv, sequence
 
 
 def activations() -> list[Pattern]:

@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from pattern import IMAGE, SIGNAL, TOKENS, VECTOR, Pattern, Written, conv1, sequence
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - as models write it
+
+from zoo.pattern import IMAGE, SIGNAL, TOKENS, VECTOR, Pattern, Written, conv1, sequence
 
 
 def signals() -> list[Pattern]:
