@@ -1,10 +1,9 @@
-"""What activations of 16 bits gain and cost: the digits network, and the keyword network ds_cnn, with 8 and 16.
+"""Gain and cost of 16-bit activations: the digits network and the keyword network ds_cnn, with 8 and 16 bits.
 
-Digits: the share of held-back images that are read right. ds_cnn has seeded weights, so that there is nothing to be
-right about: the share of seeded inputs for which the largest output is the float model's. SQNR is the signal of the
-float model's outputs to what quantisation adds to it. Both are measured on ExecuTorch's own runtime. Instructions of
-one inference are counted on the emulated boards, where outputs must be those of the host. Weights have 8 bits in both
-cases, and bound what 16 bits of activations can gain; these must lose nothing to 8.
+Digits: the share of held-back images that are right. ds_cnn has seeded weights, so its figure is the share of seeded
+inputs whose largest output is the float model's. SQNR is the float model's signal against the quantization noise. Both
+are measured in ExecuTorch's runtime. Instructions of one inference are counted on the emulated boards, with the host's
+outputs. 16 bits must lose nothing against 8.
 
 make bench-activations
 """
@@ -62,7 +61,7 @@ class Row:
 
 
 def samples_of(network: str, shape: Sequence[int]) -> tuple[list[tuple[Tensor]], Tensor | None]:
-    """What is shown to a network, and what is right if anything is."""
+    """Return the inputs of a network, and the right labels if there are any."""
     if network == "digits":
         held_back = digits.data()[1]
         return [(x,) for x in held_back.images[:SAMPLES].split(1)], held_back.labels[:SAMPLES]

@@ -1,8 +1,8 @@
-"""Agreement: each reference model on the NPU, in ExecuTorch's runtime, beside quantised PyTorch, on seeded inputs.
+"""Each reference model on the NPU, in ExecuTorch's runtime, compared with quantized PyTorch on seeded inputs.
 
-A row per model: results of the NPU that differ from the interpreter (none may), results of single operators compared
-with float32 PyTorch, those within float32's own error of half-way (ties), those that differ, those that differ beyond
-ties (none may), and the largest difference of an output, in quantisation steps.
+Columns are results of the NPU that differ from the interpreter (none may), and results of single operators against
+float32 PyTorch: ties (within float32's own error of half-way), differences, and differences beyond ties (none may). The
+last are the largest difference of an output, in steps, and equal best scores.
 
 make bench-agreement
 """

@@ -1,15 +1,11 @@
-"""Published times on silicon beside what the cycle model says of the same networks: nothing is fitted to any of them.
+"""Published times on silicon against the cycle model of the same networks: nothing is fitted to any of them.
 
-The points stand in `src/deuteron/arch/silicon.toml`, from which `sim`, `plan`, `profile` and the page take the band
-that they print; the bench fails where the cycles that stand there are not those of today's builds. Weights are seeded,
-the microcode is Deuteron's, not NXP's, and software of the published times is of several years. For MobileNetV1 1.0,
-whose weights are fetched, there are three predictions: by a DMA while kernels run, which is what stands in the file, by
-the CPU, which blocks, as the example's hook does, and with as many weights kept in SRAM as fit.
+`src/deuteron/arch/silicon.toml` has the points, from which `sim`, `plan`, `profile` and the page take their band. The
+bench fails if its cycles are not those of today's builds. MobileNetV1 1.0, whose weights are fetched, has three
+predictions: fetched by a DMA (as in the file), copied by the CPU, and with weights kept in SRAM.
 
-Then terms that would be physical, without a number that is fitted: lanes of channels padded to the width of the array,
-weights that the CPU brings from flash before their call, and inputs and outputs that it copies at two bytes a cycle.
-Each point is predicted with those terms that make the others' times best: what is left of the error says whether a term
-explains anything. None is in the model unless it helps there.
+Then come physical terms without a fitted number: channels padded to the width of the array, weights copied by the CPU,
+and inputs and outputs copied at two bytes a cycle. Each point is predicted with the terms that suit the others best.
 
 make bench-anchor
 """
@@ -72,7 +68,7 @@ def build_of(point: Published, builds: Path) -> Path:
 
 
 def row_of(point: Published, builds: Path) -> Row:
-    """What is simulated for a point."""
+    """Simulate a point."""
     build = open_build(build_of(point, builds))
     is_neutron = isinstance(build.arch.npu, targets.Neutron)
     rates = Rates(clock=point.clock, first_run=True) if is_neutron else Rates()

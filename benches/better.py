@@ -1,7 +1,7 @@
-"""Networks that lose much to int8, and what each way of losing less gives: signal to noise of the program, in dB.
+"""Networks that lose much to int8, and the gain of each way to lose less: signal to noise of the program, in dB.
 
-On the calibration, as the build says it, and on samples that were held back. "wide" are operators with activations of
-16 bits, those that bring values from one dtype to the other among them.
+Figures are on the calibration data, as the build says, and on held-back samples. "int16" counts operators with 16-bit
+activations and those that convert the dtype.
 
 make bench-better
 """
@@ -51,7 +51,7 @@ class Spread(nn.Module):
                 behind.weight /= factors.reshape((-1, 1, 1, 1) if grouped else (1, -1, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of five classes."""
+        """Scores of five classes."""
         return self.classes(torch.relu(self.body(x)).mean((2, 3)))
 
 

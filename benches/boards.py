@@ -52,8 +52,7 @@ class Result:
 
     Attributes:
         instructions: of a run whose copies are the core's.
-        saved: of these, those that the override takes off the core, in copies of the program's tensors and of those of
-            partitions whose NPU has its tensors in memory of its own.
+        saved: of these, those that the override saves, in copies of the program's tensors and of partitions' tensors.
     """
 
     model: str
@@ -68,7 +67,7 @@ class Result:
     copies: tuple[Copy, ...]
 
     def problems(self) -> list[str]:
-        """What is not as it must be."""
+        """Return the broken bounds."""
         found = [] if self.identical else ["the outputs are not the host's"]
         if not self.repeatable:
             found.append("two runs count differently")
@@ -83,7 +82,7 @@ class Result:
 
 
 def copies(firmware: record.Firmware, cpu: qemu.Run, dma: qemu.Run) -> tuple[Copy, ...]:
-    """The copies of a run by the core beside those of a run with the override."""
+    """Pair the copies of a run by the core with those of a run with the override."""
     sizes = {
         **{(qemu.EventKind.COPY_IN, i): ("input", value.bytes) for i, value in enumerate(firmware.inputs)},
         **{(qemu.EventKind.COPY_OUT, i): ("output", value.bytes) for i, value in enumerate(firmware.outputs)},

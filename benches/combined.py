@@ -1,15 +1,13 @@
 """The reference models and the mixed ones, by PTQ and QAT, on NPU and Cortex-M together and on the Cortex-M alone.
 
-Each is built, run by ExecuTorch's runtime on the host, and compared on seeded inputs. A build whose lowered program has
-an operator on the Cortex-M that is further off the quantised model than its rounding fails: the build's own check, here
-on all these inputs. "NPU differs": results of the NPU unlike the compiler's interpreter, of which none may be.
-"program differs": outputs of the runtime, and what it gave to the NPU, unlike the lowered program's run by PyTorch
-(`replay.py`), of which none may be. "bounds broken": those of `deuteron run --compare`, about the NPU's operators alone
-where an operator of the model is on the Cortex-M, about the outputs, too, where all are on the NPU.
-"steps": the largest difference of an output to the quantised model's, to which the single steps of all operators before
-it grow. Where all are on the NPU it is 0, unless PyTorch's float32 has decided a tie otherwise ("ties"). Nodes and
-multiply-accumulates are counted on the model before it is lowered; those of one processor fuse.
-Training is two steps towards the float model's outputs: enough for every part of the way, not for better weights.
+Each is built, run in ExecuTorch's runtime on the host, and compared on seeded inputs. None of these may be above 0:
+
+* "npu differs": results of the NPU that are not the interpreter's;
+* "program differs": outputs, and inputs of the NPU, that are not those of the lowered program in PyTorch (`replay.py`);
+* "bounds broken": bounds of `deuteron run --compare`, about the NPU's operators; about outputs if all are on the NPU.
+
+"steps" is the largest difference of an output from the quantized model; on the NPU alone only ties of PyTorch's float32
+cause it. Nodes and multiply-accumulates are counted before lowering. Training is two steps towards the float outputs.
 
 make bench-combined
 """

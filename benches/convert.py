@@ -1,8 +1,8 @@
-"""Time to compile: our converter beside Arm's Vela on the same TFLite partitions.
+"""Time to compile: Deuteron's converter and Arm's Vela on the same TFLite partitions.
 
-Both run as programs, from start to exit, because Vela has no other form; they take turns, so that other load on the
-machine meets both. The figure for our converter alone, TFLite bytes to container in a running process, stands beside.
-All figures are medians of wall time. Vela compiles for Ethos-U55 with 64 MACs, the size of the N3-64.
+Both run as programs from start to exit, in turns, so that other load affects both. "alone" is the converter in a
+running process. All figures are medians of wall time. Vela compiles for an Ethos-U55 with 64 MACs, the size of the
+N3-64.
 
 make bench-convert
 """

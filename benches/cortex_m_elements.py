@@ -1,8 +1,8 @@
-"""Instructions of the Cortex-M operators beside the layers: what is done element by element, and pools.
+"""Instructions of the Cortex-M operators other than layers: elementwise operators and pools.
 
-As `cortex_m.py`, of the layers' shapes in MLPerf Tiny's networks, with CMSIS-NN's counts where it has the operator and
-somebody counted: sums (77.8 instructions per element on a Cortex-M33, 13.8 on a Cortex-M55), the average pool, and
-the stem, which ds_cnn lowers as a depthwise layer of one channel and bundles make a convolution of. These are bars.
+As `cortex_m.py`, with shapes of MLPerf Tiny's networks. Published counts of CMSIS-NN are the bar: sums (77.8
+instructions per element on a Cortex-M33, 13.8 on a Cortex-M55), the average pool, and the stem. The network ds_cnn
+lowers the stem as a depthwise layer of one channel, and bundles make a convolution of it.
 
 make bench-cortex-m-elements
 """
@@ -44,7 +44,7 @@ PEERS: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Words(KernelParams):
-    """Parameter words of an operator that has no record of its own."""
+    """Parameter words of an operator without a record."""
 
     items: tuple[int, ...]
 
@@ -61,7 +61,7 @@ class Result:
     right: bool
 
     def problems(self) -> list[str]:
-        """What is not as it must be."""
+        """Return the broken bounds."""
         found = [] if self.right else ["the output is wrong"]
         if self.cmsis_nn is not None and self.instructions > self.cmsis_nn:
             found.append(f"{self.instructions:,} instructions, CMSIS-NN takes {self.cmsis_nn:,}")
@@ -115,7 +115,7 @@ def stem(generator: np.random.Generator) -> Call:
 
 
 def softmax(x: cortex_m.Array) -> Call:
-    """Of rows, whose steps are 1/16."""
+    """A softmax of rows, whose steps are 1/16."""
     params = QuantizedSoftmaxParams(*x.shape, 1, 1 << 30, 57 - 34)
     powers = np.exp((x - x.max(axis=1, keepdims=True).astype(np.float64)) / 16)
     shares = np.rint(256 * powers / powers.sum(axis=1, keepdims=True))

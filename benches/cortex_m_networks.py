@@ -32,15 +32,15 @@ WANTED = {
     "mobilenet_v1_025": {"an505": 18_000_000, "an547": 4_200_000},
     "deep_autoencoder": {"an505": 450_000, "an547": 90_000},
 }
-"""What an inference must not take more of: CMSIS-NN's kernels alone take 8.3 and 1.8 million for ds_cnn, 27.5 and 4.4
+"""The bars of an inference; CMSIS-NN's kernels alone take 8.3 and 1.8 million for ds_cnn, 27.5 and 4.4
 for resnet8, 24.5 and 6.4 for mobilenet_v1_025, 0.58 and 0.15 for deep_autoencoder."""
 NPU_SHARE = 1.3
-"""What the NPU's programs may take of that on a processor: they round otherwise, and their calls are checked."""
+"""The bar of NPU programs on a processor, relative to that: they round otherwise, and their calls are checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A network for a target on a board: all instructions, those of each kind of operator, and what is wanted."""
+    """A network for a target on a board: all instructions, those of each kind of operator, and the bar."""
 
     network: str
     target: str
@@ -51,7 +51,7 @@ class Result:
     identical: bool
 
     def problems(self) -> list[str]:
-        """What is not as it must be."""
+        """Return the broken bounds."""
         found = [] if self.identical else ["the outputs are not the host's"]
         if self.instructions > self.wanted:
             found.append(f"{self.instructions:,} instructions, {self.wanted:,} are wanted")
@@ -59,12 +59,12 @@ class Result:
 
     @property
     def title(self) -> str:
-        """What ran where."""
+        """The network, target and board."""
         return f"{self.network} for {self.target} on {self.board}"
 
 
 def kinds_of(run: qemu.Run, titles: Sequence[str]) -> dict[str, int]:
-    """The instructions of a run by kind of operator, the most first, and what lies between the events."""
+    """The instructions of a run by kind of operator, the most first, and those between the events."""
     kinds: Counter[str] = Counter()
     for event in run.events:
         if event.kind is qemu.EventKind.STEP:
@@ -76,7 +76,7 @@ def kinds_of(run: qemu.Run, titles: Sequence[str]) -> dict[str, int]:
 
 
 def wanted(network: str, target: str, board: str) -> int:
-    """What an inference must not take more of."""
+    """The bar of an inference."""
     return int(WANTED[network][board] * (NPU_SHARE if target == NPU else 1))
 
 

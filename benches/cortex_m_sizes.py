@@ -1,8 +1,8 @@
 """Code of the Cortex-M operators in images of whole networks: plain C, DSP instructions and vectors.
 
-The networks are MLPerf Tiny's. Each image is one that `deuteron firmware` makes: the linker takes the operators that a
-network calls, and of their inner work what these need. Plain C is compiled for the Cortex-M33, as DSP instructions are,
-vectors for the Cortex-M55. Bytes of text and rodata, counted from the map of the linker; the executor is beside them.
+The networks are MLPerf Tiny's, and the images those of `deuteron firmware`. Plain C and DSP instructions are compiled
+for the Cortex-M33, vectors for the Cortex-M55. Bytes of text and rodata, counted from the linker's map, without the
+executor.
 
 make bench-cortex-m-sizes
 """
@@ -43,7 +43,7 @@ class Result:
 
     @property
     def code(self) -> int:
-        """Of all objects."""
+        """The bytes of all objects."""
         return sum(self.objects.values())
 
 

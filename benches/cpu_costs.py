@@ -1,10 +1,8 @@
-"""What the Cortex-M operators cost: instructions per element and term, beside the figures in use.
+"""Costs of the Cortex-M operators: instructions per element and term, against the figures in use.
 
-Each kind of work runs at several sizes on the emulated boards, in an image like those of `deuteron firmware`: operators
-have -O3, what calls them and the NPU's kernels that some of them call have -Os. The layers of `cortex_m.py` are among
-them. A straight line through the counts (least squares of relative errors, beside a fixed cost per call) gives the
-figures that stand in `src/deuteron/arch/cores/`; the last column is how far the closed form with those is from each
-count. Instructions are not cycles.
+Each kind of work runs at several sizes on the emulated boards, in images like those of `deuteron firmware`. A line
+through the counts (least squares of relative errors, with a fixed cost per call) gives the figures of
+`src/deuteron/arch/cores/`. The last column is the error of the closed form. Instructions are not cycles.
 
 make bench-cpu-costs
 """
@@ -54,7 +52,7 @@ WORST = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Words(KernelParams):
-    """Parameter words of an operator that has no record of its own."""
+    """Parameter words of an operator without a record."""
 
     items: tuple[int, ...]
 
@@ -72,7 +70,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A count beside the closed form."""
+    """A count and the closed form."""
 
     case: str
     board: str
@@ -84,7 +82,7 @@ class Result:
 
     @property
     def error(self) -> float:
-        """Of the estimate, relative to the count."""
+        """The error of the estimate, relative to the count."""
         return self.estimate / self.instructions - 1
 
 
@@ -166,7 +164,7 @@ def measure(board: Board, toolchain: Toolchain) -> list[Result]:
 
 
 def fitted(results: Sequence[Result], call: int) -> Iterator[tuple[str, str, list[float]]]:
-    """Per board and kind of work: instructions per element and per term, if each call takes so many beside them."""
+    """Per board and kind of work: instructions per element and per term, with a fixed cost per call."""
     for board, work in dict.fromkeys((result.board, result.work) for result in results):
         rows = [r for r in results if (r.board, r.work) == (board, work)]
         columns = [[r.elements for r in rows], *([[r.terms for r in rows]] if any(r.terms for r in rows) else [])]
@@ -179,7 +177,7 @@ def fitted(results: Sequence[Result], call: int) -> Iterator[tuple[str, str, lis
 
 
 def _line(columns: list[list[int]], weights: Weights, wanted: Weights) -> list[float]:
-    """The factors of the columns that make their sum what is wanted, by weighted least squares."""
+    """Solve for the factors of the columns by weighted least squares."""
     found = np.linalg.lstsq(np.array(columns).T * weights[:, None], wanted * weights, rcond=None)[0]
     return [float(number) for number in found]
 

@@ -1,24 +1,14 @@
-"""How little SRAM a network needs depth first, and what that costs, simulated for imxrt700; beside it Vela's estimates.
+"""Least SRAM of networks with stripes, and its cost, simulated for imxrt700; then Vela's estimates.
 
-For each budget of the partition: SRAM that it takes with its inputs and outputs, which come on top of the budget, its
-scratch, room for weights that are fetched from a flash of 400 MB/s, cycles and milliseconds of a run in which resident
-weights are in place, how many more that are than layer by layer with all weights in SRAM, and than layer by layer with
-the same room for weights, multiply-accumulates that are done twice, kernel calls, bytes of the microcode, and the
-planner's seconds of processor time. The first row is layer by layer, the last the least that the planner's error asks
-for. Every program is run on the host on a random input and must give the bytes of the first one, and the simulator must
-find no hazard in it; a budget with more memory must not be slower.
+A row is a budget of the partition. It has SRAM with inputs and outputs, scratch, memory for weights from a flash of 400
+MB/s, and cycles with resident weights in place. Two shares compare them with all weights in SRAM layer by layer, and
+with equal memory for weights. Then follow multiply-accumulates done twice, kernel calls, bytes of microcode, and
+planning seconds. The first row is layer by layer, the last the minimum of the planner's error. Every program must give
+the bytes of the first on the host without a hazard, and a larger budget must not be slower.
 
-The rows of Vela are its own estimates for the same file on an Ethos-U55 with 64 multiply-accumulates per cycle, in the
-system and memory mode that ExecuTorch names for it: optimised for performance, for an arena of so many KiB, which Vela
-may exceed, and for size. Its SRAM has inputs and outputs in it; "slower" is beside its own first row. Its cycles are
-those of another NPU at another clock: what compares is how they grow.
-
-Networks are built without training, with int8 from eight seeded samples. Their partitions are kept in `--builds`, and
-used where they are there.
+Vela's rows are its estimates for the same file on an Ethos-U55-64: for performance, for an arena limit, and for size.
 
 make bench-depth-first
-make bench-depth-first ARGS='resnet8_224 unet_128'
-make bench-depth-first ARGS='--tflite my-build/npu_0.tflite'
 """
 
 import argparse
@@ -83,7 +73,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What Vela says of a file compiled so: bytes of SRAM, cycles, seconds, operators that it leaves to the CPU."""
+    """Vela's report of a file: bytes of SRAM, cycles, seconds, operators that it leaves to the CPU."""
 
     network: str
     options: str
@@ -153,7 +143,7 @@ def rows(network: str, tflite: bytes, problems: list[str]) -> Iterator[Row]:
 
 
 def estimates(network: str, tflite: bytes) -> Iterator[Estimate]:
-    """What Vela estimates of a partition."""
+    """Yield Vela's estimates of a partition."""
     fused = emit(convert(tflite, TARGET).graph)
     system, mode = DEFAULTS["ethos-u55"]
     of_target = ("--accelerator-config", ACCELERATOR, "--config", "Arm/vela.ini", "--system-config", system)

@@ -1,12 +1,10 @@
 """Whole builds in little SRAM: from the PyTorch model to the program, inputs and outputs in the budget.
 
-Each network is built as a user builds it, with int8 inputs and outputs (`--remove-quant-io-ops`): without a budget,
-with one of 320 KiB, of 256 KiB, and where that is refused with the least that the error asks for. Of each build: SRAM
-of ExecuTorch's tensors, which inputs and outputs are among, scratch, room for weights, and all together, which must
-keep to the budget; cycles of its partitions, simulated, and how many more these are; whether ExecuTorch's runtime gives
-the bytes of the build without a budget, as it must; and the build's seconds of processor time.
+Each network is built with int8 inputs and outputs (`--remove-quant-io-ops`): without a budget, with 320 KiB, with 256
+KiB, and with the minimum of the error if one is refused. A row has the SRAM of ExecuTorch's tensors, scratch, weights
+and their sum, which must keep the budget, and simulated cycles. ExecuTorch's runtime must give the bytes of the first
+build.
 
-make bench-depth-first-builds
 make bench-depth-first-builds ARGS="mobilenet_v1_025 --targets imxrt700cm --budgets 131072"
 """
 
@@ -55,7 +53,7 @@ class Row:
 
 
 def row(network: str, target: str, budget: int | None, directory: Path, first: Path | None) -> Row:
-    """A build in `directory`, beside the one in `first` if there is one."""
+    """A build in `directory`, compared with the one in `first` if there is one."""
     module, example, calibration = LARGE_IMAGES[network]()
     began = time.process_time()
     options = api.BuildOptions(remove_quant_io_ops=True, memory=MemoryOptions(sram_budget=budget))
@@ -94,7 +92,7 @@ def rows(network: str, target: str, budgets: Sequence[int], folder: Path) -> Ite
 
 
 def problems(found: Sequence[Row]) -> Iterator[str]:
-    """What is not as it must be."""
+    """Return the broken bounds."""
     for each in found:
         where = f"{each.network} for {each.target} in {each.budget or each.total:,} bytes"
         if not each.same:

@@ -1,12 +1,9 @@
-"""How little memory a network needs on a CPU alone, depth first, and how many instructions more that takes.
+"""Least memory of networks with stripes on a CPU alone, and the added instructions.
 
-For each network: its memory layer by layer, half of that or, where nothing fits into half, the least, and for
-MobileNetV2 1.0 224 what the AN547's tightly coupled memory holds, in which its values lie then. Instructions of an
-inference are counted by the emulator, one per instruction whatever a core would need for it; outputs must be the host's
-bit for bit. Networks take and give int8, as quantising is left to the application, but for those of which the name says
-float.
+Each network runs layer by layer, and in half of that memory, or the minimum if half is too small. MobileNetV2 1.0 224
+also runs in the AN547's tightly coupled memory. The emulator counts instructions of an inference; outputs must be the
+host's bit for bit. Inputs and outputs are int8 unless the name says float.
 
-make bench-depth-first-cpu
 make bench-depth-first-cpu ARGS='mobilenet_v2_96 --builds DIR'
 """
 
@@ -41,7 +38,7 @@ NETWORKS = ("mobilenet_v2_96_float", "mobilenet_v2_96", "mobilenet_v1_025", "mob
 MOST_SLOWER = 0.08
 """Share of the instructions layer by layer that half of the memory may cost."""
 DTCM = {"mobilenet_v2": 500 << 10}
-"""What must fit into 512 KiB, beside the stack and what the program has for itself."""
+"""Bytes that must fit into 512 KiB, with the stack and the program's own variables."""
 TIME_OUT = 3600
 
 
@@ -109,7 +106,7 @@ def rows(network: str, directory: Path, toolchain: Toolchain) -> Iterator[Row]:
 
 
 def problems(found: Sequence[Row]) -> Iterator[str]:
-    """What is not as it must be."""
+    """Return the broken bounds."""
     first = found[0]
     for each in found:
         where = f"{each.network} in {each.nbytes:,} bytes"

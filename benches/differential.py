@@ -1,15 +1,13 @@
-"""Differential testing: random graphs as TFLite files through the compiler and the driver, judged from three sides.
+"""Differential testing: random graphs as TFLite files through the compiler and the driver, compared three times.
 
-Each graph's outputs must be those of the IR interpreter bit for bit, each operator alone must be within the bound of
-`spec/rounding.md` of LiteRT, and each kernel call and TFLite operator must name the other. Every fourth graph runs on
-the reference kernels, too. A graph that fails, crashes or hangs shrinks itself into `tests/regressions/`.
+Each graph's outputs must be those of the IR interpreter bit for bit. Each operator must be within `spec/rounding.md`'s
+bound of LiteRT, and each kernel call and TFLite operator must name the other. Every fourth graph also runs on the
+reference kernels. A graph that fails, crashes or hangs shrinks itself into `tests/regressions/`.
 
-With `--budgets` each program is planned once more for a part of its memory, drawn at random, and for the least that the
-planner's error asks for, where it is refused: by rows where that is faster or fits alone, and as far as it can be. Its
-bytes must be the same, no row may be read that is not there, and no byte beside its memories may be written.
+With `--budgets` each program is also planned for a random part of its memory, and for the minimum of the planner's
+error. The bytes must be the same, no unwritten row may be read, and no byte outside its memories may be written.
 
-make bench-differential [SCHEDULER=tcp://host:8786]
-make bench-differential ARGS=--budgets
+make bench-differential [SCHEDULER=tcp://host:8786] [ARGS=--budgets]
 """
 
 import argparse
@@ -45,7 +43,7 @@ GRAPHS = 20_000
 REFERENCE_EVERY = 4
 MAX_FAILURES = 10
 SHARES = (0.0, 0.25, 0.5, 0.75)
-"""Of its memory, in which a graph that failed in some budget shrinks."""
+"""Shares of its memory in which a graph that failed in some budget shrinks."""
 CHECKOUT = Path(__file__).resolve().parents[1]
 PART = 200
 """Graphs that go to one of several workers."""
@@ -103,13 +101,13 @@ def drawn(seed: int) -> Sequence[float]:
 
 
 def check_seed(seed: int, *, budgets: bool = False) -> Checked:
-    """What comes of the graph of a seed, and in part of its memory if asked."""
+    """Check the graph of a seed, and in part of its memory if requested."""
     drivers = [_driver("driver")] + [_driver("driver_ref")] * (seed % REFERENCE_EVERY == 0)
     return check(*case(seed), drivers, drawn(seed) if budgets else ())
 
 
 def check_case(given: Case, shares: Sequence[float] = ()) -> Checked:
-    """What comes of a case on both drivers."""
+    """Check a case on both drivers."""
     return check(*given, [_driver("driver"), _driver("driver_ref")], shares)
 
 

@@ -1,10 +1,9 @@
-"""What the driver itself costs a Cortex-M33: instructions per kernel call and per fetch, counted on the emulated AN505.
+"""Cost of the driver on a Cortex-M33: instructions per kernel call and per fetch, counted on the emulated AN505.
 
-Every kernel is replaced by one that returns at once, so that what is left of a partition's run is the driver: the run's
-own checks, reading commands, finding operands, calling the kernel. Fetches are counted as the difference that they make
-to that: the driver's part, the port's `copy` and `wait` hooks, the start of the DMA and its interrupts; the emulated
-DMA itself takes no time, and neither does the flash here. Instructions are not cycles: waits for memory and caches that
-miss come on top. The figures stand in `src/deuteron/arch/presets/imxrt700.toml`.
+Every kernel is replaced by one that returns at once, so the remaining instructions are the driver's: checks, commands,
+operands, calls. A fetch costs the difference that it makes: driver, the port's `copy` and `wait` hooks, the start of
+the DMA and its interrupts. The emulated DMA and flash take no time. Instructions are not cycles: memory waits come on
+top. The figures are in `src/deuteron/arch/presets/imxrt700.toml`.
 
 make bench-dispatch
 """

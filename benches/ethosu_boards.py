@@ -1,14 +1,10 @@
-"""Ethos-U builds on the AN547, where the core executes what the NPU would: the reference models and the mixed networks.
+"""Ethos-U builds on the AN547, where the core executes the NPU's commands: reference models and mixed networks.
 
 A row is a model for a target. Outputs must be the host's bit for bit, two runs must count the same, and the stack must
-keep to its bound, which has the stand-in's part. Instructions are counted by the emulator; those of the NPU's steps are
-the stand-in's, no time of an NPU. What does not fit the board, or has no place in firmware, has the first line of the
-error as its row, with the bytes that are missing.
+keep its bound. The emulator counts instructions; those of the NPU's steps are the stand-in's. A model that does not fit
+the board has the first line of its error. The bench takes most of an hour; `--resume` keeps each row.
 
-It takes most of an hour. With `--json` each row is kept when it is there, so that the bench can be stopped and goes on.
-
-make bench-ethosu-boards
-python benches/ethosu_boards.py --target ethos-u85-256 digits ds_cnn
+make bench-ethosu-boards ARGS="--target ethos-u85-256 digits ds_cnn"
 """
 
 import argparse

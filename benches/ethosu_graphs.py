@@ -1,11 +1,9 @@
-"""Random PyTorch graphs on Arm Ethos-U: built by the unmodified flow, run, and held against TOSA's reference model.
+"""Random PyTorch graphs on Arm Ethos-U: built by the unmodified flow, run, compared with TOSA's reference model.
 
-Each graph (`tests/npu/ethosu/graphs.py`) has 2 to 6 operators of 40 kinds. Four of them side by side make a model, for
-the next accelerator in turn; calibrated and run on random samples. No result of a partition, and no tensor that an
-operator leaves in memory, may differ by a bit. A model that cannot be built is built again graph by graph, and the
-graphs that cannot are counted, with what was said; only what Deuteron says that it does not support may be so.
-`--wide` has graphs of up to five axes and three samples, with flips and products of matrices.
-`--resume FILE` keeps what came of seeds there, and runs none again that it has of the same sources.
+Each graph (`tests/npu/ethosu/graphs.py`) has 2 to 6 operators of 40 kinds. Four of them make a model for the next
+accelerator in turn, calibrated and run on random samples. No result of a partition, and no tensor in memory, may differ
+by a bit. A model that cannot be built is built again graph by graph. Refused graphs are counted; only refusals for lack
+of support are allowed. `--wide` has graphs of up to five axes and three samples, with flips and matrix products.
 
 make bench-ethosu-graphs ARGS="--graphs 5000"
 """
@@ -35,7 +33,7 @@ TOGETHER = 4
 
 
 def checked(seeds: Sequence[int], accelerator: str, *, wide: bool = False) -> list[dict[str, Any]]:
-    """What came of graphs that are built together: of each alone where that fails."""
+    """Check graphs that are built together, or each alone if that fails."""
     entry: dict[str, Any] = {"seeds": [*seeds], "accelerator": accelerator}
     try:
         return [entry | asdict(check(seeds, accelerator, wide=wide))]
@@ -65,7 +63,7 @@ def report(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def problems(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What differs or failed; or that nothing was compared."""
+    """Return differences and failures; or that nothing was compared."""
     wrong = [
         f"seeds {entry['seeds']} on {entry['accelerator']}: {failure}"
         for entry in entries

@@ -1,10 +1,10 @@
-"""Whether each operation of a command stream for an Arm Ethos-U is traced to operators and lines of the model.
+"""The map from operations of an Ethos-U command stream to operators and source lines, and its check.
 
-Of the operations of each build: how many have TOSA operators, edge operators and a line; how many of them a way that
-does not know the map confirms, which changes constants of one operator after another, has Vela compile again, and looks
-which operation's result changes; and how many directly, without asking which neighbours read and write what.
+Columns count the operations of each build, those with TOSA operators, edge operators and a line, and those that an
+independent check confirms. It changes constants of one operator after another, has Vela compile again, and observes
+which operation's result changes. "directly" counts those confirmed without their neighbours.
 
-    python benches/ethosu_map.py [MODEL...] [--target TARGET] [--every N] [--json FILE]
+make bench-ethosu-map
 """
 
 import argparse
@@ -22,7 +22,7 @@ from deuteron import api
 from deuteron.builds import manifest as manifests
 
 OF_LARGE = 8
-"""Of the operators that can be changed in large models, how many there are for each that is."""
+"""In large models, one in so many operators is changed."""
 LARGE = 200
 """Operations."""
 

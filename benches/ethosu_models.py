@@ -1,12 +1,10 @@
-"""The reference models on every accelerator: what they give, and what they leave in memory, beside TOSA's definition.
+"""The reference models on every accelerator: results and tensors in memory, compared with TOSA's definition.
 
-Each model is built for each accelerator and run on random samples. "results" are those of the partitions, "tensors"
-and "values" what their operators leave in memory on the way, "operators" how many of those that compute something are
-seen so. None may differ from TOSA's reference model, and no output may be further from quantised PyTorch's than
-`deuteron run --compare` allows. `--resume FILE` keeps rows there, and measures none again that it has of the same
-sources.
+Each model is built for each accelerator and run on random samples. "results" are those of the partitions, "tensors" and
+"values" what operators leave in memory, "operators" how many compute something. None may differ from TOSA's reference
+model, and no output may be further from quantized PyTorch's than `deuteron run --compare` allows.
 
-    python benches/ethosu_models.py [MODEL...] [--accelerators NAME...] [--json FILE] [--resume FILE]
+make bench-ethosu-models
 """
 
 import argparse
@@ -30,7 +28,7 @@ SAMPLES = 2
 COLUMNS = (
     "partitions", "results", "differ", "tensors", "values", "values_differ", "operators", "compared", "parted"
 )  # fmt: skip
-"""Of the table."""
+"""Columns of the table."""
 
 
 def row(name: str, accelerator: str, folder: Path) -> dict[str, object]:
@@ -55,7 +53,7 @@ def row(name: str, accelerator: str, folder: Path) -> dict[str, object]:
 
 
 def problems(rows: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """What differs, and rows in which nothing was compared."""
+    """Return differences, and rows in which nothing was compared."""
     return [
         f"{key}: {problem}"
         for key, row in rows.items()

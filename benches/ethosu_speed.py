@@ -1,10 +1,9 @@
-"""Time of one inference by command streams of an Ethos-U on this machine, one thread, beside XNNPACK's.
+"""Time of one inference by command streams of an Ethos-U on this machine, one thread, against XNNPACK.
 
-The reference models' partitions, as ExecuTorch's NXP backend writes them in TFLite and our compiler fuses them, are
-compiled by Vela for an accelerator; what the NPU would execute is executed by `firmware/src/ethosu`. The same files run
-in LiteRT with XNNPACK, its default. Both take turns, run by run; a figure is the median of processor time, in which
-other load on the machine counts less. Only the run is timed. Outputs are compared with those of LiteRT's reference
-kernels: they may differ by 1 where LiteRT's fully connected layers round once and Vela's commands twice.
+Vela compiles the reference models' partitions after the converter's fusions, and `firmware/src/ethosu` executes the
+commands. LiteRT runs the same files with XNNPACK. Both take turns; figures are medians of processor time of the run
+alone. Outputs may differ by 1 from LiteRT's reference kernels, whose fully connected layers round once and Vela's
+commands twice.
 
 make bench-ethosu-speed
 """
@@ -93,7 +92,7 @@ class Result:
 
     @property
     def limit_ms(self) -> float:
-        """What it may take."""
+        """The limit of its time."""
         return LIMITS.get(self.model, LIMIT)
 
 

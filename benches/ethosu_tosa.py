@@ -35,7 +35,7 @@ VELAS = {
 
 
 def checked(seed: int, accelerator: str) -> dict[str, Any]:
-    """What came of a graph."""
+    """Check a graph."""
     try:
         return {"seed": seed, "accelerator": accelerator, **asdict(outcome(seed, accelerator))}
     except RuntimeError as error:  # as Vela's bindings say that they do not take a graph

@@ -1,9 +1,9 @@
-"""Size of firmware on a Cortex-M33: executor and driver beside their limits, and what selecting kernels saves.
+"""Size of firmware on a Cortex-M33: executor and driver against their limits, and the saving of kernel selection.
 
-Every image is one that a user would flash: the AN505 board's start-up code, the library, the model, and the application
-in `footprint_app.c`, which runs the model in a loop; no semihosting, no messages. All is compiled with -Os and linked
-with --gc-sections; figures are counted from the ELF file and the linker's map. Text and rodata count to flash, data to
-both, bss to RAM; arenas and the stack are not static RAM, and the model's weights and tables are not code.
+Every image is one that a user would flash: the AN505's start-up code, the library, the model, and `footprint_app.c`,
+which runs the model in a loop without semihosting and messages. All is compiled with -Os and linked with
+--gc-sections. Figures are counted from the ELF file and the linker's map. Arenas and stack are not static RAM; weights
+and tables are not code.
 
 make bench-footprint
 """

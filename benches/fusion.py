@@ -1,9 +1,8 @@
-"""What the compiler's passes are worth: kernel calls and bytes moved, before and after, for each reference model.
+"""The effect of the compiler's passes: kernel calls and bytes moved, before and after, for each reference model.
 
-Before: every pass is switched off but constant folding, so that each operator of the TFLite file becomes its own kernel
-calls. After: as `deuteron build` does it. Bytes moved are what the calls' operands read and write, each operand once.
-The last rows are partitions shaped like those that ExecuTorch cuts: transposes at their borders, parallel branches that
-are joined, slices: there, lowering itself saves the copies, so that 6 operators take 3 calls. Counted, not timed.
+Before: constant folding is the only pass, so each operator of the TFLite file becomes separate kernel calls. After: as
+in `deuteron build`. Bytes moved are those of the calls' operands, each once. The last rows are partitions shaped like
+ExecuTorch's, with transposes at their borders, parallel branches and slices. Counted, not timed.
 
 make bench-fusion
 """

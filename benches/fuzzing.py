@@ -1,7 +1,7 @@
-"""What the benches of the fuzz targets share: mutated inputs under the address and undefined sanitizers.
+"""Shared by the fuzz benches: mutated inputs under the address and undefined sanitizers.
 
-Counts what became of them, and findings: inputs on which a sanitizer stopped the process. Deterministic; a finding is
-reported with its seed and the command that repeats it.
+Counts outcomes, and findings: inputs on which a sanitizer stopped the process. Deterministic; a finding is reported
+with its seed and the command that repeats it.
 """
 
 import argparse
@@ -36,7 +36,7 @@ class Target:
         name: of the target, and of its program.
         build: where it is built, below the checkout's `build`.
         folder: the program's folder there.
-        options: what CMake needs beside what all targets do.
+        options: of CMake, in addition to those of all targets.
         files: what the program takes after its numbers.
     """
 
@@ -52,7 +52,7 @@ class Target:
         return CHECKOUT / "build" / self.build
 
     def command(self, count: int, first: int) -> list[str]:
-        """What runs `count` inputs from seed `first` on."""
+        """Return the command that runs `count` inputs from seed `first` on."""
         return [str(self.build_directory / self.folder / self.name), str(count), str(first), *self.files]
 
 

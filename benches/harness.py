@@ -1,9 +1,9 @@
-"""What all benches share: arguments, rows that are kept, tables, bounds, and results as JSON.
+"""The harness of all benches: arguments, rows that are kept, tables, bounds, and results as JSON.
 
 A bench is a module with a docstring and a function from arguments to `Results`; `main` does the rest:
 
     if __name__ == "__main__":
-        sys.exit(main(measure, option("--runs", type=int, default=7, help="runs per figure")))
+        sys.exit(main(results, option("--runs", type=int, default=7, help="runs per figure")))
 
 `tools/measured.py --keep NAME` takes the tables of the JSON file into `docs/reference/measured.md`.
 """
@@ -96,7 +96,7 @@ def _cell(row: Any, column: Column) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """What a bench found.
+    """The results of a bench.
 
     Attributes:
         kind: of the numbers: measured, counted, simulated or estimated.

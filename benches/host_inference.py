@@ -1,17 +1,12 @@
-"""Time of one inference on this machine, one thread: our driver beside LiteRT on the same partitions.
+"""Time of one inference on this machine, one thread: Deuteron's driver and LiteRT on the same partitions.
 
-LiteRT runs as its reference kernels (BUILTIN_REF), as its own optimised kernels without a delegate, and with XNNPACK,
-which is its default; each on two forms of a partition. "as written" is the file that ExecuTorch's NXP backend writes,
-with activations and paddings as operators of their own; XNNPACK has no PADV2, so that form falls into many fragments
-and mostly measures what lies between them. "fused" is the same partition after our compiler's passes, written back to
-TFLite: the form to compare kernels by. Our own run is the same in both rows.
+LiteRT runs as reference kernels (BUILTIN_REF), as optimised kernels without a delegate, and with XNNPACK, its default,
+on two forms of a partition. The form "as written" is the file of ExecuTorch's NXP backend; XNNPACK has no PADV2, so
+that form falls into fragments. The form "fused" is the partition after the compiler's passes, written back to TFLite.
 
-Contenders take turns of a millisecond or more, so that other load on the machine meets them all; a figure is the least
-processor time of an inference in a turn, with the call from Python. Only the run is timed: neither loading, which
-writes the weights as our kernels and XNNPACK's multiply them, nor the copies of inputs and outputs. Inputs are random
-int8, seeded; the last columns show that the outputs agree with LiteRT's reference kernels and how many different values
-they have. On the fused form no model may take more than 1.3 times what XNNPACK takes, and the geometric mean of these
-shares must be at most 1, both with the widest vectors of the processor.
+Contenders take turns of a millisecond or more; a figure is the least processor time of an inference in a turn, without
+loading and copies. Outputs are compared with LiteRT's reference kernels. On the fused form no model may take more than
+1.3 times XNNPACK's time, and the geometric mean must be at most 1, with the widest vectors of the processor.
 
 make bench-host-inference
 """
@@ -71,7 +66,7 @@ class Contender(Protocol):
         ...
 
     def outputs(self) -> list[Values]:
-        """What the last run gave, flat."""
+        """The outputs of the last run, flat."""
         ...
 
 
@@ -192,7 +187,7 @@ def flat_outputs(parts: Sequence[Contender]) -> Values:
 
 
 def problems(results: Sequence[Result]) -> list[str]:
-    """Which bars do not hold, in words."""
+    """Return the broken bars."""
     ratios = {result.model: result.ratio(DEFAULT) for result in results if result.form == FUSED}
     mean = statistics.geometric_mean(ratios.values())
     words = [f"{m} takes {r:.2f} of XNNPACK's time, allowed {MODEL_BAR}" for m, r in ratios.items() if r > MODEL_BAR]

@@ -1,9 +1,9 @@
-"""What an installation takes: the source distribution, the wheel made from it, an environment with nothing but that.
+"""Cost of an installation: the source distribution, its wheel, and an environment with only that.
 
-The wheel is installed by pip with what it depends on, from where pip has its packages. The sizes are those of all files
-of the environment, with pip, and of the largest distributions in it. Then the environment is given PyTorch and
-ExecuTorch of the one that runs this bench, and the first `deuteron run` of a `.pte` compiles what joins ExecuTorch's
-runtime; the second finds it. Each time is with its processor time, and the machine's load before.
+pip installs the wheel with its dependencies. Sizes are of all files of the environment and of its largest
+distributions. Then the environment gets PyTorch and ExecuTorch of this one. The first `deuteron run` of a `.pte`
+compiles the ExecuTorch delegate, and the second finds it. Each time has its processor time and the machine's load
+before.
 
 make bench-installation
 """
@@ -31,7 +31,7 @@ Row = dict[str, str | float]
 
 
 def timed(what: str, command: Sequence[str | Path], cwd: Path, environment: Mapping[str, str]) -> tuple[Row, str]:
-    """What a command took, and what it said on standard error."""
+    """Run a command; return its times and its standard error."""
     load, before, began = os.getloadavg()[0], processor_seconds(), time.perf_counter()
     done = subprocess.run(command, cwd=cwd, env={**environment}, check=True, capture_output=True, text=True)
     row: Row = {"what": what, "wall_s": time.perf_counter() - began}
@@ -55,7 +55,7 @@ def size_of(distribution: Distribution) -> int:
 
 
 def results(_: argparse.Namespace) -> Results:
-    """What is built, installed and run, and how large it is."""
+    """Build, install and run; return times and sizes."""
     rows, sizes = list[Row](), dict[str, int]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -1,13 +1,8 @@
 """Networks as embedded engineers have them, on every kind of target: built, compared, run on a board, measured.
 
-The reference models and the ordinary networks of `networks.py`. Of each build: partitions on the NPU; the share of the
-multiply-accumulates, and of the cycles of a run as `explain` has them (the NPU's simulated, the CPU's estimated), that
-the NPU has; the signal to noise that the build says of its worst output, in dB; whether `run --compare` passes on
-samples of the calibration; whether the emulated board gives the host's bits; and the processor time of the build.
-
-With `--rows` each row is kept in a folder with the commit that made it, and is not made again, so that the bench can be
-stopped and goes on; `--minutes` bounds how long it begins new ones. `--markdown` writes what is there as the table of
-`docs/reference/measured.md`.
+The reference models and the ordinary networks of the zoo. A cell has the NPU partitions with their shares of
+multiply-accumulates and cycles (as `explain`), the build's signal to noise of its worst output, and processor time. It
+names failures of `run --compare` and of the emulated board.
 
 make bench-models ARGS="--rows build/benches/models"
 """
@@ -60,7 +55,7 @@ class Row:
         refused: why it is not built; empty when it is.
         partitions: on the NPU.
         macs: share of the multiply-accumulates that the NPU has.
-        cycles: share of the cycles of a run that the NPU has; None where nobody has counted the CPU's.
+        cycles: the NPU's share of the cycles of a run; None without counts of the CPU's.
         sqnr: of the worst output, in dB.
         agrees: whether `run --compare` passes.
         board: empty when the board gives the host's bits, else why not.
@@ -81,7 +76,7 @@ class Row:
 
     @property
     def problem(self) -> str:
-        """What is not as it must be; empty if all is."""
+        """The broken bound; empty if there is none."""
         if self.refused:
             return f"is refused: {self.refused}" if self.target in MUST_BUILD else ""
         if not self.agrees:
@@ -132,7 +127,7 @@ def measured(name: str, target: str) -> Row:
 
 
 def shares(manifest: Manifest, program: bytes) -> tuple[float, float | None]:
-    """What the NPU has: of the multiply-accumulates, and of the cycles of a run."""
+    """Return the NPU's shares of the multiply-accumulates and of the cycles."""
     macs = sum(node.macs for node in manifest.nodes)
     on_npu = sum(node.macs for node in manifest.nodes if node.partition is not None)
     spent = costs(manifest, program)
@@ -174,7 +169,7 @@ def cell(r: Row) -> str:
 
 
 def problems(rows: Sequence[Row]) -> list[str]:
-    """What is not as it must be, of rows one by one, and of all together once all are there."""
+    """Return the broken bounds of rows, and of all together once all are there."""
     listed = [f"{r.model} on {r.target} {r.problem}" for r in rows if r.problem]
     if {(r.model, r.target) for r in rows} != {(model, target) for model in MODELS for target in BOARDS}:
         return listed

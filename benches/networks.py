@@ -1,17 +1,10 @@
 """Ordinary networks on every target whose CPU has int8 operators: built, checked, run on the host and on a board.
 
-The networks (`zoo/images.py`, `zoo/sequences.py`) are plain PyTorch with seeded weights, as a user would
-bring them. Of each build: "float" are the operators of the program that read or give float numbers, beside what
-quantises inputs and dequantises outputs; none may be. "differs" are the numbers that ExecuTorch's runtime on the host
-gives unlike the lowered program run by PyTorch (`replay.py`); none may be, and no operator of it is further off the
-quantised model than its rounding, which the build checks on all these samples. "board" says whether the emulated board
-gives the host's bits. "SQNR" is the signal of the float model's outputs to what int8 adds to it, of random weights:
-a number to compare with itself, which depends on the network more than on the compiler.
+"float" are operators that read or give float numbers, except quantization of inputs and outputs; "differs" are numbers
+of ExecuTorch's runtime on the host that are not those of the lowered program in PyTorch (`replay.py`). Neither may be.
+The build checks each operator's rounding on all samples. "SQNR" is int8 against the float model with random weights,
+which depends on the network more than on the compiler. The bench takes most of an hour.
 
-It takes most of an hour. With `--rows` each row is kept in a folder when it is there, and is not made again, so that
-the bench can be stopped and goes on, or several share it, each with networks of its own.
-
-make bench-networks
 make bench-networks ARGS="--rows build/benches/networks"
 """
 
@@ -54,7 +47,7 @@ class Row:
         target: for what.
         refused: why it is not built or does not run; empty when it does.
         operators: what the CPU runs.
-        floats: those of them that read or give float, beside the edges' quantisation.
+        floats: those of them that read or give float, except the edges' quantization.
         differs: numbers of the host's runtime that are not those of the lowered program run by PyTorch.
         on_board: whether the board gave the host's bits.
         sqnr: of the outputs, in dB.
@@ -71,7 +64,7 @@ class Row:
 
     @property
     def problem(self) -> str:
-        """What is not as it must be; empty if all is."""
+        """The broken bound; empty if there is none."""
         if self.refused:
             return f"fails: {self.refused}"
         found = [f"computes {', '.join(self.floats)} in float"] if self.floats else []
@@ -81,7 +74,7 @@ class Row:
 
 
 def floats(program: Path) -> Iterator[str]:
-    """The operators of a program, beside the quantisation of inputs and outputs, that read or give float numbers."""
+    """Yield the operators that read or give float numbers, except the quantization of inputs and outputs."""
     method = pte.read(program.read_bytes(), str(program)).methods[0]
     for instruction in chain.from_iterable(method.chains):
         if isinstance(instruction, KernelCall):
@@ -126,7 +119,7 @@ def measured(network: Network, target: str) -> Row:
 
 
 def sqnr(module: nn.Module, samples: Sequence[tuple[Tensor, ...]], outputs: Sequence[Sequence[np.ndarray]]) -> float:
-    """Of all outputs together, in dB."""
+    """The signal to noise of all outputs together, in dB."""
     signal = noise = 0.0
     for sample, actual in zip(samples, outputs, strict=True):
         with torch.no_grad():

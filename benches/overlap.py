@@ -1,10 +1,9 @@
-"""Fetches beside compute, measured on the emulated AN505: a planned build against one that waits for each copy.
+"""Fetches during compute, counted on the emulated AN505: a planned build against one that waits for each copy.
 
-The board's flash is a timer and a DMA (firmware/port/cortex_m/fetch.h). Its core computes in place of an NPU, some
-thousand times slower, so the flash is made slower by the same factor: a fetch then takes as long beside a kernel as the
-build was planned for. Times are counted, one instruction of the core being the unit, sleep included; the second run is
-taken, in which resident weights are in place. A row is one rate of the flash: a planned run should take the larger of
-compute and transfer, a blocking one their sum, each within 5 %, and both must give the bits of the host.
+The board's flash is a timer and a DMA (firmware/port/cortex_m/fetch.h). Its core computes instead of an NPU, some
+thousand times slower, so the flash is slowed by the same factor. The unit is one instruction of the core, sleep
+included, of the second run, whose resident weights are in place. A row is one flash rate. A planned run should take
+the larger of compute and transfer, a blocking one their sum, each within 5 %, and both must give the bits of the host.
 
 make bench-overlap
 """
@@ -82,7 +81,7 @@ class Result:
         return self.blocking / (self.compute + self.transfer) - 1
 
     def problems(self) -> list[str]:
-        """What is not as it must be."""
+        """Return the broken bounds."""
         found = [] if self.identical else ["the outputs are not the host's"]
         for name, error in (("planned", self.planned_error), ("blocking", self.blocking_error)):
             if abs(error) > LIMIT:

@@ -1,8 +1,7 @@
-"""Ordinary patterns of one to six layers: built, compared with their reference, held against the float model.
+"""Ordinary patterns of one to six layers: built, compared with their reference and with the float model.
 
-"agrees" says whether the program gives what its reference does, within the bounds of `run --compare`; "SQNR" is the
-signal of the float model's outputs to what int8 adds to it, of random weights and of batches of the calibration. What
-is refused is listed with the first line of its error. Rows that the file of `--rows` has already are not made again.
+"agrees" is the result of `run --compare`. "SQNR" is int8 against the float model, with random weights and calibration
+batches. A refused pattern has the first line of its error.
 
 make bench-patterns
 """
@@ -52,7 +51,7 @@ class Row:
         refused: the first line of the error; empty when it is built.
         crashed: whether the error was none of Deuteron's.
         partitions: on the NPU.
-        on_cpu: operators of the CPU, beside what quantises inputs and dequantises outputs.
+        on_cpu: operators of the CPU, except quantization of inputs and outputs.
         agrees: whether it gives what its reference does.
         sqnr: of all outputs together, in dB.
     """
@@ -68,7 +67,7 @@ class Row:
 
     @property
     def problem(self) -> str:
-        """What is not as it must be; empty if all is."""
+        """The broken bound; empty if there is none."""
         if self.refused:
             return f"{'fails' if self.crashed else 'is refused'}: {self.refused}"
         if not self.agrees:
@@ -101,7 +100,7 @@ def row(pattern: Pattern, target: str) -> Row:
 def _sqnr(
     module: torch.nn.Module, samples: Sequence[tuple[torch.Tensor, ...]], outputs: Iterable[Sequence[np.ndarray]]
 ) -> float:
-    """Of all float outputs together, in dB."""
+    """The signal to noise of all float outputs together, in dB."""
     signal = noise = 0.0
     for sample, actual in zip(samples, outputs, strict=True):
         with torch.no_grad():

@@ -1,9 +1,8 @@
-"""Time that planning takes for networks of 10 to 1,000 layers, and for MobileNetV2 1.0 224, at `--effort fast`.
+"""Planning time for networks of 10 to 1,000 layers, and for MobileNetV2 1.0 224, at `--effort fast`.
 
-Two kinds of networks: `residual` as MobileNetV2 has them (pointwise, depthwise, pointwise, sum), and `branched`, cells
-of four paths of two convolutions each, which are concatenated: these leave a choice of order. The order of calls, the
-packing of intermediate results, and the whole plan with all weights fetched into room for half of them, or for those of
-one call. Processor time, one run each.
+`residual` networks are like MobileNetV2 (pointwise, depthwise, pointwise, sum). `branched` ones have cells of four
+concatenated paths of two convolutions, which leave a choice of order. Times are of the order of calls, the packing, and
+the whole plan with weights fetched, in memory for half of them or for those of one call. Processor time, one run each.
 
 make bench-plan-time
 """
@@ -61,7 +60,7 @@ class Row:
 
     @property
     def total_s(self) -> float:
-        """Planning as a build does it: `prefetch_s` has a plan of its own in it."""
+        """Planning as a build does it: `prefetch_s` includes a separate plan."""
         return self.order_s + self.prefetch_s
 
 
@@ -138,7 +137,7 @@ def mobilenet() -> Program:
 
 
 def timed(work: Callable[[], Result]) -> tuple[Result, float]:
-    """What the work gives, and the processor time it took."""
+    """Return the result of the work, and its processor time."""
     began = time.process_time()
     result = work()
     return result, time.process_time() - began

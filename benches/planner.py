@@ -1,8 +1,8 @@
-"""The memory planner on the public MiniMalloc instances: what fits into 1 MiB, and how close to the bound it gets.
+"""The memory planner on the public MiniMalloc instances: fit into 1 MiB, and distance from the bound.
 
 The folder holds the challenging set of google/minimalloc, files like `A.1048576.csv` with the columns id, lower, upper
-(the first moment a buffer is in use, and the first that it is not any more) and size. Every packing is checked here, by
-code that shares nothing with the planner. Percentages are above the bound, the most bytes in use at one moment.
+(the first moment a buffer is in use, and the first that it is not) and size. The bench checks every packing with
+separate code. Percentages are above the bound, the largest number of live bytes.
 
 make bench-planner ARGS=FOLDER
 """

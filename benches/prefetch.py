@@ -1,10 +1,8 @@
-"""What planned prefetch is worth: simulated time of one inference, for each reference model, flash and SRAM budget.
+"""The value of planned prefetch: simulated time of one inference, for each reference model, flash and SRAM budget.
 
-Flash of 50, 100, 200 and 400 MB/s; SRAM for weights: just enough to run, half of them, all. Four numbers per point:
-(a) each kernel's weights copied just before it, and waited for; (b) the first weights kept in SRAM as far as they fit,
-the rest copied like that; (c) planned; and the bound that no plan that fetches each chunk of (c) once is faster than,
-whichever stay in SRAM. Beside it a weaker bound that depends on no cut: as if each call were cut as finely as can be,
-and pieces cost no call of their own. Simulated, not measured: the cycle model is that of the target's preset.
+Flash of 50, 100, 200 and 400 MB/s; SRAM for weights: just enough to run, half of them, all. Columns: each kernel's
+weights copied just before it; the first weights kept in SRAM; planned; and a bound of all plans that fetch each chunk
+once. The bound "any cut" is a weaker bound: as if calls were cut as finely as possible at no cost.
 
 make bench-prefetch
 """
@@ -66,7 +64,7 @@ class Point:
 
     @property
     def good(self) -> bool:
-        """Whether it is within the goal, or nothing is faster."""
+        """True if it is within the goal, or nothing is faster."""
         return self.ratio <= GOAL or self.proven
 
 
@@ -133,7 +131,7 @@ def _any_cut(program: Program, rates: Engine, area: int) -> int:
 
 
 def _first_that_fit(program: Program, rates: Engine, area: int) -> int:
-    """Cycles when the first chunks stay in SRAM, as far as the largest of the others has room beside them."""
+    """Cycles when the first chunks stay in SRAM, as far as the largest of the others also fits."""
     parts = chunks(program)
     costs = costs_of(program, parts, rates)
     best = sum(costs.calls) + sum(costs.transfers) + costs.setup * len(parts)

@@ -1,10 +1,9 @@
-"""What profiling costs on a Cortex-M33: instructions and bytes per event, and bytes of the image.
+"""Cost of profiling on a Cortex-M33: instructions and bytes per event, and bytes of the image.
 
-Counts one run of a model in an emulator, built and linked with profiling and without. The difference, over the number
-of events that only profiling makes, is what the driver's records and the executor's events take together; those of
-copies and steps are recorded, and counted, in both images.
+Counts one run of a model in an emulator, built and linked with profiling and without. The difference, over the events
+that only profiling makes, is the cost of the driver's records and the executor's events.
 
-    python benches/profile_cost.py [MODEL] [--json FILE]
+make bench-profile-cost
 """
 
 import argparse

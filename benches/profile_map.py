@@ -1,15 +1,13 @@
-"""Whether profiles say which kernel computes what, and where all of the time went.
+"""The map from kernels to operators, its check, and the share of time that profiles explain.
 
-The first table has networks of this project: of their kernel calls how many the build maps to edge operators, and how
-many of these an independent way confirms, which changes one operator after another and looks which kernel's output
-changes, and of these how many directly: the others are second to change, and read what the first writes by the map
-itself; then the share of the NPU's time that events explain: the least of the host (measured), simulated, and counted
-on an emulated board; and which share of it, counted there, is no kernel, copy or operator, but what driver and runtime
-do between them. The second has ExecuTorch's own profiling tests: how many kernels of the vendor's converter the
-map has that these expect of ExecuTorch's reader of the converter's log, beside ours for models of the same structure.
-A kernel call is mapped in the first table when it has edge operators, in the second when it has any operator.
+The first table has networks of this project: kernel calls, those that the build maps to edge operators, and those that
+an independent check confirms. It changes one operator after another and observes which kernel's output changes.
+"directly" counts those confirmed without the map. Then follow the least share of the NPU's time that events explain
+(host, simulated, emulated board), and the share of driver and runtime on the board. The second table has ExecuTorch's
+own profiling tests: kernels of the vendor's converter and those in its map, then Deuteron's for models of the same
+structure.
 
-    python benches/profile_map.py [MODEL...] [--json FILE]
+make bench-profile-map
 """
 
 import argparse

@@ -1,10 +1,9 @@
-"""What quantisation-aware training is worth: a small network on handwritten digits that loses by quantisation.
+"""The value of quantization-aware training: a small network on handwritten digits that loses by quantization.
 
-Its hidden channels have very different ranges, as folding batch norms leaves them in larger networks; linear layers
-have one scale for all weights. For each seed: trained in float, quantised as it is (PTQ), and trained on with
-quantisation in it (QAT); the accuracy on digits that were held back, the two programs run by ExecuTorch's own runtime.
-For each seed QAT has to make good for at least half of what PTQ loses. Training the float network on without
-quantisation for as many epochs is shown beside it, so that what more training alone gives is not taken for QAT's.
+Its hidden channels have very different ranges, as after folding of batch norms, and linear layers have one scale for
+all weights. Each seed is trained in float, quantized (PTQ), and trained with fake quantization (QAT). Accuracy is on
+held-back digits in ExecuTorch's runtime. QAT has to recover at least half of PTQ's loss. "trained on" is float
+training for as many more epochs.
 
 make bench-qat
 """
@@ -73,7 +72,7 @@ class Row:
 
     @property
     def loss(self) -> float:
-        """What PTQ loses."""
+        """The accuracy that PTQ loses."""
         return self.float32 - self.ptq
 
     @property
@@ -100,7 +99,7 @@ def epochs(model: nn.Module, split: digits.Split, count: int, rate: float, seed:
 
 
 def accuracy(model: nn.Module, split: digits.Split) -> float:
-    """Of a PyTorch model."""
+    """The accuracy of a PyTorch model."""
     with torch.no_grad():
         return float((model.eval()(split.images).argmax(1) == split.labels).float().mean())
 
@@ -108,7 +107,7 @@ def accuracy(model: nn.Module, split: digits.Split) -> float:
 def built_accuracy(
     model: nn.Module, splits: tuple[digits.Split, digits.Split], target: str, seed: int, qat: bool
 ) -> float:
-    """Of a program, on ExecuTorch's runtime."""
+    """The accuracy of a program in ExecuTorch's runtime."""
     training, held_back = splits
 
     def train(prepared: nn.Module) -> Iterator[float]:

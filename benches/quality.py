@@ -1,8 +1,7 @@
-"""How far int8 programs are from their float models, and which of them a build warns of.
+"""Quality of int8 programs against their float models, and the warnings of builds.
 
-The ordinary networks of the zoo, the reference models and some of `zoo/planted.py` are sound: none may be warned of.
-The planted defects are not: each must be. "SQNR" is what the build's manifest says of the program's outputs, the worst
-of several.
+The ordinary networks of the zoo, the reference models and some of `zoo/planted.py` are sound: none may warn. The
+planted defects must. "SQNR" is the manifest's worst output.
 
 make bench-quality
 """
@@ -41,7 +40,7 @@ class Row:
 
     @property
     def problem(self) -> str:
-        """What is not as it must be; empty if all is."""
+        """The broken bound; empty if there is none."""
         if self.refused:
             return f"is not built: {self.refused}"
         if self.planted:

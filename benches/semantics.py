@@ -1,12 +1,9 @@
-"""Small modules with the semantics of real PyTorch code: what the program computes is what the module computes.
+"""Small modules with the semantics of real PyTorch code: the program must compute what the module computes.
 
-The bench builds each case for each target, ten in one process, and runs it on fresh samples beside a new eager module
-that gets them in the same order. A case agrees, is poor (of low quality, and the build says so), silently wrong
-(nothing warns), or refused; a refusal must name its line and what to do. A "module changed" is a build that leaves
-the user's module in another state. Integers may differ where noise of float inputs, as int8 adds it, changes them in
-PyTorch, too.
-
-Rows that the file of `--rows` has already are not made again.
+The bench builds each case for each target, ten in one process, and compares it on fresh samples with a new eager
+module. A case agrees, is poor (the build says so), silently wrong, or refused; a refusal must name its line and a
+remedy. "module changed" is a build that changes the user's module. Integers may differ if int8 noise of float inputs
+changes them in PyTorch too.
 
 make bench-semantics [ARGS="--target cortex-m55 numbers"]
 """
@@ -90,7 +87,7 @@ def report(shown: Sequence[Row]) -> Table:
 
 
 def problems(shown: Sequence[Row], wanted: int) -> Iterator[str]:
-    """What breaks a bound."""
+    """Yield the broken bounds."""
     rewrites = {case.name for case in semantic_cases.CASES if case.is_rewrite}
     for r in shown:
         if r.verdict not in FINE:

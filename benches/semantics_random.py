@@ -30,12 +30,12 @@ FINE = (Verdict.AGREES, Verdict.POOR, Verdict.REFUSED)
 
 
 def rewritten(program: Program, target: str) -> str:
-    """What is wrong with the rewritten float graph of a module."""
+    """Return the fault of the rewritten float graph of a module."""
     return check(program, target)
 
 
 def built(program: Program, target: str) -> str:
-    """What is wrong with the build of a module."""
+    """Return the fault of the build of a module."""
     found = row(Case("random", program.module, (SHAPE,)), target)
     return "" if found.verdict in FINE else f"{found.verdict}: {found.text}"
 

@@ -1,8 +1,8 @@
-"""How many points a second the simulator evaluates: clocks and flashes of a checked build, and plans for other budgets.
+"""Points per second of the simulator: clocks and flashes of a checked build, and plans for other budgets.
 
-A build of MobileNetV1 0.25 is read once. Then every rate is asked for what a run adds up to, as sweeps do, in one
-thread; the same numbers by a fresh reading per point are given beside. Plans are made anew at effort `fast`, from the
-SRAM that holds everything down to what makes weights stream. Times are of the processor, measured, on this machine.
+A build of MobileNetV1 0.25 is read once. Then every rate is evaluated as in sweeps, in one thread, and compared with
+fresh readings. Plans are at effort `fast`, from the SRAM that holds everything down to fetched weights. Processor
+time.
 
 make bench-simulator
 """
@@ -23,7 +23,7 @@ MODEL = "mobilenet_v1_025"
 CLOCKS = range(50_000_000, 350_000_000, 2_000_000)
 FLASHES = range(10_000_000, 410_000_000, 8_000_000)
 SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
-"""Of the SRAM that holds everything: budgets to plan for."""
+"""Budgets to plan for, as shares of the SRAM that holds everything."""
 
 
 @dataclass(frozen=True, slots=True)

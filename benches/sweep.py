@@ -1,17 +1,12 @@
 """A sweep of thousands of points: lowered from clean, killed and resumed, on one process and on more workers.
 
-Ten models x six targets x eight SRAM budgets x four flashes x three clocks, 5,760 points. First every model is lowered
-for every target, one after the other. Then the sweep runs on the workers of this computer as `deuteron sweep`, is
-killed twice at random and goes on to its end. That must leave the dataset of a run that nobody disturbs, byte for byte,
-and so must one process, where each shard is timed.
+Ten models, six targets, eight SRAM budgets, four flashes and three clocks: 5,760 points. First every model is lowered
+for every target. Then the sweep runs on this computer's workers, is killed twice at random and resumes. It must leave
+the dataset of an undisturbed run, byte for byte, and so must one process, where each shard is timed.
 
-Times are those of the processor, of all workers together, so that other work on the computer does not count; the clock
-on the wall is given beside. How long so many workers take is simulated from the measured times of the tasks: each goes
-to whoever is free, in order. Left out are what a scheduler takes, the start of workers, and that each of them reads and
-decodes builds for itself; what the workers of this computer take in all beside one process says how much that is.
-
-With `--directory` builds are kept there, with the time that each took, so that the bench can be stopped and goes on;
-`--minutes` bounds how long it begins to lower new ones.
+Times are of the processor, of all workers together. Times of more workers are simulated from those of the tasks: each
+goes to a free worker, in order. The simulation leaves out the scheduler, the start of workers, and their reading of
+builds.
 
 make bench-sweep ARGS="--models digits ds_cnn"
 """
@@ -123,7 +118,7 @@ def results(options: argparse.Namespace) -> Results:
 
 
 def measured(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
-    """What the bench finds, printed as it goes."""
+    """Run the bench and print its progress."""
     axes = {"models": [*options.models], "targets": [*options.targets], **AXES}
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "sweep.toml"

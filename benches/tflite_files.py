@@ -1,10 +1,9 @@
-"""TFLite files as users have them: ten int8 files that Google's tools make of PyTorch models, taken through everything.
+"""TFLite files as users have them: ten int8 files of Google's tools, through every command.
 
-The files are made by litert-torch, and quantised by ai-edge-quantizer with its recipe of int8 weights and activations,
-inputs and outputs too. Both come with `pip install litert-torch`, which no extra of Deuteron's asks
-for: it brings jax and transformers. A row per file: its size, operators on the NPU and beside it, partitions, how many
-results differ from LiteRT's, of how many, and by how many steps at most, simulated time, and whether firmware for the
-board an505 was built.
+litert-torch makes the files, and ai-edge-quantizer quantizes them with its recipe of int8 weights and activations.
+Both come with `pip install litert-torch`, which no extra of Deuteron includes. A row has the size, operators on the
+NPU and on the CPU, partitions, results that differ from LiteRT's and by how many steps, simulated time, and firmware
+for the an505.
 
 make bench-tflite-files
 """
@@ -87,7 +86,7 @@ def drawn(info: TensorInfo) -> npt.NDArray[np.generic]:
 
 
 def row(path: Path) -> Iterator[object]:
-    """What came of one file."""
+    """Yield the cells of one file."""
     data = path.read_bytes()
     mixed = convert_mixed(data, TARGET)
     if mixed is None:

@@ -41,7 +41,7 @@ class Row:
 
     @property
     def problem(self) -> str:
-        """What is not as it must be; empty if all is."""
+        """The broken bound; empty if there is none."""
         if not self.agrees:
             return "does not agree with its reference"
         return f"takes {self.seconds:.0f} s to build" if self.seconds > MOST_SECONDS else ""
@@ -50,8 +50,8 @@ class Row:
 def imported() -> Any:
     """The package; torchvision, which it imports for its data sets and detectors, with or without its own library.
 
-    Without, it cannot be imported: it describes two operators of the library, which nobody has declared then. No
-    network that classifies has either, so that declarations without an implementation serve.
+    Without it, the import fails: two operators of the library are not declared. No classification network has them,
+    so declarations without an implementation suffice.
     """
     try:
         importlib.import_module("torchvision")

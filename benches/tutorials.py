@@ -1,8 +1,7 @@
-"""Time to the first result of each tutorial: its commands as the page has them, in turn, in an empty folder.
+"""Time to the first result of each tutorial: its commands in turn, in an empty folder.
 
-Each command is a process of its own, as in a shell. A row per page: wall time until its first command is done, which
-shows a result of the model, and until its last is; the processor time of all; and the machine's load before and after,
-the mean of a minute, without which wall times say little.
+Each command is a separate process. A row has wall time to the end of the first command, which shows a result of the
+model, and of the last; the processor time of all; and the machine's load before and after.
 
 make bench-tutorials
 """
@@ -33,7 +32,7 @@ def processor_seconds() -> float:
 
 
 def row(page: Path) -> dict[str, str | float]:
-    """What the commands of a page took."""
+    """Run the commands of a page and time them."""
     (commands,) = COMMAND.findall(page.read_text("utf-8"))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as folder:

@@ -21,7 +21,7 @@ PAGES = [
     *sorted((ROOT / "spec").glob("*.md")),
 ]
 
-SOURCES = ("tools", "conformance")
+SOURCES = ("tools", "conformance", "benches", "examples")
 """Folders and files whose docstrings are checked: those that have been rewritten. All of `src/deuteron` in the end."""
 
 WORDS = re.compile(

@@ -1,7 +1,7 @@
-"""Networks for images that are large for a microcontroller: intermediate results need far more memory than weights do.
+"""Networks for large images: intermediate results need far more memory than weights.
 
-Beside the reference models, with the same seeded weights (`examples/models/seeding.py`): shapes are those of the papers
-that they are named after, but for their numbers of channels where these would only add weights.
+Like the reference models, they have seeded weights (`examples/models/seeding.py`). Shapes are those of the papers that
+they are named after, except for numbers of channels that would only add weights.
 """
 
 import sys

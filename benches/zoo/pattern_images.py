@@ -84,7 +84,7 @@ def _inverted(activation: nn.Module, *, excite: nn.Module | None) -> nn.Module:
 
 
 def images() -> list[Pattern]:  # noqa: C901 - a function per pattern
-    """Of images."""
+    """Pattern of images."""
 
     def residual(self: Any, x: Tensor) -> Tensor:
         x = F.relu(self.stem(x))

@@ -11,7 +11,7 @@ from zoo.pattern import IMAGE, SIGNAL, TOKENS, VECTOR, Pattern, Written, conv1, 
 
 
 def signals() -> list[Pattern]:
-    """Of signals."""
+    """Pattern of signals."""
 
     def causal(self: Any, x: Tensor) -> Tensor:
         for conv in (self.first, self.second):
@@ -118,12 +118,12 @@ class RootMeanSquare(nn.Module):
         self.weight = nn.Parameter(torch.linspace(0.5, 1.5, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of unit mean square."""
+        """Vectors of unit mean square."""
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight
 
 
 def sequences() -> list[Pattern]:
-    """Of sequences."""
+    """Pattern of sequences."""
 
     def heads(self: Any, x: Tensor) -> Tensor:
         n, t, d = x.shape
@@ -219,7 +219,7 @@ def sequences() -> list[Pattern]:
 
 
 def vectors() -> list[Pattern]:
-    """Of vectors."""
+    """Pattern of vectors."""
 
     def head(function: Callable[[Tensor], Any], width: int = 12) -> Callable[[], nn.Module]:
         return lambda: Written(lambda self, x: function(F.relu(self.first(x))), first=nn.Linear(16, width))
