@@ -206,7 +206,7 @@ def cpu_operator(operator: CpuOperator, named: dict[type[KernelParams], str]) ->
 
 
 def comment(operator: CpuOperator) -> Iterator[str]:
-    """What the function computes, then its values in order."""
+    """The result of the function, then its values in order."""
     yield from (line.strip() for line in (operator.params.__doc__ or "").strip().splitlines())
     values = [*operator.inputs, *(f"{name} if has_{name}" for name in operator.optional), *operator.scratch, "output"]
     yield ""

@@ -41,7 +41,7 @@ OPERATORS: Mapping[str, str] = {
 
 
 def conditions() -> ET.Element:
-    """What components and files ask of the core and of each other."""
+    """Conditions of components and files on the core and on each other."""
     element = ET.Element("conditions")
 
     def condition(name: str, text: str, *asked: tuple[str, dict[str, str]]) -> None:
