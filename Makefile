@@ -50,7 +50,7 @@ demo: native ## Train, quantise, compile and run the digits model; prints accura
 	@echo "== demo"
 	@$(PY) examples/digits_demo.py $(if $(V),--verbose)
 
-docs: pictures ## Build the site into build/site, with pictures taken anew; a warning, a dead link too, is an error
+docs: pictures ## Build the site into build/site, with new pictures; warnings and dead links are errors
 	@echo "== docs"
 	@$(PY) -m sphinx -q -W --keep-going -b html -c docs . build/site
 

@@ -150,7 +150,7 @@ def measure(board: Board, toolchain: Toolchain) -> list[Result]:
     maker = Maker()
     for case in cases:
         maker.add(case.call, case.name)
-    bundle = replace(maker.bundle(), outputs=tuple(maker.outputs[:1]))  # nobody reads the others
+    bundle = replace(maker.bundle(), outputs=tuple(maker.outputs[:1]))  # the others are not read
     with tempfile.TemporaryDirectory() as scratch:
         link(bundle, board, record.FirmwareOptions(), (), toolchain, Path(scratch))
         run = qemu.run(Path(scratch), cortex_m.recorded(bundle, board), board, [[]]).runs[0]
@@ -172,7 +172,7 @@ def fitted(results: Sequence[Result], call: int) -> Iterator[tuple[str, str, lis
         wanted = np.array([r.instructions - call for r in rows])
         found = _line(columns, weights, wanted)
         if min(found) < 0:
-            found = [*_line(columns[:1], weights, wanted), 1 / PARTS]  # terms that cost nothing beside the elements
+            found = [*_line(columns[:1], weights, wanted), 1 / PARTS]  # terms that cost nothing
         yield board, work, found
 
 

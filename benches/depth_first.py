@@ -117,10 +117,10 @@ def rows(network: str, tflite: bytes, problems: list[str]) -> Iterator[Row]:
         run, header = simulate(decoded, RATES), decoded.header
         alike = run.cycles if decoded.linked_bytes else 0  # 0: all weights are fetched to scratch
         if header.prefetch_bytes:
-            room = MemoryOptions(
+            equal = MemoryOptions(
                 FetchPolicy.ALWAYS, sram_budget=scratch + header.prefetch_bytes, depth_first=DepthFirst.NEVER
             )
-            alike = simulate(decode(container_of(convert(tflite, TARGET, ConvertOptions(memory=room)))), RATES).cycles
+            alike = simulate(decode(container_of(convert(tflite, TARGET, ConvertOptions(memory=equal)))), RATES).cycles
         area = header.prefetch_bytes + decoded.linked_bytes
         return Row(
             network, budget, header.scratch_bytes + area + ports, header.scratch_bytes, area, run.cycles, alike,

@@ -73,13 +73,13 @@ class Totals:
 
     def add_report(self, report: str) -> None:
         """Take in what another run wrote as JSON, whose failures are shrunk and kept."""
-        told = json.loads(report)
-        self.graphs += told["graphs"]
-        self.striped += told["striped"]
-        self.kernels.update(told["kernels"])
-        for name, tally in told["operators"].items():
+        loaded = json.loads(report)
+        self.graphs += loaded["graphs"]
+        self.striped += loaded["striped"]
+        self.kernels.update(loaded["kernels"])
+        for name, tally in loaded["operators"].items():
             self.operators.setdefault(name, OpTally()).add(OpTally(**tally))
-        for seed, failure in told["failures"].items():
+        for seed, failure in loaded["failures"].items():
             kind, _, text = failure.partition(": ")
             self.failures[int(seed)] = Failure(Kind(kind), text)
 

@@ -1,7 +1,7 @@
 """Five million mutated programs through ExecuTorch's runtime, our delegate and the Cortex-M operators.
 
-Address and undefined behaviour sanitizers watch all but ExecuTorch's own library, which is as its package has it.
-`firmware/executorch/tests/fuzz_pte.cpp` describes the mutations.
+All but ExecuTorch's own library run under the address and undefined sanitizers. The mutations are described in
+`firmware/executorch/tests/fuzz_pte.cpp`.
 
 make bench-fuzz-pte
 """

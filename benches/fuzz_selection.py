@@ -101,9 +101,9 @@ def fuzzed(seeds: Sequence[int], scheduler: str | None, tally: Tally) -> Iterato
     chunks = (seeds[begin : begin + CHUNK] for begin in range(0, len(seeds), CHUNK))
     parts = [Part(f"{c[0]}", (*command, "--first", f"{c[0]}", "--runs", f"{len(c)}"), CHECKOUT) for c in chunks]
     for part, ended in campaign(parts, scheduler):
-        told = json.loads(ended.checked(part).report)
-        tally.outcomes.update(told["outcomes"])
-        yield tally.findings.extend((seed, "told by a worker") for seed in told["findings"])
+        part_report = json.loads(ended.checked(part).report)
+        tally.outcomes.update(part_report["outcomes"])
+        yield tally.findings.extend((seed, "reported by a worker") for seed in part_report["findings"])
 
 
 def results(options: argparse.Namespace) -> Results:

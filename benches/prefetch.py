@@ -140,8 +140,8 @@ def _first_that_fit(program: Program, rates: Engine, area: int) -> int:
     best = sum(costs.calls) + sum(costs.transfers) + costs.setup * len(parts)
     for kept in range(len(parts) + 1):
         rest = parts[kept:]
-        room = max((chunk.nbytes for chunk in rest), default=0)
-        if sum(chunk.nbytes for chunk in parts[:kept]) + room <= area:
+        largest = max((chunk.nbytes for chunk in rest), default=0)
+        if sum(chunk.nbytes for chunk in parts[:kept]) + largest <= area:
             copied = sum(costs.transfers[kept:]) + costs.setup * len(rest)
             best = min(best, sum(costs.calls) + copied)
     return best

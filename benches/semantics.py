@@ -120,8 +120,8 @@ def results(options: argparse.Namespace) -> Results:
         if time.monotonic() > end:
             break
     shown = [made[key] for key in wanted if key in made]
-    told = [r for r in shown if r.text and r.verdict in (Verdict.POOR, Verdict.REFUSED)]
-    notes = [f"{r.case} on {r.target}: {r.verdict}: {r.text}" for r in told]
+    shown_texts = [r for r in shown if r.text and r.verdict in (Verdict.POOR, Verdict.REFUSED)]
+    notes = [f"{r.case} on {r.target}: {r.verdict}: {r.text}" for r in shown_texts]
     return Results("measured", shown, [report(shown)], [*problems(shown, len(wanted))], notes)
 
 

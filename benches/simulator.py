@@ -51,10 +51,10 @@ def rows(directory: Path) -> list[Row]:
     few = rates[:: len(rates) // 10]
     begun = time.process_time()
     fresh = [simulate_build(directory, flash_bandwidth=r.flash_bandwidth, clock=r.clock) for r in few]
-    measured.append(Row("points, build read anew for each", len(few), time.process_time() - begun))
-    told = [tuple(run.timeline.totals() for run in simulation.partitions) for simulation in fresh]
-    if told != totals[:: len(rates) // 10]:
-        sys.exit("the totals of a checked build are not those of one that is read anew")
+    measured.append(Row("points, build read again for each", len(few), time.process_time() - begun))
+    outcome = [tuple(run.timeline.totals() for run in simulation.partitions) for simulation in fresh]
+    if outcome != totals[:: len(rates) // 10]:
+        sys.exit("the totals of a checked build are not those of one that is read again")
     return [*measured, *replans(build)]
 
 
@@ -69,14 +69,14 @@ def replans(build: OpenBuild) -> list[Row]:
         begun = time.process_time()
         try:
             planned = replanner(replace(memory, sram_budget=round(whole * share)))
-            told = (
+            outcome = (
                 "weights fetched"
                 if any(run.transfer for run in planned.totals(Rates(first_run=True)))
                 else "weights linked"
             )
         except CapacityError:
-            told = "does not fit"
-        found.append(Row(f"plans for {share:.0%} of {whole:,} B, {told}", 1, time.process_time() - begun))
+            outcome = "does not fit"
+        found.append(Row(f"plans for {share:.0%} of {whole:,} B, {outcome}", 1, time.process_time() - begun))
     return found
 
 

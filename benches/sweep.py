@@ -90,8 +90,8 @@ def lowered(wanted: spec.Spec, directory: Path, minutes: float) -> list[float]:
                 sys.exit(f"{job.model} on {job.target}: {made.failed}")
             seconds[key] = processor() - begun
             record.write_text(json.dumps(seconds))
-            told = f", refused: {made.why}" if made.why else ""
-            print(f"  {job.model} on {job.target}: {seconds[key]:.1f} s{told}", flush=True)
+            refusal = f", refused: {made.why}" if made.why else ""
+            print(f"  {job.model} on {job.target}: {seconds[key]:.1f} s{refusal}", flush=True)
     return [seconds[key] for key in jobs]
 
 
@@ -140,7 +140,7 @@ def measured(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
     used, wall = processor() - used, time.perf_counter() - wall
     print(f"{points:,} points, lowered, on {options.workers} workers: {used:.1f} s in all with their start (measured)")
     print(f"  {wall:.1f} s of the clock, at a load of {os.getloadavg()[0]:.1f}")
-    shards, chance = shards_of(whole), random.Random(options.seed)  # noqa: S311 - reproducible, and nobody's secret
+    shards, chance = shards_of(whole), random.Random(options.seed)  # noqa: S311 - reproducible, not a secret
     moments = sorted(chance.sample(range(1, len(shards)), KILLS))
     kills = [killed(file, disturbed, options.workers, least) for least in moments]
     run.sweep(wanted, disturbed, workers=options.workers)

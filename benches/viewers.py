@@ -145,9 +145,9 @@ def explored(python: Path, chrome: webdriver.Chrome, record: Path, times: Path) 
     lacking = ours["results"].keys() - {*nodes.split()}
     is_listed = ours["name"] in shown and bool(listed) and {*map(float, listed)} <= {*values}
     is_sum = abs(float(total) - sum(values)) < 1e-6 * sum(values)
-    told = f"{name}, `{ours['name']}`: {len(values) - len(lacking)} of {len(values)} of our nodes in the graph, "
-    told += f"the first {len(listed)} times listed, their sum {float(total):.6g} of {sum(values):.6g}"
-    return told, is_listed and is_sum and not lacking
+    display = f"{name}, `{ours['name']}`: {len(values) - len(lacking)} of {len(values)} of our nodes in the graph, "
+    display += f"the first {len(listed)} times listed, their sum {float(total):.6g} of {sum(values):.6g}"
+    return display, is_listed and is_sum and not lacking
 
 
 def in_netron(python: Path, chrome: webdriver.Chrome, path: Path) -> str:

@@ -162,7 +162,7 @@ class Suite:
             environment["DEUTERON_CONFORMANCE_TOSA"] = str(self.compiled)
         results = _Tail(directory / "results.jsonl")
         with (directory / "log.txt").open("wb") as log:
-            # A session of its own, so that a hanging test takes the processes it started with it.
+            # A separate session, so that a hanging test takes the processes it started with it.
             process = subprocess.Popen(
                 self._command(*files), cwd=directory, env=environment, stdout=log, stderr=log, start_new_session=True
             )

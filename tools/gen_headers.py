@@ -49,7 +49,7 @@ CONSTANTS: tuple[tuple[str, str], ...] = (
     ("MINOR_OF_SCRATCH_FETCHES", "the first minor version that can fetch weights to scratch"),
     ("MINOR_OF_PLACES", "the first minor version whose inputs and outputs may have places in scratch"),
     ("ELSEWHERE", "in the table of places: an input or output that does not lie in scratch"),
-    ("FETCH_TO_SCRATCH", "bit beside the channel of a fetch whose target is in scratch"),
+    ("FETCH_TO_SCRATCH", "bit next to the channel of a fetch whose target is in scratch"),
     ("PROFILE_RECORD_BYTES", "bytes per profile record"),
 )
 ENUMS: tuple[tuple[str, type[IntEnum] | type[IntFlag]], ...] = (

@@ -133,7 +133,7 @@ def components() -> ET.Element:
         ),
         element(
             component("Ethos-U"),
-            "Steps of an Ethos-U by Arm's driver, which has a pack of its own",
+            "Steps of an Ethos-U by Arm's driver, which has a separate pack",
             always((source / "executor/ethosu").glob("*.c")),
             "Executor",
         ),
