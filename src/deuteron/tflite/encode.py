@@ -23,11 +23,14 @@ _ALIGNMENT = 16
 _LARGEST_OLD_CODE = 127
 """Codes up to this also go into the one-byte field that older readers use."""
 
+_VERSIONS = {"BROADCAST_TO": 2}
+"""Versions of operators that interpreters do not take as version 1."""
+
 _DESCRIPTION = "Deuteron"
 
 
 def encode(model: FlatModel) -> bytes:
-    """The model as a TFLite flatbuffer; every operator has version 1, as ExecuTorch writes it."""
+    """The model as a TFLite flatbuffer; operators have version 1, as ExecuTorch writes them."""
     return Encoder(model).finish()
 
 
@@ -139,7 +142,8 @@ class Encoder:
     def operator_code(self, name: str, custom_code: str) -> int:
         """Offset of an operator code; the builtin one stands in both fields, as readers of either expect."""
         code = int(getattr(tflite.BuiltinOperator, name))
-        fields = {"DeprecatedBuiltinCode": min(code, _LARGEST_OLD_CODE), "Version": 1, "BuiltinCode": code}
+        fields = {"DeprecatedBuiltinCode": min(code, _LARGEST_OLD_CODE), "Version": _VERSIONS.get(name, 1)}
+        fields["BuiltinCode"] = code
         if custom_code:
             fields["CustomCode"] = self.text(custom_code)
         return self.table("OperatorCode", **fields)

@@ -209,7 +209,7 @@ def fully_connected(dtype: str) -> Make:
     return make
 
 
-def _pair_shapes(rng: Rng) -> tuple[Shape, Shape, Shape]:
+def pair_shapes(rng: Rng) -> tuple[Shape, Shape, Shape]:
     """Two shapes that repeat along each other, and that of the result."""
     out = shape(rng, int(rng.integers(1, 6)), 5)
     kind = int(rng.integers(4))
@@ -226,7 +226,7 @@ def _pair_shapes(rng: Rng) -> tuple[Shape, Shape, Shape]:
 
 def binary(name: str, kind: str, dtype: str, result: float, *, activations: bool = True) -> Make:
     def make(rng: Rng) -> FlatModel:
-        a, b, out = _pair_shapes(rng)
+        a, b, out = pair_shapes(rng)
         options: dict[str, int | float] = {}
         if activations:
             options["FusedActivationFunction"] = int(rng.choice(ACTIVATIONS))
@@ -254,7 +254,7 @@ def alike(name: str, kind: str, dtype: str) -> Make:
     """MINIMUM and MAXIMUM, whose tensors share one quantisation."""
 
     def make(rng: Rng) -> FlatModel:
-        a, b, out = _pair_shapes(rng)
+        a, b, out = pair_shapes(rng)
         q = quant(rng, dtype)
         return model(name, [tensor("a", a, dtype, q), tensor("b", b, dtype, q)], [tensor("y", out, dtype, q)], kind)
 

@@ -6,9 +6,11 @@ from types import MappingProxyType
 
 from deuteron.tflite.cortex_m import (
     arithmetic,
+    comparison,
     conversion,
     convolution,
     lookup,
+    matmul,
     movement,
     padding,
     pooling,
@@ -34,9 +36,11 @@ __all__ = [
 
 _FAMILIES = (
     arithmetic,
+    comparison,
     conversion,
     convolution,
     lookup,
+    matmul,
     movement,
     padding,
     pooling,

@@ -11,6 +11,9 @@ from deuteron.tflite.cortex_m.convolution import padding_before
 from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.site import Site
 
+TIES_UP = "DeuteronTiesUp"
+"""An option of our own: the mean is that of uint8 values, whose ties all go up."""
+
 
 def _numbers(site: Site) -> tuple[int, ...]:
     """What the records of pools have in common, in their order."""
@@ -29,7 +32,7 @@ def _numbers(site: Site) -> tuple[int, ...]:
 def average(site: Site) -> tuple[CpuCall, ...]:
     """Lower AVERAGE_POOL_2D."""
     site.same_quant(site.input(), site.output())
-    params = PoolParams(*_numbers(site))
+    params = PoolParams(*_numbers(site), ties_up=site.option(TIES_UP))
     return (CpuCall(BY_TFLITE_OPERATOR["average_pool"], (site.ref(),), (site.out(),), params),)
 
 

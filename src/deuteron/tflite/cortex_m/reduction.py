@@ -9,7 +9,7 @@ import numpy as np
 from deuteron.npu.neutron.kernels.params import BINARY_RANK, Dims5, ReduceExtremumParams
 from deuteron.operators.added import ADDED
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ReduceSumParams
-from deuteron.tflite.cortex_m.arithmetic import five
+from deuteron.tflite.cortex_m.broadcasting import five
 from deuteron.tflite.cortex_m.call import CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import Factor, bits_of, factor
 from deuteron.tflite.cortex_m.lowering import Lowering
