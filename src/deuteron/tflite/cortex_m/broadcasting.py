@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from deuteron.npu.neutron.kernels.params import BINARY_RANK, Dims5
-from deuteron.tflite.cortex_m.regions import broadcast_strides
+from deuteron.tflite.cortex_m.regions import broadcast_strides, merged
 from deuteron.tflite.cortex_m.site import Site
 
 
@@ -11,14 +11,7 @@ def broadcast_dims(site: Site, *shapes: Sequence[int]) -> tuple[Dims5, tuple[Dim
     """Return the output's dimensions, as few as need be, and each operand's strides along them."""
     out = site.output().shape
     strides = [broadcast_strides(shape, out) for shape in shapes]
-    axes: list[tuple[int, ...]] = []
-    for axis in zip(out, *strides, strict=True):
-        if axis[0] == 1:
-            continue
-        if axes and axes[-1][1:] == tuple(axis[0] * stride for stride in axis[1:]):
-            axes[-1] = (axes[-1][0] * axis[0], *axis[1:])
-        else:
-            axes.append(axis)
+    axes = merged(list(zip(out, *strides, strict=True)))
     if len(axes) > BINARY_RANK:
         raise site.unsupported(
             f"the operands repeat along {len(axes)} dimensions in turns; at most {BINARY_RANK} are allowed",

@@ -16,6 +16,7 @@ from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.padding import fill
 from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, whole
 from deuteron.tflite.cortex_m.site import Array, Site
+from deuteron.tflite.cortex_m.uint8 import FROM_UINT8
 from deuteron.tflite.flat_model import FlatTensor
 
 SAME = 0
@@ -88,9 +89,21 @@ def _zero_point(site: Site, weights: FlatTensor) -> int:
     return zero_points.pop()
 
 
+def _centred(site: Site, values: Array) -> tuple[Array, int]:
+    """Weights and their zero point, which is 0 where their distance from it fits int8."""
+    zero_point = _zero_point(site, site.input(1))
+    distances = values.astype(np.int64) - zero_point
+    if zero_point and distances.min() >= -128 and distances.max() <= 127:
+        return distances.astype(np.int8), 0
+    return values, zero_point
+
+
 def _factors(site: Site, weights: FlatTensor, channels: int, axis: int) -> list[Factor]:
-    scale_in, scale_out = float(site.scale(site.input(_input_position(site)))), float(site.scale(site.output()))
-    return [factor(scale_in * scale / scale_out) for scale in _scales(site, weights, channels, axis)]
+    scale_in, scale_out = site.scale(site.input(_input_position(site))), float(site.scale(site.output()))
+    scales = _scales(site, weights, channels, axis)
+    if site.option(FROM_UINT8):  # the product is one of float32
+        return [factor(float(scale_in * np.float32(scales[0])) / scale_out)] * channels
+    return [factor(float(scale_in) * scale / scale_out) for scale in scales]
 
 
 def _input_position(site: Site) -> int:
@@ -116,7 +129,7 @@ def convolution(site: Site) -> tuple[CpuCall, ...]:
     layer = _Layer(
         site, site.ref(), site.input().shape, _axes(site, (kernel_h, kernel_w)), site.input().shape[3] // seen
     )
-    return layer.calls(values, _factors(site, weights, out_c, 0), _bias(site, 2))
+    return layer.calls(*_centred(site, values), _factors(site, weights, out_c, 0), _bias(site, 2))
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,10 +142,9 @@ class _Layer:
     axes: tuple[_Axis, _Axis]
     groups: int
 
-    def calls(self, weights: Array, factors: list[Factor], bias: Array | None) -> tuple[CpuCall, ...]:
+    def calls(self, weights: Array, zero_point: int, factors: list[Factor], bias: Array | None) -> tuple[CpuCall, ...]:
         """A convolution with weights [out_c, kernel_h, kernel_w, in_c / groups]."""
         site = self.site
-        zero_point = _zero_point(site, site.input(1))
         if site.input(_input_position(site)).dtype == "INT16" or zero_point:
             return (self._rare(weights, factors, bias, zero_point),)
         _check_products(site, weights)
@@ -206,13 +218,15 @@ def depthwise(site: Site) -> tuple[CpuCall, ...]:
     _, kernel_h, kernel_w, out_c = values.shape
     axes = _axes(site, (kernel_h, kernel_w))
     factors, bias, in_c = _factors(site, weights, out_c, 3), _bias(site, 2), site.input().shape[3]
-    if site.input().dtype == "INT16" or in_c == 1 or _zero_point(site, weights):
+    values, zero_point = _centred(site, values)
+    if site.input().dtype == "INT16" or in_c == 1 or zero_point:
         # With one input channel a depthwise convolution is a convolution.
         rows = np.ascontiguousarray(values.transpose(3, 1, 2, 0))
-        return _Layer(site, site.ref(), site.input().shape, axes, in_c).calls(rows, factors, bias)
+        layer = _Layer(site, site.ref(), site.input().shape, axes, in_c)
+        return layer.calls(rows, zero_point, factors, bias)
     params = _int8_params(site, site.input().shape, axes, in_c, has_bias=int(bias is not None))
     addend = () if bias is None else (site.ref(2),)
-    inputs = (site.ref(), site.ref(1), *_factor_operands(factors), *addend)
+    inputs = (site.ref(), site.values(1, values), *_factor_operands(factors), *addend)
     return (CpuCall(BY_OPERATOR["quantized_depthwise_conv2d"], inputs, (site.out(),), params),)
 
 
@@ -228,17 +242,18 @@ def transposed(site: Site) -> tuple[CpuCall, ...]:
         # The padding of the convolution that goes the other way, from the output to the input.
         pad = padding_before(out[1 + i], shape[1 + i], kernel, stride, 1, site.option("Padding"))
         axes.append(_Axis(shape[1 + i], out[1 + i], kernel, stride, 1, pad))
-    if site.input(2).dtype == "INT16" or _zero_point(site, weights):
-        return _spread(site, (axes[0], axes[1]), values, factors, bias)
+    values, zero_point = _centred(site, values)
+    if site.input(2).dtype == "INT16" or zero_point:
+        return _spread(site, (axes[0], axes[1]), (values, zero_point), factors, bias)
     _check_products(site, values)
     params = _int8_params(site, shape, (axes[0], axes[1]), 1, has_bias=int(bias is not None))
     addend = () if bias is None else (site.ref(3),)
-    inputs = (site.ref(2), site.ref(1), *_factor_operands(factors), *addend)
+    inputs = (site.ref(2), site.values(1, values), *_factor_operands(factors), *addend)
     return (CpuCall(BY_OPERATOR["quantized_transpose_conv2d"], inputs, (site.out(),), params),)
 
 
 def _spread(
-    site: Site, axes: tuple[_Axis, _Axis], weights: Array, factors: list[Factor], bias: Array | None
+    site: Site, axes: tuple[_Axis, _Axis], weights: tuple[Array, int], factors: list[Factor], bias: Array | None
 ) -> tuple[CpuCall, ...]:
     """A convolution of the map with zeros between its elements, by the weights turned round."""
     x, dtype = site.input(2), site.dtype(site.input(2))
@@ -253,12 +268,12 @@ def _spread(
     ]
     steps = contiguous(spread.shape)
     written = Region(0, (steps[0], steps[1] * rows.stride, steps[2] * columns.stride, 1))
-    turned = np.ascontiguousarray(weights[:, ::-1, ::-1, :])
+    turned = np.ascontiguousarray(weights[0][:, ::-1, ::-1, :])
     layer = _Layer(site, spread, spread.shape, (inner[0], inner[1]), 1)
     return (
         fill(spread, site.zero_point(x), dtype),
         *copies(dtype, site.ref(2), spread, x.shape, whole(x.shape), written),
-        *layer.calls(turned, factors, bias),
+        *layer.calls(turned, weights[1], factors, bias),
     )
 
 
