@@ -23,9 +23,8 @@ static bool are_numbers(const params_t *p, uint32_t type)
             return false;
         }
     }
+    /* What windows reach behind the map is padding, whatever its length. */
     return p->pad_h >= 0 && p->pad_h <= DTN_CM_MAX_DIMENSION && p->pad_w >= 0 && p->pad_w <= DTN_CM_MAX_DIMENSION &&
-           dtn_cm_is_axis(p->in_h, p->out_h, p->kernel_h, p->stride_h, p->pad_h, p->dilation_h) &&
-           dtn_cm_is_axis(p->in_w, p->out_w, p->kernel_w, p->stride_w, p->pad_w, p->dilation_w) &&
            dtn_tfl_is_range(type, p->act_min, p->act_max) && dtn_tfl_holds(type, p->in_zp) &&
            dtn_tfl_holds(type, p->out_zp) && (type == DTN_TYPE_S8 || (p->in_zp == 0 && p->out_zp == 0)) &&
            dtn_cm_is_s8(p->weight_zp) && p->in_c % p->groups == 0 && p->out_c % p->groups == 0 && is_flag(p->narrow) &&
