@@ -15,6 +15,7 @@ _LIBRARY: Mapping[str, tuple[str, ...]] = {
     "executor": ("src/executor/*.c", "src/executor/ethosu/*.c"),
     "operators": ("src/operators/*.c",),
     "cortex_m": ("src/cortex_m/*.c",),
+    "tflite": ("src/tflite/*.c",),
     "io": ("src/io/*.c",),
     "messages": ("src/driver/error_string.c",),
     "driver": ("src/driver/[!e]*.c", "src/driver/error.c", "src/kernels/check/check.c"),
@@ -28,6 +29,10 @@ _ONCE = "src/kernels/once"
 _SMALLEST = ("-fno-move-loop-invariants", "-fno-schedule-insns2", "-fno-tree-tail-merge", "-fno-tree-loop-im")
 _FLAGS: Mapping[str, tuple[str, ...]] = {
     "cortex_m": ("-O3",),
+    **{
+        f"tflite.dtn_tfl_{name}": ("-O3",)
+        for name in ("average_pool", "broadcast_add", "broadcast_mul", "convolution", "fully_connected", "reduce_sum")
+    },
     "stand_in": ("-O2",),
     "executor": _SMALLEST,
     "driver": _SMALLEST,
@@ -49,7 +54,7 @@ _FAULT_INJECTION = "faults"
 _EVENTS = "events"
 PROFILING = "-DDTN_PROFILING=1"
 """Compiler option for code that records events."""
-_EVENTLESS = frozenset({"operators", "cortex_m", "io", "messages", "kernels", "inner"})
+_EVENTLESS = frozenset({"operators", "cortex_m", "tflite", "io", "messages", "kernels", "inner"})
 """Modules without any file that depends on that option."""
 
 

@@ -81,7 +81,7 @@ def markdown(target: str) -> str:
     lines = [
         "# Operators",
         "",
-        f"This page lists the operators that the NPU of `{target}` runs. `deuteron ops --markdown` writes it from code.",
+        f"The operators that the NPU of `{target}` runs. `deuteron ops --markdown` writes this page from the code.",
         "",
         "For all operators:",
         "",
