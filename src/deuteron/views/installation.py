@@ -134,6 +134,7 @@ def _natives() -> Iterator[Check]:
         "ethosu": "runs programs of Arm Ethos-U",
         "ethosu_driver": "runs them behind Arm's driver API",
         "ethosu_watch": "watches their commands for missing waits",
+        "executor": "runs bundles on this computer",
         "packing": "plans memory",
     }
     for name, purpose in purposes.items():
