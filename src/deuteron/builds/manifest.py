@@ -22,6 +22,8 @@ PROGRAM = "model.pte"
 REFERENCE = "reference.pt2"
 ETRECORD = "etrecord.bin"
 SAMPLES = "samples.npz"
+TFLITE = "model.tflite"
+"""The TFLite file that a build was made from, if it was made from one."""
 KEPT = "kept on the CPU by"
 """How `Node.why` begins where an option of the build says so; the option follows."""
 
@@ -252,11 +254,11 @@ def tflites(directory: Path, manifest: Manifest) -> tuple[bytes, ...]:
 def read(directory: Path) -> Manifest:
     """The manifest of a build directory, with every file that it lists unaltered.
 
-    All are present, but for `reference.pt2` and `samples.npz`: only comparisons need these, and the first is much
-    larger than the program.
+    All are present, but for `reference.pt2`, `samples.npz` and `model.tflite`: only comparisons need these, and the
+    first is much larger than the program.
 
     Raises:
         InputError: when this is no build directory.
         FormatError: when the manifest or a file is damaged.
     """
-    return FILE.read(directory, Manifest, optional=(REFERENCE, SAMPLES))
+    return FILE.read(directory, Manifest, optional=(REFERENCE, SAMPLES, TFLITE))

@@ -13,6 +13,7 @@ from deuteron.arch import targets
 from deuteron.arch.cores import Work
 from deuteron.builds.manifest import (
     PROGRAM,
+    TFLITE,
     CpuOp,
     Manifest,
     ModelInfo,
@@ -35,11 +36,16 @@ from deuteron.npu.neutron.tflite.float_edges import find_edges
 from deuteron.npu.neutron.tflite.operator_view import Names, Site
 from deuteron.npu.neutron.tflite_partitioner import Mixed, Part, convert_most
 from deuteron.npu.provenance import Fate
+from deuteron.operators import catalogue
+from deuteron.operators.work import work_of
 from deuteron.runtime import pte_writer, tflite_model, vela
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, refs
 from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
+from deuteron.runtime.tflite_program import TfliteProgram
+from deuteron.tflite.cortex_m.lower import lower
 from deuteron.tflite.decode import decode
+from deuteron.tflite.execution_order import check_order
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
 
 _LAYERS = {
@@ -63,19 +69,23 @@ def build_of(path: Path, target: str, *, profiling: bool = False) -> tuple[Manif
     name that says which is missing.
     """
     options = BuildOptions(use_profiling=profiling)
-    source = tflite_model.read(path)
+    source, arch = tflite_model.read(path), targets.load(target)
     with tflite_model.told_where(path):
-        mixed = _apart(_mixed(source, target, ConvertOptions(profiling=profiling, memory=options.memory)))
+        if arch.npu is None:
+            mixed = _for_cpu(source, target)
+        else:
+            mixed = _mixed(source, target, ConvertOptions(profiling=profiling, memory=options.memory))
+        mixed = _apart(mixed)
         steps = _needed(mixed)
-        _check_tensors(mixed.model, steps)
-        called = _called(mixed.model, [step for step in steps if isinstance(step, int)])
-    parts = [step for step in steps if isinstance(step, Part)]
-    payloads = [_payload(part) for part in parts]
-    delegated = map(_delegated, payloads, parts)
-    calls = [next(delegated) if isinstance(step, Part) else called[step] for step in steps]
-    program = pte_writer.write(_contents(mixed.model, calls), NEUTRON.delegate_id)
-    files = {PROGRAM: program} | {tflite_name(number): bytes(part.source) for number, part in enumerate(parts)}
-    nodes, cpu_ops = _on_cpu(mixed, steps, calls)
+        parts = [step for step in steps if isinstance(step, Part)]
+        payloads = [_payload(part) for part in parts]
+        if tflite_model.has_c_operators(target):
+            contents, nodes, cpu_ops = _with_c_operators(mixed, steps, payloads)
+        else:
+            contents, nodes, cpu_ops = _with_portable_operators(mixed, steps, payloads)
+    program = pte_writer.write(contents, NEUTRON.delegate_id)
+    files = {PROGRAM: program, TFLITE: bytes(source)}
+    files |= {tflite_name(number): bytes(part.source) for number, part in enumerate(parts)}
     inputs, outputs = (tflite_model.infos(mixed.model, side) for side in (mixed.model.inputs, mixed.model.outputs))
     manifest = Manifest(
         deuteron=version("deuteron"),
@@ -95,12 +105,65 @@ def build_of(path: Path, target: str, *, profiling: bool = False) -> tuple[Manif
     return manifest, files
 
 
-def _mixed(source: Buffer, target: str, options: ConvertOptions) -> Mixed:
-    """The file, whole for the NPU but for its float edges where that can be, else what the NPU takes of it."""
-    model = decode(source, partial=True)
+def _for_cpu(source: Buffer, target: str) -> Mixed:
+    """The file with all of its operators on the CPU."""
+    model, _ = tflite_model.normalised(source)
+    _check_unconverted(model)
+    check_order(model)
+    why = UnsupportedError(f"the target `{target}` has no NPU")
+    steps = tuple(range(len(model.operators)))
+    return Mixed(model, steps, dict.fromkeys(steps, why), b"")
+
+
+def _with_c_operators(
+    mixed: Mixed, steps: Sequence[Part | int], payloads: Sequence[bytes]
+) -> tuple[Contents, list[Node], list[CpuOp]]:
+    """The program whose operators on the CPU are the firmware's own, bit for bit as LiteRT's reference kernels."""
+    program, left = TfliteProgram(mixed.model, lower), iter(payloads)
+    program.add((next(left), step.inputs, step.outputs) if isinstance(step, Part) else step for step in steps)
+    names = Names(mixed.model).of
+    nodes, ops = list[Node](), list[CpuOp]()
+    for index, calls in program.executed.items():
+        op = mixed.model.operators[index]
+        name, why = names[op.outputs[0]], mixed.refused[index].message
+        nbytes = sum(_nbytes(mixed.model.tensors[i]) for i in {*op.inputs, *op.outputs} if i >= 0)
+        works = [work_of(call.operator.symbol, call.params, call.elements) for call in calls]
+        main = max(range(len(calls)), key=lambda at: (works[at][0].multiplies, works[at][1]), default=0)
+        work, elements, terms = works[main] if works else (Work.NOTHING, 0, 0)
+        nodes.append(Node(name, op.title, "", (), None, why, work, elements, terms, nbytes))
+        for at, call in enumerate(calls):
+            written = names[call.tensor] if call.tensor is not None else f"{name}, call {at}"
+            called = catalogue.name_of(call.operator).partition(".")[0]
+            if at == main:
+                ops.append(CpuOp(called, written, (), name, why, Work.NOTHING, elements, (call.instruction,)))
+            else:
+                reason = f"is a step of {op.title}"
+                ops.append(CpuOp(called, written, (), "", reason, *works[at][:2], (call.instruction,)))
+    return program.contents(), nodes, ops
+
+
+def _with_portable_operators(
+    mixed: Mixed, steps: Sequence[Part | int], payloads: Sequence[bytes]
+) -> tuple[Contents, list[Node], list[CpuOp]]:
+    """The program whose operators on the CPU are ExecuTorch's portable ones."""
+    _check_tensors(mixed.model, steps)
+    called = _called(mixed.model, [step for step in steps if isinstance(step, int)])
+    delegated = map(_delegated, payloads, (step for step in steps if isinstance(step, Part)))
+    calls = [next(delegated) if isinstance(step, Part) else called[step] for step in steps]
+    return _contents(mixed.model, calls), *_on_cpu(mixed, steps, calls)
+
+
+def _check_unconverted(model: FlatModel) -> None:
+    """Refuse a file that has been compiled for an NPU."""
     if neutron_graph.is_converted(model) or vela.is_compiled(model):
         message, hint = "the file has been converted or compiled already", "give the file that it was made from"
         raise UnsupportedError(message, hint=hint)
+
+
+def _mixed(source: Buffer, target: str, options: ConvertOptions) -> Mixed:
+    """The file, whole for the NPU but for its float edges where that can be, else what the NPU takes of it."""
+    model = decode(source, partial=True)
+    _check_unconverted(model)
     conversion = convert_most(source, target, options)
     if isinstance(conversion, Mixed):
         return conversion

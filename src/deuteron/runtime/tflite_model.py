@@ -125,6 +125,17 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
         return _loaded(data, model, conversion.container, conversion)
 
 
+def has_c_operators(target: str) -> bool:
+    """Whether the CPU of a target runs a TFLite file's operators by the firmware's C operators."""
+    arch = targets.load(target)
+    return arch.npu is None or arch.cpu.operators is targets.CpuOperators.CORTEX_M
+
+
+def normalised(source: Buffer) -> tuple[FlatModel, Buffer]:
+    """The file in the form that compilers take, as values and as a file."""
+    return decode(source, partial=True), source
+
+
 def load_part(part: Part) -> TfliteModel:
     """What the NPU takes of a file, as one of its own."""
     return _loaded(part.source, decode(part.source), part.conversion.container, part.conversion)

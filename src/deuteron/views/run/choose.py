@@ -3,8 +3,10 @@
 from pathlib import Path
 
 from deuteron.board.flash import FlashOptions
+from deuteron.builds import manifest as manifests
 from deuteron.builds.options import DEFAULT_TARGET
 from deuteron.errors import OptionError
+from deuteron.runtime import tflite_model
 from deuteron.runtime.as_build import build_around, build_directory, check_given, is_program, is_tflite
 from deuteron.views.run.host import BuildOnHost, ProgramOnHost, TfliteOnHost
 from deuteron.views.run.subjects import Subject
@@ -57,7 +59,7 @@ def _on_board(
     from deuteron.views.run.board import OnBoard  # what makes firmware takes a while to load
 
     if is_tflite(path):
-        host = TfliteOnHost(path, target or DEFAULT_TARGET)
+        host = _tflite_on_host(path, target or DEFAULT_TARGET)
         return OnBoard(build_directory(path, target), board, time_out, flash, origin, host)
     if is_program(path):
         path = build_directory(path, target, etrecord=etrecord)
@@ -67,8 +69,26 @@ def _on_board(
 def _on_host(path: Path, target: str, etrecord: Path | None) -> Subject:
     """What runs on this machine; a file is what its content or its name says."""
     if not path.is_file():
-        return BuildOnHost(path)
+        return _build_on_host(path)
     if is_program(path):
         build = build_around(path)
-        return BuildOnHost(build) if build else ProgramOnHost(path, etrecord)
+        return _build_on_host(build) if build else ProgramOnHost(path, etrecord)
+    return _tflite_on_host(path, target)
+
+
+def _build_on_host(path: Path) -> Subject:
+    """A build directory: what was made from a TFLite file needs no runtime of ExecuTorch's."""
+    if (path / manifests.NAME).is_file() and manifests.TFLITE in manifests.read(path).files:
+        from deuteron.views.run.tflite import BundleOnHost  # what makes firmware takes a while to load
+
+        return BundleOnHost(path)
+    return BuildOnHost(path)
+
+
+def _tflite_on_host(path: Path, target: str) -> Subject:
+    """A TFLite file: as firmware has it where the target's CPU runs C operators, else by the driver and LiteRT."""
+    if tflite_model.has_c_operators(target):
+        from deuteron.views.run.tflite import BundleOnHost
+
+        return BundleOnHost(build_directory(path, target), is_compiled=False)
     return TfliteOnHost(path, target)
