@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,7 +25,7 @@ from deuteron.builds.manifest import (
     tflite_name,
 )
 from deuteron.builds.options import BuildOptions
-from deuteron.errors import InternalError, UnsupportedError
+from deuteron.errors import InternalError, OptionError, UnsupportedError
 from deuteron.npu.families import NEUTRON
 from deuteron.npu.neutron.convert import ConvertOptions
 from deuteron.npu.neutron.microcode.container import Container
@@ -43,7 +43,7 @@ from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, refs
 from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
 from deuteron.runtime.tflite_program import TfliteProgram
-from deuteron.tflite.cortex_m.lower import lower
+from deuteron.tflite.cortex_m import lower
 from deuteron.tflite.decode import decode
 from deuteron.tflite.execution_order import check_order
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
@@ -62,19 +62,38 @@ _BETWEEN = {
 }
 
 
-def build_of(path: Path, target: str, *, profiling: bool = False) -> tuple[Manifest, dict[str, bytes]]:
-    """What `build.json` says of the file once it is converted, and the files of the build.
+_OPTIONS = ("use_profiling", "memory", "force")
+"""Options of builds that mean something for a file, which is quantised already."""
 
-    Operators that the NPU does not take are called on the CPU: by those that boards have, where there is one, or by a
-    name that says which is missing.
+
+def check_options(path: Path, target: str, options: BuildOptions) -> None:
+    """Refuse options that are for PyTorch models, and those that the target does not take; OptionError."""
+    options.check(targets.load(target))
+    for field in fields(options):
+        if field.name not in _OPTIONS and getattr(options, field.name) != getattr(BuildOptions(), field.name):
+            name = f"--{field.name.replace('_', '-')}"
+            message = f"`{name}` is for PyTorch models, and `{path}` is a TFLite file"
+            raise OptionError(message, hint="leave it out")
+
+
+def build_of(path: Path, target: str, options: BuildOptions = BuildOptions()) -> tuple[Manifest, dict[str, bytes]]:
+    """Return what `build.json` says of the file once it is converted, and the files of the build.
+
+    The CPU runs what the NPU does not take: by the firmware's C operators, or by ExecuTorch's portable ones beside an
+    NPU whose target has these. A portable one that is missing is called by a name that says so.
+
+    Raises:
+        OptionError: an option is not for TFLite files or not for the target.
+        UnsupportedError: naming every operator that cannot run.
+        FormatError: the file is damaged.
     """
-    options = BuildOptions(use_profiling=profiling)
+    check_options(path, target, options)
     source, arch = tflite_model.read(path), targets.load(target)
     with tflite_model.told_where(path):
         if arch.npu is None:
             mixed = _for_cpu(source, target)
         else:
-            mixed = _mixed(source, target, ConvertOptions(profiling=profiling, memory=options.memory))
+            mixed = _mixed(source, target, ConvertOptions(profiling=options.use_profiling, memory=options.memory))
         mixed = _apart(mixed)
         steps = _needed(mixed)
         parts = [step for step in steps if isinstance(step, Part)]
