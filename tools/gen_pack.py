@@ -156,6 +156,12 @@ def components() -> ET.Element:
             always((source / "operators").glob("*.c")),
             "Executor",
         ),
+        element(
+            component("Operators", "TFLite"),
+            "Operators with the arithmetic of TFLite's reference kernels",
+            always((source / "tflite").glob("*.c")),
+            "Operators",
+        ),
         element(component("Profile"), "Records of profiles", always((source / "profile").glob("*.c")), "Executor"),
     )
     listed = ET.Element("components")

@@ -25,6 +25,7 @@ if(NOT TARGET deuteron::firmware)
   file(GLOB _deuteron_sources CONFIGURE_DEPENDS
     "${_deuteron_root}/src/executor/*.c" "${_deuteron_root}/src/executor/ethosu/*.c"
     "${_deuteron_root}/src/operators/*.c"
+    "${_deuteron_root}/src/tflite/*.c"
     "${_deuteron_root}/src/cortex_m/*.c" "${_deuteron_root}/src/io/*.c" "${_deuteron_root}/src/driver/*.c"
     "${_deuteron_root}/src/kernels/check/*.c" "${_deuteron_root}/src/kernels/table_fast.c")
   include("${CMAKE_CURRENT_LIST_DIR}/inner.cmake")

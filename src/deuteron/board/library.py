@@ -15,6 +15,7 @@ _LIBRARY: Mapping[str, tuple[str, ...]] = {
     "executor": ("src/executor/*.c", "src/executor/ethosu/*.c"),
     "operators": ("src/operators/*.c",),
     "cortex_m": ("src/cortex_m/*.c",),
+    "tflite": ("src/tflite/*.c",),
     "io": ("src/io/*.c",),
     "messages": ("src/driver/error_string.c",),
     "driver": ("src/driver/[!e]*.c", "src/driver/error.c", "src/kernels/check/check.c"),
@@ -50,7 +51,7 @@ _FAULT_INJECTION = "faults"
 _EVENTS = "events"
 PROFILING = "-DDTN_PROFILING=1"
 """The compiler's flag for what records events."""
-_EVENTLESS = frozenset({"operators", "cortex_m", "io", "messages", "kernels", "inner"})
+_EVENTLESS = frozenset({"operators", "cortex_m", "tflite", "io", "messages", "kernels", "inner"})
 """Modules of which no file, with all that it includes, knows that flag."""
 
 

@@ -11,11 +11,12 @@ from deuteron.npu.neutron.kernels.params import KernelParams
 from deuteron.operators.added import ADDED
 from deuteron.operators.cortex_m import CPU_OPERATORS, CpuOperator, QuantizedConvolutionParams, gather_bytes
 from deuteron.operators.portable import ATEN_OPERATORS, MaxPoolParams
+from deuteron.operators.tflite import DEQUANTIZE, TFLITE_OPERATORS
 
 NAMESPACE = "firmware"
 """That of the operators in programs."""
 
-OPERATORS = (*CPU_OPERATORS, *ADDED, *ATEN_OPERATORS)
+OPERATORS = (*CPU_OPERATORS, *ADDED, *ATEN_OPERATORS, *TFLITE_OPERATORS, DEQUANTIZE)
 
 BY_SYMBOL = MappingProxyType({operator.symbol: operator for operator in OPERATORS})
 """The operators by their C function."""

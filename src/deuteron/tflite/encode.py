@@ -130,7 +130,7 @@ class Encoder:
         if op.kind:
             fields["BuiltinOptionsType"] = int(getattr(tflite.BuiltinOptions, op.kind))
             fields["BuiltinOptions"] = self.table(
-                op.kind, **{name: op.options[name] for name in OPTION_FIELDS[op.kind]}
+                op.kind, **{name: op.options[name] for name in OPTION_FIELDS[op.kind] if name in op.options}
             )
         if op.custom_options:
             fields["CustomOptions"] = self.integers(list(op.custom_options), "u1")

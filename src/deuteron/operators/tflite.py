@@ -1,0 +1,259 @@
+"""Operators with the arithmetic of TFLite's reference kernels: the values and parameter words of each call.
+
+This table is the one definition of `firmware/include/deuteron/tflite.h` (`tools/gen_headers.py`). It has the operators
+that round otherwise than those of `cortex_m.py` and `added.py`, and those that these lack.
+
+A factor is multiplier * 2^(shift - 31), multiplier 0 or more, shift -31..30. R(x) is TFLite's product with a factor,
+`MultiplyByQuantizedMultiplier`: it rounds to nearest after the multiplication, and after the shift to the right again,
+there with ties away from zero. Strides are in elements; 0 repeats an operand.
+"""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from deuteron.npu.neutron.kernels.params import Dims5, KernelParams
+from deuteron.operators.cortex_m import CpuOperator
+
+PREFIX = "dtn_tfl"
+"""Of the C functions."""
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastAddParams(KernelParams):
+    """Sum of two int8 or two int16 tensors; with `kind` 1 their difference, with 2 the square of that.
+
+    out = clamp(out_zp + R(R((a - a_zp) * 2^left_shift) + R((b - b_zp) * 2^left_shift))), each with its own factor.
+    """
+
+    dims: Dims5
+    a_strides: Dims5
+    b_strides: Dims5
+    kind: int
+    left_shift: int
+    a_zp: int
+    a_multiplier: int
+    a_shift: int
+    b_zp: int
+    b_multiplier: int
+    b_shift: int
+    out_zp: int
+    out_multiplier: int
+    out_shift: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class BroadcastMulParams(KernelParams):
+    """Product of two int8 or two int16 tensors: out = clamp(out_zp + R((a - a_zp) * (b - b_zp)))."""
+
+    dims: Dims5
+    a_strides: Dims5
+    b_strides: Dims5
+    a_zp: int
+    b_zp: int
+    out_zp: int
+    out_multiplier: int
+    out_shift: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class FullyConnectedParams(KernelParams):
+    """Input [rows, in_features] by int8 weights [out_features, in_features]; activations are int8 or int16.
+
+    out = clamp(out_zp + (sum((x - in_zp) * (w - weight_zp)) + bias) * factor), rounded once, ties away from zero. A
+    factor has the three int32 words high, 0..2^21 - 1, low, unsigned, and shift, 1..127:
+    (high * 2^32 + low) / 2^shift. There is one for all channels, or one for each. The bias is int32 or int64.
+    """
+
+    rows: int
+    in_features: int
+    out_features: int
+    in_zp: int
+    weight_zp: int
+    out_zp: int
+    act_min: int
+    act_max: int
+    per_channel: int
+    has_bias: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionParams(KernelParams):
+    """Convolution of int16, NHWC; int8 weights [out_c, kernel_h, kernel_w, in_c / groups].
+
+    out = clamp((sum(x * w) + bias) * factor): with `narrow` 1 sums of 32 bits and R, else sums of 64 bits and the
+    factor's multiplier in 15 bits, rounded once, ties up. Multipliers and shifts are int32, one per output channel;
+    the bias is int32 or int64. Dimensions, strides, dilations and pads are at most 32767.
+    """
+
+    batches: int
+    in_h: int
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+    out_c: int
+    groups: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    dilation_h: int
+    dilation_w: int
+    act_min: int
+    act_max: int
+    narrow: int
+    has_bias: int
+
+
+@dataclass(frozen=True, slots=True)
+class PreluParams(KernelParams):
+    """PReLU of int8 or int16: out = sat(out_zp + R(x - a_zp)), or R((x - a_zp) * (alpha - b_zp)) below a_zp.
+
+    The second has the factor of `alpha_multiplier` and `alpha_shift`. Both operands have one type.
+    """
+
+    dims: Dims5
+    a_strides: Dims5
+    b_strides: Dims5
+    a_zp: int
+    b_zp: int
+    out_zp: int
+    multiplier: int
+    shift: int
+    alpha_multiplier: int
+    alpha_shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequantizeParams(KernelParams):
+    """Another scale, or another one of the types int8, uint8, int16 and int32: out = clamp(out_zp + R(x - in_zp))."""
+
+    elements: int
+    in_zp: int
+    multiplier: int
+    shift: int
+    out_zp: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class QuantizeParams(KernelParams):
+    """float32 to int8, uint8 or int16: out = sat(zero_point + x / scale), the quotient rounded, ties away from zero.
+
+    `scale` has the bits of a float32. NaN counts as 0.
+    """
+
+    elements: int
+    scale: int
+    zero_point: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolParams(KernelParams):
+    """The largest value or the mean of each window, NHWC, of int8 or int16; elements beside the map do not count.
+
+    The mean is rounded to nearest, ties away from zero, and each window has at least one element.
+    """
+
+    batches: int
+    in_h: int
+    in_w: int
+    channels: int
+    out_h: int
+    out_w: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceSumParams(KernelParams):
+    """Sum or mean of int8 or int16 along `reduced` for each element along `kept`.
+
+    out = sat(out_zp + R(sum(x - in_zp))); a mean has the divisor in its factor. The output lies along `kept`.
+    """
+
+    kept: Dims5
+    kept_strides: Dims5
+    reduced: Dims5
+    reduced_strides: Dims5
+    in_zp: int
+    multiplier: int
+    shift: int
+    out_zp: int
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxParams(KernelParams):
+    """Softmax over rows of `depth` int8 elements, to int8 with scale 1/256 or int16 with scale 1/65536.
+
+    The table has exp(-k * scale) in steps of 2^-31 for differences k from the largest element, 0..255; beyond its
+    `entries` they are 0. The output's zero point is its type's least value.
+    """
+
+    rows: int
+    depth: int
+    entries: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeBilinearParams(KernelParams):
+    """Bilinear interpolation, NHWC, of int8 or int16: positions have 10 bits behind the point.
+
+    Output row i lies at i * step_h + start_h, columns alike; the result is rounded to nearest, ties away from zero.
+    """
+
+    batches: int
+    in_h: int
+    in_w: int
+    channels: int
+    out_h: int
+    out_w: int
+    start_h: int
+    step_h: int
+    start_w: int
+    step_w: int
+
+
+@dataclass(frozen=True, slots=True)
+class DequantizeParams(KernelParams):
+    """(x - zero_point) * scale of int8, uint8 or int16, in float32; `scale` has its bits."""
+
+    scale: int
+    zero_point: int
+
+
+DEQUANTIZE = CpuOperator("dequantize_per_tensor", ("input",), DequantizeParams, prefix="dtn_op")
+"""An operator of `deuteron/operators.h`, which gives the bytes of the reference kernel."""
+
+TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
+    CpuOperator("fully_connected", ("input", "weights", "factors"), FullyConnectedParams, ("bias",), prefix=PREFIX),
+    CpuOperator(
+        "convolution_s16", ("input", "weights", "multipliers", "shifts"), ConvolutionParams, ("bias",), prefix=PREFIX
+    ),
+    CpuOperator("broadcast_add", ("a", "b"), BroadcastAddParams, prefix=PREFIX),
+    CpuOperator("broadcast_mul", ("a", "b"), BroadcastMulParams, prefix=PREFIX),
+    CpuOperator("prelu", ("input", "alpha"), PreluParams, prefix=PREFIX),
+    CpuOperator("requantize", ("input",), RequantizeParams, prefix=PREFIX),
+    CpuOperator("quantize", ("input",), QuantizeParams, prefix=PREFIX),
+    CpuOperator("average_pool", ("input",), PoolParams, prefix=PREFIX),
+    CpuOperator("max_pool_s16", ("input",), PoolParams, prefix=PREFIX),
+    CpuOperator("reduce_sum", ("input",), ReduceSumParams, prefix=PREFIX),
+    CpuOperator("softmax", ("input", "table"), SoftmaxParams, prefix=PREFIX),
+    CpuOperator("resize_bilinear", ("input",), ResizeBilinearParams, prefix=PREFIX),
+)
+
+BY_TFLITE_OPERATOR = MappingProxyType({operator.name: operator for operator in TFLITE_OPERATORS})
+"""The operators by their name."""

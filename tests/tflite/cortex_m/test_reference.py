@@ -1,0 +1,18 @@
+"""Random models of one operator each give the bytes of LiteRT's reference kernels."""
+
+import zlib
+
+import numpy as np
+import pytest
+from tests.cortex_m.bench import Bench
+from tests.tflite.cortex_m.models import MODELS
+from tests.tflite.cortex_m.running import compare
+
+CASES = 12
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_equals_litert(bench: Bench, name: str) -> None:
+    for case in range(CASES):
+        rng = np.random.default_rng([zlib.crc32(name.encode()), case])
+        compare(bench, MODELS[name](rng), rng)
