@@ -31,21 +31,19 @@ from deuteron.npu.neutron.convert import ConvertOptions
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.layout import read_header
 from deuteron.npu.neutron.payload import Payload, compose
-from deuteron.npu.neutron.tflite import neutron_graph
 from deuteron.npu.neutron.tflite.float_edges import find_edges
 from deuteron.npu.neutron.tflite.operator_view import Names, Site
 from deuteron.npu.neutron.tflite_partitioner import Mixed, Part, convert_most
 from deuteron.npu.provenance import Fate
 from deuteron.operators import catalogue
 from deuteron.operators.work import work_of
-from deuteron.runtime import pte_writer, tflite_model, vela
+from deuteron.runtime import pte_writer, tflite_model
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, refs
 from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
 from deuteron.runtime.tflite_program import TfliteProgram
 from deuteron.tflite.cortex_m import lower
 from deuteron.tflite.decode import decode
-from deuteron.tflite.execution_order import check_order
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
 
 _LAYERS = {
@@ -90,10 +88,12 @@ def build_of(path: Path, target: str, options: BuildOptions = BuildOptions()) ->
     check_options(path, target, options)
     source, arch = tflite_model.read(path), targets.load(target)
     with tflite_model.told_where(path):
+        prepared = tflite_model.prepare(source)
         if arch.npu is None:
-            mixed = _for_cpu(source, target)
+            mixed = _for_cpu(prepared.model, target)
         else:
-            mixed = _mixed(source, target, ConvertOptions(profiling=options.use_profiling, memory=options.memory))
+            file = prepared.file if tflite_model.has_c_operators(target) else prepared.source
+            mixed = _mixed(file, target, ConvertOptions(profiling=options.use_profiling, memory=options.memory))
         mixed = _apart(mixed)
         steps = _needed(mixed)
         parts = [step for step in steps if isinstance(step, Part)]
@@ -120,15 +120,13 @@ def build_of(path: Path, target: str, options: BuildOptions = BuildOptions()) ->
         nodes=(*(node for number, part in enumerate(parts) for node in _nodes(part, number)), *nodes),
         partitions=tuple(_partition(mixed.model, *pair) for pair in zip(parts, payloads, strict=True)),
         cpu_ops=tuple(cpu_ops),
+        warnings=prepared.notes,
     )
     return manifest, files
 
 
-def _for_cpu(source: Buffer, target: str) -> Mixed:
+def _for_cpu(model: FlatModel, target: str) -> Mixed:
     """The file with all of its operators on the CPU."""
-    model, _ = tflite_model.normalised(source)
-    _check_unconverted(model)
-    check_order(model)
     why = UnsupportedError(f"the target `{target}` has no NPU")
     steps = tuple(range(len(model.operators)))
     return Mixed(model, steps, dict.fromkeys(steps, why), b"")
@@ -172,17 +170,9 @@ def _with_portable_operators(
     return _contents(mixed.model, calls), *_on_cpu(mixed, steps, calls)
 
 
-def _check_unconverted(model: FlatModel) -> None:
-    """Refuse a file that has been compiled for an NPU."""
-    if neutron_graph.is_converted(model) or vela.is_compiled(model):
-        message, hint = "the file has been converted or compiled already", "give the file that it was made from"
-        raise UnsupportedError(message, hint=hint)
-
-
 def _mixed(source: Buffer, target: str, options: ConvertOptions) -> Mixed:
     """The file, whole for the NPU but for its float edges where that can be, else what the NPU takes of it."""
     model = decode(source, partial=True)
-    _check_unconverted(model)
     conversion = convert_most(source, target, options)
     if isinstance(conversion, Mixed):
         return conversion

@@ -27,8 +27,11 @@ from deuteron.runtime.driver import Driver
 from deuteron.runtime.tflite_partitioned import MixedProgram
 from deuteron.runtime.vela import VelaProgram
 from deuteron.tflite.decode import decode
+from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatTensor
+from deuteron.tflite.normalize import normalized
 from deuteron.tflite.quantization import Quant
+from deuteron.tflite.unsigned import is_unsigned, signed
 
 Array = npt.NDArray[np.generic]
 F32 = npt.NDArray[np.float32]
@@ -118,6 +121,8 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
             program = vela.program_of(model)
             program.check()
             return replace(_loaded(data, model, None, None), vela=program)
+        data = normalized(data, model).source
+        model = decode(data, partial=True)
         conversion = convert_most(data, target, options)
         if isinstance(conversion, Mixed):
             program = MixedProgram(conversion.converted)
@@ -131,9 +136,34 @@ def has_c_operators(target: str) -> bool:
     return arch.npu is None or arch.cpu.operators is targets.CpuOperators.CORTEX_M
 
 
-def normalised(source: Buffer) -> tuple[FlatModel, Buffer]:
-    """The file in the form that compilers take, as values and as a file."""
-    return decode(source, partial=True), source
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A file in the form that C operators take.
+
+    Attributes:
+        model: as values, all of its unsigned tensors as int8.
+        source: as a file, unsigned tensors as they are: LiteRT computes the same with it as with the file given.
+        notes: sentences about what was found.
+    """
+
+    model: FlatModel
+    source: Buffer
+    notes: tuple[str, ...]
+
+    @property
+    def file(self) -> Buffer:
+        """The model as a file, for compilers that take one."""
+        return encode(self.model) if is_unsigned(decode(self.source, partial=True)) else self.source
+
+
+def prepare(source: Buffer) -> Prepared:
+    """Return a file in that form; errors as of `normalized`, and UnsupportedError for one that is compiled already."""
+    model = decode(source, partial=True)
+    if neutron_graph.is_converted(model) or vela.is_compiled(model):
+        message, hint = "the file has been converted or compiled already", "give the file that it was made from"
+        raise UnsupportedError(message, hint=hint)
+    made = normalized(source, model)
+    return Prepared(signed(made.model), made.source, made.notes)
 
 
 def load_part(part: Part) -> TfliteModel:

@@ -14,9 +14,10 @@ import numpy as np
 from deuteron.builds.manifest import Manifest
 from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.runtime.litert import Litert
-from deuteron.runtime.tflite_model import normalised
+from deuteron.runtime.tflite_model import prepare
 from deuteron.runtime.tflite_program import VIEWS
-from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator
+from deuteron.tflite.decode import decode
+from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.rewrite import rewrite
 from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress
 
@@ -145,7 +146,8 @@ def compare(
         MissingToolError: LiteRT is not installed.
         InputError: LiteRT does not take the file.
     """
-    model, normal = normalised(source)
+    normal = prepare(source).source
+    model = decode(normal, partial=True)
     names, whole = Names(model).of, Litert(source)
     on_cpu = {op.node for op in manifest.cpu_ops}
     alone = [
@@ -165,14 +167,21 @@ def compare(
             result.add(number, y, theirs)
         known = _with_views(model, names, dict(values), sample)
         for each in alone:
-            theirs = each.litert.run([known[names[i]].reshape(model.tensors[i].shape) for i in each.inputs])
+            theirs = each.litert.run([_as_stored(known[names[i]], model.tensors[i]) for i in each.inputs])
             for i, y in zip(model.operators[each.index].outputs, theirs, strict=True):
                 if names[i] in known:
-                    results[each.index, i].add(number, known[names[i]], y)
+                    results[each.index, i].add(number, _as_stored(known[names[i]], model.tensors[i]), y)
         if progress is not None:
             progress(number + 1, len(samples))
     compared = (result for result in results.values() if result.elements)
     return OperatorComparison(len(samples), tuple(compared), tuple(outputs))
+
+
+def _as_stored(values: Array, tensor: FlatTensor) -> Array:
+    """Values in the file's own shape, and as it stores them: what is uint8 there, we have as int8 of 128 less."""
+    if tensor.dtype == "UINT8" and values.dtype == np.int8:
+        values = (values.astype(np.int16) + 128).astype(np.uint8)
+    return values.reshape(tensor.shape)
 
 
 def _computed(model: FlatModel, op: FlatOperator) -> tuple[int, ...]:
