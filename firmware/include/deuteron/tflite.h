@@ -298,6 +298,7 @@ typedef struct {
     int32_t kept_strides[5];
     int32_t reduced[5];
     int32_t reduced_strides[5];
+    int32_t real;
     int32_t in_zp;
     int32_t multiplier;
     int32_t shift;
@@ -305,9 +306,11 @@ typedef struct {
 } dtn_tfl_reduce_sum_params_t;
 
 /**
- * Sum or mean of int8 or int16 along `reduced` for each element along `kept`.
+ * Sum or mean of int8 or int16 along `reduced` for each element along `kept`, along which the output lies.
  *
- * out = sat(out_zp + R(sum(x - in_zp))); a mean has the divisor in its factor. The output lies along `kept`.
+ * A mean, `real` 0, is sat(out_zp + R(sum(x - in_zp))) with the divisor in its factor. A sum, `real` 1, is
+ * sat(out_zp + (sum(x) * scale + bias)) in float32, rounded to nearest, ties away from zero: multiplier and shift have
+ * the bits of scale and bias.
  *
  * Values: input, output.
  */

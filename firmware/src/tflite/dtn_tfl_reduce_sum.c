@@ -1,4 +1,4 @@
-#include "numbers.h"
+#include "reals.h"
 
 typedef dtn_tfl_reduce_sum_params_t params_t;
 
@@ -26,7 +26,7 @@ static bool is_valid(const dtn_operator_call_t *call)
     uint32_t elements = dtn_tfl_elements(&call->values[0]);
     return dtn_steps_are_inside(p->kept, p->kept_strides, dtn_tfl_elements(&call->values[1]), elements) &&
            are_inside(p, elements) && dtn_tfl_holds(type, p->in_zp) && dtn_tfl_holds(type, p->out_zp) &&
-           dtn_tfl_is_factor(p->multiplier, p->shift);
+           (p->real == 1 ? p->in_zp == 0 : p->real == 0 && dtn_tfl_is_factor(p->multiplier, p->shift));
 }
 
 /* Sums that do not fit 32 bits keep their low ones. */
@@ -46,6 +46,16 @@ static int32_t sum_from(const params_t *p, const dtn_tensor_t *in, uint32_t firs
     return (int32_t)sum;
 }
 
+static int32_t result(const params_t *p, int32_t sum, dtn_tfl_limits_t limits)
+{
+    if (p->real == 0) {
+        return dtn_tfl_scaled(sum, p->multiplier, p->shift, p->out_zp, limits);
+    }
+    float product = (float)sum * dtn_tfl_real(p->multiplier);
+    int32_t whole = dtn_tfl_nearest(product + dtn_tfl_real(p->shift));
+    return dtn_cm_clamp(whole + p->out_zp, limits.min, limits.max);
+}
+
 int32_t dtn_tfl_reduce_sum(const dtn_operator_call_t *call, dtn_phase_t phase)
 {
     if (phase == DTN_PHASE_CHECK) {
@@ -61,7 +71,7 @@ int32_t dtn_tfl_reduce_sum(const dtn_operator_call_t *call, dtn_phase_t phase)
     int32_t index[DTN_STEPS_RANK] = {0};
     for (uint32_t i = 0; i < dtn_tfl_elements(out); i++) {
         int32_t sum = sum_from(p, &call->values[0], dtn_steps_place(index, p->kept_strides), rows);
-        dtn_tfl_put(out, i, dtn_tfl_scaled(sum, p->multiplier, p->shift, p->out_zp, limits));
+        dtn_tfl_put(out, i, result(p, sum, limits));
         dtn_steps_next(index, p->kept);
     }
     return DTN_OK;

@@ -180,15 +180,18 @@ class PoolParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class ReduceSumParams(KernelParams):
-    """Sum or mean of int8 or int16 along `reduced` for each element along `kept`.
+    """Sum or mean of int8 or int16 along `reduced` for each element along `kept`, along which the output lies.
 
-    out = sat(out_zp + R(sum(x - in_zp))); a mean has the divisor in its factor. The output lies along `kept`.
+    A mean, `real` 0, is sat(out_zp + R(sum(x - in_zp))) with the divisor in its factor. A sum, `real` 1, is
+    sat(out_zp + (sum(x) * scale + bias)) in float32, rounded to nearest, ties away from zero: multiplier and shift have
+    the bits of scale and bias.
     """
 
     kept: Dims5
     kept_strides: Dims5
     reduced: Dims5
     reduced_strides: Dims5
+    real: int
     in_zp: int
     multiplier: int
     shift: int

@@ -408,7 +408,6 @@ MODELS: Mapping[str, Make] = {
     **{f"reduce_min-{t}": reduction("REDUCE_MIN", t, same=True) for t in ("INT8", "INT16")},
     "softmax-INT8": softmax,
     **{f"resize_bilinear-{t}": resize("RESIZE_BILINEAR", t) for t in ("INT8", "INT16")},
-    **{f"resize_nearest_neighbor-{t}": resize("RESIZE_NEAREST_NEIGHBOR", t) for t in ("INT8", "INT16")},
     **{
         f"quantize-{s}-{t}": conversion(s, t)
         for s, t in (

@@ -5,10 +5,11 @@ import zlib
 import numpy as np
 import pytest
 from tests.cortex_m.bench import Bench
-from tests.tflite.cortex_m.models import MODELS
+from tests.tflite.cortex_m import models, movement_models
 from tests.tflite.cortex_m.running import compare
 
-CASES = 12
+MODELS = {**models.MODELS, **movement_models.MODELS}
+CASES = int(__import__("os").environ.get("CASES", "12"))
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -4,12 +4,14 @@ import math
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
+import numpy as np
+
 from deuteron.npu.neutron.kernels.params import BINARY_RANK, Dims5, ReduceExtremumParams
 from deuteron.operators.added import ADDED
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ReduceSumParams
 from deuteron.tflite.cortex_m.arithmetic import five
 from deuteron.tflite.cortex_m.call import CpuCall, Operand, Temporary
-from deuteron.tflite.cortex_m.fixed_point import Factor, factor
+from deuteron.tflite.cortex_m.fixed_point import Factor, bits_of, factor
 from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.regions import contiguous, copies, merged_pair, whole
 from deuteron.tflite.cortex_m.site import NUMPY, Site
@@ -37,20 +39,31 @@ def _walk(site: Site, axes: tuple[int, ...], kind: str) -> tuple[Dims5, Dims5]:
     return five((1,) * missing + dims), five((0,) * missing + steps)
 
 
-def _total(mean: bool) -> Callable[[Site], tuple[CpuCall, ...]]:
-    def lower(site: Site) -> tuple[CpuCall, ...]:
-        x, out, axes = site.input(), site.output(), reduced_axes(site)
-        multiplier, shift = factor(float(site.scale(x)) / float(site.scale(out)))
-        if mean:
-            multiplier, shift = _divided((multiplier, shift), math.prod(x.shape[a] for a in axes))
-        kept = tuple(axis for axis in range(len(x.shape)) if axis not in axes)
-        params = ReduceSumParams(
-            *_walk(site, kept, "keeps"), *_walk(site, axes, "reduces"),
-            site.zero_point(x), multiplier, shift, site.zero_point(out),
-        )  # fmt: skip
-        return (CpuCall(BY_TFLITE_OPERATOR["reduce_sum"], (site.ref(),), (site.out(),), params),)
+def mean(site: Site) -> tuple[CpuCall, ...]:
+    """Lower MEAN."""
+    x, out = site.input(), site.output()
+    count = math.prod(x.shape[axis] for axis in reduced_axes(site))
+    by = _divided(factor(float(site.scale(x)) / float(site.scale(out))), count)
+    return _total(site, real=0, in_zp=site.zero_point(x), numbers=by)
 
-    return lower
+
+def total(site: Site) -> tuple[CpuCall, ...]:
+    """Lower SUM, as LiteRT's own kernel computes it: the reference kernel takes int8 for uint8."""
+    x, out = site.input(), site.output()
+    count = math.prod(x.shape[axis] for axis in reduced_axes(site))
+    scale = site.scale(x) / site.scale(out)
+    bias = np.float32(-site.zero_point(x)) * scale * np.float32(count)
+    return _total(site, real=1, in_zp=0, numbers=(bits_of(float(scale)), bits_of(float(bias))))
+
+
+def _total(site: Site, *, real: int, in_zp: int, numbers: tuple[int, int]) -> tuple[CpuCall, ...]:
+    axes = reduced_axes(site)
+    kept = tuple(axis for axis in range(len(site.input().shape)) if axis not in axes)
+    params = ReduceSumParams(
+        *_walk(site, kept, "keeps"), *_walk(site, axes, "reduces"), real, in_zp, *numbers,
+        site.zero_point(site.output()),
+    )  # fmt: skip
+    return (CpuCall(BY_TFLITE_OPERATOR["reduce_sum"], (site.ref(),), (site.out(),), params),)
 
 
 def _divided(by: Factor, count: int) -> Factor:
@@ -66,7 +79,7 @@ def _extremum(maximum: int) -> Callable[[Site], tuple[CpuCall, ...]]:
         site.same_quant(x, site.output())
         name = "reduce_extremum_s16" if x.dtype == "INT16" else "reduce_extremum"
         # Axes that lie side by side are reduced at once, from the last on: each result is smaller than the one before.
-        shape, calls, source = list(x.shape), list[CpuCall](), site.ref()
+        shape, calls = list(x.shape), list[CpuCall]()
         runs = _runs(reduced_axes(site))
         source: Operand = site.ref()
         for left, (first, last) in zip(range(len(runs) - 1, -1, -1), reversed(runs), strict=True):
@@ -97,8 +110,8 @@ def _runs(axes: tuple[int, ...]) -> list[tuple[int, int]]:
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
-        "MEAN": Lowering(_total(mean=True), ("INT8", "INT16")),
-        "SUM": Lowering(_total(mean=False), ("INT8", "INT16")),
+        "MEAN": Lowering(mean, ("INT8", "INT16")),
+        "SUM": Lowering(total, ("INT8", "INT16")),
         "REDUCE_MAX": Lowering(_extremum(1), ("INT8", "INT16")),
         "REDUCE_MIN": Lowering(_extremum(0), ("INT8", "INT16")),
     }
