@@ -155,6 +155,13 @@ class Arch:
         return npu
 
 
+    def need_ethosu(self) -> EthosU:
+        """The NPU; OptionError for a target without one, or with one that is no Ethos-U."""
+        if not isinstance(npu := self.need_npu(), EthosU):
+            raise OptionError(f"the NPU of `{self.name}` is no Arm Ethos-U", hint="name a target that has one")
+        return npu
+
+
 @cache
 def names() -> tuple[str, ...]:
     """Names of all targets, sorted."""

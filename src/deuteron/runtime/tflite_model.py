@@ -133,7 +133,8 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
 def has_c_operators(target: str) -> bool:
     """Whether the CPU of a target runs a TFLite file's operators by the firmware's C operators."""
     arch = targets.load(target)
-    return arch.npu is None or arch.cpu.operators is targets.CpuOperators.CORTEX_M
+    is_neutron = isinstance(arch.npu, targets.Neutron)
+    return not is_neutron or arch.cpu.operators is targets.CpuOperators.CORTEX_M
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,9 @@ VIEWS = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 Lower = Callable[[FlatModel, int], Sequence[CpuCall]]
 """Gives the calls of an operator of a file; UnsupportedError for one that it cannot."""
 
+Step = int | tuple[bytes, tuple[int, ...], tuple[int, ...]]
+"""An operator of the file by its index, or a partition: a payload with the tensors that it reads and writes."""
+
 _COPY = BY_OPERATOR["copy"]
 
 
@@ -62,8 +65,8 @@ class TfliteProgram:
     _constants: dict[int, bytes] = field(default_factory=dict[int, bytes])
     _known: dict[tuple[TensorSpec, bytes], int] = field(default_factory=dict[tuple[TensorSpec, bytes], int])
 
-    def add(self, order: Iterable["int | tuple[bytes, tuple[int, ...], tuple[int, ...]]"]) -> None:
-        """Add operators, by index, and partitions, each a payload with the tensors that it reads and writes.
+    def add(self, order: Iterable[Step]) -> None:
+        """Add operators and partitions.
 
         Raises:
             UnsupportedError: naming every operator that has no call.

@@ -67,20 +67,25 @@ class VelaProgram:
 
 def is_compiled(model: FlatModel) -> bool:
     """Whether Vela has made partitions of a file."""
-    return any(map(_is_partition, model.operators))
+    return any(map(is_partition, model.operators))
 
 
 def program_of(model: FlatModel) -> VelaProgram:
     """The program of a file that Vela compiled; FormatError when it is damaged."""
     edges = find_edges(model)
     inside = [op for i, op in enumerate(model.operators) if i not in edges.operators]
+    cpu = dict.fromkeys(op.custom_code or op.name for op in inside if not is_partition(op))
+    return VelaProgram(model, partitions_of(model), tuple(cpu))
+
+
+def partitions_of(model: FlatModel) -> tuple[VelaPartition, ...]:
+    """The partitions in their order; FormatError when one is damaged."""
     offsets = _offsets(model)
-    partitions = tuple(_partition(model, op, offsets) for op in inside if _is_partition(op))
-    cpu = dict.fromkeys(op.custom_code or op.name for op in inside if not _is_partition(op))
-    return VelaProgram(model, partitions, tuple(cpu))
+    return tuple(_partition(model, op, offsets) for op in model.operators if is_partition(op))
 
 
-def _is_partition(op: FlatOperator) -> bool:
+def is_partition(op: FlatOperator) -> bool:
+    """Whether an operator is a partition that Vela made."""
     return (op.name, op.custom_code) == (CUSTOM, CUSTOM_CODE)
 
 
