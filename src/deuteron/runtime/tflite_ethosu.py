@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from deuteron.arch import targets
 from deuteron.arch.cores import Work
 from deuteron.arch.engine import engine
 from deuteron.arch.targets import Arch, EthosU
@@ -156,6 +157,17 @@ def compiled(source: FlatModel | None, model: FlatModel) -> EthosUFile:
     partitions = iter(partitions_of(model))
     found = {i: next(partitions) for i, op in enumerate(model.operators) if is_partition(op)}
     return EthosUFile(source or model, model, found)
+
+
+def target_of(model: FlatModel) -> str | None:
+    """Return the target that Vela compiled a file for; None for a file without partitions."""
+    for part in partitions_of(model):
+        accelerator = program_of(blob.compose(part.blob), "npu 0").stream.config.name
+        for name in targets.npu_names():
+            npu = targets.load(name).npu
+            if isinstance(npu, EthosU) and npu.target == accelerator:
+                return name
+    return None
 
 
 def terms(model: FlatModel, operator: int) -> int:
