@@ -52,13 +52,13 @@ typedef struct {
  */
 int32_t dtn_tfl_fully_connected(const dtn_operator_call_t *call, dtn_phase_t phase);
 
-/* convolution_s16 */
+/* convolution */
 
 enum {
-    DTN_TFL_CONVOLUTION_S16_INPUT = 0,
-    DTN_TFL_CONVOLUTION_S16_WEIGHTS = 1,
-    DTN_TFL_CONVOLUTION_S16_MULTIPLIERS = 2,
-    DTN_TFL_CONVOLUTION_S16_SHIFTS = 3,
+    DTN_TFL_CONVOLUTION_INPUT = 0,
+    DTN_TFL_CONVOLUTION_WEIGHTS = 1,
+    DTN_TFL_CONVOLUTION_MULTIPLIERS = 2,
+    DTN_TFL_CONVOLUTION_SHIFTS = 3,
 };
 
 typedef struct {
@@ -78,22 +78,25 @@ typedef struct {
     int32_t pad_w;
     int32_t dilation_h;
     int32_t dilation_w;
+    int32_t in_zp;
+    int32_t weight_zp;
+    int32_t out_zp;
     int32_t act_min;
     int32_t act_max;
     int32_t narrow;
     int32_t has_bias;
-} dtn_tfl_convolution_s16_params_t;
+} dtn_tfl_convolution_params_t;
 
 /**
- * Convolution of int16, NHWC; int8 weights [out_c, kernel_h, kernel_w, in_c / groups].
+ * Convolution of int8 or int16, NHWC; int8 weights [out_c, kernel_h, kernel_w, in_c / groups].
  *
- * out = clamp((sum(x * w) + bias) * factor): with `narrow` 1 sums of 32 bits and R, else sums of 64 bits and the
- * factor's multiplier in 15 bits, rounded once, ties up. Multipliers and shifts are int32, one per output channel;
- * the bias is int32 or int64. Dimensions, strides, dilations and pads are at most 32767.
+ * out = clamp(out_zp + (sum((x - in_zp) * (w - weight_zp)) + bias) * factor): with `narrow` 1 sums of 32 bits and R,
+ * else sums of 64 bits and the factor's multiplier in 15 bits, rounded once, ties up. Multipliers and shifts are
+ * int32, one per output channel; the bias is int32 or int64. Dimensions, strides, dilations and pads are at most 32767.
  *
  * Values: input, weights, multipliers, shifts, bias if has_bias, output.
  */
-int32_t dtn_tfl_convolution_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
+int32_t dtn_tfl_convolution(const dtn_operator_call_t *call, dtn_phase_t phase);
 
 /* broadcast_add */
 
@@ -257,12 +260,13 @@ typedef struct {
     int32_t pad_w;
     int32_t act_min;
     int32_t act_max;
+    int32_t ties_up;
 } dtn_tfl_average_pool_params_t;
 
 /**
  * The largest value or the mean of each window, NHWC, of int8 or int16; elements beside the map do not count.
  *
- * The mean is rounded to nearest, ties away from zero, and each window has at least one element.
+ * The mean is rounded to nearest, ties away from zero, or with `ties_up` 1 up. Each window has at least one element.
  *
  * Values: input, output.
  */
@@ -280,7 +284,7 @@ typedef dtn_tfl_average_pool_params_t dtn_tfl_max_pool_s16_params_t;
 /**
  * The largest value or the mean of each window, NHWC, of int8 or int16; elements beside the map do not count.
  *
- * The mean is rounded to nearest, ties away from zero, and each window has at least one element.
+ * The mean is rounded to nearest, ties away from zero, or with `ties_up` 1 up. Each window has at least one element.
  *
  * Values: input, output.
  */
@@ -368,6 +372,282 @@ typedef struct {
  * Values: input, output.
  */
 int32_t dtn_tfl_resize_bilinear(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* batch_matmul_s16 */
+
+enum {
+    DTN_TFL_BATCH_MATMUL_S16_A = 0,
+    DTN_TFL_BATCH_MATMUL_S16_B = 1,
+    DTN_TFL_BATCH_MATMUL_S16_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t rows;
+    int32_t depth;
+    int32_t columns;
+    int32_t multiplier;
+    int32_t shift;
+} dtn_tfl_batch_matmul_s16_params_t;
+
+/**
+ * a [batches, rows, depth] of int16 by b [batches, columns, depth] of int8 or int16, to int16.
+ *
+ * Sums have 64 bits; the factor's multiplier has 15, and the product is rounded once, ties up.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_tfl_batch_matmul_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* softmax_s16 */
+
+enum {
+    DTN_TFL_SOFTMAX_S16_INPUT = 0,
+    DTN_TFL_SOFTMAX_S16_EXPONENTIALS = 1,
+    DTN_TFL_SOFTMAX_S16_RECIPROCALS = 2,
+    DTN_TFL_SOFTMAX_S16_OUTPUT = 3,
+};
+
+typedef struct {
+    int32_t rows;
+    int32_t depth;
+    int32_t multiplier;
+    int32_t shift;
+} dtn_tfl_softmax_s16_params_t;
+
+/**
+ * Softmax over rows of `depth` int16 elements, to int16 with scale 1/32768.
+ *
+ * Differences from the largest element times the factor are looked up in the first table, which has exp from -10 to 0;
+ * the second has 1 / (1 + x) from 0 to 1. Both are those of `lookup_s16`.
+ *
+ * Values: input, exponentials, reciprocals, output.
+ */
+int32_t dtn_tfl_softmax_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* lookup_s16 */
+
+enum {
+    DTN_TFL_LOOKUP_S16_INPUT = 0,
+    DTN_TFL_LOOKUP_S16_TABLE = 1,
+    DTN_TFL_LOOKUP_S16_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t elements;
+} dtn_tfl_lookup_s16_params_t;
+
+/**
+ * A function of int16 by 512 pieces of straight lines: the table has 513 int16 values, 128 numbers apart.
+ *
+ * Values: input, table, output.
+ */
+int32_t dtn_tfl_lookup_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* sigmoid_s16 */
+
+enum {
+    DTN_TFL_SIGMOID_S16_INPUT = 0,
+    DTN_TFL_SIGMOID_S16_TABLE = 1,
+    DTN_TFL_SIGMOID_S16_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t elements;
+    int32_t multiplier;
+    int32_t shift;
+    int32_t tanh;
+} dtn_tfl_sigmoid_s16_params_t;
+
+/**
+ * The logistic function, or with `tanh` 1 the hyperbolic tangent, of int16, to int16 with scale 1/32768.
+ *
+ * The table has 256 int32 values: 65536 / (1 + exp(-i / 24)). The input is x * multiplier / 2^shift in steps of
+ * 1/12288; the multiplier is at most 65535, the shift 0..31.
+ *
+ * Values: input, table, output.
+ */
+int32_t dtn_tfl_sigmoid_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* l2_normalize */
+
+enum {
+    DTN_TFL_L2_NORMALIZE_INPUT = 0,
+    DTN_TFL_L2_NORMALIZE_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t rows;
+    int32_t depth;
+    int32_t in_zp;
+} dtn_tfl_l2_normalize_params_t;
+
+/**
+ * Rows of `depth` int8 elements divided by their length, to int8 with scale 1/128 and zero point 0.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_tfl_l2_normalize(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* compare */
+
+enum {
+    DTN_TFL_COMPARE_A = 0,
+    DTN_TFL_COMPARE_B = 1,
+    DTN_TFL_COMPARE_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t dims[5];
+    int32_t a_strides[5];
+    int32_t b_strides[5];
+    int32_t kind;
+    int32_t scaled;
+    int32_t a_zp;
+    int32_t a_multiplier;
+    int32_t a_shift;
+    int32_t b_zp;
+    int32_t b_multiplier;
+    int32_t b_shift;
+} dtn_tfl_compare_params_t;
+
+/**
+ * Broadcasting comparison of two tensors of one type, to bool: `kind` 0 is a < b, 1 a <= b, 2 a == b, 3 a != b.
+ *
+ * With `scaled` 1, of int8 and int16 alone, what is compared is R((x - zp) * 2^8), each with its own factor.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_tfl_compare(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* select */
+
+enum {
+    DTN_TFL_SELECT_CONDITION = 0,
+    DTN_TFL_SELECT_A = 1,
+    DTN_TFL_SELECT_B = 2,
+    DTN_TFL_SELECT_OUTPUT = 3,
+};
+
+typedef struct {
+    int32_t dims[5];
+    int32_t condition_strides[5];
+    int32_t a_strides[5];
+    int32_t b_strides[5];
+} dtn_tfl_select_params_t;
+
+/**
+ * Broadcasting choice of any type: a where the condition, a bool, is true, else b.
+ *
+ * Values: condition, a, b, output.
+ */
+int32_t dtn_tfl_select(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* logical */
+
+enum {
+    DTN_TFL_LOGICAL_A = 0,
+    DTN_TFL_LOGICAL_B = 1,
+    DTN_TFL_LOGICAL_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t dims[5];
+    int32_t a_strides[5];
+    int32_t b_strides[5];
+    int32_t kind;
+} dtn_tfl_logical_params_t;
+
+/**
+ * Broadcasting operator of two bools: `kind` 0 is and, 1 or, 2 not b.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_tfl_logical(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* cast */
+
+enum {
+    DTN_TFL_CAST_INPUT = 0,
+    DTN_TFL_CAST_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t elements;
+} dtn_tfl_cast_params_t;
+
+/**
+ * Another type of bool, uint8, int8, int16, int32, int64 and float32; whole numbers keep their low bits.
+ *
+ * float32 loses what stands behind the point, and lies within 64 bits.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_tfl_cast(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* arg_extremum */
+
+enum {
+    DTN_TFL_ARG_EXTREMUM_INPUT = 0,
+    DTN_TFL_ARG_EXTREMUM_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t outer;
+    int32_t reduced;
+    int32_t inner;
+    int32_t maximum;
+} dtn_tfl_arg_extremum_params_t;
+
+/**
+ * Place of the first largest (`maximum` 1) or least (0) of [outer, reduced, inner], to int32 or int64.
+ *
+ * The input is int8, uint8, int16, int32 or float32.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_tfl_arg_extremum(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* softmax_f32 */
+
+enum {
+    DTN_TFL_SOFTMAX_F32_INPUT = 0,
+    DTN_TFL_SOFTMAX_F32_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t rows;
+    int32_t depth;
+    int32_t beta;
+} dtn_tfl_softmax_f32_params_t;
+
+/**
+ * Softmax over rows of `depth` float32 elements; `beta` has the bits of a float32.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_tfl_softmax_f32(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* function_f32 */
+
+enum {
+    DTN_TFL_FUNCTION_F32_INPUT = 0,
+    DTN_TFL_FUNCTION_F32_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t elements;
+    int32_t kind;
+} dtn_tfl_function_f32_params_t;
+
+/**
+ * A function of float32: `kind` 0 logistic, 1 tanh, 2 exp, 3 sqrt, 4 1 / sqrt, 5 abs, 6 -x, 7 x^2, 8 floor.
+ *
+ * The exponential function is computed in float64 and rounded once.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_tfl_function_f32(const dtn_operator_call_t *call, dtn_phase_t phase);
 
 /* clang-format on */
 

@@ -31,9 +31,7 @@ typedef struct {
  */
 bool dtn_cm_is_convolution(const dtn_operator_call_t *call, uint32_t scratch);
 
-/**
- * True when an axis of the output is as long as a convolution makes it with `pad` on both sides; or, with another
- * length of padding behind the map, when its first window reaches the map and its last starts on it.
+/** True when an axis of the output is as long as a convolution makes it, with `pad` on both sides or one more behind.
  */
 bool dtn_cm_is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int32_t pad, int32_t dilation);
 

@@ -11,6 +11,10 @@ static int32_t mean(const dtn_tfl_pool_t *p, const dtn_tensor_t *in, const dtn_t
     }
     int32_t count = window->rows * window->columns;
     int32_t half = count / 2;
+    if (p->ties_up == 1 && sum < 0) {
+        /* The quotient that is not above (sum + half) / count. */
+        return -((count - 1 - half - sum) / count);
+    }
     return (sum > 0 ? sum + half : sum - half) / count;
 }
 

@@ -75,37 +75,72 @@ static int32_t scaled(int64_t sum, const int32_t *factor)
     return sum < 0 ? -(int32_t)nearest : (int32_t)nearest;
 }
 
-static int64_t wide_dot(const int16_t *input, const int8_t *weights, int32_t count, int32_t in_zp, int32_t weight_zp)
-{
-    int64_t sum = 0;
-    for (int32_t at = 0; at < count;) {
-        int32_t part = 0;
-        for (int32_t end = count - at < CHUNK ? count : at + CHUNK; at < end; at++) {
-            part += (input[at] - in_zp) * (weights[at] - weight_zp);
-        }
-        sum += part;
-    }
-    return sum;
-}
-
-static int64_t bias_at(const dtn_tensor_t *bias, int32_t channel)
+static int64_t bias_at(const dtn_tensor_t *bias, size_t channel)
 {
     return bias->type == DTN_TYPE_S64 ? ((const int64_t *)bias->data)[channel] : ((const int32_t *)bias->data)[channel];
 }
 
-/* A sum without its bias. */
-static int64_t dot(const params_t *p, const dtn_tensor_t *in, int32_t row, const int8_t *weights)
+/* The products of a row of int16, a chunk at a time. */
+static void wide_dots(const params_t *p, const int16_t *input, const int8_t *const rows[DTN_CM_ROWS],
+                      int64_t sums[DTN_CM_ROWS])
 {
-    size_t first = (size_t)row * (size_t)p->in_features;
-    if (in->type == DTN_TYPE_S16) {
-        return wide_dot((const int16_t *)in->data + first, weights, p->in_features, p->in_zp, p->weight_zp);
+    for (size_t j = 0; j < DTN_CM_ROWS; j++) {
+        sums[j] = 0;
+        for (int32_t at = 0; at < p->in_features;) {
+            int32_t part = 0;
+            for (int32_t end = p->in_features - at < CHUNK ? p->in_features : at + CHUNK; at < end; at++) {
+                part += input[at] * (rows[j][at] - p->weight_zp);
+            }
+            sums[j] += part;
+        }
     }
-    const int8_t *input = (const int8_t *)in->data + first;
+}
+
+/* The products of a row of int8; what the zero point of weights takes from all of them is `less`. */
+static void dots(const params_t *p, const int8_t *input, const int8_t *const rows[DTN_CM_ROWS], int32_t less,
+                 int64_t sums[DTN_CM_ROWS])
+{
+    uint32_t found[DTN_CM_ROWS] = {0};
+    dtn_cm_add_dots(input, -p->in_zp, rows, 0, (size_t)p->in_features, found);
+    for (size_t j = 0; j < DTN_CM_ROWS; j++) {
+        sums[j] = (int64_t)(int32_t)found[j] - less;
+    }
+}
+
+/* The zero point of weights times the sum of the inputs. */
+static int32_t share_of_zero_point(const params_t *p, const int8_t *input)
+{
     int32_t sum = 0;
-    for (int32_t i = 0; i < p->in_features; i++) {
-        sum += (input[i] - p->in_zp) * (weights[i] - p->weight_zp);
+    for (int32_t i = 0; p->weight_zp != 0 && i < p->in_features; i++) {
+        sum += input[i] - p->in_zp;
     }
-    return sum;
+    return sum * p->weight_zp;
+}
+
+static void run_row(const dtn_operator_call_t *call, size_t row)
+{
+    const params_t *p = DTN_CM_PARAMS(call, params_t);
+    const dtn_tensor_t *values = call->values, *out = &values[BIAS + p->has_bias];
+    const int32_t *factors = (const int32_t *)values[FACTORS].data;
+    size_t depth = (size_t)p->in_features, channels = (size_t)p->out_features;
+    bool is_wide = values[INPUT].type == DTN_TYPE_S16;
+    const int8_t *input = (const int8_t *)values[INPUT].data + row * depth * (is_wide ? 2 : 1);
+    int32_t less = is_wide ? 0 : share_of_zero_point(p, input);
+    for (size_t first = 0; first < channels; first += DTN_CM_ROWS) {
+        const int8_t *rows[DTN_CM_ROWS];
+        int64_t sums[DTN_CM_ROWS];
+        dtn_cm_rows_of((const int8_t *)values[WEIGHTS].data, depth, first, channels, rows);
+        if (is_wide) {
+            wide_dots(p, (const int16_t *)(const void *)input, rows, sums);
+        } else {
+            dots(p, input, rows, less, sums);
+        }
+        for (size_t c = first; c < channels && c < first + DTN_CM_ROWS; c++) {
+            int64_t sum = sums[c - first] + (p->has_bias == 1 ? bias_at(&values[BIAS], c) : 0);
+            int32_t value = dtn_cm_plus(scaled(sum, factors + (p->per_channel == 1 ? c * WORDS : 0)), p->out_zp);
+            dtn_tfl_put(out, row * channels + c, dtn_cm_clamp(value, p->act_min, p->act_max));
+        }
+    }
 }
 
 int32_t dtn_tfl_fully_connected(const dtn_operator_call_t *call, dtn_phase_t phase)
@@ -114,22 +149,12 @@ int32_t dtn_tfl_fully_connected(const dtn_operator_call_t *call, dtn_phase_t pha
         return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    const dtn_tensor_t *values = call->values, *out = &values[BIAS + p->has_bias];
-    const int32_t *factors = (const int32_t *)values[FACTORS].data;
+    const int32_t *factors = (const int32_t *)call->values[FACTORS].data;
     if (!are_factors(factors, p->per_channel == 1 ? p->out_features : 1)) {
         return DTN_REASON_OPERATOR;
     }
-    size_t at = 0;
-    for (int32_t row = 0; row < p->rows; row++) {
-        const int8_t *weights = (const int8_t *)values[WEIGHTS].data;
-        const int32_t *factor = factors;
-        for (int32_t c = 0; c < p->out_features; c++, weights += p->in_features) {
-            int64_t sum = dot(p, &values[INPUT], row, weights);
-            sum += p->has_bias == 1 ? bias_at(&values[BIAS], c) : 0;
-            int32_t value = dtn_cm_plus(scaled(sum, factor), p->out_zp);
-            dtn_tfl_put(out, at++, dtn_cm_clamp(value, p->act_min, p->act_max));
-            factor += p->per_channel == 1 ? WORDS : 0;
-        }
+    for (size_t row = 0; row < (size_t)p->rows; row++) {
+        run_row(call, row);
     }
     return DTN_OK;
 }

@@ -90,6 +90,14 @@ static inline int32_t dtn_tfl_scaled(int32_t number, int32_t multiplier, int32_t
     return dtn_cm_clamp(scaled, limits.min, limits.max);
 }
 
+/** A sum of 64 bits by a factor whose multiplier has 15 bits, rounded once, ties up; the shift is at most 14. */
+static inline int64_t dtn_tfl_wide_scaled(int64_t sum, int32_t multiplier, int32_t shift)
+{
+    int64_t reduced = multiplier < 0x7FFF0000 ? (multiplier + (1 << 15)) >> 16 : 0x7FFF;
+    int32_t right = 15 - shift;
+    return (sum * reduced + (INT64_C(1) << (right - 1))) >> right;
+}
+
 /** A walk over two operands, row by row: `length` elements, `a_step` and `b_step` apart, from `a` and `b` on. */
 typedef struct {
     const int32_t *dims;

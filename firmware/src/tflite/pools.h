@@ -30,7 +30,8 @@ static inline bool dtn_tfl_is_pool(const dtn_operator_call_t *call)
     /* Sums of int16 stay below 2^31. */
     return dtn_tfl_is_pool_axis(p->in_h, p->out_h, p->kernel_h, p->stride_h, p->pad_h) &&
            dtn_tfl_is_pool_axis(p->in_w, p->out_w, p->kernel_w, p->stride_w, p->pad_w) &&
-           (int64_t)p->kernel_h * p->kernel_w <= UINT16_MAX && dtn_tfl_is_range(type, p->act_min, p->act_max) &&
+           (p->ties_up == 0 || p->ties_up == 1) && (int64_t)p->kernel_h * p->kernel_w <= UINT16_MAX &&
+           dtn_tfl_is_range(type, p->act_min, p->act_max) &&
            dtn_cm_has_size(&call->values[0], DTN_CM_LIST(p->batches, p->in_h, p->in_w, p->channels, item)) &&
            dtn_cm_has_size(&call->values[1], DTN_CM_LIST(p->batches, p->out_h, p->out_w, p->channels, item));
 }

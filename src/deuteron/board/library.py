@@ -29,6 +29,10 @@ _ONCE = "src/kernels/once"
 _SMALLEST = ("-fno-move-loop-invariants", "-fno-schedule-insns2", "-fno-tree-tail-merge", "-fno-tree-loop-im")
 _FLAGS: Mapping[str, tuple[str, ...]] = {
     "cortex_m": ("-O3",),
+    **{
+        f"tflite.dtn_tfl_{name}": ("-O3",)
+        for name in ("average_pool", "broadcast_add", "broadcast_mul", "convolution", "fully_connected", "reduce_sum")
+    },
     "stand_in": ("-O2",),
     "executor": _SMALLEST,
     "driver": _SMALLEST,

@@ -82,11 +82,11 @@ class FullyConnectedParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionParams(KernelParams):
-    """Convolution of int16, NHWC; int8 weights [out_c, kernel_h, kernel_w, in_c / groups].
+    """Convolution of int8 or int16, NHWC; int8 weights [out_c, kernel_h, kernel_w, in_c / groups].
 
-    out = clamp((sum(x * w) + bias) * factor): with `narrow` 1 sums of 32 bits and R, else sums of 64 bits and the
-    factor's multiplier in 15 bits, rounded once, ties up. Multipliers and shifts are int32, one per output channel;
-    the bias is int32 or int64. Dimensions, strides, dilations and pads are at most 32767.
+    out = clamp(out_zp + (sum((x - in_zp) * (w - weight_zp)) + bias) * factor): with `narrow` 1 sums of 32 bits and R,
+    else sums of 64 bits and the factor's multiplier in 15 bits, rounded once, ties up. Multipliers and shifts are
+    int32, one per output channel; the bias is int32 or int64. Dimensions, strides, dilations and pads are at most 32767.
     """
 
     batches: int
@@ -105,10 +105,28 @@ class ConvolutionParams(KernelParams):
     pad_w: int
     dilation_h: int
     dilation_w: int
+    in_zp: int
+    weight_zp: int
+    out_zp: int
     act_min: int
     act_max: int
     narrow: int
     has_bias: int
+
+
+@dataclass(frozen=True, slots=True)
+class MatmulParams(KernelParams):
+    """a [batches, rows, depth] of int16 by b [batches, columns, depth] of int8 or int16, to int16.
+
+    Sums have 64 bits; the factor's multiplier has 15, and the product is rounded once, ties up.
+    """
+
+    batches: int
+    rows: int
+    depth: int
+    columns: int
+    multiplier: int
+    shift: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +177,7 @@ class QuantizeParams(KernelParams):
 class PoolParams(KernelParams):
     """The largest value or the mean of each window, NHWC, of int8 or int16; elements beside the map do not count.
 
-    The mean is rounded to nearest, ties away from zero, and each window has at least one element.
+    The mean is rounded to nearest, ties away from zero, or with `ties_up` 1 up. Each window has at least one element.
     """
 
     batches: int
@@ -176,6 +194,7 @@ class PoolParams(KernelParams):
     pad_w: int
     act_min: int
     act_max: int
+    ties_up: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +250,133 @@ class ResizeBilinearParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
+class SoftmaxS16Params(KernelParams):
+    """Softmax over rows of `depth` int16 elements, to int16 with scale 1/32768.
+
+    Differences from the largest element times the factor are looked up in the first table, which has exp from -10 to 0;
+    the second has 1 / (1 + x) from 0 to 1. Both are those of `lookup_s16`.
+    """
+
+    rows: int
+    depth: int
+    multiplier: int
+    shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class LookupS16Params(KernelParams):
+    """A function of int16 by 512 pieces of straight lines: the table has 513 int16 values, 128 numbers apart."""
+
+    elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class SigmoidS16Params(KernelParams):
+    """The logistic function, or with `tanh` 1 the hyperbolic tangent, of int16, to int16 with scale 1/32768.
+
+    The table has 256 int32 values: 65536 / (1 + exp(-i / 24)). The input is x * multiplier / 2^shift in steps of
+    1/12288; the multiplier is at most 65535, the shift 0..31.
+    """
+
+    elements: int
+    multiplier: int
+    shift: int
+    tanh: int
+
+
+@dataclass(frozen=True, slots=True)
+class L2NormalizeParams(KernelParams):
+    """Rows of `depth` int8 elements divided by their length, to int8 with scale 1/128 and zero point 0."""
+
+    rows: int
+    depth: int
+    in_zp: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompareParams(KernelParams):
+    """Broadcasting comparison of two tensors of one type, to bool: `kind` 0 is a < b, 1 a <= b, 2 a == b, 3 a != b.
+
+    With `scaled` 1, of int8 and int16 alone, what is compared is R((x - zp) * 2^8), each with its own factor.
+    """
+
+    dims: Dims5
+    a_strides: Dims5
+    b_strides: Dims5
+    kind: int
+    scaled: int
+    a_zp: int
+    a_multiplier: int
+    a_shift: int
+    b_zp: int
+    b_multiplier: int
+    b_shift: int
+
+
+@dataclass(frozen=True, slots=True)
+class SelectParams(KernelParams):
+    """Broadcasting choice of any type: a where the condition, a bool, is true, else b."""
+
+    dims: Dims5
+    condition_strides: Dims5
+    a_strides: Dims5
+    b_strides: Dims5
+
+
+@dataclass(frozen=True, slots=True)
+class LogicalParams(KernelParams):
+    """Broadcasting operator of two bools: `kind` 0 is and, 1 or, 2 not b."""
+
+    dims: Dims5
+    a_strides: Dims5
+    b_strides: Dims5
+    kind: int
+
+
+@dataclass(frozen=True, slots=True)
+class CastParams(KernelParams):
+    """Another type of bool, uint8, int8, int16, int32, int64 and float32; whole numbers keep their low bits.
+
+    float32 loses what stands behind the point, and lies within 64 bits.
+    """
+
+    elements: int
+
+
+@dataclass(frozen=True, slots=True)
+class ArgExtremumParams(KernelParams):
+    """Place of the first largest (`maximum` 1) or least (0) of [outer, reduced, inner], to int32 or int64.
+
+    The input is int8, uint8, int16, int32 or float32.
+    """
+
+    outer: int
+    reduced: int
+    inner: int
+    maximum: int
+
+
+@dataclass(frozen=True, slots=True)
+class SoftmaxF32Params(KernelParams):
+    """Softmax over rows of `depth` float32 elements; `beta` has the bits of a float32."""
+
+    rows: int
+    depth: int
+    beta: int
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionF32Params(KernelParams):
+    """A function of float32: `kind` 0 logistic, 1 tanh, 2 exp, 3 sqrt, 4 1 / sqrt, 5 abs, 6 -x, 7 x^2, 8 floor.
+
+    The exponential function is computed in float64 and rounded once.
+    """
+
+    elements: int
+    kind: int
+
+
+@dataclass(frozen=True, slots=True)
 class DequantizeParams(KernelParams):
     """(x - zero_point) * scale of int8, uint8 or int16, in float32; `scale` has its bits."""
 
@@ -244,7 +390,7 @@ DEQUANTIZE = CpuOperator("dequantize_per_tensor", ("input",), DequantizeParams, 
 TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("fully_connected", ("input", "weights", "factors"), FullyConnectedParams, ("bias",), prefix=PREFIX),
     CpuOperator(
-        "convolution_s16", ("input", "weights", "multipliers", "shifts"), ConvolutionParams, ("bias",), prefix=PREFIX
+        "convolution", ("input", "weights", "multipliers", "shifts"), ConvolutionParams, ("bias",), prefix=PREFIX
     ),
     CpuOperator("broadcast_add", ("a", "b"), BroadcastAddParams, prefix=PREFIX),
     CpuOperator("broadcast_mul", ("a", "b"), BroadcastMulParams, prefix=PREFIX),
@@ -256,6 +402,18 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("reduce_sum", ("input",), ReduceSumParams, prefix=PREFIX),
     CpuOperator("softmax", ("input", "table"), SoftmaxParams, prefix=PREFIX),
     CpuOperator("resize_bilinear", ("input",), ResizeBilinearParams, prefix=PREFIX),
+    CpuOperator("batch_matmul_s16", ("a", "b"), MatmulParams, prefix=PREFIX),
+    CpuOperator("softmax_s16", ("input", "exponentials", "reciprocals"), SoftmaxS16Params, prefix=PREFIX),
+    CpuOperator("lookup_s16", ("input", "table"), LookupS16Params, prefix=PREFIX),
+    CpuOperator("sigmoid_s16", ("input", "table"), SigmoidS16Params, prefix=PREFIX),
+    CpuOperator("l2_normalize", ("input",), L2NormalizeParams, prefix=PREFIX),
+    CpuOperator("compare", ("a", "b"), CompareParams, prefix=PREFIX),
+    CpuOperator("select", ("condition", "a", "b"), SelectParams, prefix=PREFIX),
+    CpuOperator("logical", ("a", "b"), LogicalParams, prefix=PREFIX),
+    CpuOperator("cast", ("input",), CastParams, prefix=PREFIX),
+    CpuOperator("arg_extremum", ("input",), ArgExtremumParams, prefix=PREFIX),
+    CpuOperator("softmax_f32", ("input",), SoftmaxF32Params, prefix=PREFIX),
+    CpuOperator("function_f32", ("input",), FunctionF32Params, prefix=PREFIX),
 )
 
 BY_TFLITE_OPERATOR = MappingProxyType({operator.name: operator for operator in TFLITE_OPERATORS})

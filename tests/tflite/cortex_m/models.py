@@ -81,11 +81,14 @@ def _weights(
 ) -> tuple[FlatTensor, FlatTensor | None, Quant]:
     """Weights, a bias, which may be missing, and the quantisation of a result."""
     channels = dims[axis]
-    count = channels if rng.integers(3) and channels > 1 else 1
+    count = channels if rng.integers(3) and channels > 1 and dtype != "UINT8" else 1
     scales = tuple(f32(0.01 * rng.uniform(0.3, 3.0)) for _ in range(count))
     zero = 0 if symmetric or count > 1 or dtype == "INT16" or rng.integers(3) else int(rng.integers(-20, 21))
     q = Quant(scales, (zero,) * count, axis if count > 1 else None)
     w = constant("w", rng.integers(-128 if count == 1 else -127, 128, dims), "INT8", q)
+    if dtype == "UINT8":
+        q = Quant(scales, (int(rng.choice([0, 255, 128, int(rng.integers(256))])),))
+        w = constant("w", rng.integers(rng.integers(1, 100), 256, dims), "UINT8", q)
     wide = "INT64" if dtype == "INT16" and rng.integers(4) else "INT32"
     most = 40000 if dtype == "INT16" else 4000
     bias_scales = tuple(f32(x.scales[0] * s) for s in scales)
@@ -93,7 +96,7 @@ def _weights(
     bias = constant("b", rng.integers(-most, most + 1, channels), wide, bias_quant)
     bias = bias if biased or rng.integers(4) else None
     reach = x.scales[0] * max(scales) * (30000 if dtype == "INT16" else 60) * math.sqrt(products)
-    return w, bias, quant(rng, dtype, reach if dtype == "INT8" else reach / 20000 * 256)
+    return w, bias, quant(rng, dtype, reach if dtype != "INT16" else reach / 20000 * 256)
 
 
 def _bias_type(dtype: str, bias: FlatTensor | None) -> int:
@@ -209,7 +212,7 @@ def fully_connected(dtype: str) -> Make:
     return make
 
 
-def _pair_shapes(rng: Rng) -> tuple[Shape, Shape, Shape]:
+def pair_shapes(rng: Rng) -> tuple[Shape, Shape, Shape]:
     """Two shapes that repeat along each other, and that of the result."""
     out = shape(rng, int(rng.integers(1, 6)), 5)
     kind = int(rng.integers(4))
@@ -226,7 +229,7 @@ def _pair_shapes(rng: Rng) -> tuple[Shape, Shape, Shape]:
 
 def binary(name: str, kind: str, dtype: str, result: float, *, activations: bool = True) -> Make:
     def make(rng: Rng) -> FlatModel:
-        a, b, out = _pair_shapes(rng)
+        a, b, out = pair_shapes(rng)
         options: dict[str, int | float] = {}
         if activations:
             options["FusedActivationFunction"] = int(rng.choice(ACTIVATIONS))
@@ -254,7 +257,7 @@ def alike(name: str, kind: str, dtype: str) -> Make:
     """MINIMUM and MAXIMUM, whose tensors share one quantisation."""
 
     def make(rng: Rng) -> FlatModel:
-        a, b, out = _pair_shapes(rng)
+        a, b, out = pair_shapes(rng)
         q = quant(rng, dtype)
         return model(name, [tensor("a", a, dtype, q), tensor("b", b, dtype, q)], [tensor("y", out, dtype, q)], kind)
 
@@ -335,13 +338,14 @@ def reduction(name: str, dtype: str, *, same: bool = False) -> Make:
     return make
 
 
-def softmax(rng: Rng) -> FlatModel:
-    dims = shape(rng, int(rng.integers(1, 5)), 12)
-    scale = f32(10.0 ** rng.uniform(-3, 1))
-    x = tensor("x", dims, "INT8", Quant((scale,), (zero_point(rng, "INT8"),)))
-    beta = float(rng.choice([1.0, 0.5, 2.0]))
-    y = tensor("y", dims, "INT8", Quant((1 / 256,), (-128,)))
-    return model("SOFTMAX", [x], [y], "SoftmaxOptions", {"Beta": beta})
+def softmax(dtype: str, result: Quant) -> Make:
+    def make(rng: Rng) -> FlatModel:
+        dims = shape(rng, int(rng.integers(1, 5)), 12)
+        x = tensor("x", dims, dtype, Quant((f32(10.0 ** rng.uniform(-3, 1)),), (zero_point(rng, dtype),)))
+        beta = float(rng.choice([1.0, 0.5, 2.0]))
+        return model("SOFTMAX", [x], [tensor("y", dims, dtype, result)], "SoftmaxOptions", {"Beta": beta})
+
+    return make
 
 
 def resize(name: str, dtype: str) -> Make:
@@ -372,13 +376,13 @@ def conversion(source: str, target: str) -> Make:
 
 
 MODELS: Mapping[str, Make] = {
-    **{f"conv_2d-{t}": convolution(t) for t in ("INT8", "INT16")},
-    **{f"depthwise_conv_2d-{t}": depthwise(t) for t in ("INT8", "INT16")},
-    **{f"transpose_conv-{t}": transposed(t) for t in ("INT8", "INT16")},
-    **{f"fully_connected-{t}": fully_connected(t) for t in ("INT8", "INT16")},
-    **{f"add-{t}": binary("ADD", "AddOptions", t, 0.08) for t in ("INT8", "INT16", "FLOAT32")},
-    **{f"sub-{t}": binary("SUB", "SubOptions", t, 0.08) for t in ("INT8", "INT16", "FLOAT32")},
-    **{f"mul-{t}": binary("MUL", "MulOptions", t, 0.3) for t in ("INT8", "INT16", "FLOAT32")},
+    **{f"conv_2d-{t}": convolution(t) for t in ("INT8", "INT16", "UINT8")},
+    **{f"depthwise_conv_2d-{t}": depthwise(t) for t in ("INT8", "INT16", "UINT8")},
+    **{f"transpose_conv-{t}": transposed(t) for t in ("INT8", "INT16", "UINT8")},
+    **{f"fully_connected-{t}": fully_connected(t) for t in ("INT8", "INT16", "UINT8")},
+    **{f"add-{t}": binary("ADD", "AddOptions", t, 0.08) for t in ("INT8", "INT16", "UINT8", "FLOAT32")},
+    **{f"sub-{t}": binary("SUB", "SubOptions", t, 0.08) for t in ("INT8", "INT16", "UINT8", "FLOAT32")},
+    **{f"mul-{t}": binary("MUL", "MulOptions", t, 0.3) for t in ("INT8", "INT16", "UINT8", "FLOAT32")},
     "squared_difference-INT8": binary("SQUARED_DIFFERENCE", "", "INT8", 0.3, activations=False),
     **{f"maximum-{t}": alike("MAXIMUM", "MaximumMinimumOptions", t) for t in ("INT8", "INT16")},
     **{f"minimum-{t}": alike("MINIMUM", "MaximumMinimumOptions", t) for t in ("INT8", "INT16")},
@@ -400,13 +404,19 @@ MODELS: Mapping[str, Make] = {
     "log-INT8": unary("LOG", y=0.02),
     "sqrt-INT8": unary("SQRT", positive=True),
     "rsqrt-INT8": unary("RSQRT", positive=True),
-    **{f"average_pool_2d-{t}": pool("AVERAGE_POOL_2D", t) for t in ("INT8", "INT16")},
-    **{f"max_pool_2d-{t}": pool("MAX_POOL_2D", t) for t in ("INT8", "INT16")},
+    **{f"average_pool_2d-{t}": pool("AVERAGE_POOL_2D", t) for t in ("INT8", "INT16", "UINT8")},
+    **{f"max_pool_2d-{t}": pool("MAX_POOL_2D", t) for t in ("INT8", "INT16", "UINT8")},
     **{f"mean-{t}": reduction("MEAN", t) for t in ("INT8", "INT16")},
     **{f"sum-{t}": reduction("SUM", t) for t in ("INT8", "INT16")},
     **{f"reduce_max-{t}": reduction("REDUCE_MAX", t, same=True) for t in ("INT8", "INT16")},
     **{f"reduce_min-{t}": reduction("REDUCE_MIN", t, same=True) for t in ("INT8", "INT16")},
-    "softmax-INT8": softmax,
+    "softmax-INT8": softmax("INT8", Quant((1 / 256,), (-128,))),
+    "softmax-UINT8": softmax("UINT8", Quant((1 / 256,), (0,))),
+    "logistic-UINT8": unary("LOGISTIC", "UINT8", fixed=Quant((1 / 256,), (0,))),
+    "tanh-UINT8": unary("TANH", "UINT8", x=0.03, fixed=Quant((1 / 128,), (128,))),
+    "relu-UINT8": unary("RELU", "UINT8"),
+    "hard_swish-UINT8": unary("HARD_SWISH", "UINT8"),
+    "mean-UINT8": reduction("MEAN", "UINT8"),
     **{f"resize_bilinear-{t}": resize("RESIZE_BILINEAR", t) for t in ("INT8", "INT16")},
     **{
         f"quantize-{s}-{t}": conversion(s, t)

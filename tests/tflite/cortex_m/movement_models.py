@@ -43,7 +43,9 @@ def concatenation(dtype: str) -> Make:
         for i in range(count):
             part = [*dims]
             part[axis] = int(rng.integers(1, 5))
-            parts.append(tensor(f"x{i}", part, dtype, q))
+            parts.append(
+                tensor(f"x{i}", part, dtype, _quant(rng, dtype) if dtype == "UINT8" and rng.integers(2) else q)
+            )
         out = [*dims]
         out[axis] = sum(part.shape[axis] for part in parts)
         options = {"Axis": axis - len(dims) if rng.integers(2) else axis, "FusedActivationFunction": 0}
@@ -252,7 +254,7 @@ def pad(name: str, dtype: str) -> Make:
 _MOVERS: Mapping[str, tuple[Callable[[str], Make], tuple[str, ...]]] = {
     "reshape": (reshape, ("INT8", "FLOAT32")),
     "transpose": (transpose, ("INT8", "INT16", "INT32", "FLOAT32")),
-    "concatenation": (concatenation, ("INT8", "INT16", "INT32", "FLOAT32")),
+    "concatenation": (concatenation, ("UINT8", "INT8", "INT16", "INT32", "FLOAT32")),
     "pack": (pack, ("INT8", "INT16", "INT32", "FLOAT32")),
     "unpack": (unpack, ("INT8", "INT16", "INT32", "FLOAT32")),
     "split": (split, ("INT8", "INT16", "INT32", "FLOAT32")),
@@ -267,7 +269,7 @@ _MOVERS: Mapping[str, tuple[Callable[[str], Make], tuple[str, ...]]] = {
     "space_to_batch_nd": (lambda t: batches("SPACE_TO_BATCH_ND", t), ("INT8", "INT32", "FLOAT32")),
     "batch_to_space_nd": (lambda t: batches("BATCH_TO_SPACE_ND", t), ("INT8", "INT32", "FLOAT32")),
     "gather": (gather, ("INT8", "INT16", "INT32", "FLOAT32", "BOOL")),
-    "pad": (lambda t: pad("PAD", t), ("INT8", "INT16", "INT32", "FLOAT32")),
+    "pad": (lambda t: pad("PAD", t), ("UINT8", "INT8", "INT16", "INT32", "FLOAT32")),
     "padv2": (lambda t: pad("PADV2", t), ("INT8", "INT16", "INT32", "FLOAT32")),
     "mirror_pad": (lambda t: pad("MIRROR_PAD", t), ("INT8", "INT32", "FLOAT32")),
     "resize_nearest_neighbor": (lambda t: resize("RESIZE_NEAREST_NEIGHBOR", t), ("INT8", "INT16")),

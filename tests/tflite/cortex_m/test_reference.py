@@ -5,10 +5,10 @@ import zlib
 import numpy as np
 import pytest
 from tests.cortex_m.bench import Bench
-from tests.tflite.cortex_m import models, movement_models
+from tests.tflite.cortex_m import models, more_models, movement_models
 from tests.tflite.cortex_m.running import compare
 
-MODELS = {**models.MODELS, **movement_models.MODELS}
+MODELS = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS}
 CASES = int(__import__("os").environ.get("CASES", "12"))
 
 
@@ -17,3 +17,10 @@ def test_equals_litert(bench: Bench, name: str) -> None:
     for case in range(CASES):
         rng = np.random.default_rng([zlib.crc32(name.encode()), case])
         compare(bench, MODELS[name](rng), rng)
+
+
+@pytest.mark.parametrize("name", more_models.NEAR)
+def test_is_near_litert(bench: Bench, name: str) -> None:
+    for case in range(CASES):
+        rng = np.random.default_rng([zlib.crc32(name.encode()), case])
+        compare(bench, more_models.NEAR[name](rng), rng, steps=2)

@@ -6,9 +6,11 @@ from types import MappingProxyType
 
 from deuteron.tflite.cortex_m import (
     arithmetic,
+    comparison,
     conversion,
     convolution,
     lookup,
+    matmul,
     movement,
     padding,
     pooling,
@@ -19,6 +21,7 @@ from deuteron.tflite.cortex_m import (
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
 from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.site import Site
+from deuteron.tflite.cortex_m.uint8 import as_int8
 from deuteron.tflite.flat_model import FlatModel
 
 __all__ = [
@@ -28,15 +31,18 @@ __all__ = [
     "Operand",
     "SupportedOperator",
     "Temporary",
+    "as_int8",
     "lower",
     "supported_operators",
 ]
 
 _FAMILIES = (
     arithmetic,
+    comparison,
     conversion,
     convolution,
     lookup,
+    matmul,
     movement,
     padding,
     pooling,
@@ -65,7 +71,7 @@ def supported_operators() -> tuple[SupportedOperator, ...]:
 
 
 def lower(model: FlatModel, index: int) -> tuple[CpuCall, ...]:
-    """Return the calls that compute an operator of a model.
+    """Return the calls that compute an operator of a model; `as_int8` has to be asked for one of uint8 first.
 
     Raises:
         UnsupportedError: the operator, or a type or form of its operands, has no C operator.

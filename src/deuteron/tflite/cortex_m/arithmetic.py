@@ -1,11 +1,11 @@
 """ADD, SUB, MUL, SQUARED_DIFFERENCE, PRELU, MINIMUM and MAXIMUM of int8 and int16."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 import numpy as np
 
-from deuteron.npu.neutron.kernels.params import BINARY_RANK, Dims5, ExtremumParams
+from deuteron.npu.neutron.kernels.params import ExtremumParams
 from deuteron.operators.added import ADDED
 from deuteron.operators.cortex_m import BY_OPERATOR, CpuOperator, QuantizedAddParams, QuantizedMulParams
 from deuteron.operators.tflite import (
@@ -15,10 +15,11 @@ from deuteron.operators.tflite import (
     PreluParams,
 )
 from deuteron.tflite.cortex_m import float32
+from deuteron.tflite.cortex_m.broadcasting import broadcast_dims
 from deuteron.tflite.cortex_m.call import CpuCall
+from deuteron.tflite.cortex_m.comparison import chosen_extremum
 from deuteron.tflite.cortex_m.fixed_point import Factor, factor
 from deuteron.tflite.cortex_m.lowering import Lowering
-from deuteron.tflite.cortex_m.regions import broadcast_strides
 from deuteron.tflite.cortex_m.site import Site
 
 ACTIVATIONS = ("INT8", "INT16")
@@ -26,34 +27,7 @@ ACTIVATIONS = ("INT8", "INT16")
 _SUM, _DIFFERENCE, _SQUARE = range(3)
 _EXTREMUM_S16 = next(operator for operator in ADDED if operator.name == "extremum_s16")
 _WHOLE = (-128, 127)
-
-
-def broadcast_dims(site: Site, *shapes: Sequence[int]) -> tuple[Dims5, tuple[Dims5, ...]]:
-    """Return the output's dimensions, as few as need be, and each operand's strides along them."""
-    out = site.output().shape
-    strides = [broadcast_strides(shape, out) for shape in shapes]
-    axes: list[tuple[int, ...]] = []
-    for axis in zip(out, *strides, strict=True):
-        if axis[0] == 1:
-            continue
-        if axes and axes[-1][1:] == tuple(axis[0] * stride for stride in axis[1:]):
-            axes[-1] = (axes[-1][0] * axis[0], *axis[1:])
-        else:
-            axes.append(axis)
-    if len(axes) > BINARY_RANK:
-        raise site.unsupported(
-            f"the operands repeat along {len(axes)} dimensions in turns; at most {BINARY_RANK} are allowed",
-            "repeat one of them with a TILE or BROADCAST_TO before the operator",
-        )
-    axes = [(1, *(0 for _ in shapes))] * (BINARY_RANK - len(axes)) + axes
-    dims, *rest = (five(column) for column in zip(*axes, strict=True))
-    return dims, tuple(rest)
-
-
-def five(values: Sequence[int]) -> Dims5:
-    """Return five numbers as the tuple that records have."""
-    a, b, c, d, e = values
-    return a, b, c, d, e
+_COMPARED = ("INT8", "INT16", "INT32", "INT64", "FLOAT32")
 
 
 def _repeats(site: Site, position: int) -> bool:
@@ -151,6 +125,8 @@ def _extremum(maximum: int) -> Callable[[Site], tuple[CpuCall, ...]]:
     def lower(site: Site) -> tuple[CpuCall, ...]:
         x, y = site.input(0), site.input(1)
         site.same_quant(x, y, site.output())
+        if x.dtype not in ACTIVATIONS:
+            return chosen_extremum(site, maximum)
         dims, (a_strides, b_strides) = broadcast_dims(site, x.shape, y.shape)
         operator: CpuOperator = BY_OPERATOR["maximum" if maximum else "minimum"]
         if x.dtype == "INT16":
@@ -174,10 +150,14 @@ OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
         "ADD": _or_float(_addition(_SUM), float32.add),
         "SUB": _or_float(_addition(_DIFFERENCE), float32.subtract),
-        "SQUARED_DIFFERENCE": Lowering(_addition(_SQUARE), ("INT8",)),
+        "SQUARED_DIFFERENCE": Lowering(
+            lambda site: (float32.squared_difference if site.input().dtype == "FLOAT32" else _addition(_SQUARE))(site),
+            ("INT8", "FLOAT32"),
+        ),
+        "DIV": Lowering(float32.divide, ("FLOAT32",)),
         "MUL": _or_float(multiply, float32.multiply),
         "PRELU": Lowering(prelu, ACTIVATIONS),
-        "MAXIMUM": Lowering(_extremum(1), ACTIVATIONS),
-        "MINIMUM": Lowering(_extremum(0), ACTIVATIONS),
+        "MAXIMUM": Lowering(_extremum(1), _COMPARED),
+        "MINIMUM": Lowering(_extremum(0), _COMPARED),
     }
 )

@@ -9,11 +9,14 @@ import numpy as np
 
 from deuteron.operators.cortex_m import BY_OPERATOR, QuantizedConvolutionParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ConvolutionParams, FullyConnectedParams
-from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
+from deuteron.tflite.cortex_m import float32
+from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import Factor, as_words, factor, single_rounding_words
 from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.padding import fill
 from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, whole
 from deuteron.tflite.cortex_m.site import Array, Site
+from deuteron.tflite.cortex_m.uint8 import FROM_UINT8
 from deuteron.tflite.flat_model import FlatTensor
 
 SAME = 0
@@ -78,24 +81,29 @@ def _scales(site: Site, weights: FlatTensor, channels: int, axis: int) -> list[f
     return list(quant.scales)
 
 
-def _symmetric(site: Site, weights: FlatTensor, values: Array) -> Array:
-    """Weights whose zero point is 0, which they get where their range has room."""
+def _zero_point(site: Site, weights: FlatTensor) -> int:
+    """The zero point of weights, which must be one for all of them."""
     zero_points = set(weights.quant.zero_points if weights.quant else (0,))
-    if zero_points == {0}:
-        return values
-    shifted = values.astype(np.int64) - zero_points.pop()
-    if zero_points or shifted.min() < -128 or shifted.max() > 127:
-        raise site.unsupported(
-            f"tensor `{weights.name}` has a zero point other than 0, and weights that differ from it by more than int8 "
-            "holds",
-            _HINT_WEIGHTS,
-        )
-    return shifted.astype(np.int8)
+    if len(zero_points) != 1:
+        raise site.unsupported(f"tensor `{weights.name}` has several zero points; one is allowed", _HINT_WEIGHTS)
+    return zero_points.pop()
+
+
+def _centred(site: Site, values: Array) -> tuple[Array, int]:
+    """Weights and their zero point, which is 0 where their distance from it fits int8."""
+    zero_point = _zero_point(site, site.input(1))
+    distances = values.astype(np.int64) - zero_point
+    if zero_point and distances.min() >= -128 and distances.max() <= 127:
+        return distances.astype(np.int8), 0
+    return values, zero_point
 
 
 def _factors(site: Site, weights: FlatTensor, channels: int, axis: int) -> list[Factor]:
-    scale_in, scale_out = float(site.scale(site.input(_input_position(site)))), float(site.scale(site.output()))
-    return [factor(scale_in * scale / scale_out) for scale in _scales(site, weights, channels, axis)]
+    scale_in, scale_out = site.scale(site.input(_input_position(site))), float(site.scale(site.output()))
+    scales = _scales(site, weights, channels, axis)
+    if site.option(FROM_UINT8):  # the product is one of float32
+        return [factor(float(scale_in * np.float32(scales[0])) / scale_out)] * channels
+    return [factor(float(scale_in) * scale / scale_out) for scale in scales]
 
 
 def _input_position(site: Site) -> int:
@@ -118,32 +126,52 @@ def convolution(site: Site) -> tuple[CpuCall, ...]:
     """Lower CONV_2D."""
     weights, values = _weights(site)
     out_c, kernel_h, kernel_w, seen = values.shape
-    axes = _axes(site, (kernel_h, kernel_w))
-    values = _symmetric(site, weights, values)
-    factors = _factors(site, weights, out_c, 0)
-    groups = site.input().shape[3] // seen
-    return _map_convolution(site, axes, values, factors, _bias(site, 2), groups)
+    layer = _Layer(
+        site, site.ref(), site.input().shape, _axes(site, (kernel_h, kernel_w)), site.input().shape[3] // seen
+    )
+    return layer.calls(*_centred(site, values), _factors(site, weights, out_c, 0), _bias(site, 2))
 
 
-def _map_convolution(
-    site: Site,
-    axes: tuple[_Axis, _Axis],
-    weights: Array,
-    factors: list[Factor],
-    bias: Array | None,
-    groups: int,
-) -> tuple[CpuCall, ...]:
-    """A convolution with weights [out_c, kernel_h, kernel_w, in_c / groups] of int8 or int16 activations."""
-    if site.input().dtype == "INT16":
-        narrow = site.op.name == "CONV_2D" and _is_narrow(site, bias)
-        call = _wide(site.ref(), site.input().shape, site.out(), site.output().shape, axes, weights, factors, bias)
-        return (call(groups, site.stored_activation(), narrow=narrow),)
-    _check_products(site, weights)
-    in_offset = -site.zero_point(site.input())
-    sums = _wrapped(weights.astype(np.int64).reshape(len(weights), -1).sum(axis=1) * in_offset, bias)
-    params = _int8_params(site, site.input().shape, axes, groups, has_kernel_sum=1)
-    inputs = (site.ref(), site.values(1, weights), *_factor_operands(factors), Constant(sums))
-    return (CpuCall(BY_OPERATOR["quantized_conv2d"], inputs, (site.out(),), params),)
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """A convolution but for its constants."""
+
+    site: Site
+    source: Operand
+    shape: tuple[int, ...]
+    axes: tuple[_Axis, _Axis]
+    groups: int
+
+    def calls(self, weights: Array, zero_point: int, factors: list[Factor], bias: Array | None) -> tuple[CpuCall, ...]:
+        """A convolution with weights [out_c, kernel_h, kernel_w, in_c / groups]."""
+        site = self.site
+        if site.input(_input_position(site)).dtype == "INT16" or zero_point:
+            return (self._rare(weights, factors, bias, zero_point),)
+        _check_products(site, weights)
+        in_offset = -site.zero_point(site.input())
+        sums = _wrapped(weights.astype(np.int64).reshape(len(weights), -1).sum(axis=1) * in_offset, bias)
+        params = _int8_params(site, self.shape, self.axes, self.groups, has_kernel_sum=1)
+        inputs = (self.source, site.values(1, weights), *_factor_operands(factors), Constant(sums))
+        return (CpuCall(BY_OPERATOR["quantized_conv2d"], inputs, (site.out(),), params),)
+
+    def _rare(self, weights: Array, factors: list[Factor], bias: Array | None, weight_zp: int) -> CpuCall:
+        """The convolution of int16 activations, and of int8 ones by weights with a zero point."""
+        site, (rows, columns) = self.site, self.axes
+        x, out = site.input(_input_position(site)), site.output()
+        is_wide = x.dtype == "INT16"
+        narrow = not is_wide or (site.op.name != "DEPTHWISE_CONV_2D" and _is_narrow(site, bias))
+        act_min, act_max = site.stored_activation()
+        params = ConvolutionParams(
+            batches=self.shape[0], in_h=rows.size, in_w=columns.size, in_c=self.shape[3],
+            out_h=rows.out, out_w=columns.out, out_c=out.shape[3], groups=self.groups,
+            kernel_h=rows.kernel, kernel_w=columns.kernel, stride_h=rows.stride, stride_w=columns.stride,
+            pad_h=rows.pad, pad_w=columns.pad, dilation_h=rows.dilation, dilation_w=columns.dilation,
+            in_zp=site.zero_point(x), weight_zp=weight_zp, out_zp=site.zero_point(out),
+            act_min=act_min, act_max=act_max, narrow=int(narrow), has_bias=int(bias is not None),
+        )  # fmt: skip
+        addend = () if bias is None else (Constant(bias),)
+        inputs = (self.source, site.values(1, weights), *_factor_operands(factors), *addend)
+        return CpuCall(BY_TFLITE_OPERATOR["convolution"], inputs, (site.out(),), params)
 
 
 def _check_products(site: Site, weights: Array) -> None:
@@ -189,14 +217,15 @@ def depthwise(site: Site) -> tuple[CpuCall, ...]:
     weights, values = _weights(site)
     _, kernel_h, kernel_w, out_c = values.shape
     axes = _axes(site, (kernel_h, kernel_w))
-    values = _symmetric(site, weights, values)
     factors, bias, in_c = _factors(site, weights, out_c, 3), _bias(site, 2), site.input().shape[3]
-    if site.input().dtype == "INT16" or in_c == 1:
+    values, zero_point = _centred(site, values)
+    if site.input().dtype == "INT16" or in_c == 1 or zero_point:
         # With one input channel a depthwise convolution is a convolution.
         rows = np.ascontiguousarray(values.transpose(3, 1, 2, 0))
-        return _map_convolution(site, axes, rows, factors, bias, in_c)
+        layer = _Layer(site, site.ref(), site.input().shape, axes, in_c)
+        return layer.calls(rows, zero_point, factors, bias)
     params = _int8_params(site, site.input().shape, axes, in_c, has_bias=int(bias is not None))
-    addend = () if bias is None else (site.values(2, bias),)
+    addend = () if bias is None else (site.ref(2),)
     inputs = (site.ref(), site.values(1, values), *_factor_operands(factors), *addend)
     return (CpuCall(BY_OPERATOR["quantized_depthwise_conv2d"], inputs, (site.out(),), params),)
 
@@ -205,7 +234,6 @@ def transposed(site: Site) -> tuple[CpuCall, ...]:
     """Lower TRANSPOSE_CONV, whose inputs are the output's shape, weights, the map and a bias."""
     weights, values = _weights(site)
     out_c, kernel_h, kernel_w, _ = values.shape
-    values = _symmetric(site, weights, values)
     factors, bias = _factors(site, weights, out_c, 0), _bias(site, 3)
     shape, out = site.input(2).shape, site.output().shape
     axes: list[_Axis] = []
@@ -214,77 +242,39 @@ def transposed(site: Site) -> tuple[CpuCall, ...]:
         # The padding of the convolution that goes the other way, from the output to the input.
         pad = padding_before(out[1 + i], shape[1 + i], kernel, stride, 1, site.option("Padding"))
         axes.append(_Axis(shape[1 + i], out[1 + i], kernel, stride, 1, pad))
-    if site.input(2).dtype == "INT16":
-        return _transposed_s16(site, (axes[0], axes[1]), values, factors, bias)
+    values, zero_point = _centred(site, values)
+    if site.input(2).dtype == "INT16" or zero_point:
+        return _spread(site, (axes[0], axes[1]), (values, zero_point), factors, bias)
     _check_products(site, values)
     params = _int8_params(site, shape, (axes[0], axes[1]), 1, has_bias=int(bias is not None))
-    addend = () if bias is None else (site.values(3, bias),)
+    addend = () if bias is None else (site.ref(3),)
     inputs = (site.ref(2), site.values(1, values), *_factor_operands(factors), *addend)
     return (CpuCall(BY_OPERATOR["quantized_transpose_conv2d"], inputs, (site.out(),), params),)
 
 
-def _transposed_s16(
-    site: Site, axes: tuple[_Axis, _Axis], weights: Array, factors: list[Factor], bias: Array | None
+def _spread(
+    site: Site, axes: tuple[_Axis, _Axis], weights: tuple[Array, int], factors: list[Factor], bias: Array | None
 ) -> tuple[CpuCall, ...]:
     """A convolution of the map with zeros between its elements, by the weights turned round."""
-    from deuteron.tflite.cortex_m.padding import fill
-
-    batches, _, _, channels = site.input(2).shape
+    x, dtype = site.input(2), site.dtype(site.input(2))
+    batches, _, _, channels = x.shape
     rows, columns = axes
-    stuffed = Temporary(
-        (batches, (rows.size - 1) * rows.stride + 1, (columns.size - 1) * columns.stride + 1, channels), "int16"
+    spread = Temporary(
+        (batches, (rows.size - 1) * rows.stride + 1, (columns.size - 1) * columns.stride + 1, channels), dtype
     )
-    inner: list[_Axis] = []
-    for axis, size in zip(axes, stuffed.shape[1:3], strict=True):
-        inner.append(_Axis(size, axis.out, axis.kernel, 1, 1, axis.kernel - 1 - axis.pad))
-    steps = contiguous(stuffed.shape)
+    inner = [
+        _Axis(size, axis.out, axis.kernel, 1, 1, axis.kernel - 1 - axis.pad)
+        for axis, size in zip(axes, spread.shape[1:3], strict=True)
+    ]
+    steps = contiguous(spread.shape)
     written = Region(0, (steps[0], steps[1] * rows.stride, steps[2] * columns.stride, 1))
-    shape = site.input(2).shape
-    turned = np.ascontiguousarray(weights[:, ::-1, ::-1, :])
-    call = _wide(stuffed, stuffed.shape, site.out(), site.output().shape, (inner[0], inner[1]), turned, factors, bias)
-    narrow = _is_narrow(site, bias)
+    turned = np.ascontiguousarray(weights[0][:, ::-1, ::-1, :])
+    layer = _Layer(site, spread, spread.shape, (inner[0], inner[1]), 1)
     return (
-        fill(stuffed, 0),
-        *copies("int16", site.ref(2), stuffed, shape, whole(shape), written),
-        call(1, site.stored_activation(), narrow=narrow),
+        fill(spread, site.zero_point(x), dtype),
+        *copies(dtype, site.ref(2), spread, x.shape, whole(x.shape), written),
+        *layer.calls(turned, weights[1], factors, bias),
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Wide:
-    """A convolution of int16 but for its groups and limits."""
-
-    inputs: tuple[Operand, ...]
-    out: FileTensor
-    shapes: tuple[tuple[int, ...], tuple[int, ...]]
-    axes: tuple[_Axis, _Axis]
-    has_bias: int
-
-    def __call__(self, groups: int, limits: tuple[int, int], *, narrow: bool) -> CpuCall:
-        (rows, columns), (shape, out) = self.axes, self.shapes
-        params = ConvolutionParams(
-            batches=shape[0], in_h=rows.size, in_w=columns.size, in_c=shape[3],
-            out_h=rows.out, out_w=columns.out, out_c=out[3], groups=groups,
-            kernel_h=rows.kernel, kernel_w=columns.kernel, stride_h=rows.stride, stride_w=columns.stride,
-            pad_h=rows.pad, pad_w=columns.pad, dilation_h=rows.dilation, dilation_w=columns.dilation,
-            act_min=limits[0], act_max=limits[1], narrow=int(narrow), has_bias=self.has_bias,
-        )  # fmt: skip
-        return CpuCall(BY_TFLITE_OPERATOR["convolution_s16"], self.inputs, (self.out,), params)
-
-
-def _wide(
-    source: Operand,
-    shape: tuple[int, ...],
-    out: FileTensor,
-    result: tuple[int, ...],
-    axes: tuple[_Axis, _Axis],
-    weights: Array,
-    factors: list[Factor],
-    bias: Array | None,
-) -> _Wide:
-    addend = () if bias is None else (Constant(bias),)
-    inputs = (source, Constant(weights), *_factor_operands(factors), *addend)
-    return _Wide(inputs, out, (shape, result), axes, len(addend))
 
 
 def fully_connected(site: Site) -> tuple[CpuCall, ...]:
@@ -304,13 +294,11 @@ def fully_connected(site: Site) -> tuple[CpuCall, ...]:
     per_channel = int(weights.quant is not None and len(weights.quant.scales) > 1)
     words = [single_rounding_words(scale_in * s / scale_out) for s in (scales if per_channel else scales[:1])]
     bias = _bias(site, 2)
-    zero_points = set(weights.quant.zero_points) if weights.quant else {0}
-    if len(zero_points) != 1:
-        raise site.unsupported(f"tensor `{weights.name}` has several zero points; one is allowed", _HINT_WEIGHTS)
     act_min, act_max = site.stored_activation()
     params = FullyConnectedParams(
         rows=rows, in_features=depth, out_features=out_features,
-        in_zp=site.zero_point(site.input()), weight_zp=zero_points.pop(), out_zp=site.zero_point(site.output()),
+        in_zp=site.zero_point(site.input()), weight_zp=_zero_point(site, weights),
+        out_zp=site.zero_point(site.output()),
         act_min=act_min, act_max=act_max, per_channel=per_channel, has_bias=int(bias is not None),
     )  # fmt: skip
     addend = () if bias is None else (site.values(2, bias),)
@@ -323,6 +311,9 @@ OPERATORS: Mapping[str, Lowering] = MappingProxyType(
         "CONV_2D": Lowering(convolution, ("INT8", "INT16")),
         "DEPTHWISE_CONV_2D": Lowering(depthwise, ("INT8", "INT16")),
         "TRANSPOSE_CONV": Lowering(transposed, ("INT8", "INT16"), operand=2),
-        "FULLY_CONNECTED": Lowering(fully_connected, ("INT8", "INT16")),
+        "FULLY_CONNECTED": Lowering(
+            lambda site: (float32.fully_connected if site.input().dtype == "FLOAT32" else fully_connected)(site),
+            ("INT8", "INT16", "FLOAT32"),
+        ),
     }
 )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from types import MappingProxyType
 
 import numpy as np
@@ -9,7 +10,8 @@ import numpy.typing as npt
 
 from deuteron.npu.neutron.kernels.params import LutParams
 from deuteron.operators.cortex_m import BY_OPERATOR
-from deuteron.operators.tflite import BY_TFLITE_OPERATOR, RequantizeParams
+from deuteron.operators.tflite import BY_TFLITE_OPERATOR, PreluParams, RequantizeParams
+from deuteron.tflite.cortex_m import float32, lookup_s16
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor
 from deuteron.tflite.cortex_m.fixed_point import (
     F32,
@@ -107,11 +109,7 @@ def logarithm(site: Site) -> tuple[CpuCall, ...]:
     """Lower LOG: numbers of 0 or less get the least result."""
     out = site.output()
     least = np.float32(-128 - site.zero_point(out)) * site.scale(out)
-
-    def function(numbers: F32) -> F32:
-        return np.where(numbers <= 0, least, exact(np.log)(np.maximum(numbers, np.float32(1e-30))))
-
-    return table_call(site, real_table(site, function))
+    return table_call(site, real_table(site, _log_of(least)))
 
 
 def square_root(site: Site) -> tuple[CpuCall, ...]:
@@ -172,6 +170,17 @@ def _relu(low: float | None, high: float | None) -> Callable[[Site], tuple[CpuCa
     return lower
 
 
+def _relus(low: float, high: float | None, *types: str) -> Lowering:
+    stored = _relu(low, high)
+
+    def lower(site: Site) -> tuple[CpuCall, ...]:
+        if site.input().dtype == "FLOAT32":
+            return (float32.clamp(site.ref(), site.out(), low, high),)
+        return stored(site)
+
+    return Lowering(lower, (*types, "FLOAT32"))
+
+
 def hard_swish(site: Site) -> tuple[CpuCall, ...]:
     """Lower HARD_SWISH: fixed-point numbers of 16 bits, input and output on scales 128 times as fine."""
     x, out = site.input(), site.output()
@@ -209,24 +218,90 @@ def _saturated(values: npt.ArrayLike) -> I64:
     return np.clip(np.asarray(values, np.int64), -32768, 32767)
 
 
+def _either(
+    narrow: Callable[[Site], tuple[CpuCall, ...]],
+    wide: Callable[[Site], tuple[CpuCall, ...]] | None = None,
+    real: int | None = None,
+    note: str = "",
+) -> Lowering:
+    """A lowering by type: of int8, of int16 if there is one, and of float32 by the kind of `function_f32`."""
+    by_type: dict[str, Callable[[Site], tuple[CpuCall, ...]]] = {"INT8": narrow}
+    if wide is not None:
+        by_type["INT16"] = wide
+    if real is not None:
+        by_type["FLOAT32"] = partial(float32.function, kind=real)
+    return Lowering(lambda site: by_type[site.input().dtype](site), tuple(by_type), note=note)
+
+
+def _log_of(least: np.float32) -> _Real:
+    def function(numbers: F32) -> F32:
+        return np.where(numbers <= 0, least, exact(np.log)(np.maximum(numbers, np.float32(1e-30))))
+
+    return function
+
+
+def _logarithm_s16(site: Site) -> tuple[CpuCall, ...]:
+    return lookup_s16.by_function(_log_of(np.float32(-32768) * site.scale(site.output())), site)
+
+
+def _inverse_root_s16(site: Site) -> tuple[CpuCall, ...]:
+    most = np.float32(32767) * site.scale(site.output())
+
+    def function(numbers: F32) -> F32:
+        return np.where(numbers <= 0, most, np.float32(1) / np.sqrt(np.maximum(numbers, np.float32(1e-30))))
+
+    return lookup_s16.by_function(function, site)
+
+
+def _gelu_s16(site: Site) -> tuple[CpuCall, ...]:
+    return lookup_s16.by_function(_gelu_approximate_of if site.option("Approximate") else _gelu_of, site)
+
+
+def _leaky_s16(site: Site) -> tuple[CpuCall, ...]:
+    """LEAKY_RELU of int16: a PReLU with 1 for alpha, and the slope in its factor."""
+    x, out = site.input(), site.output()
+    alpha = site.scale(x) * np.float32(site.op.options.get("Alpha", 0)) / site.scale(out)
+    elements = math.prod(out.shape)
+    dims = (1, 1, 1, 1, elements)
+    sign = np.array([-1 if alpha < 0 else 1], np.int16)
+    params = PreluParams(
+        dims, (0, 0, 0, 0, 1), (0, 0, 0, 0, 0), site.zero_point(x), 0, site.zero_point(out),
+        *factor(float(site.scale(x) / site.scale(out))), *factor(abs(float(alpha))),
+    )  # fmt: skip
+    return (CpuCall(BY_TFLITE_OPERATOR["prelu"], (site.ref(), Constant(sign)), (site.out(),), params),)
+
+
 _INT8 = ("INT8",)
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
-        "LOGISTIC": Lowering(logistic, _INT8, note="output scale 1/256, zero point -128"),
-        "TANH": Lowering(_by_function(exact(np.tanh)), _INT8),
+        "LOGISTIC": _either(
+            logistic,
+            partial(lookup_s16.sigmoid, tanh=False),
+            float32.LOGISTIC,
+            "output scale 1/256 of int8, 1/32768 of int16",
+        ),
+        "TANH": _either(
+            _by_function(exact(np.tanh)),
+            partial(lookup_s16.sigmoid, tanh=True),
+            float32.TANH,
+            "output scale 1/32768 of int16",
+        ),
         "ELU": Lowering(_by_function(_elu_of), _INT8),
-        "EXP": Lowering(_by_function(exact(np.exp)), _INT8),
-        "GELU": Lowering(gelu, _INT8),
+        "EXP": _either(_by_function(exact(np.exp)), partial(lookup_s16.by_function, exact(np.exp)), float32.EXP),
+        "GELU": _either(gelu, _gelu_s16),
         "HARD_SWISH": Lowering(hard_swish, _INT8),
-        "LEAKY_RELU": Lowering(leaky, _INT8),
-        "RELU": Lowering(_relu(0.0, None), ("INT8", "INT16")),
-        "RELU6": Lowering(_relu(0.0, 6.0), ("INT8", "INT16")),
-        "RELU_N1_TO_1": Lowering(_relu(-1.0, 1.0), _INT8),
-        "RELU_0_TO_1": Lowering(_relu(0.0, 1.0), _INT8),
-        "ABS": Lowering(absolute, _INT8),
-        "LOG": Lowering(logarithm, _INT8),
-        "SQRT": Lowering(square_root, _INT8),
-        "RSQRT": Lowering(inverse_root, _INT8),
+        "LEAKY_RELU": _either(leaky, _leaky_s16),
+        "RELU": _relus(0.0, None, "INT8", "INT16"),
+        "RELU6": _relus(0.0, 6.0, "INT8", "INT16"),
+        "RELU_N1_TO_1": _relus(-1.0, 1.0, "INT8"),
+        "RELU_0_TO_1": _relus(0.0, 1.0, "INT8"),
+        "ABS": _either(absolute, real=float32.ABS),
+        "LOG": _either(logarithm, _logarithm_s16),
+        "SQRT": _either(square_root, real=float32.SQRT),
+        "RSQRT": _either(inverse_root, _inverse_root_s16, float32.RSQRT),
+        "NEG": Lowering(partial(float32.function, kind=float32.NEG), ("FLOAT32",)),
+        "SQUARE": Lowering(partial(float32.function, kind=float32.SQUARE), ("FLOAT32",)),
+        "FLOOR": Lowering(partial(float32.function, kind=float32.FLOOR), ("FLOAT32",)),
     }
 )

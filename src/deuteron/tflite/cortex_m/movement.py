@@ -6,12 +6,16 @@ from types import MappingProxyType
 
 import numpy as np
 
+from deuteron.npu.neutron.kernels.params import LutParams
 from deuteron.operators.cortex_m import BY_OPERATOR, GatherParams
-from deuteron.tflite.cortex_m.call import CpuCall, FileTensor
+from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
+from deuteron.tflite.cortex_m.fixed_point import rounded
 from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.padding import ANY
 from deuteron.tflite.cortex_m.regions import Region, Shape, broadcast_strides, contiguous, copies, whole
 from deuteron.tflite.cortex_m.site import Site
+from deuteron.tflite.cortex_m.uint8 import FROM_UINT8
+from deuteron.tflite.flat_model import FlatTensor
 
 
 def _moved(
@@ -19,7 +23,7 @@ def _moved(
     dims: Sequence[int],
     read: Region,
     written: Region,
-    source: FileTensor | None = None,
+    source: Operand | None = None,
     target: FileTensor | None = None,
 ) -> tuple[CpuCall, ...]:
     return copies(site.dtype(site.output()), source or site.ref(), target or site.out(), dims, read, written)
@@ -50,11 +54,31 @@ def concatenate(site: Site) -> tuple[CpuCall, ...]:
     calls: list[CpuCall] = []
     for position in range(len(site.op.inputs)):
         tensor = site.input(position)
-        site.same_quant(tensor, out)
+        source: Operand = site.ref(position)
         written = Region(at * steps[axis], steps)
-        calls += _moved(site, tensor.shape, whole(tensor.shape), written, site.ref(position))
+        if site.option(FROM_UINT8) and _quant_of(tensor) != _quant_of(out):
+            source = Temporary(tensor.shape, "int8")
+            calls.append(_rescaled(site, position, source))
+        else:
+            site.same_quant(tensor, out)
+        calls += _moved(site, tensor.shape, whole(tensor.shape), written, source)
         at += tensor.shape[axis]
     return tuple(calls)
+
+
+def _quant_of(tensor: FlatTensor) -> object:
+    return tensor.quant and (tensor.quant.scales, tensor.quant.zero_points)
+
+
+def _rescaled(site: Site, position: int, target: Temporary) -> CpuCall:
+    """A part of a concatenation of uint8 with the output's scale, in float32 as the reference kernel does it."""
+    tensor, out = site.input(position), site.output()
+    scale = site.scale(tensor) * (np.float32(1) / site.scale(out))
+    stored = np.arange(256).astype(np.float32)
+    steps = rounded(stored * scale + np.float32(-(site.zero_point(tensor) + 128)) * scale)
+    table = np.clip(steps.astype(np.int64) + site.zero_point(out), -128, 127).astype(np.int8)
+    params = LutParams(math.prod(tensor.shape))
+    return CpuCall(BY_OPERATOR["quantized_activation"], (site.ref(position), Constant(table)), (target,), params)
 
 
 def pack(site: Site) -> tuple[CpuCall, ...]:

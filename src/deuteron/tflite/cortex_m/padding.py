@@ -97,10 +97,22 @@ def _mirrored(
     )
 
 
+def filled(site: Site) -> tuple[CpuCall, ...]:
+    """Lower FILL."""
+    return (fill(site.out(), site.constant(1).ravel()[0].item(), site.dtype(site.output())),)
+
+
+def zeros(site: Site) -> tuple[CpuCall, ...]:
+    """Lower ZEROS_LIKE: all bytes are 0."""
+    return (fill(site.out(), 0, site.dtype(site.output())),)
+
+
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
         "PAD": Lowering(pad, ANY),
         "PADV2": Lowering(pad, ANY),
         "MIRROR_PAD": Lowering(mirror, ANY),
+        "FILL": Lowering(filled, ANY, operand=1, note="constant value"),
+        "ZEROS_LIKE": Lowering(zeros, ANY),
     }
 )

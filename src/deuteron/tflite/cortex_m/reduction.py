@@ -9,11 +9,11 @@ import numpy as np
 from deuteron.npu.neutron.kernels.params import BINARY_RANK, Dims5, ReduceExtremumParams
 from deuteron.operators.added import ADDED
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ReduceSumParams
-from deuteron.tflite.cortex_m.arithmetic import five
+from deuteron.tflite.cortex_m.broadcasting import five
 from deuteron.tflite.cortex_m.call import CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import Factor, bits_of, factor
 from deuteron.tflite.cortex_m.lowering import Lowering
-from deuteron.tflite.cortex_m.regions import contiguous, copies, merged_pair, whole
+from deuteron.tflite.cortex_m.regions import contiguous, copies, merged, whole
 from deuteron.tflite.cortex_m.site import NUMPY, Site
 
 _EXTREMA = {operator.name: operator for operator in ADDED if operator.name.startswith("reduce_extremum")}
@@ -29,14 +29,14 @@ def reduced_axes(site: Site) -> tuple[int, ...]:
 def _walk(site: Site, axes: tuple[int, ...], kind: str) -> tuple[Dims5, Dims5]:
     """Dimensions and strides along some axes of the input."""
     shape, strides = site.input().shape, contiguous(site.input().shape)
-    dims, steps, _ = merged_pair([shape[a] for a in axes], [strides[a] for a in axes], [strides[a] for a in axes])
-    if len(dims) > BINARY_RANK:
+    runs = merged([(shape[axis], strides[axis]) for axis in axes])
+    if len(runs) > BINARY_RANK:
         raise site.unsupported(
-            f"it {kind} {len(dims)} dimensions that do not lie side by side; at most {BINARY_RANK} are allowed",
+            f"it {kind} {len(runs)} dimensions that do not lie side by side; at most {BINARY_RANK} are allowed",
             "put a RESHAPE before it that joins dimensions",
         )
-    missing = BINARY_RANK - len(dims)
-    return five((1,) * missing + dims), five((0,) * missing + steps)
+    runs = [(1, 0)] * (BINARY_RANK - len(runs)) + runs
+    return five([count for count, _ in runs]), five([stride for _, stride in runs])
 
 
 def mean(site: Site) -> tuple[CpuCall, ...]:

@@ -46,13 +46,12 @@ def copies(
     if math.prod(dims) == 0:
         return ()
     axes = [(dim, a * size, b * size) for dim, a, b in zip(dims, read.strides, written.strides, strict=True)]
-    axes = _split(_merged([*axes, (size, 1, 1)]))
+    axes = merged([*axes, (size, 1, 1)])
     starts = [(read.start * size, written.start * size)]
     while len(axes) > RANK:
-        count, a, b = axes.pop(0)
+        count, a, b = axes.pop(0)  # one call for each place along the outermost
         starts = [(x + i * a, y + i * b) for x, y in starts for i in range(count)]
     axes = [(1, 0, 0)] * (RANK - len(axes)) + axes
-    # The operator wants strides that do not repeat an output even where a dimension is 1.
     dims6, reads, writes = (tuple(column) for column in zip(*axes, strict=True))
     return tuple(
         CpuCall(
@@ -62,34 +61,26 @@ def copies(
     )
 
 
-def merged_pair(dims: Sequence[int], a: Sequence[int], b: Sequence[int]) -> tuple[Shape, Shape, Shape]:
-    """Return dimensions and two sets of strides with neighbours joined that are walked along as one."""
-    axes = _merged(list(zip(dims, a, b, strict=True)))
-    return tuple(x[0] for x in axes), tuple(x[1] for x in axes), tuple(x[2] for x in axes)
-
-
-def _merged(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Axes (count, stride, stride) with those of one element left out and neighbours joined."""
-    result: list[tuple[int, int, int]] = []
-    for count, a, b in axes:
+def merged(axes: Sequence[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """Return axes (count, strides), as few as need be: none has one element, or more than operators take."""
+    joined: list[tuple[int, ...]] = []
+    for count, *strides in axes:
         if count == 1:
             continue
-        if result and result[-1][1:] == (count * a, count * b) and result[-1][0] * count <= MAX_DIMENSION:
-            result[-1] = (result[-1][0] * count, a, b)
+        if joined and list(joined[-1][1:]) == [count * stride for stride in strides]:
+            joined[-1] = (joined[-1][0] * count, *strides)
         else:
-            result.append((count, a, b))
-    return result
+            joined.append((count, *strides))
+    return [part for axis in joined for part in _parts(axis)]
 
 
-def _split(axes: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """Axes with those that are longer than the operator takes as two."""
-    result: list[tuple[int, int, int]] = []
-    for count, a, b in axes:
-        part = next((n for n in range(min(count, MAX_DIMENSION), 0, -1) if count % n == 0), 1)
-        if part < count:
-            result.append((count // part, part * a, part * b))
-        result.append((part, a, b))
-    return result
+def _parts(axis: tuple[int, ...]) -> list[tuple[int, ...]]:
+    """An axis, or two where it is longer than operators take."""
+    count, *strides = axis
+    if count <= MAX_DIMENSION:
+        return [axis]
+    part = next(n for n in range(MAX_DIMENSION, 0, -1) if count % n == 0)
+    return [(count // part, *(part * stride for stride in strides)), (part, *strides)]
 
 
 def _six(values: tuple[int, ...]) -> Dims6:

@@ -139,10 +139,11 @@ class Site:
         """The scale of a tensor that has one for all of it."""
         return np.float32(self.quant(tensor).scales[0])
 
-    def zero_point(self, tensor: FlatTensor) -> int:
-        """The zero point of a tensor that has one for all of it, within its type; 0 for int16."""
+    def zero_point(self, tensor: FlatTensor, *, symmetric: bool = True) -> int:
+        """The zero point of a tensor that has one for all of it, within its type; 0 for int16 if it is `symmetric`."""
         zero_point = self.quant(tensor).zero_points[0]
-        low, high = (0, 0) if tensor.dtype == "INT16" else LIMITS[self.require(tensor, "INT8", "UINT8", "INT32")]
+        is_zero = symmetric and tensor.dtype == "INT16"
+        low, high = (0, 0) if is_zero else LIMITS[self.require(tensor, "INT8", "UINT8", "INT16", "INT32")]
         if not low <= zero_point <= high:
             allowed = "0" if low == high else f"{low}..{high}"
             raise self.unsupported(f"tensor `{tensor.name}` has the zero point {zero_point}; {allowed} is allowed")

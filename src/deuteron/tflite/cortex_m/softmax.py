@@ -1,4 +1,4 @@
-"""SOFTMAX."""
+"""SOFTMAX and L2_NORMALIZATION."""
 
 import math
 from collections.abc import Mapping
@@ -6,9 +6,16 @@ from types import MappingProxyType
 
 import numpy as np
 
-from deuteron.operators.tflite import BY_TFLITE_OPERATOR, SoftmaxParams
+from deuteron.operators.tflite import (
+    BY_TFLITE_OPERATOR,
+    L2NormalizeParams,
+    SoftmaxF32Params,
+    SoftmaxParams,
+    SoftmaxS16Params,
+)
 from deuteron.tflite.cortex_m.call import Constant, CpuCall
-from deuteron.tflite.cortex_m.fixed_point import exponential_on_negative, factor, product
+from deuteron.tflite.cortex_m.fixed_point import bits_of, exponential_on_negative, factor, product
+from deuteron.tflite.cortex_m.lookup_s16 import piecewise_table
 from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.site import Site
 
@@ -49,4 +56,47 @@ def softmax(site: Site) -> tuple[CpuCall, ...]:
     return (CpuCall(BY_TFLITE_OPERATOR["softmax"], inputs, (site.out(),), params),)
 
 
-OPERATORS: Mapping[str, Lowering] = MappingProxyType({"SOFTMAX": Lowering(softmax, ("INT8",))})
+def softmax_s16(site: Site) -> tuple[CpuCall, ...]:
+    """Lower SOFTMAX of int16: two tables, whose lines are those of the reference kernel in float64."""
+    x = site.input()
+    site.require(site.output(), "INT16")
+    depth = x.shape[-1] if x.shape else 1
+    steps = 65535.0
+    exponentials = piecewise_table(np.float64, (10.0 / steps, 32767), (2.0 / steps, 0), np.exp)
+    reciprocals = piecewise_table(np.float64, (1.0 / steps, -32768), (2.0 / steps, 0), lambda v: 1.0 / (1.0 + v))
+    beta = np.float32(site.op.options.get("Beta", 1.0))
+    multiplier, shift = factor(float(np.float64(site.scale(x) * beta) / (10.0 / steps)))
+    params = SoftmaxS16Params(math.prod(x.shape) // depth, depth, multiplier, shift)
+    inputs = (site.ref(), Constant(exponentials), Constant(reciprocals))
+    return (CpuCall(BY_TFLITE_OPERATOR["softmax_s16"], inputs, (site.out(),), params),)
+
+
+def softmax_f32(site: Site) -> tuple[CpuCall, ...]:
+    """Lower SOFTMAX of float32."""
+    shape = site.input().shape
+    depth = shape[-1] if shape else 1
+    params = SoftmaxF32Params(math.prod(shape) // depth, depth, bits_of(float(site.op.options.get("Beta", 1.0))))
+    return (CpuCall(BY_TFLITE_OPERATOR["softmax_f32"], (site.ref(),), (site.out(),), params),)
+
+
+def l2_normalize(site: Site) -> tuple[CpuCall, ...]:
+    """Lower L2_NORMALIZATION of int8."""
+    x, out = site.input(), site.output()
+    if float(site.scale(out)) != 1 / 128 or site.zero_point(out) != 0:
+        raise site.unsupported(
+            f"tensor `{out.name}` has the scale {site.scale(out)} and zero point {site.zero_point(out)}; "
+            "1/128 and 0 are allowed"
+        )
+    depth = x.shape[-1]
+    params = L2NormalizeParams(math.prod(x.shape) // depth, depth, site.zero_point(x))
+    return (CpuCall(BY_TFLITE_OPERATOR["l2_normalize"], (site.ref(),), (site.out(),), params),)
+
+
+_BY_TYPE = MappingProxyType({"INT8": softmax, "INT16": softmax_s16, "FLOAT32": softmax_f32})
+
+OPERATORS: Mapping[str, Lowering] = MappingProxyType(
+    {
+        "SOFTMAX": Lowering(lambda site: _BY_TYPE[site.input().dtype](site), tuple(_BY_TYPE)),
+        "L2_NORMALIZATION": Lowering(l2_normalize, ("INT8",), note="output scale 1/128, zero point 0"),
+    }
+)
