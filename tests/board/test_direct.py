@@ -50,4 +50,4 @@ def test_other_arguments_are_refused(args: list[Argument]):
 def test_functions_that_are_not_there_are_refused():
     with pytest.raises(RefusedError) as caught:
         lower("firmware::dtn_cm_absent.out", [(X,), (), (Y,), (Y,)])
-    assert str(caught.value) == "is not one that firmware has"
+    assert str(caught.value) == "is not in firmware"

@@ -96,7 +96,7 @@ def test_what_an_ethos_u_leaves_is_refused_with_what_to_do() -> None:
         combine(Code("torch.relu(x).sort(-1).values"), (2, 3), target="ethos-u55-128cm")
     first, _, hint = str(caught.value).partition("\n\nhint: ")
     assert ": `aten::sort` has no int8 form on the CPU, at `" in first
-    assert hint == "give what it orders as an output of the model, and order it in the application"
+    assert hint == "return the values that it sorts as an output of the model, and sort them in the application"
 
 
 @pytest.mark.parametrize("name", REWRITES)

@@ -83,7 +83,7 @@ enum {
     DTN_OPCODE_END = 4,
 };
 
-/** Where an operand lives; the value is its number in the microcode. */
+/** Region of an operand, with its number in the microcode. */
 enum {
     DTN_REGION_INPUT = 0,
     DTN_REGION_OUTPUT = 1,
@@ -458,7 +458,7 @@ enum {
     DTN_RESIZE_BILINEAR_S8_OUTPUT = 1,
 };
 
-/** Bilinear interpolation, NHWC, input and output of one quantisation. */
+/** Bilinear interpolation, NHWC; input and output have the same quantisation. */
 typedef struct {
     int32_t batches;
     int32_t in_h;

@@ -7,9 +7,9 @@ of its record, and a list of tensors that it writes, scratch memory first. Execu
 import math
 from types import MappingProxyType
 
-from deuteron.npu.neutron.kernels.params import KernelParams
 from deuteron.operators.added import ADDED
 from deuteron.operators.cortex_m import CPU_OPERATORS, CpuOperator, QuantizedConvolutionParams, gather_bytes
+from deuteron.operators.params import KernelParams
 from deuteron.operators.portable import ATEN_OPERATORS, MaxPoolParams
 from deuteron.operators.tflite import DEQUANTIZE, TFLITE_OPERATORS
 

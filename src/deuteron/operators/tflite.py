@@ -11,8 +11,8 @@ there with ties away from zero. Strides are in elements; 0 repeats an operand.
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.npu.neutron.kernels.params import Dims5, KernelParams
 from deuteron.operators.cortex_m import CpuOperator
+from deuteron.operators.params import Dims5, KernelParams
 
 PREFIX = "dtn_tfl"
 """Of the C functions."""

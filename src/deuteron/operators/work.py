@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from deuteron.arch.cores import Work
-from deuteron.npu.neutron.kernels.params import AveragePoolParams, CopyParams, KernelParams, MaxPoolParams
 from deuteron.operators.cortex_m import QuantizedConvolutionParams, QuantizedLinearParams, RegionCopyParams
+from deuteron.operators.params import AveragePoolParams, CopyParams, KernelParams, MaxPoolParams
 
 DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d"
 TRANSPOSED = "dtn_cm_quantized_transpose_conv2d"

@@ -5,9 +5,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from deuteron.npu.neutron.kernels.params import ExtremumParams
 from deuteron.operators.added import ADDED
 from deuteron.operators.cortex_m import BY_OPERATOR, CpuOperator, QuantizedAddParams, QuantizedMulParams
+from deuteron.operators.params import ExtremumParams
 from deuteron.operators.tflite import (
     BY_TFLITE_OPERATOR,
     BroadcastAddParams,

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from deuteron.npu.neutron.kernels.params import BINARY_RANK, Dims5
+from deuteron.operators.params import BINARY_RANK, Dims5
 from deuteron.tflite.cortex_m.regions import broadcast_strides, merged
 from deuteron.tflite.cortex_m.site import Site
 

@@ -8,8 +8,8 @@ from types import MappingProxyType
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.npu.neutron.kernels.params import LutParams
 from deuteron.operators.cortex_m import BY_OPERATOR
+from deuteron.operators.params import LutParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, PreluParams, RequantizeParams
 from deuteron.tflite.cortex_m import float32, lookup_s16
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor

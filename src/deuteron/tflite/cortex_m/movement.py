@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from deuteron.npu.neutron.kernels.params import LutParams
 from deuteron.operators.cortex_m import BY_OPERATOR, GatherParams
+from deuteron.operators.params import LutParams
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import rounded
 from deuteron.tflite.cortex_m.lowering import Lowering

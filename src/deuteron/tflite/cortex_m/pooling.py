@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from deuteron.npu.neutron.kernels.params import MaxPoolParams
 from deuteron.operators.cortex_m import BY_OPERATOR
+from deuteron.operators.params import MaxPoolParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, PoolParams
 from deuteron.tflite.cortex_m.call import CpuCall
 from deuteron.tflite.cortex_m.convolution import padding_before

@@ -6,8 +6,8 @@ from types import MappingProxyType
 
 import numpy as np
 
-from deuteron.npu.neutron.kernels.params import BINARY_RANK, Dims5, ReduceExtremumParams
 from deuteron.operators.added import ADDED
+from deuteron.operators.params import BINARY_RANK, Dims5, ReduceExtremumParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ReduceSumParams
 from deuteron.tflite.cortex_m.broadcasting import five
 from deuteron.tflite.cortex_m.call import CpuCall, Operand, Temporary

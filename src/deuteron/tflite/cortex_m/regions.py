@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deuteron.npu.neutron.kernels.limits import MAX_DIMENSION
-from deuteron.npu.neutron.kernels.params import RANK, Dims6
 from deuteron.operators.cortex_m import BY_OPERATOR, RegionCopyParams
+from deuteron.operators.limits import MAX_DIMENSION
+from deuteron.operators.params import RANK, Dims6
 from deuteron.tflite.cortex_m.call import CpuCall, Operand
 
 Shape = tuple[int, ...]
