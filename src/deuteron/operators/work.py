@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from deuteron.arch.cores import Work
+from deuteron.operators import tflite
 from deuteron.operators.cortex_m import QuantizedConvolutionParams, QuantizedLinearParams, RegionCopyParams
 from deuteron.operators.params import AveragePoolParams, CopyParams, KernelParams, MaxPoolParams
 
@@ -53,8 +54,11 @@ def work_of(function: str, record: KernelParams, elements: int) -> tuple[Work, i
             depth = taps * (record.in_c // record.groups)
             points = (taps, record.pad_h, record.pad_w) == (1, 0, 0)
             return (Work.POINTS if points else Work.CONVOLUTION), elements, elements * depth
-        case QuantizedLinearParams():
+        case QuantizedLinearParams() | tflite.FullyConnectedParams():
             return Work.LINEAR, elements, elements * record.in_features
+        case tflite.ConvolutionParams():
+            depth = record.kernel_h * record.kernel_w * (record.in_c // record.groups)
+            return Work.WIDE_LAYER, elements, elements * depth
         case AveragePoolParams() | MaxPoolParams():
             return WORKS.get(function, Work.UNKNOWN), elements, elements * record.kernel_h * record.kernel_w
         case CopyParams() | RegionCopyParams():
