@@ -7,7 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests.cli.test_inspect import GRAPH
 from tests.npu.neutron.tflite import litert
+from tests.npu.neutron.tflite.files import with_float_edges
 from tests.npu.neutron.tflite.mixing import Net, Q
 
 from deuteron import api
@@ -15,8 +17,11 @@ from deuteron.arch import targets
 from deuteron.arch.vela import VelaOptions
 from deuteron.board.host_executor import HostExecutor
 from deuteron.builds import manifest as manifests
+from deuteron.npu.neutron.ir.parser import parse_graph
+from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime import tflite_model, vela_compile
 from deuteron.runtime.as_build import build_directory
+from deuteron.tflite.encode import encode
 from deuteron.tflite.quantization import Quant
 
 from .conftest import Result
@@ -164,3 +169,48 @@ def test_files_that_vela_compiled_run_with_what_it_left(path: Path, deuteron: Ru
 def test_boards_give_the_hosts_bytes(target: str, board: str, path: Path, deuteron: Run):
     result = deuteron("run", path, "--target", target, "--on", board, "--compare", "host")
     assert f"{board} and the host give the same bits for 1 sample" in result.out
+
+
+def test_float_edges_of_a_file_that_the_npu_takes_run_on_the_cpu(tmp_path: Path, deuteron: Run):
+    path = tmp_path / "edges.tflite"
+    path.write_bytes(with_float_edges(emit(parse_graph(GRAPH))))
+    assert "0 tensors differ\n" in deuteron("run", path, "--target", "imxrt700cm", "--compare", "litert").out
+    nodes = api.read_manifest(build_directory(path, "imxrt700cm")).nodes
+    on_cpu = {node.op: node.why for node in nodes if node.partition is None}
+    assert set(on_cpu) == {"QUANTIZE", "DEQUANTIZE"}
+    assert set(on_cpu.values()) == {"changes between integers and floats, at the inputs and outputs of the file"}
+
+
+def test_files_of_which_the_npu_takes_nothing_run_on_the_cpu(tmp_path: Path, deuteron: Run):
+    net = Net()
+    net.tensors[0] = replace(net.tensors[0], dtype="INT16", quant=Quant((2**-8,), (0,)))
+    y = net.add("MAXIMUM", 0, 0, dtype="INT16", kind="MaximumMinimumOptions")
+    net.tensors[y] = replace(net.tensors[y], quant=net.tensors[0].quant)
+    path = tmp_path / "int16.tflite"
+    path.write_bytes(net.data(y))
+    assert "all bounds hold" in deuteron("run", path, "--target", "imxrt700cm", "--compare", "litert").out
+    (node,) = api.read_manifest(build_directory(path, "imxrt700cm")).nodes
+    assert node.why == "the NPU takes no operator of the file: graph input `x` is INT16; INT8 is allowed"
+
+
+def test_a_plan_of_the_files_maker_is_not_velas(path: Path, deuteron: Run):
+    """Vela copies the file's metadata beside its own of the same name."""
+    model = tflite_model.prepare(path.read_bytes()).model
+    path.write_bytes(encode(replace(model, metadata={"OfflineMemoryAllocation": bytes(16)})))
+    assert deuteron("run", path, "--target", "ethos-u55-128").code == 0
+
+
+def test_float_layers_run_beside_an_ethosu(tmp_path: Path, deuteron: Run):
+    """Vela gives a float layer without a bias one of int32."""
+    net = Net()
+    net.tensors[0] = replace(net.tensors[0], dtype="FLOAT32", quant=None, shape=(2, 8))
+    weights = net.constant(tuple(range(24)), (3, 8))
+    values = np.random.default_rng(0).normal(size=(3, 8)).astype(np.float32)
+    net.tensors[weights] = replace(net.tensors[weights], dtype="FLOAT32", data=values.tobytes())
+    options = {"FusedActivationFunction": 0, "WeightsFormat": 0, "KeepNumDims": 0}
+    y = net.add(
+        "FULLY_CONNECTED", 0, weights, -1, dtype="FLOAT32", shape=(2, 3), kind="FullyConnectedOptions", **options
+    )
+    path = tmp_path / "float.tflite"
+    path.write_bytes(net.data(y))
+    assert "all bounds hold" in deuteron("run", path, "--target", "ethos-u55-128", "--compare", "litert").out

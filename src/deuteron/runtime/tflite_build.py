@@ -52,6 +52,9 @@ _BETWEEN = {
 }
 
 
+_EDGE = "changes between integers and floats, at the inputs and outputs of the file"
+"""Why an operator is on the CPU that the NPU needs none of."""
+
 _OPTIONS = ("use_profiling", "memory", "vela", "force")
 """Options of builds that mean something for a file, which is quantised already."""
 
@@ -122,10 +125,15 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
     prepared = tflite_model.prepare(source)
     has_c_operators = tflite_model.has_c_operators(arch.name)
     if arch.npu is None:
-        mixed = _for_cpu(prepared.model, arch.name)
+        mixed = _for_cpu(prepared.model, f"the target `{arch.name}` has no NPU")
     else:
         file = prepared.file if has_c_operators else prepared.source
-        mixed = _mixed(file, arch.name, ConvertOptions(profiling=options.use_profiling, memory=options.memory))
+        try:
+            mixed = _mixed(file, arch.name, ConvertOptions(profiling=options.use_profiling, memory=options.memory))
+        except UnsupportedError as error:
+            if not has_c_operators:
+                raise
+            mixed = _for_cpu(prepared.model, f"the NPU takes no operator of the file: {error.message.splitlines()[0]}")
     mixed = _apart(mixed)
     steps = _needed(mixed)
     parts = [step for step in steps if isinstance(step, Part)]
@@ -155,7 +163,9 @@ def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
         file = tflite_ethosu.compiled(None, model)
     else:
         prepared = tflite_model.prepare(source)
-        result = vela_compile.compile_file(prepared.file, arch.need_ethosu(), options.vela)
+        result = vela_compile.compile_file(
+            tflite_ethosu.for_vela(prepared.model, prepared.file), arch.need_ethosu(), options.vela
+        )
         file, notes = tflite_ethosu.compiled(prepared.model, decode(result.file, partial=True)), prepared.notes
         left.update(result.left)
     refused = {i: _left_by_vela(file.model, op, left) for i, op in enumerate(file.model.operators)}
@@ -181,9 +191,9 @@ def _left_by_vela(model: FlatModel, op: FlatOperator, left: Mapping[str, str]) -
     return UnsupportedError(f"Vela leaves it to the CPU{': ' if why else ''}{why}")
 
 
-def _for_cpu(model: FlatModel, target: str) -> Mixed:
+def _for_cpu(model: FlatModel, reason: str) -> Mixed:
     """The file with all of its operators on the CPU."""
-    why = UnsupportedError(f"the target `{target}` has no NPU")
+    why = UnsupportedError(reason)
     steps = tuple(range(len(model.operators)))
     return Mixed(model, steps, dict.fromkeys(steps, why), b"")
 
@@ -196,7 +206,7 @@ def _with_c_operators(mixed: Mixed, order: Sequence[Step]) -> tuple[Contents, li
     nodes, ops = list[Node](), list[CpuOp]()
     for index, calls in program.executed.items():
         op = mixed.model.operators[index]
-        name, why = names[op.outputs[0]], mixed.refused[index].message
+        name, why = names[op.outputs[0]], mixed.refused[index].message if index in mixed.refused else _EDGE
         size = sum(nbytes(mixed.model, i) for i in {*op.inputs, *op.outputs} if i >= 0)
         works = [work_of(call.operator.symbol, call.params, call.elements) for call in calls]
         main = max(range(len(calls)), key=lambda at: (works[at][0].multiplies, works[at][1]), default=0)

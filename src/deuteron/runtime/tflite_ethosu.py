@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from deuteron.npu.ethosu.program import program_of
 from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.npu.provenance import KernelOrigin
 from deuteron.runtime.tflite_program import Step
-from deuteron.runtime.vela import VelaPartition, is_partition, partitions_of
-from deuteron.tflite.flat_model import FlatModel
+from deuteron.runtime.vela import PLAN, VelaPartition, is_partition, partitions_of
+from deuteron.tflite.encode import encode
+from deuteron.tflite.flat_model import NO_TENSOR, Buffer, FlatModel, FlatOperator
 
 LAYERS = {
     "CONV_2D": Work.CONVOLUTION,
@@ -152,11 +153,34 @@ class EthosUFile:
         return inside
 
 
+def for_vela(source: FlatModel, file: Buffer) -> Buffer:
+    """Return a file without a memory plan of its maker's: Vela writes its own under the same name, beside that one."""
+    if PLAN not in source.metadata:
+        return file
+    return encode(replace(source, metadata={name: data for name, data in source.metadata.items() if name != PLAN}))
+
+
 def compiled(source: FlatModel | None, model: FlatModel) -> EthosUFile:
     """Return a file that Vela compiled; FormatError where a partition is damaged."""
+    model = _without_added_inputs(source, model) if source else model
     partitions = iter(partitions_of(model))
     found = {i: next(partitions) for i, op in enumerate(model.operators) if is_partition(op)}
     return EthosUFile(source or model, model, found)
+
+
+def _without_added_inputs(source: FlatModel, model: FlatModel) -> FlatModel:
+    """Take away the int32 biases of zeros that Vela gives to layers that it leaves to the CPU, even to float ones."""
+    given = {source.tensors[i].name: op for op in source.operators for i in op.outputs}
+    operators: list[FlatOperator] = []
+    for op in model.operators:
+        before = given.get(model.tensors[op.outputs[0]].name) if op.outputs else None
+        if before is not None and before.name == op.name and op.name in LAYERS:
+            wanted = (*before.inputs, *(NO_TENSOR for _ in op.inputs))
+            inputs = (i if given_to >= 0 else NO_TENSOR for i, given_to in zip(op.inputs, wanted, strict=False))
+            operators.append(replace(op, inputs=tuple(inputs)[: len(before.inputs)]))
+        else:
+            operators.append(op)
+    return replace(model, operators=tuple(operators))
 
 
 def target_of(model: FlatModel) -> str | None:

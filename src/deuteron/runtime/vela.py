@@ -16,7 +16,8 @@ from deuteron.tflite.flat_model import CUSTOM, FlatModel, FlatOperator, FlatTens
 
 CUSTOM_CODE = "ethos-u"
 """The custom operator of a partition; its first inputs are commands, constants, scratch and fast scratch memory."""
-_PLACES = "OfflineMemoryAllocation"
+PLAN = "OfflineMemoryAllocation"
+"""The metadata that says where tensors lie in the scratch memory."""
 _OWN_INPUTS = 4
 _HEADER_WORDS = 3
 _BYTES = {"INT8": 1, "UINT8": 1, "BOOL": 1, "INT16": 2, "INT32": 4}
@@ -91,7 +92,7 @@ def is_partition(op: FlatOperator) -> bool:
 
 def _offsets(model: FlatModel) -> Mapping[int, int]:
     """Return the offsets of the tensors in the scratch memory."""
-    data = model.metadata.get(_PLACES, b"")
+    data = model.metadata.get(PLAN, b"")
     words = struct.unpack(f"<{len(data) // 4}i", data[: len(data) // 4 * 4])[_HEADER_WORDS:]
     return {index: offset for index, offset in enumerate(words) if offset >= 0}
 
