@@ -33,11 +33,11 @@ CORTEX_M = ("cortex_m::", "deuteron::")
 """What the names of the operators begin with that `load_cortex_m` gives: ExecuTorch's Cortex-M backend's, and ours."""
 
 LibraryName = Literal[
-    "driver", "driver_ref", "delegate", "cortex_m", "ethosu", "ethosu_driver", "ethosu_watch", "packing",
+    "driver", "driver_ref", "delegate", "cortex_m", "ethosu", "ethosu_driver", "ethosu_watch", "executor", "packing",
 ]  # fmt: skip
 """The driver with fast kernels, the same with the reference kernels; for ExecuTorch's runtime the delegate, the
 operators of its Cortex-M backend, and the delegate of Ethos-U; Arm's driver API over executed command streams, and who
-watches these; the search for memory plans."""
+watches these; the executor of bundles; the search for memory plans."""
 
 RUNNER = "deuteron-runner"
 EXECUTORCH_PARTS = frozenset(

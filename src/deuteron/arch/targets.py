@@ -154,6 +154,12 @@ class Arch:
             raise OptionError(f"the NPU of `{self.name}` is an Arm Ethos-U", hint=f"this is for {listed}")
         return npu
 
+    def need_ethosu(self) -> EthosU:
+        """The NPU; OptionError for a target without one, or with one that is no Ethos-U."""
+        if not isinstance(npu := self.need_npu(), EthosU):
+            raise OptionError(f"the NPU of `{self.name}` is no Arm Ethos-U", hint="name a target that has one")
+        return npu
+
 
 @cache
 def names() -> tuple[str, ...]:

@@ -7,6 +7,13 @@ from deuteron.arch.targets import Arch, EthosU
 from deuteron.errors import OptionError
 from deuteron.records import Partial
 
+DEFAULTS = {
+    "ethos-u55": ("Ethos_U55_High_End_Embedded", "Shared_Sram"),
+    "ethos-u65": ("Ethos_U65_High_End", "Dedicated_Sram_384KB"),
+    "ethos-u85": ("Ethos_U85_SYS_DRAM_Mid", "Sram_Only"),
+}
+"""The system configuration and the memory mode that ExecuTorch names where a build names none."""
+
 
 class Optimise(Enum):
     """What Vela optimises for; the value is its spelling as an option."""

@@ -6,8 +6,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from deuteron.board.operators import added, aten, convolution, cortex_m, movement, quantise
+from deuteron.board.operators import added, aten, convolution, cortex_m, direct, movement, quantise
 from deuteron.board.operators.lowering import Argument, OperatorCall, RefusedError, Tensor
+from deuteron.operators import catalogue
 from deuteron.operators.added import BY_NAME
 
 __all__ = ["TRANSPOSE", "Argument", "OperatorCall", "RefusedError", "Tensor", "lower", "supported"]
@@ -83,9 +84,12 @@ def lower(operator: str, args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
     Raises:
         RefusedError: firmware does not have it, or not for these arguments.
     """
-    if operator not in _LOWERINGS:
+    if function := catalogue.named(operator):
+        calls: OperatorCall | tuple[OperatorCall, ...] = direct.lower(function, args)
+    elif operator in _LOWERINGS:
+        calls = _LOWERINGS[operator](args)
+    else:
         raise RefusedError("is not in firmware")
-    calls = _LOWERINGS[operator](args)
     # A call without output elements need not run.
     return tuple(
         call for call in (calls if isinstance(calls, tuple) else (calls,)) if any(y.bytes for y in call.outputs)

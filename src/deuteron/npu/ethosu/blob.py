@@ -4,7 +4,7 @@
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -17,6 +17,7 @@ BACKEND_ID = "EthosUBackend"
 _HEADER = struct.Struct("<16sIB11x")
 _RECORD = struct.Struct("<9i")
 _FIRST, _LAST = "vela_bin_stream", "vela_end_stream"
+_RANK = 6
 _SCRATCH_REGION = 1
 _MOST_TENSORS = 255
 _HINT = "lower the model again with ExecuTorch's Ethos-U backend"
@@ -80,6 +81,32 @@ def parse(payload: bytes, where: str) -> Blob:
             message = f"two inputs share byte {second.offset} of the scratch memory"
             raise FormatError(message, where=where, hint=_HINT)
     return Blob(blocks["cmd_data"], blocks.get("weight_data", b""), scratch, inputs, outputs)
+
+
+def compose(blob: Blob) -> bytes:
+    """Return the bytes that `parse` reads."""
+    blocks = {
+        _FIRST: b"",
+        "cmd_data": blob.command_data,
+        "weight_data": blob.weights,
+        "scratch_size": blob.scratch_bytes.to_bytes(4, "little"),
+        "inputs": _listed(blob.inputs),
+        "outputs": _listed(blob.outputs),
+        _LAST: b"",
+    }
+    return b"".join(
+        _HEADER.pack(name.encode(), len(data), 0) + data + bytes(-len(data) % 16) for name, data in blocks.items()
+    )
+
+
+def _listed(tensors: Sequence[Tensor]) -> bytes:
+    """A block of tensors; dimensions beyond those that a record has are joined, those that it has more are 1."""
+    records = [len(tensors).to_bytes(4, "little")]
+    for tensor in tensors:
+        shape = (*(1,) * (_RANK - len(tensor.shape)), *tensor.shape)
+        shape = (prod(shape[: len(shape) - _RANK + 1]), *shape[len(shape) - _RANK + 1 :])
+        records.append(_RECORD.pack(*shape, tensor.element_bytes, tensor.offset, _SCRATCH_REGION))
+    return b"".join(records)
 
 
 def input_count(payload: bytes) -> int | None:

@@ -74,8 +74,7 @@ def _elu_of(numbers: F32) -> F32:
 def _gelu_of(numbers: F32) -> F32:
     half, one, root = np.float32(0.5), np.float32(1), np.float32(math.sqrt(0.5))
     erf = np.vectorize(math.erf, otypes=[np.float64])
-    values: F32 = half * numbers * (one + exact(erf)(numbers * root))
-    return values
+    return (half * numbers * (one + exact(erf)(numbers * root))).astype(np.float32)
 
 
 def _gelu_approximate_of(numbers: F32) -> F32:
