@@ -136,7 +136,8 @@ static void run_row(const dtn_operator_call_t *call, size_t row)
             dots(p, input, rows, less, sums);
         }
         for (size_t c = first; c < channels && c < first + DTN_CM_ROWS; c++) {
-            int64_t sum = sums[c - first] + (p->has_bias == 1 ? bias_at(&values[BIAS], c) : 0);
+            int64_t bias = p->has_bias == 1 ? bias_at(&values[BIAS], c) : 0;
+            int64_t sum = dtn_tfl_wide_plus(sums[c - first], bias);
             int32_t value = dtn_cm_plus(scaled(sum, factors + (p->per_channel == 1 ? c * WORDS : 0)), p->out_zp);
             dtn_tfl_put(out, row * channels + c, dtn_cm_clamp(value, p->act_min, p->act_max));
         }

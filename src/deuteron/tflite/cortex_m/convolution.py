@@ -16,7 +16,6 @@ from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.padding import fill
 from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, whole
 from deuteron.tflite.cortex_m.site import Array, Site
-from deuteron.tflite.cortex_m.uint8 import FROM_UINT8
 from deuteron.tflite.flat_model import FlatTensor
 
 SAME = 0
@@ -101,7 +100,7 @@ def _centred(site: Site, values: Array) -> tuple[Array, int]:
 def _factors(site: Site, weights: FlatTensor, channels: int, axis: int) -> list[Factor]:
     scale_in, scale_out = site.scale(site.input(_input_position(site))), float(site.scale(site.output()))
     scales = _scales(site, weights, channels, axis)
-    if site.option(FROM_UINT8):  # the product is one of float32
+    if site.op.is_unsigned:  # the product is one of float32
         return [factor(float(scale_in * np.float32(scales[0])) / scale_out)] * channels
     return [factor(float(scale_in) * scale / scale_out) for scale in scales]
 
