@@ -8,6 +8,9 @@ enum { INPUT, WEIGHTS, FACTORS, BIAS };
 /* Words of a factor. */
 enum { HIGH, LOW, SHIFT, WORDS };
 
+/* Products of int8 weights and inputs less their zero point that a sum of 32 bits holds: 65536 * 255 * 128 < 2^31. */
+enum { MOST_PRODUCTS = 65536 };
+
 /* Products of int16 and int8 that a sum of 32 bits holds. */
 enum { CHUNK = 128 };
 
@@ -18,7 +21,7 @@ static bool is_flag(int32_t word)
 
 static bool are_numbers(const params_t *p, uint32_t type)
 {
-    return p->in_features >= 1 && p->in_features <= (type == DTN_TYPE_S8 ? DTN_CM_MAX_PRODUCTS : INT32_MAX) &&
+    return p->in_features >= 1 && p->in_features <= (type == DTN_TYPE_S8 ? MOST_PRODUCTS : INT32_MAX) &&
            dtn_tfl_holds(type, p->in_zp) && (type == DTN_TYPE_S8 || p->in_zp == 0) && dtn_cm_is_s8(p->weight_zp) &&
            dtn_tfl_holds(type, p->out_zp) && dtn_tfl_is_range(type, p->act_min, p->act_max) &&
            is_flag(p->per_channel) && is_flag(p->has_bias);

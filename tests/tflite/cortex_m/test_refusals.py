@@ -94,12 +94,12 @@ def test_a_fused_activation_function() -> None:
 
 
 def test_too_many_products() -> None:
-    w = constant("w", np.ones((1, 40000)), "INT8", Q)
+    w = constant("w", np.ones((1, 70000)), "INT8", Q)
     options = {"FusedActivationFunction": 0, "WeightsFormat": 0, "KeepNumDims": 0}
-    operands = [tensor("x", (1, 40000), "INT8", Q), w, None]
+    operands = [tensor("x", (1, 70000), "INT8", Q), w, None]
     source = model("FULLY_CONNECTED", operands, [tensor("y", (1, 1), "INT8", Q)], "FullyConnectedOptions", options)
     assert error(source) == (
-        "operator 0 (FULLY_CONNECTED): each output is a sum of 40000 products; at most 32768 are allowed\n\n"
+        "operator 0 (FULLY_CONNECTED): each output is a sum of 70000 products; at most 65536 are allowed\n\n"
         "hint: split the layer, or make it smaller"
     )
 

@@ -27,6 +27,9 @@ _INT32 = 2
 MOST_PRODUCTS = 32768
 """Under a sum of the int8 operators."""
 
+_MOST_FULLY_CONNECTED = 65536
+"""Under a sum of a fully connected layer, whose weights are multiplied as they are stored."""
+
 _HINT_WEIGHTS = "convert the model with the default int8 quantisation, whose weights are symmetric"
 _HINT_SMALLER = "split the layer, or make it smaller"
 
@@ -284,9 +287,9 @@ def fully_connected(site: Site) -> tuple[CpuCall, ...]:
     site.require(weights, "INT8")
     out_features, depth = weights.shape
     rows = math.prod(site.input().shape) // depth
-    if site.input().dtype == "INT8" and depth > MOST_PRODUCTS:
+    if site.input().dtype == "INT8" and depth > _MOST_FULLY_CONNECTED:
         raise site.unsupported(
-            f"each output is a sum of {depth} products; at most {MOST_PRODUCTS} are allowed", _HINT_SMALLER
+            f"each output is a sum of {depth} products; at most {_MOST_FULLY_CONNECTED} are allowed", _HINT_SMALLER
         )
     scale_in, scale_out = float(site.scale(site.input())), float(site.scale(site.output()))
     scales = _scales(site, weights, out_features, 0)
