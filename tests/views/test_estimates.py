@@ -176,5 +176,5 @@ def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     (bare / "build.json").write_text(json.dumps(record), "utf-8")
     assert refused(UnsupportedError, bare) == (
         "how long an Ethos-U takes is not in its command stream, and nobody has estimated it\n\n"
-        "hint: give what `deuteron build` has written: it keeps Vela's estimates"
+        "hint: give a build of `deuteron build`, which has Vela's estimates"
     )

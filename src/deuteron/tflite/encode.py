@@ -1,4 +1,4 @@
-"""`FlatModel` -> TFLite bytes."""
+"""Encodes a `FlatModel` as TFLite bytes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -18,10 +18,10 @@ from deuteron.tflite.flat_model import (
 from deuteron.tflite.quantization import Quant
 
 _ALIGNMENT = 16
-"""Constants start at multiples of this, as interpreters expect."""
+"""Alignment of constants that interpreters expect."""
 
 _LARGEST_OLD_CODE = 127
-"""Codes up to this also go into the one-byte field that older readers use."""
+"""Largest code that is also written to the one-byte field for older readers."""
 
 _DESCRIPTION = "Deuteron"
 
@@ -32,7 +32,7 @@ def encode(model: FlatModel) -> bytes:
 
 
 class Encoder:
-    """Writes one model; `table` is the one way in which a table of the schema comes to be."""
+    """Encodes one model; `table` writes every table of the schema."""
 
     def __init__(self, model: FlatModel) -> None:
         self.model = model
@@ -104,7 +104,7 @@ class Encoder:
         return len(self.buffers) - 1
 
     def tensor(self, tensor: FlatTensor) -> int:
-        """Offset of a tensor; its data becomes a buffer of its own."""
+        """Offset of a tensor; its data becomes a separate buffer."""
         fields = {
             "Shape": self.integers(tensor.shape),
             "Type": int(getattr(tflite.TensorType, tensor.dtype)),
@@ -137,7 +137,7 @@ class Encoder:
         return self.table("Operator", **fields)
 
     def operator_code(self, name: str, custom_code: str) -> int:
-        """Offset of an operator code; the builtin one stands in both fields, as readers of either expect."""
+        """Offset of an operator code; a builtin one is in both fields, for old and new readers."""
         code = int(getattr(tflite.BuiltinOperator, name))
         fields = {"DeprecatedBuiltinCode": min(code, _LARGEST_OLD_CODE), "Version": 1, "BuiltinCode": code}
         if custom_code:
