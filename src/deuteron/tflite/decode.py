@@ -209,7 +209,7 @@ class Decoder:
         shape, quant, problem = table.integers("Shape"), None, ""
         try:
             self.check(table, name)
-            quant = _quantisation(table.child("Quantization"), name)
+            quant = _quantization(table.child("Quantization"), name)
         except UnsupportedError as error:
             if not self.partial:
                 raise
@@ -322,7 +322,7 @@ def _indices(table: _Table, field: str, lowest: int, tensors: int) -> tuple[int,
     return indices
 
 
-def _quantisation(table: _Table | None, tensor: str) -> Quant | None:
+def _quantization(table: _Table | None, tensor: str) -> Quant | None:
     """Return the quantisation of a tensor, None if its table has no scales; one scale means per tensor."""
     if table is None or not any(scales := table.floats("Scale")):
         return None  # some exporters write a scale of 0 for tensors of zeros

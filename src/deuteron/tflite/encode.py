@@ -117,10 +117,10 @@ class Encoder:
             "Name": self.text(tensor.name),
         }
         if tensor.quant is not None:
-            fields["Quantization"] = self.quantisation(tensor.quant)
+            fields["Quantization"] = self.quantization(tensor.quant)
         return self.table("Tensor", **fields)
 
-    def quantisation(self, quant: Quant) -> int:
+    def quantization(self, quant: Quant) -> int:
         """Offset of scales and zero points."""
         return self.table(
             "QuantizationParameters",

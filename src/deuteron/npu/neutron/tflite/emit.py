@@ -83,7 +83,7 @@ class _Emitter:
                 options = self.window(op) | _dilation(op) | {"DepthMultiplier": op.multiplier}
                 self.add(op, "DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions", options)
             case ops.AveragePool2D():
-                self.need_one_quantisation(op)
+                self.need_one_quantization(op)
                 self.add(op, "AVERAGE_POOL_2D", "Pool2DOptions", self.window(op) | _filter(op))
             case ops.MaxPool2D():
                 self.add(op, "MAX_POOL_2D", "Pool2DOptions", self.window(op) | _filter(op))
@@ -101,7 +101,7 @@ class _Emitter:
             case ops.Add() | ops.Sub() | ops.Mul():
                 self.add(op, *_BINARY[type(op)], self.activation(op))
             case ops.Maximum() | ops.Minimum():
-                self.need_one_quantisation(op)
+                self.need_one_quantization(op)
                 self.add(op, *_BINARY[type(op)])
             case ops.Prelu():
                 self.add(op, *_BINARY[type(op)])
@@ -250,7 +250,7 @@ class _Emitter:
         """True when the result is a matrix, no stack of them."""
         return len(self.shape(op.outputs[0])) == 2
 
-    def need_one_quantisation(self, op: ops.AveragePool2D | ops.Maximum | ops.Minimum) -> None:
+    def need_one_quantization(self, op: ops.AveragePool2D | ops.Maximum | ops.Minimum) -> None:
         """Refuse what interpreters would run without an error and without the rescaling."""
         if any(self.graph.type(name).q != self.graph.type(op.outputs[0]).q for name in op.inputs):
             what = "average pooling" if isinstance(op, ops.AveragePool2D) else "maximum and minimum"

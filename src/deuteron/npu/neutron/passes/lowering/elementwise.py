@@ -46,7 +46,7 @@ def extremum(build: Builder, op: Maximum | Minimum) -> None:
     """Lowers a maximum or minimum; an input of another quantisation goes through a table first."""
     dims, a_strides, b_strides = _binary_dims(build, op)
     params = p.ExtremumParams(dims, a_strides, b_strides, maximum=int(isinstance(op, Maximum)))
-    a, b = (_requantised(build, op, name) for name in op.inputs)
+    a, b = (_requantized(build, op, name) for name in op.inputs)
     build.call(op, EXTREMUM, (a, b, build.tensor(op.outputs[0])), params)
 
 
@@ -86,7 +86,7 @@ def _binary_types(build: Builder, op: BinaryOp) -> tuple[TensorType, TensorType,
     return build.type(op.inputs[0]), build.type(op.inputs[1]), build.type(op.outputs[0])
 
 
-def _requantised(build: Builder, op: BinaryOp, name: str) -> Ref:
+def _requantized(build: Builder, op: BinaryOp, name: str) -> Ref:
     """An input under the output's quantisation; a constant gets it here, another by a call."""
     source, target = build.graph.tensor(name), build.type(op.outputs[0])
     if source.type.q == target.q:
