@@ -125,8 +125,7 @@ class MemoryOptions:
             whole = f"the SRAM of `{arch.name}`" if self.sram_budget is None else "`--sram-budget`"
             raise OptionError(
                 f"`--weights-budget` is {self.weights_budget:,} bytes, {whole} only {sram:,}",
-                hint="weights have their place in the SRAM budget, beside intermediate results: lower the one or raise "
-                "the other",
+                hint="weights and intermediate results share the SRAM budget: lower one or raise the other",
             )
         return sram
 

@@ -110,7 +110,7 @@ def _blocks(payload: bytes, where: str) -> Iterator[tuple[str, bytes]]:
         if start + size > len(payload):
             raise FormatError(f"block `{name}` leaves the partition: {size:,} B", where=where, hint=_HINT)
         if external:
-            message = f"block `{name}` lies in a file of its own"
+            message = f"block `{name}` is in a separate file"
             raise UnsupportedError(message, where=where, hint="lower the model without `external_block_placements`")
         if name not in (_FIRST, _LAST):
             yield name, payload[start : start + size]

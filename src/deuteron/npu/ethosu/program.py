@@ -100,7 +100,7 @@ class EthosUProgram(NpuProgram):
         """Return Vela's estimate of one run; UnsupportedError if there is none."""
         del keep_resident
         if not self.schedule.steps:
-            message = "how long an Ethos-U takes is not in its command stream, and nobody has estimated it"
+            message = "the command stream of an Ethos-U contains no times, and there are no estimates"
             raise UnsupportedError(message, hint="give a build of `deuteron build`, which has Vela's estimates")
         return timelines.timeline(self.stream.operations, self.schedule, replace(engine, clock=self.schedule.clock))
 

@@ -78,7 +78,7 @@ def convert_together(
     Raises:
         CapacityError: they do not fit; it names the partition that needs most.
     """
-    return together(tflites, target, options).beside(options.memory, tensors, placed, is_alone=is_alone)
+    return together(tflites, target, options).within_budget(options.memory, tensors, placed, is_alone=is_alone)
 
 
 def together(tflites: Sequence[bytes], target: str, options: ConvertOptions) -> "Together":
@@ -95,7 +95,7 @@ class Together:
     arch: Arch
     options: ConvertOptions
 
-    def beside(
+    def within_budget(
         self, memory: MemoryOptions, tensors: Tensors, placed: Placed, *, is_alone: bool = False
     ) -> tuple[Conversion, ...]:
         """Return the conversions for a memory budget; arguments and errors are those of `convert_together`.
@@ -144,7 +144,7 @@ class Together:
         return replace(self, models=tuple(models))
 
     def _outside(self, memory: MemoryOptions, tensors: Tensors, placed: Placed) -> tuple[Conversion, ...]:
-        """Return the conversions with inputs and outputs outside scratch; errors as in `beside`."""
+        """Return the conversions with inputs and outputs outside scratch; errors as in `within_budget`."""
         errors: list[CapacityError] = []
         for nbytes in tensors(memory.depth_first):
             try:
@@ -154,7 +154,7 @@ class Together:
         raise errors[-1]
 
     def within(self, memory: MemoryOptions, tensors: int, placed: Placed) -> tuple[Conversion, ...]:
-        """Return the conversions with `tensors` bytes in use otherwise; other arguments and errors as in `beside`."""
+        """Return the conversions with `tensors` bytes in use otherwise; other arguments and errors as in `within_budget`."""
         whole = budget(self.arch, memory)
         beside = ((tensors, TENSORS),) if tensors else ()
         if memory.fetch_constants_to_sram is not FetchPolicy.ALWAYS:

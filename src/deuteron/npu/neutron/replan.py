@@ -13,7 +13,7 @@ def replanner(request: ReplanRequest) -> Replanner:
     lowered = together(request.tflites, request.target, ConvertOptions(profiling=request.profiling))
 
     def replan(memory: MemoryOptions) -> tuple[Replanned, ...]:
-        conversions = lowered.beside(memory, request.tensors, request.placed, is_alone=request.is_alone)
+        conversions = lowered.within_budget(memory, request.tensors, request.placed, is_alone=request.is_alone)
         return tuple(_replanned(number, conversion) for number, conversion in enumerate(conversions))
 
     return replan

@@ -191,7 +191,7 @@ def _concat(axis: int, inputs: tuple[Shape, ...]) -> Shape:
     _need(0 <= axis < len(first), f"axis {axis} is outside {_text(first)}")
     for shape in inputs[1:]:
         same = (*shape[:axis], first[axis], *shape[axis + 1 :]) == first
-        _need(same, f"{_text(first)} and {_text(shape)} differ beside axis {axis}")
+        _need(same, f"{_text(first)} and {_text(shape)} differ outside axis {axis}")
     return (*first[:axis], sum(shape[axis] for shape in inputs), *first[axis + 1 :])
 
 

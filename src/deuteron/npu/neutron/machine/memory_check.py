@@ -27,7 +27,7 @@ def hazards(decoded: Decoded, values: Dataflow) -> tuple[Hazard, ...]:
     found = _found(decoded, values)
     if decoded.places:
         apart = [one for one in _found(replace(decoded, places={}), values) if one not in found]
-        found += tuple(replace(one, message=f"{one.message}, where inputs and outputs lie elsewhere") for one in apart)
+        found += tuple(replace(one, message=f"{one.message}, if inputs and outputs are elsewhere") for one in apart)
     return found
 
 
@@ -43,7 +43,7 @@ def _found(decoded: Decoded, values: Dataflow) -> tuple[Hazard, ...]:
             case Fetch():
                 machine.fetch(index, command)
             case Wait():
-                machine.flights.pop(command.channel, None)
+                machine.outstanding.pop(command.channel, None)
     machine.end(len(decoded.commands), calls)
     return tuple(machine.found)
 
@@ -59,7 +59,7 @@ class _Machine:
         self._names = tuple(self._ids)
         self._values = values
         self.found: list[Hazard] = []
-        self.flights: dict[int, tuple[int, Fetch]] = {}  # by channel: the command that started it
+        self.outstanding: dict[int, tuple[int, Fetch]] = {}  # by channel: the command that started it
         header = decoded.header
         sizes: Mapping[Region, Sequence[int]] = {
             Region.INPUT: decoded.input_bytes,
@@ -124,8 +124,8 @@ class _Machine:
     def fetch(self, index: int, fetch: Fetch) -> None:
         """Start a copy: its bytes are written at once, and outstanding until the wait."""
         byte = np.arange(fetch.nbytes)
-        if fetch.channel in self.flights:
-            started = self.flights[fetch.channel][0]
+        if fetch.channel in self.outstanding:
+            started = self.outstanding[fetch.channel][0]
             self._report(
                 index, f"channel {fetch.channel} still fetches for command {started}, which nothing waited for"
             )
@@ -139,11 +139,11 @@ class _Machine:
         taken = slice(fetch.source, fetch.source + fetch.nbytes)
         to = slice(fetch.target, fetch.target + fetch.nbytes)
         area.owner[to], area.byte[to], area.writer[to] = weights.owner[taken], weights.byte[taken], index
-        self.flights[fetch.channel] = index, fetch
+        self.outstanding[fetch.channel] = index, fetch
 
     def end(self, index: int, calls: int) -> None:
         """Check that no fetch is outstanding and every output is written."""
-        for channel, (started, _) in sorted(self.flights.items()):
+        for channel, (started, _) in sorted(self.outstanding.items()):
             self._report(index, f"channel {channel} still fetches for command {started}, which nothing waited for")
         if calls < len(self._uses):
             self._report(index, f"the program has {len(self._uses)} calls, the microcode {calls}")
@@ -175,8 +175,8 @@ class _Machine:
             self._report(index, f"{what} {wrong}")
 
     def _check_landed(self, index: int, what: str, operand: Place) -> None:
-        for channel, (started, flight) in self.flights.items():
-            if operand.overlaps(flight.written):
+        for channel, (started, fetch) in self.outstanding.items():
+            if operand.overlaps(fetch.written):
                 fetched = f"is still being fetched on channel {channel} by command {started}"
                 self._report(index, f"{what}, {_bytes(operand)}, {fetched}")
 

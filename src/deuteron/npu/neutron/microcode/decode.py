@@ -387,34 +387,34 @@ def _check_channels(commands: Sequence[Command], places: Places) -> None:
 
     Resident fetches have ascending targets, so that none overwrites another.
     """
-    flights: dict[int, Place] = {}
+    outstanding: dict[int, Place] = {}
     resident_end = 0
     for index, command in enumerate(commands):
         match command:
             case Wait():
-                flights.pop(command.channel, None)
+                outstanding.pop(command.channel, None)
             case Fetch():
                 target = command.written
-                if command.channel in flights:
+                if command.channel in outstanding:
                     raise _error(
                         f"channel {command.channel} still fetches, a `wait` must come before", f"command {index}"
                     )
-                _check_landed(target, flights, f"command {index}")
+                _check_landed(target, outstanding, f"command {index}")
                 if command.resident and command.target < resident_end:
                     raise _error(f"target {command.target} is not after the resident fetch before", f"command {index}")
                 resident_end = target.offset + target.nbytes if command.resident else resident_end
-                flights[command.channel] = target
+                outstanding[command.channel] = target
             case Call():
                 for name, operand in zip(command.kernel.operands, command.operands, strict=True):
                     where = f"command {index} ({command.kernel.name}), operand `{name}`"
-                    _check_landed(in_memory(operand, places), flights, where)
-    if flights:
-        raise _error(f"channel {min(flights)} still fetches at `end`, a `wait` must come before")
+                    _check_landed(in_memory(operand, places), outstanding, where)
+    if outstanding:
+        raise _error(f"channel {min(outstanding)} still fetches at `end`, a `wait` must come before")
 
 
-def _check_landed(operand: Place, flights: Mapping[int, Place], where: str) -> None:
+def _check_landed(operand: Place, outstanding: Mapping[int, Place], where: str) -> None:
     """Check that no channel still fetches to bytes of the operand."""
-    for channel, target in flights.items():
+    for channel, target in outstanding.items():
         if operand.overlaps(target):
             fetched = f"bytes {target.offset}..{target.offset + target.nbytes} of {target.region.name.lower()}"
             raise _error(f"channel {channel} still fetches to {fetched}, a `wait` must come before", where)

@@ -31,7 +31,7 @@ from deuteron.npu.neutron.kernels.catalogue import (
 from deuteron.npu.neutron.passes.constraints import check
 from deuteron.npu.neutron.passes.copy_outputs import copy_outputs
 from deuteron.npu.neutron.passes.lowering import convolution, elementwise, matmul, movement, reduction, resize
-from deuteron.npu.neutron.passes.lowering.buffer_aliasing import find_homes
+from deuteron.npu.neutron.passes.lowering.buffer_aliasing import find_aliases
 from deuteron.npu.neutron.passes.lowering.builder import Builder
 from deuteron.operators.program import Program
 
@@ -43,7 +43,7 @@ def select(graph: Graph) -> Program:
         UnsupportedError: ops violate constraints of the NPU; it names each of them and its TFLite index.
     """
     graph = copy_outputs(graph)
-    build = Builder(graph, find_homes(graph))
+    build = Builder(graph, find_aliases(graph))
     refused: list[UnsupportedError] = []
     for op in graph.ops:
         try:

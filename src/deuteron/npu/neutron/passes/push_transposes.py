@@ -70,7 +70,7 @@ class _Work:
         )
 
     def transposes_before(self, op: Op) -> tuple[Transpose, ...]:
-        """Return the input transposes, if they share a permutation and have no other reader, and the rest is constant."""
+        """Return the input transposes, if they share a permutation without other readers, and the rest is constant."""
         transposes: list[Transpose] = []
         for name in dict.fromkeys(op.inputs):
             before = self.producers.get(name)
