@@ -154,7 +154,7 @@ class Together:
         raise errors[-1]
 
     def within(self, memory: MemoryOptions, tensors: int, placed: Placed) -> tuple[Conversion, ...]:
-        """Return the conversions with `tensors` bytes in use otherwise; other arguments and errors as in `within_budget`."""
+        """Return the conversions with `tensors` bytes in use otherwise; the rest is as in `within_budget`."""
         whole = budget(self.arch, memory)
         beside = ((tensors, TENSORS),) if tensors else ()
         if memory.fetch_constants_to_sram is not FetchPolicy.ALWAYS:
