@@ -50,8 +50,7 @@ Files = Mapping[str, bytes]
 def make_inputs(folder: Path, *, quick: bool) -> None:
     """Write the TFLite files that both checkouts convert."""
     sys.path[:0] = [str(ROOT), str(ROOT / "benches")]
-    from depth_first import BUILDS, partition_of
-    from large_images import LARGE_IMAGES
+    from depth_first import BUILDS, LARGE_IMAGES, partition_of
     from tests.graphs import random_graph
 
     from deuteron.npu.neutron.tflite.emit import emit
