@@ -9,8 +9,8 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.builds.options import Converter
+from deuteron.frontend.backends.neutron import upstream as neutron_upstream
 from deuteron.frontend.cortex_m import upstream as cortex_m
-from deuteron.frontend.neutron import upstream as neutron_upstream
 from deuteron.frontend.operators import operator_name
 
 TARGET = "cortex-m33"

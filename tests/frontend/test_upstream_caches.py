@@ -20,10 +20,10 @@ from torch.fx.traceback import NodeSource
 
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
+from deuteron.frontend.backends.neutron import upstream
+from deuteron.frontend.backends.neutron.npu_backend import NeutronNpuBackend
 from deuteron.frontend.build import build
 from deuteron.frontend.gc_pause import THRESHOLD, rare_collections
-from deuteron.frontend.neutron import upstream
-from deuteron.frontend.neutron.npu_backend import NeutronNpuBackend
 from deuteron.frontend.pipeline import Flow
 from deuteron.frontend.upstream import caches
 

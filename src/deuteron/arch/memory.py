@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import Self
 
-from deuteron.arch.targets import Arch, MemoryKind, Neutron
+from deuteron.arch.targets import Arch, MemoryKind
 from deuteron.errors import OptionError
 
 UNLIMITED = 1 << 40
@@ -86,7 +86,7 @@ class MemoryOptions:
         Raises:
             OptionError: naming the option.
         """
-        if not isinstance(arch.npu, Neutron):
+        if arch.npu is None or not arch.npu.plans_sram:
             for option in fields(self):
                 of_cpu = arch.npu is None and option.name in ("sram_budget", "depth_first")
                 if getattr(self, option.name) != option.default and not of_cpu:

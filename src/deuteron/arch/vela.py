@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, fields
 from enum import Enum
 from typing import Self
 
-from deuteron.arch.targets import Arch, EthosU
+from deuteron.arch.targets import Arch
 from deuteron.errors import OptionError
 
 
@@ -44,7 +44,7 @@ class VelaOptions:
         Raises:
             OptionError: naming the option.
         """
-        if isinstance(arch.npu, EthosU):
+        if arch.npu is not None and arch.npu.uses_vela:
             return
         for option in fields(self):
             if getattr(self, option.name) != option.default:

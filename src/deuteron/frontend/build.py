@@ -35,7 +35,8 @@ from deuteron.builds.manifest import (
 )
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
-from deuteron.frontend import heterogeneous, npu_backends, saved, upstream_caches
+from deuteron.frontend import heterogeneous, saved, upstream_caches
+from deuteron.frontend.backends import select
 from deuteron.frontend.cortex_m import lowering_check, program_checks
 from deuteron.frontend.cpu import much_in_float, need_runnable, no_out_variant, with_instructions
 from deuteron.frontend.eager import capture
@@ -261,7 +262,7 @@ def _compile(
     )
     session = run(flow, capture.Captured(model), inputs)
     manager = session.get_executorch_program_manager()
-    manager = npu_backends.of(arch, options).placed_in_memory(manager, flow.recording)
+    manager = select.of(arch, options).placed_in_memory(manager, flow.recording)
     plan = manager.executorch_program.execution_plan[0]
     on_cpu = with_instructions(flow.on_cpu, manager.exported_program().graph, plan)
     need_runnable(plan, on_cpu)
@@ -354,8 +355,8 @@ def _failure(error: Exception, flow: Flow) -> Exception:
         case Stage.QUANTIZE:
             return error
         case Stage.LOWER:
-            backend = flow.npu_backend.backend if flow.arch.npu else "ExecuTorch"
-            return flow.npu_backend.failure(flow.recording) or not_lowered(backend, error)
+            backend = flow.npu_backend
+            return backend.failure(flow.recording) or not_lowered(backend.backend, error)
         case Stage.EMIT:
             missing = no_out_variant(error, flow.on_cpu) if isinstance(error, RuntimeError) else None
             return missing or UnsupportedError(
