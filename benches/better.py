@@ -7,6 +7,7 @@ make bench-better
 """
 
 import argparse
+import json
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -20,7 +21,7 @@ from rich.console import Console
 from rich.table import Table
 from torch import Tensor, nn
 
-from deuteron import api
+from deuteron import api, records
 
 TARGETS = ("cortex-m55", "imxrt700cm")
 CALIBRATION, HELD_BACK = 64, 16
@@ -100,7 +101,8 @@ def row(case: Case, target: str, way: str) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         build = Path(folder) / "build"
         least = {"min_sqnr": case.least} if way == "min_sqnr" else {}
-        options = api.BuildOptions.from_json({**WAYS[way], **least})
+        plain = {**records.plain(api.BuildOptions()), **WAYS[way], **least}
+        options = records.parse(json.dumps(plain), api.BuildOptions, "options", "mend `WAYS`")
         manifest = api.build(
             module, calibration[0], target=target, calibration=calibration, output=build, options=options
         ).manifest

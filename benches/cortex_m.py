@@ -37,8 +37,8 @@ from deuteron.board.link import link
 from deuteron.board.size import Sizes
 from deuteron.board.stack import Bound
 from deuteron.board.toolchain import Toolchain
-from deuteron.npu.neutron.kernels.params import KernelParams
 from deuteron.operators.cortex_m import QuantizedConvolutionParams, QuantizedLinearParams
+from deuteron.operators.params import KernelParams
 
 Array = npt.NDArray[np.generic]
 Whole = npt.NDArray[np.int64]

@@ -25,13 +25,13 @@ from deuteron.board.link import link
 from deuteron.board.operators import lower
 from deuteron.board.operators.lowering import Argument, Tensor
 from deuteron.board.toolchain import Toolchain
-from deuteron.npu.neutron.kernels.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
 from deuteron.operators.cortex_m import (
     PadParams,
     QuantizedAddParams,
     QuantizedMulParams,
     QuantizedSoftmaxParams,
 )
+from deuteron.operators.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
 from deuteron.runtime.program import Constant, Place, TensorSpec, TensorValue
 
 STEM = "1->64 10x4 as ds_cnn lowers it"

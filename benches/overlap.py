@@ -34,9 +34,9 @@ from deuteron.board.toolchain import Toolchain
 from deuteron.npu.neutron import firmware
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert
 from deuteron.npu.neutron.kernels.cost import cost
-from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.operators.transfers import Fetch, Transfer, Wait
 from deuteron.planner import plan
 from deuteron.views.compare.board import compare
 

@@ -28,12 +28,13 @@ from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Add, Concat, Conv2D, DepthwiseConv2D, Op, Pads
 from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.processor import NeutronProcessor
 from deuteron.npu.neutron.passes.kernel_selection import select
-from deuteron.planner import Budget, in_best_order, plan, plan_within
+from deuteron.operators.program import Program
+from deuteron.planner import Budget, plan, plan_within, reorder_calls
 from deuteron.planner.weight_chunks import chunks
-from deuteron.planner.weight_residency import least_area
-from deuteron.planner.weight_tiling import unshared
+from deuteron.planner.weight_residency import min_area
+from deuteron.planner.weight_tiling import unshare_constants
 from deuteron.tflite.quantization import Quant
 
 TARGET = "imxrt700"
@@ -148,10 +149,12 @@ def timed(work: Callable[[], Result]) -> tuple[Result, float]:
 def measure(network: str, program: Program) -> Row:
     """The numbers of one network."""
     given = plan(program)
-    ordered, order_s = timed(lambda: in_best_order(program))
+    ordered, order_s = timed(lambda: reorder_calls(program))
     linked, plan_s = timed(lambda: plan(ordered))
-    area = max(len(linked.weights) // 2, least_area(chunks(unshared(ordered))))
-    budget = Budget(engine(targets.load(TARGET)), linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS)
+    area = max(len(linked.weights) // 2, min_area(chunks(unshare_constants(ordered))))
+    budget = Budget(
+        NeutronProcessor(engine(targets.load(TARGET))), linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS
+    )
     _, prefetch_s = timed(lambda: plan_within(ordered, budget))
     packing = linked.packing
     return Row(

@@ -21,7 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from deuteron.planner.lifetimes import Lifetime
-from deuteron.planner.packing import EXACT_EFFORT, FAST_EFFORT, ORDERS, end_of, greedy, max_live, place
+from deuteron.planner.packing import EXACT_EFFORT, FAST_EFFORT, ORDERS, best_fit_packing, end_of, max_live, pack
 from deuteron.planner.packing_search import STEPS_PER_SECOND, search
 
 CAPACITY = 1 << 20
@@ -46,7 +46,7 @@ class Row:
     name: str
     buffers: int
     bound: int
-    greedy: Mapping[str, int]
+    best_fit_packing: Mapping[str, int]
     ways: Mapping[str, Packed]
     fit: Packed | None
 
@@ -87,7 +87,7 @@ def measure(path: Path) -> Row:
     ways = {}
     for way, effort in EFFORTS.items():
         began, cpu = time.perf_counter(), time.process_time()
-        packing = place(blocks, effort)
+        packing = pack(blocks, effort)
         took = time.perf_counter() - began, time.process_time() - cpu
         ways[way] = Packed(validated(path, packing.offsets), packing.proven, *took)
     began, cpu = time.perf_counter(), time.process_time()
@@ -95,7 +95,7 @@ def measure(path: Path) -> Row:
     took = time.perf_counter() - began, time.process_time() - cpu
     bound = max_live(blocks)
     fit = Packed(validated(path, found.offsets), end_of(found.offsets) == bound, *took) if found.offsets else None
-    orders = {name: validated(path, greedy(blocks, order)) for name, order in ORDERS.items()}
+    orders = {name: validated(path, best_fit_packing(blocks, order)) for name, order in ORDERS.items()}
     return Row(path.name.split(".")[0], len(blocks), bound, orders, ways, fit)
 
 
@@ -105,7 +105,7 @@ def line(row: Row) -> str:
     def above(nbytes: int) -> str:
         return f"{100 * (nbytes / row.bound - 1):+11.1f} %"
 
-    greedies = "".join(above(nbytes) for nbytes in row.greedy.values())
+    greedies = "".join(above(nbytes) for nbytes in row.best_fit_packing.values())
     ways = "".join(f"{above(w.nbytes)}{'*' if w.proven else ' '}{w.cpu_s:7.2f} s" for w in row.ways.values())
     fit = f"{row.fit.nbytes:>11,}{row.fit.cpu_s:8.2f} s{row.fit.wall_s:8.2f} s" if row.fit else "   none found"
     return f"{row.name:<9}{row.buffers:>7}{row.bound:>11,}{greedies}{ways}{fit}"

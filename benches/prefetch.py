@@ -27,18 +27,19 @@ from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.kernels.cost import cost
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.processor import NeutronProcessor
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.machine.bounds import fetch_bound
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.operators.program import Program
 from deuteron.planner import Budget, plan, plan_within
 from deuteron.planner.prefetch_bound import lower_bound
-from deuteron.planner.prefetch_schedule import Costs
+from deuteron.planner.prefetch_schedule import FetchCosts
 from deuteron.planner.weight_chunks import chunks
-from deuteron.planner.weight_residency import costs_of, least_area
-from deuteron.planner.weight_tiling import cut, unshared
-from deuteron.planner.weight_tiling_search import beside
+from deuteron.planner.weight_residency import costs_of, min_area
+from deuteron.planner.weight_tiling import tile, unshare_constants
+from deuteron.planner.weight_tiling_search import tiled_scratch
 
 TARGET = "imxrt700"
 RATES = (50, 100, 200, 400)
@@ -88,9 +89,9 @@ def point(model: str, program: Program, rate: int, budget: str, effort: Effort) 
     rates = engine(targets.load(TARGET), flash_bandwidth=rate * 1_000_000)
     linked = plan(program)
     weights = len(linked.weights)
-    least = least_area(chunks(unshared(program)))
+    least = min_area(chunks(unshare_constants(program)))
     area = {"least": least, "half": max(least, weights // 2), "all": weights}[budget]
-    limit = Budget(rates, linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS, effort=effort)
+    limit = Budget(NeutronProcessor(rates), linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS, effort=effort)
     pieces, planned = plan_within(program, limit)
     found = planned.prefetch
     if found is None:
@@ -122,22 +123,24 @@ def _any_cut(program: Program, rates: Engine, area: int) -> int:
     A piece of the finest cut takes its share of the whole call, or what it takes alone if that is less, and only the
     first of a call costs the CPU anything.
     """
-    whole = unshared(program)
-    finest = cut(whole, 0)
+    whole = unshare_constants(program)
+    finest = tile(whole, 0)
     computing: list[int] = []
     for at, (piece, number) in enumerate(zip(finest.program.calls, finest.calls, strict=True)):
         alone, uncut = cost(piece.params, rates), cost(whole.calls[number].params, rates)
         share = uncut.cycles * alone.macs // uncut.macs if uncut.macs else uncut.cycles
         begins = at == 0 or finest.calls[at - 1] != number
         computing.append(min(alone.cycles, share) + rates.call_dispatch * begins)
-    scratch = beside(finest.program, plan(program).packing)
-    return lower_bound(chunks(finest.program), Costs(tuple(computing), (), rates.fetch_setup), rates, area, scratch)
+    scratch = tiled_scratch(finest.program, plan(program).packing)
+    return lower_bound(
+        chunks(finest.program), FetchCosts(tuple(computing), (), rates.fetch_setup), rates, area, scratch
+    )
 
 
 def _first_that_fit(program: Program, rates: Engine, area: int) -> int:
     """Cycles when the first chunks stay in SRAM, as far as the largest of the others has room beside them."""
     parts = chunks(program)
-    costs = costs_of(program, parts, rates)
+    costs = costs_of(program, parts, NeutronProcessor(rates))
     best = sum(costs.calls) + sum(costs.transfers) + costs.setup * len(parts)
     for kept in range(len(parts) + 1):
         rest = parts[kept:]

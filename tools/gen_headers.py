@@ -13,12 +13,13 @@ from enum import IntEnum, IntFlag
 from pathlib import Path
 
 from deuteron import __version__
-from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
-from deuteron.npu.neutron.kernels.params import KernelParams
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.npu.neutron.microcode import format as fmt
 from deuteron.operators.added import ADDED, NAMESPACE
 from deuteron.operators.cortex_m import CPU_OPERATORS, CpuOperator
+from deuteron.operators.params import KernelParams
 from deuteron.operators.portable import ATEN_OPERATORS
+from deuteron.operators.program import Kernel
 from deuteron.runtime.operator_outputs import OUTPUTS, VIEW
 
 INCLUDE = Path(__file__).parent.parent / "firmware" / "include" / "deuteron"

@@ -25,8 +25,8 @@ from tests.npu.neutron.tflite.files import with_float_edges
 
 from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.ir.parser import parse_graph
-from deuteron.npu.neutron.kernels.program import KernelCall
 from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.operators.program import KernelCall
 
 from .conftest import Result
 

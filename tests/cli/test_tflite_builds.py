@@ -169,11 +169,11 @@ def test_an_operator_that_boards_lack_is_named(deuteron: Run, tmp_path: Path) ->
     known = ", ".join(f"`{name}`" for name in tflite_calls.on_boards())
     assert refused == [
         "error: 2 operators cannot be compiled:",
-        "  tensor `t2`: of `FLOOR` firmware has no form for its types and options",
-        "  tensor `t6`: of `REVERSE_V2` firmware has no form for its types and options",
+        "  tensor `t2`: firmware does not support `FLOOR` with its types and options",
+        "  tensor `t6`: firmware does not support `REVERSE_V2` with its types and options",
         "",
-        f"hint: of what the NPU leaves of a TFLite file boards have {known}: write the model with these, or run it on "
-        "this computer with `deuteron run`",
+        f"hint: for TFLite operators that the NPU leaves to the CPU, boards support {known}: use these, or run the "
+        "model on this computer with `deuteron run`",
     ]
 
 
@@ -197,7 +197,7 @@ def test_what_has_been_compiled_is_refused(deuteron: Run, tmp_path: Path) -> Non
     )
     directory = build_directory(source)
     assert deuteron("plan", directory, "--target", "imxrt700") == Result(
-        2, "", f"error: `{directory}` has been compiled for its target already\n\nhint: leave out `--target`\n"
+        2, "", f"error: `{directory}` is already compiled for a target\n\nhint: leave out `--target`\n"
     )
 
 
@@ -208,7 +208,7 @@ def test_what_is_given_in_the_place_of_a_build_is_named(deuteron: Run, command: 
             1,
             "",
             f"error: `{tmp_path / name}` does not exist\n\n"
-            "hint: check its name; a path is taken from the current directory\n",
+            "hint: check its name; paths are relative to the current directory\n",
         )
     assert deuteron(command, tmp_path / "net.py") == Result(
         1,

@@ -275,7 +275,7 @@ def test_integers_and_masks_are_not_quantised(tmp_path: Path):
     assert str(caught.value) == (
         f"{tmp_path / 'out' / 'model.pte'}: ExecuTorch's runtime failed to run the program: Check failed "
         "(indices_ptr[i] < weight_height): indices_ptr[0] 10 >= weight.size(0) 10\n\n"
-        "hint: integer inputs often are indices: give ones that the model allows"
+        "hint: integer inputs are often indices: give values that the model allows"
     )
 
 

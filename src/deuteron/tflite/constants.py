@@ -5,7 +5,7 @@ Only what exporters write between constants is here; everything else stays an op
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -93,10 +93,10 @@ def _quotient(a: Array, b: Array) -> Array:
     return np.where((a < 0) != (b < 0), -exact, exact)
 
 
-def _floor_quotient(a: Array, b: Array) -> Array:
+def _floor_quotient(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64]) -> Array:
     if not np.all(b):
         raise NotConstantError
-    return cast("Array", a // b)
+    return a // b
 
 
 def _range(start: Array, limit: Array, step: Array) -> Array:

@@ -369,26 +369,26 @@ def test_options_are_for_targets_that_have_what_they_are_about() -> None:
         "hint: leave it out, or choose another target: `deuteron targets` lists them"
     )
     assert refused(OptionError, converter=api.Converter.VENDOR) == (
-        "`--converter` is for programs of a Neutron, the NPU of `ethos-u55-128` is an Arm Ethos-U\n\nhint: leave it out"
+        "`--converter` is for a Neutron; the NPU of `ethos-u55-128` is an Arm Ethos-U\n\nhint: leave it out"
     )
     assert refused(OptionError, memory=MemoryOptions(sram_budget=1024)) == (
         "`--sram-budget` is for programs that Deuteron plans, Vela plans those for `ethos-u55-128`\n\n"
         "hint: tell Vela by `--memory-mode`, `--optimise` and `--arena-cache-size`"
     )
     assert refused(OptionError, partition=api.Partitioning.COST) == (
-        "`--partition cost` compares a Neutron with the CPU, and `ethos-u55-128` has none\n\n"
-        "hint: build for `imxrt700cm`, or with `--partition npu-first`"
+        "`--partition cost` compares a Neutron with the CPU; `ethos-u55-128` has none\n\nhint: build for "
+        "`imxrt700cm`, or with `--partition npu-first`"
     )
     assert refused(OptionError, "cortex-m55", weights=api.WeightValues.INT4) == (
-        "`--weights int4` is for targets with an Arm Ethos-U alone, `cortex-m55` has none\n\nhint: leave it out"
+        "`--weights int4` needs a target with an Arm Ethos-U; `cortex-m55` has none\n\nhint: leave it out"
     )
     assert refused(OptionError, "ethos-u65-256cm", weights=api.WeightValues.INT4) == (
-        "`--weights int4` is for an Ethos-U alone, and the CPU of `ethos-u65-256cm` takes parts of a model in int8\n\n"
-        "hint: build for `ethos-u65-256`"
+        "`--weights int4` needs a target whose operators all run on an Ethos-U; the CPU of `ethos-u65-256cm` runs "
+        "some of them in int8\n\nhint: build for `ethos-u65-256`"
     )
     assert refused(OptionError, weights=api.WeightValues.INT4, activations=api.Activations.INT16) == (
-        "`--activations int16` and `--weights int4` do not go together: ExecuTorch quantises to either\n\n"
-        "hint: leave out one of the two"
+        "`--activations int16` and `--weights int4` exclude each other: ExecuTorch supports only one of them\n\n"
+        "hint: leave out one of them"
     )
     with pytest.raises(OptionError) as caught:
         VelaOptions(arena_cache_size=0)

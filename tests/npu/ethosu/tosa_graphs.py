@@ -306,7 +306,7 @@ def outcome(seed: int, accelerator: str) -> Outcome:
     with overheard():
         (expected,), status = tosa_reference_model.run(graph.data, [values], verbosity="LOW")
     if status != tosa_reference_model.GraphStatus.TOSA_VALID:
-        raise ValueError(f"seed {seed}: TOSA's reference model ends with {status.name}")
+        raise ValueError(f"seed {seed}: TOSA's reference model failed with {status.name}")
     try:
         with overheard() as said:
             payload = compiled(graph.data, accelerator)

@@ -25,10 +25,10 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
 )
 from deuteron.frontend.cortex_m.elementwise import aten_operator
 from deuteron.frontend.cortex_m.upstream import adds_or_multiplies
-from deuteron.npu.neutron.kernels.params import AddParams, Dims5, ExtremumParams, LutParams, MulParams
 from deuteron.numerics import I64, requant, requants, rne_shift
 from deuteron.operators.added import ChooseParams, CompareParams
 from deuteron.operators.int16 import ProductS16Params, SumS16Params
+from deuteron.operators.params import AddParams, Dims5, ExtremumParams, LutParams, MulParams
 
 aten = torch.ops.aten
 

@@ -6,7 +6,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from deuteron.npu.neutron.kernels.params import Dims5
+from deuteron.operators.params import Dims5
 
 _RANK = 5
 _MOST = 65536

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, fx
 
-from deuteron.npu.neutron.kernels.params import KernelParams
+from deuteron.operators.params import KernelParams
 
 Array = npt.NDArray[np.generic]
 

@@ -22,10 +22,10 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
     stored,
     value_of,
 )
-from deuteron.npu.neutron.kernels.params import ReduceExtremumParams, ReduceSumParams
 from deuteron.numerics import I64, MULTIPLIER_BITS, mean_requant, requant, rne_divide, rne_shift
 from deuteron.operators.added import CumulateParams, ReduceArgumentParams
 from deuteron.operators.int16 import SUM_BITS, ReduceSumS16Params
+from deuteron.operators.params import ReduceExtremumParams, ReduceSumParams
 
 aten = torch.ops.aten
 

@@ -20,9 +20,9 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
     stored,
     value_of,
 )
-from deuteron.npu.neutron.kernels.limits import MAX_RESIZE_UNIT
-from deuteron.npu.neutron.kernels.params import ResizeBilinearParams
 from deuteron.numerics import rne_divide
+from deuteron.operators.limits import MAX_RESIZE_UNIT
+from deuteron.operators.params import ResizeBilinearParams
 
 aten = torch.ops.aten
 
