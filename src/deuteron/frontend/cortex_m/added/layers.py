@@ -55,7 +55,7 @@ def _linear(site: Site) -> LoweredCall | None:
 
 
 def _layer(site: Site, weights: Tensor, scales: Tensor, sizes: Sequence[int]) -> LoweredCall | None:
-    """The call; None for sizes or factors beyond all sane layers."""
+    """The call; None for sizes or factors that do not fit the record."""
     y = site.result
     factors = [Fraction(site.operands[0].scale) * Fraction(float(s)) / Fraction(y.scale) for s in scales]
     shifts = [_shift(factor) for factor in factors]
@@ -76,7 +76,7 @@ def _layer(site: Site, weights: Tensor, scales: Tensor, sizes: Sequence[int]) ->
 
 
 def _shift(factor: Fraction) -> int:
-    """The most digits behind the point with which a factor has the bits of a multiplier."""
+    """The largest number of fraction bits with which a factor fits a multiplier."""
     shift = _MOST_SHIFT
     while shift >= _LEAST_SHIFT and round(factor * (1 << shift)) >= 1 << _MULTIPLIER_BITS:
         shift -= 1
@@ -84,13 +84,13 @@ def _shift(factor: Fraction) -> int:
 
 
 def _takes_layer(node: fx.Node) -> bool:
-    """True for layers of constant weights."""
+    """True for layers with constant weights."""
     x, weight = cast("tuple[fx.Node, fx.Node]", node.args[:2])
     return weight.op == "get_attr" and x.op != "get_attr" and weight.meta["val"][0].numel() <= _MOST_PRODUCTS
 
 
 def windows(p: ConvolutionS16Params | PoolS16Params, x: npt.NDArray[Any], fill: int) -> Any:
-    """For each place in the window the elements that it has at all outputs; beside the map there is a number."""
+    """Yield the elements at each position of the window, for all outputs; outside of the image they are `fill`."""
     steps = (p.dilation_h, p.dilation_w) if isinstance(p, ConvolutionS16Params) else (1, 1)
     reach = [(size - 1) * step + 1 for size, step in zip((p.kernel_h, p.kernel_w), steps, strict=True)]
     wanted = (p.out_h - 1) * p.stride_h + reach[0], (p.out_w - 1) * p.stride_w + reach[1]

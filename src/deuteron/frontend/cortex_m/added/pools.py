@@ -34,8 +34,8 @@ _MOST_RANK = 4
 
 def _pad(site: Site) -> LoweredCall:
     """`constant_pad_nd`: input, elements before and after each dimension, the last one first, and their value."""
-    sides, rank = cast("Sequence[int]", site.node.args[1]), len(site.shape)
-    pairs = [*zip(sides[::2], sides[1::2], strict=True)][::-1]
+    pads, rank = cast("Sequence[int]", site.node.args[1]), len(site.shape)
+    pairs = [*zip(pads[::2], pads[1::2], strict=True)][::-1]
     whole = [(0, 0)] * (_MOST_RANK - len(pairs)) + pairs
     dims = (1,) * (_MOST_RANK - rank) + site.shape
     steps = round(cast(float, site.argument(2, "value", 0)) / site.result.scale)
@@ -45,14 +45,14 @@ def _pad(site: Site) -> LoweredCall:
 
 
 def _average(site: Site) -> LoweredCall | None:
-    """`avg_pool2d`: input, window, stride, padding, whether the size is rounded up, whether padding counts."""
+    """`avg_pool2d`: input, window, stride, padding, ceil mode, whether padding counts."""
     window, counts = cast("Sequence[int]", site.node.args[1]), site.argument(5, "count_include_pad", True)
     padding = cast("Sequence[int]", site.argument(3, "padding", (0, 0)))
     return _pool(site, 0, window[0] * window[-1] if counts and any(padding) else 0)
 
 
 def _largest(site: Site) -> LoweredCall | None:
-    """`max_pool2d`: input, window, stride, padding, and dilation and rounding up, which are not taken."""
+    """`max_pool2d`: input, window, stride, padding; dilation and ceil mode are not supported."""
     return _pool(site, 1, 0)
 
 
@@ -69,25 +69,25 @@ def _pool(site: Site, maximum: int, divisor: int) -> LoweredCall | None:
 
 
 def _takes_average(node: fx.Node) -> bool:
-    """True where a mean's divisor is its window, or what lies on the map."""
+    """True if the divisor of a mean is the window's size, or the number of its elements inside the image."""
     return not _at(node, 4, default=False) and _at(node, 6, default=None) is None
 
 
 def _takes_largest(node: fx.Node) -> bool:
-    """True for windows without gaps, of which as many as fit into the map."""
+    """True for windows without dilation that are inside the padded image."""
     dilation = _at(node, 4, default=1)
     steps = cast("Sequence[object]", dilation if isinstance(dilation, list | tuple) else [dilation])
     return not _at(node, 5, default=False) and all(step == 1 for step in steps)
 
 
 def _takes_pad(node: fx.Node) -> bool:
-    """True for what adds elements of one number."""
-    sides = cast("Sequence[int]", node.args[1])
+    """True for positive pads with a constant."""
+    pads = cast("Sequence[int]", node.args[1])
     if node.target is aten.pad.default:
         takes = _at(node, 2, default="constant") == "constant"
     else:
         takes = _at(node, 2, default=0) == 0
-    return takes and min(sides) >= 0 and value_of(node).dim() <= _MOST_RANK
+    return takes and min(pads) >= 0 and value_of(node).dim() <= _MOST_RANK
 
 
 def _at(node: fx.Node, index: int, *, default: object) -> object:
@@ -95,8 +95,8 @@ def _at(node: fx.Node, index: int, *, default: object) -> object:
 
 
 def _compute_pad(p: PadParams, x: Array) -> Array:
-    sides = [*zip(p.before, p.after, strict=True)]
-    return np.pad(x.reshape(p.dims), sides, constant_values=np.int16(p.value))
+    pads = [*zip(p.before, p.after, strict=True)]
+    return np.pad(x.reshape(p.dims), pads, constant_values=np.int16(p.value))
 
 
 def _compute_pool(p: PoolS16Params, x: Array) -> Array:
