@@ -59,7 +59,7 @@ def quantised(module: nn.Module, x: Tensor, quantizer: Any) -> fx.GraphModule:
     """The module, its ranges measured on one input."""
     exported = torch.export.export(module.eval(), (x,), strict=True).module(check_guards=False)
     assert isinstance(exported, fx.GraphModule)
-    return neutron_upstream.quantise(exported, [(x,)], quantizer)
+    return neutron_upstream.quantize(exported, [(x,)], quantizer)
 
 
 def config() -> Any:
