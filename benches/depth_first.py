@@ -32,7 +32,7 @@ from deuteron.arch import targets
 from deuteron.arch.engine import engine
 from deuteron.arch.memory import DepthFirst, FetchPolicy, MemoryOptions
 from deuteron.errors import CapacityError
-from deuteron.frontend.ethosu.vela import DEFAULTS
+from deuteron.frontend.backends.ethosu.vela import DEFAULTS
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.microcode.container import Container

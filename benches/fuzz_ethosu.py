@@ -21,7 +21,7 @@ from tests.npu.ethosu.loops import loop
 from tests.npu.ethosu.networks import ACCELERATORS, KINDS, network
 from tests.npu.neutron.tflite import cases
 
-from deuteron.frontend.log_suppression import overheard
+from deuteron.frontend.log_suppression import captured_output
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime.build_native import executorch_root
@@ -42,7 +42,7 @@ def partitions(directory: Path) -> tuple[str, ...]:
     models = {"network": emit(network())} | {
         kind: emit(make(np.random.default_rng(1))) for kind, make in OPERATORS.items()
     }
-    with overheard():
+    with captured_output():
         payloads: dict[str, bytes | None] = {
             f"loop-{accelerator}": tosa_graphs.compiled(loop().data, accelerator) for accelerator in LOOPING
         }

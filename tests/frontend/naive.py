@@ -9,8 +9,8 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.builds.options import Converter
+from deuteron.frontend.backends.neutron import upstream as neutron_upstream
 from deuteron.frontend.cortex_m import upstream as cortex_m
-from deuteron.frontend.neutron import upstream as neutron_upstream
 from deuteron.frontend.operators import operator_name
 
 TARGET = "cortex-m33"
@@ -59,7 +59,7 @@ def quantised(module: nn.Module, x: Tensor, quantizer: Any) -> fx.GraphModule:
     """The module, its ranges measured on one input."""
     exported = torch.export.export(module.eval(), (x,), strict=True).module(check_guards=False)
     assert isinstance(exported, fx.GraphModule)
-    return neutron_upstream.quantise(exported, [(x,)], quantizer)
+    return neutron_upstream.quantize(exported, [(x,)], quantizer)
 
 
 def config() -> Any:

@@ -64,7 +64,7 @@ def test_scales_that_must_be_one_and_are_not_are_refused() -> None:
     (node,) = program.graph.find_nodes(op="call_function", target=dialects.edge.aten.amax.default)
     node.meta["custom"] = {"deuteron_added": "int8"}
     with pytest.raises(UnsupportedError) as caught:
-        lowering.put(program, {})
+        lowering.lower(program, {})
     line = inspect.getsourcelines(Rescaled.forward)[1] + 2
     assert str(caught.value) == (
         f"{__file__}:{line}: `aten::amax` would mix values of scale 0.5, zero point 3 and scale 0.25, zero point 3, at "

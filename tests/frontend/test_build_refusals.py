@@ -15,8 +15,8 @@ from deuteron import api
 from deuteron.arch.cores import Work
 from deuteron.builds.manifest import CpuOp, Source
 from deuteron.errors import InputError, InternalError, MissingToolError, OptionError, UnsupportedError
+from deuteron.frontend.backends.neutron import upstream
 from deuteron.frontend.cpu import need_runnable, no_out_variant
-from deuteron.frontend.neutron import upstream
 from deuteron.native import library
 from deuteron.npu.neutron.sdk import surface
 from deuteron.tflite import decode as flat

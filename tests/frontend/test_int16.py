@@ -18,7 +18,7 @@ from deuteron.arch.cores import Work
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import saved
 from deuteron.frontend.cortex_m import lowering_check
-from deuteron.frontend.cortex_m.added.int16 import PATTERNS
+from deuteron.frontend.cortex_m.added.catalogue import PATTERNS
 from deuteron.frontend.cortex_m.added.lowering_pattern import Affine, Site
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.cpu import cpu_ops
@@ -35,7 +35,8 @@ def test_sums_of_many_elements_have_a_factor_of_fewer_bits(operator: object, sid
     x = graph.placeholder("x")
     x.meta["val"] = torch.empty(1, 1, side, side, device="meta")
     node = graph.call_function(cast(Any, operator), (x, [2, 3]))
-    call = PATTERNS[operator].call(Site(node, (Affine(1.5, 0),), Affine(1.0, 0), lambda _: torch.empty(0), (x,)))
+    site = Site(node, (Affine(1.5, 0),), Affine(1.0, 0), lambda _: torch.empty(0), (x,), dtype=torch.int16)
+    call = PATTERNS[torch.int16][operator].call(site)
     assert call is not None
     assert call.operator == "reduce_sum_s16"
     params = cast(ReduceSumS16Params, call.params)

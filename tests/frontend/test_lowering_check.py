@@ -99,7 +99,7 @@ def test_what_no_operator_is_asked_for_shows_in_the_output() -> None:
 
 
 def test_ties_may_move_what_the_npu_computes_by_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lowering_check, "_is_npus", lambda node: "activation" in str(node.target))
+    monkeypatch.setattr(lowering_check, "_is_of_npu", lambda node: "activation" in str(node.target))
     lowering_check.check(*pair(entry=1), [X])
     assert message(zero_point=0, entry=2).startswith(
         "what the NPU computes is 2 steps of its scale off the quantised model, at most 1 is rounding, at "

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deuteron.builds.options import BuildOptions
-from deuteron.frontend.neutron import upstream
+from deuteron.frontend.backends.neutron import upstream
 
 LAST = torch.channels_last
 pytestmark = pytest.mark.slow

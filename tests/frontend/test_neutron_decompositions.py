@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deuteron import api
-from deuteron.frontend.neutron import decompositions
+from deuteron.frontend.backends.neutron import decompositions
 
 aten = torch.ops.aten
 

@@ -95,7 +95,7 @@ def test_what_reads_numbers_is_to_be_computed_before_the_model() -> None:
     found = program(looked_up, torch.zeros(3, 2), torch.zeros(4, dtype=torch.int64))
     assert refusal(program_checks.check_operators, found) == (
         "`aten::embedding` reads `inputs_1` of int64 and has no int8 form on the CPU" + AT + "hint: compute it before "
-        "the model, which then takes float32, or build for a target whose CPU runs "
+        "the model and pass it as float32, or build for a target whose CPU runs "
         "portable operators, such as `imxrt700` and `ethos-u55-128`"
     )
 

@@ -13,7 +13,8 @@ from torch.nn import functional
 
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
-from deuteron.frontend import heterogeneous, npu_backends
+from deuteron.frontend import heterogeneous
+from deuteron.frontend.backends import select
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.lowering_record import Recording
@@ -32,7 +33,7 @@ def pair(module: nn.Module, batches: Sequence[Inputs]) -> Pair:
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     arch, example = targets.load("cortex-m55"), batches[0]
-    side = npu_backends.of(arch, BuildOptions())
+    side = select.of(arch, BuildOptions())
     quantizer = heterogeneous.quantizer(arch, side, heterogeneous.RejectedNodes(), Recording[Any](), lambda: example)
     exported: Any = torch.export.export(module.eval(), example, strict=True).module(check_guards=False)
     with side.imported(), quiet():

@@ -12,8 +12,8 @@ from torch.nn import functional
 
 from deuteron import api
 from deuteron.builds.options import BuildOptions, Converter
-from deuteron.frontend.neutron import upstream
-from deuteron.frontend.neutron.multi_output_fixes import merge_first_result
+from deuteron.frontend.backends.neutron import upstream
+from deuteron.frontend.backends.neutron.multi_output_fixes import merge_first_result
 from deuteron.views.compare.pytorch import compare
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from deuteron.frontend.neutron.refusals import refusal
+from deuteron.frontend.backends.neutron.refusals import refusal
 
 CHECKS = '''
 def elsewhere(node):

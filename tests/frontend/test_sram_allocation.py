@@ -13,7 +13,7 @@ from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.builds.manifest import ETRECORD, REFERENCE
 from deuteron.builds.options import BuildOptions
 from deuteron.frontend import build as building
-from deuteron.frontend.neutron import npu_backend
+from deuteron.frontend.backends.neutron import npu_backend
 from deuteron.npu.neutron.convert import ConvertOptions, convert
 from deuteron.runtime.pte import delegates
 

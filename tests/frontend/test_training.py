@@ -8,7 +8,7 @@ from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from deuteron.errors import InputError
-from deuteron.frontend.neutron import upstream
+from deuteron.frontend.backends.neutron import upstream
 from deuteron.frontend.quantize.calibration import calibrate
 from deuteron.frontend.quantize.training import Trainer, evaluate, free_batch
 

@@ -15,7 +15,7 @@ from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.extras import require
-from deuteron.frontend.ethosu import vela
+from deuteron.frontend.backends.ethosu import vela
 from deuteron.frontend.gc_pause import rare_collections
 from deuteron.runtime.as_build import is_tflite
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from enum import Enum
 
-from deuteron.arch.targets import Arch, MemoryKind, Neutron
+from deuteron.arch.targets import Arch, MemoryKind
 from deuteron.errors import OptionError
 from deuteron.records import Partial
 
@@ -85,7 +85,7 @@ class MemoryOptions(Partial):
         Raises:
             OptionError: naming the option.
         """
-        if not isinstance(arch.npu, Neutron):
+        if arch.npu is None or not arch.npu.plans_sram:
             for option in fields(self):
                 of_cpu = arch.npu is None and option.name in ("sram_budget", "depth_first")
                 if getattr(self, option.name) != option.default and not of_cpu:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cache
 from importlib import resources
+from typing import ClassVar
 
 from deuteron.arch.preset import Certainty as Certainty
 from deuteron.arch.preset import Figure, Table
@@ -27,6 +28,17 @@ class EthosU:
     target: str
     macs: Figure
     clock: Figure
+
+    plans_sram: ClassVar[bool] = False
+    uses_vela: ClassVar[bool] = True
+    scales_clock: ClassVar[bool] = False
+    has_int16: ClassVar[bool] = True
+    timing: ClassVar[str] = "estimated"
+
+    @property
+    def program_name(self) -> str:
+        """The name of the NPU in its programs, which are for one configuration."""
+        return self.target
 
     @property
     def macs_per_cycle(self) -> int:
@@ -62,6 +74,13 @@ class Neutron:
     prefetch_area: Figure
     driver: "Driver"
 
+    plans_sram: ClassVar[bool] = True
+    uses_vela: ClassVar[bool] = False
+    scales_clock: ClassVar[bool] = True
+    has_int16: ClassVar[bool] = False
+    timing: ClassVar[str] = "simulated"
+    program_name: ClassVar[str] = "Neutron"
+
     @property
     def macs_per_cycle(self) -> int:
         """Largest number of multiply-accumulates per cycle."""
@@ -69,7 +88,13 @@ class Neutron:
 
 
 Npu = Neutron | EthosU
-"""The NPU of a target."""
+"""The NPU of a target.
+
+Class attributes of each family describe its differences: `plans_sram`, whether Deuteron compiles the programs and plans
+their SRAM and fetches; `uses_vela`, whether Arm's Vela does; `scales_clock`, whether runs can be simulated at another
+clock; `has_int16`, whether activations may be int16; `timing`, the kind of its times; `program_name`, its name in
+programs.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +178,7 @@ class Arch:
     def need_ethosu(self) -> EthosU:
         """The NPU; OptionError for a target without one, or with one that is no Ethos-U."""
         if not isinstance(npu := self.need_npu(), EthosU):
-            raise OptionError(f"the NPU of `{self.name}` is no Arm Ethos-U", hint="name a target that has one")
+            raise OptionError(f"the NPU of `{self.name}` is no Arm Ethos-U", hint="this is for Ethos-U targets")
         return npu
 
 
@@ -174,6 +199,16 @@ def npu_names() -> tuple[str, ...]:
 def neutron_names() -> tuple[str, ...]:
     """Names of the targets whose NPU is a Neutron, sorted."""
     return tuple(name for name in npu_names() if isinstance(load(name).npu, Neutron))
+
+
+def sibling(arch: Arch, operators: CpuOperators) -> Arch | None:
+    """The target with the same NPU whose CPU runs these operators; None if there is none."""
+    others = (load(name) for name in npu_names())
+    return next((other for other in others if other.npu == arch.npu and other.cpu.operators is operators), None)
+
+
+DEFAULT_WITHOUT_NPU = "cortex-m55"
+"""The target of programs without an NPU, if the user names none."""
 
 
 @cache

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, fields
 from enum import Enum
 
-from deuteron.arch.targets import Arch, EthosU
+from deuteron.arch.targets import Arch
 from deuteron.errors import OptionError
 from deuteron.records import Partial
 
@@ -50,7 +50,7 @@ class VelaOptions(Partial):
         Raises:
             OptionError: naming the option.
         """
-        if isinstance(arch.npu, EthosU):
+        if arch.npu is not None and arch.npu.uses_vela:
             return
         for option in fields(self):
             if getattr(self, option.name) != option.default:

@@ -9,7 +9,7 @@ from functools import lru_cache
 
 from deuteron.arch import cores, targets
 from deuteron.arch.memory import DepthFirst, MemoryOptions
-from deuteron.arch.targets import Arch, CpuOperators, Neutron
+from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.call_sequence import ENDS, bundle_of, program_of
 from deuteron.board.memory_check import hazards
@@ -100,7 +100,7 @@ def beside(bundle: Bundle, memory: MemoryOptions, arch: Arch, partitions: int) -
 
 def may_be_cut(arch: Arch) -> bool:
     """Return true if bundles of a target with a Neutron may use our plan instead of ExecuTorch's."""
-    return isinstance(arch.npu, Neutron) and arch.cpu.operators is CpuOperators.CORTEX_M
+    return arch.npu is not None and arch.npu.plans_sram and arch.cpu.operators is CpuOperators.CORTEX_M
 
 
 def check(program: bytes, manifest: Manifest) -> None:

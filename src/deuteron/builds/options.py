@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Self
 
 from deuteron.arch.memory import MemoryOptions
-from deuteron.arch.targets import Arch, CpuOperators, EthosU
+from deuteron.arch.targets import Arch, CpuOperators, sibling
 from deuteron.arch.vela import VelaOptions
 from deuteron.builds.quality import MOST
 from deuteron.errors import OptionError
@@ -152,26 +152,27 @@ class BuildOptions:
         """
         self.memory.check(arch)
         self.vela.check(arch)
-        is_ethosu = isinstance(arch.npu, EthosU)
-        if self.activations is Activations.INT16 and not is_ethosu:
+        uses_vela = arch.npu is not None and arch.npu.uses_vela
+        if self.activations is Activations.INT16 and not (arch.npu and arch.npu.has_int16):
             self._check_wide(arch)
-        for option in _NEUTRON_ALONE if is_ethosu else _ETHOSU_ALONE:
+        for option in _NEUTRON_ALONE if uses_vela else _ETHOSU_ALONE:
             if getattr(self, option) != getattr(BuildOptions(), option):
                 name = f"--{option.replace('_', '-')}"
                 raise OptionError(
                     f"`{name}` is for a Neutron; the NPU of `{arch.name}` is an Arm Ethos-U"
-                    if is_ethosu
+                    if uses_vela
                     else f"`{name} {getattr(self, option).value}` needs a target with an Arm Ethos-U; "
                     f"`{arch.name}` has none",
                     hint="leave it out",
                 )
-        if is_ethosu and arch.cpu.operators is CpuOperators.CORTEX_M:
+        if uses_vela and arch.cpu.operators is CpuOperators.CORTEX_M:
+            portable = sibling(arch, CpuOperators.PORTABLE)
             for option in ("activations", "weights"):
                 if (value := getattr(self, option)) != getattr(BuildOptions(), option):
                     raise OptionError(
                         f"`--{option} {value.value}` needs a target whose operators all run on an Ethos-U; the CPU of "
                         f"`{arch.name}` runs some of them in int8",
-                        hint=f"build for `{arch.name.removesuffix('cm')}`",
+                        hint=f"build for `{portable.name}`" if portable else "leave it out",
                     )
         if self.use_qat and self.calibration_method is not CalibrationMethod.HISTOGRAM:
             raise OptionError(
@@ -194,12 +195,13 @@ class BuildOptions:
 
     def _check_mixed(self, arch: Arch) -> None:
         """Check that a target supports int8 and int16 activations in one program."""
-        if arch.cpu.operators is not CpuOperators.CORTEX_M or isinstance(arch.npu, EthosU):
+        has_int16_npu = arch.npu is not None and arch.npu.has_int16
+        if arch.cpu.operators is not CpuOperators.CORTEX_M or has_int16_npu:
             raise OptionError(
                 f"`--min-sqnr` gives some layers int16 activations, but `{arch.name}` has no operators for "
                 "both int8 and int16",
                 hint="choose a target whose CPU has them, such as `cortex-m55` or `imxrt700cm`"
-                + (", or use `--activations int16`" if isinstance(arch.npu, EthosU) else ""),
+                + (", or use `--activations int16`" if has_int16_npu else ""),
             )
         if self.activations is Activations.INT16:
             raise OptionError(

@@ -35,7 +35,8 @@ from deuteron.builds.manifest import (
 )
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
-from deuteron.frontend import heterogeneous, npu_backends, saved, upstream_caches
+from deuteron.frontend import heterogeneous, saved, upstream_caches
+from deuteron.frontend.backends import select
 from deuteron.frontend.cortex_m import lowering_check, program_checks
 from deuteron.frontend.cpu import much_in_float, need_runnable, no_out_variant, with_instructions
 from deuteron.frontend.eager import capture
@@ -54,7 +55,7 @@ if TYPE_CHECKING:
 
 STEPS = ("export", "calibrate", "quantise", "partition and convert", "write program")
 _OBSERVED = 2
-"""Calibration batches on which the module itself is run, beside the example inputs."""
+"""The number of calibration batches, after the example inputs, on which the module itself runs."""
 
 QAT_STEPS = (*STEPS[:2], "train", *STEPS[2:])
 
@@ -69,7 +70,7 @@ NOTHING_DELEGATED = (
 
 
 class Progress(Protocol):
-    """Told when a step begins: its name, its index and the number of steps."""
+    """Called when a step begins, with its name, its index and the number of steps."""
 
     def __call__(self, step: str, index: int, count: int) -> None:
         """Step `index` of `count` begins."""
@@ -81,12 +82,12 @@ class BuildResult:
     """A finished build.
 
     Attributes:
-        manifest: of it.
-        files: the bytes of every other file, by name.
-        losses: in training.
-        samples: those of `samples.npz`.
-        floats: the float model that was quantised; writes into none of its inputs.
-        stored: gives inputs of that as the program takes them.
+        manifest: the manifest.
+        files: the bytes of all other files, by name.
+        losses: the losses of training.
+        samples: the content of `samples.npz`.
+        floats: the float model before quantisation; it does not change its inputs.
+        stored: quantises float inputs to the program's input format.
     """
 
     manifest: Manifest
@@ -114,7 +115,7 @@ def build(
     progress: Progress | None = None,
     keep: Mapping[str, str] = MappingProxyType({}),
 ) -> BuildResult:
-    """The build of a module for a target.
+    """Build a module for a target.
 
     Args:
         module: a `torch.nn.Module`, or an `ExportedProgram` of one; copies of it are built, in evaluation mode, and it
@@ -122,11 +123,11 @@ def build(
         example_inputs: one tensor per argument of `forward`, or the one tensor; their shapes are the build's shapes.
         target: a name that `deuteron targets` lists.
         calibration: batches like the example inputs, from which the ranges of all tensors are measured.
-        train: trains the model that it is given, in place, and yields the loss of each step; for `options.use_qat`.
-        options: everything else.
-        name: what the manifest calls the model; its class by default.
-        progress: told when each step begins.
-        keep: nodes to keep on the CPU beside those that the NPU leaves, as `manifest.Node.quantised`, and why.
+        train: trains the given model in place and yields the loss of each step; for `options.use_qat`.
+        options: all other options.
+        name: the model's name in the manifest; its class by default.
+        progress: called when each step begins.
+        keep: nodes that must stay on the CPU, as `manifest.Node.quantised`, and why.
 
     Raises:
         DeuteronError: see the classes in `deuteron.errors`.
@@ -193,7 +194,7 @@ def build(
 def _first_batches(
     calibration: Iterable[object] | None, inputs: Inputs
 ) -> tuple[tuple[Inputs, ...], Iterable[object] | None]:
-    """The first calibration batches, and the calibration from its beginning."""
+    """Return the first calibration batches, and all batches from the first."""
     if calibration is None:
         return (), None
     is_whole = isinstance(calibration, torch.Tensor | np.ndarray)
@@ -203,7 +204,7 @@ def _first_batches(
 
 
 def _trainer(train: Train | None, options: BuildOptions, steps: "_StepReporter") -> Trainer | None:
-    """What trains the model, if the options ask for it."""
+    """Return the training step if the options ask for training."""
     if options.use_qat and train is None:
         raise OptionError("`use_qat` needs a function that trains the model", hint="give it as `train`")
     if train is None:
@@ -215,13 +216,13 @@ def _trainer(train: Train | None, options: BuildOptions, steps: "_StepReporter")
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
-    """What comes of the steps.
+    """The results of the steps.
 
     Attributes:
-        reference: the quantised program that the build is compared with.
-        flow: the run that made it, with what was recorded.
+        reference: the quantised program for comparison.
+        flow: the run that made it, with its records.
         on_cpu: the operators that stay on the CPU.
-        kept: names of the edge nodes that the NPU could have had.
+        kept: names of the edge nodes on the CPU, including those that the NPU's quantiser annotated.
         manager: ExecuTorch's program manager.
     """
 
@@ -243,7 +244,7 @@ def _compile(
     keep: Mapping[str, str],
     subset: CalibrationSubset,
 ) -> _Compiled:
-    """The program of an exported graph, by ExecuTorch's own session with the recipe that its users have, too."""
+    """Compile an exported graph with ExecuTorch's session and the same recipe that users of recipes have."""
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
     is_read_again = asks or options.measuring
     batches = tuple(calibration) if is_read_again and calibration is not None else calibration
@@ -261,7 +262,7 @@ def _compile(
     )
     session = run(flow, capture.Captured(model), inputs)
     manager = session.get_executorch_program_manager()
-    manager = npu_backends.of(arch, options).placed_in_memory(manager, flow.recording)
+    manager = select.of(arch, options).placed_in_memory(manager, flow.recording)
     plan = manager.executorch_program.execution_plan[0]
     on_cpu = with_instructions(flow.on_cpu, manager.exported_program().graph, plan)
     need_runnable(plan, on_cpu)
@@ -277,7 +278,7 @@ def _evidence(
     batches: Sequence[Inputs],
     observed: Observed | None,
 ) -> "Evidence":
-    """Measure the quantised model beside the module, or beside the float model where that was trained."""
+    """Compare the quantised model with the module; with the float model after training."""
     from deuteron.frontend.quality.evidence import gather
 
     with quiet():
@@ -286,10 +287,9 @@ def _evidence(
 
 
 def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
-    """ExecuTorch's session once it has made the program; what fails in it names the line of the model.
+    """Run ExecuTorch's session until it has made the program; errors name the line of the model.
 
-    Where the NPU leaves nodes that were quantised for it, they are among the refused from then on, and the model is
-    quantised again, with these for the CPU.
+    If the NPU rejects nodes that were quantised for it, the session runs again with these on the CPU.
     """
     recipe = flow.recipe()
     from executorch.export import ExportSession
@@ -302,7 +302,7 @@ def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
 
 
 def _is_exported(session: Any, flow: Flow) -> bool:
-    """Whether a session has made the program; if not, nodes were left over."""
+    """Run a session; False if the NPU rejected nodes."""
     flow.stage = Stage.EXPORT
     try:
         session.export()
@@ -329,14 +329,14 @@ class _StepReporter:
         self._streams = sys.stdout, sys.stderr
 
     def begin(self, step: str) -> None:
-        """Tells that a step begins, or, after a comma, where in the step the build is."""
+        """Report the beginning of a step; text after a comma is progress within the step."""
         if self._progress is not None:
             stdout, stderr = self._streams
-            with redirect_stdout(stdout), redirect_stderr(stderr):  # only the wheel's output is kept away
+            with redirect_stdout(stdout), redirect_stderr(stderr):  # a build redirects ExecuTorch's output
                 self._progress(step, self._names.index(step.partition(",")[0]), len(self._names))
 
     def counted(self, batches: Iterator[Inputs], source: object) -> Iterator[Inputs]:
-        """The batches, each reported when it begins."""
+        """Yield the batches and report each of them."""
         total = f" of {len(cast('Sequence[object]', source))}" if isinstance(source, list | tuple) else ""
         for index, batch in enumerate(batches):
             self.begin(f"calibrate, batch {index + 1}{total}")
@@ -344,8 +344,8 @@ class _StepReporter:
 
 
 def _failure(error: Exception, flow: Flow) -> Exception:
-    """What to tell a user of an error in a session; the error itself where that can only be a defect."""
-    known = _told(error)
+    """Convert an error in a session to an error for the user; return other errors unchanged."""
+    known = _own_error(error)
     if known is not None:
         return known
     match flow.stage:
@@ -354,8 +354,8 @@ def _failure(error: Exception, flow: Flow) -> Exception:
         case Stage.QUANTIZE:
             return error
         case Stage.LOWER:
-            backend = flow.npu_backend.backend if flow.arch.npu else "ExecuTorch"
-            return flow.npu_backend.failure(flow.recording) or not_lowered(backend, error)
+            backend = flow.npu_backend
+            return backend.failure(flow.recording) or not_lowered(backend.backend, error)
         case Stage.EMIT:
             missing = no_out_variant(error, flow.on_cpu) if isinstance(error, RuntimeError) else None
             return missing or UnsupportedError(
@@ -364,13 +364,13 @@ def _failure(error: Exception, flow: Flow) -> Exception:
             )
 
 
-def _told(error: BaseException | None) -> DeuteronError | None:
-    """Our own error, which stages of ExecuTorch's wrap."""
-    return error if error is None or isinstance(error, DeuteronError) else _told(error.__cause__)
+def _own_error(error: BaseException | None) -> DeuteronError | None:
+    """Return our own error, which ExecuTorch's stages wrap; None if there is none."""
+    return error if error is None or isinstance(error, DeuteronError) else _own_error(error.__cause__)
 
 
 def _keeps_nothing(names: Iterable[str], kept: Sequence[str], nodes: Iterable[Node]) -> list[str]:
-    """A warning for each operator that is to stay on the CPU, but none there has its name as the wheel compares it."""
+    """Warn about each operator in `--operators-not-to-delegate` that matches no operator on the CPU."""
     delegated = {node.op.partition(".")[0] for node in nodes if node.partition is not None}
     listed = ", ".join(f"`{name}`" for name in sorted(delegated)) or "nothing"
     return [
@@ -381,13 +381,13 @@ def _keeps_nothing(names: Iterable[str], kept: Sequence[str], nodes: Iterable[No
 
 
 def _inputs(program: ExportedProgram) -> tuple[TensorInfo, ...]:
-    """What the program takes, in the caller's order."""
+    """The inputs of the program in the caller's order."""
     nodes = {node.name: node for node in program.graph.nodes}
     return tuple(_tensor(nodes[str(name)], str(name)) for name in program.graph_signature.user_inputs)
 
 
 def _outputs(program: ExportedProgram) -> tuple[TensorInfo, ...]:
-    """What the program returns; the nodes may have other names by now than the signature has."""
+    """The outputs of the program; nodes may have other names than in the signature."""
     values = program.graph.output_node().args[0]
     nodes = cast("Sequence[fx.Node]", values if isinstance(values, list | tuple) else (values,))
     specs = program.graph_signature.output_specs

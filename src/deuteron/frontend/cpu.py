@@ -129,9 +129,8 @@ def much_in_float(arch: Arch, nodes: Sequence[Node]) -> Iterator[str]:
     places = Counter(f"`{node.op}`{f' at {node.source[0].short}' if node.source else ''}" for node in left)
     listed = [f"{place} x{count}" if count > 1 else place for place, count in places.items()]
     others = f" and {counted(len(listed) - _LISTED, 'other')}" if len(listed) > _LISTED else ""
-    others_of_npu = (other for name in targets.npu_names() if (other := targets.load(name)).npu == arch.npu)
-    twin = next((other.name for other in others_of_npu if other.cpu.operators is CpuOperators.CORTEX_M), None)
-    hint = f"; the CPU of `{twin}` computes in int8 what the NPU leaves" if twin else ""
+    sibling = targets.sibling(arch, CpuOperators.CORTEX_M)
+    hint = f"; the CPU of `{sibling.name}` computes in int8 what the NPU leaves" if sibling else ""
     yield (
         f"{share:.0%} of the multiply-accumulates stay on the CPU in float: {', '.join(listed[:_LISTED])}{others}; "
         f"`deuteron explain` says why the NPU leaves each{hint}"

@@ -19,15 +19,15 @@ from torch.export import ExportedProgram
 from deuteron.arch.targets import Arch
 from deuteron.builds.options import Activations
 from deuteron.frontend import mixed_precision
+from deuteron.frontend.backends.interface import NpuBackend
+from deuteron.frontend.backends.neutron import upstream
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m import unsupported_check
 from deuteron.frontend.cortex_m.elementwise import is_function
 from deuteron.frontend.cortex_m.layout import make_explicit, put_channels_last
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.lowering_record import EdgeNode, Recording, edge_node
-from deuteron.frontend.neutron import upstream
 from deuteron.frontend.nodes import MARK, QUANTIZED, WHY, computing, nodes_of
-from deuteron.frontend.npu_backend import NpuBackend
 from deuteron.frontend.quantize import annotations
 
 
@@ -100,14 +100,14 @@ def quantizer(
             model = npu_backend.quantizer().transform_for_annotation(model)
             model = cortex_m.prepare(model, self.activations_of_cpu)
             make_explicit(model)
-            npu = _annotate_npu(model, npu_backend, on_cpu()) if arch.npu else frozenset[str]()
+            npu = _annotate_npu(model, npu_backend, on_cpu())
             unsupported_check.check(model, npu)
             annotations.clear(model)
             put_channels_last(model, {node.name for node in model.graph.nodes} - npu)
             return model
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
-            npu = _annotate_npu(model, npu_backend, on_cpu()) if arch.npu else frozenset[str]()
+            npu = _annotate_npu(model, npu_backend, on_cpu())
             for node in model.graph.nodes:
                 marks = {QUANTIZED: node.name} | ({MARK: node.name} if node.name in npu else {})
                 node.meta["custom"] = {**node.meta.get("custom", {}), **marks}
@@ -124,11 +124,12 @@ def quantizer(
     class HeterogeneousQuantizer(Trial):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
             lowering = partial(partitioner, arch, npu_backend, rejected=rejected, recording=recording, delegates=False)
-            while runs_trials and arch.npu and _rejects_more(model, npu_backend, Trial(), lowering, rejected, sample()):
+            tries = runs_trials and npu_backend.has_npu
+            while tries and _rejects_more(model, npu_backend, Trial(), lowering, rejected, sample()):
                 pass
             if search:  # neighbours of int16 nodes may fit no partition; the lowering then ends with LeftOverError
-                search.run(model, Trial(), None if arch.npu else Int16Trial())
-                rejected.on_cpu |= dict.fromkeys(search.int16_nodes, mixed_precision.WHY) if arch.npu else {}
+                search.run(model, Trial(), None if npu_backend.has_npu else Int16Trial())
+                rejected.on_cpu |= dict.fromkeys(search.int16_nodes, mixed_precision.WHY) if npu_backend.has_npu else {}
             return super().transform_for_annotation(model)
 
     return HeterogeneousQuantizer()
@@ -204,7 +205,7 @@ def partitioner(
     from executorch.exir.backend.partitioner import Partitioner, PartitionResult
 
     preserved = cortex_m.preserved()
-    npu = npu_backend.partitioner(state, recording.record_nodes) if arch.npu else None
+    npu = npu_backend.partitioner(state, recording.record_nodes)
 
     class HeterogeneousPartitioner(Partitioner):
         def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[Any], Callable[[fx.Node], bool]]:

@@ -14,11 +14,14 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from deuteron.arch.targets import Arch, CpuOperators, Neutron
+from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.builds.manifest import CpuOp
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import InternalError, OptionError
-from deuteron.frontend import heterogeneous, mixed_precision, npu_backends, output_dtypes, ranges, upstream_caches
+from deuteron.frontend import heterogeneous, mixed_precision, output_dtypes, ranges, upstream_caches
+from deuteron.frontend.backends import select
+from deuteron.frontend.backends.interface import NpuBackend
+from deuteron.frontend.backends.neutron import upstream
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m import decompositions as cortex_m_decompositions
 from deuteron.frontend.cortex_m import lowering_check, program_checks
@@ -28,8 +31,6 @@ from deuteron.frontend.export import check_exported, check_norms, check_repeatab
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.lowering_record import Recording
-from deuteron.frontend.neutron import upstream
-from deuteron.frontend.npu_backend import NpuBackend
 from deuteron.frontend.quantize import (
     batches,
     biases,
@@ -125,7 +126,7 @@ class Flow:
     _stack: ExitStack = field(default_factory=ExitStack)
 
     def __post_init__(self) -> None:
-        self.npu_backend = npu_backends.of(self.arch, self.options)
+        self.npu_backend = select.of(self.arch, self.options)
 
     @property
     def module(self) -> fx.GraphModule:
@@ -245,15 +246,16 @@ class Flow:
             equalise.equalise(model, self._batches())
         if self.options.correct_biases:
             biases.add(model)
-        if self._has_cortex_m or isinstance(self.arch.npu, Neutron):  # signals and attention on either
-            cortex_m_decompositions.write(model, is_indexed=self._has_cortex_m, has_slopes=self.arch.npu is not None)
+        if self._has_cortex_m or self.npu_backend.decomposes_layers:
+            has_npu = self.npu_backend.has_npu
+            cortex_m_decompositions.write(model, is_indexed=self._has_cortex_m, has_slopes=has_npu)
         else:
             signals.write(model)
         decompositions.write(model)
         self.npu_backend.write(model)
         if self._has_cortex_m:
             program_checks.check_indices(model)
-        if self._has_cortex_m or not isinstance(self.arch.npu, Neutron):
+        if self._has_cortex_m or not self.npu_backend.takes_computed_weights:
             program_checks.check_weights(model)
         annotations.copy_shared_biases(model)
         give_strides(model)
@@ -289,7 +291,7 @@ class Flow:
         if program.dialect == "EDGE":
             return []
         self.on_step("partition and convert")
-        return self.npu_backend.edge_passes(program, self._state()) if self.arch.npu else []
+        return self.npu_backend.edge_passes(program, self._state())
 
     def _io_passes(self, edge: Any) -> Any:
         return upstream.io_passes(edge) if self.options.remove_quant_io_ops else []

@@ -120,7 +120,7 @@ def recorded(path: Path, method: str = "forward") -> Reference:
     """Read the edge program of an ETRecord; its nodes have the names that `runtime.etrecord` returns.
 
     Raises:
-        FormatError: when it is damaged, or has operators that nobody defines here.
+        FormatError: when it is damaged, or has undefined operators.
     """
     with quiet():
         from executorch.exir.serde.export_serialize import SerializedArtifact

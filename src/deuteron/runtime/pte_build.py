@@ -10,7 +10,7 @@ from pathlib import Path
 from deuteron.arch import targets
 from deuteron.arch.cores import Work
 from deuteron.arch.engine import Engine, engine
-from deuteron.arch.targets import Arch, CpuOperators, EthosU
+from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.builds.manifest import (
     ETRECORD,
     PROGRAM,
@@ -38,9 +38,6 @@ from deuteron.runtime.partitions import NpuPartition, partitions_of
 from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorSpec, TensorValue, called
 
 _CORTEX_M = ("cortex_m::", "deuteron::")
-_WITHOUT_NPU = "cortex-m55"
-"""The default target of a program without an NPU."""
-
 _VIEW = "executorch_prim::et_view"
 """Prefix of view calls, which are not operators of the model."""
 
@@ -335,7 +332,8 @@ def _target(
         raise UnsupportedError(f"no target has the NPU {what}", where=f"`{path}`", hint="`deuteron targets` lists all")
     preferred = operators or (CpuOperators.PORTABLE if npus else CpuOperators.CORTEX_M)
     likely = [arch for arch in fitting if arch.cpu.operators is preferred] or fitting
-    return next((arch for arch in likely if arch.name == _WITHOUT_NPU), likely[0])
+    default = targets.load(targets.DEFAULT_WITHOUT_NPU)
+    return default if default in likely else likely[0]
 
 
 def _npu(listed: NpuPartition, program: NpuProgram) -> str:
@@ -346,4 +344,4 @@ def _npu(listed: NpuPartition, program: NpuProgram) -> str:
 
 
 def _name(arch: Arch) -> str:
-    return arch.npu.target if isinstance(arch.npu, EthosU) else "Neutron"
+    return arch.npu.program_name if arch.npu else ""

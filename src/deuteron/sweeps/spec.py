@@ -14,7 +14,6 @@ from typing import cast
 from deuteron.arch import targets
 from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.arch.sizes import parse_size
-from deuteron.arch.targets import EthosU, Neutron
 from deuteron.arch.vela import Optimise
 from deuteron.builds.options import Partitioning
 from deuteron.builds.parameters import every
@@ -95,10 +94,10 @@ KEYS = ("models", "targets", *AXES[2:], "evaluate", "code_size")
 def lacking(point: Point) -> tuple[str, ...]:
     """Return the axes with a value that has no effect on the point's target."""
     npu = targets.load(point.target).npu
-    absent = () if isinstance(npu, EthosU) else _VELA_AXES
-    if not isinstance(npu, Neutron):
+    absent = () if npu and npu.uses_vela else _VELA_AXES
+    if npu is None or not npu.plans_sram:
         absent += (*(axis for axis in PLAN_AXES if npu or axis != "sram_budget"), *FLASH_AXES)
-    if isinstance(npu, EthosU):
+    if npu and not npu.scales_clock:
         absent += ("clock",)
     return tuple(axis for axis in AXES if axis in absent and getattr(point, axis) is not None)
 

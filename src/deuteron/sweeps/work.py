@@ -11,7 +11,6 @@ from typing import Any
 
 from deuteron.arch import targets
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, MemoryOptions
-from deuteron.arch.targets import EthosU, Neutron
 from deuteron.board import image
 from deuteron.board.arena import Arena, planned
 from deuteron.board.bundle import Bundle
@@ -176,7 +175,7 @@ def _row(point: Point, made: Made, build: OpenBuild) -> Row:
             return _refused(point, f"the program is wrong: {hazards.told(part.program, part.entry, part.hazards[0])}")
     cycles = sum(run.cycles for run in runs)
     cpu = _cpu_cycles(made)
-    if cpu and not isinstance(build.arch.npu, Neutron):
+    if cpu and not (build.arch.npu and build.arch.npu.scales_clock):
         cpu = None  # the clock of that CPU is unknown
     npu_us = rated.microseconds(cycles)
     cpu_us = None if cpu is None else rated.microseconds(cpu)
@@ -184,7 +183,7 @@ def _row(point: Point, made: Made, build: OpenBuild) -> Row:
         **_begin(point, made, build.manifest),
         "fits": True,
         "why": "",
-        "kind": "estimated" if isinstance(build.arch.npu, EthosU) else "simulated",
+        "kind": build.arch.npu.timing if build.arch.npu else "simulated",
         "npu_us": npu_us,
         "cpu_us": cpu_us,
         "latency_us": None if cpu_us is None else npu_us + cpu_us,
@@ -206,7 +205,7 @@ def _cpu_row(point: Point, made: Made, manifest: Manifest) -> Row:
         cut, whole = plan.instructions
         cycles = None if cycles is None else cycles + cut - whole
         sram = sum(part.bytes for part in plan.bundle.memories)
-    known = arch.npu.clock.value if isinstance(arch.npu, Neutron) else None
+    known = arch.npu.clock.value if arch.npu and arch.npu.scales_clock else None
     hz = known if point.clock is None else point.clock
     microseconds = None if cycles is None or hz is None else cycles * 1e6 / hz
     return {

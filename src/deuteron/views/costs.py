@@ -111,7 +111,7 @@ def costs(manifest: Manifest, program: bytes) -> Costs:
 
 
 def _islands(arch: Arch, clock: _Clock, manifest: Manifest, program: bytes) -> tuple[Island, ...]:
-    if not isinstance(arch.npu, Neutron) or any(not part.kernels and part.ops for part in manifest.partitions):
+    if not (arch.npu and arch.npu.plans_sram) or any(not part.kernels and part.ops for part in manifest.partitions):
         return ()
     rates = engine(arch, flash_bandwidth=manifest.options.memory.flash_bandwidth)
     method = pte.read(program).methods[0]
@@ -198,7 +198,7 @@ def check_target(target: str) -> None:
     """
     arch = targets.load(target)
     hint = "build for `imxrt700cm`, or with `--partition npu-first`"
-    if not isinstance(arch.npu, Neutron):
+    if not (arch.npu and arch.npu.plans_sram):
         raise OptionError(f"`--partition cost` compares a Neutron with the CPU; `{target}` has none", hint=hint)
     if arch.cpu.operators is not CpuOperators.CORTEX_M:
         raise OptionError(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from deuteron.arch import targets
 from deuteron.arch.memory import MemoryOptions
-from deuteron.arch.targets import CpuOperators, Neutron
+from deuteron.arch.targets import CpuOperators
 from deuteron.board import image
 from deuteron.board.arena import arena_of
 from deuteron.builds import manifest as manifests
@@ -65,7 +65,7 @@ class Explanation:
         turns = [island.turns for island in self.costs.islands if island.turns != 0]
         counted = [cost for op, cost in zip(self.manifest.cpu_ops, self.costs.added, strict=True) if not op.computes]
         arch = targets.load(self.manifest.target)
-        clock = "npu" if isinstance(arch.npu, Neutron) else "cpu"  # the clock of `Costs`
+        clock = "npu" if arch.npu and arch.npu.scales_clock else "cpu"  # the clock of `Costs`
         return (
             *([Share("npu", kind, len(npu), _macs(npu), _nbytes(npu), npu_cycles, "npu")] if arch.npu else []),
             Share("cpu", "estimated", len(cpu), _macs(cpu), _nbytes(cpu), _sum(self.costs.nodes.values()), clock),

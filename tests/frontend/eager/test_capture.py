@@ -173,7 +173,7 @@ def test_a_buffer_that_a_comparison_reads_is_state(dtype: torch.dtype):
 REFUSED = [
     (mapped, "return torch.vmap(lambda row: m.layer(row).relu())(x)",
      "`torch.vmap` leaves no operators in the graph",
-     "write the function for a batch: layers and operators of PyTorch take one as it is"),
+     "write the function for a batch: PyTorch's layers and operators accept one"),
     (chooses, "return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y * 2, (x,))",
      "`cond` selects code by values", "compute both branches and select with `torch.where`"),
     (loops, "return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2), (torch.tensor(0), x))[1]",

@@ -22,9 +22,9 @@ from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.vela import Optimise, VelaOptions
 from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError, InputError, MissingToolError, OptionError, UnsupportedError
-from deuteron.frontend.ethosu import vela
-from deuteron.frontend.ethosu.partition import describe
-from deuteron.frontend.ethosu.upstream import EthosUPartition, compile_spec
+from deuteron.frontend.backends.ethosu import vela
+from deuteron.frontend.backends.ethosu.partition import describe
+from deuteron.frontend.backends.ethosu.upstream import EthosUPartition, compile_spec
 from deuteron.npu.ethosu.program import program_of
 from deuteron.runtime import pte
 from deuteron.runtime.host import HostRunner

@@ -10,7 +10,7 @@ from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
-from deuteron.frontend.ethosu import decompositions
+from deuteron.frontend.backends.ethosu import decompositions
 from deuteron.frontend.quantize.decompositions import numbers
 
 aten = torch.ops.aten

@@ -19,7 +19,7 @@ REGISTRY = """\
 import json, pathlib, sys
 from deuteron.npu.neutron import sdk
 sdk.install(sdk.Session(pathlib.Path(sys.argv[1])))
-from deuteron.frontend.neutron import tables
+from deuteron.frontend.backends.neutron import tables
 from executorch.backends.nxp.backend.edge_program_converter import functions_converters
 with tables.registered():
     print(json.dumps([str(edge) for edge in functions_converters]))

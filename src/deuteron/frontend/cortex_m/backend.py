@@ -12,7 +12,7 @@ from torch.export import ExportedProgram
 
 from deuteron.builds.options import Activations
 from deuteron.frontend.cortex_m import program_checks
-from deuteron.frontend.cortex_m.added import decompositions, int16_functions
+from deuteron.frontend.cortex_m.added import decompositions, interpolation
 from deuteron.frontend.cortex_m.added import lowering as added
 from deuteron.frontend.cortex_m.elementwise import Tables, evaluate, operand
 from deuteron.frontend.cortex_m.layout import remove_layout_copies
@@ -41,7 +41,7 @@ def prepare(model: fx.GraphModule, activations: Activations = Activations.INT8) 
     """Prepare a float model for `annotate` and the operators: means become pools, products become `bmm`."""
     load()
     if activations is Activations.INT16:
-        int16_functions.write(model)
+        interpolation.write(model)
     decompositions.write(model)
     from executorch.backends.cortex_m.passes.clamp_hardswish_pass import ClampHardswishPass
     from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager

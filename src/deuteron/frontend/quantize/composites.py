@@ -1,6 +1,6 @@
-"""Writes operators that PyTorch composes of others as these, before ranges are measured of what lies between them.
+"""Decomposes composite operators before ranges are measured, so that each inner value has its own range.
 
-ExecuTorch decomposes them as well, but after quantisation: then what they consist of has no ranges.
+ExecuTorch decomposes them after quantisation, when inner values get no ranges.
 """
 
 import importlib
@@ -19,12 +19,12 @@ from deuteron.frontend.quantize.decompositions import call, constant, replace
 
 aten = torch.ops.aten
 
-_WORDS = """
+_COMPOSITES = """
 addcdiv addcmul baddbmm binary_cross_entropy binary_cross_entropy_with_logits channel_shuffle diff einsum huber_loss
 kl_div kron l1_loss lerp linalg_norm movedim mse_loss norm outer roll smooth_l1_loss soft_margin_loss tensordot
 """
-NAMES = frozenset(_WORDS.split())
-"""Operators that PyTorch composes as they are to be, by the names of its registry without overload."""
+NAMES = frozenset(_COMPOSITES.split())
+"""Operators with suitable decompositions in PyTorch, by the names of its registry without overload."""
 
 
 def _log_of_sums(x: Any, dim: list[int], keepdim: bool = False) -> Any:
@@ -98,11 +98,11 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.var.correction: _variance,
     aten.var.dim: _variance_of_dims,
 }
-"""Operators that PyTorch does not compose, or otherwise than in int8: each value is to have a range of its own."""
+"""Operators without a decomposition in PyTorch, or without one that suits int8."""
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write them in place."""
+    """Decompose the operators in place."""
     for node in list(model.graph.nodes):
         if node.op != "call_function" or not isinstance(node.meta.get("val"), Tensor):
             continue
@@ -113,12 +113,12 @@ def write(model: fx.GraphModule) -> None:
 
 
 def _is_norm(node: fx.Node) -> bool:
-    """True for the norm of a vector of another order than 2, for which there is a form."""
+    """True for a vector norm of an order other than 2."""
     return node.target is aten.linalg_vector_norm.default and len(node.args) > 1 and bool(node.args[1] != 2)
 
 
 def _decomposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """Put the operators that compose a node before it; None where PyTorch composes it of nothing else."""
+    """Insert the decomposition of a node before it; None if PyTorch does not decompose it."""
     tensors = list(dict.fromkeys(node.all_input_nodes))
     target: Any = _BY_HAND.get(node.target, node.target)
 
@@ -143,7 +143,7 @@ def _decomposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 @cache
 def _table() -> Mapping[Any, Callable[..., Any]]:
-    """PyTorch's own decompositions of these operators."""
+    """PyTorch's decompositions of these operators."""
     tables: Any = importlib.import_module("torch._decomp")
     made: dict[Any, Callable[..., Any]] = tables.decomposition_table
     return {op: decompose for op, decompose in made.items() if _name(op) in NAMES | {"linalg_vector_norm"}}

@@ -281,7 +281,7 @@ def _rounded_down(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
 def values_alone(model: fx.GraphModule, item: fx.Node) -> fx.Node | None:
     """A max-pool with unused indices becomes one without indices.
 
-    So does an adaptive pool with equal windows.
+    An adaptive pool with equal windows becomes one as well.
     """
     pool, index = cast("tuple[fx.Node, object]", item.args)
     if index != 0:

@@ -22,21 +22,21 @@ def annotate(model: fx.GraphModule, measured: Any) -> set[fx.Node]:
     Single operators that are annotated already do not change, nor do activations that are fused with a layer.
     """
     fused = {node for group in annotations.groups(model) if len(group) > 1 for node in group}
-    taken: set[fx.Node] = set()
+    annotated: set[fx.Node] = set()
     for tail in reversed(model.graph.nodes):
-        if tail in taken or tail in fused:
+        if tail in annotated or tail in fused:
             continue
         chain = _chain(tail, fused)
         if not chain or (len(chain) == 1 and Q_ANNOTATION_KEY in tail.meta and len(tail.all_input_nodes) == 1):
             continue
-        taken |= chain
+        annotated |= chain
         for node in chain:
             outside = [arg for arg in node.all_input_nodes if arg not in chain and not is_number(arg)]
             spec = measured if node is tail else None
             node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(
                 dict.fromkeys(outside, measured), spec, _annotated=True
             )
-    return taken
+    return annotated
 
 
 def _chain(tail: fx.Node, fused: Collection[fx.Node]) -> set[fx.Node]:

@@ -1,8 +1,8 @@
 """Declares the private names of PyTorch, torchao and ExecuTorch that the front end reads or replaces, with the reasons.
 
-They are those of torch 2.13 and ExecuTorch 1.5. After an upgrade, `missing` lists the names that need work; so does
-`deuteron doctor`. Public names that are replaced are declared as well. Names that are only imported from modules of the
-three backends are not: an import of a missing name fails by itself.
+They are those of torch 2.13 and ExecuTorch 1.5. After an upgrade, `missing` and `deuteron doctor` list the names that
+need work. Public names that are replaced are declared as well. Names that are only imported from modules of the three
+backends are not: an import of a missing name fails by itself.
 """
 
 from typing import cast

@@ -7,7 +7,7 @@ from pathlib import Path
 from deuteron.arch import targets
 from deuteron.arch.engine import Engine, engine
 from deuteron.arch.memory import Effort, FetchPolicy, MemoryOptions
-from deuteron.arch.targets import Arch, EthosU
+from deuteron.arch.targets import Arch
 from deuteron.board.cpu_tensor_memory import Between
 from deuteron.builds import manifest as manifests
 from deuteron.builds.error_locations import with_lines
@@ -66,7 +66,7 @@ class OpenBuild:
         Raises:
             OptionError: a rate is for another NPU than the build's, or out of range.
         """
-        if rates.first_run and isinstance(self.arch.npu, EthosU):
+        if rates.first_run and self.arch.npu and not self.arch.npu.plans_sram:
             raise OptionError(
                 f"`--first-run` is for weights that stay in SRAM between runs; `{self.arch.name}` has none",
                 hint="leave it out: every run takes as long as the first one",

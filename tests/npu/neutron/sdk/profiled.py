@@ -13,8 +13,8 @@ from torch import Tensor, nn
 
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
-from deuteron.frontend.neutron import upstream
-from deuteron.frontend.neutron.partition import describe
+from deuteron.frontend.backends.neutron import upstream
+from deuteron.frontend.backends.neutron.partition import describe
 from deuteron.frontend.operators import base_name, is_qdq
 from deuteron.frontend.pipeline import Flow
 from deuteron.npu.provenance import payload_mark

@@ -16,8 +16,10 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Definition,
     LoweredCall,
     LoweringPattern,
+    Patterns,
     Result,
     Site,
+    clipped,
     stored,
     value_of,
 )
@@ -25,7 +27,8 @@ from deuteron.frontend.cortex_m.elementwise import aten_operator
 from deuteron.frontend.cortex_m.upstream import adds_or_multiplies
 from deuteron.numerics import I64, requant, requants, rne_shift
 from deuteron.operators.added import ChooseParams, CompareParams
-from deuteron.operators.params import AddParams, Dims5, LutParams, MulParams
+from deuteron.operators.int16 import ProductS16Params, SumS16Params
+from deuteron.operators.params import AddParams, Dims5, ExtremumParams, LutParams, MulParams
 
 aten = torch.ops.aten
 
@@ -73,7 +76,9 @@ def _sum(site: Site, *, sign: int) -> LoweredCall | None:
     factors = [Fraction(a.scale) / Fraction(y.scale), abs(Fraction(alpha)) * Fraction(b.scale) / Fraction(y.scale)]
     (first, second), shift = requants(factors)
     second = second if (alpha > 0) == (sign > 0) else -second
-    params = AddParams(*dims, a.zero_point, b.zero_point, first, second, shift, y.zero_point, -128, 127)
+    if site.dtype == torch.int16:
+        return LoweredCall("sum_s16", SumS16Params(*dims, first, second, shift, *site.limits))
+    params = AddParams(*dims, a.zero_point, b.zero_point, first, second, shift, y.zero_point, *site.limits)
     return LoweredCall("broadcast_add", params)
 
 
@@ -82,8 +87,16 @@ def _product(site: Site) -> LoweredCall | None:
         return None
     a, b = site.operands
     factor = requant(Fraction(a.scale) * Fraction(b.scale) / Fraction(site.result.scale))
-    numbers = (a.zero_point, b.zero_point, factor.multiplier, factor.shift, site.result.zero_point, -128, 127)
+    if site.dtype == torch.int16:
+        return LoweredCall("product_s16", ProductS16Params(*dims, factor.multiplier, factor.shift, *site.limits))
+    numbers = (a.zero_point, b.zero_point, factor.multiplier, factor.shift, site.result.zero_point, *site.limits)
     return LoweredCall("broadcast_mul", MulParams(*dims, *numbers))
+
+
+def _extremum(site: Site, *, maximum: int) -> LoweredCall | None:
+    if len(site.operands) != _PAIR or (dims := dims_of(site)) is None:
+        return None
+    return LoweredCall("extremum_s16", ExtremumParams(*dims, maximum))
 
 
 def dims_of(site: Site) -> tuple[Dims5, Dims5, Dims5] | None:
@@ -158,19 +171,73 @@ def _compute_choice(p: ChooseParams, condition: Array, a: Array, b: Array) -> Ar
     return np.where(chosen, spread(a, p.a_strides, p.dims), spread(b, p.b_strides, p.dims)).astype(np.int8)
 
 
-def _arithmetic(call: Callable[[Site], LoweredCall | None]) -> LoweringPattern:
-    return LoweringPattern(call, takes=_is_unsupported_upstream, operands=_tensors, any_order=True)
+def _compute_int16_sum(p: SumS16Params, a: Array, b: Array) -> Array:
+    left, right = spread(a, p.a_strides, p.dims), spread(b, p.b_strides, p.dims)
+    return clipped(rne_shift(left * p.a_mult + right * p.b_mult, p.shift), p.act_min, p.act_max)
+
+
+def _compute_int16_product(p: ProductS16Params, a: Array, b: Array) -> Array:
+    left, right = spread(a, p.a_strides, p.dims), spread(b, p.b_strides, p.dims)
+    return clipped(rne_shift(left * right * p.mult, p.shift), p.act_min, p.act_max)
+
+
+def _compute_extremum(p: ExtremumParams, a: Array, b: Array) -> Array:
+    operands = spread(a, p.a_strides, p.dims), spread(b, p.b_strides, p.dims)
+    return clipped(np.maximum(*operands) if p.maximum else np.minimum(*operands))
+
+
+def _takes_pair(node: fx.Node) -> bool:
+    """True for arithmetic of two tensors of more than one element each."""
+    operands = [arg for arg in node.args[:2] if isinstance(arg, fx.Node)]
+    return len(operands) == _PAIR and all(arg.op != "get_attr" or value_of(arg).numel() > 1 for arg in operands)
+
+
+def _operands(node: fx.Node) -> list[fx.Node]:
+    """The tensors of a sum or product."""
+    return [arg for arg in node.args[:2] if isinstance(arg, fx.Node)]
+
+
+def _patterns(
+    takes: Callable[[fx.Node], bool], operands: Callable[[fx.Node], list[fx.Node]]
+) -> Mapping[object, LoweringPattern]:
+    """The patterns of arithmetic."""
+
+    def pattern(call: Callable[[Site], LoweredCall | None], result: Result = Result.MEASURED) -> LoweringPattern:
+        return LoweringPattern(call, result, takes, operands, any_order=True)
+
+    add, sub = pattern(partial(_sum, sign=1)), pattern(partial(_sum, sign=-1))
+    return {aten.add.Tensor: add, aten.sub.Tensor: sub, aten.mul.Tensor: pattern(_product)}
 
 
 _COMPARISON = LoweringPattern(_comparison, Result.INTEGER, operands=_tensors, any_order=True)
+_INT16 = _patterns(_takes_pair, _operands)
 
-PATTERNS: Mapping[object, LoweringPattern] = {
-    aten.add.Tensor: _arithmetic(partial(_sum, sign=1)),
-    aten.sub.Tensor: _arithmetic(partial(_sum, sign=-1)),
-    aten.mul.Tensor: _arithmetic(_product),
-    **{getattr(getattr(aten, name), overload): _COMPARISON for name in _COMPARES for overload in ("Tensor", "Scalar")},
-    aten.where.self: LoweringPattern(_choice, Result.SHARED, _takes_choice, _values, any_order=True),
+PATTERNS: Patterns = {
+    torch.int8: {
+        **_patterns(_is_unsupported_upstream, _tensors),
+        **{
+            getattr(getattr(aten, name), overload): _COMPARISON
+            for name in _COMPARES
+            for overload in ("Tensor", "Scalar")
+        },
+        aten.where.self: LoweringPattern(_choice, Result.SHARED, _takes_choice, _values, any_order=True),
+    },
+    torch.int16: {
+        **_INT16,
+        aten.add_.Tensor: _INT16[aten.add.Tensor],
+        aten.sub_.Tensor: _INT16[aten.sub.Tensor],
+        aten.mul_.Tensor: _INT16[aten.mul.Tensor],
+        **{
+            target: LoweringPattern(
+                partial(_extremum, maximum=maximum), Result.SHARED, _takes_pair, _operands, any_order=True
+            )
+            for target, maximum in ((aten.maximum.default, 1), (aten.minimum.default, 0))
+        },
+    },
 }
+
+CLAMPED = frozenset({aten.add.Tensor, aten.add_.Tensor, aten.sub.Tensor, aten.sub_.Tensor, aten.mul.Tensor})
+"""Operators with int16 results that can clamp them."""
 
 DEFINITIONS: Mapping[str, Definition] = {
     "broadcast_add": Definition(_compute_sum, rounds=True),
@@ -178,4 +245,7 @@ DEFINITIONS: Mapping[str, Definition] = {
     "compare": Definition(_compute_comparison, rounds=False, dtype=torch.bool),
     "decide": Definition(_compute_decision, rounds=False, dtype=torch.bool),
     "choose": Definition(_compute_choice, rounds=False),
+    "sum_s16": Definition(_compute_int16_sum, rounds=True, dtype=torch.int16),
+    "product_s16": Definition(_compute_int16_product, rounds=True, dtype=torch.int16),
+    "extremum_s16": Definition(_compute_extremum, rounds=False, dtype=torch.int16),
 }

@@ -2,26 +2,35 @@
 
 from collections.abc import Mapping
 
+import torch
+
 from deuteron.frontend.cortex_m.added import (
     broadcast_binary,
-    int16,
+    interpolation,
+    layers,
     log_softmax,
     masked_softmax,
     norms,
+    pools,
     reductions,
+    requantize,
     resize,
 )
-from deuteron.frontend.cortex_m.added.lowering_pattern import Definition, LoweringPattern
+from deuteron.frontend.cortex_m.added.lowering_pattern import Definition, Patterns
 
-_FAMILIES = (reductions, norms, log_softmax, broadcast_binary, resize, masked_softmax)
+_FAMILIES = (
+    *(reductions, norms, log_softmax, broadcast_binary, resize, masked_softmax),
+    *(layers, pools, interpolation, requantize),
+)
 
-PATTERNS: Mapping[object, LoweringPattern] = {
-    target: pattern for family in _FAMILIES for target, pattern in family.PATTERNS.items()
+PATTERNS: Patterns = {
+    dtype: {target: pattern for family in _FAMILIES for target, pattern in family.PATTERNS.get(dtype, {}).items()}
+    for dtype in (torch.int8, torch.int16)
 }
-"""The lowering patterns, by the operator of PyTorch's registry."""
+"""The lowering patterns."""
 
 DEFINITIONS: Mapping[str, Definition] = {
-    name: definition for family in (*_FAMILIES, int16) for name, definition in family.DEFINITIONS.items()
+    name: definition for family in _FAMILIES for name, definition in family.DEFINITIONS.items()
 }
 """The definitions of our operators, by name."""
 

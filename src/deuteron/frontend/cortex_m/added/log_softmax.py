@@ -14,6 +14,7 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Definition,
     LoweredCall,
     LoweringPattern,
+    Patterns,
     Site,
     stored,
     value_of,
@@ -67,9 +68,11 @@ def _takes(node: fx.Node) -> bool:
     return value_of(node).dim() > 0 and value_of(node).shape[dim] <= _MOST_DEPTH
 
 
-PATTERNS: Mapping[object, LoweringPattern] = {
-    aten.log_softmax.int: LoweringPattern(_log_softmax, takes=_takes),
-    aten._log_softmax.default: LoweringPattern(_log_softmax, takes=_takes),  # noqa: SLF001
+PATTERNS: Patterns = {
+    torch.int8: {
+        aten.log_softmax.int: LoweringPattern(_log_softmax, takes=_takes),
+        aten._log_softmax.default: LoweringPattern(_log_softmax, takes=_takes),  # noqa: SLF001
+    }
 }
 
 DEFINITIONS: Mapping[str, Definition] = {"log_softmax": Definition(_compute, rounds=True)}

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from deuteron.frontend.cortex_m.added import int16, int16_functions, layout, library
+from deuteron.frontend.cortex_m.added import broadcast_binary, interpolation, layers, layout, library, requantize
 from deuteron.frontend.cortex_m.added.catalogue import PATTERNS
 from deuteron.frontend.cortex_m.added.lowering_pattern import (
+    INT16_MOST,
     Affine,
     LoweredCall,
     LoweringPattern,
@@ -28,14 +29,13 @@ from deuteron.operators.added import NAMESPACE
 _MARK = "deuteron_added"
 """Key of a node's custom metadata: the dtype for which it was annotated."""
 
-_INT8, _INT16 = "int8", "int16"
-_PATTERNS = {_INT8: PATTERNS, _INT16: int16.PATTERNS}
-_DTYPES = {_INT8: torch.int8, _INT16: torch.int16}
+_DTYPES = {"int8": torch.int8, "int16": torch.int16}
+_INT16_CLAMPED = layers.WEIGHTED | broadcast_binary.CLAMPED
 
 
 def preserved() -> Collection[object]:
     """The ATen operators that must not be decomposed before `lower`."""
-    return [target for target, pattern in PATTERNS.items() if pattern.whole]
+    return [target for target, pattern in PATTERNS[torch.int8].items() if pattern.whole]
 
 
 def annotate(node: fx.Node, activations: object) -> Any:
@@ -43,8 +43,7 @@ def annotate(node: fx.Node, activations: object) -> Any:
 
     `activations` is the specification of activations.
     """
-    pattern = _pattern(node, PATTERNS)
-    return None if pattern is None else _annotation(node, pattern, activations, _INT8)
+    return _annotation(node, "int8", activations)
 
 
 def annotate_int16(node: fx.Node, activations: Any, weights: Any) -> Any:
@@ -56,13 +55,12 @@ def annotate_int16(node: fx.Node, activations: Any, weights: Any) -> Any:
 
     if node.op == "placeholder" or _is_fused_clamp(node):
         return QuantizationAnnotation({}, activations) if _is_float(node) else None
-    if int16_functions.takes(node):
-        return QuantizationAnnotation(dict.fromkeys(int16_functions.operands(node), activations), activations)
-    pattern = _pattern(node, int16.PATTERNS)
-    annotation = None if pattern is None else _annotation(node, pattern, activations, _INT16)
+    if interpolation.takes(node):
+        return QuantizationAnnotation(dict.fromkeys(interpolation.operands(node), activations), activations)
+    annotation = _annotation(node, "int16", activations)
     if annotation is None:
         return None
-    if node.target in int16.LAYERS:
+    if node.target in layers.WEIGHTED:
         annotation.input_qspec_map[node.args[1]] = weights
     if len(node.users) == 1 and _is_fused_clamp(next(iter(node.users))):
         annotation.output_qspec = None
@@ -79,14 +77,16 @@ def _is_fused_clamp(node: fx.Node) -> bool:
     if node.op != "call_function" or node.target not in LIMITS:
         return False
     before = cast(fx.Node, node.args[0])
-    pattern = _pattern(before, int16.PATTERNS) if len(before.users) == 1 and before.target in int16.LIMITED else None
+    is_clamped = len(before.users) == 1 and before.target in _INT16_CLAMPED
+    pattern = _pattern(before, torch.int16) if is_clamped else None
     return pattern is not None and pattern.takes(before)
 
 
-def _annotation(node: fx.Node, pattern: LoweringPattern, activations: object, dtype: str) -> Any:
+def _annotation(node: fx.Node, dtype: str, activations: object) -> Any:
     from torchao.quantization.pt2e.quantizer.quantizer import QuantizationAnnotation, SharedQuantizationSpec
 
-    if not pattern.takes(node):
+    pattern = _pattern(node, _DTYPES[dtype])
+    if pattern is None or not pattern.takes(node):
         return None
     operands = pattern.operands(node)
     if not operands or any(value_of(arg).dtype != torch.float32 for arg in operands):
@@ -111,14 +111,14 @@ def lower(program: ExportedProgram, constants: Mapping[str, Tensor]) -> None:
     """
     library.load()
     for node in list(program.graph.nodes):
-        dtype = node.meta.get("custom", {}).get(_MARK)
-        if dtype is not None and (pattern := _pattern(node, _PATTERNS[dtype])) is not None:
-            _replace(program, node, pattern, _DTYPES[dtype])
+        dtype = _DTYPES.get(node.meta.get("custom", {}).get(_MARK))
+        if dtype is not None and (pattern := _pattern(node, dtype)) is not None:
+            _replace(program, node, pattern, dtype)
     for node, source, values in Tables(program, constants, torch.int16).functions():
-        _insert_call(program, int16_functions.call(node, values), cast(fx.Node, node.args[0]), [node], (source,))
+        _insert_call(program, interpolation.call(node, values), cast(fx.Node, node.args[0]), [node], (source,))
     for node in list(program.graph.nodes):
         if (before := _requantized(node)) is not None:
-            call = int16.requantization(value_of(node), _affine(before), _affine(node))
+            call = requantize.requantization(value_of(node), _affine(before), _affine(node))
             _insert_call(program, call, node, [node], before.all_input_nodes)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
@@ -132,8 +132,8 @@ def _requantized(node: fx.Node) -> fx.Node | None:
     return before if before.args[5] != node.args[5] else None
 
 
-def _pattern(node: fx.Node, patterns: Mapping[object, LoweringPattern]) -> LoweringPattern | None:
-    return patterns.get(aten_operator(node.target)) if node.op == "call_function" else None
+def _pattern(node: fx.Node, dtype: torch.dtype) -> LoweringPattern | None:
+    return PATTERNS[dtype].get(aten_operator(node.target)) if node.op == "call_function" else None
 
 
 def _replace(program: ExportedProgram, node: fx.Node, pattern: LoweringPattern, dtype: torch.dtype) -> None:
@@ -157,7 +157,7 @@ def _replace(program: ExportedProgram, node: fx.Node, pattern: LoweringPattern, 
         raise mixes(node, dict.fromkeys((scale.scale, scale.zero_point) for scale in (*scales, result)))
     constant = partial(constant_of, program)
     limits = (-128, 127) if limit is None else _limits(limit, ends[0])
-    call = pattern.call(Site(node, scales, result, constant, stored, tuple(ends), limits, any(is_last)))
+    call = pattern.call(Site(node, scales, result, constant, stored, tuple(ends), limits, any(is_last), dtype))
     if call is not None:
         _insert_call(program, call, node, ends, stored)
 
@@ -179,7 +179,7 @@ def _ends(node: fx.Node, dtype: torch.dtype) -> tuple[list[fx.Node], fx.Node | N
 
 def _limits(limit: fx.Node, end: fx.Node) -> tuple[int, int]:
     """The least and the largest int16 value after a clamp."""
-    low, high = -int16.MOST, int16.MOST
+    low, high = -INT16_MOST, INT16_MOST
     if aten_operator(limit.target) not in LIMITS:
         return low, high
     real = torch.tensor([low, high]) * torch.tensor(_affine(end).scale)

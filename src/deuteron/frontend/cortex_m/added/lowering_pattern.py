@@ -1,6 +1,6 @@
 """Defines how operators of PyTorch become our operators, and what our operators compute."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import cast
@@ -13,6 +13,9 @@ from torch import Tensor, fx
 from deuteron.operators.params import KernelParams
 
 Array = npt.NDArray[np.generic]
+
+INT16_MOST = 32767
+"""The largest magnitude of an int16 activation with either sign."""
 
 
 class Result(Enum):
@@ -47,6 +50,7 @@ class Site:
         ends: the nodes that quantise the result; for integer results, the operator itself.
         limits: of the stored values of the result.
         is_channels_last: whether the result, or a single operand, is an image in channels-last memory.
+        dtype: of the stored values.
     """
 
     node: fx.Node
@@ -57,6 +61,7 @@ class Site:
     ends: tuple[fx.Node, ...] = ()
     limits: tuple[int, int] = (-128, 127)
     is_channels_last: bool = False
+    dtype: torch.dtype = torch.int8
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -116,6 +121,15 @@ class LoweringPattern:
     any_order: bool = False
 
 
+Patterns = Mapping[torch.dtype, Mapping[object, LoweringPattern]]
+"""Lowering patterns by the dtype of stored values and the operator of PyTorch."""
+
+
+def first_operand(node: fx.Node) -> list[fx.Node]:
+    """The first argument of a node, in a list."""
+    return [cast(fx.Node, node.args[0])]
+
+
 @dataclass(frozen=True, slots=True)
 class Definition:
     """The arithmetic of one of our operators in Python, equal to its C function.
@@ -142,3 +156,8 @@ def value_of(node: fx.Node) -> Tensor:
 def stored(steps: npt.NDArray[np.int64]) -> Array:
     """Saturate steps to int8."""
     return steps.clip(-128, 127).astype(np.int8)
+
+
+def clipped(steps: npt.NDArray[np.int64], low: int = -INT16_MOST - 1, high: int = INT16_MOST) -> Array:
+    """Saturate steps to int16, within limits."""
+    return steps.clip(low, high).astype(np.int16)

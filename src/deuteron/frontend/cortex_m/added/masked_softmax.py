@@ -12,6 +12,7 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Definition,
     LoweredCall,
     LoweringPattern,
+    Patterns,
     Site,
     stored,
     value_of,
@@ -56,8 +57,10 @@ def _compute(p: MaskedSoftmaxParams, x: Array, table: Array, mask: Array) -> Arr
     return stored(rne_divide(weights * p.mult, sums << p.shift) + p.out_zp)
 
 
-PATTERNS: Mapping[object, LoweringPattern] = {
-    aten._masked_softmax.default: LoweringPattern(_call, takes=_takes, whole=True)  # noqa: SLF001
+PATTERNS: Patterns = {
+    torch.int8: {
+        aten._masked_softmax.default: LoweringPattern(_call, takes=_takes, whole=True)  # noqa: SLF001
+    }
 }
 
 DEFINITIONS: Mapping[str, Definition] = {"masked_softmax": Definition(_compute, rounds=True)}

@@ -1,7 +1,7 @@
 """Layer, root mean square and group norms."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import cast
 
@@ -15,7 +15,9 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Definition,
     LoweredCall,
     LoweringPattern,
+    Patterns,
     Site,
+    first_operand,
     stored,
 )
 from deuteron.numerics import rne_shift
@@ -150,14 +152,16 @@ def _takes(node: fx.Node) -> bool:
     return all(arg is node.args[0] or arg.op == "get_attr" for arg in node.all_input_nodes)
 
 
-def _operand(node: fx.Node) -> list[fx.Node]:
-    return [cast(fx.Node, node.args[0])]
+def _norm(call: Callable[[Site], LoweredCall | None], *, any_order: bool = False) -> LoweringPattern:
+    return LoweringPattern(call, takes=_takes, operands=first_operand, whole=True, any_order=any_order)
 
 
-PATTERNS: Mapping[object, LoweringPattern] = {
-    aten.layer_norm.default: LoweringPattern(_layer, takes=_takes, operands=_operand, whole=True),
-    aten.rms_norm.default: LoweringPattern(_root_mean_square, takes=_takes, operands=_operand, whole=True),
-    aten.group_norm.default: LoweringPattern(_group, takes=_takes, operands=_operand, whole=True, any_order=True),
+PATTERNS: Patterns = {
+    torch.int8: {
+        aten.layer_norm.default: _norm(_layer),
+        aten.rms_norm.default: _norm(_root_mean_square),
+        aten.group_norm.default: _norm(_group, any_order=True),
+    }
 }
 
 DEFINITIONS: Mapping[str, Definition] = {"normalise": Definition(_compute, rounds=True)}

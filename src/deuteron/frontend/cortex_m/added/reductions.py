@@ -15,13 +15,16 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Definition,
     LoweredCall,
     LoweringPattern,
+    Patterns,
     Result,
     Site,
+    clipped,
     stored,
     value_of,
 )
 from deuteron.numerics import I64, MULTIPLIER_BITS, mean_requant, requant, rne_divide, rne_shift
 from deuteron.operators.added import CumulateParams, ReduceArgumentParams
+from deuteron.operators.int16 import SUM_BITS, ReduceSumS16Params
 from deuteron.operators.params import ReduceExtremumParams, ReduceSumParams
 
 aten = torch.ops.aten
@@ -65,7 +68,7 @@ def _runs_of(site: Site) -> Runs:
     return cast(Runs, runs(site.shape, reduced_dims(site.node)))
 
 
-def total(site: Site, *, is_mean: bool, most: int = MULTIPLIER_BITS + _MOST_REDUCTION_BITS) -> ReduceSumParams:
+def _reduction(site: Site, *, is_mean: bool, most: int = MULTIPLIER_BITS + _MOST_REDUCTION_BITS) -> ReduceSumParams:
     """The record of a sum or mean; the sum times the multiplier is below 2^most."""
     outer, reduced, inner = _runs_of(site)
     (x,), y, divisor = site.operands, site.result, reduced if is_mean else 1
@@ -74,12 +77,15 @@ def total(site: Site, *, is_mean: bool, most: int = MULTIPLIER_BITS + _MOST_REDU
     return ReduceSumParams(outer, reduced, inner, divisor, x.zero_point, factor.multiplier, factor.shift, y.zero_point)
 
 
-def _total(site: Site, *, is_mean: bool) -> LoweredCall:
-    return LoweredCall("reduce_sum", total(site, is_mean=is_mean))
+def _sum_or_mean(site: Site, *, is_mean: bool) -> LoweredCall:
+    if site.dtype == torch.int16:
+        params = _reduction(site, is_mean=is_mean, most=SUM_BITS)
+        return LoweredCall("reduce_sum_s16", ReduceSumS16Params.from_words(params.words()))
+    return LoweredCall("reduce_sum", _reduction(site, is_mean=is_mean))
 
 
-def extremum(site: Site, *, maximum: int, operator: str = "reduce_extremum") -> LoweredCall:
-    """The call of a maximum or minimum."""
+def _extremum(site: Site, *, maximum: int) -> LoweredCall:
+    operator = "reduce_extremum_s16" if site.dtype == torch.int16 else "reduce_extremum"
     return LoweredCall(operator, ReduceExtremumParams(*_runs_of(site), maximum))
 
 
@@ -94,7 +100,7 @@ def _running(site: Site) -> LoweredCall:
     return LoweredCall("cumulate", params)
 
 
-def steps_of(p: ReduceSumParams, x: Array) -> I64:
+def _steps(p: ReduceSumParams, x: Array) -> I64:
     """Sums or means in steps of the result, before saturation."""
     values = x.reshape(p.outer, p.reduced, p.inner).astype(np.int64) - p.in_zp
     divisor = np.array(p.divisor << p.shift, np.int64)
@@ -102,10 +108,14 @@ def steps_of(p: ReduceSumParams, x: Array) -> I64:
 
 
 def _compute_sum(p: ReduceSumParams, x: Array) -> Array:
-    return stored(steps_of(p, x))
+    return stored(_steps(p, x))
 
 
-def compute_extremum(p: ReduceExtremumParams, x: Array) -> Array:
+def _compute_int16_sum(p: ReduceSumS16Params, x: Array) -> Array:
+    return clipped(_steps(p, x))
+
+
+def _compute_extremum(p: ReduceExtremumParams, x: Array) -> Array:
     """The definition of `reduce_extremum`, for any dtype."""
     values = x.reshape(p.outer, p.reduced, p.inner)
     return values.max(axis=1) if p.maximum else values.min(axis=1)
@@ -121,24 +131,32 @@ def _compute_total(p: CumulateParams, x: Array) -> Array:
     return stored(rne_shift(values.cumsum(axis=1) * p.mult, p.shift) + p.out_zp)
 
 
-_MEAN = LoweringPattern(partial(_total, is_mean=True), takes=takes)
-_SUM = LoweringPattern(partial(_total, is_mean=False), takes=takes)
+_MEAN, _SUM = (LoweringPattern(partial(_sum_or_mean, is_mean=is_mean), takes=takes) for is_mean in (True, False))
 
-PATTERNS: Mapping[object, LoweringPattern] = {
+_BOTH: Mapping[object, LoweringPattern] = {
     aten.mean.default: _MEAN,
     aten.mean.dim: _MEAN,
     aten.sum.default: _SUM,
     aten.sum.dim_IntList: _SUM,
-    aten.amax.default: LoweringPattern(partial(extremum, maximum=1), Result.SHARED, takes),
-    aten.amin.default: LoweringPattern(partial(extremum, maximum=0), Result.SHARED, takes),
-    aten.argmax.default: LoweringPattern(partial(_argument, maximum=1), Result.INTEGER, takes),
-    aten.argmin.default: LoweringPattern(partial(_argument, maximum=0), Result.INTEGER, takes),
-    aten.cumsum.default: LoweringPattern(_running, takes=takes),
+    aten.amax.default: LoweringPattern(partial(_extremum, maximum=1), Result.SHARED, takes),
+    aten.amin.default: LoweringPattern(partial(_extremum, maximum=0), Result.SHARED, takes),
+}
+
+PATTERNS: Patterns = {
+    torch.int8: {
+        **_BOTH,
+        aten.argmax.default: LoweringPattern(partial(_argument, maximum=1), Result.INTEGER, takes),
+        aten.argmin.default: LoweringPattern(partial(_argument, maximum=0), Result.INTEGER, takes),
+        aten.cumsum.default: LoweringPattern(_running, takes=takes),
+    },
+    torch.int16: _BOTH,
 }
 
 DEFINITIONS: Mapping[str, Definition] = {
     "reduce_sum": Definition(_compute_sum, rounds=True),
-    "reduce_extremum": Definition(compute_extremum, rounds=False),
+    "reduce_extremum": Definition(_compute_extremum, rounds=False),
     "reduce_argument": Definition(_compute_argument, rounds=False, dtype=torch.int64),
+    "reduce_sum_s16": Definition(_compute_int16_sum, rounds=True, dtype=torch.int16),
+    "reduce_extremum_s16": Definition(_compute_extremum, rounds=False, dtype=torch.int16),
     "cumulate": Definition(_compute_total, rounds=True),
 }

@@ -14,6 +14,7 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Definition,
     LoweredCall,
     LoweringPattern,
+    Patterns,
     Result,
     Site,
     stored,
@@ -71,8 +72,10 @@ def _compute(p: ResizeBilinearParams, x: Array) -> Array:
     return stored(rne_divide(values, np.asarray(p.unit_h * p.unit_w, np.int64)) + p.zero_point)
 
 
-PATTERNS: Mapping[object, LoweringPattern] = {
-    aten.upsample_bilinear2d.vec: LoweringPattern(_bilinear, Result.SHARED, _takes, whole=True),
+PATTERNS: Patterns = {
+    torch.int8: {
+        aten.upsample_bilinear2d.vec: LoweringPattern(_bilinear, Result.SHARED, _takes, whole=True),
+    }
 }
 
 DEFINITIONS: Mapping[str, Definition] = {"resize_bilinear": Definition(_compute, rounds=True)}

@@ -11,8 +11,8 @@ from typing import Any
 from torch import fx
 
 from deuteron.errors import InternalError
-from deuteron.frontend.neutron.handles import debug_handle_map
-from deuteron.frontend.neutron.upstream import NeutronPartition, Recording, program_config
+from deuteron.frontend.backends.neutron.handles import debug_handle_map
+from deuteron.frontend.backends.neutron.upstream import NeutronPartition, Recording, program_config
 from deuteron.frontend.nodes import computing, name_of
 from deuteron.npu.neutron.convert import Conversion, to_tflite
 from deuteron.npu.provenance import payload_mark

@@ -15,8 +15,8 @@ from torch import Tensor, fx
 from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 
+from deuteron.frontend.backends.neutron.delegation_reasons import KEPT
 from deuteron.frontend.cortex_m.elementwise import UNARY, Tables, aten_operator, evaluate
-from deuteron.frontend.neutron.delegation_reasons import KEPT
 from deuteron.frontend.nodes import MARK, QUANTIZED
 from deuteron.frontend.operators import is_dequantize, is_qdq
 from deuteron.frontend.upstream import names

@@ -21,9 +21,15 @@ class NpuBackend(ABC):
 
     Attributes:
         backend: the name of that backend in errors.
+        has_npu: whether there is an NPU.
+        decomposes_layers: whether attention, recurrent layers and signals are decomposed as for a Cortex-M.
+        takes_computed_weights: whether convolutions may have weights that the model computes.
     """
 
     backend: str
+    has_npu: bool = True
+    decomposes_layers: bool = False
+    takes_computed_weights: bool = False
 
     @abstractmethod
     def imported(self) -> AbstractContextManager[object]:

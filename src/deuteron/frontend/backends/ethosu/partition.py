@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from deuteron.arch.targets import EthosU
 from deuteron.builds.manifest import Partition, PartitionOp, TensorInfo, database_name, tosa_name
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.ethosu.origins import by_operator
-from deuteron.frontend.ethosu.upstream import EthosUPartition
+from deuteron.frontend.backends.ethosu.origins import by_operator
+from deuteron.frontend.backends.ethosu.upstream import EthosUPartition
 from deuteron.npu.ethosu.blob import Tensor
 from deuteron.npu.ethosu.program import program_of
 

@@ -7,9 +7,9 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from deuteron.builds import manifest
-from deuteron.frontend.neutron.refusals import BACKEND, refusal
+from deuteron.frontend.backends.interface import OnTagged
+from deuteron.frontend.backends.neutron.refusals import BACKEND, refusal
 from deuteron.frontend.nodes import WHY, computing
-from deuteron.frontend.npu_backend import OnTagged
 from deuteron.frontend.operators import operator_name
 from deuteron.frontend.upstream import names
 from deuteron.frontend.upstream.access import replaced, value_of

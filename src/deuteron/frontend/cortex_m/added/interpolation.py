@@ -1,15 +1,17 @@
 """Elementwise functions of one int16 activation, which become tables with linear interpolation."""
 
+from collections.abc import Mapping
 from typing import cast
 
+import numpy as np
 import torch
 from torch import Tensor, fx
 
 from deuteron.frontend.cortex_m import refusals
-from deuteron.frontend.cortex_m.added.int16 import interpolate
-from deuteron.frontend.cortex_m.added.lowering_pattern import LoweredCall
+from deuteron.frontend.cortex_m.added.lowering_pattern import Array, Definition, LoweredCall, Patterns, clipped
 from deuteron.frontend.cortex_m.elementwise import evaluate, operand, operators
 from deuteron.frontend.quantize import decompositions
+from deuteron.numerics import rne_shift
 from deuteron.operators.int16 import TABLE_BITS, InterpolateS16Params
 
 aten = torch.ops.aten
@@ -41,6 +43,14 @@ def write(model: fx.GraphModule) -> None:
             node.replace_all_uses_with(decompositions.call(node, aten.mul.Tensor, x, gate))
             model.graph.erase_node(node)
     model.recompile()
+
+
+def interpolate(p: InterpolateS16Params, x: Array, table: Array) -> Array:
+    """The definition of `interpolate_s16`."""
+    place = x.astype(np.int64).clip(p.low, p.high) - p.low
+    piece, rest, entries = place >> p.bits, place & ((1 << p.bits) - 1), table.astype(np.int64)
+    values = (entries[piece] << np.int64(p.bits)) + (entries[piece + 1] - entries[piece]) * rest
+    return clipped(rne_shift(values, p.bits + TABLE_BITS))
 
 
 def takes(node: fx.Node) -> bool:
@@ -104,3 +114,8 @@ def _interpolated(table: Tensor, first: int, last: int, bits: int) -> Tensor:
     params = InterpolateS16Params(len(every), first + _LEAST, last + _LEAST, bits)
     result = interpolate(params, every.numpy(), table.numpy())
     return torch.from_numpy(result).to(torch.int64)  # pyright: ignore[reportUnknownMemberType]
+
+
+PATTERNS: Patterns = {}
+
+DEFINITIONS: Mapping[str, Definition] = {"interpolate_s16": Definition(interpolate, rounds=True, dtype=torch.int16)}

@@ -7,20 +7,24 @@ from typing import Any
 from torch import fx
 from torch.export import ExportedProgram
 
-from deuteron.arch import targets
 from deuteron.arch.targets import Arch
 from deuteron.builds.error_locations import with_lines
 from deuteron.builds.manifest import Partition, Source
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, FormatError, InternalError, UnsupportedError, all_refused
+from deuteron.frontend.backends.interface import NpuBackend, OnTagged
+from deuteron.frontend.backends.neutron import decompositions, delegation_reasons, upstream
+from deuteron.frontend.backends.neutron.partition import (
+    describe,
+    intermediate_files,
+    kernel_selection_files,
+    tflite_files,
+)
+from deuteron.frontend.backends.neutron.reemit import reemit
+from deuteron.frontend.backends.neutron.refusals import BACKEND
+from deuteron.frontend.backends.neutron.sram_allocation import needs_joint_plan, plan_jointly
+from deuteron.frontend.backends.neutron.upstream import Recording
 from deuteron.frontend.lowering_record import EdgeNode
-from deuteron.frontend.neutron import decompositions, delegation_reasons, upstream
-from deuteron.frontend.neutron.partition import describe, intermediate_files, kernel_selection_files, tflite_files
-from deuteron.frontend.neutron.reemit import reemit
-from deuteron.frontend.neutron.refusals import BACKEND
-from deuteron.frontend.neutron.sram_allocation import needs_joint_plan, plan_jointly
-from deuteron.frontend.neutron.upstream import Recording
-from deuteron.frontend.npu_backend import NpuBackend, OnTagged
 from deuteron.npu.neutron import sdk
 
 
@@ -28,11 +32,13 @@ class NeutronNpuBackend(NpuBackend):
     """The back end of a target with a Neutron."""
 
     backend = BACKEND
+    decomposes_layers = True
+    takes_computed_weights = True
 
     def __init__(self, arch: Arch, options: BuildOptions) -> None:
         self._arch = arch
         self._options = options
-        self._target = (arch if arch.npu else targets.load(targets.neutron_names()[0])).need_neutron().target
+        self._target = arch.need_neutron().target
         self._session: sdk.Session | None = None
 
     def imported(self) -> AbstractContextManager[object]:
@@ -47,12 +53,11 @@ class NeutronNpuBackend(NpuBackend):
 
     def write(self, model: fx.GraphModule) -> None:
         """Decompose operators that the NPU supports in another form only."""
-        if self._arch.npu is not None:
-            decompositions.write(model)
+        decompositions.write(model)
 
     def quantizer(self) -> Any:
         """ExecuTorch's quantiser with corrected annotations."""
-        return upstream.quantizer(self._target, self._options.converter, keeps_groups=self._arch.npu is None)
+        return upstream.quantizer(self._target, self._options.converter)
 
     def partitioner(self, state: Callable[[], Mapping[str, Any]], on_tagged: OnTagged) -> Any:
         """ExecuTorch's partitioner, which records reasons."""

@@ -22,12 +22,12 @@ from deuteron.builds import manifest
 from deuteron.builds.options import Activations, BuildOptions, WeightValues
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import lowering_record as recordings
-from deuteron.frontend.ethosu import activations, integers, negation
-from deuteron.frontend.ethosu.origins import EdgeOrigin, by_operator, debug_handle_map, origins_of
-from deuteron.frontend.ethosu.vela_workarounds import separate
+from deuteron.frontend.backends.ethosu import activations, integers, negation
+from deuteron.frontend.backends.ethosu.origins import EdgeOrigin, by_operator, debug_handle_map, origins_of
+from deuteron.frontend.backends.ethosu.vela_workarounds import separate
+from deuteron.frontend.backends.interface import OnTagged
 from deuteron.frontend.log_suppression import captured_output
 from deuteron.frontend.nodes import WHY, computing, name_of
-from deuteron.frontend.npu_backend import OnTagged
 from deuteron.frontend.operators import base_name, operator_name
 from deuteron.frontend.source_lines import source_of
 from deuteron.frontend.upstream import names

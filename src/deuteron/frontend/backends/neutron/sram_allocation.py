@@ -6,8 +6,8 @@ from deuteron.board.cpu_tensor_memory import Between
 from deuteron.builds.error_locations import with_lines
 from deuteron.builds.options import BuildOptions, Converter
 from deuteron.errors import CapacityError, DeuteronError
-from deuteron.frontend.neutron.partition import describe
-from deuteron.frontend.neutron.upstream import Recording
+from deuteron.frontend.backends.neutron.partition import describe
+from deuteron.frontend.backends.neutron.upstream import Recording
 from deuteron.npu.neutron import partitions
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions
 from deuteron.npu.neutron.microcode.decode import decode
@@ -19,7 +19,7 @@ def needs_joint_plan(recording: Recording, tensors: int, arch: Arch, options: Bu
 
     Inputs and outputs in scratch always need a joint plan. A vendor's converter plans on its own.
     """
-    if options.converter is not Converter.OPEN or arch.npu is None:
+    if options.converter is not Converter.OPEN:
         return False
     programs = [decode(unwrap(partition.converted)[0]) for partition in recording.partitions]
     if options.memory.io_in_scratch is IoInScratch.ALWAYS:

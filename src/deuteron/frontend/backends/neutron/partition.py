@@ -5,9 +5,9 @@ from collections.abc import Iterable, Sequence
 
 from deuteron.builds.manifest import Partition, PartitionOp, TensorInfo, tflite_name
 from deuteron.errors import UnsupportedError
+from deuteron.frontend.backends.neutron.handles import with_neighbours
+from deuteron.frontend.backends.neutron.upstream import NeutronPartition
 from deuteron.frontend.lowering_record import EdgeNode
-from deuteron.frontend.neutron.handles import with_neighbours
-from deuteron.frontend.neutron.upstream import NeutronPartition
 from deuteron.npu.neutron.convert import metadata_of, source_ops
 from deuteron.npu.neutron.kernels.selection import FILE_NAME
 from deuteron.npu.neutron.microcode.layout import read_header

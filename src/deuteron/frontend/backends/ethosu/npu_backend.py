@@ -7,16 +7,16 @@ from typing import Any
 from torch import fx
 from torch.export import ExportedProgram
 
-from deuteron.arch.targets import EthosU
+from deuteron.arch.targets import Arch
 from deuteron.builds import hazards
 from deuteron.builds.manifest import Partition
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError
-from deuteron.frontend.ethosu import decompositions, upstream, vela
-from deuteron.frontend.ethosu.partition import describe, files
-from deuteron.frontend.ethosu.upstream import Recording
+from deuteron.frontend.backends.ethosu import decompositions, upstream, vela
+from deuteron.frontend.backends.ethosu.partition import describe, files
+from deuteron.frontend.backends.ethosu.upstream import Recording
+from deuteron.frontend.backends.interface import NpuBackend, OnTagged
 from deuteron.frontend.executorch_release import check_executorch
-from deuteron.frontend.npu_backend import NpuBackend, OnTagged
 from deuteron.npu.ethosu.program import program_of
 
 
@@ -25,8 +25,8 @@ class EthosUNpuBackend(NpuBackend):
 
     backend = upstream.BACKEND
 
-    def __init__(self, npu: EthosU, options: BuildOptions) -> None:
-        self._npu = npu
+    def __init__(self, arch: Arch, options: BuildOptions) -> None:
+        self._npu = arch.need_ethosu()
         self._options = options
 
     @contextmanager

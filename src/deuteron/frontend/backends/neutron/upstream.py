@@ -16,7 +16,7 @@ from contextlib import chdir, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
@@ -27,15 +27,15 @@ from deuteron.arch.memory import FetchPolicy
 from deuteron.builds.options import BuildOptions, Converter
 from deuteron.errors import MissingToolError
 from deuteron.frontend import lowering_record as recordings
+from deuteron.frontend.backends.interface import OnTagged
+from deuteron.frontend.backends.neutron import inline_multiprocessing, tables
+from deuteron.frontend.backends.neutron.delegation_reasons import explaining
+from deuteron.frontend.backends.neutron.handles import debug_handle_map
+from deuteron.frontend.backends.neutron.multi_output_fixes import merge_first_result, slice_splits
 from deuteron.frontend.executorch_release import check_executorch
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.lowering_record import EdgeNode, edge_node
-from deuteron.frontend.neutron import inline_multiprocessing, tables
-from deuteron.frontend.neutron.delegation_reasons import explaining
-from deuteron.frontend.neutron.handles import debug_handle_map
-from deuteron.frontend.neutron.multi_output_fixes import merge_first_result, slice_splits
 from deuteron.frontend.nodes import computing, name_of
-from deuteron.frontend.npu_backend import OnTagged
 from deuteron.frontend.operators import is_qdq
 from deuteron.frontend.quantize import norms, source_propagation
 from deuteron.frontend.quantize.decompositions import constant, value_of
@@ -120,13 +120,23 @@ def _bind_converter(processes: ModuleType) -> None:
 
 
 def target_spec(target: str, converter: Converter) -> Any:
-    """ExecuTorch's description of the target for its quantiser and partitioner.
+    """ExecuTorch's description of the target for its quantiser and partitioner."""
+    from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetSpec
+
+    spec: Any = NeutronTargetSpec(target)
+    if converter is Converter.OPEN:
+        spec.neutron_target_info = _target_info(converter)
+    return spec
+
+
+def _target_info(converter: Converter) -> Any:
+    """The part of the description that says which activations layers fuse.
 
     A vendor's NPU computes a sigmoid or tanh on the accumulator of the layer before it, so the backend's quantiser
     gives both the activation's range. Our kernels only fuse clamps: the layer before a sigmoid or tanh has its own
     range.
     """
-    from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetNeutronC, NeutronTargetSpec
+    from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetNeutronC
 
     class OpenTarget(NeutronTargetNeutronC):
         @staticmethod
@@ -137,10 +147,7 @@ def target_spec(target: str, converter: Converter) -> Any:
         def is_supported_fused_activation__edge(node_: fx.Node) -> bool:
             return not _is_sigmoid_or_tanh(node_) and NeutronTargetNeutronC.is_supported_fused_activation__edge(node_)
 
-    spec: Any = NeutronTargetSpec(target)
-    if converter is Converter.OPEN:
-        spec.neutron_target_info = OpenTarget()
-    return spec
+    return OpenTarget() if converter is Converter.OPEN else NeutronTargetNeutronC()
 
 
 def _is_sigmoid_or_tanh(node: fx.Node) -> bool:
@@ -148,23 +155,15 @@ def _is_sigmoid_or_tanh(node: fx.Node) -> bool:
     return re.search(r"\b(sigmoid|tanh)_?\.", str(node.target)) is not None
 
 
-def quantizer(target: str, converter: Converter, *, keeps_groups: bool = False) -> Any:
-    """ExecuTorch's quantiser for the NPU with corrected annotations.
-
-    Its rewrites also serve a CPU without an NPU, except for the split of grouped convolutions: see `keeps_groups`.
-    """
-    from executorch.backends.nxp.aten_passes.decompose_split_to_slices_pass import DecomposeSplitToSlicesPass
+def quantizer(target: str, converter: Converter) -> Any:
+    """ExecuTorch's quantiser for the NPU with corrected annotations."""
     from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer, act_qspec
 
     from deuteron.frontend.quantize import annotations, pointwise_chains
 
     class CorrectedQuantizer(NeutronQuantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-            slice_splits(model)
-            rewrite = partial(_rewritten, spec, keeps_groups)
-            # The backend splits the inputs of grouped convolutions after it has replaced splits by slices.
-            sliced: Any = DecomposeSplitToSlicesPass()(source_propagation.keep_sources(model, rewrite))
-            return sliced.graph_module
+            return _rewritten(spec, model)
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
             if converter is Converter.OPEN:
@@ -178,8 +177,36 @@ def quantizer(target: str, converter: Converter, *, keeps_groups: bool = False) 
     return CorrectedQuantizer(spec)
 
 
-def _rewritten(spec: Any, keeps_groups: bool, model: fx.GraphModule) -> fx.GraphModule:
+def rewriting_quantizer(converter: Converter) -> Any:
+    """A quantiser with the rewrites of ExecuTorch's, for a CPU without an NPU; it annotates nothing."""
+    from torchao.quantization.pt2e.quantizer import Quantizer
+
+    class RewritingQuantizer(Quantizer):
+        def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
+            return _rewritten(SimpleNamespace(neutron_target_info=_target_info(converter)), model, keeps_groups=True)
+
+        def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
+            return model
+
+        def validate(self, model: fx.GraphModule) -> None:
+            pass
+
+    return RewritingQuantizer()
+
+
+def _rewritten(spec: Any, model: fx.GraphModule, *, keeps_groups: bool = False) -> fx.GraphModule:
     """Apply the rewrites of the backend's quantiser, without the split of grouped convolutions if `keeps_groups`."""
+    from executorch.backends.nxp.aten_passes.decompose_split_to_slices_pass import DecomposeSplitToSlicesPass
+
+    slice_splits(model)
+    # The backend splits the inputs of grouped convolutions after it has replaced splits by slices.
+    rewrite = partial(_run_passes, spec, keeps_groups)
+    sliced: Any = DecomposeSplitToSlicesPass()(source_propagation.keep_sources(model, rewrite))
+    return sliced.graph_module
+
+
+def _run_passes(spec: Any, keeps_groups: bool, model: fx.GraphModule) -> fx.GraphModule:
+    """Run the backend's passes, with a workaround for sums of linear layers."""
     from executorch.backends.nxp.aten_passes.fuse_linear_and_add_pass import FuseLinearAndAddPass
     from executorch.backends.nxp.aten_passes.neutron_aten_pass_manager import NeutronAtenPassManager
     from executorch.backends.nxp.aten_passes.split_group_convolution import SplitGroupConvolution

@@ -1,0 +1,1 @@
+"""The NPU back ends of the front end, behind one interface: none, Neutron and Ethos-U."""
