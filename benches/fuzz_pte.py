@@ -1,4 +1,4 @@
-"""A hundred thousand mutated programs through ExecuTorch's runtime, our delegate and the Cortex-M operators.
+"""Five million mutated programs through ExecuTorch's runtime, our delegate and the Cortex-M operators.
 
 Under the address and undefined sanitizers, but for ExecuTorch's own library, which is as its package has it. What is
 mutated, and what not, stands in `firmware/executorch/tests/fuzz_pte.cpp`.
@@ -15,11 +15,15 @@ import torch
 from fuzzing import Target, main
 from torch import Tensor, nn
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from tests.runtime.crafted import Crafted, constant, number, numbers, placed, truth, unplanned
+
 from deuteron import api
 from deuteron.builds.manifest import PROGRAM
 from deuteron.runtime.build_native import executorch_root
 
-RUNS = 100_000
+RUNS = 5_000_000
 
 
 class Mixed(nn.Module):
@@ -81,6 +85,25 @@ MODELS: Mapping[str, tuple[type[nn.Module], str, tuple[tuple[int, ...], ...]]] =
 }
 
 
+def moving(*, jumps: bool) -> Crafted:
+    """A program with moves, a tensor that is freed, and a jump over a move if wanted."""
+    copy = "cortex_m::transpose.out"
+    values = (
+        truth(True),
+        placed(0),
+        placed(16),
+        placed(32),
+        number(0),
+        numbers(4),
+        unplanned(),
+        placed(48),
+        constant(),
+    )
+    steps = [("call", copy, 1, 5, 2, 2), ("call", copy, 6, 5, 7, 7), ("move", 2, 3), ("call", copy, 3, 5, 7, 7)]
+    jump = [("jump", 0, 2)] if jumps else []
+    return Crafted(values, [*jump, *steps, ("free", 6)], inputs=[1, 6], outputs=[7], dtype="CHAR")
+
+
 def sample(shape: tuple[int, ...]) -> Tensor:
     """An input, in the order of memory that the Cortex-M works on: no operator of ExecuTorch's own is needed."""
     tensor = torch.randn(shape)
@@ -95,7 +118,10 @@ def programs(directory: Path) -> tuple[str, ...]:
             torch.manual_seed(0)  # pyright: ignore[reportUnknownMemberType]
             inputs = tuple(sample(shape) for shape in shapes)
             api.build(module(), inputs, target=target, output=directory / name, calibration=[inputs])
-    return tuple(str(directory / name / PROGRAM) for name in MODELS)
+    written = {f"{name}.pte": moving(jumps=name == "jumps").data() for name in ("moves", "jumps")}
+    for name, data in written.items():
+        (directory / name).write_bytes(data)
+    return *(str(directory / name / PROGRAM) for name in MODELS), *(str(directory / name) for name in written)
 
 
 def target(directory: Path) -> Target:

@@ -3,6 +3,7 @@
 #include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
 #include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
 
+#include "apart.h"
 #include "copy.h"
 
 namespace deuteron
@@ -32,13 +33,6 @@ void transpose(uint8_t *dst, const uint8_t *src, size_t matrices, size_t rows, s
 const char *name_of(Side side)
 {
     return side == Side::kInput ? "Input" : "Output";
-}
-
-bool overlap(Bytes a, Bytes b)
-{
-    const auto a_start = reinterpret_cast<uintptr_t>(a.data());
-    const auto b_start = reinterpret_cast<uintptr_t>(b.data());
-    return !a.empty() && !b.empty() && a_start < b_start + b.size() && b_start < a_start + a.size();
 }
 
 } // namespace
@@ -114,20 +108,8 @@ Error Binding::store(void *staging) const
 
 Error check_apart(Bytes payload, Bindings inputs, Bindings outputs)
 {
-    for (size_t i = 0; i < outputs.size(); i++) {
-        const Bytes output = outputs[i].memory();
-        ET_CHECK_OR_RETURN_ERROR(!overlap(output, payload), InvalidArgument,
-                                 "Output %zu shares memory with the payload", i);
-        for (size_t j = 0; j < inputs.size(); j++) {
-            ET_CHECK_OR_RETURN_ERROR(!overlap(output, inputs[j].memory()), InvalidArgument,
-                                     "Output %zu shares memory with input %zu", i, j);
-        }
-        for (size_t j = 0; j < i; j++) {
-            ET_CHECK_OR_RETURN_ERROR(!overlap(output, outputs[j].memory()), InvalidArgument,
-                                     "Output %zu shares memory with output %zu", i, j);
-        }
-    }
-    return Error::Ok;
+    const auto memory = [](Bindings bindings) { return [bindings](size_t i) { return bindings[i].memory(); }; };
+    return check_apart(payload, inputs.size(), memory(inputs), outputs.size(), memory(outputs));
 }
 
 } // namespace deuteron

@@ -67,8 +67,8 @@ using Bindings = executorch::runtime::Span<const Binding>;
 /* Checks that no output shares memory with the payload, an input or another output: the driver checks what it reads
  * before it writes. ExecuTorch's memory planning keeps them apart; InvalidArgument, logged, where a program does not.
  * Payloads of other partitions are not looked at: ExecuTorch's runtime lets any operator of a damaged program write to
- * a constant that lies in one, so that no check of the delegates' own could keep them whole. Bundles have no such
- * programs: `board/translate.py` refuses every step that would write to a constant. */
+ * a constant that lies in one. So each delegate keeps a copy of what it has checked (`Payload::move`), and readers of
+ * files (`deuteron.runtime.pte_memory`, runner/plan.h) refuse every program that would write to a constant. */
 executorch::runtime::Error check_apart(Bytes payload, Bindings inputs, Bindings outputs);
 
 } // namespace deuteron

@@ -4,6 +4,10 @@
  * either delegate works with this driver. Nothing is allocated but from the runtime's allocators, and on a host the
  * form of the weights that its kernels multiply, without which they work too.
  *
+ * Header and microcode are copied when a method is loaded, because an operator of a damaged program could change them
+ * after they are checked. On a host the weights are, too; on a device these stay where they are: whatever they hold,
+ * kernels write their outputs only.
+ *
  * Temporary memory of a delegate call: the buffer tables, the scratch, profile, debug and prefetch bytes of the
  * payload, each tensor that is transposed once, and, where the largest of these is larger than the scratch memory, that
  * once more for the port's copy. Each block is aligned to 16.
@@ -13,6 +17,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cstring>
 #include <new>
 
 #include "deuteron/errors.h"
@@ -46,6 +51,12 @@ using executorch::runtime::Result;
 using executorch::runtime::Span;
 
 constexpr uint32_t kTimeoutSeconds = 60;
+
+#ifdef DEUTERON_DELEGATE_HOST
+constexpr bool kCopiesWeights = true;
+#else
+constexpr bool kCopiesWeights = false;
+#endif
 
 /* How errors of the driver are logged: its sentence, then the command or kernel number that goes with it. */
 #define NEUTRON_ERROR_FORMAT "%s (error 0x%08" PRIX32 ", detail %" PRIu32 ")"
@@ -229,6 +240,12 @@ class NeutronBackend final : public BackendInterface
         Handle *const handle = new (memory) Handle();
         handle->bytes = Bytes(static_cast<const uint8_t *>(processed->data()), processed->size());
         ET_CHECK_OK_OR_RETURN_ERROR(parse_payload(handle->bytes, &handle->payload));
+        const Bytes trusted = handle->payload.trusted(kCopiesWeights);
+        void *const copy = allocator->allocate(trusted.size(), kAlignment);
+        ET_CHECK_OR_RETURN_ERROR(copy != nullptr, MemoryAllocationFailed, "No %zu bytes for a copy of the microcode",
+                                 trusted.size());
+        std::memcpy(copy, trusted.data(), trusted.size());
+        handle->payload.move(trusted, static_cast<const uint8_t *>(copy));
 
         NeutronModelConfig config = {};
         config.microcode = handle->payload.microcode.data();

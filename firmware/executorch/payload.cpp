@@ -2,6 +2,7 @@
 
 #include <cinttypes>
 #include <cstring>
+#include <initializer_list>
 
 #include "deuteron/microcode.h"
 
@@ -149,6 +150,22 @@ Error parse_blocks(Reader *reader, uint8_t version, Payload *payload)
 
 } // namespace
 
+Bytes Payload::trusted(bool with_weights) const
+{
+    const Bytes last = with_weights ? weights : microcode;
+    return Bytes(start, static_cast<size_t>(last.data() + last.size() - start));
+}
+
+void Payload::move(Bytes from, const uint8_t *to)
+{
+    for (Bytes *part : {&input_formats, &output_formats, &input_map, &output_map, &microcode, &weights}) {
+        if (part->data() >= from.data() && part->data() + part->size() <= from.data() + from.size()) {
+            *part = Bytes(to + (part->data() - from.data()), part->size());
+        }
+    }
+    start = to;
+}
+
 uint32_t Payload::input_bytes(size_t index) const
 {
     return word(microcode, DTN_HEADER_WORDS + index);
@@ -165,6 +182,7 @@ Error parse_payload(Bytes bytes, Payload *payload)
                              "Payload lies at %p, not at a multiple of %zu", static_cast<const void *>(bytes.data()),
                              kAlignment);
     Reader reader(bytes);
+    payload->start = bytes.data();
     uint8_t version = 0;
     ET_CHECK_OK_OR_RETURN_ERROR(parse_header(&reader, payload, &version));
     return parse_blocks(&reader, version, payload);

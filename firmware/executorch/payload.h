@@ -25,8 +25,9 @@ using Bytes = executorch::runtime::Span<const uint8_t>;
 /* What the microcode and every constant must be aligned to, in bytes. */
 constexpr size_t kAlignment = 16;
 
-/* A view of a payload; it points into the payload's bytes and owns nothing. */
+/* A view of a payload; it points into the payload's bytes, or a copy of them, and owns nothing. */
 struct Payload {
+    const uint8_t *start;
     Bytes input_formats;
     Bytes output_formats;
     Bytes input_map;  /* each below input_args */
@@ -50,6 +51,11 @@ struct Payload {
     {
         return output_map.size();
     }
+
+    /* The bytes of the header, the microcode and, if wanted, the weights: what a run trusts once it is checked. */
+    Bytes trusted(bool weights) const;
+    /* Lets the view point to a copy of these bytes. */
+    void move(Bytes from, const uint8_t *to);
 
     /* Byte sizes of the tensors, as the microcode has them. */
     uint32_t input_bytes(size_t index) const;

@@ -47,7 +47,7 @@ typedef struct {
     const void *weights;     /**< 16-byte aligned; its size is in the microcode's header */
     const void *kernels;     /**< 16-byte aligned; starts with its length */
     uint32_t timeoutSeconds; /**< ignored: the driver has no clock, and only hooks wait; `dtn_set_progress` serves a
-                                watchdog */
+                                watchdog, and can abort a run */
 } NeutronModelConfig;
 
 /** The buffers of one run. */

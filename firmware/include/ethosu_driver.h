@@ -189,6 +189,11 @@ int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, 
  * whether the job has ended. */
 extern const bool dtn_ethosu_waits_in_steps;
 
+/** The fault of a driver's last job, a `dtn_ethosu_fault_t`; 0 when there was none. The executor gives it as the detail
+ * of DTN_REASON_NPU_RUN. Arm's driver has no such function; an application that learns of its faults, from the NPU's
+ * status register for example, may define one. */
+uint32_t dtn_ethosu_driver_fault(const struct ethosu_driver *drv);
+
 /**
  * Executes the job up to its end, or, unless `block`, its next operation alone: 1 while there are others, 0 at the end,
  * -1 after a fault, which the device tells, -2 without a job.

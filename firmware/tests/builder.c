@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/driver/crc32.h"
+#include "deuteron/crc32.h"
 #include "test.h"
 
 static uint32_t round_up(uint32_t bytes)
@@ -136,7 +136,7 @@ static void write_header(build_t *build, uint32_t first_command)
     uint32_t *words = build->microcode;
     words[DTN_HEADER_MAGIC] = DTN_MAGIC;
     words[DTN_HEADER_DEUTERON_MAGIC] = DTN_DEUTERON_MAGIC;
-    words[DTN_HEADER_VERSION] = DTN_VERSION_MAJOR << 16 | DTN_VERSION_MINOR;
+    words[DTN_HEADER_VERSION] = DTN_MICROCODE_VERSION_MAJOR << 16 | DTN_MICROCODE_VERSION_MINOR;
     words[DTN_HEADER_FLAGS] =
         (build->profiling ? DTN_FLAG_PROFILING : 0U) | (build->places != NULL ? DTN_FLAG_PLACES : 0U);
     words[DTN_HEADER_COMMANDS] = build->commands;

@@ -12,8 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/driver/crc32.h"
 #include "../src/driver/model.h"
+#include "deuteron/crc32.h"
 #include "fuzz_parts.h"
 #include "program.h"
 

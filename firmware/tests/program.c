@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/driver/crc32.h"
+#include "deuteron/crc32.h"
 
 static void need(bool condition)
 {

@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "../src/driver/crc32.h"
+#include "deuteron/crc32.h"
 #include "refusal.h"
 #include "small_program.h"
 #include "test.h"

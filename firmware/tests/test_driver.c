@@ -255,9 +255,16 @@ static void test_verify(void)
     build_free(&build);
 }
 
-static void count(void *user)
+static bool count(void *user)
 {
     (*(uint32_t *)user)++;
+    return true;
+}
+
+static bool go_on(void *user)
+{
+    uint32_t *left = user;
+    return (*left)-- != 0;
 }
 
 static void test_progress(void)
@@ -274,6 +281,12 @@ static void test_progress(void)
     dtn_set_progress(count, &calls);
     CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
     CHECK_EQUAL(calls, 4);
+    /* Any command may be the last of an aborted run. */
+    for (uint32_t command = 0; command < 4; command++) {
+        uint32_t left = command;
+        dtn_set_progress(go_on, &left);
+        check_error(neutronRunBlocking(handle, &buffers.config), DTN_REASON_ABORTED, command, "an aborted run");
+    }
     dtn_set_progress(NULL, NULL);
     CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);
     CHECK_EQUAL(calls, 4);
@@ -439,7 +452,7 @@ static void test_other_npu(void)
     CHECK_EQUAL(GET_ERROR_CATEGORY(error), ERROR_CATEGORY_DRIVER_UNSUPPORTED);
     check_error(neutronRunNonBlocking(NULL, NULL), DTN_REASON_OTHER_NPU, 0, "neutronRunNonBlocking");
     CHECK(neutronMemAlloc(16, 16) == NULL, "neutronMemAlloc found memory");
-    CHECK_EQUAL(neutronGetSdkVersion().hashUint32, DTN_VERSION_MAJOR << 16 | DTN_VERSION_MINOR);
+    CHECK_EQUAL(neutronGetSdkVersion().hashUint32, DTN_MICROCODE_VERSION_MAJOR << 16 | DTN_MICROCODE_VERSION_MINOR);
     CHECK_EQUAL(neutronSuspend(), ENONE);
     CHECK_EQUAL(neutronResume(), ENONE);
     CHECK_EQUAL(neutronDeinit(), ENONE);

@@ -85,6 +85,40 @@ static void test_index(uint64_t *state)
     }
 }
 
+/* A copy of one row, which has no use for a number of rows: none is set, as by older releases of Vela, or any is. Rows
+ * by indices and rows of two dimensions have to have one. */
+static void test_one_row(uint64_t *state)
+{
+    static const struct {
+        bool is_set;
+        uint32_t rows, extra;
+        dtn_ethosu_fault_t fault;
+    } cases[] = {{false, 0, 0, DTN_ETHOSU_OK},
+                 {true, 0, 0, DTN_ETHOSU_OK},
+                 {true, 9, 0, DTN_ETHOSU_OK},
+                 {false, 0, 1U << 9, DTN_ETHOSU_UNSET},
+                 {false, 0, 1U << 11, DTN_ETHOSU_UNSET}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        stream_t stream;
+        stream_new(&stream, "ethos-u85-256", state);
+        stream_short(&stream, REG_DMA0_SRC_REGION, cases[i].extra);
+        stream_short(&stream, REG_DMA0_DST_REGION, 1);
+        if (cases[i].is_set) {
+            stream_short(&stream, REG_DMA0_SIZE0, cases[i].rows);
+        }
+        stream_long(&stream, REG_DMA0_SRC, IN_AT);
+        stream_long(&stream, REG_DMA0_DST, U85_OUT_AT);
+        stream_long(&stream, REG_DMA0_LEN, 100);
+        stream_op(&stream, DTN_ETHOSU_OP_DMA_START, 0);
+        dtn_ethosu_event_t event;
+        CHECK_EQUAL(stream_run(&stream, &event), cases[i].fault);
+        CHECK_EQUAL(event.detail, cases[i].fault == DTN_ETHOSU_OK ? 0 : REG_DMA0_SIZE0);
+        const uint8_t *from = stream.memory.regions[0].data + IN_AT, *to = stream.memory.regions[1].data + U85_OUT_AT;
+        CHECK((memcmp(from, to, 100) == 0) == (cases[i].fault == DTN_ETHOSU_OK), "case %u", (unsigned)i);
+        stream_free(&stream);
+    }
+}
+
 /* Rows of no bytes: each would take its time, and none would count. And targets with dimensions of their own. */
 static void test_refused_copies(uint64_t *state)
 {
@@ -112,6 +146,7 @@ int main(int count, char **arguments)
     uint64_t seed = count > 2 ? strtoull(arguments[2], NULL, 10) : 1;
     uint64_t any = seed;
     test_index(&any);
+    test_one_row(&any);
     test_refused_copies(&any);
     for (uint64_t i = 0; i < calls; i++) {
         uint64_t state = (seed + i) * UINT64_C(0x9E3779B97F4A7C15) + 1;

@@ -279,6 +279,22 @@ static void test_release(void)
     stream_free(&job.stream);
 }
 
+/* What has no device any more, or never had one, is refused. */
+static void test_no_device(void)
+{
+    job_t job;
+    new_job(&job, "ethos-u55-128");
+    CHECK_EQUAL(ethosu_init(&driver, &device, NULL, 0, 0, 0), 0);
+    CHECK_EQUAL(ethosu_invoke_async(&driver, NULL, job.bytes, job.bases, job.sizes, REGIONS, NULL), -1);
+    CHECK_EQUAL(ethosu_invoke_async(&driver, job.stream.words, job.bytes, job.bases, job.sizes, REGIONS, NULL), 0);
+    ethosu_deinit(&driver);
+    CHECK_EQUAL(ethosu_wait(&driver, false), -2);
+    CHECK_EQUAL(ethosu_wait(&driver, true), -2);
+    CHECK_EQUAL(invoke(&job), -1);
+    CHECK_EQUAL(dtn_ethosu_driver_fault(&driver), DTN_ETHOSU_NULL_POINTER);
+    stream_free(&job.stream);
+}
+
 /* A device says how much memory a stream needs. */
 static void test_check(void)
 {
@@ -356,6 +372,7 @@ int main(void)
     test_fast_memory();
     test_refusals();
     test_release();
+    test_no_device();
     test_check();
     test_check_of_memory();
     return test_result();

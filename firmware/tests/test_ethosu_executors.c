@@ -1,5 +1,5 @@
 /* Two programs on two threads, each with an executor of its own, and one Ethos-U for both: they reserve it and give it
- * back in turn, and what each computes is its own. */
+ * back in turn, and what each computes is its own. Then what the errors of runs say. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <pthread.h>
@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "deuteron/ethosu_device.h"
+#include "deuteron/io.h"
 #include "ethosu_driver.h"
 #include "ethosu_stream.h"
 #include "program.h"
@@ -127,6 +128,47 @@ static void *run_often(void *argument)
     return NULL;
 }
 
+/* What `dtn_io_copy_start` gives for a copy, counted from 0, and 0 for all others. */
+static struct {
+    int32_t status;
+    unsigned left;
+} refused;
+
+int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
+{
+    /* Threads only read this. */
+    if (refused.status != 0 && refused.left-- == 0) {
+        return refused.status;
+    }
+    memcpy(dst, src, size);
+    return 0;
+}
+
+/* The detail is the fault of Deuteron's driver, or the tensor that was not copied. */
+static void test_errors(user_t *user)
+{
+    uint8_t input[TENSOR] = {0};
+    uint8_t output[TENSOR];
+    const void *inputs[] = {input};
+    void *outputs[] = {output};
+    const size_t bytes = device.shram_bytes;
+    device.shram_bytes = 0;
+    CHECK_EQUAL(dtn_executor_run(&user->executor, inputs, outputs),
+                dtn_error(DTN_REASON_NPU_RUN, DTN_ETHOSU_SHRAM_SIZE));
+    CHECK_EQUAL(device.fault, DTN_ETHOSU_SHRAM_SIZE);
+    device.shram_bytes = bytes;
+    CHECK_EQUAL(dtn_executor_run(&user->executor, inputs, outputs), ENONE);
+    /* The program's input, the partition's, the partition's output, the program's. */
+    static const uint32_t tensors[] = {0, 0, 1, 1};
+    for (unsigned copy = 0; copy < sizeof tensors / sizeof tensors[0]; copy++) {
+        refused.status = DTN_IO_BUSY;
+        refused.left = copy;
+        CHECK_EQUAL(dtn_executor_run(&user->executor, inputs, outputs), dtn_error(DTN_REASON_IO_BUSY, tensors[copy]));
+        refused.status = 0;
+        CHECK_EQUAL(dtn_executor_run(&user->executor, inputs, outputs), ENONE);
+    }
+}
+
 int main(void)
 {
     (void)alarm(60); /* who waits for ever fails */
@@ -146,11 +188,14 @@ int main(void)
         CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
         CHECK(both[i].failed == 0 && both[i].wrong == 0, "program %d: %d failed, %d wrong", i, both[i].failed,
               both[i].wrong);
-        CHECK_EQUAL(dtn_executor_deinit(&both[i].executor), ENONE);
     }
     CHECK(users == 0 && out_of_turn == 0, "%u have the NPU, %u times out of turn", users, out_of_turn);
     CHECK_EQUAL(turns, PROGRAMS * RUNS);
     CHECK(changes > RUNS / 4, "the NPU changed hands %u times only", changes);
+    for (int i = 0; i < PROGRAMS; i++) {
+        test_errors(&both[i]);
+        CHECK_EQUAL(dtn_executor_deinit(&both[i].executor), ENONE);
+    }
     ethosu_deinit(&driver);
     for (int i = 0; i < PROGRAMS; i++) {
         stream_free(&both[i].stream);

@@ -189,6 +189,52 @@ static void test_alignment(void)
     check_fault(&stream, DTN_ETHOSU_ALIGNMENT, 0x21);
 }
 
+/* Checks a stream of the registers with these opcodes, each with a value of its own. */
+static dtn_ethosu_fault_t check_registers(stream_t *stream, dtn_ethosu_t *machine, const uint32_t *opcodes,
+                                          size_t count)
+{
+    dtn_ethosu_event_t event;
+    stream->count = 8;
+    for (size_t i = 0; i < count; i++) {
+        if (opcodes[i] >= 0x100) {
+            stream_short(stream, opcodes[i], (uint32_t)i + 1);
+        } else {
+            stream_long(stream, opcodes[i], (uint64_t)i + 1);
+        }
+    }
+    return dtn_ethosu_check(machine, stream->config, stream->words, stream_end(stream), &stream->memory, &event);
+}
+
+/* Every register of every product has a place of its own, and a machine is small. */
+static void test_registers(void)
+{
+    static const char *const configs[] = {"ethos-u55-128", "ethos-u65-256", "ethos-u85-256"};
+    static const size_t counts[] = {78, 87, 99};
+    dtn_ethosu_t machine;
+    CHECK(sizeof machine <= 1280, "a machine has %u bytes", (unsigned)sizeof machine);
+    for (size_t c = 0; c < 3; c++) {
+        uint32_t opcodes[0x200];
+        size_t count = 0;
+        stream_t stream;
+        stream_new(&stream, configs[c], &state);
+        for (uint32_t opcode = 0; opcode < 0x200; opcode++) {
+            opcodes[count] = opcode;
+            count += check_registers(&stream, &machine, &opcodes[count], 1) == DTN_ETHOSU_OK ? 1U : 0U;
+        }
+        CHECK_EQUAL(count, counts[c]);
+        CHECK_EQUAL(check_registers(&stream, &machine, opcodes, count), DTN_ETHOSU_OK);
+        for (size_t i = 0; i < count; i++) {
+            const uint32_t opcode = opcodes[i];
+            const uint64_t value = opcode >= 0x100 ? dtn_eu_short(&machine, opcode) : dtn_eu_address(&machine, opcode);
+            CHECK_EQUAL(value, i + 1);
+            CHECK_EQUAL(
+                dtn_eu_need(&machine, (const uint16_t[]){(uint16_t)opcode}, 1, opcode >= 0x100 ? 0 : DTN_ETHOSU_SHORTS),
+                DTN_ETHOSU_OK);
+        }
+        stream_free(&stream);
+    }
+}
+
 static void test_unset(void)
 {
     stream_t stream;
@@ -391,6 +437,7 @@ int main(int count, char **arguments)
     test_wide_product();
     test_no_table();
     test_alignment();
+    test_registers();
     test_unset();
     test_opcodes();
     test_copies();

@@ -19,6 +19,7 @@ static void test_arguments(void)
     check_error(dtn_executor_init(&executor, bundle, NULL), DTN_REASON_NULL_POINTER, 0, "no memories");
     check_error(dtn_executor_run(NULL, NULL, NULL), DTN_REASON_NULL_POINTER, 0, "run of nothing");
     check_error(dtn_executor_deinit(NULL), DTN_REASON_NULL_POINTER, 0, "deinit of nothing");
+    CHECK(dtn_executor_input(NULL, 0) == NULL && dtn_executor_output(NULL, 0) == NULL, "a value of nothing");
     CHECK(dtn_executor_input(&executor, 0) == NULL, "an input after a failed init");
     CHECK_EQUAL(dtn_executor_init(&executor, bundle, small.program.memories), ENONE);
     CHECK(dtn_executor_input(&executor, 2) == NULL && dtn_executor_output(&executor, 3) == NULL, "one too many");
@@ -255,9 +256,10 @@ static void test_transpose_of_batches(void)
     CHECK(memcmp(to, expected, sizeof to) == 0, "two batches are transposed wrongly");
 }
 
-static void count(void *user)
+static bool count(void *user)
 {
     (*(uint32_t *)user)++;
+    return true;
 }
 
 /* After each step, and after each command of a delegate: five of the first, one of the second. */

@@ -167,7 +167,7 @@ static void test_to_scratch(void)
         build_fetch_to_scratch(&build, cases[i].channel, 0, cases[i].at, 16);
         build_wait(&build, cases[i].channel % DTN_CHANNELS);
         build_finish(&build);
-        build.microcode[DTN_HEADER_VERSION] = DTN_VERSION_MAJOR << 16 | cases[i].minor;
+        build.microcode[DTN_HEADER_VERSION] = DTN_MICROCODE_VERSION_MAJOR << 16 | cases[i].minor;
         build_seal(&build);
         check_error(prepare(&build), cases[i].reason, cases[i].reason != DTN_OK ? 2 : 0, "a fetch to scratch");
         build_free(&build);

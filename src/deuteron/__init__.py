@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from deuteron.api import (
+        Activations,
         Build,
         BuildOptions,
         build,
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from deuteron.errors import DeuteronError
 
 __all__ = [
+    "Activations",
     "Build",
     "BuildOptions",
     "DeuteronError",

@@ -70,11 +70,35 @@ class HostBundle:
         self._call("host_run", _pointers(given), _pointers(taken))
         return [buffer.raw for buffer in taken]
 
+    def run_bound(self, inputs: Sequence[bytes]) -> tuple[list[bytes], list[bool]]:
+        """The outputs of one run with what may be bound in buffers; for each input and output, whether it is."""
+        given = [_Aligned(data) for data in inputs]
+        taken = [_Aligned(bytes(self._bundle.values[index].bytes)) for index in self._bundle.outputs]
+        is_bound = (ctypes.c_uint32 * max(1, len(given) + len(taken)))()
+        addresses = [(ctypes.c_void_p * max(1, len(side)))(*(each.address for each in side)) for side in (given, taken)]
+        self._call("host_run_bound", *addresses, is_bound)
+        return [buffer.content for buffer in taken], [flag != 0 for flag in is_bound]
+
     def _call(self, function: str, *arguments: object) -> None:
         entry = self._library[function]
         entry.restype = ctypes.c_char_p
         sentence: bytes | None = entry(*arguments)
         assert sentence is None, sentence.decode()
+
+
+class _Aligned:
+    """Bytes that start at a multiple of 16."""
+
+    def __init__(self, data: bytes) -> None:
+        self._bytes = len(data)
+        self._memory = ctypes.create_string_buffer(len(data) + 15)
+        self.address = -(-ctypes.addressof(self._memory) // 16) * 16
+        ctypes.memmove(self.address, data, len(data))
+
+    @property
+    def content(self) -> bytes:
+        """The bytes now."""
+        return ctypes.string_at(self.address, self._bytes)
 
 
 def _pointers(buffers: Sequence["ctypes.Array[ctypes.c_char]"]) -> "ctypes.Array[ctypes.c_void_p]":

@@ -6,12 +6,14 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from tests import store
 from tests.board import programs
 from tests.board.conftest import Built
 from tests.board.host import HostBundle, HostFirmware
+from tests.board.models import MODELS
 
 from deuteron import api
-from deuteron.board import operators
+from deuteron.board import image, operators
 from deuteron.board.arrays import from_bytes, to_bytes
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import Data, EmitOptions
@@ -72,6 +74,28 @@ def test_the_firmware_computes_what_executorch_does(
     runner = HostRunner(directory / manifest.PROGRAM)
     for inputs in api.seeded_inputs(runner, 3):
         need_equal(bundle, host, runner, inputs)
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "is_bound"),
+    [
+        ("view", "imxrt700", (True, True)),
+        ("view", "cortex-m55", (True, True)),
+        ("two_fetched", "imxrt700", (True, True, True, True)),
+        ("stripes_on_cpu", "cortex-m33", (True, True)),
+        ("ends_in_scratch", "imxrt700", (False, False)),
+    ],
+)
+def test_inputs_and_outputs_lie_in_the_callers_buffers(
+    name: str, target: str, is_bound: tuple[bool, ...], firmware: HostFirmware, tmp_path: Path
+) -> None:
+    """Two of the last one's lie in its partition's scratch, which microcode addresses."""
+    directory = store.network(MODELS[name], name, target=target)
+    bundle = image.bundle_of(directory)
+    host = firmware.load(bundle, tmp_path / name)
+    inputs = api.seeded_inputs(api.read_manifest(directory), 1)[0]
+    data = [to_bytes(bundle.values[index], array) for index, array in zip(bundle.inputs, inputs, strict=True)]
+    assert host.run_bound(data) == (host.run(data), list(is_bound))
 
 
 def test_bytes_in_arrays_are_the_same(built: Built, firmware: HostFirmware, tmp_path: Path) -> None:

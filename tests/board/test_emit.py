@@ -203,6 +203,14 @@ def test_memories_that_an_npu_does_not_reach_are_refused() -> None:
     assert ".dtn_tcm_arena.dtn_bundle_memory0" in emit(on_cpu, options)["dtn_bundle_data.S"].decode()
 
 
+def test_the_header_says_how_large_memories_of_ones_own_are() -> None:
+    bundle = edges()
+    text = emit(bundle, EmitOptions(symbol="words"))["words.h"].decode()
+    sizes = [f"#define WORDS_MEMORY{i}_BYTES {memory.bytes}\n" for i, memory in enumerate(bundle.memories)]
+    contexts = f"#define WORDS_CONTEXTS_BYTES ({len(bundle.delegates)} * DTN_CONTEXT_BYTES)\n"
+    assert "".join((*sizes, contexts)) in text
+
+
 def test_the_header_says_what_integers_stand_for() -> None:
     make = programs.Maker()
     x = make.tensor((1, 4, 3, 5), "int8", (0, 2, 3, 1))

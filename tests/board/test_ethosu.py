@@ -133,7 +133,7 @@ def test_what_no_driver_may_be_given_is_refused_on_the_board(payload: bytes, tmp
         "error: bundle version 2: a block of a delegate does not exist, or is shorter than it says itself "
         "(reason 74, detail 0)\n"
     )
-    refused = "error: run 0: the NPU's driver refused the run of a partition, or it failed (reason 79, detail 0)\n"
+    refused = "error: run 0: the NPU's driver refused the run of a partition, or it failed (reason 79, detail {})\n"
     for i, (name, data, text) in enumerate(
         (
             ("layout", layout.data[:12], block),
@@ -142,8 +142,8 @@ def test_what_no_driver_may_be_given_is_refused_on_the_board(payload: bytes, tmp
             ("commands", commands.data[:-4], block),
             ("commands", commands.data[:16], block),
             ("commands", b"COP2" + commands.data[4:], block),
-            ("commands", written(read(commands.data)[:-1], config_of(commands.data, "").word), refused),
-            ("weights", bytes(16), refused),
+            ("commands", written(read(commands.data)[:-1], config_of(commands.data, "").word), refused.format(6)),
+            ("weights", bytes(16), refused.format(11)),
         )
     ):
         (tmp_path / str(i)).mkdir()

@@ -264,6 +264,16 @@ def test_a_library_for_another_release_of_the_api_does_not_link(library: int, tm
     assert "dtn_ethosu_release" not in _linked(tmp_path, library, library)
 
 
+def test_finding_a_configuration_takes_little_stack(tmp_path: Path) -> None:
+    """A device without a configuration finds one for each job."""
+    folder = library_of_boards.FIRMWARE
+    flags = "-std=c99", "-Os", "-mcpu=cortex-m55", "-mthumb", "-mfloat-abi=hard", "-fstack-usage"
+    words = "arm-none-eabi-gcc", *flags, f"-I{folder / 'include'}", "-c", folder / "src/ethosu/machine.c", "-o", "m.o"
+    subprocess.run(words, cwd=tmp_path, check=True)
+    used = {line.split("\t")[0].split(":")[-1]: int(line.split("\t")[1]) for line in (tmp_path / "m.su").open()}
+    assert 0 < used["dtn_ethosu_config_of"] + used.get("read_actions", 0) <= 128
+
+
 def test_there_are_two_releases_of_the_api(tmp_path: Path) -> None:
     words = "cc", f"-I{library_of_boards.FIRMWARE / 'include'}", "-DDTN_ETHOSU_RELEASE=7", "-x", "c", "-c", "-"
     text = '#include "ethosu_driver.h"\n'

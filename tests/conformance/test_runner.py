@@ -203,15 +203,17 @@ def with_segments(program: Path, path: Path, *segments: tuple[int, int]) -> Path
         (((0, 1 << 20),), "a segment leaves the file"),
         (((0, (1 << 64) - 1),), "a segment leaves the file"),
         (((1 << 63, 1 << 63),), "a segment leaves the file"),
-        (((0, 1024),) * 99, "its segments overlap: they take more bytes than the file has"),
+        (((0, 1024),) * 99, "a segment starts at byte {base}, inside the program that ends at byte {size}"),
     ],
 )
-def test_segments_that_are_not_in_the_file_each_by_itself(
+def test_segments_that_are_not_behind_the_program_and_in_the_file(
     weighted: Path, sample: Path, tmp_path: Path, segments: tuple[tuple[int, int], ...], message: str
 ) -> None:
     # The runtime loads the first itself, for its constants.
     path = with_segments(weighted, tmp_path / "damaged.pte", (0, 320), *segments)
     result = run("--model", path, "--inputs", sample)
+    size, base = struct.unpack_from("<QQ", path.read_bytes(), 16)
+    message = message.format(size=size, base=base)
     assert (result.code, result.stderr) == (
         1,
         f"error: cannot load program `{path}`: {message}\n\nhint: the file is damaged or truncated: build it again",

@@ -13,7 +13,6 @@ from deuteron.builds.options import BuildOptions
 from deuteron.frontend.cortex_m import values
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.flow import Flow
-from deuteron.frontend.inputs import check_module
 
 CHANNELS_LAST = torch.channels_last
 
@@ -47,5 +46,5 @@ def combine(module: nn.Module, *shapes: tuple[int, ...], target: str, last: bool
         inputs = tuple(x.contiguous(memory_format=CHANNELS_LAST) if x.dim() == 4 else x for x in inputs)
     arch, options = targets.load(target), BuildOptions(operators_not_to_delegate=(keep,) if keep else ())
     flow = Flow(arch, options, lambda: [inputs, inputs], inputs)
-    program = edge_of(flow, check_module(module), inputs).exported_program()
+    program = edge_of(flow, module.eval(), inputs).exported_program()
     return Combined(program, flow.module, inputs, len(flow.recording.partitions))

@@ -132,7 +132,7 @@ class Limited(nn.Module):
 def test_what_follows_a_layer_is_a_table_where_the_layer_cannot_compute_it(target: str) -> None:
     found = combine(Limited(), IMAGE, target=target)
     assert (found.operators["cortex_m::quantized_activation"] > 0) == (target == CPU)  # the NPU has tables of its own
-    assert found.steps <= 1
+    assert found.steps <= 2  # one of each layer and sum at the most, which the last sum may add up
 
 
 class Shared(nn.Module):
@@ -370,8 +370,8 @@ def test_integers_beside_quantised_values_are_an_error_with_its_line() -> None:
         api.build(Mixed(), inputs, target=NPU, calibration=[inputs])
     line = inspect.getsourcelines(Mixed.forward)[1] + 1
     assert str(caught.value) == (
-        f"{__file__}:{line}: `aten::add.Tensor` reads `i` of int64 beside float32: both sides must be float32, at "
-        "`return self.linear(torch.relu(x)) + i`\n\n"
+        f"{__file__}:{line}: `dim_order_ops::_to_dim_order_copy` makes float32 of `i` of int64, which has no int8 form "
+        "on the CPU, at `return self.linear(torch.relu(x)) + i`\n\n"
         "hint: compute it before the model, which then takes float32, or build for a target whose CPU runs portable "
         "operators, such as `imxrt700` and `ethos-u55-128`"
     )
@@ -390,8 +390,8 @@ def test_a_model_that_takes_integers_is_an_error_with_its_line() -> None:
         api.build(Counted(), x, target=CPU, calibration=[x])
     line = inspect.getsourcelines(Counted.forward)[1] + 1
     assert str(caught.value) == (
-        f"{__file__}:{line}: `dim_order_ops::_to_dim_order_copy` reads `x` of uint8 and has no int8 form on the CPU, "
-        "at `return torch.relu(x.float() * 0.1)`\n\n"
+        f"{__file__}:{line}: `dim_order_ops::_to_dim_order_copy` makes float32 of `x` of uint8, which has no int8 form "
+        "on the CPU, at `return torch.relu(x.float() * 0.1)`\n\n"
         "hint: compute it before the model, which then takes float32, or build for a target whose CPU runs portable "
         "operators, such as `imxrt700` and `ethos-u55-128`"
     )

@@ -39,34 +39,14 @@ def test_an_operator_with_a_rewrite_is_refused_with_it(name: str, target: str) -
     assert hint == REWRITES[name].hint
 
 
-@pytest.mark.parametrize("name", [name for name, rewrite in REWRITES.items() if not rewrite.said])
-def test_what_an_error_says_to_write_computes_the_same_and_is_built(name: str) -> None:
-    rewrite = REWRITES[name]
-    for x in (torch.randn(2, 3), torch.randn(4, 5), torch.randn(1, 9)):
-        torch.testing.assert_close(Code(rewrite.instead)(x), Code(rewrite.example)(x))
-    assert combine(Code(rewrite.instead), (2, 3), target="cortex-m33").steps <= 1
-
-
-@pytest.mark.parametrize("code", ["x.prod(-1)", "x.prod(0)", "x.roll(2, 0)", "x.var(-1, unbiased=False)"])
-def test_a_hint_is_an_example_whatever_the_call_was(code: str) -> None:
-    with pytest.raises(UnsupportedError) as caught:
-        combine(Code(code), (4, 4), target="cortex-m33")
-    _, _, hint = str(caught.value).partition("\n\nhint: ")
-    rewrite = REWRITES[code[2:].partition("(")[0]]
-    assert hint == (
-        f"write it with other operators, as `{rewrite.example}` is `{rewrite.instead}`, or build for a target whose "
-        "CPU runs portable operators, such as `imxrt700` and `ethos-u55-128`"
-    )
-
-
 def test_each_of_several_operators_has_its_hint() -> None:
     with pytest.raises(UnsupportedError) as caught:
-        combine(Code("x.roll(1, -1).sort(-1).values + x.sort(-1).values"), (2, 3), target="cortex-m33")
+        combine(Code("x.topk(3).values.sort(-1).values + x.sort(-1).values"), (2, 3), target="cortex-m33")
     first, *lines = str(caught.value).splitlines()
     assert first == "3 operators cannot be compiled:"
-    for name, error, hint in zip(("roll", "sort"), lines[::2], lines[1::2], strict=True):
+    for name, error, hint in zip(("topk", "sort"), lines[::2], lines[1::2], strict=True):
         assert f"{Path(__file__)}:" in error
-        assert f": `aten::{name}` has no int8 form on the CPU, at `" in error
+        assert f": `aten::{name}" in error
         assert error.endswith(", 2 times") == (name == "sort")
         assert hint == f"    hint: {REWRITES[name].hint}"
 
@@ -92,7 +72,7 @@ def test_an_operator_that_nothing_has_is_refused_with_all_others() -> None:
     first, *lines = str(caught.value).splitlines()
     assert first == "4 operators cannot be compiled:"
     hint = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
-    orders = REWRITES["sort"].said
+    orders = REWRITES["sort"].advice
     assert sorted(lines) == sorted(
         [
             f"{refused('sort')}, 2 times",
@@ -123,4 +103,4 @@ def test_what_an_ethos_u_leaves_is_refused_with_what_to_do() -> None:
 def test_the_guide_says_the_same(name: str) -> None:
     rewrite = REWRITES[name]
     rows = [line.split("|")[1:3] for line in GUIDE.read_text().splitlines() if f"`{rewrite.example}`" in line]
-    assert [instead.strip() for _, instead in rows] == [rewrite.said or f"`{rewrite.instead}`"]
+    assert [instead.strip() for _, instead in rows] == [rewrite.advice]

@@ -3,12 +3,31 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from deuteron.errors import InputError
-from deuteron.frontend.inputs import check_calibration, check_early, check_example_inputs
+from deuteron.frontend.inputs import check_calibration, check_early, check_example_inputs, check_module
 
 EXAMPLE = (torch.zeros(1, 3, 4, 4), torch.zeros(1, dtype=torch.int64))
 GOOD = (torch.ones(1, 3, 4, 4), torch.ones(1, dtype=torch.int64))
+
+
+def test_calibration_that_cannot_be_iterated():
+    with pytest.raises(InputError) as caught:
+        check_early(5, EXAMPLE)  # type: ignore[arg-type]
+    assert str(caught.value) == (
+        "the calibration data is of type `int`\n\n"
+        "hint: give a list, or anything else that can be iterated, of tensors or tuples of tensors"
+    )
+
+
+def test_torchscript_is_refused():
+    with pytest.raises(InputError) as caught:
+        check_module(torch.jit.script(nn.Linear(2, 2)))
+    assert str(caught.value) == (
+        "the model is TorchScript, which PyTorch does not export\n\n"
+        "hint: pass the module that `torch.jit.script` or `torch.jit.trace` made it of"
+    )
 
 
 def test_batches_pass_through_in_order_and_numpy_arrays_become_tensors():

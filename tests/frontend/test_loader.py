@@ -59,9 +59,21 @@ def message(spec: str) -> str:
 def test_a_function_of_a_file_that_imports_its_neighbour(file: Path):
     model = loader.load(f"{file}:plain")
     assert model.name == "net.plain"
-    assert not model.module.training
+    assert isinstance(model.module, torch.nn.Linear)
     assert [tuple(x.shape) for x in model.example_inputs] == [(1, 4)]
     assert model.calibration is None
+
+
+def test_a_program_that_pytorch_has_saved(tmp_path: Path):
+    path = tmp_path / "net.pt2"
+    torch.export.save(torch.export.export(torch.nn.Linear(4, 2), (torch.ones(1, 4),)), path)
+    model = loader.load(str(path))
+    assert model.name == "net"
+    assert isinstance(model.module, torch.export.ExportedProgram)
+    assert [x.tolist() for x in model.example_inputs] == [[[1.0] * 4]]
+    path.write_bytes(path.read_bytes()[:300])
+    assert message(str(path)).startswith(f"{path}: `net.pt2` cannot be read: ")
+    assert message(str(tmp_path / "net2.pt2")).startswith(f"the model file `{tmp_path / 'net2.pt2'}` does not exist")
 
 
 def test_a_function_with_parameters(file: Path):

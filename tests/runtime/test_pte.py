@@ -178,5 +178,5 @@ def test_parts_that_are_used_again_and_again_are_refused() -> None:
     segments = _repeated(4, 3, struct.pack("<4H", 8, 20, 4, 12), struct.pack("<QQ", 2, 50))
     with pytest.raises(FormatError) as caught:
         pte.read(segments, "segments")
-    message = f"its segments overlap: they take 150 bytes, the file has {len(segments)}"
+    message = f"a segment starts at byte 10, inside the program that ends at byte {len(segments)}"
     assert str(caught.value) == f"segments: {message}\n\nhint: {DAMAGED}"

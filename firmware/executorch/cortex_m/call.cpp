@@ -6,6 +6,8 @@
 
 #include <limits>
 
+#include "../apart.h"
+
 namespace deuteron
 {
 namespace
@@ -14,12 +16,9 @@ namespace
 using executorch::runtime::Error;
 using executorch::runtime::EValue;
 
-bool overlap(const dtn_tensor_t &a, const dtn_tensor_t &b)
+executorch::runtime::Span<const uint8_t> bytes_of(const dtn_tensor_t &tensor)
 {
-    const uint8_t *const a_start = static_cast<const uint8_t *>(a.data);
-    const uint8_t *const b_start = static_cast<const uint8_t *>(b.data);
-    /* What has no bytes may lie anywhere. */
-    return a.bytes != 0 && b.bytes != 0 && a_start < b_start + b.bytes && b_start < a_start + a.bytes;
+    return {static_cast<const uint8_t *>(tensor.data), tensor.bytes};
 }
 
 /* No output shares a byte with another value: what the executor promises to operators. */
@@ -28,7 +27,7 @@ bool are_apart(const dtn_operator_call_t &call)
     const uint32_t values = call.input_count + call.output_count;
     for (uint32_t i = call.input_count; i < values; i++) {
         for (uint32_t j = 0; j < i; j++) {
-            if (overlap(call.values[i], call.values[j])) {
+            if (overlap(bytes_of(call.values[i]), bytes_of(call.values[j]))) {
                 return false;
             }
         }

@@ -1,5 +1,8 @@
 /* `EthosUBackend` for ExecuTorch's runtime on hosts: runs the partitions of a .pte by the command streams that the NPU
  * would run, on the CPU. Its partitions are those of ExecuTorch's own Ethos-U backend (blob.h).
+ *
+ * Where tensors lie in the scratch memory is copied when a method is loaded, because an operator of a damaged program
+ * could change it in the payload after it is checked. Commands are checked again whenever they run.
  */
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/platform/platform.h>
@@ -8,6 +11,7 @@
 #include <cstring>
 #include <new>
 
+#include "../apart.h"
 #include "../copy.h"
 #include "../observer.h"
 #include "blob.h"
@@ -49,10 +53,14 @@ constexpr size_t kFastScratchBytes = size_t{4} << 20;
 #define FAULT_FORMAT "%s (command at byte 0x%" PRIx32 ", opcode 0x%03x, detail 0x%" PRIx64 ")"
 #define FAULT_ARGS(fault, event) dtn_ethosu_message(fault), (event).offset, (event).opcode, (event).detail
 
+using MutableBytes = Span<uint8_t>;
+
 /* What outlives a call: one per delegate of a loaded method. */
 struct Handle {
     Bytes payload;
     Blob blob;
+    Span<Tensor> inputs;
+    Span<Tensor> outputs;
     const dtn_ethosu_config_t *config;
     size_t workspace_bytes;
     size_t fast_scratch_bytes; /* 0 where no command uses it */
@@ -71,7 +79,7 @@ dtn_ethosu_memory_t memory_of(const Handle &handle)
 }
 
 /* Checks what a tensor of the program is against what the partition has for it, and gives its bytes. */
-Error bytes_of(EValue *value, const char *side, size_t index, const Tensor &tensor, void **bytes)
+Error bytes_of(EValue *value, const char *side, size_t index, const Tensor &tensor, MutableBytes *bytes)
 {
     ET_CHECK_OR_RETURN_ERROR(value->isTensor(), InvalidArgument, "%s %zu of the partition is no tensor", side, index);
     executorch::aten::Tensor at = value->toTensor();
@@ -79,8 +87,37 @@ Error bytes_of(EValue *value, const char *side, size_t index, const Tensor &tens
         static_cast<size_t>(at.element_size()) == tensor.element_bytes && at.nbytes() == tensor.bytes, InvalidArgument,
         "%s %zu has %zu bytes in elements of %zu, the partition has %zu in elements of %zu", side, index, at.nbytes(),
         static_cast<size_t>(at.element_size()), tensor.bytes, tensor.element_bytes);
-    *bytes = at.mutable_data_ptr();
+    ET_CHECK_OR_RETURN_ERROR(at.const_data_ptr() != nullptr, InvalidArgument, "%s %zu has no memory", side, index);
+    *bytes = MutableBytes(static_cast<uint8_t *>(at.mutable_data_ptr()), at.nbytes());
     return Error::Ok;
+}
+
+/* The bytes of a call's tensors, inputs first. Checks that no output shares memory with another tensor or with the
+ * partition. */
+Error bind(BackendExecutionContext &context, const Handle &handle, Span<EValue *> args, MutableBytes **bytes)
+{
+    const size_t inputs = handle.inputs.size();
+    const size_t outputs = handle.outputs.size();
+    ET_CHECK_OR_RETURN_ERROR(args.size() == inputs + outputs, InvalidProgram,
+                             "The partition has %zu inputs and %zu outputs, the program gives %zu", inputs, outputs,
+                             args.size());
+    MutableBytes *const bound =
+        static_cast<MutableBytes *>(context.allocate(args.size() * sizeof(MutableBytes), alignof(MutableBytes)));
+    ET_CHECK_OR_RETURN_ERROR(bound != nullptr || args.size() == 0, MemoryAllocationFailed,
+                             "No memory for a table of %zu tensors", args.size());
+    for (size_t i = 0; i < args.size(); i++) {
+        new (&bound[i]) MutableBytes();
+        ET_CHECK_OK_OR_RETURN_ERROR(
+            i < inputs ? bytes_of(args[i], "Input", i, handle.inputs[i], &bound[i])
+                       : bytes_of(args[i], "Output", i - inputs, handle.outputs[i - inputs], &bound[i]));
+    }
+    const auto memory = [bound](size_t i) { return Bytes(bound[i].data(), bound[i].size()); };
+    const auto output = [&](size_t i) { return memory(inputs + i); };
+    ET_CHECK_OK_OR_RETURN_ERROR(check_apart(handle.payload, inputs, memory, outputs, output));
+    /* Weights may lie elsewhere in the program. */
+    ET_CHECK_OK_OR_RETURN_ERROR(check_apart(handle.blob.weights, 0, memory, outputs, output));
+    *bytes = bound;
+    return check_apart(handle.blob.commands, 0, memory, outputs, output);
 }
 
 Error allocate(BackendExecutionContext &context, const char *what, size_t bytes, uint8_t **memory)
@@ -93,8 +130,6 @@ Error allocate(BackendExecutionContext &context, const char *what, size_t bytes,
 
 Error allocate_all(BackendExecutionContext &context, const Handle &handle, dtn_ethosu_memory_t *memory)
 {
-    ET_CHECK_OR_RETURN_ERROR(context.get_temp_allocator() != nullptr, MemoryAllocationFailed,
-                             "The runtime has no temporary allocator, which the NPU's scratch memory comes from");
     memory->shram_bytes = handle.config->shram_bytes;
     memory->workspace_bytes = handle.workspace_bytes;
     dtn_ethosu_region_t &scratch = memory->regions[kScratch];
@@ -126,10 +161,10 @@ Error observe(BackendExecutionContext &context, const Handle &handle, Span<EValu
     call.payload_bytes = handle.payload.size();
     call.microcode = blob.commands.data();
     call.microcode_bytes = blob.commands.size();
-    call.inputs = blob.inputs.count();
+    call.inputs = handle.inputs.size();
     call.input_data = data;
     call.input_bytes = sizes;
-    call.outputs = blob.outputs.count();
+    call.outputs = handle.outputs.size();
     call.output_data = data + call.inputs;
     call.output_bytes = sizes + call.inputs;
     observer_fn(observer_ctx, &call);
@@ -162,27 +197,26 @@ class EthosUBackend final : public BackendInterface
     Error execute(BackendExecutionContext &context, DelegateHandle *opaque, Span<EValue *> args) const override
     {
         Handle &handle = *static_cast<Handle *>(opaque);
-        const Tensors &inputs = handle.blob.inputs;
-        const Tensors &outputs = handle.blob.outputs;
-        ET_CHECK_OR_RETURN_ERROR(args.size() == inputs.count() + outputs.count(), InvalidProgram,
-                                 "The partition has %zu inputs and %zu outputs, the program gives %zu", inputs.count(),
-                                 outputs.count(), args.size());
+        const size_t inputs = handle.inputs.size();
+        ET_CHECK_OR_RETURN_ERROR(context.get_temp_allocator() != nullptr, MemoryAllocationFailed,
+                                 "The runtime has no temporary allocator, which the NPU's scratch memory comes from");
+        MutableBytes *bytes = nullptr;
+        ET_CHECK_OK_OR_RETURN_ERROR(bind(context, handle, args, &bytes));
         dtn_ethosu_memory_t memory = memory_of(handle);
         ET_CHECK_OK_OR_RETURN_ERROR(allocate_all(context, handle, &memory));
         uint8_t *const scratch = memory.regions[kScratch].data;
-        for (size_t i = 0; i < inputs.count(); i++) {
-            void *bytes = nullptr;
-            ET_CHECK_OK_OR_RETURN_ERROR(bytes_of(args[i], "Input", i, inputs[i], &bytes));
+        for (size_t i = 0; i < inputs; i++) {
             const Stretch copied(context.event_tracer());
-            ET_CHECK_OK_OR_RETURN_ERROR(copy(scratch + inputs[i].offset, bytes, inputs[i].bytes, "input", i));
+            ET_CHECK_OK_OR_RETURN_ERROR(
+                copy(scratch + handle.inputs[i].offset, bytes[i].data(), bytes[i].size(), "input", i));
             copied.end("copy in", i);
         }
         ET_CHECK_OK_OR_RETURN_ERROR(run(context.event_tracer(), handle, memory));
-        for (size_t i = 0; i < outputs.count(); i++) {
-            void *bytes = nullptr;
-            ET_CHECK_OK_OR_RETURN_ERROR(bytes_of(args[inputs.count() + i], "Output", i, outputs[i], &bytes));
+        for (size_t i = 0; i < handle.outputs.size(); i++) {
+            const MutableBytes output = bytes[inputs + i];
             const Stretch copied(context.event_tracer());
-            ET_CHECK_OK_OR_RETURN_ERROR(copy(bytes, scratch + outputs[i].offset, outputs[i].bytes, "output", i));
+            ET_CHECK_OK_OR_RETURN_ERROR(
+                copy(output.data(), scratch + handle.outputs[i].offset, output.size(), "output", i));
             copied.end("copy out", i);
         }
         return observe(context, handle, args);
@@ -201,6 +235,8 @@ class EthosUBackend final : public BackendInterface
         const Bytes bytes(static_cast<const uint8_t *>(processed.data()), processed.size());
         handle->payload = bytes;
         ET_CHECK_OK_OR_RETURN_ERROR(parse_blob(bytes, context.get_named_data_map(), &handle->blob));
+        ET_CHECK_OK_OR_RETURN_ERROR(keep(context, handle->blob.inputs, &handle->inputs));
+        ET_CHECK_OK_OR_RETURN_ERROR(keep(context, handle->blob.outputs, &handle->outputs));
         const Bytes commands = handle->blob.commands;
         handle->config = dtn_ethosu_config_of(commands.data(), commands.size());
         ET_CHECK_OR_RETURN_ERROR(
@@ -214,6 +250,19 @@ class EthosUBackend final : public BackendInterface
         }
         ET_CHECK_OR_RETURN_ERROR(fault == DTN_ETHOSU_OK, InvalidProgram, "The partition's commands: " FAULT_FORMAT,
                                  FAULT_ARGS(fault, event));
+        return Error::Ok;
+    }
+
+    /* Copies the records of tensors. */
+    static Error keep(BackendInitContext &context, const Tensors &tensors, Span<Tensor> *kept)
+    {
+        Tensor *const memory = context.get_runtime_allocator()->allocateList<Tensor>(tensors.count());
+        ET_CHECK_OR_RETURN_ERROR(memory != nullptr || tensors.count() == 0, MemoryAllocationFailed,
+                                 "No memory for %zu tensors of the partition", tensors.count());
+        for (size_t i = 0; i < tensors.count(); i++) {
+            memory[i] = tensors[i];
+        }
+        *kept = Span<Tensor>(memory, tensors.count());
         return Error::Ok;
     }
 

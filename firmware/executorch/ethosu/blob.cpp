@@ -26,6 +26,9 @@ constexpr size_t kDimensions = 6;
 constexpr size_t kRecordBytes = (kDimensions + 3) * sizeof(int32_t);
 constexpr int32_t kScratchRegion = 1;
 
+/* Tensors of one side that a partition may have; bounds the work of comparing them. */
+constexpr int32_t kMostTensors = 255;
+
 /* A block: its name, padded with zeros, and its bytes. */
 struct Block {
     char name[kNameBytes + 1];
@@ -98,6 +101,10 @@ Error read_tensors(const Block &block, Tensors *tensors)
 {
     const Bytes bytes = block.bytes;
     const int32_t count = bytes.size() < sizeof(int32_t) ? -1 : number_at(bytes, 0);
+    ET_CHECK_OR_RETURN_ERROR(count <= kMostTensors, InvalidProgram,
+                             "Block `%s` of the Ethos-U partition has %" PRId32 " tensors, at most %" PRId32
+                             " are possible",
+                             block.name, count, kMostTensors);
     ET_CHECK_OR_RETURN_ERROR(count >= 0 && (bytes.size() - sizeof count) / kRecordBytes >= static_cast<size_t>(count),
                              InvalidProgram, "Block `%s` of the Ethos-U partition has no list of tensors", block.name);
     *tensors = Tensors(Bytes(bytes.data() + sizeof count, static_cast<size_t>(count) * kRecordBytes),
@@ -127,6 +134,22 @@ Error check_tensors(const char *side, Bytes block, size_t count, size_t scratch_
                                      static_cast<size_t>(offset) <= scratch_bytes - bytes,
                                  InvalidProgram, "%s %zu of the Ethos-U partition leaves its %zu bytes of scratch",
                                  side, i, scratch_bytes);
+    }
+    return Error::Ok;
+}
+
+/* Checks that no two inputs lie in the same bytes: all are there when a run starts. */
+Error check_inputs_apart(const Tensors &inputs)
+{
+    for (size_t i = 0; i < inputs.count(); i++) {
+        const Tensor tensor = inputs[i];
+        for (size_t j = 0; j < i; j++) {
+            const Tensor other = inputs[j];
+            const bool apart =
+                tensor.offset + tensor.bytes <= other.offset || other.offset + other.bytes <= tensor.offset;
+            ET_CHECK_OR_RETURN_ERROR(apart, InvalidProgram,
+                                     "Input %zu of the Ethos-U partition shares scratch memory with input %zu", i, j);
+        }
     }
     return Error::Ok;
 }
@@ -180,6 +203,7 @@ executorch::runtime::Error parse_blob(Bytes bytes, const NamedDataMap *data, Blo
     ET_CHECK_OR_RETURN_ERROR(blob->commands.size() > 0, InvalidProgram, "The Ethos-U partition has no commands");
     ET_CHECK_OK_OR_RETURN_ERROR(
         check_tensors("Input", blob->inputs.records(), blob->inputs.count(), blob->scratch_bytes));
+    ET_CHECK_OK_OR_RETURN_ERROR(check_inputs_apart(blob->inputs));
     return check_tensors("Output", blob->outputs.records(), blob->outputs.count(), blob->scratch_bytes);
 }
 

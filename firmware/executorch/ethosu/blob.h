@@ -34,7 +34,8 @@ struct Tensor {
     size_t offset;
 };
 
-/* The tensors of one side; they are read from the block whenever they are asked for. */
+/* The tensors of one side; they are read from the block whenever they are asked for, so only while nothing can have
+ * changed it since it was checked. */
 class Tensors
 {
   public:
@@ -68,8 +69,8 @@ struct Blob {
     executorch::runtime::FreeableBuffer external;
 };
 
-/* Fills `blob`. Every tensor lies inside the scratch memory when this returns Ok. Otherwise the cause is logged and the
- * code is InvalidProgram, or that of the named data. */
+/* Fills `blob`. Every tensor lies inside the scratch memory when this returns Ok, and the inputs lie apart. Otherwise
+ * the cause is logged and the code is InvalidProgram, or that of the named data. */
 executorch::runtime::Error parse_blob(Bytes bytes, const executorch::runtime::NamedDataMap *data, Blob *blob);
 
 } // namespace ethosu

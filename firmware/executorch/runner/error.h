@@ -19,6 +19,12 @@ struct Failure : std::runtime_error {
     std::string hint;
 };
 
+/* The way out of damage that is found in a program. */
+inline const char *damaged()
+{
+    return "the file is damaged or truncated: build it again";
+}
+
 /* A command line that makes no sense; `main` exits with 2. */
 struct UsageError : Failure {
     using Failure::Failure;

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <cstring>
 #include <stdexcept>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -61,6 +62,26 @@ class Table
         }
         const size_t start = at + read<uint32_t>(*bytes_, at);
         return {start + 4, read<uint32_t>(*bytes_, start)};
+    }
+    /* The bytes of a vector of them, or of a string. */
+    std::string bytes(size_t slot) const
+    {
+        const auto [start, count] = vector(slot);
+        if (start > bytes_->size() || count > bytes_->size() - start) {
+            throw std::out_of_range("a vector of the program leads outside of it");
+        }
+        return std::string(bytes_->begin() + static_cast<ptrdiff_t>(start),
+                           bytes_->begin() + static_cast<ptrdiff_t>(start + count));
+    }
+    /* The items of a vector of numbers. */
+    template <typename T> std::vector<T> numbers(size_t slot) const
+    {
+        const auto [start, count] = vector(slot);
+        std::vector<T> found;
+        for (size_t i = 0; i < count; i++) {
+            found.push_back(read<T>(*bytes_, start + i * sizeof(T)));
+        }
+        return found;
     }
     /* The table in a field that is there. */
     Table table(size_t slot) const

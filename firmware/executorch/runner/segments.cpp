@@ -2,10 +2,9 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <string>
 
 #include "error.h"
-#include "files.h"
-#include "flatbuffer.h"
 
 namespace deuteron::runner
 {
@@ -21,36 +20,40 @@ constexpr uint32_t kHeaderMagic = 0x30306865;
 constexpr size_t kProgramBytesAt = kHeaderAt + 8;
 constexpr size_t kSegmentsStartAt = kHeaderAt + 16;
 
-/* Where segments start: behind the flatbuffer, unless the header says it. */
-uint64_t start_of_segments(const FileBytes &file)
-{
-    if (read<uint32_t>(file, kHeaderAt) != kHeaderMagic) {
-        return file.size();
-    }
-    const uint64_t start = read<uint64_t>(file, kSegmentsStartAt);
-    return start != 0 ? start : read<uint64_t>(file, kProgramBytesAt);
-}
-
 } // namespace
 
-void check_segments(const std::string &model)
+std::vector<Segment> segments_of(const FileBytes &file)
 {
-    const FileBytes file = read_file(model);
-    const uint64_t start = std::min<uint64_t>(start_of_segments(file), file.size());
-    uint64_t left = file.size();
-    for (const Table &segment : Table::root(file).tables(kSegments)) {
-        const uint64_t offset = segment.scalar<uint64_t>(kSegmentOffset);
-        const uint64_t bytes = segment.scalar<uint64_t>(kSegmentBytes);
-        const uint64_t room = file.size() - start;
-        const std::string what = offset > room || bytes > room - offset ? "a segment leaves the file"
-                                 : bytes > left ? "its segments overlap: they take more bytes than the file has"
-                                                : "";
-        if (!what.empty()) {
-            throw Failure("cannot load program `" + model + "`: " + what,
-                          "the file is damaged or truncated: build it again");
+    const bool has_header = read<uint32_t>(file, kHeaderAt) == kHeaderMagic;
+    const uint64_t program_end = has_header ? read<uint64_t>(file, kProgramBytesAt) : file.size();
+    const uint64_t base = has_header ? read<uint64_t>(file, kSegmentsStartAt) : file.size();
+    std::vector<Segment> segments;
+    for (const Table &table : Table::root(file).tables(kSegments)) {
+        const uint64_t offset = table.scalar<uint64_t>(kSegmentOffset);
+        const uint64_t bytes = table.scalar<uint64_t>(kSegmentBytes);
+        const uint64_t room = base < file.size() ? file.size() - base : 0;
+        if (bytes != 0 && (offset > room || bytes > room - offset)) {
+            throw Failure("a segment leaves the file", damaged());
         }
-        left -= bytes;
+        segments.push_back(bytes == 0 ? Segment{0, 0} : Segment{base + offset, base + offset + bytes});
     }
+    std::vector<Segment> sorted = segments;
+    std::sort(sorted.begin(), sorted.end(), [](const Segment &a, const Segment &b) { return a.start < b.start; });
+    uint64_t end = program_end;
+    const char *before = "program";
+    for (const Segment &segment : sorted) {
+        if (segment.end == 0) {
+            continue;
+        }
+        if (segment.start < end) {
+            throw Failure("a segment starts at byte " + std::to_string(segment.start) + ", inside the " + before +
+                              " that ends at byte " + std::to_string(end),
+                          damaged());
+        }
+        end = segment.end;
+        before = "segment";
+    }
+    return segments;
 }
 
 } // namespace deuteron::runner

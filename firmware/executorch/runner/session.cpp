@@ -7,12 +7,13 @@
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
 #include "../observer.h"
 #include "error.h"
-#include "segments.h"
+#include "plan.h"
 
 namespace deuteron::runner
 {
@@ -60,6 +61,18 @@ std::string choose_method(Module &module, const std::string &wanted)
         throw Failure("the program has no method `" + name + "`", "choose with `--method`: " + names);
     }
     return name;
+}
+
+/* Refuses a program whose segments or plans let it write to memory that is not for that. */
+void check_memory(const std::string &model)
+{
+    try {
+        check_plans(read_file(model));
+    } catch (const Failure &failure) {
+        throw Failure("cannot load program `" + model + "`: " + failure.what(), failure.hint);
+    } catch (const std::out_of_range &failure) {
+        throw Failure("cannot load program `" + model + "`: " + failure.what(), damaged());
+    }
 }
 
 size_t elements(const TensorInfo &info)
@@ -181,7 +194,7 @@ Session::Session(const std::string &model, const std::string &method)
     if (loaded != Error::Ok) {
         throw Failure("cannot load program `" + model + "`: " + describe(loaded), "is it a .pte file of ExecuTorch?");
     }
-    check_segments(model);
+    check_memory(model);
     method_ = choose_method(module_, method);
     const Error ready = module_.load_method(method_);
     if (ready != Error::Ok) {

@@ -3,10 +3,13 @@
  *
  * ExecuTorch's own library is not under the sanitizers, and what it makes of offsets that lead nowhere is not ours to
  * test: the flatbuffer keeps its form, and the runtime verifies it. Mutated is what reaches our code when it has:
- * types, sizes, orders and places of tensors, numbers and lists, which value is which argument of which call, the
- * content of constants, and payloads: their header, that of the microcode, now and then any byte. The commands of the
- * microcode behind their CRC are fuzz_driver's. Segments stay where they are: who reads a .pte checks them
- * (runner/segments.h).
+ * segments and padding behind them; types, sizes, orders and places of tensors, numbers and lists; kinds of
+ * instructions, which value is which argument of which call, moves and jumps, these forwards only; the content of
+ * constants, and payloads: their header, that of the microcode, now and then any byte. The commands of the microcode
+ * behind their CRC are fuzz_driver's.
+ *
+ * What the runner's checks (runner/plan.h) let through runs twice, since moves change what the second run does. That a
+ * byte of the file is another one afterwards, or one round the planned memory, is a finding.
  *
  * Before that each program runs with temporary memory that ends: after no allocation, after one, and so on.
  */
@@ -16,6 +19,7 @@
 #include <executorch/runtime/platform/platform.h>
 #include <executorch/runtime/platform/runtime.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -23,13 +27,16 @@
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <stdexcept>
 
 #include "../../tests/test.h"
+#include "../runner/error.h"
 #include "../runner/flatbuffer.h"
+#include "../runner/plan.h"
 #include "deuteron/microcode.h"
 
 extern "C" {
-#include "../../src/driver/crc32.h"
+#include "deuteron/crc32.h"
 }
 
 namespace
@@ -54,24 +61,32 @@ constexpr size_t kMostGrants = 100;
 
 /* Members of unions, and slots, of ExecuTorch's schema/program.fbs. */
 enum { kInt = 2, kDouble = 4, kTensor = 5, kIntList = 7, kTensorList = 10 };
-enum { kKernelCall = 1, kDelegateCall = 2 };
-enum { kPlans = 1, kDelegateData = 3, kSegments = 4, kConstants = 5 };
+enum { kKernelCall = 1, kDelegateCall = 2, kMove = 3, kJumpFalse = 4, kFree = 5 };
+enum { kPlans = 1, kBuffers = 2, kDelegateData = 3, kSegments = 4, kConstants = 5 };
 /* Of the header behind the flatbuffer's identifier. */
+constexpr size_t kProgramBytesAt = 16;
 constexpr size_t kSegmentsStartAt = 24;
+constexpr size_t kHeaderMagicAt = 8;
+constexpr uint32_t kHeaderMagic = 0x30306865;
 /* Where a payload has the orders of its tensors. */
 constexpr size_t kFormatsAt = 3;
 enum { kValues = 2, kChains = 5, kOperators = 6, kDelegates = 7 };
 enum { kTensorType = 0, kTensorSizes = 2, kTensorOrder = 3, kTensorBuffer = 5, kTensorPlace = 6, kPlaceOffset = 1 };
 
 /* What a field is, which says what it is changed to. */
-enum Kind { kIndex, kType, kSize, kOrder, kOffset, kNumber, kReal, kWord, kByte, kKinds };
+enum Kind { kIndex, kType, kSize, kOrder, kOffset, kNumber, kReal, kWord, kByte, kCall, kJump, kSegment, kKinds };
 
 /* `count` items of the same kind side by side. */
 struct Field {
     size_t at;
     size_t count;
-    uint32_t bound; /* of indices */
+    uint32_t bound; /* of indices and jumps */
+    uint32_t least; /* of jumps */
 };
+
+/* Bytes on either side of planned memory that nothing may change, and what they are. */
+constexpr size_t kGuard = 64;
+constexpr uint8_t kGuardByte = 0xA5;
 
 /* Where a payload lies, and its microcode. */
 struct Microcode {
@@ -86,10 +101,10 @@ struct Subject {
     std::vector<Field> fields[kKinds];
     std::vector<Microcode> microcodes;
 
-    void add(Kind kind, size_t at, size_t count = 1, uint32_t bound = 0)
+    void add(Kind kind, size_t at, size_t count = 1, uint32_t bound = 0, uint32_t least = 0)
     {
         if (at != 0 && count != 0) {
-            fields[kind].push_back({at, count, bound});
+            fields[kind].push_back({at, count, bound, least});
         }
     }
     void add(Kind kind, std::pair<size_t, size_t> vector, uint32_t bound = 0)
@@ -140,12 +155,29 @@ void add_plan(Subject &subject, const Table &plan, uint32_t constants)
         add_value(subject, value, value_count, constants);
     }
     for (const Table &chain : plan.tables(kChains)) {
-        for (const Table &instruction : chain.tables(2)) {
-            const uint8_t type = instruction.scalar<uint8_t>(0);
-            if (type == kKernelCall || type == kDelegateCall) {
+        const std::vector<Table> instructions = chain.tables(2);
+        for (uint32_t i = 0; i < instructions.size(); i++) {
+            const Table member = instructions[i].table(1);
+            switch (const uint8_t type = instructions[i].scalar<uint8_t>(0); type) {
+            case kKernelCall:
+            case kDelegateCall: {
                 const size_t callees = plan.vector(type == kKernelCall ? kOperators : kDelegates).second;
-                subject.add(kIndex, instruction.table(1).field(0), 1, static_cast<uint32_t>(callees));
-                subject.add(kIndex, instruction.table(1).vector(1), value_count);
+                subject.add(kCall, instructions[i].field(0));
+                subject.add(kIndex, member.field(0), 1, static_cast<uint32_t>(callees));
+                subject.add(kIndex, member.vector(1), value_count);
+                break;
+            }
+            case kMove:
+                subject.add(kIndex, member.field(1), 1, value_count);
+                subject.add(kIndex, member.field(0), 1, value_count);
+                break;
+            case kJumpFalse:
+                subject.add(kJump, member.field(1), 1, static_cast<uint32_t>(instructions.size()), i + 1);
+                subject.add(kIndex, member.field(0), 1, value_count);
+                break;
+            default:
+                subject.add(kIndex, member.field(0), 1, value_count);
+                break;
             }
         }
     }
@@ -171,12 +203,24 @@ Subject subject_of(const char *path)
     Subject subject;
     subject.bytes.assign(std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>());
     const Table root = Table::root(subject.bytes);
-    const Table constants = root.table(kConstants);
-    const size_t constant_count = constants.vector(1).second;
-    const Table segment = root.tables(kSegments).at(constants.scalar<uint32_t>(0));
-    if (segment.scalar<uint64_t>(1) != 0) {
-        subject.add(kByte, read<uint64_t>(subject.bytes, kSegmentsStartAt) + segment.scalar<uint64_t>(0),
-                    segment.scalar<uint64_t>(1));
+    size_t constant_count = root.vector(kBuffers).second;
+    const std::vector<Table> segments = root.tables(kSegments);
+    if (root.field(kConstants) != 0 && !segments.empty()) {
+        const Table constants = root.table(kConstants);
+        constant_count = constants.vector(1).second;
+        const Table segment = segments.at(constants.scalar<uint32_t>(0));
+        if (segment.scalar<uint64_t>(1) != 0) {
+            subject.add(kByte, read<uint64_t>(subject.bytes, kSegmentsStartAt) + segment.scalar<uint64_t>(0),
+                        segment.scalar<uint64_t>(1));
+        }
+    }
+    for (const Table &segment : segments) {
+        subject.add(kSegment, segment.field(0));
+        subject.add(kSegment, segment.field(1));
+    }
+    if (read<uint32_t>(subject.bytes, kHeaderMagicAt) == kHeaderMagic) {
+        subject.add(kSegment, kProgramBytesAt);
+        subject.add(kSegment, kSegmentsStartAt);
     }
     for (const Table &plan : root.tables(kPlans)) {
         add_plan(subject, plan, static_cast<uint32_t>(constant_count));
@@ -216,9 +260,11 @@ template <typename T> void write(FileBytes &bytes, size_t at, T value)
     std::memcpy(bytes.data() + at, &value, sizeof value);
 }
 
-/* Changes one item of a field. */
-void change(uint64_t *state, FileBytes &bytes, Kind kind, const Field &field)
+/* Changes one item of a field of a subject. */
+void change(uint64_t *state, const Subject &subject, FileBytes &bytes, Kind kind, const Field &field)
 {
+    const std::vector<Field> &same = subject.fields[kind];
+    const Field &other = same[test_random(state) % same.size()];
     static const uint8_t types[] = {0, 1, 2, 3, 4, 5, 6, 7, 11, 15};
     const size_t index = test_random(state) % field.count;
     const size_t word = field.at + 4 * index;
@@ -237,6 +283,23 @@ void change(uint64_t *state, FileBytes &bytes, Kind kind, const Field &field)
         break;
     case kReal:
         write(bytes, field.at, real_edge(state, read<double>(bytes, field.at)));
+        break;
+    case kOffset:
+        /* Mostly where another tensor lies, or near it. */
+        write(bytes, word,
+              static_cast<uint32_t>(test_between(state, 0, 3) != 0
+                                        ? read<int32_t>(subject.bytes, other.at) + 4 * test_between(state, -4, 4)
+                                        : edge(state, read<int32_t>(bytes, word))));
+        break;
+    case kCall:
+        bytes[field.at] = static_cast<uint8_t>(bytes[field.at] ^ kKernelCall ^ kDelegateCall);
+        break;
+    case kJump:
+        write(bytes, field.at,
+              static_cast<uint32_t>(field.least + test_random(state) % (field.bound - field.least + 1)));
+        break;
+    case kSegment:
+        write(bytes, field.at, edge(state, read<int64_t>(subject.bytes, other.at)));
         break;
     case kByte:
         bytes[field.at + index] = static_cast<uint8_t>(test_random(state));
@@ -261,9 +324,12 @@ void mutate(uint64_t *state, const Subject &subject, FileBytes &bytes)
         const auto kind = static_cast<Kind>(test_between(state, 0, kKinds - 1));
         const std::vector<Field> &fields = subject.fields[kind];
         if (!fields.empty()) {
-            change(state, bytes, kind, fields[test_random(state) % fields.size()]);
+            change(state, subject, bytes, kind, fields[test_random(state) % fields.size()]);
             changes--;
         }
+    }
+    if (test_between(state, 0, 3) == 0) {
+        bytes.resize(bytes.size() + static_cast<size_t>(test_between(state, 1, 4096)));
     }
     for (const Microcode &microcode : subject.microcodes) {
         if (test_between(state, 0, 3) != 0) {
@@ -307,6 +373,57 @@ class Blockwise final : public MemoryAllocator
     std::vector<void *> blocks_;
 };
 
+/* Whether the runner would run a program. */
+bool is_sound(const FileBytes &bytes)
+{
+    try {
+        deuteron::runner::check_plans(bytes);
+        return true;
+    } catch (const deuteron::runner::Failure &) {
+        return false;
+    } catch (const std::out_of_range &) {
+        return false;
+    }
+}
+
+/* Memory that is planned, between guards. */
+class Planned
+{
+  public:
+    Planned(Blockwise &memory, size_t size) : size_(size)
+    {
+        start_ = static_cast<uint8_t *>(memory.allocate(size + 2 * kGuard, kAlignment));
+        if (start_ != nullptr) {
+            std::memset(start_, kGuardByte, size + 2 * kGuard);
+            std::memset(start_ + kGuard, 0, size);
+        }
+    }
+    /* No bytes where there is no memory. */
+    Span<uint8_t> span() const
+    {
+        return start_ == nullptr ? Span<uint8_t>() : Span<uint8_t>(start_ + kGuard, size_);
+    }
+    bool is_whole() const
+    {
+        const auto same = [](uint8_t byte) { return byte == kGuardByte; };
+        return start_ == nullptr || (std::all_of(start_, start_ + kGuard, same) &&
+                                     std::all_of(start_ + kGuard + size_, start_ + 2 * kGuard + size_, same));
+    }
+
+  private:
+    uint8_t *start_;
+    size_t size_;
+};
+
+/* Ends the process, for this is a finding. */
+void need(bool good, const char *what)
+{
+    if (!good) {
+        std::fprintf(stderr, "finding: %s\n", what);
+        std::abort();
+    }
+}
+
 enum Outcome { kRefused, kTooLarge, kFailed, kRan, kOutcomes };
 
 /* Loads and runs a program on inputs of zeros, with so many allocations from temporary memory for each call of a
@@ -319,7 +436,7 @@ Outcome run(const FileBytes &bytes, size_t grants = SIZE_MAX)
     std::memcpy(copy, bytes.data(), bytes.size());
     executorch::extension::BufferDataLoader loader(copy, bytes.size());
     auto program = Program::load(&loader, Program::Verification::InternalConsistency);
-    if (!program.ok()) {
+    if (!program.ok() || !is_sound(bytes)) {
         return kRefused;
     }
     const auto meta = program->method_meta("forward");
@@ -328,12 +445,11 @@ Outcome run(const FileBytes &bytes, size_t grants = SIZE_MAX)
     }
     Blockwise method_memory;
     Blockwise temporary(grants);
+    std::vector<Planned> memories;
     std::vector<Span<uint8_t>> spans;
     for (size_t i = 0; i < meta->num_memory_planned_buffers(); i++) {
-        const auto size = static_cast<size_t>(*meta->memory_planned_buffer_size(i));
-        auto *const block = static_cast<uint8_t *>(method_memory.allocate(size, kAlignment));
-        std::memset(block, 0, size);
-        spans.emplace_back(block, size);
+        memories.emplace_back(method_memory, static_cast<size_t>(*meta->memory_planned_buffer_size(i)));
+        spans.push_back(memories.back().span());
     }
     HierarchicalAllocator planned({spans.data(), spans.size()});
     MemoryManager manager(&method_memory, &planned, &temporary);
@@ -350,11 +466,21 @@ Outcome run(const FileBytes &bytes, size_t grants = SIZE_MAX)
         inputs.push_back(executorch::extension::make_tensor_ptr(
             {info->sizes().begin(), info->sizes().end()}, std::vector<uint8_t>(info->nbytes()),
             {info->dim_order().begin(), info->dim_order().end()}, {}, info->scalar_type()));
-        if (method->set_input(inputs.back(), i) != Error::Ok) {
-            return kRefused;
+    }
+    Outcome outcome = kRan;
+    for (int again = 0; again < 2 && outcome == kRan; again++) {
+        for (size_t i = 0; i < inputs.size() && outcome == kRan; i++) {
+            outcome = method->set_input(inputs[i], i) == Error::Ok ? kRan : again == 0 ? kRefused : kFailed;
+        }
+        if (outcome == kRan && method->execute() != Error::Ok) {
+            outcome = kFailed;
         }
     }
-    return method->execute() == Error::Ok ? kRan : kFailed;
+    need(std::memcmp(copy, bytes.data(), bytes.size()) == 0, "a run changed the file");
+    for (const Planned &memory : memories) {
+        need(memory.is_whole(), "a run wrote outside of the memory that is planned");
+    }
+    return outcome;
 }
 
 /* Allocations that a program needs for a call; with each number below it the run must fail. */

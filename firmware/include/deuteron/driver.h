@@ -22,9 +22,12 @@
  * - **`neutronInit` and `neutronDeinit`** count: the first call prepares the port and the last releases it, so that
  *   components of one image need not know of each other. They are called one at a time; the last `neutronDeinit`, not
  *   during a run.
- * - **Executors** are as models: one run of each at a time, at the same time only with memories of their own. The
- *   default copies of inputs and outputs (deuteron/io.h) serve any number; those in `port/` one at a time, and refuse
- *   others (DTN_IO_BUSY) until it has been waited for, which ends a run.
+ * - **Executors** are as models: one run of each at a time, at the same time only with memories of their own. A run in
+ *   steps lasts from `dtn_executor_start` to `dtn_executor_finish`.
+ * - **Copies of inputs and outputs**: the default ones (deuteron/io.h) serve any number of runs; those in `port/` serve
+ *   one at a time, and refuse others (DTN_IO_BUSY) until it has been waited for. They do not wait: a run may have
+ *   pre-empted the one whose copy it would wait for. The refused run ends with DTN_REASON_IO_BUSY and may be run again;
+ *   on threads, a mutex round `dtn_executor_run`, or the copies of an override, lets runs wait for each other.
  * - **Our delegates for ExecuTorch's runtime** share these copies with all others, too. While a port's copy is
  *   another's, the core copies their tensors, and no run of theirs ends because of it.
  * - **The port's** `dtn_port_ticks`, its counters of the NPU's and its cache functions (deuteron/port.h) may be called
@@ -36,6 +39,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "deuteron/version.h"
 #include "NeutronDriver.h"
 
 #ifdef __cplusplus
@@ -93,13 +97,16 @@ typedef struct {
  */
 NeutronError dtn_set_fetch_hooks(const dtn_fetch_hooks_t *hooks);
 
-/** Told of progress, with the pointer that was given for it. */
-typedef void (*dtn_progress_t)(void *user);
+/** Told of progress, with the pointer that was given for it. True lets the run go on; false aborts it. */
+typedef bool (*dtn_progress_t)(void *user);
 
 /**
  * Installs a function that every run calls after each of its commands, and the executor after each step, on the thread
- * of the run: to feed a watchdog, or to let others work. NULL, the state at the start: none. What lies between two of
- * its calls is one kernel or operator.
+ * of the run: to feed a watchdog, to let others work, or to abort the run. NULL, the state at the start: none. What
+ * lies between two of its calls is one kernel, one operator, or one partition of an NPU that runs by itself.
+ *
+ * A run that it aborts ends with DTN_REASON_ABORTED. Every copy that the run has started has been waited for by then,
+ * its outputs are undefined, and the next run is not affected.
  */
 void dtn_set_progress(dtn_progress_t progress, void *user);
 

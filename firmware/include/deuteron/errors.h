@@ -4,6 +4,8 @@
  *
  * The code of a `NeutronError` (bits 8-30) is a reason in its low 8 bits and a detail in the 15 bits above: the number
  * of what the row names, counted from 0 (tensors: the inputs, then the outputs; kernels: by their number), 0 for NONE.
+ * FAULT is what the NPU's driver says of a run: a `dtn_ethosu_fault_t` (deuteron/ethosu.h) of Deuteron's driver for an
+ * Ethos-U, 0 of a driver that says no more. The number of a partition that failed in a run follows from the step.
  */
 #ifndef DEUTERON_ERRORS_H
 #define DEUTERON_ERRORS_H
@@ -79,7 +81,16 @@ extern "C" {
     X(77, NPU_COPY, INTERNAL_FAULT, TENSOR, "a copy of a partition's input or output failed or took too long")         \
     X(78, NPU_BUSY, INTERNAL_FAULT, DELEGATE,                                                                          \
       "the NPU's driver has no NPU to give: none was started, or all are taken")                                       \
-    X(79, NPU_RUN, INTERNAL_FAULT, DELEGATE, "the NPU's driver refused the run of a partition, or it failed")
+    X(79, NPU_RUN, INTERNAL_FAULT, FAULT, "the NPU's driver refused the run of a partition, or it failed")             \
+    X(80, IO_BUSY, INTERNAL_FAULT, TENSOR, "the port's copies of inputs and outputs are another run's now")            \
+    X(81, ABORTED, GENERIC, COMMAND, "the function of `dtn_set_progress` aborted the run")                             \
+    X(82, RUN_STATE, INVALID, NONE, "the executor has no run for this call, or one that is not over")                  \
+    X(83, TENSOR_INDEX, INVALID, TENSOR, "the program has no such input or output")                                    \
+    X(84, BUFFER_SIZE, NO_MEMORY, TENSOR, "a buffer is smaller than the input or output that it is bound to")          \
+    X(85, BUFFER_OVERLAP, INVALID, TENSOR,                                                                             \
+      "a bound buffer overlaps a memory of the executor, a constant or another bound buffer")                          \
+    X(86, BUFFER_SHARED, INVALID, TENSOR,                                                                              \
+      "an input or output cannot be bound: other values share its bytes, or it lies in a partition's scratch")
 
 /** Reasons; internal functions return them, `DTN_OK` for none. */
 typedef enum {

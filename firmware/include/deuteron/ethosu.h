@@ -128,6 +128,9 @@ typedef struct {
     uint8_t bytes; /**< of an element */
 } dtn_ethosu_chain_t;
 
+/** Places for registers: of 16 bits, and with a payload. */
+enum { DTN_ETHOSU_SHORTS = 96, DTN_ETHOSU_LONGS = 60 };
+
 /** What an operation reads and writes, inside. */
 typedef struct dtn_eu_accesses dtn_eu_accesses_t;
 
@@ -151,9 +154,9 @@ typedef struct dtn_ethosu {
     bool is_check;           /**< operations are checked, and not executed */
     bool is_finished;
     dtn_ethosu_event_t event;
-    uint32_t is_set[16];      /**< bits of the registers that were set: 256 of 16 bits, then 256 of 48 */
-    uint16_t parameters[256]; /**< of NPU_SET_... with 16 bits, from 0x100 on */
-    uint64_t addresses[256];  /**< of NPU_SET_... with a payload: its 32 bits, the parameter above */
+    uint32_t is_set[2 * DTN_ETHOSU_SHORTS / 32]; /**< a bit for each register that was set, those of 16 bits first */
+    uint16_t parameters[DTN_ETHOSU_SHORTS];      /**< of NPU_SET_... with 16 bits */
+    uint64_t addresses[DTN_ETHOSU_LONGS];        /**< of NPU_SET_... with a payload: its 32 bits, the parameter above */
     /** NULL, or who is told of each operation, and without accesses of each wait */
     void (*observer)(struct dtn_ethosu *machine, const dtn_eu_accesses_t *accesses);
 } dtn_ethosu_t;

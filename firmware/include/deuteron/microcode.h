@@ -13,8 +13,8 @@
 
 #define DTN_MAGIC UINT32_C(0x64434D6E) /**< first word: any Neutron microcode */
 #define DTN_DEUTERON_MAGIC UINT32_C(0x314E5444) /**< second word: ours */
-#define DTN_VERSION_MAJOR UINT32_C(1) /**< the only major version that the driver takes */
-#define DTN_VERSION_MINOR UINT32_C(2) /**< the newest minor version that it takes */
+#define DTN_MICROCODE_VERSION_MAJOR UINT32_C(1) /**< the only major version that the driver takes */
+#define DTN_MICROCODE_VERSION_MINOR UINT32_C(2) /**< the newest minor version that it takes */
 #define DTN_HEADER_WORDS UINT32_C(20) /**< words before the tensor size table */
 #define DTN_WORD_BYTES UINT32_C(4) /**< bytes per word */
 #define DTN_ALIGNMENT UINT32_C(16) /**< bytes: start of blocks and constants, sizes in the header */

@@ -182,11 +182,11 @@ NeutronError neutronResume(void)
 NeutronSdkVersion neutronGetSdkVersion(void)
 {
     NeutronSdkVersion version = {
-        .major = DTN_VERSION_MAJOR,
-        .minor = DTN_VERSION_MINOR,
+        .major = DTN_MICROCODE_VERSION_MAJOR,
+        .minor = DTN_MICROCODE_VERSION_MINOR,
         .patch = 0,
         .hashString = "deuteron",
-        .hashUint32 = DTN_VERSION_MAJOR << 16 | DTN_VERSION_MINOR,
+        .hashUint32 = DTN_MICROCODE_VERSION_MAJOR << 16 | DTN_MICROCODE_VERSION_MINOR,
     };
     return version;
 }

@@ -1,6 +1,6 @@
 #include "header.h"
 
-#include "crc32.h"
+#include "deuteron/crc32.h"
 
 static bool is_multiple(uint32_t bytes)
 {
@@ -38,7 +38,8 @@ static dtn_reason_t identity_check(const uint32_t *words)
     if (words[DTN_HEADER_DEUTERON_MAGIC] != DTN_DEUTERON_MAGIC) {
         return DTN_REASON_NOT_DEUTERON;
     }
-    if (version < DTN_VERSION_MAJOR << 16 || version > (DTN_VERSION_MAJOR << 16 | DTN_VERSION_MINOR)) {
+    if (version < DTN_MICROCODE_VERSION_MAJOR << 16 ||
+        version > (DTN_MICROCODE_VERSION_MAJOR << 16 | DTN_MICROCODE_VERSION_MINOR)) {
         return DTN_REASON_VERSION;
     }
     if (bytes <= DTN_HEADER_WORDS * DTN_WORD_BYTES || bytes > DTN_MAX_MICROCODE_BYTES || !is_multiple(bytes)) {
@@ -59,7 +60,7 @@ typedef char layouts_have_one_order[DTN_LAYOUT_B_INPUTS - DTN_LAYOUT_A_INPUTS ==
                                         : -1];
 
 /* The flags are bits 0 and 1; the second one needs this version. */
-#define PLACES_VERSION (DTN_VERSION_MAJOR << 16 | DTN_MINOR_OF_PLACES)
+#define PLACES_VERSION (DTN_MICROCODE_VERSION_MAJOR << 16 | DTN_MINOR_OF_PLACES)
 
 /* Words 10 to 14 come in two layouts; the profiling flag chooses. */
 static dtn_reason_t layout_read(const uint32_t *words, dtn_model_t *model)

@@ -138,7 +138,7 @@ static void command_record(uint32_t *to, const uint32_t *command, uint32_t start
     record(to, kind << 8 | number << 16, start, dtn_port_ticks());
 }
 
-/* After a failed command: what is still copied into the caller's memory must not outlive the run. */
+/* After a failed command or an abort: what is still copied into the caller's memory must not outlive the run. */
 static void settle_copies(uint32_t *flights)
 {
     for (uint32_t channel = 0; channel < DTN_CHANNELS; channel++) {
@@ -160,16 +160,18 @@ NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *da
     for (uint32_t i = 0; i + 1 < model->commands; i++) {
         uint32_t start = profile == NULL ? 0 : dtn_port_ticks();
         reason = command_run(model, &buffers, command, &flights);
+        if (reason == DTN_OK) {
+            if (profile != NULL) {
+                command_record(profile, command, start);
+                profile += DTN_PROFILE_RECORD_BYTES / DTN_WORD_BYTES;
+            }
+            command += dtn_length(command[0]);
+            reason = dtn_progress();
+        }
         if (reason != DTN_OK) {
             settle_copies(&flights);
             return dtn_error(reason, i);
         }
-        if (profile != NULL) {
-            command_record(profile, command, start);
-            profile += DTN_PROFILE_RECORD_BYTES / DTN_WORD_BYTES;
-        }
-        command += dtn_length(command[0]);
-        dtn_progress();
     }
     if (profile != NULL) {
         /* Backwards, so that who adds the time of its call to the stop gets what the driver took after the commands. */

@@ -4,18 +4,18 @@
 
 #include "deuteron/driver.h"
 
-static dtn_progress_t function;
-static void *function_user;
+static struct {
+    dtn_progress_t function;
+    void *user;
+} installed;
 
 void dtn_set_progress(dtn_progress_t progress, void *user)
 {
-    function = progress;
-    function_user = user;
+    installed.function = progress;
+    installed.user = user;
 }
 
-void dtn_progress(void)
+dtn_reason_t dtn_progress(void)
 {
-    if (function != NULL) {
-        function(function_user);
-    }
+    return installed.function == NULL || installed.function(installed.user) ? DTN_OK : DTN_REASON_ABORTED;
 }

@@ -93,12 +93,16 @@ static dtn_ethosu_fault_t read_indices(dtn_ethosu_t *m, uint32_t dimensions, cop
 
 static dtn_ethosu_fault_t read_sizes(dtn_ethosu_t *m, uint32_t dimensions, copy_t *copy)
 {
-    dtn_ethosu_fault_t fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_DMA0_SIZE0));
+    /* A copy of one row does not read the number of rows, which older releases of Vela leave unset then. */
+    const uint32_t is_indexed =
+        dtn_eu_field(m, REG_DMA0_SRC_REGION, INDEXED_AT, 1) | dtn_eu_field(m, REG_DMA0_DST_REGION, INDEXED_AT, 1);
+    const bool has_rows = dimensions > 0 || is_indexed != 0;
+    dtn_ethosu_fault_t fault = has_rows ? dtn_eu_need_shorts(m, DTN_EU_LIST(REG_DMA0_SIZE0)) : DTN_ETHOSU_OK;
     if (fault == DTN_ETHOSU_OK && dimensions == 2) {
         fault = dtn_eu_need_shorts(m, DTN_EU_LIST(REG_DMA0_SIZE1));
     }
     copy->length = dtn_eu_address(m, REG_DMA0_LEN);
-    copy->rows = dtn_eu_short(m, REG_DMA0_SIZE0);
+    copy->rows = has_rows ? dtn_eu_short(m, REG_DMA0_SIZE0) : 1;
     copy->planes = dimensions == 2 ? dtn_eu_short(m, REG_DMA0_SIZE1) : 1;
     if (fault == DTN_ETHOSU_OK && (copy->rows == 0 || copy->planes == 0)) {
         return dtn_eu_fault(m, DTN_ETHOSU_FIELD, copy->rows == 0 ? REG_DMA0_SIZE0 : REG_DMA0_SIZE1);

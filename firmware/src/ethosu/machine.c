@@ -82,8 +82,31 @@ static uint32_t word_at(const uint8_t *bytes, size_t at)
 
 /* ---- The header ---- */
 
+/* What the actions of a driver say. */
+typedef struct {
+    const dtn_ethosu_config_t *config; /* that the commands have to be for; NULL: they decide */
+    const uint8_t *commands;
+    size_t bytes;
+    uint64_t detail; /* of a fault */
+} header_t;
+
+static const dtn_ethosu_config_t *config_with(uint32_t word)
+{
+    const dtn_ethosu_config_t *config = configs;
+    while (config < configs + sizeof configs / sizeof configs[0] && config->word != word) {
+        config++;
+    }
+    return config < configs + sizeof configs / sizeof configs[0] ? config : NULL;
+}
+
+static dtn_ethosu_fault_t header_fault(header_t *header, dtn_ethosu_fault_t fault, uint64_t detail)
+{
+    header->detail = detail;
+    return fault;
+}
+
 /* Finds the commands behind the actions of a driver. */
-static dtn_ethosu_fault_t read_actions(dtn_ethosu_t *m, const uint8_t *data, size_t bytes)
+static dtn_ethosu_fault_t read_actions(header_t *header, const uint8_t *data, size_t bytes)
 {
     bool is_configured = false;
     if (bytes % 4 != 0 || bytes < 4 || word_at(data, 0) != MAGIC) {
@@ -93,18 +116,20 @@ static dtn_ethosu_fault_t read_actions(dtn_ethosu_t *m, const uint8_t *data, siz
         uint32_t word = word_at(data, at);
         uint32_t action = word & 0xFFU;
         if (action == ACTION_CONFIG && bytes - at >= 12) {
-            if (word_at(data, at + 4) != m->config->word) {
-                return dtn_eu_fault(m, DTN_ETHOSU_CONFIGURATION, word_at(data, at + 4));
+            const uint32_t found = word_at(data, at + 4);
+            header->config = header->config == NULL ? config_with(found) : header->config;
+            if (header->config == NULL || header->config->word != found) {
+                return header_fault(header, DTN_ETHOSU_CONFIGURATION, found);
             }
             is_configured = true;
             at += 8;
         } else if (action == ACTION_COMMANDS && is_configured) {
             size_t words = (word & 0xFF00U) << 8 | word >> 16;
-            m->commands = data + at + 4;
-            m->command_bytes = 4 * words;
+            header->commands = data + at + 4;
+            header->bytes = 4 * words;
             return 4 * words == bytes - at - 4 ? DTN_ETHOSU_OK : DTN_ETHOSU_HEADER;
         } else if (action != ACTION_NOP) {
-            return dtn_eu_fault(m, DTN_ETHOSU_HEADER, at);
+            return header_fault(header, DTN_ETHOSU_HEADER, at);
         }
     }
     return DTN_ETHOSU_HEADER;
@@ -129,21 +154,23 @@ dtn_ethosu_fault_t dtn_eu_begin(dtn_ethosu_t *m, const dtn_ethosu_config_t *conf
     if (!is_aligned(data)) {
         return DTN_ETHOSU_MISALIGNED;
     }
-    dtn_ethosu_fault_t fault = read_actions(m, (const uint8_t *)data, bytes);
+    header_t header = {.config = config};
+    dtn_ethosu_fault_t fault = read_actions(&header, (const uint8_t *)data, bytes);
+    m->commands = header.commands;
+    m->command_bytes = header.bytes;
+    m->event.detail = header.detail;
     m->is_finished = fault != DTN_ETHOSU_OK;
     return fault;
 }
 
 const dtn_ethosu_config_t *dtn_ethosu_config_of(const void *command_data, size_t command_data_bytes)
 {
-    dtn_ethosu_t machine;
-    const dtn_ethosu_memory_t nothing = {.shram = NULL};
-    for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
-        if (dtn_eu_begin(&machine, &configs[i], command_data, command_data_bytes, &nothing) == DTN_ETHOSU_OK) {
-            return &configs[i];
-        }
+    header_t header = {.config = NULL};
+    if (command_data == NULL || !is_aligned(command_data)) {
+        return NULL;
     }
-    return NULL;
+    const uint8_t *data = (const uint8_t *)command_data;
+    return read_actions(&header, data, command_data_bytes) == DTN_ETHOSU_OK ? header.config : NULL;
 }
 
 static dtn_ethosu_fault_t check_memory(const dtn_ethosu_config_t *config, const dtn_ethosu_memory_t *memory)
@@ -178,7 +205,8 @@ dtn_ethosu_fault_t dtn_ethosu_start(dtn_ethosu_t *m, const dtn_ethosu_config_t *
 
 /* ---- Commands ---- */
 
-/* A bit for each register of a product, by the low 8 bits of its opcode. */
+/* A bit for each register of a product, by the low 8 bits of its opcode: the places of `dtn_eu_slot` and
+ * `dtn_eu_long_slot` are for these. */
 typedef uint32_t registers_t[3][8];
 
 static const registers_t shorts = {
@@ -204,15 +232,26 @@ static bool set_register(dtn_ethosu_t *m, uint32_t opcode, uint32_t param, bool 
     bool is_short = opcode >> 8 == 1 && !has_payload;
     bool is_long = opcode >> 8 == 0 && has_payload;
     if (is_short && has_register(m, shorts, index)) {
-        m->parameters[index] = (uint16_t)param;
+        m->parameters[dtn_eu_slot(index)] = (uint16_t)param;
     } else if (is_long && has_register(m, longs, index)) {
-        m->addresses[index] = (uint64_t)param << 32 | payload;
-        index += 256;
+        m->addresses[dtn_eu_long_slot(index)] = (uint64_t)param << 32 | payload;
     } else {
         return false;
     }
-    m->is_set[index / 32] |= UINT32_C(1) << (index % 32);
+    const uint32_t bit = dtn_eu_slot(index) + (is_long ? DTN_ETHOSU_SHORTS : 0);
+    m->is_set[bit / 32] |= UINT32_C(1) << (bit % 32);
     return true;
+}
+
+dtn_ethosu_fault_t dtn_eu_need(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count, uint32_t above)
+{
+    for (size_t i = 0; i < count; i++) {
+        const uint32_t bit = dtn_eu_slot(opcodes[i]) + above;
+        if ((m->is_set[bit / 32] >> (bit % 32) & 1U) == 0) {
+            return dtn_eu_fault(m, DTN_ETHOSU_UNSET, opcodes[i]);
+        }
+    }
+    return DTN_ETHOSU_OK;
 }
 
 /* Runs an operation; false when the opcode is none of them. */

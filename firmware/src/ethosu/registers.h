@@ -139,22 +139,20 @@ static inline dtn_ethosu_fault_t dtn_eu_work(dtn_ethosu_t *m, uint64_t outputs, 
     return m->work <= most ? DTN_ETHOSU_OK : dtn_eu_fault(m, DTN_ETHOSU_WORK, m->work);
 }
 
-/** True when a command has set the register; `index` is its opcode, and 256 more for those with a payload. */
-static inline bool dtn_eu_is_set(const dtn_ethosu_t *m, uint32_t index)
+/** Where a register of 16 bits stands: its opcode has 0x00 to 0x3F or 0x80 to 0x9F in the low 8 bits. */
+static inline uint32_t dtn_eu_slot(uint32_t opcode)
 {
-    return (m->is_set[index / 32] >> (index % 32) & 1U) != 0;
+    return (opcode & 0x3FU) + ((opcode & 0x80U) >> 1);
 }
 
-/** DTN_ETHOSU_OK when commands have set all of these registers, whose index is their number and `above`. */
-static inline dtn_ethosu_fault_t dtn_eu_need(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count, uint32_t above)
+/** Where a register with a payload stands: of 16 opcodes the first 10 are registers at most. */
+static inline uint32_t dtn_eu_long_slot(uint32_t opcode)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (!dtn_eu_is_set(m, (opcodes[i] & 0xFFU) + above)) {
-            return dtn_eu_fault(m, DTN_ETHOSU_UNSET, opcodes[i]);
-        }
-    }
-    return DTN_ETHOSU_OK;
+    return dtn_eu_slot(opcode) / 16 * 10 + opcode % 16;
 }
+
+/** DTN_ETHOSU_OK when commands have set all of these registers, which stand `above` their slots. */
+dtn_ethosu_fault_t dtn_eu_need(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count, uint32_t above);
 
 /** The same for registers of 16 bits. */
 static inline dtn_ethosu_fault_t dtn_eu_need_shorts(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count)
@@ -165,7 +163,7 @@ static inline dtn_ethosu_fault_t dtn_eu_need_shorts(dtn_ethosu_t *m, const uint1
 /** The same for registers with a payload. */
 static inline dtn_ethosu_fault_t dtn_eu_need_longs(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count)
 {
-    return dtn_eu_need(m, opcodes, count, 256);
+    return dtn_eu_need(m, opcodes, count, DTN_ETHOSU_SHORTS);
 }
 
 /** The arguments as an array of opcodes and its length. */
@@ -174,7 +172,7 @@ static inline dtn_ethosu_fault_t dtn_eu_need_longs(dtn_ethosu_t *m, const uint16
 /** A register of 16 bits. */
 static inline uint32_t dtn_eu_short(const dtn_ethosu_t *m, uint32_t opcode)
 {
-    return m->parameters[opcode & 0xFFU];
+    return m->parameters[dtn_eu_slot(opcode)];
 }
 
 /** A field of a register of 16 bits. */
@@ -192,7 +190,7 @@ static inline int32_t dtn_eu_count(const dtn_ethosu_t *m, uint32_t opcode)
 /** The address in a register: its low 40 bits. */
 static inline uint64_t dtn_eu_address(const dtn_ethosu_t *m, uint32_t opcode)
 {
-    return m->addresses[opcode] & UINT64_C(0xFFFFFFFFFF);
+    return m->addresses[dtn_eu_long_slot(opcode)] & UINT64_C(0xFFFFFFFFFF);
 }
 
 /** The stride in a register: 40 bits with a sign. */
@@ -205,13 +203,13 @@ static inline int64_t dtn_eu_stride(const dtn_ethosu_t *m, uint32_t opcode)
 /** The payload of a register. */
 static inline uint32_t dtn_eu_payload(const dtn_ethosu_t *m, uint32_t opcode)
 {
-    return (uint32_t)m->addresses[opcode];
+    return (uint32_t)m->addresses[dtn_eu_long_slot(opcode)];
 }
 
 /** The parameter beside a payload. */
 static inline uint32_t dtn_eu_beside(const dtn_ethosu_t *m, uint32_t opcode)
 {
-    return (uint32_t)(m->addresses[opcode] >> 32);
+    return (uint32_t)(m->addresses[dtn_eu_long_slot(opcode)] >> 32);
 }
 
 /** A region by its number; NULL, with the fault noted, where there is none. */

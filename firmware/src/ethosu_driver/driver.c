@@ -38,6 +38,11 @@ size_t dtn_ethosu_driver_bytes(void)
     return sizeof(struct ethosu_driver);
 }
 
+uint32_t dtn_ethosu_driver_fault(const struct ethosu_driver *drv)
+{
+    return drv->dev == NULL ? DTN_ETHOSU_NULL_POINTER : drv->dev->fault;
+}
+
 /* The configuration that a stream is run for. */
 static const dtn_ethosu_config_t *config_for(const struct ethosu_device *device, const void *data, size_t bytes)
 {
@@ -212,6 +217,7 @@ void ethosu_deinit(struct ethosu_driver *drv)
         if (*at == drv) {
             *at = drv->next;
             drv->dev = NULL;
+            drv->job.state = ETHOSU_JOB_IDLE; /* nothing runs that nobody has a device for */
             break;
         }
     }

@@ -1,7 +1,7 @@
 /* NPUs that have the tensors of a call in memory of their own: the copies there and back, which a port may give to a
  * DMA, and the core's data cache between them and the NPU. */
 #include "cache.h"
-#include "deuteron/io.h"
+#include "io.h"
 
 /* Copies tensor `index` of a call into its place or from there. */
 static NeutronError copy(const dtn_npu_apart_t *apart, const dtn_partition_t *partition, const dtn_npu_call_t *call,
@@ -10,9 +10,8 @@ static NeutronError copy(const dtn_npu_apart_t *apart, const dtn_partition_t *pa
     const dtn_tensor_t tensor = dtn_npu_tensor(call, index);
     void *place = apart->place(partition, index);
     const bool in = index < call->input_count;
-    const bool copied = dtn_io_copy_start(in ? place : tensor.data, in ? tensor.data : place, tensor.bytes) == 0 &&
-                        dtn_io_copy_wait() == 0;
-    return copied ? ENONE : dtn_error(DTN_REASON_NPU_COPY, index);
+    return dtn_error(dtn_copy(in ? place : tensor.data, in ? tensor.data : place, tensor.bytes, DTN_REASON_NPU_COPY),
+                     index);
 }
 
 NeutronError dtn_npu_run_apart(const dtn_partition_t *partition, const dtn_npu_call_t *call)

@@ -1,17 +1,19 @@
 /* What does not depend on steps and NPUs: tables, memories, constants, blocks, values. */
 #include "bundle.h"
 
-#include "../driver/crc32.h"
 #include "../driver/types.h"
+#include "deuteron/crc32.h"
 
-/* The counts are read as one block, in the order in which they stand. */
+/* The counts are read as one block, in the order in which they stand, and the pointers to the tables in the same. */
 enum { COUNTS = 9 };
 typedef char counts_are_adjacent[offsetof(dtn_bundle_t, delegate_count) - offsetof(dtn_bundle_t, value_count) ==
                                          (COUNTS - 1) * sizeof(uint32_t)
                                      ? 1
                                      : -1];
+typedef char tables_are_adjacent
+    [offsetof(dtn_bundle_t, delegates) - offsetof(dtn_bundle_t, values) == (COUNTS - 1) * sizeof(void *) ? 1 : -1];
 
-/* So are the two numbers of a constant or delegate, which stand behind a pointer: that is the linker's. */
+/* The two numbers of a constant or delegate stand behind a pointer: that is the linker's. */
 enum { NUMBERS = 2 };
 typedef char constants_end_in_numbers
     [sizeof(dtn_constant_t) - offsetof(dtn_constant_t, bytes) == NUMBERS * sizeof(uint32_t) ? 1 : -1];
@@ -21,11 +23,10 @@ typedef char
                                               ? 1
                                               : -1];
 
-/* Continues `crc` over a table of words. */
-static uint32_t words_crc(uint32_t crc, const uint32_t *words, uint32_t count)
-{
-    return dtn_crc32(crc, words, count * sizeof *words);
-}
+/* Bytes of an entry of each table without pointers; these come first. */
+static const uint8_t entry_bytes[] = {
+    sizeof(dtn_value_t), sizeof(dtn_step_t), sizeof(uint32_t), sizeof(uint32_t), sizeof(uint32_t), sizeof(uint32_t),
+};
 
 /* Continues `crc` over the numbers of `count` entries, which both kinds have behind a pointer. */
 static uint32_t numbers_crc(uint32_t crc, const void *entries, uint32_t count)
@@ -43,29 +44,19 @@ static dtn_reason_t tables_check(const dtn_bundle_t *bundle)
     if (bundle->version != DTN_BUNDLE_VERSION) {
         return DTN_REASON_BUNDLE_VERSION;
     }
-    const uint8_t *counts = (const uint8_t *)bundle + offsetof(dtn_bundle_t, value_count);
-    uint32_t crc = dtn_crc32(0, counts, COUNTS * sizeof(uint32_t));
+    const uint8_t *start = (const uint8_t *)bundle;
+    const uint32_t *counts = (const uint32_t *)(const void *)(start + offsetof(dtn_bundle_t, value_count));
+    const void *const *tables = (const void *const *)(const void *)(start + offsetof(dtn_bundle_t, values));
+    uint32_t crc = dtn_crc32(0, counts, COUNTS * sizeof *counts);
     if (crc != bundle->counts_crc) {
         return DTN_REASON_BUNDLE_CRC;
     }
-    crc = dtn_crc32(crc, bundle->values, bundle->value_count * sizeof *bundle->values);
-    crc = dtn_crc32(crc, bundle->steps, bundle->step_count * sizeof *bundle->steps);
-    crc = words_crc(crc, bundle->words, bundle->word_count);
-    crc = words_crc(crc, bundle->inputs, bundle->input_count);
-    crc = words_crc(crc, bundle->outputs, bundle->output_count);
-    crc = words_crc(crc, bundle->memory_bytes, bundle->memory_count);
+    for (uint32_t i = 0; i < sizeof entry_bytes; i++) {
+        crc = dtn_crc32(crc, tables[i], counts[i] * entry_bytes[i]);
+    }
     crc = numbers_crc(crc, bundle->constants, bundle->constant_count);
     crc = numbers_crc(crc, bundle->delegates, bundle->delegate_count);
     return crc == bundle->crc ? DTN_OK : DTN_REASON_BUNDLE_CRC;
-}
-
-/* Whether the bytes that the bundle needs of two memories, the first not empty, have one in common. */
-static bool overlap(const dtn_bundle_t *bundle, const dtn_memory_t *memories, uint32_t i, uint32_t j)
-{
-    /* The distance from the one that starts later is huge. */
-    uintptr_t distance = (uintptr_t)memories[i].data - (uintptr_t)memories[j].data;
-    return bundle->memory_bytes[j] != 0 &&
-           (distance < bundle->memory_bytes[j] || 0 - distance < bundle->memory_bytes[i]);
 }
 
 static NeutronError memories_check(const dtn_bundle_t *bundle, const dtn_memory_t *memories)
@@ -87,7 +78,7 @@ static NeutronError memories_check(const dtn_bundle_t *bundle, const dtn_memory_
             return dtn_error(DTN_REASON_NULL_POINTER, 0);
         }
         for (uint32_t j = 0; j < i; j++) {
-            if (overlap(bundle, memories, i, j)) {
+            if (dtn_overlaps(memories[i].data, bundle->memory_bytes[i], memories[j].data, bundle->memory_bytes[j])) {
                 return dtn_error(DTN_REASON_MEMORY_OVERLAP, i);
             }
         }
@@ -154,7 +145,8 @@ static bool is_placed(const dtn_bundle_t *bundle, const dtn_value_t *value)
     } else {
         return false;
     }
-    return value->offset >= least && element != 0 && value->bytes % element == 0 &&
+    /* All sizes of elements are powers of two. */
+    return value->offset >= least && element != 0 && (value->bytes & (element - 1)) == 0 &&
            value->offset % DTN_ALIGNMENT == 0 && dtn_is_inside(value->offset, value->bytes, size);
 }
 
@@ -181,6 +173,9 @@ static NeutronError values_check(const dtn_bundle_t *bundle)
 
 NeutronError dtn_bundle_check(const dtn_bundle_t *bundle, const dtn_memory_t *memories)
 {
+    if (bundle == NULL || memories == NULL) {
+        return dtn_error(DTN_REASON_NULL_POINTER, 0);
+    }
     dtn_reason_t reason = tables_check(bundle);
     if (reason != DTN_OK) {
         return dtn_error(reason, 0);

@@ -1,6 +1,6 @@
 /*
- * The delegates of a bundle. The working memory holds, as bundle.h says, a context for each, and then what only one at
- * a time needs.
+ * The delegates of a bundle. The working memory holds, as bundle.h says, a context for each, unless the executor has
+ * other memory for them, and then what only one at a time needs.
  */
 #include "delegate.h"
 
@@ -28,8 +28,8 @@ static dtn_partition_t partition_of(const dtn_executor_t *executor, uint32_t ind
         .blocks = bundle->constants + delegate->first,
         .block_count = delegate->blocks,
         .index = index,
-        .is_alone = bundle->delegate_count == 1, /* the working memory is this bundle's alone */
-        .context = memory + (size_t)index * DTN_CONTEXT_BYTES,
+        .is_alone = bundle->delegate_count == 1 && executor->contexts == NULL,
+        .context = (executor->contexts == NULL ? memory : executor->contexts) + (size_t)index * DTN_CONTEXT_BYTES,
         .working = memory + context_bytes(bundle),
     };
     return partition;
@@ -69,13 +69,14 @@ NeutronError dtn_delegates_unprepare(const dtn_executor_t *executor)
     return first;
 }
 
-NeutronError dtn_delegate_call(const dtn_executor_t *executor, const dtn_step_t *step, dtn_phase_t phase)
+NeutronError dtn_delegate_call(const dtn_executor_t *executor, uint32_t index, dtn_phase_t phase)
 {
+    const dtn_step_t *step = &executor->bundle->steps[index];
     const dtn_npu_t *npu = npu_of(executor, step->index);
     dtn_partition_t partition = partition_of(executor, step->index);
     dtn_npu_call_t call = {executor, step->inputs, step->outputs, step->first};
     if (phase == DTN_PHASE_CHECK) {
-        return dtn_error(npu->check(&partition, &call), (uint32_t)(step - executor->bundle->steps));
+        return dtn_error(npu->check(&partition, &call), index);
     }
     dtn_cache_before(npu, &partition, &call);
     NeutronError error = npu->run(&partition, &call);

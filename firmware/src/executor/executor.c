@@ -1,4 +1,4 @@
-#include "deuteron/executor.h"
+#include "executor.h"
 
 #include <stddef.h>
 
@@ -6,8 +6,8 @@
 #include "bundle.h"
 #include "delegate.h"
 #include "deuteron/errors.h"
-#include "deuteron/io.h"
 #include "deuteron/port.h"
+#include "io.h"
 #include "step.h"
 #include "values.h"
 
@@ -18,40 +18,14 @@ __attribute__((weak)) bool dtn_port_npu_cycles(uint32_t *cycles);
 __attribute__((weak)) bool dtn_port_npu_counter(uint32_t index, uint32_t *what, uint32_t *count);
 #endif
 
-static NeutronError prepare(const dtn_executor_t *executor)
-{
-    NeutronError error = dtn_bundle_check(executor->bundle, executor->memories);
-    if (error == ENONE) {
-        error = dtn_delegates_prepare(executor);
-    }
-    for (uint32_t i = 0; error == ENONE && i < executor->bundle->step_count; i++) {
-        error = dtn_step_check(executor, i);
-    }
-    return error;
-}
-
 NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bundle, const dtn_memory_t *memories)
 {
     if (executor == NULL) {
         return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
     *executor = (dtn_executor_t){.memories = memories};
-    if (bundle == NULL || memories == NULL) {
-        return dtn_error(DTN_REASON_NULL_POINTER, 0);
-    }
-    executor->bundle = bundle;
-    NeutronError error = prepare(executor);
-    if (error != ENONE) {
-        /* Contexts of delegates that were prepared lie in the caller's memory: there is nothing to give back. */
-        executor->bundle = NULL;
-    }
-    return error;
-}
-
-/* The time, for a caller that wants events. */
-static uint32_t ticks(const dtn_executor_t *executor)
-{
-    return executor->events == NULL ? 0 : dtn_port_ticks();
+    NeutronError error = dtn_bundle_check(bundle, memories);
+    return error == ENONE ? dtn_executor_prepare(executor, bundle) : error;
 }
 
 #if DTN_PROFILING
@@ -100,7 +74,7 @@ static void begin_step(const dtn_executor_t *executor, begun_t *begun)
     if (executor->events != NULL && executor->bundle->steps[executor->step].kind == DTN_STEP_DELEGATE) {
         read_counters(&begun->counters);
     }
-    begun->start = ticks(executor);
+    begun->start = dtn_run_ticks(executor);
 }
 
 /* What each counter has counted in the step, up to the first that there was only before it or after it. */
@@ -152,7 +126,7 @@ static void record(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint
 static void record(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint32_t start)
 {
     if (executor->events != NULL && executor->event_count < executor->event_capacity) {
-        dtn_event_t event = {kind, index, start, ticks(executor)};
+        dtn_event_t event = {kind, index, start, dtn_run_ticks(executor)};
         executor->events[executor->event_count++] = event;
     }
 }
@@ -161,7 +135,7 @@ typedef uint32_t begun_t;
 
 static void begin_step(const dtn_executor_t *executor, begun_t *begun)
 {
-    *begun = ticks(executor);
+    *begun = dtn_run_ticks(executor);
 }
 
 static void record_step(dtn_executor_t *executor, const begun_t *begun)
@@ -170,41 +144,39 @@ static void record_step(dtn_executor_t *executor, const begun_t *begun)
 }
 #endif
 
-/* Copies the inputs (DTN_EVENT_COPY_IN) or outputs of the program from or to the caller's buffers, where there are. */
-static NeutronError copy_all(dtn_executor_t *executor, uint32_t kind, const void *const *buffers)
+NeutronError dtn_run_copy(dtn_executor_t *executor, uint32_t kind, const void *const *buffers)
 {
     const dtn_bundle_t *bundle = executor->bundle;
     bool in = kind == DTN_EVENT_COPY_IN;
     uint32_t count = in ? bundle->input_count : bundle->output_count;
     for (uint32_t i = 0; buffers != NULL && i < count; i++) {
         const dtn_value_t *value = &bundle->values[in ? bundle->inputs[i] : bundle->outputs[i]];
-        uint32_t start = ticks(executor);
+        uint32_t start = dtn_run_ticks(executor);
         void *own = dtn_value_data(executor, value);
         void *other = (void *)buffers[i]; /* the outputs' are not const */
         if (other == NULL) {
             continue;
         }
-        if (dtn_io_copy_start(in ? own : other, in ? other : own, value->bytes) != 0 || dtn_io_copy_wait() != 0) {
-            return dtn_error(DTN_REASON_IO_COPY, in ? i : bundle->input_count + i);
+        dtn_reason_t reason = dtn_copy(in ? own : other, in ? other : own, value->bytes, DTN_REASON_IO_COPY);
+        if (reason != DTN_OK) {
+            return dtn_error(reason, in ? i : bundle->input_count + i);
         }
         record(executor, kind, i, start);
     }
     return ENONE;
 }
 
-static NeutronError run_steps(dtn_executor_t *executor)
+NeutronError dtn_run_step(dtn_executor_t *executor)
 {
-    for (executor->step = 0; executor->step < executor->bundle->step_count; executor->step++) {
-        begun_t begun;
-        begin_step(executor, &begun);
-        NeutronError error = dtn_step_call(executor, executor->step, DTN_PHASE_RUN);
-        if (error != ENONE) {
-            return error;
-        }
-        record_step(executor, &begun);
-        dtn_progress();
+    begun_t begun;
+    begin_step(executor, &begun);
+    NeutronError error = dtn_step_call(executor, executor->step, DTN_PHASE_RUN);
+    if (error != ENONE) {
+        return error;
     }
-    return ENONE;
+    record_step(executor, &begun);
+    executor->step++;
+    return dtn_error(dtn_progress(), 0);
 }
 
 NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *inputs, void *const *outputs)
@@ -212,28 +184,22 @@ NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *input
     if (executor == NULL || executor->bundle == NULL) {
         return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
-    executor->event_count = 0;
-    executor->step = 0;
-#if DTN_PROFILING
-    executor->event_lost = 0;
-    executor->run_start = ticks(executor);
-#endif
-    NeutronError error = copy_all(executor, DTN_EVENT_COPY_IN, inputs);
-    if (error == ENONE) {
-        error = run_steps(executor);
+    NeutronError error = dtn_run_start(executor, inputs);
+    while (error == ENONE && executor->step < executor->bundle->step_count) {
+        error = dtn_run_step(executor);
     }
     if (error == ENONE) {
-        error = copy_all(executor, DTN_EVENT_COPY_OUT, (const void *const *)outputs);
+        error = dtn_run_copy(executor, DTN_EVENT_COPY_OUT, (const void *const *)outputs);
     }
 #if DTN_PROFILING
-    executor->run_stop = ticks(executor);
+    executor->run_stop = dtn_run_ticks(executor);
 #endif
     return error;
 }
 
 void *dtn_executor_input(const dtn_executor_t *executor, uint32_t index)
 {
-    if (executor->bundle == NULL || index >= executor->bundle->input_count) {
+    if (executor == NULL || executor->bundle == NULL || index >= executor->bundle->input_count) {
         return NULL;
     }
     return dtn_value_data(executor, &executor->bundle->values[executor->bundle->inputs[index]]);
@@ -241,7 +207,7 @@ void *dtn_executor_input(const dtn_executor_t *executor, uint32_t index)
 
 const void *dtn_executor_output(const dtn_executor_t *executor, uint32_t index)
 {
-    if (executor->bundle == NULL || index >= executor->bundle->output_count) {
+    if (executor == NULL || executor->bundle == NULL || index >= executor->bundle->output_count) {
         return NULL;
     }
     return dtn_value_data(executor, &executor->bundle->values[executor->bundle->outputs[index]]);

@@ -90,7 +90,9 @@ static NeutronError run(const dtn_partition_t *partition, const dtn_npu_call_t *
     uint8_t *scratch = (uint8_t *)partition->working + table_bytes(model);
     uint8_t *profile = scratch + model->memory_bytes[DTN_SCRATCH];
     for (uint32_t i = 0; i < tensors; i++) {
-        pointers[i] = dtn_npu_tensor(call, i).data;
+        dtn_tensor_t tensor;
+        dtn_value_tensor(call->executor, call->first + i, &tensor);
+        pointers[i] = tensor.data;
     }
     pointers[tensors] = scratch;
     pointers[tensors + 1] = profile;

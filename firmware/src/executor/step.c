@@ -1,45 +1,34 @@
 /* One step: its words checked, then handed to the operator or the delegate. */
 #include "step.h"
 
-#include "../driver/call.h"
 #include "delegate.h"
 #include "values.h"
-
-/* Where the value lies that word `word` names. */
-static dtn_ref_t ref_of(const dtn_bundle_t *bundle, uint32_t word)
-{
-    const dtn_value_t *value = dtn_value(bundle, word);
-    const dtn_ref_t ref = {value->memory, value->offset, value->bytes};
-    return ref;
-}
 
 /* True when the words exist, name values, and outputs can be written. */
 static bool words_check(const dtn_bundle_t *bundle, const dtn_step_t *step)
 {
-    /* Each sum is looked at once those before it fit: then it does not overflow. */
-    uint32_t values = step->inputs + step->outputs;
-    if (!dtn_is_inside(step->first, step->inputs, bundle->word_count) ||
-        !dtn_is_inside(step->first + step->inputs, step->outputs, bundle->word_count) ||
-        !dtn_is_inside(step->first + values, step->params, bundle->word_count)) {
+    /* Words take 4 bytes of an address space: numbers below a quarter of it add up to no more than 32 bits. */
+    if ((step->first | step->inputs | step->outputs | step->params) >> 30 != 0 ||
+        step->first + step->inputs + step->outputs + step->params > bundle->word_count) {
         return false;
     }
-    for (uint32_t i = 0; i < values; i++) {
-        if (bundle->words[step->first + i] >= bundle->value_count) {
+    const uint32_t *words = bundle->words + step->first;
+    for (uint32_t i = 0; i < step->inputs + step->outputs; i++) {
+        if (words[i] >= bundle->value_count) {
             return false;
         }
         if (i < step->inputs) {
             continue;
         }
-        const dtn_ref_t output = ref_of(bundle, step->first + i);
-        if (output.place >= DTN_MEMORY_CONSTANT) {
+        const dtn_value_t *output = &bundle->values[words[i]];
+        if (output->memory >= DTN_MEMORY_CONSTANT) {
             return false;
         }
-        if (step->kind == DTN_STEP_DELEGATE && output.place == bundle->memory_count - 1) {
+        if (step->kind == DTN_STEP_DELEGATE && output->memory == bundle->memory_count - 1) {
             continue; /* the delegate writes it when it has read what lay there */
         }
         for (uint32_t j = 0; j < i; j++) {
-            const dtn_ref_t other = ref_of(bundle, step->first + j);
-            if (!dtn_is_apart(&output, &other)) {
+            if (!dtn_values_are_apart(output, &bundle->values[words[j]])) {
                 return false;
             }
         }
@@ -57,7 +46,7 @@ static dtn_reason_t operator_call(const dtn_executor_t *executor, const dtn_step
     call.input_count = step->inputs;
     call.output_count = step->outputs;
     for (uint32_t i = 0; i < values; i++) {
-        call.values[i] = dtn_value_tensor(executor, first + i);
+        dtn_value_tensor(executor, first + i, &call.values[i]);
     }
     return (dtn_reason_t)executor->bundle->operators[step->index](&call, phase);
 }
@@ -66,7 +55,7 @@ NeutronError dtn_step_call(const dtn_executor_t *executor, uint32_t index, dtn_p
 {
     const dtn_step_t *step = &executor->bundle->steps[index];
     if (step->kind == DTN_STEP_DELEGATE) {
-        return dtn_delegate_call(executor, step, phase);
+        return dtn_delegate_call(executor, index, phase);
     }
     return dtn_error(operator_call(executor, step, phase), index);
 }

@@ -1,6 +1,7 @@
 #include "values.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
 #include "deuteron/npu.h"
 
@@ -11,6 +12,13 @@ const dtn_value_t *dtn_value(const dtn_bundle_t *bundle, uint32_t word)
 
 void *dtn_value_data(const dtn_executor_t *executor, const dtn_value_t *value)
 {
+    const dtn_binding_t *binding = executor->bindings;
+    while (binding != NULL && binding->value != value) {
+        binding = binding->next;
+    }
+    if (binding != NULL) {
+        return binding->data;
+    }
     bool constant = value->memory >= DTN_MEMORY_CONSTANT;
     const uint8_t *base =
         (const uint8_t *)(constant ? executor->bundle->constants[value->memory - DTN_MEMORY_CONSTANT].data
@@ -19,14 +27,17 @@ void *dtn_value_data(const dtn_executor_t *executor, const dtn_value_t *value)
     return (void *)(base + value->offset);
 }
 
-dtn_tensor_t dtn_value_tensor(const dtn_executor_t *executor, uint32_t word)
+void dtn_value_tensor(const dtn_executor_t *executor, uint32_t word, dtn_tensor_t *tensor)
 {
     const dtn_value_t *value = dtn_value(executor->bundle, word);
-    dtn_tensor_t tensor = {dtn_value_data(executor, value), value->bytes, value->type};
-    return tensor;
+    tensor->data = dtn_value_data(executor, value);
+    tensor->bytes = value->bytes;
+    tensor->type = value->type;
 }
 
 dtn_tensor_t dtn_npu_tensor(const dtn_npu_call_t *call, uint32_t index)
 {
-    return dtn_value_tensor(call->executor, call->first + index);
+    dtn_tensor_t tensor;
+    dtn_value_tensor(call->executor, call->first + index, &tensor);
+    return tensor;
 }

@@ -5,7 +5,23 @@
 #ifndef DTN_VALUES_H
 #define DTN_VALUES_H
 
+#include <stddef.h>
+
+#include "../driver/call.h"
 #include "deuteron/executor.h"
+
+/* A value starts with the words of a reference. */
+typedef char value_starts_as_a_reference[offsetof(dtn_value_t, memory) == offsetof(dtn_ref_t, place) &&
+                                                 offsetof(dtn_value_t, offset) == offsetof(dtn_ref_t, offset) &&
+                                                 offsetof(dtn_value_t, bytes) == offsetof(dtn_ref_t, bytes)
+                                             ? 1
+                                             : -1];
+
+/** Whether two values have no byte in common. */
+static inline bool dtn_values_are_apart(const dtn_value_t *a, const dtn_value_t *b)
+{
+    return dtn_is_apart((const dtn_ref_t *)a, (const dtn_ref_t *)b);
+}
 
 /** The value that word `word` of the bundle names. */
 const dtn_value_t *dtn_value(const dtn_bundle_t *bundle, uint32_t word);
@@ -13,7 +29,7 @@ const dtn_value_t *dtn_value(const dtn_bundle_t *bundle, uint32_t word);
 /** The address of a value; to be written only where the step may. */
 void *dtn_value_data(const dtn_executor_t *executor, const dtn_value_t *value);
 
-/** The value that word `word` names, with its address. */
-dtn_tensor_t dtn_value_tensor(const dtn_executor_t *executor, uint32_t word);
+/** Fills in the value that word `word` names, with its address. */
+void dtn_value_tensor(const dtn_executor_t *executor, uint32_t word, dtn_tensor_t *tensor);
 
 #endif /* DTN_VALUES_H */

@@ -3,7 +3,11 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../driver/crc32.h"
+#include "deuteron/crc32.h"
+
+#if !DTN_PROFILING
+#error "profile.c needs -DDTN_PROFILING=1, which all files of the image must be compiled with"
+#endif
 
 /* What is sent must be the words and bytes that are declared, without padding. */
 typedef char header_has_no_padding[sizeof(dtn_profile_header_t) == DTN_PROGRAM_HASH_BYTES + 10 * 4 ? 1 : -1];

@@ -65,7 +65,7 @@ def build(
     """The build of a `torch.nn.Module` for a target; written to the directory `output` if one is given.
 
     Args:
-        module: the model; it is switched to evaluation mode.
+        module: the model, or a `torch.export.ExportedProgram`. It is built in evaluation mode, and stays as it is.
         example_inputs: one tensor per argument of `forward`, or the one tensor.
         target: a name that `deuteron targets` lists.
         calibration: batches like the example inputs; the ranges of all tensors are measured on them.

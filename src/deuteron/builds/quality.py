@@ -30,6 +30,7 @@ class OutputQuality:
         channels: the same for each channel; none where it has no such dimension.
         scale: of the stored integers where the program gives such, else 0.
         zero_point: the same.
+        equal: of integers and bools, which have no channels, the share of values that equal the float model's.
     """
 
     sqnr: float
@@ -37,11 +38,12 @@ class OutputQuality:
     channels: tuple[float, ...]
     scale: float = 0.0
     zero_point: int = 0
+    equal: float = 0.0
 
     def lines(self, index: int) -> Iterator[str]:
         """As text, for output `index`, with its worst channels."""
         if not self.channels:
-            yield f"output {index}: integers"
+            yield f"output {index}: integers, {self.equal:.1%} equal the float model's"
             return
         yield f"output {index}: {self.sqnr:.1f} dB"
         worst = sorted(range(len(self.channels)), key=self.channels.__getitem__)
@@ -106,7 +108,10 @@ class Quality:
     @property
     def summary(self) -> str:
         """The signal to noise of each output, and what may give more where one has little; empty where none has any."""
-        listed = [f"output {i} {output.sqnr:.1f} dB" for i, output in enumerate(self.outputs) if output.channels]
+        listed = [
+            f"output {i} {output.sqnr:.1f} dB" if output.channels else f"output {i} {output.equal:.1%} equal"
+            for i, output in enumerate(self.outputs)
+        ]
         is_little = any(output.sqnr < LITTLE for output in self.outputs if output.channels)
         more = "; `--equalise --correct-biases` may give more" if is_little else ""
         return f"signal to quantisation noise: {', '.join(listed)}{more}" if listed else ""

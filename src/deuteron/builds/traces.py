@@ -21,7 +21,7 @@ def last_user_line(trace: str) -> tuple[str, int, str] | None:
     """(file, line, code) of the innermost frame of a printed stack trace that is neither PyTorch's nor generated."""
     for frame in reversed(list(_FRAME.finditer(trace))):
         file = frame["file"]
-        if not file.startswith("<") and not _in_library(file):
+        if not file.startswith("<") and not in_library(file):
             return file, int(frame["line"]), frame["code"].strip()
     return None
 
@@ -32,7 +32,8 @@ def _library_folders() -> tuple[str, ...]:
     return tuple(str(Path(folder)) for spec in specs if spec for folder in spec.submodule_search_locations or ())
 
 
-def _in_library(file: str) -> bool:
+def in_library(file: str) -> bool:
+    """True for a file of PyTorch, ExecuTorch or this package, but for the models that come with ExecuTorch."""
     if _EXAMPLES.search(file):
         return False
     return file.startswith(_library_folders()) or _ELSEWHERE.search(file) is not None

@@ -6,9 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain, islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+import numpy as np
 import torch
 from torch import fx
 from torch.export import ExportedProgram
@@ -36,12 +38,14 @@ from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.frontend import combined, saved, shortcuts, sides
 from deuteron.frontend.cortex_m import lints, values
 from deuteron.frontend.cpu import much_in_float, need_runnable, no_out_variant, with_instructions
+from deuteron.frontend.eager import capture
+from deuteron.frontend.eager.observe import Observed
 from deuteron.frontend.etrecord import etrecord
-from deuteron.frontend.export import check_runs, not_exported
+from deuteron.frontend.export import not_exported
 from deuteron.frontend.flow import Flow, Stage
 from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module, copies
 from deuteron.frontend.quality.kept import Kept
-from deuteron.frontend.quantise.training import Train, Trainer, still_norms
+from deuteron.frontend.quantise.training import Train, Trainer
 from deuteron.frontend.quiet import quiet
 from deuteron.frontend.source_lines import first_line, not_lowered
 
@@ -49,6 +53,9 @@ if TYPE_CHECKING:
     from deuteron.frontend.quality.evidence import Evidence
 
 STEPS = ("export", "calibrate", "quantise", "partition and convert", "write program")
+_OBSERVED = 2
+"""Calibration batches on which the module itself is run, beside the example inputs."""
+
 QAT_STEPS = (*STEPS[:2], "train", *STEPS[2:])
 
 NO_CALIBRATION = (
@@ -110,7 +117,8 @@ def build(
     """The build of a module for a target.
 
     Args:
-        module: a `torch.nn.Module`; it is switched to evaluation mode.
+        module: a `torch.nn.Module`, or an `ExportedProgram` of one; copies of it are built, in evaluation mode, and it
+            stays as it is.
         example_inputs: one tensor per argument of `forward`, or the one tensor; their shapes are the build's shapes.
         target: a name that `deuteron targets` lists.
         calibration: batches like the example inputs, from which the ranges of all tensors are measured.
@@ -126,11 +134,14 @@ def build(
     arch = targets.load(target)
     options.check(arch)
     model, inputs = check_module(module), check_example_inputs(example_inputs)
+    first, calibration = _first_batches(calibration, inputs)
     steps = _Steps(progress, QAT_STEPS if options.use_qat else STEPS)
     trainer = _trainer(train, options, steps)
     seen = Kept()
     with quiet():
-        compiled = _compile(model, inputs, calibration, trainer, arch, options, steps, keep, seen)
+        steps.begin("export")
+        observed, graph = capture.captured(model, [inputs, *first])
+        compiled = _compile(graph, inputs, calibration, trainer, arch, options, steps, keep, seen)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
     side, recording = compiled.flow.side, compiled.flow.recording
     files = {
@@ -147,7 +158,8 @@ def build(
     warnings += side.warnings(recording, partitions)
     warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.kept, nodes)
     outputs = _outputs(program)
-    evidence = _evidence(compiled.flow, program, outputs, seen.some(sum(node.macs for node in nodes)))
+    batches = seen.some(sum(node.macs for node in nodes))
+    evidence = _evidence(compiled.flow, program, outputs, batches, None if trainer else observed)
     files[SAMPLES] = samples.to_bytes(evidence.samples)
     warnings += seen.findings(inputs) if calibration is not None else ()
     warnings += evidence.findings
@@ -176,6 +188,18 @@ def build(
 
     losses = tuple(trainer.losses) if trainer else ()
     return BuildResult(manifest, files, losses, evidence.samples, floats, stored)
+
+
+def _first_batches(
+    calibration: Iterable[object] | None, inputs: Inputs
+) -> tuple[tuple[Inputs, ...], Iterable[object] | None]:
+    """The first calibration batches, and the calibration from its beginning."""
+    if calibration is None:
+        return (), None
+    is_whole = isinstance(calibration, torch.Tensor | np.ndarray)
+    head = cast("Iterable[object]", calibration) if is_whole else list(islice(calibration, _OBSERVED))
+    batches: Iterable[object] = chain(head, calibration) if isinstance(calibration, Iterator) else calibration
+    return tuple(islice(check_calibration(head, inputs), _OBSERVED)), batches
 
 
 def _trainer(train: Train | None, options: BuildOptions, steps: "_Steps") -> Trainer | None:
@@ -209,7 +233,7 @@ class _Compiled:
 
 
 def _compile(
-    model: torch.nn.Module,
+    model: fx.GraphModule,
     inputs: Inputs,
     calibration: Iterable[object] | None,
     trainer: Trainer | None,
@@ -219,9 +243,7 @@ def _compile(
     keep: Mapping[str, str],
     seen: Kept,
 ) -> _Compiled:
-    """The program of a module, by ExecuTorch's own session with the recipe that its users have, too."""
-    steps.begin("export")
-    check_runs(model, inputs)
+    """The program of an exported graph, by ExecuTorch's own session with the recipe that its users have, too."""
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
     is_read_again = asks or options.measuring
     batches = tuple(calibration) if is_read_again and calibration is not None else calibration
@@ -237,7 +259,7 @@ def _compile(
         refused=combined.Refused(keep),
         repeats=True,
     )
-    session = run(flow, model, inputs)
+    session = run(flow, capture.Captured(model), inputs)
     manager = session.get_executorch_program_manager()
     manager = sides.of(arch, options).placed_in_memory(manager, flow.recording)
     plan = manager.executorch_program.execution_plan[0]
@@ -249,13 +271,18 @@ def _compile(
 
 
 def _evidence(
-    flow: Flow, program: ExportedProgram, outputs: Sequence[TensorInfo], batches: Sequence[Inputs]
+    flow: Flow,
+    program: ExportedProgram,
+    outputs: Sequence[TensorInfo],
+    batches: Sequence[Inputs],
+    observed: Observed | None,
 ) -> "Evidence":
-    """How good the quantised model is."""
+    """Measure the quantised model beside the module, or beside the float model where that was trained."""
     from deuteron.frontend.quality.evidence import gather
 
     with quiet():
-        return gather(flow.float_model, flow.module, program, outputs, batches)
+        wanted = None if observed is None else observed.run(batches)
+        return gather(flow.float_model, flow.module, program, outputs, batches, wanted)
 
 
 def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
@@ -267,19 +294,18 @@ def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
     recipe = flow.recipe()
     from executorch.export import ExportSession
 
-    with shortcuts.active():
+    with shortcuts.active(), capture.known():
         while True:
             session = ExportSession(model, [inputs], recipe, generate_etrecord=flow.options.use_profiling)
-            if _is_exported(session, flow, model):
+            if _is_exported(session, flow):
                 return session
 
 
-def _is_exported(session: Any, flow: Flow, model: torch.nn.Module) -> bool:
+def _is_exported(session: Any, flow: Flow) -> bool:
     """Whether a session has made the program; if not, nodes were left over."""
     flow.stage = Stage.EXPORT
     try:
-        with still_norms(model):
-            session.export()
+        session.export()
     except combined.LeftOverError:
         return False
     except DeuteronError:
@@ -291,7 +317,6 @@ def _is_exported(session: Any, flow: Flow, model: torch.nn.Module) -> bool:
         raise failure from e
     finally:
         flow.close()
-        model.eval()
     return True
 
 

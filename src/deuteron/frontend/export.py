@@ -1,56 +1,38 @@
 """What a model must be for `torch.export` and for us, with errors that a user of Deuteron can act on."""
 
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import fx, nn
+from torch import fx
 from torch.fx.node import map_arg
 
 from deuteron.builds.traces import last_user_line
 from deuteron.errors import InputError, UnsupportedError
-from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called, operator_name
-from deuteron.frontend.quiet import quiet
 from deuteron.frontend.source_lines import first_line, source_of, user_line_of
+
+BRANCHES = "compute both sides of the branch, and choose with `torch.where`; give a loop a fixed number of steps"
 
 DROPS = "pass `training=self.training`, or use `torch.nn.Dropout`: then nothing is dropped in evaluation mode"
 
 DRAWS = "draw the numbers when the model is made and keep them as a buffer, or take them as an input"
 
-KEEPS = "take the buffer as an input, and return its new value: what calls the model keeps it from one run to the next"
+MEASURES = (
+    "a program runs one batch of fixed size: build with trained statistics (`track_running_stats=True`) in evaluation "
+    "mode, or use `nn.GroupNorm` or `nn.InstanceNorm2d`, which measure each sample"
+)
 
-
-def check_runs(module: nn.Module, inputs: Inputs) -> None:
-    """Runs the model once: its own errors are clearer than what tracing makes of them.
-
-    Raises:
-        InputError: when the model does not run on its example inputs, or returns something else than tensors.
-    """
-    try:
-        with torch.no_grad(), quiet():
-            outputs = module(*copies(inputs))
-    except Exception as e:
-        line = user_line_of(e)
-        raise InputError(
-            f"the model fails on its example inputs: {type(e).__name__}: {first_line(e)}",
-            where=f"{line[0]}:{line[1]}" if line else None,
-            hint=f"it was called with {', '.join(f'{x.dtype} {list(x.shape)}' for x in inputs)}",
-        ) from e
-    values = cast("tuple[object, ...]", outputs) if isinstance(outputs, tuple) else (outputs,)
-    for value in values:
-        if not isinstance(value, torch.Tensor):
-            raise InputError(
-                f"the model returns a `{type(value).__name__}`", hint="return a tensor or a tuple of tensors"
-            )
+KEEPS = "take it as an input, and return its new value: the application keeps it from one run to the next"
 
 
 def not_exported(error: Exception) -> InputError:
     """The error for a model that `torch.export` has refused."""
     line = last_user_line(str(error)) or user_line_of(error)
+    details = "`torch.export.export(model, example_inputs, strict=True)` must work; it prints the details"
     return InputError(
         f"PyTorch cannot export this model: {first_line(error)}{f', at `{line[2]}`' if line else ''}",
         where=f"{line[0]}:{line[1]}" if line else None,
-        hint="`torch.export.export(model, example_inputs, strict=True)` must work; it prints the details",
+        hint=BRANCHES if first_line(error).startswith("Data-dependent") else details,
     )
 
 
@@ -120,6 +102,23 @@ def _power(node: fx.Node) -> str:
     names = iter("xy")
     base, exponent = (next(names) if isinstance(value, fx.Node) else str(value) for value in node.args)
     return f"({base}) ** {exponent}" if base.startswith("-") else f"{base} ** {exponent}"
+
+
+def check_norms(model: fx.GraphModule) -> None:
+    """Check that batch norms use the statistics that they were trained with.
+
+    Raises:
+        UnsupportedError: for the first that measures the batch that it is given.
+    """
+    for node in model.graph.nodes:
+        if called(node) == "batch_norm" and node.args[5]:
+            source = source_of(node)
+            raise UnsupportedError(
+                f"`{operator_name(node.target)}` measures mean and variance of the batch that it is given"
+                f"{f', at `{source.code}`' if source else ''}",
+                where=str(source) if source else None,
+                hint=MEASURES,
+            )
 
 
 def check_repeatable(model: fx.GraphModule) -> None:

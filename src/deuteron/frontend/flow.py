@@ -19,23 +19,26 @@ from deuteron.arch.targets import Arch, CpuOperators, Neutron
 from deuteron.builds.manifest import CpuOp
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import InternalError, OptionError
-from deuteron.frontend import combined, mixed, ranges, shortcuts, sides
+from deuteron.frontend import combined, mixed, output_dtypes, ranges, shortcuts, sides
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m import forms as cortex_m_forms
 from deuteron.frontend.cortex_m import lints, values
 from deuteron.frontend.cortex_m.layout import give_strides
 from deuteron.frontend.cpu import cpu_ops
-from deuteron.frontend.export import check_exported, check_repeatable
+from deuteron.frontend.export import check_exported, check_norms, check_repeatable
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.neutron import seam
 from deuteron.frontend.quantise import (
     batches,
     biases,
     casts,
+    composites,
     equalise,
     forms,
+    indexing,
     inplace,
     norms,
+    promotion,
     rewrites,
     signals,
     training,
@@ -117,6 +120,7 @@ class Flow:
     on_cpu: tuple[CpuOp, ...] = ()
     _floats: fx.GraphModule | None = None
     _has_begun: bool = False
+    _output_dtypes: tuple[torch.dtype, ...] = ()
     _module: fx.GraphModule | None = None
     _original: rewrites.Original = field(default_factory=rewrites.Original)
     _stack: ExitStack = field(default_factory=ExitStack)
@@ -215,6 +219,7 @@ class Flow:
         self._has_begun, self.refused.is_left_over = True, False
         self.stage = Stage.QUANTISE
         check_exported(model, takes_complex=not self._has_cortex_m)
+        self._output_dtypes = output_dtypes.of(model)
         if is_another:
             self.on_cpu, self.sample = (), ()
             self.refused.clear()
@@ -223,10 +228,17 @@ class Flow:
         self.sample = self.sample or _made_up(model)
         if self.train is not None:
             training.evaluate(model)
+        check_norms(model)
         check_repeatable(model)
-        casts.settle(model)
         self._original = rewrites.original(model, self.sample)
+        casts.settle(model)
+        promotion.write(model)
         inplace.write(model)
+        indexing.write(model)
+        casts.join(model)
+        if self._has_cortex_m:
+            composites.write(model)
+        forms.fold(model, weights=self.train is None)
         batches.write(model)
         norms.write(model)
         seam.fold_batch_norms(model)
@@ -291,6 +303,7 @@ class Flow:
         if self._has_cortex_m:
             cortex_m.lower(edge, self.arch.cpu.name)
             values.check(edge.exported_program(), self.module, self.sample)
+        output_dtypes.restore(edge.exported_program(), self._output_dtypes)
         self.on_cpu = cpu_ops(edge.exported_program().graph, self.recording.placed())
         self.stage = Stage.EMIT
         self.told("write program")

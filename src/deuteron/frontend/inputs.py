@@ -7,6 +7,7 @@ from typing import cast
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.export import ExportedProgram
 
 from deuteron.errors import InputError, counted
 
@@ -19,15 +20,20 @@ def copies(inputs: Sequence[Tensor]) -> Inputs:
     return tuple(x.clone() for x in inputs)
 
 
-def check_module(module: object) -> nn.Module:
-    """The module, switched to evaluation mode."""
-    if not isinstance(module, nn.Module):
+def check_module(module: object) -> nn.Module | ExportedProgram:
+    """The module, or the program that PyTorch has exported of one."""
+    if not isinstance(module, nn.Module | ExportedProgram):
         kind = f"the class `{module.__name__}`" if isinstance(module, type) else f"of type `{type(module).__name__}`"
         raise InputError(
             f"the model is {kind}, not a `torch.nn.Module` object",
             hint="pass an instance, for example `MyNet()`; wrap a function in a module with a `forward` method",
         )
-    return module.eval()
+    if isinstance(module, torch.jit.ScriptModule):
+        raise InputError(
+            "the model is TorchScript, which PyTorch does not export",
+            hint="pass the module that `torch.jit.script` or `torch.jit.trace` made it of",
+        )
+    return module
 
 
 def check_example_inputs(inputs: object) -> Inputs:
@@ -49,7 +55,7 @@ def check_example_inputs(inputs: object) -> Inputs:
                 f"example input {i} is {str(value.dtype).removeprefix('torch.')}; use float32",
                 hint="quantisation starts from float32: convert the model and its inputs with `.float()`",
             )
-        tensors.append(value)
+        tensors.append(_in_order(value))
     _need_finite(tuple(tensors), "example input")
     return tuple(tensors)
 
@@ -62,6 +68,11 @@ def check_early(batches: Iterable[object], example: Inputs) -> Iterable[object]:
     """
     if isinstance(batches, list | tuple | Tensor | np.ndarray):
         return list(check_calibration(cast("Iterable[object]", batches), example))
+    if not isinstance(cast(object, batches), Iterable):
+        raise InputError(
+            f"the calibration data is of type `{type(batches).__name__}`",
+            hint="give a list, or anything else that can be iterated, of tensors or tuples of tensors",
+        )
     first = iter(batches)
     head = list(islice(first, 1))
     for _ in check_calibration(head, example):
@@ -127,9 +138,15 @@ def _check_batch(batch: tuple[object, ...], example: Inputs, name: str) -> Input
             raise InputError(
                 f"{name}, input {i} has dtype {value.dtype}, the example input has {like.dtype}", hint=hint
             )
-        tensors.append(value)
+        tensors.append(_in_order(value))
     _need_finite(tuple(tensors), f"{name}, input")
     return tuple(tensors)
+
+
+def _in_order(value: Tensor) -> Tensor:
+    """The tensor in memory as programs take it: in the order of its shape, or an image with its channels last."""
+    is_image = value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last)
+    return value.detach() if is_image else value.detach().contiguous()
 
 
 def _need_finite(tensors: Inputs, name: str) -> None:

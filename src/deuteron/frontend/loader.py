@@ -1,4 +1,4 @@
-"""A model by name: `file.py:function`, or the name of a reference model."""
+"""A model by name: `file.py:function`, a `.pt2` file of `torch.export.save`, or the name of a reference model."""
 
 import difflib
 import importlib.util
@@ -12,10 +12,11 @@ from types import ModuleType
 from typing import cast
 
 from torch import nn
+from torch.export import ExportedProgram
 
 from deuteron.builds import parameters
 from deuteron.errors import DeuteronError, InputError
-from deuteron.frontend import examples
+from deuteron.frontend import examples, saved
 from deuteron.frontend.inputs import Inputs, check_example_inputs, check_module
 from deuteron.frontend.quantise.training import YIELDS, Train
 
@@ -31,7 +32,7 @@ class Model:
     """What is to be built: the module, one value per argument, and calibration batches where there are some."""
 
     name: str
-    module: nn.Module
+    module: nn.Module | ExportedProgram
     example_inputs: Inputs
     calibration: Iterable[object] | None
 
@@ -46,6 +47,8 @@ def load(spec: str) -> Model:
     example = examples.find(spec)
     if example is not None:
         return _call(example.path, example.name, {}, name=example.name)
+    if spec.endswith(".pt2"):
+        return _exported(Path(spec))
     call, values = parameters.parse(spec)
     file, colon, function = call.rpartition(":")
     if not colon:
@@ -54,6 +57,21 @@ def load(spec: str) -> Model:
     if not path.is_file():
         raise InputError(f"the model file `{file}` does not exist", hint=_near_files(path))
     return _call(path, function, values, name=f"{path.stem}.{function}")
+
+
+def _exported(path: Path) -> Model:
+    """The program in a file that `torch.export.save` wrote, with the example inputs that it was exported with."""
+    if not path.is_file():
+        raise InputError(f"the model file `{path}` does not exist", hint=_near_files(path))
+    program = saved.read(path)
+    inputs, names = program.example_inputs or ((), {})
+    if names or not inputs:
+        what = "takes arguments by name" if names else "has no example inputs"
+        raise InputError(
+            f"the program in `{path}` {what}",
+            hint="export it with its example inputs as positional arguments: `torch.export.export(model, (x,))`",
+        )
+    return Model(path.stem, program, check_example_inputs(inputs), None)
 
 
 def load_train(model: str, train: str | None = None) -> Train:

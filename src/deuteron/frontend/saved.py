@@ -13,10 +13,11 @@ import torch
 from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
-from deuteron.errors import FormatError
+from deuteron.errors import FormatError, InputError
 from deuteron.frontend.inputs import copies
 from deuteron.frontend.operators import is_quantise
 from deuteron.frontend.quiet import quiet
+from deuteron.frontend.source_lines import first_line
 from deuteron.records import DAMAGED
 
 _PARTS = ("", "_state_dict", "_constants", "_example_inputs")
@@ -96,6 +97,23 @@ def load(path: Path) -> Reference:
                 f"`{path.name}` cannot be read: {type(e).__name__}", where=str(path), hint="build the model again"
             ) from e
     return _reference(program, module)
+
+
+def read(path: Path) -> ExportedProgram:
+    """The program in a file that `torch.export.save` wrote.
+
+    Raises:
+        InputError: it is damaged, or of another release of PyTorch.
+    """
+    with quiet():
+        try:
+            return torch.export.load(path)
+        except _UNREADABLE as e:
+            raise InputError(
+                f"`{path.name}` cannot be read: {type(e).__name__}: {first_line(e)}",
+                where=str(path),
+                hint="write it with `torch.export.save` of the release of PyTorch that is installed here",
+            ) from e
 
 
 def recorded(path: Path, method: str = "forward") -> Reference:

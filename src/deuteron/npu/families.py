@@ -30,6 +30,7 @@ class Family:
         program: a partition, from its bytes in a program and what errors call these; FormatError when it is damaged.
         host: the library that gives ExecuTorch's runtime on this computer the backend; MissingToolError without it.
         firmware: how firmware runs these; None for families that it cannot run.
+        input_count: how many arguments of a call are inputs, which come first; None where a partition is damaged.
         replan: the partitions of a build compiled again for other memories; None for families that cannot.
     """
 
@@ -37,6 +38,7 @@ class Family:
     program: Callable[[bytes, str], NpuProgram]
     host: Callable[[], Path]
     firmware: Firmware | None = None
+    input_count: Callable[[bytes], int | None] | None = None
     replan: Callable[[ReplanRequest], Replanner] | None = None
 
 
@@ -50,6 +52,7 @@ NEUTRON = Family(
     delegate_id=payload.BACKEND_ID,
     program=program.program_of,
     firmware=firmware.FIRMWARE,
+    input_count=payload.input_count,
     host=lambda: library("delegate"),
     replan=_replan_neutron,
 )
@@ -58,6 +61,7 @@ ETHOSU = Family(
     delegate_id=ethosu_blob.BACKEND_ID,
     program=ethosu_program.program_of,
     firmware=ethosu_firmware.FIRMWARE,
+    input_count=ethosu_blob.input_count,
     host=lambda: library("ethosu"),
 )
 

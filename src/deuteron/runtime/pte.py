@@ -21,6 +21,7 @@ from deuteron.runtime.program import (
     Move,
     Program,
 )
+from deuteron.runtime.pte_memory import check_memory
 from deuteron.runtime.pte_values import Check, Content, ValueReader
 
 IDENTIFIER = b"ET12"
@@ -69,7 +70,7 @@ class _Reader:
             raise FormatError(f"this is not an ExecuTorch program: {problem}", where=where, hint=hint)
         size, base = self._extended_header(pte)
         self._root = Buffer(pte[:size], where).root()
-        self._segments = self._segments_of(pte, base)
+        self._segments = self._segments_of(pte, size, base)
         self._inline = tuple(table.blob(0) or b"" for table in self._root.tables(3))
         self._content = Content(
             buffers=tuple(table.blob(0) or b"" for table in self._root.tables(2)),
@@ -93,16 +94,19 @@ class _Reader:
         _, _, size, base, segment_bytes = _HEADER.unpack_from(pte, _HEADER_AT)
         needed = max(size, base + segment_bytes)
         self._check.that(needed <= len(pte), f"its header says {needed} bytes, the file has {len(pte)}")
-        return size, base or size
+        return size, base
 
-    def _segments_of(self, pte: bytes, base: int) -> tuple[bytes, ...]:
+    def _segments_of(self, pte: bytes, size: int, base: int) -> tuple[bytes, ...]:
+        """The segments, which lie behind the flatbuffer and apart from each other."""
         spans = [(base + table.scalar(0, "Q"), table.scalar(1, "Q")) for table in self._root.tables(4)]
-        for start, size in spans:
-            message = f"a segment ends at byte {start + size}, the file has {len(pte)}"
-            self._check.that(start + size <= len(pte), message)
-        total = sum(size for _, size in spans)
-        self._check.that(total <= len(pte), f"its segments overlap: they take {total} bytes, the file has {len(pte)}")
-        return tuple(pte[start : start + size] for start, size in spans)
+        spans = [(start, start + length) for start, length in spans]
+        end, before = size, "program"
+        for start, stop in sorted(span for span in spans if span[1] > span[0]):
+            self._check.that(stop <= len(pte), f"a segment ends at byte {stop}, the file has {len(pte)}")
+            message = f"a segment starts at byte {start}, inside the {before} that ends at byte {end}"
+            self._check.that(start >= end, message)
+            end, before = stop, "segment"
+        return tuple(pte[start:stop] for start, stop in spans)
 
     def _subsegments(self, table: Table | None) -> tuple[bytes, tuple[int, ...]]:
         """The segment that tensor data lie in, and the start of each of them."""
@@ -132,6 +136,7 @@ class _Reader:
         for chain in chains:
             for instruction in chain:
                 self._check_instruction(instruction, method, len(chain))
+        check_memory(method, self._check)
         return method
 
     def _delegate(self, table: Table) -> Delegate:

@@ -24,6 +24,7 @@ DTYPES = {
     5: ("float16", 2),
     6: ("float32", 4),
     7: ("float64", 8),
+    9: ("complex64", 8),
     11: ("bool", 1),
     15: ("bfloat16", 2),
     27: ("uint16", 2),
@@ -57,7 +58,7 @@ class Check:
     def that(self, good: bool, message: str) -> None:
         """Raise FormatError unless `good`."""
         if not good:
-            raise self._error(message)
+            raise self.error(message)
 
     def index(self, what: str, index: int, items: Sequence[_T]) -> _T:
         """The item of that index."""
@@ -67,10 +68,11 @@ class Check:
     def present(self, table: Table | None, message: str) -> Table:
         """The table, which must be there."""
         if table is None:
-            raise self._error(message)
+            raise self.error(message)
         return table
 
-    def _error(self, message: str) -> FormatError:
+    def error(self, message: str) -> FormatError:
+        """The error for damage found here."""
         return FormatError(message, where=self.where, hint="the file is damaged or truncated: build it again")
 
 

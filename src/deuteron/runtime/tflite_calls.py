@@ -57,7 +57,8 @@ def call_of(site: Site) -> Call:
         site.check_form(form.inputs, form.outputs)
         call = form.call(site)
     outputs = tuple(Ref(i) for i in op.outputs)
-    return call or Call(f"{NAMESPACE}::{op.title}.out", (*(Ref(i) for i in op.inputs if i >= 0), *outputs))
+    inputs = (Ref(i) for i in op.inputs if i >= 0)
+    return call or Call(f"{NAMESPACE}::{op.title}.out", (*inputs, *outputs, outputs[-1]))  # it returns the last
 
 
 def on_boards() -> tuple[str, ...]:

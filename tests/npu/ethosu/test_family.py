@@ -160,6 +160,12 @@ def cut(content: bytearray) -> None:
     content[28:32] = struct.pack("<I", 2 | (len(content) // 4 - 8) << 16)
 
 
+def doubled(content: bytearray) -> None:
+    """Adds a second tensor like the first."""
+    content[:4] = struct.pack("<I", 2)
+    content += content[4:]
+
+
 LOWER = "\n\nhint: lower the model again with ExecuTorch's Ethos-U backend"
 AGAIN = "\n\nhint: lower the model again"
 DAMAGES: dict[str, tuple[Callable[[bytes], bytes], type[DeuteronError], str]] = {
@@ -204,6 +210,16 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes], type[DeuteronError], str]] = 
         FormatError,
         "npu 0: tensor 0 of block `inputs` leaves the scratch memory of {scratch:,} B" + LOWER,
     ),
+    "two inputs in one place": (
+        lambda payload: replaced(payload, "inputs", doubled),
+        FormatError,
+        "npu 0: two inputs share byte {input} of the scratch memory" + LOWER,
+    ),
+    "too many tensors": (
+        lambda payload: replaced(payload, "outputs", put(0, 256)),
+        FormatError,
+        "npu 0: block `outputs` has 256 tensors, at most 255 are possible" + LOWER,
+    ),
 }
 
 
@@ -214,7 +230,9 @@ def test_what_is_damaged_is_said(name: str, payload: bytes, tmp_path: Path) -> N
     scratch = int.from_bytes(payload[at + 32 : at + 36], "little")
     with pytest.raises(error) as raised:
         programs.program_of(damage(payload), "npu 0")
-    assert str(raised.value) == message.format(cut=len(payload) - 32, scratch=scratch)
+    first = payload.index(b"inputs".ljust(16, b"\0")) + 32 + 4 + 7 * 4
+    place = int.from_bytes(payload[first : first + 4], "little")
+    assert str(raised.value) == message.format(cut=len(payload) - 32, scratch=scratch, input=place)
     path = tmp_path / "model.pte"
     path.write_bytes(program(damage(payload), ((1, 6, 5, 3),), ((1, 3, 3, 9),)))
     with pytest.raises(FormatError, match="ExecuTorch's runtime refuses the program"):

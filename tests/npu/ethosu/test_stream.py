@@ -67,6 +67,21 @@ def test_an_ethos_u85_chains_and_turns() -> None:
     assert (copied.source, copied.target) == (Span("weights", 0x10, 36), Span("scratch", 0x20, 12))
 
 
+def test_an_ethos_u85_copies_one_row_without_a_number_of_rows() -> None:
+    """Older releases of Vela leave the number unset then."""
+    stream = decode(
+        command_data([
+            (Short.DMA0_SRC_REGION, 0), (Short.DMA0_DST_REGION, 1),
+            (Long.DMA0_SRC, 0, 0x10), (Long.DMA0_DST, 0, 0x20), (Long.DMA0_LEN, 0, 4),
+            (Op.DMA_START, 0),
+            (Op.STOP, 0xFFFF),
+        ]),
+        "npu 0",
+    )  # fmt: skip
+    (copied,) = stream.operations
+    assert (copied.source, copied.target) == (Span("weights", 0x10, 4), Span("scratch", 0x20, 4))
+
+
 def test_an_ethos_u85_branches() -> None:
     """Branches are no operations; listings have them between those."""
     stream = decode(

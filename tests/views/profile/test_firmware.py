@@ -48,6 +48,37 @@ def test_without_profiling_the_objects_are_those_of_sources_without_it(tmp_path:
     assert objects(library.FIRMWARE, tmp_path / "a") == objects(stripped, tmp_path / "b")
 
 
+def linked(folder: Path, of_library: int, of_application: int, function: str) -> str:
+    """What the linker says of a library and an application that are compiled with these values of DTN_PROFILING."""
+    include = f"-I{library.FIRMWARE / 'include'}"
+    application = f"#include <deuteron/executor.h>\nvoid *used = {function};\nint main(void)\n{{\n    return 0;\n}}\n"
+    (folder / "application.c").write_text(application, "utf-8")
+    for name in ("executor", "shared"):
+        source = library.FIRMWARE / f"src/executor/{name}.c"
+        words = "cc", include, f"-DDTN_PROFILING={of_library}", "-c", source, "-o", folder / f"{name}.o"
+        subprocess.run(words, check=True)
+    words = "cc", include, f"-DDTN_PROFILING={of_application}", "application.c", "executor.o", "shared.o"
+    return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False).stderr
+
+
+@pytest.mark.parametrize("function", ["dtn_executor_init", "dtn_executor_init_shared"])
+@pytest.mark.parametrize("profiled", [0, 1])
+def test_a_library_and_an_application_of_which_one_profiles_do_not_link(function: str, profiled: int, tmp_path: Path):
+    missing = f"undefined reference to `{function}{'_with_profiling' if profiled else ''}'"
+    assert missing in linked(tmp_path, 1 - profiled, profiled, function)
+    assert missing not in linked(tmp_path, profiled, profiled, function)
+
+
+def test_the_events_of_an_image_without_profiling_are_refused():
+    source = library.FIRMWARE / "src/profile/profile.c"
+    words = "cc", f"-I{library.FIRMWARE / 'include'}", "-fsyntax-only", source
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert (
+        '#error "profile.c needs -DDTN_PROFILING=1, which all files of the image must be compiled with"' in done.stderr
+    )
+
+
 def test_only_images_with_profiling_have_its_files():
     an505 = boards.load("an505")
     plain = {source.name for source in (*library.core(an505), *library.runner())}

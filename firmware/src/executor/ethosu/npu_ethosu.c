@@ -187,6 +187,9 @@ static const uint32_t *records(const dtn_partition_t *partition, uint32_t *count
 }
 #endif
 
+/* Of Deuteron's driver, or of an application that learns of another driver's faults. */
+uint32_t dtn_ethosu_driver_fault(const struct ethosu_driver *drv) __attribute__((weak));
+
 static NeutronError run(const dtn_partition_t *partition)
 {
     const uint32_t *layout = words_of(partition, LAYOUT);
@@ -207,8 +210,9 @@ static NeutronError run(const dtn_partition_t *partition)
 #else
     const int failed = ethosu_invoke_v3(driver, commands->data, (int)commands->bytes, bases, bytes, regions, NULL);
 #endif
+    const uint32_t fault = failed != 0 && dtn_ethosu_driver_fault != NULL ? dtn_ethosu_driver_fault(driver) : 0;
     ethosu_release_driver(driver);
-    return failed != 0 ? dtn_error(DTN_REASON_NPU_RUN, partition->index) : ENONE;
+    return failed != 0 ? dtn_error(DTN_REASON_NPU_RUN, fault) : ENONE;
 }
 
 static NeutronError unprepare(const dtn_partition_t *partition)

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Collection, Generator, Iterable
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
@@ -79,6 +80,23 @@ def annotate(model: fx.GraphModule, activations: Activations = Activations.INT8,
             node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
     with _without_output_paddings(model):
         CortexMQuantizer().annotate(model)
+    _balance_weights(model)
+
+
+def _balance_weights(model: fx.GraphModule) -> None:
+    """Let weights be from -127 to 127, so that the largest of a channel is what int8 holds exactly.
+
+    From -128 on, its scale would be the largest by 127.5, and 127 steps of that are less than the weight.
+    """
+    from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY, QuantizationSpec
+
+    for node in model.graph.nodes:
+        annotation: Any = node.meta.get(Q_ANNOTATION_KEY)
+        specs: dict[fx.Node, Any] = annotation.input_qspec_map if annotation else {}
+        for arg, spec in list(specs.items()):
+            is_whole = isinstance(spec, QuantizationSpec) and spec.quant_min is None and spec.dtype == torch.int8
+            if is_whole and spec.qscheme in (torch.per_channel_symmetric, torch.per_tensor_symmetric):
+                specs[arg] = replace(spec, quant_min=-127, quant_max=127)
 
 
 def has_wide(model: fx.GraphModule) -> frozenset[str]:

@@ -45,6 +45,7 @@ _OPERATORS: Mapping[object, Form] = {
     aten.avg_pool3d.default: arithmetic.across,
     aten.to.dtype: arithmetic.told_apart,
     aten.rrelu.default: arithmetic.rectified,
+    **dict.fromkeys((aten.clamp.default, aten.clamp_min.default), arithmetic.bounded),
     **dict.fromkeys(_LOGARITHMS, arithmetic.with_logarithm),
     aten.softmax.int: attention.softmax,
     aten.matmul.default: attention.product,
@@ -61,7 +62,10 @@ _SHAPES: Mapping[object, Form] = {
 }
 """What signals may be written with, too."""
 
+_SQUEEZES = (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default)
+
 _INDEXED: Mapping[object, Form] = {
+    **dict.fromkeys(_SQUEEZES, arithmetic.viewed),
     aten.pad.default: indexing.padded,
     aten.flip.default: indexing.flipped,
     aten.embedding.default: indexing.embedded,

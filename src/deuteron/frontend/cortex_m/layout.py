@@ -15,7 +15,7 @@ from torch.export import ExportedProgram
 from torch.fx.node import map_arg
 
 from deuteron.frontend.cortex_m.elementwise import is_elementwise
-from deuteron.frontend.quantise.forms import replace
+from deuteron.frontend.quantise.forms import call, replace
 from deuteron.frontend.quantise.indexing import upsampled
 from deuteron.frontend.quantise.lines import ORIGIN
 
@@ -99,6 +99,11 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
             wanted = dict.fromkeys(images, _is_image(node) and _wants(node, images))
         for arg, last in wanted.items():
             node.replace_input_with(arg, orders.copy(arg, last, node))
+        if node.name in on_cpu and _joins_one_channel(node):
+            with mode:
+                for arg in images:
+                    if arg.meta["val"].shape[1] == 1:
+                        node.replace_input_with(arg, _in_order_of_shape(arg, node))
         with mode:
             _compute(node)
             if node.name in on_cpu and node.target in WINDOWED and not is_channels_last(node.meta["val"]):
@@ -211,6 +216,22 @@ def _wants(node: fx.Node, images: list[fx.Node]) -> bool:
         return True
     flows = node.target in _FOLLOWS or is_elementwise(node)
     return flows and any(is_channels_last(arg.meta["val"]) for arg in images)
+
+
+def _joins_one_channel(node: fx.Node) -> bool:
+    """True for a concatenation that has images of one channel among others.
+
+    ExecuTorch gives one channel an order of its own, which a concatenation takes for another than channels-last memory.
+    """
+    channels = {arg.meta["val"].shape[1] for arg in node.all_input_nodes if _is_image(arg)}
+    return node.target is aten.cat.default and 1 in channels and len(channels) > 1
+
+
+def _in_order_of_shape(image: fx.Node, before: fx.Node) -> fx.Node:
+    """An image of one channel, whose elements lie in the order of the shape anyhow, as it is marked where a view is."""
+    n, _, *sizes = shape = [*image.meta["val"].shape]
+    planes = call(before, aten.reshape.default, image, [n, *sizes])
+    return call(before, aten.reshape.default, planes, shape)
 
 
 def is_broadcast(node: fx.Node) -> bool:

@@ -31,6 +31,8 @@ _STORED = (torch.int8, torch.int16)
 _SHARED = MOVES | {"avg_pool2d", "max_pool2d", "maximum", "minimum"}
 """Operators without a scale of their own: results have that of the inputs."""
 
+_CASTS = ("_to_copy", "_to_dim_order_copy")
+
 _WINDOWED = frozenset({"quantized_avg_pool2d", "quantized_max_pool2d"}) | {
     f"quantized_{kind}conv2d" for kind in ("", "depthwise_", "transpose_")
 }
@@ -234,6 +236,8 @@ def _in_float(node: fx.Node) -> UnsupportedError:
     """The error for an operator that neither side has in int8, with the NPU's reason where there is an NPU."""
     what = _no_int8_form(node)
     listed = _numbers(node.all_input_nodes)
+    if listed and _base(node) in _CASTS:
+        return refusal(node, f"makes float32 of {listed}, which has no int8 form on the CPU", _EARLIER)
     return refusal(node, f"reads {listed} and {what}", _EARLIER) if listed else refusal(node, what, _PORTABLE)
 
 
@@ -243,7 +247,7 @@ def _no_int8_form(node: fx.Node) -> str:
 
 def _converted(node: fx.Node) -> fx.Node:
     """What a node is a copy of in another dtype, which ExecuTorch puts where dtypes are mixed; any other as it is."""
-    is_copy = node.op == "call_function" and _base(node) in ("_to_copy", "_to_dim_order_copy")
+    is_copy = node.op == "call_function" and _base(node) in _CASTS
     return node.all_input_nodes[0] if is_copy else node
 
 

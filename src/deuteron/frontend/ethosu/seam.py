@@ -22,7 +22,7 @@ from deuteron.builds import manifest
 from deuteron.builds.options import Activations, BuildOptions, WeightValues
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import recording as recordings
-from deuteron.frontend.ethosu import activations
+from deuteron.frontend.ethosu import activations, integers, negation
 from deuteron.frontend.ethosu.apart import keep_apart
 from deuteron.frontend.ethosu.origins import Origin, by_operator, debug_handle_map, noted
 from deuteron.frontend.nodes import WHY, computing, name_of
@@ -114,6 +114,8 @@ def partitioner(npu: EthosU, options: BuildOptions, tell: Tell) -> Any:
 
         def is_node_supported(self, submodules: Any, node: fx.Node) -> bool:
             named = _named(node, options)
+            if integers.stays_on_cpu(node):
+                keep(node, integers.KEPT)
             if named and WHY not in node.meta:
                 keep(node, f"{manifest.KEPT} `--operators-not-to-delegate {named}`")
             return _KEPT not in node.meta
@@ -159,10 +161,11 @@ def edge_config() -> Any:
 
 
 def keep_bounds(module: fx.GraphModule) -> Any:
-    """The pass over an edge program after which activations have their bounds."""
+    """The pass over an edge program after which activations have their bounds, and negations one scale."""
     from torch.fx.passes.infra.pass_base import PassResult
 
-    return PassResult(module, activations.part(module))
+    changed = [activations.part(module), negation.part(module)]
+    return PassResult(module, any(changed))
 
 
 @contextmanager
@@ -218,6 +221,7 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
         return module
 
     with (
+        integers.exact(),
         _replaced(ArmPassManager, "transform_to_backend_pipeline", to_tosa_),
         _replaced(EthosUBackend, "preprocess", staticmethod(preprocess_)),
     ):

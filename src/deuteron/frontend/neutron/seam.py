@@ -35,7 +35,8 @@ from deuteron.frontend.neutron.results import slice_splits, take_first
 from deuteron.frontend.neutron.telling import telling
 from deuteron.frontend.nodes import computing, name_of
 from deuteron.frontend.operators import is_qdq
-from deuteron.frontend.quantise import lines
+from deuteron.frontend.quantise import lines, norms
+from deuteron.frontend.quantise.forms import constant, value_of
 from deuteron.frontend.recording import EdgeNode, edge_node
 from deuteron.frontend.side import Tell
 from deuteron.frontend.wheel import check_executorch
@@ -158,7 +159,7 @@ def quantizer(target: str, converter: Converter, *, keeps_groups: bool = False) 
     class MendedQuantizer(NeutronQuantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
             slice_splits(model)
-            rewrite = partial(_rewritten, spec) if keeps_groups else super().transform_for_annotation
+            rewrite = partial(_rewritten, spec, keeps_groups)
             # The wheel splits the inputs of grouped convolutions after it has made slices of splits.
             sliced: Any = DecomposeSplitToSlicesPass()(lines.kept(model, rewrite))
             return sliced.graph_module
@@ -175,16 +176,35 @@ def quantizer(target: str, converter: Converter, *, keeps_groups: bool = False) 
     return MendedQuantizer(spec)
 
 
-def _rewritten(spec: Any, model: fx.GraphModule) -> fx.GraphModule:
-    """The model as the wheel's quantiser rewrites it, with its groups whole."""
+def _rewritten(spec: Any, keeps_groups: bool, model: fx.GraphModule) -> fx.GraphModule:
+    """The model as the wheel's quantiser rewrites it, with its groups whole where they are kept."""
+    from executorch.backends.nxp.aten_passes.fuse_linear_and_add_pass import FuseLinearAndAddPass
     from executorch.backends.nxp.aten_passes.neutron_aten_pass_manager import NeutronAtenPassManager
     from executorch.backends.nxp.aten_passes.split_group_convolution import SplitGroupConvolution
 
     model.graph.eliminate_dead_code()
     manager: Any = NeutronAtenPassManager(spec)
     # It wraps each pass in a function of the same name.
-    manager.passes = [step for step in manager.passes if step.__name__ != SplitGroupConvolution.__name__]
+    steps = {step.__name__: step for step in manager.passes}
+    fuse = FuseLinearAndAddPass.__name__
+    steps[fuse] = partial(_fused, steps[fuse])
+    if keeps_groups:
+        del steps[SplitGroupConvolution.__name__]
+    manager.passes = [*steps.values()]
     return manager(model).graph_module
+
+
+def _fused(fuse: Callable[[fx.GraphModule], Any], model: fx.GraphModule) -> Any:
+    """What the wheel's pass for sums of linear layers gives; it does not see sums with numbers, at which it fails."""
+    add = torch.ops.aten.add.Tensor
+    sums = [node for node in model.graph.find_nodes(op="call_function", target=add) if len(node.all_input_nodes) == 1]
+    args = {node: node.args for node in sums}
+    for node in sums:
+        node.args = node.args[:1]  # it leaves sums of one argument alone
+    result = fuse(model)
+    for node in sums:
+        node.args = (node.args[0], *args[node][1:])
+    return result
 
 
 def quantise(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -> fx.GraphModule:
@@ -203,11 +223,27 @@ def fold_batch_norms(model: fx.GraphModule) -> None:
     """Fold batch norms into the layers before them, as PT2E itself does for a model that is not trained."""
     from torchao.quantization.pt2e import utils
 
+    _give_biases(model)
     frozen = {name for name, value in model.named_parameters() if not value.requires_grad}
     for function in ("_fuse_conv_bn_", "_fuse_linear_bn_"):
         getattr(utils, function)(model)
     for name, value in model.named_parameters():
         value.requires_grad_(name not in frozen)  # PT2E's results are for inference
+
+
+def _give_biases(model: fx.GraphModule) -> None:
+    """Give layers before batch norms a bias of 0 where they have none, one for all calls of a layer.
+
+    PT2E makes one for each call, of which the last call's is 0 where several calls share weights.
+    """
+    for norm in model.graph.find_nodes(op="call_function", target=torch.ops.aten.batch_norm.default):
+        layer, mean = norm.args[0], norm.args[3]
+        has_weight = isinstance(layer, fx.Node) and norms.is_layer(layer) and isinstance(mean, fx.Node)
+        if has_weight and all(bias is None for bias in layer.args[2:3]):
+            weight: fx.Node = layer.args[1]  # pyright: ignore[reportAssignmentType] - as `norms` has made sure
+            zeros = torch.zeros_like(value_of(model, mean))
+            bias = constant(model, layer, f"{weight.target}_bias", zeros, like=value_of(model, weight))
+            layer.args = (*layer.args[:2], bias, *layer.args[3:])
 
 
 def partitioner(state: Callable[[], Mapping[str, Any]], target: str, options: BuildOptions, tell: Tell) -> Any:

@@ -34,6 +34,7 @@ def gather(
     program: ExportedProgram,
     outputs: Sequence[TensorInfo],
     batches: Sequence[Inputs],
+    wanted: Sequence[Sequence[Tensor]] | None = None,
 ) -> Evidence:
     """The quantised model beside the float one on these batches.
 
@@ -43,11 +44,12 @@ def gather(
         program: what was made of that; says which inputs the application quantises.
         outputs: of the program.
         batches: the samples.
+        wanted: the module's own outputs for each, which the program is held against; by default the float model's.
     """
     measured = measure(floats, quantised, batches)
     stored = samples.Stored(
         tuple(_arrays(values.given(program, quantised, batch)) for batch in batches),
-        tuple(map(_arrays, measured.wanted)),
+        tuple(map(_arrays, wanted or measured.wanted)),
     ).within(_STORED)
     quality = Quality(
         len(batches), len(stored.inputs), outputs=_outputs(measured, outputs), layers=measured.layer_qualities()

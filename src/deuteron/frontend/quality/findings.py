@@ -12,6 +12,9 @@ from deuteron.frontend.source_lines import source_of
 POOR = 10.0
 """An output with less signal to noise than that, in dB, says little of the float model's."""
 
+_EQUAL = 0.9
+"""An output of integers of which fewer equal the float model's says little of these."""
+
 _CUT = 20.0
 """A range that cuts off so much that less signal to noise than that is left, in dB, is too narrow."""
 
@@ -40,6 +43,7 @@ def findings(floats: fx.GraphModule, quantised: fx.GraphModule, measured: Measur
         *_vanished(floats, quantised, measured),
         *_cut_off(measured),
         *(text for i, output in sorted(measured.outputs.items()) for text in _poor(i, output, measured)),
+        *_other_integers(measured),
     )
 
 
@@ -118,6 +122,15 @@ def _poor(index: int, output: Output, measured: Measured) -> Iterator[str]:
             line = f", at {worst.source[0]}" if worst.source else ""
             text += f"; of the layers, `{worst.op}` loses most{line}: `deuteron explain` lists all"
         yield text
+
+
+def _other_integers(measured: Measured) -> Iterator[str]:
+    for index, quality in enumerate(measured.output_qualities()):
+        if not quality.channels and quality.equal < _EQUAL:
+            yield (
+                f"output {index} has {quality.equal:.1%} of the float model's integers: what they are computed from is "
+                "rounded; return that in their place, and let the application compute them"
+            )
 
 
 def _is_constant(output: Output) -> bool:

@@ -96,12 +96,16 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What was measured: outputs that are float, by index, layers, and the float model's outputs for each sample."""
+    """Measurements: outputs that are float, by index, layers, and the float model's outputs for each sample.
+
+    Of outputs that are not float, `equal` has for each sample whether each value is the float model's.
+    """
 
     samples: Sequence[Inputs]
     outputs: Mapping[int, Output]
     layers: tuple[Layer, ...]
     wanted: tuple[tuple[Tensor, ...], ...]
+    equal: Mapping[int, Sequence[Tensor]]
 
     def layer_qualities(self) -> tuple[LayerQuality, ...]:
         """The layers that compute, the worst first."""
@@ -116,15 +120,13 @@ class Measured:
         return tuple(sorted(listed, key=lambda layer: layer.own))
 
     def output_qualities(self) -> tuple[OutputQuality, ...]:
-        """One entry per output; integers have none of their own."""
-        count = len(self.wanted[0])
+        """One entry per output."""
         return tuple(
-            OutputQuality(out.all.total(), out.axis, out.all.channels()) if (out := self.outputs.get(i)) else _INTEGER
-            for i in range(count)
+            OutputQuality(out.all.total(), out.axis, out.all.channels())
+            if (out := self.outputs.get(i))
+            else OutputQuality(0.0, 0, (), equal=float(torch.cat([*self.equal[i]]).float().mean()))
+            for i in range(len(self.wanted[0]))
         )
-
-
-_INTEGER = OutputQuality(0.0, 0, ())
 
 
 def measure(floats: fx.GraphModule, quantised: fx.GraphModule, samples: Sequence[Inputs]) -> Measured:
@@ -132,6 +134,7 @@ def measure(floats: fx.GraphModule, quantised: fx.GraphModule, samples: Sequence
     layers = {node.name: Layer(node, affine) for node, affine in _quantised_values(floats, quantised)}
     outputs: dict[int, Output] = {}
     wanted: list[tuple[Tensor, ...]] = []
+    equal: dict[int, list[Tensor]] = {}
     nodes = flat(quantised.graph.output_node().args[0])
     with torch.no_grad():
         for sample in samples:
@@ -148,7 +151,9 @@ def measure(floats: fx.GraphModule, quantised: fx.GraphModule, samples: Sequence
                     shape = theirs.shape if theirs.dim() else (1,)
                     out.all.add(theirs.reshape(shape), ours.reshape(shape), out.axis)
                     out.spread.add(theirs.reshape(shape), ours.reshape(shape), out.axis)
-    return Measured(samples, outputs, tuple(layers.values()), tuple(wanted))
+                else:
+                    equal.setdefault(i, []).append((theirs == ours).flatten())
+    return Measured(samples, outputs, tuple(layers.values()), tuple(wanted), equal)
 
 
 def _quantised_values(floats: fx.GraphModule, quantised: fx.GraphModule) -> list[tuple[fx.Node, saved.Affine]]:

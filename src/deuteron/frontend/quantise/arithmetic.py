@@ -2,13 +2,14 @@
 
 import math
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, fx
 from torch.nn import functional
 
 from deuteron.frontend.cortex_m.layout import is_channels_broadcast
+from deuteron.frontend.operators import called
 from deuteron.frontend.quantise.forms import call, constant, numbers, value_of
 
 aten = torch.ops.aten
@@ -68,6 +69,11 @@ def normalised(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return result if rows is x else call(node, aten.transpose.int, result, dim, -1)
 
 
+def viewed(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """Dimensions of 1 that are left out or added, as a view: before it stand copies where memory has another order."""
+    return call(node, aten.reshape.default, node.args[0], [*node.meta["val"].shape])
+
+
 def cosine(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """The cosine between vectors of the last dimension: the mean of products, where the mean of squares is 1."""
     x, y, dim, least = cast("tuple[fx.Node, fx.Node, int, float]", (*node.args, *(1, 1e-8)[len(node.args) - 2 :]))
@@ -92,6 +98,30 @@ def across(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     image = call(node, aten.pad.default, image, [0, 0, *ends[4:]]) if ends else image
     image = call(node, aten.avg_pool2d.default, image, [window[0], 1], [1, 1])
     return call(node, aten.reshape.default, image, [*node.meta["val"].shape])
+
+
+_ARITHMETIC = frozenset({"add", "sub", "rsub", "mul", "div"})
+
+_FAR = 1e9
+"""A bound that no value in int8 reaches; the backend makes whole numbers of bounds."""
+
+
+def bounded(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A clamp before a function of each element as a hardtanh, which the Cortex-M's backend takes there."""
+    x, low, high = cast("tuple[Any, ...]", (*node.args, None, None)[:3])
+    low, high = (cast(Any, node.kwargs.get(name, bound)) for name, bound in (("min", low), ("max", high)))
+    ends = -_FAR if low is None else low, _FAR if high is None else high
+    is_number = all(isinstance(end, int | float) for end in ends) and node.meta["val"].is_floating_point()
+    is_before_function = any(map(_is_function, node.users))
+    if not (is_number and is_before_function):
+        return None
+    return call(node, aten.hardtanh.default, x, max(ends[0], -_FAR), min(ends[1], _FAR))
+
+
+def _is_function(node: fx.Node) -> bool:
+    """True for a function of each element of one tensor that is no arithmetic with a number."""
+    is_pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
+    return is_pointwise and len(node.all_input_nodes) == 1 and called(node) not in _ARITHMETIC
 
 
 def told_apart(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:

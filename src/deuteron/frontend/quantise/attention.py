@@ -97,6 +97,10 @@ def product(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
         weight = value_of(model, b)
         rows = constant(model, node, f"{b.target}_rows", weight.t().contiguous(), like=weight)
         return call(node, aten.linear.default, a, rows)
+    if b.op == "get_attr" and len(right) == 1:
+        vector = value_of(model, b)
+        row = constant(model, node, f"{b.target}_row", vector.reshape(1, -1), like=vector)
+        return call(node, aten.reshape.default, call(node, aten.linear.default, a, row), [*node.meta["val"].shape])
     if min(len(left), len(right)) < 2 or (len(left) == len(right) == 3 and left[0] == right[0]):
         return None
     batch = [*cast("Any", torch).broadcast_shapes(left[:-2], right[:-2])]

@@ -33,6 +33,22 @@ def settle(model: fx.GraphModule) -> None:
     model.recompile()
 
 
+def join(model: fx.GraphModule) -> None:
+    """Let floats be made of bools at once where they are made of the integers that were made of them."""
+    for node in model.graph.nodes:
+        source = node.args[0] if node.target is aten.to.dtype and _value(node).is_floating_point() else None
+        if isinstance(source, fx.Node) and source.target is aten.to.dtype and not _value(source).is_floating_point():
+            first = cast(fx.Node, source.args[0])
+            if _value(first).dtype == torch.bool:
+                node.replace_input_with(source, first)
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
+def _value(node: fx.Node) -> Tensor:
+    return node.meta["val"]
+
+
 def _copies(node: fx.Node) -> bool:
     """Whether a cast was asked for a tensor of its own."""
     target: Any = node.target

@@ -84,24 +84,39 @@ def constant_value(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
     return cast(Any, node.target)(*args, **kwargs)
 
 
-def fold(model: fx.GraphModule) -> None:
-    """Compute floats that depend on no input and on no weight when the model is built."""
+def fold(model: fx.GraphModule, *, weights: bool = False) -> None:
+    """Compute floats that depend on no input, and on no weight but with `weights`, when the model is built.
+
+    Views of a weight alone stay: layers take them as they are.
+    """
     fixed: dict[fx.Node, None] = {}
     for node in model.graph.nodes:
         if node.op == "get_attr":
-            is_fixed = not isinstance(value_of(model, node), nn.Parameter)
+            is_fixed = weights or not isinstance(value_of(model, node), nn.Parameter)
         else:
             is_fixed = node.op == "call_function" and all(arg in fixed for arg in node.all_input_nodes)
         if is_fixed:
             fixed[node] = None
     for node in fixed:
         value = None
-        if node.op == "call_function" and any(user not in fixed for user in node.users):
+        if _computes(node) and any(user not in fixed for user in node.users):
             value = constant_value(model, node)
         if isinstance(value, Tensor) and value.is_floating_point():
             node.replace_all_uses_with(constant(model, node, node.name, value))
     model.graph.eliminate_dead_code()
     model.recompile()
+
+
+def _computes(node: fx.Node) -> bool:
+    """True for an operator whose result is more than a view of a weight, a buffer or a constant."""
+    while node.op == "call_function" and _is_view(node):
+        node = cast(fx.Node, node.args[0])
+    return node.op == "call_function"
+
+
+def _is_view(node: fx.Node) -> bool:
+    schema: Any = getattr(node.target, "_schema", None)
+    return schema is not None and schema.returns[0].alias_info is not None and not schema.is_mutable
 
 
 def constant(
@@ -150,6 +165,48 @@ def _product(_: fx.GraphModule, division: fx.Node) -> fx.Node | None:
     if isinstance(divisor, bool) or not isinstance(divisor, int | float) or not divisor:
         return None
     return call(division, aten.mul.Tensor, x, 1 / divisor) if _value(x).is_floating_point() else None
+
+
+def _bounded(_: fx.GraphModule, clamp: fx.Node) -> fx.Node | None:
+    """A clamp to bounds that are tensors as a maximum and a minimum, in PyTorch's order: the upper bound wins."""
+    x, low, high = (*clamp.args, None, None)[:3]
+    low, high = clamp.kwargs.get("min", low), clamp.kwargs.get("max", high)
+    if low is not None:
+        x = call(clamp, aten.maximum.default, x, low)
+    return cast(fx.Node, x) if high is None else call(clamp, aten.minimum.default, x, high)
+
+
+def _cropped(_: fx.GraphModule, pad: fx.Node) -> fx.Node | None:
+    """A pad by less than nothing as a part of the tensor, which is padded where it has pads, too."""
+    x, ends, *more = cast("tuple[fx.Node, list[int], Any]", pad.args)
+    is_constant = pad.target is aten.constant_pad_nd.default or more[:1] in ([], ["constant"])
+    if not is_constant or all(end >= 0 for end in ends):
+        return None
+    for i, (before, after) in enumerate(zip(ends[::2], ends[1::2], strict=True)):
+        dim = _value(pad).dim() - 1 - i
+        if before < 0 or after < 0:
+            size = _value(x).shape[dim]
+            x = call(pad, aten.slice.Tensor, x, dim, max(-before, 0), size - max(-after, 0))
+    ends = [max(end, 0) for end in ends]
+    return call(pad, pad.target, x, ends, *more, **pad.kwargs) if any(ends) else x
+
+
+def _in_order(_: fx.GraphModule, clamp: fx.Node) -> fx.Node | None:
+    """A clamp whose lower bound is above the upper one, which wins then, as one with the upper bound twice."""
+    x, low, high = (*clamp.args, None, None)[:3]
+    low, high = clamp.kwargs.get("min", low), clamp.kwargs.get("max", high)
+    if not isinstance(low, int | float) or not isinstance(high, int | float) or low <= high:
+        return None
+    return call(clamp, clamp.target, x, high, high)
+
+
+def _remainder(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A remainder of integers by a division rounded down: ExecuTorch has a kernel with the sign of C's."""
+    if _value(node).is_floating_point():
+        return None
+    x, divisor = cast("tuple[fx.Node, Any]", node.args)
+    whole = call(node, aten.div.Tensor_mode, x, divisor, rounding_mode="floor")
+    return call(node, aten.sub.Tensor, x, call(node, aten.mul.Tensor, whole, divisor))
 
 
 def _shuffled(_: fx.GraphModule, shuffle: fx.Node) -> fx.Node:
@@ -257,6 +314,10 @@ def _value(node: fx.Node) -> Tensor:
 
 _FORMS: Mapping[object, Form] = {
     aten.div.Tensor: _product,
+    **dict.fromkeys((aten.remainder.Scalar, aten.remainder.Tensor), _remainder),
+    **dict.fromkeys((aten.pad.default, aten.constant_pad_nd.default), _cropped),
+    aten.clamp.default: _in_order,
+    aten.clamp.Tensor: _bounded,
     aten.conv1d.padding: _padded,
     aten.conv2d.padding: _padded,
     aten.pixel_shuffle.default: _shuffled,

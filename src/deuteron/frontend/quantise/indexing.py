@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, fx
 from torch.nn import functional
 
-from deuteron.frontend.quantise.forms import call, constant
+from deuteron.frontend.quantise.forms import Form, apply, call, constant, constant_value
 
 aten = torch.ops.aten
 
@@ -54,6 +54,43 @@ def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:
     for dim in dims:
         x = _chosen(model, node, x, dim, torch.arange(x.meta["val"].shape[dim]).flip(0))
     return x
+
+
+def write(model: fx.GraphModule) -> None:
+    """Write one-hot codes as comparisons, tables whose rows are shortened to a norm as such tables.
+
+    What PyTorch makes of one-hot codes later also checks the indices. A maximum with its index becomes two operators.
+    """
+    extremes = {
+        aten.max.dim: _with_index(aten.amax.default, aten.argmax.default),
+        aten.min.dim: _with_index(aten.amin.default, aten.argmin.default),
+    }
+    apply(model, {aten.one_hot.default: _one_hot, aten.embedding_renorm.default: _shortened, **extremes})
+
+
+def _with_index(extreme: object, index: object) -> Form:
+    def form(_: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None]:
+        x, dim, *keeps = cast("tuple[fx.Node, int, bool]", node.args)
+        read = {cast(int, item.args[1]) for item in node.users}
+        values = call(node, extreme, x, [dim], *keeps) if 0 in read else None
+        return values, call(node, index, x, dim, *keeps) if 1 in read else None
+
+    return form
+
+
+def _shortened(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    table, _, most, order = cast("tuple[fx.Node, fx.Node, float, float]", node.args)
+    value = constant_value(model, table)
+    if value is None:
+        return None
+    return constant(model, node, f"{node.name}_rows", torch.renorm(value, order, 0, most))
+
+
+def _one_hot(model: fx.GraphModule, node: fx.Node) -> fx.Node:
+    indices, codes = cast(fx.Node, node.args[0]), cast(Tensor, node.meta["val"])
+    classes = constant(model, node, f"{node.name}_classes", torch.arange(codes.shape[-1]))
+    is_class = call(node, aten.eq.Tensor, call(node, aten.unsqueeze.default, indices, -1), classes)
+    return call(node, aten.to.dtype, is_class, codes.dtype)
 
 
 def _nearest(indices: Tensor, size: int, factor: float | None) -> Tensor:

@@ -36,7 +36,8 @@ _Place = tuple[torch.dtype, int, tuple[int, ...], tuple[int, ...]]
 def write(model: fx.GraphModule) -> None:
     """Let no operator change what others read. Inputs of the model stay as the caller gives them.
 
-    Buffers are left alone: `export.check_repeatable` has refused models that change those that they read.
+    Buffers are left alone: what a run overwrites and reads is a copy by now (`eager/blocks.py`), and in sessions of
+    ExecuTorch's `export.check_repeatable` has refused models that change those that they read.
 
     Raises:
         UnsupportedError: where an operator has no form that returns a new tensor, or what it changes is no block.
@@ -184,8 +185,20 @@ def _memories(nodes: list[fx.Node]) -> Mapping[fx.Node, _Memory]:
     return memories
 
 
+def written_buffers(model: fx.GraphModule) -> list[fx.Node]:
+    """The nodes of the parameters and buffers that operators write into, directly or through views."""
+    nodes = [node for node in model.graph.nodes if isinstance(node.meta.get("val"), Tensor)]
+    written = {_storage(arg) for node in model.graph.nodes for arg in _written(node)}
+    return [node for node in nodes if node.op == "get_attr" and _storage(node) in written]
+
+
+def storage_of(value: Any) -> int:
+    """Return the identity of a tensor's memory."""
+    return value.untyped_storage()._cdata  # noqa: SLF001 - as PyTorch compares storages
+
+
 def _storage(node: fx.Node) -> int:
-    return cast(int, node.meta["val"].untyped_storage()._cdata)  # noqa: SLF001 - as PyTorch compares storages
+    return storage_of(node.meta["val"])
 
 
 def _elements(value: Tensor) -> Tensor:

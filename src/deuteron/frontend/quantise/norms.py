@@ -45,6 +45,11 @@ def write(model: fx.GraphModule) -> None:
     model.recompile()
 
 
+def is_layer(node: fx.Node) -> bool:
+    """True for a layer into which PT2E folds the batch norm behind it, with weights that are constants."""
+    return node.target in _LAYERS and all(arg.op == "get_attr" for arg in _parameters(node))
+
+
 def _is_fixed(norm: fx.Node) -> bool:
     """True for one that measures nothing, over tensors that can be viewed as images."""
     statistics, training = norm.args[1:5], norm.args[5]

@@ -77,21 +77,32 @@ def _outputs(model: fx.GraphModule, inputs: Inputs) -> list[object]:
 
 
 def _compare(before: Sequence[object], after: Sequence[object]) -> None:
-    """Compare floats only, as which of two equal scores is the best may change.
+    """Compare the values of floats only, as which of two equal scores is the best may change; dtypes and shapes of all.
 
     Raises:
         InternalError: naming the first output that is another.
     """
     for index, (wanted, actual) in enumerate(zip(before, after, strict=True)):
-        if not isinstance(wanted, Tensor) or not wanted.is_floating_point():
+        if not isinstance(wanted, Tensor):
             continue
         if not isinstance(actual, Tensor) or actual.shape != wanted.shape:
             shape = list(actual.shape) if isinstance(actual, Tensor) else type(actual).__name__
             raise _changed(index, f"from {list(wanted.shape)} to {shape}")
+        if _kind(actual) != _kind(wanted):
+            raise _changed(index, f"from {wanted.dtype} to {actual.dtype}")
+        if not wanted.is_floating_point():
+            continue
         largest = float(wanted[wanted.isfinite()].abs().max()) if wanted.isfinite().any() else 0.0
         if not torch.isclose(actual.double(), wanted, rtol=0, atol=TOLERANCE * largest + _LEAST, equal_nan=True).all():
             off = float((actual - wanted).abs().max())
             raise _changed(index, f"by {off:.3g}, where its largest magnitude is {largest:.3g}")
+
+
+def _kind(value: Tensor) -> str:
+    """Return the kind of a dtype: backends may take smaller integers, whose dtype is restored at the end."""
+    if value.dtype == torch.bool:
+        return "bool"
+    return "float" if value.is_floating_point() or value.is_complex() else "integer"
 
 
 def _changed(index: int, how: str) -> InternalError:

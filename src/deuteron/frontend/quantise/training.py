@@ -1,8 +1,7 @@
 """Quantisation-aware training: what goes into the model for it, and the user's function, whose losses are reported."""
 
 import math
-from collections.abc import Callable, Generator, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -19,7 +18,6 @@ Train = Callable[[fx.GraphModule], object]
 
 YIELDS = "write a generator that trains the model it is given and says `yield loss.item()` after each step or epoch"
 DIVERGES = "train with a lower learning rate, or clip the gradients"
-_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 _EVALUATED = {"training": False, "train": False, "dropout_p": 0.0}
 """Arguments of operators that differ in training: of norms, of recurrent layers, of attention."""
 
@@ -120,27 +118,6 @@ def _guarded(code: Callable[[], object], name: str) -> object:
             where=f"{line[0]}:{line[1]}" if line else None,
             hint="it gets the model as a graph module with the same arguments, which has to be trained as it is",
         ) from e
-
-
-@contextmanager
-def still_norms(module: nn.Module) -> Generator[None]:
-    """Keeps batch norms in evaluation mode for a while, whatever the mode of the module becomes.
-
-    Ours measure nothing. In training mode PyTorch cannot export those that average over all batches, whose momentum is
-    None, because the factor would depend on a counter, nor those that get one value per channel.
-    """
-    norms = [one for one in module.modules() if isinstance(one, _NORMS)]
-    for norm in norms:
-        vars(norm)["train"] = _stays(norm)  # in the place of the method that a module's `train` calls
-    try:
-        yield
-    finally:
-        for norm in norms:
-            del vars(norm)["train"]
-
-
-def _stays(norm: nn.Module) -> Callable[..., nn.Module]:
-    return lambda *_: norm
 
 
 def evaluate(model: fx.GraphModule) -> None:

@@ -6,6 +6,7 @@
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from math import prod
 
 from deuteron.errors import FormatError, UnsupportedError
@@ -17,6 +18,7 @@ _HEADER = struct.Struct("<16sIB11x")
 _RECORD = struct.Struct("<9i")
 _FIRST, _LAST = "vela_bin_stream", "vela_end_stream"
 _SCRATCH_REGION = 1
+_MOST_TENSORS = 255
 _HINT = "lower the model again with ExecuTorch's Ethos-U backend"
 
 
@@ -73,7 +75,24 @@ def parse(payload: bytes, where: str) -> Blob:
         raise FormatError("the partition does not say how much scratch memory it needs", where=where, hint=_HINT)
     scratch = int.from_bytes(blocks["scratch_size"], "little")
     inputs, outputs = (tuple(_tensors(blocks[side], side, scratch, where)) for side in ("inputs", "outputs"))
+    for first, second in pairwise(sorted(inputs, key=lambda tensor: tensor.offset)):
+        if first.offset + first.nbytes > second.offset:
+            message = f"two inputs share byte {second.offset} of the scratch memory"
+            raise FormatError(message, where=where, hint=_HINT)
     return Blob(blocks["cmd_data"], blocks.get("weight_data", b""), scratch, inputs, outputs)
+
+
+def input_count(payload: bytes) -> int | None:
+    """How many tensors of a delegate call are inputs; None for a damaged partition."""
+    at = 0
+    while at + _HEADER.size <= len(payload):
+        name, size, _ = _HEADER.unpack_from(payload, at)
+        start = at + _HEADER.size
+        if name.rstrip(b"\0") == b"inputs":
+            found = int.from_bytes(payload[start : start + 4], "little", signed=True)
+            return found if 4 <= size <= len(payload) - start and found >= 0 else None
+        at = start + -(-size // 16) * 16
+    return None
 
 
 def _blocks(payload: bytes, where: str) -> Iterator[tuple[str, bytes]]:
@@ -100,6 +119,9 @@ def _blocks(payload: bytes, where: str) -> Iterator[tuple[str, bytes]]:
 
 def _tensors(block: bytes, side: str, scratch: int, where: str) -> Iterator[Tensor]:
     count = int.from_bytes(block[:4], "little", signed=True) if len(block) >= 4 else -1
+    if count > _MOST_TENSORS:
+        message = f"block `{side}` has {count} tensors, at most {_MOST_TENSORS} are possible"
+        raise FormatError(message, where=where, hint=_HINT)
     if count < 0 or len(block) < 4 + count * _RECORD.size:
         raise FormatError(f"block `{side}` is no list of tensors", where=where, hint=_HINT)
     for i in range(count):

@@ -414,8 +414,10 @@ class _Registers85(_Registers):
 
     def _copy(self, offset: int) -> Operation:
         """A copy of rows, and of planes of rows; one by an index may touch all of its memory from there on."""
-        row, rows, planes = self._address(Long.DMA0_LEN), self[Short.DMA0_SIZE0], 1
+        row, rows, planes = self._address(Long.DMA0_LEN), 1, 1
         dimensions = self[Short.DMA0_SRC_REGION] >> _DIMENSIONS_AT & 3
+        if dimensions > 0:
+            rows = self[Short.DMA0_SIZE0]
         if dimensions > 1:
             planes = self[Short.DMA0_SIZE1]
         spans: list[Span] = []

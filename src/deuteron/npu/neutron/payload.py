@@ -48,6 +48,11 @@ class Payload:
     container: Container
 
 
+def input_count(payload: bytes) -> int | None:
+    """How many arguments of a delegate call are inputs; None for fewer bytes than say it."""
+    return payload[2] if len(payload) > 2 else None
+
+
 def parse(payload: bytes, where: str = "delegate payload") -> Payload:
     """The payload's parts; FormatError when a size, an index or a magic word is wrong.
 

@@ -32,10 +32,19 @@ class FloatComparison(BoundedComparison):
 
     def failures(self) -> tuple[str, ...]:
         """One sentence for each output that is further from the float model than when it was built."""
-        return tuple(
-            f"output {i}: {ours.sqnr:.1f} dB, the build measured {then.sqnr:.1f} dB"
-            for i, (ours, then) in enumerate(zip(self.outputs, self.built, strict=True))
-            if ours.sqnr < min(then.sqnr, SAME) - ALLOWED
+        beside = list(enumerate(zip(self.outputs, self.built, strict=True)))
+        return (
+            *(
+                f"output {i}: {ours.sqnr:.1f} dB, the build measured {then.sqnr:.1f} dB"
+                for i, (ours, then) in beside
+                if ours.sqnr < min(then.sqnr, SAME) - ALLOWED
+            ),
+            *(
+                f"output {i}: {ours.equal:.1%} of its integers equal the float model's, the build measured "
+                f"{then.equal:.1%}"
+                for i, (ours, then) in beside
+                if ours.equal < then.equal
+            ),
         )
 
     def text(self) -> str:
@@ -71,11 +80,17 @@ def compare(build: Manifest, outputs: Sequence[Sample], wanted: Sequence[Sample]
 def measured(quality: Quality, outputs: Sequence[Sample], wanted: Sequence[Sample]) -> tuple[OutputQuality, ...]:
     """The outputs' entries for what a program gave."""
     return tuple(
-        _measured(entry, [sample[i] for sample in outputs], [sample[i] for sample in wanted])
-        if entry.channels
-        else entry
+        (_measured if entry.channels else _equal)(
+            entry, [sample[i] for sample in outputs], [sample[i] for sample in wanted]
+        )
         for i, entry in enumerate(quality.outputs)
     )
+
+
+def _equal(entry: OutputQuality, ours: Sequence[Array], wanted: Sequence[Array]) -> OutputQuality:
+    """The entry of integers."""
+    same = [float((a == b).mean()) for a, b in zip(ours, wanted, strict=True)]
+    return replace(entry, equal=sum(same) / len(same))
 
 
 def _measured(entry: OutputQuality, ours: Sequence[Array], wanted: Sequence[Array]) -> OutputQuality:

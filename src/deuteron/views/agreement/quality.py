@@ -31,6 +31,9 @@ GIVES = "return a number, such as the accuracy of the model that it is given, or
 _LOST = 6.0
 """By how many dB a program may be below the quantised model; rounding otherwise in places costs less."""
 
+_OTHERS = 0.1
+"""The share of integers that a program may have beyond those in which the quantised model differs."""
+
 _GOOD = 40.0
 """A program with so many dB is as good as values of 8 bits are, though PyTorch may have had luck, or 16 bits."""
 
@@ -61,12 +64,21 @@ def of_program(result: "BuildResult") -> Manifest:
 
 def lost(pytorch: Sequence[OutputQuality], program: Sequence[OutputQuality]) -> tuple[str, ...]:
     """A sentence for each output that the program has much worse than the quantised model that it was made of."""
-    return tuple(
-        f"output {i} of the program has {ours.sqnr:.1f} dB of signal to noise beside the float model, of quantised "
-        f"PyTorch {theirs.sqnr:.1f} dB: the program computes something else; `deuteron run --compare` compares "
-        "operator by operator"
-        for i, (theirs, ours) in enumerate(zip(pytorch, program, strict=True))
-        if ours.sqnr < min(theirs.sqnr - _LOST, _GOOD)
+    worse = "the program computes something else; `deuteron run --compare` compares operator by operator"
+    beside = list(enumerate(zip(pytorch, program, strict=True)))
+    return (
+        *(
+            f"output {i} of the program has {ours.sqnr:.1f} dB of signal to noise beside the float model, of quantised "
+            f"PyTorch {theirs.sqnr:.1f} dB: {worse}"
+            for i, (theirs, ours) in beside
+            if ours.sqnr < min(theirs.sqnr - _LOST, _GOOD)
+        ),
+        *(
+            f"output {i} of the program has {ours.equal:.1%} of the float model's integers, of quantised PyTorch "
+            f"{theirs.equal:.1%}: {worse}"
+            for i, (theirs, ours) in beside
+            if ours.equal < theirs.equal - _OTHERS
+        ),
     )
 
 

@@ -24,7 +24,7 @@ TEXT = """\
  */
 #include "deuteron/kernel.h"
 
-#if DTN_VERSION_MAJOR != 1 || DTN_VERSION_MINOR < 0
+#if DTN_MICROCODE_VERSION_MAJOR != 1 || DTN_MICROCODE_VERSION_MINOR < 0
 #error "this kernel selection is for microcode format 1.0, which the driver of these headers does not run"
 #endif
 
@@ -142,10 +142,11 @@ def test_the_headers_refuse_a_format_that_their_driver_does_not_run(
             f"\n\n{AGAIN}",
         ),
         (
-            "DTN_VERSION_MAJOR != 1",
-            "DTN_VERSION_MAJOR != 2",
-            "a.c:9: the file is damaged: the line is `#if DTN_VERSION_MAJOR != 2 || DTN_VERSION_MINOR < 0` instead of "
-            f"`#if DTN_VERSION_MAJOR != 1 || DTN_VERSION_MINOR < 0`\n\n{AGAIN}",
+            "DTN_MICROCODE_VERSION_MAJOR != 1",
+            "DTN_MICROCODE_VERSION_MAJOR != 2",
+            "a.c:9: the file is damaged: the line is `#if DTN_MICROCODE_VERSION_MAJOR != 2 || "
+            "DTN_MICROCODE_VERSION_MINOR < 0` instead of "
+            f"`#if DTN_MICROCODE_VERSION_MAJOR != 1 || DTN_MICROCODE_VERSION_MINOR < 0`\n\n{AGAIN}",
         ),
         ("};\n", "};", f"a.c:26: the file is damaged: it ends here instead of an empty line\n\n{AGAIN}"),
         ("_s8,\n};\n", "_s8,\n", f"a.c:25: the file is damaged: the line is `` instead of `}};`\n\n{AGAIN}"),

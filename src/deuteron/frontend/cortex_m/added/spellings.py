@@ -1,6 +1,5 @@
 """Writes operators of a float model with others of which the Cortex-M has int8 forms, where that changes nothing."""
 
-import operator
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
@@ -61,20 +60,6 @@ def _whole(target: object) -> Callable[[fx.Node], fx.Node]:
     return lambda node: call(node, target, node.args[0])
 
 
-def _with_places(values: object, places: object) -> Callable[[fx.Node], None]:
-    """The largest or least over a dimension, and where it stands."""
-
-    def spell(node: fx.Node) -> None:
-        x, dim, keeps = (*node.args, False)[:3]
-        for user in list(node.users):
-            if user.target is operator.getitem:
-                target, which = (places, dim) if user.args[1] else (values, [dim])
-                user.replace_all_uses_with(call(user, target, x, which, keeps))
-                node.graph.erase_node(user)
-
-    return spell
-
-
 def _unit(quotient: fx.Node) -> fx.Node | None:
     """A vector divided by its own length: over the last dimension a root mean square, times a constant."""
     if (unit := unit_vectors(quotient)) is None:
@@ -100,14 +85,18 @@ def _length(norm: fx.Node) -> fx.Node | None:
     return call(norm, aten.sqrt.default, call(norm, aten.sum.dim_IntList, squares, listed, keeps))
 
 
-def _chosen(choice: fx.Node) -> fx.Node:
-    """A choice among tensors or numbers."""
+def _chosen(choice: fx.Node) -> fx.Node | None:
+    """A choice among tensors or numbers; integers stay."""
+    if not choice.meta["val"].is_floating_point():
+        return None
     condition, *values = choice.args
     return _choose(choice, cast(fx.Node, condition), *values)
 
 
-def _filled(fill: fx.Node) -> fx.Node:
-    """A tensor of which some elements become a number."""
+def _filled(fill: fx.Node) -> fx.Node | None:
+    """A tensor of which some elements become a number; integers stay."""
+    if not fill.meta["val"].is_floating_point():
+        return None
     x, mask, value = fill.args
     return _choose(fill, cast(fx.Node, mask), value, x)
 
@@ -157,8 +146,6 @@ _SPELLINGS: Mapping[object, Callable[[fx.Node], fx.Node | None]] = {
     aten.amin.default: _apart,
     aten.max.default: _whole(aten.amax.default),
     aten.min.default: _whole(aten.amin.default),
-    aten.max.dim: _with_places(aten.amax.default, aten.argmax.default),
-    aten.min.dim: _with_places(aten.amin.default, aten.argmin.default),
     aten.div.Tensor: _unit,
     aten.linalg_vector_norm.default: _length,
     aten.where.ScalarSelf: _chosen,

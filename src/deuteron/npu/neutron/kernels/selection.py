@@ -27,7 +27,7 @@ _TEXT = """\
  */
 #include "deuteron/kernel.h"
 
-#if DTN_VERSION_MAJOR != {major} || DTN_VERSION_MINOR < {minor}
+#if DTN_MICROCODE_VERSION_MAJOR != {major} || DTN_MICROCODE_VERSION_MINOR < {minor}
 #error "this kernel selection is for microcode format {major}.{minor}, which the driver of these headers does not run"
 #endif
 

@@ -1,0 +1,156 @@
+"""Small modules with the semantics of real PyTorch code: what the program computes is what the module computes.
+
+The bench builds each case for each target, ten in one process, and runs it on fresh samples beside a new eager module
+that gets them in the same order. A case agrees, is poor (of low quality, and the build says so), silently wrong
+(nothing warns), or refused; a refusal must name its line and what to do. A "module changed" is a build that leaves
+the user's module in another state. Integers may differ where noise of float inputs, as int8 adds it, changes them in
+PyTorch, too.
+
+Rows that the file of `--rows` has already are not made again.
+
+make bench-semantics [ARGS="--target cortex-m55 numbers"]
+"""
+
+import argparse
+import json
+import multiprocessing
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import semantic_cases
+from ending import finish
+from rich.console import Console
+from rich.table import Table
+from semantic_judge import Row, Verdict, row
+
+from deuteron.arch import targets
+from deuteron.builds.options import BuildOptions
+from deuteron.frontend.flow import Flow
+
+TARGETS = ("imxrt700cm", "cortex-m55", "ethos-u55-128", "ethos-u55-128cm")
+OPTIONAL = ("imxrt700",)
+GROUP = 10
+"""Cases in one process."""
+SECONDS = 180.0
+"""A case that takes longer is a timeout."""
+REFUSED = 0.08
+"""The share of builds that may be refused."""
+FINE = (Verdict.AGREES, Verdict.REFUSED, Verdict.POOR)
+
+Key = tuple[str, str]
+
+
+def rows(keys: Sequence[Key]) -> Iterator[Row]:
+    """The row of each case and target, in order; a process that ends or hangs costs the one that it was at."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["__main__"])
+    left = list(keys)
+    while left:
+        group, near = left[:GROUP], None
+        near, far = context.Pipe()
+        process = context.Process(target=_work, args=(far, group), daemon=True)
+        process.start()
+        far.close()
+        for case, target in group:
+            left.pop(0)
+            if not near.poll(SECONDS):
+                yield Row(case, target, Verdict.TIMEOUT, f"no end after {SECONDS:.0f} s")
+                break
+            try:
+                yield near.recv()
+            except EOFError:
+                process.join()
+                yield Row(case, target, Verdict.CRASH, f"the process ended with {process.exitcode}")
+                break
+        process.kill()
+        process.join()
+        near.close()
+
+
+def _work(connection: Connection, keys: Sequence[Key]) -> None:
+    cases = {case.name: case for case in semantic_cases.CASES}
+    for name, target in keys:
+        connection.send(row(cases[name], target))
+
+
+def report(shown: Sequence[Row]) -> Table:
+    """A row per kind and target, with the number of each verdict."""
+    verdicts = [verdict for verdict in Verdict if any(r.verdict == verdict for r in shown)]
+    table = Table("kind", "target", "builds", *verdicts)
+    counts: dict[Key, Counter[str]] = {}
+    for r in shown:
+        kind = r.case.partition(".")[0]
+        for key in ((kind, r.target), ("all", r.target), ("all", "all")):
+            counts.setdefault(key, Counter())[r.verdict] += 1
+    for (kind, target), found in sorted(counts.items(), key=lambda item: (item[0][0] == "all", item[0])):
+        table.add_row(kind, target, str(found.total()), *(str(found[verdict] or "") for verdict in verdicts))
+    return table
+
+
+def problems(shown: Sequence[Row], wanted: int) -> Iterator[str]:
+    """What breaks a bound."""
+    rewrites = {case.name for case in semantic_cases.CASES if case.is_rewrite}
+    for r in shown:
+        if r.verdict not in FINE:
+            yield f"{r.case} on {r.target}: {r.verdict}: {r.text}"
+        elif r.case in rewrites and r.verdict == Verdict.REFUSED:
+            yield f"{r.case} on {r.target}: a rewrite is refused: {r.text}"
+    refused = sum(r.verdict in (Verdict.REFUSED, Verdict.UNCLEAR) for r in shown)
+    if refused > REFUSED * len(shown):
+        yield f"{refused} of {len(shown)} builds are refused, more than {REFUSED:.0%}"
+    if len(shown) < wanted:
+        yield f"{wanted - len(shown)} builds are left"
+
+
+def main() -> int:
+    """1 when a bound is broken."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", help="beginnings of names of cases, `kind.name`; all by default")
+    parser.add_argument("--json", type=Path, help="also write the results to this file")
+    parser.add_argument("--target", choices=(*TARGETS, *OPTIONAL), action="append", help="of these only; repeatable")
+    parser.add_argument("--rows", type=Path, help="a file of JSON lines: rows that it has are not made again")
+    parser.add_argument("--every", type=int, default=1, help="each so-many-th case of a kind only")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after so many")
+    options = parser.parse_args()
+    made = {(r.case, r.target): r for r in _kept(options.rows)}
+    chosen = [
+        case
+        for kind in semantic_cases.KINDS
+        for case in list(kind)[:: options.every]
+        if not options.names or case.name.startswith(tuple(options.names))
+    ]
+    wanted = [(case.name, target) for target in options.target or TARGETS for case in chosen]
+    end = time.monotonic() + 60 * options.minutes
+    for result in rows([key for key in wanted if key not in made]):
+        made[result.case, result.target] = result
+        if options.rows:
+            with options.rows.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(asdict(result)) + "\n")
+        if time.monotonic() > end:
+            break
+    shown = [made[key] for key in wanted if key in made]
+    for r in shown:
+        if r.text and r.verdict in (Verdict.POOR, Verdict.REFUSED):
+            print(f"{r.case} on {r.target}: {r.verdict}: {r.text}")
+    Console(width=180).print(report(shown))
+    return finish({"schema": 1, "rows": [asdict(r) for r in shown]}, [*problems(shown, len(wanted))], options.json)
+
+
+def _kept(file: Path | None) -> list[Row]:
+    """The rows that a file has."""
+    if file is None or not file.exists():
+        return []
+    return [Row(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+if __name__ == "__mp_main__":  # in the process of which all others are forks
+    for one in TARGETS:
+        Flow(targets.load(one), BuildOptions()).recipe()  # imports what takes long
+
+if __name__ == "__main__":
+    sys.exit(main())

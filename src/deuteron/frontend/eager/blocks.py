@@ -1,0 +1,154 @@
+"""Makes of an exported graph one flat list of operators on tensors: no blocks, no checks, no changed buffers."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import fx
+from torch._ops import HigherOrderOperator
+from torch.fx.node import map_arg
+
+from deuteron.errors import UnsupportedError
+from deuteron.frontend.cortex_m.values import flat
+from deuteron.frontend.export import KEEPS
+from deuteron.frontend.operators import changes_operand, operator_name
+from deuteron.frontend.quantise.inplace import storage_of, written_buffers
+from deuteron.frontend.source_lines import source_of
+
+aten = torch.ops.aten
+
+_BODIES = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
+"""Blocks that compute what their body does, and where the body stands among their arguments."""
+
+_FIXED = "write it as a Python loop with a fixed number of steps: PyTorch exports these one by one"
+
+_HINTS = {
+    "cond": "compute both branches, and choose with `torch.where`",
+    "while_loop": _FIXED,
+    "scan": _FIXED,
+    "associative_scan": _FIXED,
+    "map_impl": _FIXED,
+}
+
+_OVERWRITES = frozenset({aten.copy_.default, aten.fill_.Scalar, aten.fill_.Tensor, aten.zero_.default})
+
+_BATCHES = "write the function for a batch: layers and operators of PyTorch take one as it is"
+
+_NUMBERS = frozenset({aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor})
+"""Operators that take a tensor of one element in place of a number."""
+
+
+def write(model: fx.GraphModule) -> None:
+    """Write it in place.
+
+    Raises:
+        UnsupportedError: for control flow that depends on values, and for numbers that are taken out of tensors.
+    """
+    while blocks := [node for node in model.graph.nodes if operator_name(node.target) in _BODIES]:
+        for node in blocks:
+            _inline(model, node)
+    for node in reversed(model.graph.nodes):
+        if node.op == "call_function" and "_assert" in operator_name(node.target) and not node.users:
+            model.graph.erase_node(node)
+    model.graph.eliminate_dead_code()
+    for node in list(model.graph.nodes):
+        if isinstance(node.target, HigherOrderOperator):
+            name = operator_name(node.target)
+            raise _refused(node, f"`{name}` chooses what runs by values", _HINTS.get(name, "write it with operators"))
+        if str(getattr(node.target, "__module__", "")).startswith("torch._functorch"):
+            raise _refused(node, "`torch.vmap` and its kind leave no operators in the graph", _BATCHES)
+        if node.target is aten.item.default:
+            _keep_tensor(node)
+    for buffer in written_buffers(model):
+        _need_overwritten(model, buffer)
+        with model.graph.inserting_after(buffer):
+            own = model.graph.call_function(aten.clone.default, (buffer,))
+        own.meta = dict(buffer.meta)  # what shares the buffer's memory shares the copy's
+        buffer.meta["val"] = buffer.meta["val"].clone()
+        buffer.replace_all_uses_with(own, lambda user, own=own: user is not own)
+    model.graph.lint()
+    model.recompile()
+
+
+def _need_overwritten(model: fx.GraphModule, buffer: fx.Node) -> None:
+    """Let operators read a buffer that they write only once all of it is overwritten.
+
+    Raises:
+        UnsupportedError: for one that a run reads as an earlier run left it.
+    """
+    storage = storage_of(buffer.meta["val"])
+    shared = {node for node in model.graph.nodes if storage in map(storage_of, _tensors(node))}
+    users = [node for node in model.graph.nodes if any(arg in shared for arg in node.all_input_nodes)]
+    writers = [node for node in users if changes_operand(node)]
+    readers = [node for node in users if node not in writers and node not in shared]
+    reads = readers or any(len([arg for arg in node.all_input_nodes if arg in shared]) > 1 for node in writers)
+    first = users[0]
+    if all(node.target is aten.embedding_renorm_.default for node in writers):
+        return  # shortens rows, and shortened rows stay as they are
+    if reads and not (first.target in _OVERWRITES and first.args[0] is buffer):
+        source = source_of(writers[0])
+        raise UnsupportedError(
+            f"a run of the model changes the attribute `{buffer.target}`, and later runs read it"
+            f"{f', at `{source.code}`' if source else ''}",
+            where=str(source) if source else None,
+            hint=KEEPS,
+        )
+
+
+def _tensors(node: fx.Node) -> list[torch.Tensor]:
+    value: object = node.meta.get("val")
+    return [one for one in flat(value) if isinstance(one, torch.Tensor)]
+
+
+def _inline(model: fx.GraphModule, node: fx.Node) -> None:
+    """Put the body of a block in its place."""
+    if operator_name(node.target) == "wrap_with_autocast" and node.args[0] == "cpu" and node.args[2]:
+        inner = next(one for one in _body(model, node).graph.nodes if one.op == "call_function")
+        raise _refused(
+            inner,
+            f"`torch.autocast` computes in {str(node.args[1]).removeprefix('torch.')}, not in float32",
+            "leave the autocast block out of the model, or give it `enabled=False`",
+        )
+    place = _BODIES[operator_name(node.target)]
+    name, body = str(cast(fx.Node, node.args[place]).target), _body(model, node)
+    values = dict[fx.Node, Any](
+        zip((one for one in body.graph.nodes if one.op == "placeholder"), node.args[place + 1 :], strict=True)
+    )
+    with model.graph.inserting_before(node):
+        for inner in body.graph.nodes:
+            if inner.op not in ("placeholder", "output"):
+                values[inner] = copy = model.graph.node_copy(inner, values.__getitem__)
+                if inner.op in ("get_attr", "call_module"):
+                    copy.target = f"{name}.{inner.target}"
+    results = cast("Sequence[Any]", map_arg(body.graph.output_node().args[0], values.__getitem__))
+    for user in list(node.users):
+        user.replace_all_uses_with(results[cast(int, user.args[1])])
+        model.graph.erase_node(user)
+    model.graph.erase_node(node)
+
+
+def _body(model: fx.GraphModule, node: fx.Node) -> fx.GraphModule:
+    block = cast(fx.Node, node.args[_BODIES[operator_name(node.target)]])
+    return cast(fx.GraphModule, model.get_submodule(str(block.target)))
+
+
+def _keep_tensor(node: fx.Node) -> None:
+    """Give operators the tensor of one element in place of the number in it."""
+    tensor = cast(fx.Node, node.args[0])
+    other = next((user for user in node.users if user.target not in _NUMBERS), None)
+    if other is not None:
+        raise _refused(
+            node,
+            f"`{operator_name(other.target)}` needs a number that depends on values",
+            "leave out `.item()`, `float()` and `int()`: operators take tensors of one element as they are",
+        )
+    for user in list(node.users):
+        user.replace_input_with(node, tensor)
+    node.graph.erase_node(node)
+
+
+def _refused(node: fx.Node, what: str, hint: str) -> UnsupportedError:
+    source = source_of(node)
+    return UnsupportedError(
+        f"{what}{f', at `{source.code}`' if source else ''}", where=str(source) if source else None, hint=hint
+    )

@@ -1,0 +1,230 @@
+"""Exports a module once, and shows that the graph computes what the module does."""
+
+import copy
+import importlib
+import inspect
+import linecache
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from types import FrameType
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx, nn
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.export import ExportedProgram
+from torch.fx.graph import CodeGen
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from deuteron.builds.manifest import Source
+from deuteron.errors import UnsupportedError
+from deuteron.frontend.cortex_m.values import flat
+from deuteron.frontend.eager import blocks
+from deuteron.frontend.eager.code import is_library, written_at
+from deuteron.frontend.eager.observe import Observed, copied, distinct, environment, observe, seeded
+from deuteron.frontend.eager.outputs import Leaves, difference
+from deuteron.frontend.eager.state import digest
+from deuteron.frontend.export import DRAWS, check_repeatable, not_exported
+from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.quantise.rewrites import TOLERANCE
+from deuteron.frontend.quiet import quiet
+from deuteron.frontend.source_lines import first_line, source_of
+
+_ASKED = ("is_compiling", "is_exporting", "is_dynamo_compiling", "is_tracing", "is_scripting")
+"""Functions by which code finds out that it is not run but exported."""
+
+
+def captured(model: nn.Module | ExportedProgram, samples: Sequence[Inputs]) -> tuple[Observed, fx.GraphModule]:
+    """Observe a module, or the module of a program, and return a graph that computes the same for the samples."""
+    program = model if isinstance(model, ExportedProgram) else None
+    module = model.module(check_guards=False) if isinstance(model, ExportedProgram) else model
+    observed = observe(module, distinct(samples))
+    return observed, capture(observed, program)
+
+
+def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.GraphModule:
+    """The graph of a module, flat in its inputs and outputs, which gives what the module gives for all its samples.
+
+    Args:
+        observed: the module, its samples and outputs.
+        program: the module where it was exported already.
+
+    Raises:
+        InputError: PyTorch cannot export the module.
+        UnsupportedError: the graph computes something else, naming the first operator that does.
+    """
+    failures = list[Exception]()
+    for strict in (True, False):
+        try:
+            graph = _flat(program or _exported(observed, strict=strict))
+        except UnsupportedError:
+            raise
+        except Exception as e:  # noqa: BLE001 - whatever export raises
+            failures.append(not_exported(e))
+            continue
+        if observed.draws:
+            check_repeatable(graph)
+            raise UnsupportedError("the model returns other values in each run for the same inputs", hint=DRAWS)
+        if (error := _compared(graph, observed)) is None:
+            return graph
+        failures.append(error)
+    raise next((one for one in failures if isinstance(one, UnsupportedError)), failures[0])
+
+
+def _exported(observed: Observed, *, strict: bool) -> ExportedProgram:
+    """The program, traced without gradients, as it runs; nothing of the module changes."""
+    inputs = copies(observed.samples[0])
+    with environment(observed.module), torch.no_grad(), quiet():
+        program = torch.export.export(copied(observed.module), inputs, strict=strict)
+    kept = [*program.state_dict.values(), *program.constants.values()]
+    if any(isinstance(value, FakeTensor) for value in kept):
+        source = written_at(observed.codes, "data")
+        raise UnsupportedError(
+            f"PyTorch does not export changes of `.data`{f', at `{source.code}`' if source else ''}",
+            where=str(source) if source else None,
+            hint="write into the tensor itself, under `torch.no_grad()`, or compute a new one",
+        )
+    return program
+
+
+def _flat(program: ExportedProgram) -> fx.GraphModule:
+    """The graph of a program: one tensor for each input and output, without blocks, checks and changed buffers."""
+    with quiet():
+        graph = program.module(check_guards=False)
+    outputs = graph.graph.output_node()
+    values = [value for value in cast("Sequence[fx.Node | None]", outputs.args[0]) if value is not None]
+    outputs.args = (values[0] if len(values) == 1 else tuple(values),)
+    graph.graph.set_codegen(CodeGen())
+    blocks.write(graph)
+    return graph
+
+
+def _compared(graph: fx.GraphModule, observed: Observed) -> UnsupportedError | None:
+    """The error for a graph that gives something else than its module; None where all outputs agree."""
+    for sample, wanted in zip(observed.samples, observed.outputs, strict=True):
+        try:
+            ours = run(graph, sample)
+        except Exception as e:  # noqa: BLE001 - whatever a graph raises that its module does not
+            return UnsupportedError(
+                f"the graph that PyTorch exports does not run: {type(e).__name__}: {first_line(e)}",
+                hint="write the model with PyTorch's operators alone",
+            )
+        if len(ours) != len(wanted):
+            text = f"it returns {len(ours)} tensors in place of {len(wanted)}"
+            return _differs(text, None)
+        for index, (one, other) in enumerate(zip(ours, wanted, strict=True)):
+            if text := difference(one, other, TOLERANCE):
+                return _differs(f"output {index} {text}", _first_difference(graph, observed, sample))
+    return None
+
+
+def run(graph: fx.GraphModule, inputs: Inputs) -> Leaves:
+    """The outputs of a graph, which draws the random numbers of seed 0."""
+    with torch.no_grad(), seeded(0):
+        outputs: Tensor | tuple[Tensor, ...] = fx.Interpreter(graph).run(*copies(inputs))
+    return (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
+
+
+def _differs(text: str, source: Source | None) -> UnsupportedError:
+    return UnsupportedError(
+        "the graph that PyTorch exports computes something else than the model: "
+        f"{text}{f', first at `{source.code}`' if source else ''}",
+        where=str(source) if source else None,
+        hint="write what stands there so that it does the same when it is exported as when it runs: without changes of "
+        "`.data`, state in Python, or branches on being compiled",
+    )
+
+
+def _first_difference(graph: fx.GraphModule, observed: Observed, sample: Inputs) -> Source | None:
+    """The line that asks whether it is exported, or the first operator of the graph whose result no run computes."""
+    recorder = _Recorder()
+    with environment(observed.module), torch.no_grad(), quiet(), _asked() as lines, recorder:
+        copied(observed.module)(*copies(sample))
+    if lines:
+        return lines[0]
+    found = recorder.digests | {digest(x) for x in (*sample, *graph.parameters(), *graph.buffers())}
+
+    class First(fx.Interpreter):
+        source: Source | None = None
+
+        def run_node(self, n: fx.Node) -> Any:
+            value = super().run_node(n)
+            if self.source is None and n.op == "call_function" and isinstance(value, Tensor):
+                self.source = source_of(n) if digest(value) not in found else None
+            return value
+
+    first = First(graph)
+    with torch.no_grad(), seeded(0):
+        first.run(*copies(sample))
+    return first.source
+
+
+class _Recorder(TorchDispatchMode):
+    """Records what every operator gives."""
+
+    def __init__(self) -> None:
+        cast(Any, super()).__init__()
+        self.digests = set[object]()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        for value in flat(result):
+            if isinstance(value, Tensor):
+                self.digests.add(digest(value))
+        return result
+
+
+@contextmanager
+def _asked() -> Generator[list[Source]]:
+    """The lines of the user's code that ask in this context whether they are compiled, exported, traced or scripted."""
+    lines: list[Source] = []
+
+    def asking(original: Callable[[], bool]) -> Callable[[], bool]:
+        def asked() -> bool:
+            lines.extend(_user_line(inspect.currentframe()))
+            return original()
+
+        return asked
+
+    with ExitStack() as stack:
+        for module in map(importlib.import_module, ("torch.compiler", "torch.jit", "torch._dynamo")):
+            for name in _ASKED:
+                original = vars(module).get(name)
+                if original is not None:
+                    stack.callback(setattr, module, name, original)
+                    setattr(module, name, asking(original))
+        yield lines
+
+
+def _user_line(frame: FrameType | None) -> Iterator[Source]:
+    caller = frame.f_back if frame is not None else None
+    if caller is not None and not is_library(caller.f_code.co_filename):
+        file, line = caller.f_code.co_filename, caller.f_lineno
+        yield Source(file, line, linecache.getline(file, line).strip(), "")
+
+
+class Captured(nn.Module):
+    """Stands for a module whose graph is known, where ExecuTorch's session exports it: see `known`."""
+
+    def __init__(self, graph: fx.GraphModule) -> None:
+        super().__init__()
+        self._graphs = (graph,)  # no submodule: a session that trains changes the mode of all of these
+
+    def module(self) -> fx.GraphModule:
+        """A copy of the graph with weights of its own, as `ExportedProgram.module` gives one."""
+        return copy.deepcopy(self._graphs[0])
+
+
+@contextmanager
+def known() -> Generator[None]:
+    """Lets `torch.export.export` give a `Captured` module itself for its program: nothing is exported twice."""
+    original = torch.export.export
+
+    def export(mod: Any, *args: Any, **kwargs: Any) -> Any:
+        return mod if isinstance(mod, Captured) else original(mod, *args, **kwargs)
+
+    torch.export.export = export
+    try:
+        yield
+    finally:
+        torch.export.export = original

@@ -1,0 +1,275 @@
+"""Runs the user's module in eager PyTorch: what it returns, and whether a run depends on the runs before it."""
+
+import collections
+import copy
+import random
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from itertools import pairwise
+from types import CodeType
+from typing import Any, cast
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from deuteron.errors import InputError, UnsupportedError
+from deuteron.frontend.eager.code import executed, is_only_written, written_at
+from deuteron.frontend.eager.outputs import Leaves, equal, leaves
+from deuteron.frontend.eager.state import Place, Snapshot, tensors_that_copies_refuse
+from deuteron.frontend.export import KEEPS
+from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.quiet import quiet
+from deuteron.frontend.source_lines import first_line, user_line_of
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A module in evaluation mode, and what it computes.
+
+    Attributes:
+        module: a copy of the user's, on which nothing has run.
+        samples: the inputs on which it was run.
+        outputs: its flattened outputs for each, each from a fresh copy.
+        draws: whether two runs that differ in the seed of random numbers differ in outputs.
+        codes: the user's functions that ran.
+    """
+
+    module: nn.Module
+    samples: tuple[Inputs, ...]
+    outputs: tuple[Leaves, ...]
+    draws: bool
+    codes: tuple[CodeType, ...]
+
+    def run(self, batches: Iterable[Inputs]) -> list[Leaves]:
+        """The flattened outputs of the module for each batch; no run depends on those before it."""
+        with environment(self.module):
+            twin = copied(self.module)
+            return [_run(twin, batch) for batch in batches]
+
+
+def copied(module: nn.Module) -> nn.Module:
+    """A deep copy of a module in evaluation mode. It shares what cannot be copied, such as locks and operators.
+
+    Raises:
+        InputError: naming an attribute that is a generator, which gives each value once.
+    """
+    lazy = next((name for name, value in module.named_parameters() if is_lazy(value)), None)
+    if lazy is not None:
+        raise InputError(f"the parameter `{lazy}` has no shape yet", hint="run the model once on its example inputs")
+    memo = dict[int, Any](tensors_that_copies_refuse(module))
+    try:
+        return evaluated(copy.deepcopy(module, dict(memo)))
+    except Exception:  # noqa: BLE001 - whatever an attribute raises
+        memo |= _shared(module)
+    try:
+        return evaluated(copy.deepcopy(module, memo))
+    except Exception as e:
+        raise InputError(
+            f"the model cannot be copied: {type(e).__name__}: {first_line(e)}",
+            hint="builds run copies of the model, so that yours stays as it is: let `copy.deepcopy` copy it",
+        ) from e
+
+
+def _shared(module: nn.Module) -> dict[int, object]:
+    """The attributes of a module and of its parts that cannot be copied, for `copy.deepcopy`'s memo."""
+    found: dict[int, object] = {}
+    parts = cast("list[tuple[str, nn.Module]]", [*cast(Any, module).named_modules()])
+    for path, part in parts:
+        for name, value in vars(part).items():
+            if name in ("_modules", "_parameters", "_buffers") or isinstance(value, Tensor):
+                continue
+            try:
+                copy.deepcopy(value)
+            except Exception as e:
+                if isinstance(value, Generator):
+                    raise InputError(
+                        f"the attribute `{f'{path}.{name}' if path else name}` of the model is a generator: it gives "
+                        "each value once",
+                        hint="make a list or a tensor of its values when the model is made",
+                    ) from e
+                found[id(value)] = value
+    return found
+
+
+def evaluated(module: nn.Module) -> nn.Module:
+    """The module switched to evaluation mode; one that `torch.export` made has one mode only."""
+    try:
+        return module.eval()
+    except NotImplementedError:
+        return module
+
+
+def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
+    """Run copies of a module on samples. The module, and all that it reaches, stay as they are.
+
+    Raises:
+        InputError: it fails, returns something else than tensors, or cannot be copied.
+        UnsupportedError: what it returns depends on earlier runs, naming what it keeps and the line.
+    """
+    copied(module)  # before anything is looked at that it cannot have
+    with environment(module) as reached:
+        pristine = copied(module)
+        with executed(reached.codes) as codes:
+            outputs = [_run(copied(pristine), samples[0])]
+        good = [samples[0]]
+        for sample in samples[1:]:
+            reached.restore()
+            with suppress(InputError):  # one on which it fails says nothing
+                outputs.append(_run(copied(pristine), sample))
+                good.append(sample)
+        reached.restore()
+        twin = copied(pristine)
+        states, later = [Snapshot(twin)], list[Leaves]()
+        for sample in [*good, good[0]]:
+            later.append(_run(twin, sample, seed=1))
+            states.append(Snapshot(twin))
+        draws = not equal(later[0], outputs[0])  # nothing else than the seed is another
+        changes = [before.changed(after) for before, after in pairwise(states)]
+        if not draws:
+            if not all(map(equal, later, [*outputs, outputs[0]])):
+                raise _stateful([*{place.path: place for change in changes for place in change}.values()], codes)
+            reads = partial(_is_read, module=pristine, sample=good[0], wanted=outputs[0], codes=codes, reached=reached)
+            if kept := [place for place in changes[-1] if reads(place)]:
+                raise _stateful(kept, codes)
+    return Observed(pristine, tuple(good), tuple(outputs), draws, (*codes,))
+
+
+def distinct(samples: Sequence[Inputs]) -> list[Inputs]:
+    """The samples without repeats; where one is left, also one like it, as runs on equal inputs hide what they keep."""
+    found = [sample for i, sample in enumerate(samples) if not any(equal(sample, other) for other in samples[:i])]
+    if len(found) == 1:
+        found.append(tuple(x * 0.75 if x.is_floating_point() else x for x in found[0]))
+    return found
+
+
+def _is_read(
+    place: Place, *, module: nn.Module, sample: Inputs, wanted: Leaves, codes: Iterable[CodeType], reached: Snapshot
+) -> bool:
+    """True where a run reads what an earlier one left at a place: it gives something else where that is spoilt."""
+    for spoil in _SPOILS:
+        reached.restore()
+        twin = copied(module)
+        try:
+            _run(twin, sample)
+            spoil(Snapshot(twin).find(place) or place)
+            if equal(_run(twin, sample), wanted):
+                continue
+        except InputError:
+            pass
+        return isinstance(place.holder.get(place.name), Tensor) or not is_only_written(codes, place.name)
+    return False
+
+
+def _remove(place: Place) -> None:
+    """Leave nothing at a place."""
+    value = place.holder.get(place.name)
+    if isinstance(value, dict | list | set | collections.deque):
+        cast("list[Any]", value).clear()
+    elif not isinstance(value, Tensor):
+        place.holder.pop(place.name, None)
+
+
+def _spoil(place: Place, real: float, part: Fraction) -> None:
+    """Put at a place what nothing computes with unseen: a number, or a part of the range of integers, or no number."""
+    value = place.holder.get(place.name)
+    if isinstance(value, Tensor):
+        place.holder[place.name] = _spoilt(value, real, part)
+    elif isinstance(value, dict):
+        entries = cast("dict[Any, Any]", value)
+        entries.update(dict.fromkeys(entries, object()))
+    elif isinstance(value, list | collections.deque):
+        items = cast("list[Any]", value)
+        for index in range(len(items)):
+            items[index] = object()
+    else:
+        place.holder[place.name] = object()
+
+
+def _spoilt(value: Tensor, real: float, part: Fraction) -> Tensor:
+    if value.is_floating_point() or value.is_complex():
+        return torch.full_like(value, real)
+    if value.dtype == torch.bool:
+        return torch.full_like(value, part > 0)
+    ends = torch.iinfo(value.dtype)  # with room for what is added to it
+    return torch.full_like(value, int(ends.min + (ends.max - ends.min) * (1 + part) / 2))
+
+
+_SPOILS: tuple[Callable[[Place], None], ...] = (
+    _remove,
+    partial(_spoil, real=torch.nan, part=Fraction(0)),
+    partial(_spoil, real=1e30, part=Fraction(1, 2)),
+    partial(_spoil, real=-1e30, part=Fraction(-1, 2)),
+)
+
+
+def _stateful(places: Sequence[Place], codes: Iterable[CodeType]) -> UnsupportedError:
+    """The error for a module whose runs depend on each other."""
+    codes = list(codes)
+    found = [(place, written_at(codes, place.name)) for place in places]
+    place, source = next((one for one in found if one[1]), found[0] if found else (None, None))
+    if place is None:
+        return UnsupportedError(
+            "the model returns other values for the same inputs, though nothing that it keeps has changed",
+            hint="compute outputs from inputs and weights alone: no clocks, files, or iterators that are used up",
+        )
+    at = f", at `{source.code}`" if source else ""
+    return UnsupportedError(
+        f"a run of the model changes the {place.path}, and later runs read it{at}",
+        where=str(source) if source else None,
+        hint=KEEPS,
+    )
+
+
+@contextmanager
+def environment(module: nn.Module) -> Generator[Snapshot]:
+    """Leaves all that a module reaches as it is, whatever happens in this context."""
+    reached = Snapshot(module, restorable=True)
+    fused: Any = torch.backends.mha  # one operator for a layer of attention, which no target has
+    is_enabled: bool = fused.get_fastpath_enabled()
+    fused.set_fastpath_enabled(False)
+    try:
+        with seeded(0):
+            yield reached
+    finally:
+        fused.set_fastpath_enabled(is_enabled)
+        reached.restore()
+
+
+@contextmanager
+def seeded(seed: int) -> Generator[None]:
+    """Draws random numbers from a seed in this context, and leaves no trace in those that are drawn later."""
+    states = random.getstate(), np.random.get_state()  # noqa: NPY002 - the user's code may draw from it
+    generators: Any = torch.random
+    with generators.fork_rng(devices=[]):
+        generators.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        try:
+            yield
+        finally:
+            random.setstate(states[0])
+            np.random.set_state(cast(Any, states[1]))  # noqa: NPY002
+
+
+def _run(module: nn.Module, inputs: Inputs, seed: int = 0) -> Leaves:
+    """The flattened outputs of a run, with random numbers from this seed.
+
+    Raises:
+        InputError: it fails, naming the line, or returns something else than tensors.
+    """
+    try:
+        with torch.no_grad(), quiet(), seeded(seed):
+            outputs = module(*copies(inputs))
+    except Exception as e:
+        line = user_line_of(e)
+        raise InputError(
+            f"the model fails on its example inputs: {type(e).__name__}: {first_line(e)}",
+            where=f"{line[0]}:{line[1]}" if line else None,
+            hint=f"it was called with {', '.join(f'{x.dtype} {list(x.shape)}' for x in inputs)}",
+        ) from e
+    return leaves(outputs)

@@ -1,0 +1,78 @@
+"""The outputs of a module as a flat tuple of tensors, whatever structure it returns them in."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.utils import _pytree as pytree
+
+from deuteron.errors import InputError
+
+Leaves = tuple[Tensor, ...]
+
+
+def leaves(outputs: object) -> Leaves:
+    """The tensors of an output structure in PyTorch's order; None is left out, as an optional output is.
+
+    Raises:
+        InputError: for an output that is neither a tensor nor None.
+    """
+    flat, _ = pytree.tree_flatten(outputs)
+    found: list[Tensor] = []
+    for value in flat:
+        if isinstance(value, Tensor):
+            found.append(value.detach())
+        elif value is not None:
+            raise InputError(
+                f"the model returns a `{type(value).__name__}`",
+                hint="return tensors: one, or a tuple, list, dict or named tuple of them",
+            )
+    if not found:
+        raise InputError("the model returns no tensor", hint="return at least one")
+    return tuple(found)
+
+
+def equal(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> bool:
+    """True for the same values, bit for bit but for the payload of NaNs, of the same dtypes and shapes."""
+    return len(ours) == len(theirs) and all(map(_same, ours, theirs))
+
+
+def _same(ours: Tensor, theirs: Tensor) -> bool:
+    if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
+        return False
+    if ours.is_floating_point():
+        return torch.allclose(ours, theirs, rtol=0, atol=0, equal_nan=True)
+    return torch.equal(ours, theirs)
+
+
+def difference(ours: Tensor, wanted: Tensor, tolerance: float) -> str:
+    """Describe the difference between a tensor and the wanted one; empty where there is none.
+
+    Floats may differ by `tolerance` times the largest finite magnitude; integers, bools, dtypes and shapes may not.
+    """
+    if ours.dtype != wanted.dtype:
+        return f"is {_named(ours.dtype)} in place of {_named(wanted.dtype)}"
+    if ours.shape != wanted.shape:
+        return f"has shape {list(ours.shape)} in place of {list(wanted.shape)}"
+    if not wanted.numel():
+        return ""
+    if not (wanted.is_floating_point() or wanted.is_complex()):
+        count = int((ours != wanted).sum())
+        return f"has {count} of {wanted.numel()} values that are others" if count else ""
+    if wanted.is_complex():
+        ours, wanted = torch.view_as_real(ours), torch.view_as_real(wanted)
+    finite = wanted[wanted.isfinite()].abs()
+    largest = float(finite.max()) if finite.numel() else 0.0
+    close = torch.isclose(ours.double(), wanted.double(), rtol=0, atol=tolerance * largest + _LEAST, equal_nan=True)
+    if close.all():
+        return ""
+    off = (ours.double() - wanted.double()).abs()[~close]
+    return f"differs by {float(off.max()):.3g}, and its largest magnitude is {largest:.3g}"
+
+
+_LEAST = 1e-6
+"""The difference of floats that is always allowed: the largest magnitude is 0 where all cancels out."""
+
+
+def _named(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,40 @@
+"""Gives integer outputs of a lowered program the dtype that the module gives them: Arm's backend makes int64 int32."""
+
+import importlib
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from deuteron.frontend.cortex_m.values import flat
+
+
+def of(model: fx.GraphModule) -> tuple[torch.dtype, ...]:
+    """The dtypes of the outputs of an exported model."""
+    return tuple(cast(fx.Node, node).meta["val"].dtype for node in flat(model.graph.output_node().args[0]))
+
+
+def restore(program: ExportedProgram, dtypes: Sequence[torch.dtype]) -> None:
+    """Cast, on the CPU, the outputs of an edge program that are to be integers or bools of another dtype."""
+    output = program.graph.output_node()
+    nodes = cast("list[fx.Node]", flat(output.args[0]))
+    first = len(nodes) - len(dtypes)
+    for index, dtype in enumerate(dtypes, start=first):
+        node = nodes[index]
+        value: torch.Tensor = node.meta["val"]
+        if value.dtype == dtype or dtype.is_floating_point or dtype.is_complex:
+            continue
+        operators: Any = importlib.import_module("executorch.exir.dialects._ops").ops.edge.dim_order_ops
+        with program.graph.inserting_before(output):
+            restored = program.graph.call_function(
+                operators._to_dim_order_copy.default,  # noqa: SLF001 - the operator's name
+                (node,),
+                {"dtype": dtype, "dim_order": [*range(value.dim())]},
+            )
+        restored.meta = {**node.meta, "val": value.to(dtype)}
+        nodes[index] = restored
+        program.graph_signature.output_specs[index].arg.name = restored.name
+    output.args = (tuple(nodes),)
+    program.graph_module.recompile()

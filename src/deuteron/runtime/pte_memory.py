@@ -1,0 +1,301 @@
+"""Checks the memory that the instructions of a method write: refuses what no plan of ExecuTorch does.
+
+ExecuTorch's runtime writes wherever an output of an instruction lies. So a damaged plan could write to constants, which
+lie in the file beside the program itself and the payloads of delegates, or to memory that another value still needs.
+
+Values are places for tensors: a move puts a tensor of one value into another, and `et_view` gives the memory of one to
+another, at any time and from one run to the next. So each value is taken to hold all tensors that can get there. Which
+bytes a value lost is followed in methods without jumps only; all other checks are for every method.
+
+`firmware/executorch/runner/plan.cpp` makes the same checks for the runner.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from deuteron.runtime.operator_outputs import VIEW, written
+from deuteron.runtime.program import (
+    DelegateCall,
+    Free,
+    Instruction,
+    JumpFalse,
+    KernelCall,
+    Method,
+    Move,
+    TensorList,
+    TensorValue,
+)
+from deuteron.runtime.pte_values import Check
+
+_MOST_TENSORS = 16
+"""That one value may hold in the course of a method."""
+
+_LOOKS = 64
+"""Looks at each value and argument that are allowed on average. Sound methods take less than ten; without a limit,
+calls that all name one long list would make the work quadratic in the file's size."""
+
+
+class Extent(NamedTuple):
+    """Bytes that a tensor lies in. Memories count from 1; those below 0 are of inputs and outputs of a method."""
+
+    memory: int
+    start: int
+    end: int
+
+    def overlaps(self, other: "Extent") -> bool:
+        """Return true where both have a byte in common."""
+        return self.memory == other.memory and self.start < other.end and other.start < self.end
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """Values that one instruction reads and writes.
+
+    Attributes:
+        what: the instruction in words.
+        apart: whether the written values have to lie apart from all others.
+        frees: values whose memory it gives back.
+        gives: values that get another tensor, or another's memory.
+    """
+
+    what: str
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    apart: bool = True
+    frees: tuple[int, ...] = ()
+    gives: tuple[int, ...] = ()
+
+
+def check_memory(method: Method, check: Check) -> None:
+    """Check what the instructions of a method write; FormatError for the first that is not sound."""
+    _MemoryCheck(method, check).run()
+
+
+@dataclass(slots=True)
+class _MemoryCheck:
+    """One method.
+
+    Attributes:
+        held: for each value that a move or view changes, the values whose tensors it can hold.
+        left: how many more values may be looked at.
+        ends: inputs and outputs of the method.
+        freed: tensors that instructions so far have freed.
+        given: values that moves and views so far have changed.
+    """
+
+    method: Method
+    check: Check
+    held: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    left: int = 0
+    ends: frozenset[int] = frozenset()
+    freed: set[int] = field(default_factory=set[int])
+    given: set[int] = field(default_factory=set[int])
+
+    def run(self) -> None:
+        """Check all instructions."""
+        method = self.method
+        self.ends = frozenset((*method.inputs, *method.outputs))
+        self._follow_moves()
+        kept = tuple(
+            i
+            for i, value in enumerate(method.values)
+            if isinstance(value, TensorValue) and value.place and value.constant
+        )
+        inputs = _Access("the caller", (), (*method.inputs, *kept), apart=False)
+        outputs = _Access("the caller", (*method.outputs, *kept), ())
+        accesses = [inputs, *self._accesses(), outputs]
+        items = sum(len(value.items) for value in method.values if isinstance(value, TensorList))
+        named = sum(len(access.reads) + len(access.writes) for access in accesses)
+        self.left = _LOOKS * (len(method.values) + items + named)
+        for access in accesses:
+            self._check_access(access)
+            self._free(access)
+            self.given.update(access.gives)
+        self.freed.clear()
+        if not any(isinstance(instruction, JumpFalse) for _, instruction in self._instructions()):
+            self._check_order(accesses)
+
+    def _instructions(self) -> Iterator[tuple[str, Instruction]]:
+        number = 0
+        for chain in self.method.chains:
+            for instruction in chain:
+                yield f"instruction {number}", instruction
+                number += 1
+
+    def _accesses(self) -> Iterator[_Access]:
+        """Yield the values that each instruction reads and writes."""
+        for what, instruction in self._instructions():
+            match instruction:
+                case KernelCall(operator, args):
+                    name = self.method.operators[operator]
+                    positions = written(name, len(args))
+                    # The returned value repeats the outputs.
+                    reads = () if name == VIEW else args[:-1]
+                    reads = tuple(arg for i, arg in enumerate(reads) if i not in positions)
+                    gives = args[-1:] if name == VIEW else ()
+                    yield _Access(f"{what} (`{name}`)", reads, tuple(args[i] for i in positions), gives=gives)
+                case DelegateCall(delegate, args):
+                    yield self._delegate_access(what, delegate, args)
+                case Free(value):
+                    yield _Access(what, (), (), frees=(value,))
+                case Move(_, target):
+                    yield _Access(what, (), (), gives=(target,))
+                case JumpFalse():
+                    pass
+
+    def _delegate_access(self, what: str, index: int, args: tuple[int, ...]) -> _Access:
+        from deuteron.npu.families import family_of  # here, because it loads NumPy, which stand-ins do without
+
+        delegate = self.method.delegates[index]
+        family = family_of(delegate.id)
+        inputs = family.input_count(delegate.payload) if family and family.input_count else None
+        what = f"{what} (delegate `{delegate.id}`)"
+        if inputs is None:  # any argument may be an output
+            return _Access(what, (), args, apart=False)
+        return _Access(what, args[:inputs], args[inputs:])
+
+    def _follow_moves(self) -> None:
+        """Find what values hold that moves and views change."""
+        sources: dict[int, list[int]] = {}
+        targets: dict[int, list[int]] = {}
+        for _, instruction in self._instructions():
+            match instruction:
+                case Move(source, target):
+                    pass
+                case KernelCall(operator, args) if self.method.operators[operator] == VIEW and len(args) >= 2:
+                    source, target = args[0], args[-1]
+                case _:
+                    continue
+            sources.setdefault(target, [target]).append(source)
+            targets.setdefault(source, []).append(target)
+        held = {value: set(into) for value, into in sources.items()}
+        todo = list(held)
+        while todo:
+            value = todo.pop()
+            message = f"moves and views give more than {_MOST_TENSORS} tensors to value {value}"
+            self.check.that(len(held[value]) <= _MOST_TENSORS, message)
+            for target in targets.get(value, ()):
+                if not held[value] <= held[target]:
+                    held[target] |= held[value]
+                    todo.append(target)
+        self.held = {value: tuple(sorted(into)) for value, into in held.items()}
+
+    def _tensors(self, values: Sequence[int]) -> Iterator[tuple[int, Extent | None]]:
+        """Tensors that the values can hold, and lists among them: the index, and where it lies; None for a constant."""
+        for value in values:
+            for held in self.held.get(value, (value,)):
+                match self.method.values[held]:
+                    case TensorList(items):
+                        for item in items:
+                            if item is not None:
+                                for inner in self.held.get(item, (item,)):
+                                    yield from self._tensor(inner)
+                    case _:
+                        yield from self._tensor(held)
+
+    def _tensor(self, index: int) -> Iterator[tuple[int, Extent | None]]:
+        self.left -= 1
+        self.check.that(self.left >= 0, f"its instructions name values more than {_LOOKS} times")
+        value = self.method.values[index]
+        if not isinstance(value, TensorValue):
+            return
+        if value.place:
+            yield index, Extent(value.place.memory, value.place.offset, value.place.offset + value.bytes)
+        elif value.constant or value.external:
+            yield index, None
+        else:
+            # The caller gives inputs and outputs their memory, a view its result.
+            given = value.bytes == 0 or index in self.ends or index in self.given
+            message = f"an instruction uses value {index}, which has no memory"
+            self.check.that(given and index not in self.freed, message)
+            if index in self.ends:
+                yield index, Extent(-1 - index, 0, value.bytes)
+
+    def _check_access(self, access: _Access) -> None:
+        """Check that an instruction writes to no constant, and to no bytes of its other arguments."""
+        extents: dict[tuple[Extent, int], int] = {}
+        for position, value in enumerate(access.writes):
+            for index, extent in self._tensors((value,)):
+                if extent is None:
+                    raise self.check.error(f"{access.what} writes value {index}, which is a constant")
+                if access.apart and extent.end > extent.start:
+                    extents[extent, position] = index
+        outputs = sorted((extent, index) for (extent, _), index in extents.items())
+        for (first, one), (second, two) in pairwise(outputs):
+            message = f"{access.what} writes values {one} and {two}, which share memory"
+            self.check.that(not first.overlaps(second), message)
+        for index, place in self._tensors(access.reads) if outputs else ():
+            if place:
+                at = bisect_left(outputs, (Extent(place.memory, place.end, 0), 0)) - 1
+                written_over, output = outputs[max(at, 0)]
+                message = f"{access.what} writes value {output}, which shares memory with value {index}, which it reads"
+                self.check.that(not written_over.overlaps(place), message)
+
+    def _free(self, access: _Access) -> None:
+        """Note what an instruction frees, which must be memory of its own."""
+        for value in access.frees:
+            held = (self.method.values[held] for held in self.held.get(value, (value,)))
+            message = f"{access.what} frees value {value}, which is no tensor"
+            self.check.that(all(isinstance(each, TensorValue) for each in held), message)
+        for index, extent in self._tensors(access.frees):
+            owned = extent is not None and extent.memory < 0
+            self.check.that(owned, f"{access.what} frees value {index}, whose memory is planned")
+            self.freed.add(index)
+
+    def _check_order(self, accesses: Sequence[_Access]) -> None:
+        """Check that values keep what is written to them until it is read."""
+        memories: dict[int, _Owners] = {}
+        for access in accesses:
+            for value in access.reads:
+                found = [(i, extent) for i, extent in self._tensors((value,)) if extent]
+                if len(found) != 1 and value in self.held:
+                    continue
+                for index, extent in found:
+                    other = memories.setdefault(extent.memory, _Owners()).foreign(extent)
+                    message = f"{access.what} reads value {index}, which {other or ''} overwrites before"
+                    self.check.that(other is None, message)
+            for index, extent in self._tensors(access.writes):
+                if extent and extent.end > extent.start:
+                    owner = f"{access.what}, writing value {index},"
+                    memories.setdefault(extent.memory, _Owners()).take(extent, owner)
+
+
+@dataclass(slots=True)
+class _Owners:
+    """The last writers of the bytes of a memory, by sections: start, end, what was written there, and who did it."""
+
+    starts: list[int] = field(default_factory=list[int])
+    sections: list[tuple[int, Extent, str]] = field(default_factory=list[tuple[int, Extent, str]])
+
+    def foreign(self, extent: Extent) -> str | None:
+        """Who wrote another extent to some of these bytes last, None where nobody did."""
+        for at in range(*self._range(extent)):
+            _, other, who = self.sections[at]
+            if other != extent:
+                return who
+        return None
+
+    def take(self, extent: Extent, who: str) -> None:
+        """Write these bytes."""
+        first, last = self._range(extent)
+        starts, sections = [extent.start], [(extent.end, extent, who)]
+        if first < last and self.starts[first] < extent.start:
+            starts.insert(0, self.starts[first])
+            sections.insert(0, (extent.start, *self.sections[first][1:]))
+        if first < last and self.sections[last - 1][0] > extent.end:
+            starts.append(extent.end)
+            sections.append(self.sections[last - 1])
+        self.starts[first:last], self.sections[first:last] = starts, sections
+
+    def _range(self, extent: Extent) -> tuple[int, int]:
+        """Return the range of sections that have bytes of the extent."""
+        first = bisect_right(self.starts, extent.start) - 1
+        if first < 0 or self.sections[first][0] <= extent.start:
+            first += 1
+        last = first
+        while last < len(self.starts) and self.starts[last] < extent.end:
+            last += 1
+        return first, last

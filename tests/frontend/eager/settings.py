@@ -1,0 +1,3 @@
+"""Variables of a module that a network counts in."""
+
+COUNT = 0

@@ -1,0 +1,330 @@
+"""The exported graph gives what the module gives in eager PyTorch, or the build says which line differs."""
+
+import inspect
+import logging
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, fx, nn
+
+from deuteron import api
+from deuteron.errors import InputError, UnsupportedError
+from deuteron.frontend.eager.capture import Captured, captured, known, run
+from deuteron.frontend.eager.state import Snapshot
+from deuteron.frontend.export import DRAWS, KEEPS
+
+SAMPLES = [(torch.arange(8.0).reshape(2, 4) - 3,), (torch.ones(2, 4),)]
+
+
+class Net(nn.Module):
+    """A module of a function of itself and its input."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.layer, self.function = nn.Linear(4, 4), function
+        self.register_buffer("kept", torch.zeros(2, 4))
+        self.options = {"training": False}
+
+    def forward(self, x: Tensor) -> Any:
+        return self.function(self, self.layer(x))
+
+
+def operators(graph: fx.GraphModule) -> list[str]:
+    """The operators of a graph, by name."""
+    return [str(node.target) for node in graph.graph.nodes if node.op == "call_function"]
+
+
+def halves(_: Any, x: Tensor) -> Tensor:
+    a, b = x.chunk(2, 1)
+    a.mul_(2)
+    return torch.cat([a, b], 1)
+
+
+def into(_: Any, x: Tensor) -> Tensor:
+    y = torch.empty(2, 4)
+    torch.add(x, 1.0, out=y)
+    return y
+
+
+def without_gradients(m: Any, x: Tensor) -> Tensor:
+    with torch.no_grad():
+        y = x.relu()
+    with torch.enable_grad():
+        y = y + m.layer(x)
+    with torch.autocast("cuda"):
+        y = y * 2
+    return y.detach()
+
+
+@torch.no_grad()
+def decorated(_: Any, x: Tensor) -> Tensor:
+    return x.relu()
+
+
+def by_gradient_mode(_: Any, x: Tensor) -> Tensor:
+    return x if torch.is_grad_enabled() else x * 2
+
+
+def by_need_of_gradient(m: Any, x: Tensor) -> Tensor:
+    return x * 2 if m.layer.weight.requires_grad else x
+
+
+def overwritten(m: Any, x: Tensor) -> Tensor:
+    m.kept.copy_(x)
+    m.kept[:, :2].mul_(2)
+    return m.kept + x
+
+
+def scaled_by_the_greatest(_: Any, x: Tensor) -> Tensor:
+    return x * x.max().item() + float(x.min())
+
+
+def logged(_: Any, x: Tensor) -> Tensor:
+    logging.getLogger("deuteron.test").warning("shape %s", x.shape)
+    sys.stdout.write(str(x.shape))
+    assert x.shape[0] == 2
+    torch._check(x.shape[1] == 4)
+    return x
+
+
+def mapped(m: Any, x: Tensor) -> Tensor:
+    return torch.vmap(lambda row: m.layer(row).relu())(x)
+
+
+TAKEN = [
+    halves, into, without_gradients, decorated, by_gradient_mode, by_need_of_gradient, overwritten,
+    scaled_by_the_greatest, logged, lambda m, x: {"a": x, "b": [x * 2, None]}, lambda m, x: x.max(1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", TAKEN)
+def test_graphs_give_what_modules_give(function: Callable[..., Any]):
+    observed, graph = captured(Net(function), SAMPLES)
+    for sample in (*SAMPLES, (torch.randn(2, 4),)):
+        assert all(map(torch.equal, run(graph, sample), observed.run([sample])[0]))
+    flat = graph.graph.output_node().args[0]
+    assert isinstance(flat, fx.Node) or all(isinstance(value, fx.Node) for value in flat)  # type: ignore[union-attr]
+    assert not any(name.startswith("wrap_with") or "_assert" in name for name in operators(graph))
+
+
+def loops(_: Any, x: Tensor) -> Tensor:
+    from torch._higher_order_ops import while_loop
+
+    return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2), (torch.tensor(0), x))[1]
+
+
+def asks(_: Any, x: Tensor) -> Tensor:
+    if torch.compiler.is_compiling():
+        return x
+    return x * 2
+
+
+def chooses(_: Any, x: Tensor) -> Tensor:
+    return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y * 2, (x,))
+
+
+def casts(_: Any, x: Tensor) -> Tensor:
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        y = x @ x.t()
+    return y.float()
+
+
+def clamps(_: Any, x: Tensor) -> Tensor:
+    return x.clamp(min=x.mean().item())
+
+
+def writes_data(_: Any, x: Tensor) -> Tensor:
+    y = x + 1
+    y.data.mul_(2)
+    return y
+
+
+FIXED = "write it as a Python loop with a fixed number of steps: PyTorch exports these one by one"
+
+
+class Gates(nn.Module):
+    """Reads a buffer by a comparison alone, which no value of a few runs shows."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.register_buffer("n", torch.zeros((), dtype=dtype))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.n.add_(1)
+        return torch.where(self.n > 10, x * 2, x)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.float32])
+def test_a_buffer_that_a_comparison_reads_is_state(dtype: torch.dtype):
+    with pytest.raises(UnsupportedError) as caught:
+        captured(Gates(dtype), SAMPLES)
+    line = inspect.getsourcelines(Gates.forward)[1] + 1
+    assert str(caught.value) == (
+        f"{__file__}:{line}: a run of the model changes the attribute `n`, and later runs read it, at `self.n.add_(1)`"
+        f"\n\nhint: {KEEPS}"
+    )
+
+
+REFUSED = [
+    (mapped, "return torch.vmap(lambda row: m.layer(row).relu())(x)",
+     "`torch.vmap` and its kind leave no operators in the graph",
+     "write the function for a batch: layers and operators of PyTorch take one as it is"),
+    (chooses, "return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y * 2, (x,))",
+     "`cond` chooses what runs by values", "compute both branches, and choose with `torch.where`"),
+    (loops, "return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2), (torch.tensor(0), x))[1]",
+     "`while_loop` chooses what runs by values", FIXED),
+    (casts, "y = x @ x.t()", "`torch.autocast` computes in bfloat16, not in float32",
+     "leave the autocast block out of the model, or give it `enabled=False`"),
+    (clamps, "return x.clamp(min=x.mean().item())", "`aten::clamp` needs a number that depends on values",
+     "leave out `.item()`, `float()` and `int()`: operators take tensors of one element as they are"),
+    (writes_data, "y.data.mul_(2)", "PyTorch does not export changes of `.data`",
+     "write into the tensor itself, under `torch.no_grad()`, or compute a new one"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("function", "code", "what", "hint"), REFUSED)
+def test_refusals_name_the_line(function: Callable[..., Any], code: str, what: str, hint: str):
+    with pytest.raises(UnsupportedError) as caught:
+        captured(Net(function), SAMPLES)
+    lines, first = inspect.getsourcelines(function)
+    line = first + next(i for i, text in enumerate(lines) if code in text)
+    assert str(caught.value) == f"{__file__}:{line}: {what}, at `{code}`\n\nhint: {hint}"
+
+
+def test_a_branch_on_being_exported():
+    with pytest.raises(UnsupportedError) as caught:
+        captured(Net(asks), SAMPLES)
+    line = inspect.getsourcelines(asks)[1] + 1
+    message = str(caught.value)
+    what = "the graph that PyTorch exports computes something else than the model"
+    assert message.startswith(f"{__file__}:{line}: {what}: output 0 differs by ")
+    assert "first at `if torch.compiler.is_compiling():`\n\nhint: write what stands there so that" in message
+
+
+def drawn_in_python(_: Any, x: Tensor) -> Tensor:
+    return x * random.random()
+
+
+def test_a_random_number_of_python_is_no_constant():
+    with pytest.raises(UnsupportedError) as caught:
+        captured(Net(drawn_in_python), SAMPLES)
+    assert str(caught.value) == (f"the model returns other values in each run for the same inputs\n\nhint: {DRAWS}")
+
+
+def test_programs_and_traced_modules_are_modules():
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU()).eval()
+    program = torch.export.export(module, SAMPLES[0])
+    traced = fx.symbolic_trace(module)
+    for model in (program, program.module(), traced):
+        observed, graph = captured(model, SAMPLES)
+        assert all(map(torch.equal, run(graph, SAMPLES[1]), observed.outputs[1]))
+
+
+def test_a_session_gets_the_graph_with_weights_of_its_own():
+    _, graph = captured(Net(halves), SAMPLES)
+    with known():
+        first, second = (torch.export.export(Captured(graph), SAMPLES[0], strict=True).module() for _ in range(2))
+        other = torch.export.export(nn.Linear(4, 4), SAMPLES[0]).module()
+    assert isinstance(first, fx.GraphModule)
+    assert operators(first) == operators(graph)
+    assert first.layer.weight is not second.layer.weight
+    assert operators(other) == ["aten.linear.default"]  # type: ignore[arg-type]
+
+
+class Attends(nn.Module):
+    """Layers that PyTorch would fuse when it runs without gradients, and a table whose rows have a greatest norm."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(8, 8, max_norm=1.0)
+        self.encode = nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)
+
+    def forward(self, i: Tensor) -> Tensor:
+        return self.encode(self.table(i))
+
+
+def test_layers_stay_apart_without_gradients():
+    _, graph = captured(Attends(), [(torch.tensor([[0, 1, 2]]),), (torch.tensor([[3, 1, 7]]),)])
+    assert not any("_fwd" in name or "native_multi_head" in name for name in operators(graph))
+    assert torch.backends.mha.get_fastpath_enabled()
+
+
+def test_what_cannot_be_exported_names_the_line():
+    def branches(_: Any, x: Tensor) -> Tensor:
+        if x.sum() > 0:
+            return x + 1
+        return x
+
+    with pytest.raises(InputError) as caught:
+        captured(Net(branches), SAMPLES)
+    assert "PyTorch cannot export this model: Data-dependent branching, at `if x.sum() > 0:`" in str(caught.value)
+
+
+class Overwrites(nn.Module):
+    """Overwrites a buffer in each run before it reads it, and returns a dictionary."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(4, 4)
+        self.register_buffer("kept", torch.zeros(2, 4))
+        self.runs = 0
+
+    def forward(self, x: Tensor) -> dict[str, Any]:
+        self.runs += 1
+        self.kept.copy_(self.layer(x))
+        self.kept[:, :2].mul_(2)
+        return {"kept": self.kept.relu(), "input": [x, None]}
+
+
+@pytest.mark.parametrize("target", ["imxrt700", "cortex-m55", "ethos-u55-128"])
+def test_a_module_is_built_as_it_is_and_stays_so(target: str, tmp_path: Path):
+    module, samples = Overwrites().train(), [torch.randn(2, 4) for _ in range(8)]
+    before = Snapshot(module)
+    built = api.build(module, samples[0], target=target, calibration=samples, output=tmp_path / "build")
+    assert before.changed(Snapshot(module)) == ()
+    assert min(output.sqnr for output in built.manifest.quality.outputs) > 30
+    kept, given = api.run(tmp_path / "build", [samples[0].numpy()])
+    wanted = module(samples[0])["kept"].detach().numpy()
+    assert abs(kept - wanted).max() < 0.1
+    assert abs(given - samples[0].numpy()).max() < 0.1
+
+
+def chosen(_: Any, x: Tensor) -> Tensor:
+    return torch.where(x.sum() > 0, x, -x)
+
+
+def bounded(_: Any, x: Tensor) -> Tensor:
+    return torch.maximum(x, x.mean())
+
+
+def written(_: Any, x: Tensor) -> Tensor:
+    y = x + 1
+    y.mul_(2)
+    return y
+
+
+def stepped(_: Any, x: Tensor) -> Tensor:
+    for _step in range(3):
+        x = x * 2
+    return x
+
+
+class Returns(nn.Module):
+    def forward(self, x: Tensor, h: Tensor) -> tuple[Tensor, Tensor]:
+        h = h * 0.5 + x
+        return h, h
+
+
+@pytest.mark.parametrize("function", [chosen, bounded, written, stepped])
+def test_what_the_guide_says_instead_is_taken(function: Callable[..., Any]):
+    captured(Net(function), SAMPLES)
+
+
+def test_state_as_an_input_is_taken():
+    captured(Returns(), [(*SAMPLES[0], torch.zeros(2, 4)), (*SAMPLES[1], torch.ones(2, 4))])

@@ -1,0 +1,54 @@
+"""Integers beside an Ethos-U are computed exactly, in the dtype of the module."""
+
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deuteron import api
+
+INDEX = torch.tensor([[0, 3], [1, 2]])
+
+
+class Integers(nn.Module):
+    """Divides integers, chooses by constant indices, and makes codes of indices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(8, 8)
+        self.register_buffer("index", INDEX)
+        self.index: Tensor
+
+    def forward(self, x: Tensor, i: Tensor) -> tuple[Tensor, ...]:
+        y = self.layer(x)
+        best = y.argmax(1)
+        whole = torch.div((y * 16).int(), 3, rounding_mode="trunc")
+        chosen = y.gather(1, self.index)
+        spread = torch.zeros(2, 8).scatter(1, self.index, chosen.relu())
+        filled = y.index_fill(1, self.index[0], 1.5)
+        codes = functional.one_hot(best, 8).float() * y
+        return best // 4, best % 4, i // 3, i * 2 + 1, (i - 5) % 3, (i - 5) % -3, whole, chosen, spread, filled, codes
+
+
+def test_programs_give_the_integers_of_the_module(tmp_path: Path) -> None:
+    module = Integers().eval()
+    samples = [(torch.randn(2, 8), torch.randint(0, 9, (2, 3))) for _ in range(8)]
+    api.build(module, samples[0], target="ethos-u55-128", calibration=samples, output=tmp_path / "build")
+    equal, close = list[float](), list[float]()
+    for x, i in samples:
+        outputs = api.run(tmp_path / "build", [x.numpy(), i.numpy()])
+        for ours, theirs in zip(outputs, module(x, i), strict=True):
+            wanted = theirs.detach().numpy()
+            assert (ours.dtype, ours.shape) == (wanted.dtype, wanted.shape)
+            if wanted.dtype.kind == "i":
+                equal.append(float((ours == wanted).mean()))
+            else:
+                close.append(float(abs(ours - wanted).max()))
+        assert (outputs[2] == (i // 3).numpy()).all()
+        assert (outputs[3] == (i * 2 + 1).numpy()).all()
+        assert (outputs[4] == ((i - 5) % 3).numpy()).all()
+        assert (outputs[5] == ((i - 5) % -3).numpy()).all()
+    assert sum(equal) / len(equal) > 0.9  # what is rounded in int8 may be another near a bound
+    assert sorted(close)[len(close) * 9 // 10] < 0.1

@@ -1,0 +1,93 @@
+"""Operators that PyTorch composes of others run in int8, as what they consist of."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deuteron import api
+from deuteron.frontend.quantise import composites
+
+X = (2, 8)
+
+FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
+    lambda x, y: torch.outer(x[0], y[1]),
+    lambda x, y: torch.diff(x, dim=1) * y[:, :7],
+    functional.mse_loss,
+    functional.smooth_l1_loss,
+    lambda x, y: functional.binary_cross_entropy(x.sigmoid(), y.sigmoid()),
+    functional.pairwise_distance,
+    lambda x, y: torch.lerp(x, y, 0.3),
+    lambda x, y: torch.lerp(x, y, y.sigmoid()),
+    lambda x, y: torch.addcmul(x, x, y, value=0.5),
+    lambda x, y: torch.addmm(x[:, :2], x, y.t()),
+    lambda x, y: torch.baddbmm(x[None], x[None] @ y.t()[None], y[None]),
+    lambda x, y: torch.addbmm(x @ y.t(), x[None], y.t()[None], alpha=0.5),
+    lambda x, y: x.norm(p=3, dim=1) + y.norm(p=1, dim=1, keepdim=True) + y.norm(p=float("inf")),
+    lambda x, y: torch.einsum("ij,kj->ik", x, y),
+    torch.logaddexp,
+    torch.hypot,
+    lambda x, y: torch.kron(x, y[:1, :2]),
+    lambda x, y: x.roll(1, 1) + y.roll((1, 2), (0, 1)),
+    lambda x, y: x.logsumexp(1) + y.logsumexp(1, keepdim=True),
+    lambda x, y: x.var(1) + y.var(0, unbiased=False, keepdim=True).sum() + x.std(dim=1) + y.var(),
+    lambda x, y: x[:, :3].prod(1, keepdim=True) + y[:, :2].prod(1),
+    lambda x, y: torch.movedim(x[None], 0, -1).sum(-1) + y,
+]
+
+
+class Call(nn.Module):
+    """A function as a module."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, x: Tensor, y: Tensor) -> Any:
+        return self.function(x, y)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_they_compute_the_same(function: Callable[..., Any]) -> None:
+    inputs = torch.randn(X), torch.randn(X)
+    model = torch.export.export(Call(function), inputs).module(check_guards=False)
+    composites.write(model)
+    names = {node.target.name() for node in model.graph.nodes if hasattr(node.target, "name")}  # type: ignore[union-attr]
+    assert not {name for name in names if name.partition("::")[2].partition(".")[0] in composites.NAMES}
+    torch.testing.assert_close(model(*inputs), function(*inputs), rtol=1e-5, atol=1e-5)
+
+
+class Composed(nn.Module):
+    """Several of them behind layers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.bilinear, self.conv = nn.Linear(8, 8), nn.Bilinear(8, 8, 4), nn.Conv2d(4, 4, 1)
+        self.shuffle = nn.ChannelShuffle(2)
+
+    def forward(self, x: Tensor, image: Tensor) -> tuple[Tensor, ...]:
+        y = self.layer(x)
+        return (
+            torch.lerp(y, x, 0.3),
+            torch.diff(y, dim=1),
+            torch.outer(y[0], x[1]),
+            y.norm(p=3, dim=1),
+            self.bilinear(y, x),
+            torch.einsum("ij,kj->ik", y, x),
+            self.shuffle(self.conv(image)),
+            y.clamp(min=1e-9).sqrt(),
+            y.clamp(min=0.0).exp(),
+        )
+
+
+@pytest.mark.parametrize("target", ["cortex-m55", "imxrt700cm"])
+def test_programs_have_them_in_int8(target: str, tmp_path: Path) -> None:
+    samples = [(torch.randn(X), torch.randn(1, 4, 6, 6)) for _ in range(16)]
+    built = api.build(Composed(), samples[0], target=target, calibration=samples, output=tmp_path / "build")
+    assert min(output.sqnr for output in built.manifest.quality.outputs) > 25
+    assert api.compare(tmp_path / "build").passed
