@@ -15,12 +15,12 @@ static inline int32_t dtn_cm_half(uint32_t sum)
 }
 
 /**
- * The upper 32 bits of a product to which that is added, in assembler: to the operand `top`, with another, `low`. The
+ * The upper 32 bits of a product to which that is added, in assembler: to `top`, with another register, `low`. The
  * unit is 2^30. The sum's sign is the upper half of what is added, and goes to the lower one's top.
  */
-#define DTN_DSP_TOP(sum, multiplier, unit)                                                                             \
-    "asr %[top], " sum ", #31\n"                                                                                       \
-    "eor %[low], " unit ", %[top], lsl #31\n"                                                                          \
-    "smlal %[low], %[top], " sum ", " multiplier "\n"
+#define DTN_DSP_TOP(sum, multiplier, unit, low, top)                                                                   \
+    "asr " top ", " sum ", #31\n"                                                                                      \
+    "eor " low ", " unit ", " top ", lsl #31\n"                                                                        \
+    "smlal " low ", " top ", " sum ", " multiplier "\n"
 
 #endif /* DTN_ROUNDING_H */

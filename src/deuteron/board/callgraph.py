@@ -2,8 +2,8 @@
 
 Calls are read from the instructions, so that they are those of the linked image: overrides have taken the place of weak
 functions, and names that nothing defines are never called. Frames are what GCC says in an object's call graph, with
-`-fcallgraph-info=su`; for the compiler's own libraries, which come without one, all that lowers the stack pointer is
-added up.
+`-fcallgraph-info=su`; for the compiler's own libraries, which come without one, and for functions without a frame, all
+that lowers the stack pointer is added up.
 """
 
 import re
@@ -130,8 +130,9 @@ def _function(
             # A branch inside of a function is a loop, but one with a link to its start is recursion.
             if at >= 0 and (starts[at] != body.address or root == "bl"):
                 calls[starts[at]] = None
-    known = frames.get(home, {})
-    frame = known[body.name] if body.name in known else _frame(body)
+    # GCC says 0 for functions in assembler (`naked`), which save registers themselves.
+    frame = frames.get(home, {}).get(body.name, 0)
+    frame = _frame(body) if frame == 0 else frame
     return Function(body.address, body.name, home, frame, tuple(calls), indirect)
 
 

@@ -65,44 +65,51 @@ static inline uint32_t dtn_dsp_add_words(const uint32_t *words, uint32_t bytes, 
     return dtn_dsp_both(words[1], dtn_dsp_odd(bytes), dtn_dsp_both(words[0], dtn_dsp_even(bytes), sum));
 }
 
-static inline void dtn_dsp_multiply_pairs(dtn_dsp_pairs_t *pairs, const int8_t *weights, size_t depth)
+static inline void dtn_dsp_multiply_pairs(const uint32_t *inputs, const int8_t *weights, size_t depth, size_t left,
+                                          const uint32_t *last, const uint32_t *end, const uint32_t *rest,
+                                          size_t missing, const void *two, int8_t *x, int8_t *y, int32_t addend)
 {
-    for (; pairs->left != 0; pairs->left--) {
-        const uint8_t *two = (const uint8_t *)pairs->two;
+    const uint8_t *numbers = (const uint8_t *)two;
+    for (; left != 0; left--) {
         for (size_t i = 0; i < 4; i++) { /* y first */
             const size_t channel = i % 2;
             const size_t row = i < 2 ? 1 : 0;
             const int8_t *w = weights + channel * depth;
             uint32_t sum;
-            memcpy(&sum, two + channel * sizeof sum, sizeof sum);
-            for (const uint32_t *words = pairs->inputs; words != pairs->end; words += 4) {
+            memcpy(&sum, numbers + channel * sizeof sum, sizeof sum);
+            for (const uint32_t *words = inputs; words != end; words += 4) {
                 sum = dtn_dsp_add_words(words + 2 * row, dtn_dsp_load(w), sum);
                 w += 4;
             }
-            if (pairs->missing != 0) {
-                uint32_t bytes = dtn_dsp_load(w - pairs->missing) >> 8 * pairs->missing;
-                sum = dtn_dsp_add_words(pairs->rest + 2 * row, bytes, sum);
+            if (missing != 0) {
+                uint32_t bytes = dtn_dsp_load(w - missing) >> 8 * missing;
+                sum = dtn_dsp_add_words(rest + 2 * row, bytes, sum);
             }
-            pairs->outputs[row][channel] = dtn_dsp_output(sum, two + 8, channel, pairs->addend);
+            (i < 2 ? y : x)[channel] = dtn_dsp_output(sum, numbers + 8, channel, addend);
         }
-        pairs->two = two + 24;
-        pairs->outputs[0] += 2;
-        pairs->outputs[1] += 2;
+        numbers += 24;
+        x += 2;
+        y += 2;
         weights += 2 * depth;
     }
+    (void)last;
 }
 
-static inline void dtn_dsp_multiply_fours(dtn_dsp_fours_t *fours, const int8_t *weights, size_t depth)
+static inline void dtn_dsp_multiply_fours(const uint32_t *inputs, const int8_t *weights, size_t depth, size_t left,
+                                          const uint32_t *last, const uint32_t *end, const int32_t *bias,
+                                          int8_t *output, int32_t addend, int32_t multiplier, int32_t shift)
 {
-    for (size_t i = 4 * fours->left; i != 0; i--) {
-        uint32_t sum = (uint32_t)*fours->bias++;
-        for (const uint32_t *words = fours->inputs; words != fours->end; words += 2) {
+    const int32_t factor[2] = {multiplier, shift};
+    for (size_t i = 4 * left; i != 0; i--) {
+        uint32_t sum = (uint32_t)*bias++;
+        for (const uint32_t *words = inputs; words != end; words += 2) {
             sum = dtn_dsp_add_words(words, dtn_dsp_load(weights), sum);
             weights += 4;
         }
-        *fours->output++ = dtn_dsp_output(sum, fours->factor, 0, fours->addend);
+        *output++ = dtn_dsp_output(sum, factor, 0, addend);
     }
     (void)depth;
+    (void)last;
 }
 
 #endif /* DTN_DSP_EMULATED_LOOPS_H */

@@ -1,7 +1,11 @@
 /**
  * @file
- * Loops of DSP instructions, whole: GCC leaves them too few registers, or moves what does not fit into these. Other
- * processors compute the same in C (emulated_loops.h).
+ * The inner loops that need DSP instructions and many registers. Other processors compute the same in C
+ * (emulated_loops.h).
+ *
+ * Two kinds of assembler compile with GCC and Clang at every level of optimisation, with frame pointers and with r9
+ * reserved. Short statements need few registers, and compilers may spill between them. The two loops that need 12
+ * registers or more are naked functions: they save what they use, and they never touch r9.
  */
 #ifndef DTN_DSP_LOOPS_H
 #define DTN_DSP_LOOPS_H
@@ -9,64 +13,40 @@
 #include "../twice.h"
 #include "instructions.h"
 
-/**
- * Two rows of inputs, x and y, by pairs of rows of weights: what does not fit into registers. Of each four inputs there
- * are four words: elements 0 and 2, then 1 and 3, of x, then of y.
- */
-typedef struct {
-    const uint32_t *inputs;
-    const uint32_t *last; /**< behind the last whole sixteen elements */
-    const uint32_t *end;  /**< behind the last whole four */
-    const uint32_t *rest; /**< up to three more, and zeros, */
-    size_t missing;       /**< and how many zeros; 0 where there are none more */
-    const void *two;      /**< of each two rows their biases, then a multiplier and a shift of each */
-    int8_t *outputs[2];   /**< of x and of y */
-    int32_t addend;       /**< to all outputs, as `dtn_dsp_half_s8` takes them */
-    size_t left;          /**< pairs of rows of weights */
-    size_t depth;         /**< from a row of weights to the next */
-    size_t kept[2];       /**< registers of the caller, while the loop runs */
-} dtn_dsp_pairs_t;
-
-/** One row of inputs, of which two words are four, by four rows of weights at a time. */
-typedef struct {
-    const uint32_t *inputs;
-    const uint32_t *last; /**< behind the last whole sixteen elements */
-    const uint32_t *end;
-    const int32_t *bias;
-    int8_t *output;
-    int32_t addend;    /**< to all outputs, as `dtn_dsp_half_s8` takes them */
-    int32_t factor[2]; /**< of all: a multiplier and a shift */
-    size_t left;       /**< times four rows of weights */
-    size_t depth;      /**< from a row of weights to the next */
-} dtn_dsp_fours_t;
-
 #if defined(__ARM_FEATURE_DSP)
+
+/* A function in assembler. Its parameters lie where the procedure call standard puts them. */
+#if defined(__clang__)
+#define DTN_DSP_NAKED __attribute__((naked, noinline, unused))
+#else
+#define DTN_DSP_NAKED __attribute__((naked, noipa, unused))
+#endif
+#define DTN_DSP_PARAMETER __attribute__((unused))
 
 /* clang-format off */
 
-/*
- * In functions that have the variables: short pieces, between which compilers may move what they lack registers for, as
- * without optimisation or with options that reserve some.
- */
+/* ---- Short statements, in functions that have the variables ---- */
 
-/* The next four inputs, as two words. */
+/* Loads the next four inputs as two words. */
 #define DTN_DSP_NEXT_INPUTS() \
     __asm__("ldrd %[x], %[y], [%[in]], #8\n" : [in] "+&r"(in), [x] "=&r"(x), [y] "=&r"(y) : : "memory")
 
-/* These by four weights of a row, which are the next behind `w`, or at `w` and so many pitches. */
-#define DTN_DSP_ROW(place) \
-    "ldr %[m], " place "\n" \
-    "sxtb16 %[n], %[m], ror #8\n" \
-    "sxtb16 %[m], %[m]\n" \
-    "smlad %[sum], %[x], %[m], %[sum]\n" \
-    "smlad %[sum], %[y], %[n], %[sum]\n"
+/* Adds four inputs x, y times four weights to a sum. Weights are at `place`; m and n are free. */
+#define DTN_DSP_ROW(sum, place, x, y, m, n) \
+    "ldr " m ", " place "\n" \
+    "sxtb16 " n ", " m ", ror #8\n" \
+    "sxtb16 " m ", " m "\n" \
+    "smlad " sum ", " x ", " m ", " sum "\n" \
+    "smlad " sum ", " y ", " n ", " sum "\n"
+#define DTN_DSP_ROW_OF_OPERANDS(place) DTN_DSP_ROW("%[sum]", place, "%[x]", "%[y]", "%[m]", "%[n]")
+/* The weights are at w, which moves on, or some pitches behind it. */
 #define DTN_DSP_NEXT_ROW(sum_, w_) \
-    __asm__(DTN_DSP_ROW("[%[w]], #4") \
+    __asm__(DTN_DSP_ROW_OF_OPERANDS("[%[w]], #4") \
             : [sum] "+&r"(sum_), [w] "+&r"(w_), [m] "=&r"(m), [n] "=&r"(n) \
             : [x] "r"(x), [y] "r"(y) \
             : "memory")
 #define DTN_DSP_ROW_AT(sum_, pitches) \
-    __asm__(DTN_DSP_ROW("[%[w], %[pitch]" pitches "]") \
+    __asm__(DTN_DSP_ROW_OF_OPERANDS("[%[w], %[pitch]" pitches "]") \
             : [sum] "+&r"(sum_), [m] "=&r"(m), [n] "=&r"(n) \
             : [w] "r"(weights), [pitch] "r"(pitch), [x] "r"(x), [y] "r"(y) \
             : "memory")
@@ -84,30 +64,24 @@ typedef struct {
     DTN_DSP_NEXT_ROW(a, weights)
 #define DTN_DSP_4(step) step; step; step; step
 
-/* Four elements of x, or of y, by those of two rows of weights, unpacked. */
-#define DTN_DSP_INPUTS(place, by_w, by_v) \
-    "ldrd r7, r9, " place "\n" \
-    "smlad %[" by_w "], r7, %[m], %[" by_w "]\n" \
-    "smlad %[" by_v "], r7, %[low], %[" by_v "]\n" \
-    "smlad %[" by_w "], r9, %[n], %[" by_w "]\n" \
-    "smlad %[" by_v "], r9, %[top], %[" by_v "]\n"
+/* Adds the products of four channels to their sums. Without optimisation GCC has registers for one at a time. */
+#if defined(__OPTIMIZE__)
+#define DTN_DSP_FOUR_CHANNELS() \
+    __asm__("smlabb %[a], %[y], %[m], %[a]\n" \
+            "smlatt %[c], %[y], %[m], %[c]\n" \
+            "smlabb %[b], %[x], %[n], %[b]\n" \
+            "smlatt %[d], %[x], %[n], %[d]\n" \
+            : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d) \
+            : [x] "r"(x), [y] "r"(y), [m] "r"(m), [n] "r"(n))
+#else
+#define DTN_DSP_FOUR_CHANNELS() \
+    a = dtn_dsp_lower(y, m, a); \
+    c = dtn_dsp_upper(y, m, c); \
+    b = dtn_dsp_lower(x, n, b); \
+    d = dtn_dsp_upper(x, n, d)
+#endif
 
-/* Four elements each of x and y by those of two rows of weights, packed. */
-#define DTN_DSP_PRODUCTS \
-    "sxtb16 %[n], %[m], ror #8\n" \
-    "sxtb16 %[m], %[m]\n" \
-    "sxtb16 %[top], %[low], ror #8\n" \
-    "sxtb16 %[low], %[low]\n" \
-    DTN_DSP_INPUTS("[%[in]], #16", "a", "b") \
-    DTN_DSP_INPUTS("[%[in], #-8]", "c", "d")
-
-/* The same with the next weights. */
-#define DTN_DSP_TWO_BY_TWO \
-    "ldr %[m], [%[w]], #4\n" \
-    "ldr %[low], [%[v]], #4\n" \
-    DTN_DSP_PRODUCTS
-
-/* Four channels at a position of a kernel, and at three. */
+/* Four channels at one position of a kernel, and at three. */
 #define DTN_DSP_TAP(place, tap) \
     __asm__("ldr %[x], " place "\n" \
             "ldrd %[m], %[n], [%[taps], #" tap "]\n" \
@@ -116,108 +90,217 @@ typedef struct {
             : [x] "=&r"(x), [y] "=&r"(y), [m] "=&r"(m), [n] "=&r"(n) \
             : [in] "r"(input), [column] "r"(column), [offsets] "r"(offsets), [taps] "r"(taps) \
             : "memory"); \
-    __asm__("smlabb %[a], %[y], %[m], %[a]\n" \
-            "smlatt %[c], %[y], %[m], %[c]\n" \
-            "smlabb %[b], %[x], %[n], %[b]\n" \
-            "smlatt %[d], %[x], %[n], %[d]\n" \
-            : [a] "+&r"(a), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d) \
-            : [x] "r"(x), [y] "r"(y), [m] "r"(m), [n] "r"(n))
+    DTN_DSP_FOUR_CHANNELS()
 #define DTN_DSP_THREE_TAPS(first, second, third) \
     DTN_DSP_TAP("[%[in]]", first); \
     DTN_DSP_TAP("[%[in], %[column]]", second); \
     DTN_DSP_TAP("[%[in], %[column], lsl #1]", third)
 
-/* Stores the output of a sum, with multiplier m and shift n; the unit is 2^30. */
-#define DTN_DSP_OUTPUT(sum, unit, addend, place) \
-    DTN_DSP_TOP("%[" sum "]", "%[m]", unit) \
-    "asr %[top], %[top], %[n]\n" \
-    "add %[top], " addend "\n" \
-    "ssat %[top], #8, %[top], asr #1\n" \
-    "strb %[top], " place "\n"
+/* Stores the int8 output of a sum, with multiplier m and shift n; the unit is 2^30, and low and top are free. */
+#define DTN_DSP_OUTPUT(sum, place, m, n, low, top, unit, addend) \
+    DTN_DSP_TOP(sum, m, unit, low, top) \
+    "asr " top ", " top ", " n "\n" \
+    "add " top ", " top ", " addend "\n" \
+    "ssat " top ", #8, " top ", asr #1\n" \
+    "strb " top ", " place "\n"
 
-#define DTN_DSP_STORE(sum_, addend_) \
-    __asm__ volatile(DTN_DSP_OUTPUT("sum", "%[unit]", "%[addend]", "[%[out]], #1") \
-                     : [out] "+&r"(out), [low] "=&r"(low), [top] "=&r"(top) \
-                     : [sum] "r"(sum_), [m] "r"(m), [n] "r"(n), [addend] "r"(addend_), [unit] "r"(1 << 30) \
-                     : "memory")
-
-/* With the next factors. */
+/* The same with the next factors. */
 #define DTN_DSP_STORE_NEXT(sum_) \
     __asm__("ldrd %[m], %[n], [%[factors]], #8\n" \
             : [factors] "+&r"(factors), [m] "=&r"(m), [n] "=&r"(n) : : "memory"); \
-    DTN_DSP_STORE(sum_, addend)
+    __asm__ volatile(DTN_DSP_OUTPUT("%[sum]", "[%[out]], #1", "%[m]", "%[n]", "%[low]", "%[top]", "%[unit]", \
+                                    "%[addend]") \
+                     : [out] "+&r"(out), [low] "=&r"(low), [top] "=&r"(top) \
+                     : [sum] "r"(sum_), [m] "r"(m), [n] "r"(n), [addend] "r"(addend), [unit] "r"(1 << 30) \
+                     : "memory")
+
+/* ---- Naked functions ---- */
 
 #define DTN_DSP_TIMES_4(block) block block block block
 
-/* A field of the structure at p, and a branch by whether the inputs are where it points, with a free register. */
-#define DTN_DSP_FIELD(name) "[%[p], %[" name "]]"
-#define DTN_DSP_IF_AT(free, name, branch) \
-    "ldr " free ", " DTN_DSP_FIELD(name) "\n" \
-    "cmp %[in], " free "\n" \
+/* Branches by whether r0, the inputs, has reached the address at a place of the stack; r7 or another is free. */
+#define DTN_DSP_IF_AT(free, place, branch) \
+    "ldr " free ", " place "\n" \
+    "cmp r0, " free "\n" \
     branch "\n"
 
 /*
- * The loop of two by two, as a whole. It takes two registers more than compilers may have to give: r7 points to frames
- * where they are kept, and r9 may have a use on the platform. Both are kept in the structure, as a function does on
- * the stack.
+ * Two rows of inputs by pairs of rows of weights.
+ *
+ *   r0 in    inputs; at the end of a pair the outputs of y
+ *   r1 w     weights of the first row; at the end of a pair the outputs of x
+ *   r2 v     weights of the second row
+ *   r3 m, r10 n        elements 0 and 2, then 1 and 3 of w; at the end of a pair a multiplier and a shift
+ *   r11 low, r12 top   the same of v; at the end of a pair a product
+ *   r7, lr   elements 0 and 2, then 1 and 3 of inputs; at the end of a pair the addend, and 2^30
+ *   r4 a, r5 b         sums of x with w, and with v
+ *   r6 c, r8 d         sums of y with w, and with v
+ *
+ *   sp + 0 inputs, 4 depth, 8 pairs that are left, 12 saved registers, 44 the caller's parameters
  */
+#define DTN_DSP_PAIRS_INPUTS "[sp]"
+#define DTN_DSP_PAIRS_DEPTH_LEFT "[sp, #4]"
+#define DTN_DSP_PAIRS_LEFT "[sp, #8]"
+#define DTN_DSP_PAIRS_LAST "[sp, #44]"
+#define DTN_DSP_PAIRS_END "[sp, #48]"
+#define DTN_DSP_PAIRS_REST "[sp, #52]"
+#define DTN_DSP_PAIRS_MISSING "[sp, #56]"
+#define DTN_DSP_PAIRS_TWO "[sp, #60]"
+#define DTN_DSP_PAIRS_OUTPUTS "[sp, #64]"
+#define DTN_DSP_PAIRS_ADDEND "[sp, #72]"
+
+/* Four elements of x, or of y, by those of two rows of weights, unpacked. */
+#define DTN_DSP_PAIRS_INPUT(place, by_w, by_v) \
+    "ldrd r7, lr, " place "\n" \
+    "smlad " by_w ", r7, r3, " by_w "\n" \
+    "smlad " by_v ", r7, r11, " by_v "\n" \
+    "smlad " by_w ", lr, r10, " by_w "\n" \
+    "smlad " by_v ", lr, r12, " by_v "\n"
+
+/* Four elements each of x and y by those of two rows of weights, packed. */
+#define DTN_DSP_PAIRS_PRODUCTS \
+    "sxtb16 r10, r3, ror #8\n" \
+    "sxtb16 r3, r3\n" \
+    "sxtb16 r12, r11, ror #8\n" \
+    "sxtb16 r11, r11\n" \
+    DTN_DSP_PAIRS_INPUT("[r0], #16", "r4", "r5") \
+    DTN_DSP_PAIRS_INPUT("[r0, #-8]", "r6", "r8")
+
+/* The same with the next weights. */
+#define DTN_DSP_PAIRS_STEP \
+    "ldr r3, [r1], #4\n" \
+    "ldr r11, [r2], #4\n" \
+    DTN_DSP_PAIRS_PRODUCTS
+
+#define DTN_DSP_PAIRS_OUTPUT(sum, to) DTN_DSP_OUTPUT(sum, to, "r3", "r10", "r11", "r12", "lr", "r7")
+
 #define DTN_DSP_PAIRS \
-    "strd r7, r9, " DTN_DSP_FIELD("kept") "\n" \
+    "push {r0, r2, r3, r4, r5, r6, r7, r8, r10, r11, lr}\n" \
+    "add r2, r1, r2\n" \
     "1:\n" \
     /* The sums start at the biases. */ \
-    "ldr r7, " DTN_DSP_FIELD("two") "\n" \
-    "ldr %[in], " DTN_DSP_FIELD("inputs") "\n" \
-    "ldrd %[a], %[b], [r7]\n" \
-    "mov %[c], %[a]\n" \
-    "mov %[d], %[b]\n" \
+    "ldr r7, " DTN_DSP_PAIRS_TWO "\n" \
+    "ldr r0, " DTN_DSP_PAIRS_INPUTS "\n" \
+    "ldrd r4, r5, [r7]\n" \
+    "mov r6, r4\n" \
+    "mov r8, r5\n" \
     /* Sixteen elements at a time, then four. */ \
-    DTN_DSP_IF_AT("r7", "last", "beq 3f") \
+    DTN_DSP_IF_AT("r7", DTN_DSP_PAIRS_LAST, "beq 3f") \
     "2:\n" \
-    DTN_DSP_TIMES_4(DTN_DSP_TWO_BY_TWO) \
-    DTN_DSP_IF_AT("r7", "last", "bne 2b") \
+    DTN_DSP_TIMES_4(DTN_DSP_PAIRS_STEP) \
+    DTN_DSP_IF_AT("r7", DTN_DSP_PAIRS_LAST, "bne 2b") \
     "3:\n" \
-    DTN_DSP_IF_AT("r7", "end", "beq 5f") \
+    DTN_DSP_IF_AT("r7", DTN_DSP_PAIRS_END, "beq 5f") \
     "4:\n" \
-    DTN_DSP_TWO_BY_TWO \
-    DTN_DSP_IF_AT("r7", "end", "bne 4b") \
+    DTN_DSP_PAIRS_STEP \
+    DTN_DSP_IF_AT("r7", DTN_DSP_PAIRS_END, "bne 4b") \
     "5:\n" \
     /* The last up to three weights are the upper bytes of the last four. */ \
-    "ldr r7, " DTN_DSP_FIELD("missing") "\n" \
+    "ldr r7, " DTN_DSP_PAIRS_MISSING "\n" \
     "cmp r7, #0\n" \
     "beq 6f\n" \
-    "sub %[w], %[w], r7\n" \
-    "sub %[v], %[v], r7\n" \
-    "ldr %[m], [%[w]], #4\n" \
-    "ldr %[low], [%[v]], #4\n" \
+    "sub r1, r1, r7\n" \
+    "sub r2, r2, r7\n" \
+    "ldr r3, [r1], #4\n" \
+    "ldr r11, [r2], #4\n" \
     "lsl r7, r7, #3\n" \
-    "lsr %[m], %[m], r7\n" \
-    "lsr %[low], %[low], r7\n" \
-    "ldr %[in], " DTN_DSP_FIELD("rest") "\n" \
-    DTN_DSP_PRODUCTS \
+    "lsr r3, r3, r7\n" \
+    "lsr r11, r11, r7\n" \
+    "ldr r0, " DTN_DSP_PAIRS_REST "\n" \
+    DTN_DSP_PAIRS_PRODUCTS \
     "6:\n" \
-    /* The outputs of both channels, to where w and the inputs were. */ \
-    "ldrd %[w], %[in], " DTN_DSP_FIELD("outputs") "\n" \
-    "ldr r7, " DTN_DSP_FIELD("addend") "\n" \
-    "mov r9, #0x40000000\n" \
-    "ldr %[top], " DTN_DSP_FIELD("two") "\n" \
-    "ldrd %[m], %[n], [%[top], #8]\n" \
-    DTN_DSP_OUTPUT("c", "r9", "r7", "[%[in]], #1") \
-    DTN_DSP_OUTPUT("a", "r9", "r7", "[%[w]], #1") \
-    "ldr %[top], " DTN_DSP_FIELD("two") "\n" \
-    "ldrd %[m], %[n], [%[top], #16]\n" \
-    "add %[top], %[top], #24\n" \
-    "str %[top], " DTN_DSP_FIELD("two") "\n" \
-    DTN_DSP_OUTPUT("d", "r9", "r7", "[%[in]], #1") \
-    DTN_DSP_OUTPUT("b", "r9", "r7", "[%[w]], #1") \
-    "strd %[w], %[in], " DTN_DSP_FIELD("outputs") "\n" \
-    /* The next two rows lie behind the second. */ \
-    "ldrd %[a], %[b], " DTN_DSP_FIELD("left") "\n" \
-    "mov %[w], %[v]\n" \
-    "add %[v], %[v], %[b]\n" \
-    "subs %[a], %[a], #1\n" \
-    "str %[a], " DTN_DSP_FIELD("left") "\n" \
+    /* The outputs of both channels, y first. */ \
+    "ldrd r1, r0, " DTN_DSP_PAIRS_OUTPUTS "\n" \
+    "ldr r7, " DTN_DSP_PAIRS_ADDEND "\n" \
+    "mov lr, #0x40000000\n" \
+    "ldr r12, " DTN_DSP_PAIRS_TWO "\n" \
+    "ldrd r3, r10, [r12, #8]\n" \
+    DTN_DSP_PAIRS_OUTPUT("r6", "[r0], #1") \
+    DTN_DSP_PAIRS_OUTPUT("r4", "[r1], #1") \
+    "ldr r12, " DTN_DSP_PAIRS_TWO "\n" \
+    "ldrd r3, r10, [r12, #16]\n" \
+    "add r12, r12, #24\n" \
+    "str r12, " DTN_DSP_PAIRS_TWO "\n" \
+    DTN_DSP_PAIRS_OUTPUT("r8", "[r0], #1") \
+    DTN_DSP_PAIRS_OUTPUT("r5", "[r1], #1") \
+    "strd r1, r0, " DTN_DSP_PAIRS_OUTPUTS "\n" \
+    /* The next two rows of weights lie behind the second. */ \
+    "ldrd r4, r5, " DTN_DSP_PAIRS_DEPTH_LEFT "\n" \
+    "mov r1, r2\n" \
+    "add r2, r2, r4\n" \
+    "subs r5, r5, #1\n" \
+    "str r5, " DTN_DSP_PAIRS_LEFT "\n" \
     "bne 1b\n" \
-    "ldrd r7, r9, " DTN_DSP_FIELD("kept") "\n"
+    "add sp, sp, #12\n" \
+    "pop {r4, r5, r6, r7, r8, r10, r11, pc}\n"
+
+/*
+ * One row of inputs by four rows of weights at a time.
+ *
+ *   r0 in     inputs; at the end the outputs
+ *   r1 w      weights of the first row; at the end free
+ *   r2 pitch  from a row of weights to the next; at the end free
+ *   r3 last   weights of the fourth row
+ *   r4 a, r5 b, r6 c, r8 d   sums
+ *   r10, r11  elements 0 and 2, then 1 and 3 of inputs; at the end the addend, and 2^30
+ *   r12, lr   the same of weights; at the end the multiplier and the shift
+ *
+ *   sp + 0 inputs, 4 pitch, 8 fours that are left, 12 saved registers, 40 the caller's parameters
+ */
+#define DTN_DSP_FOURS_INPUTS "[sp]"
+#define DTN_DSP_FOURS_PITCH_LEFT "[sp, #4]"
+#define DTN_DSP_FOURS_LEFT "[sp, #8]"
+#define DTN_DSP_FOURS_LAST "[sp, #40]"
+#define DTN_DSP_FOURS_END "[sp, #44]"
+#define DTN_DSP_FOURS_BIAS "[sp, #48]"
+#define DTN_DSP_FOURS_OUTPUT_ADDEND "[sp, #52]"
+#define DTN_DSP_FOURS_OUTPUT "[sp, #52]"
+#define DTN_DSP_FOURS_FACTOR "[sp, #60]"
+
+#define DTN_DSP_FOURS_ROW(sum, place) DTN_DSP_ROW(sum, place, "r10", "r11", "r12", "lr")
+#define DTN_DSP_FOURS_STEP \
+    "ldrd r10, r11, [r0], #8\n" \
+    DTN_DSP_FOURS_ROW("r5", "[r1, r2]") \
+    DTN_DSP_FOURS_ROW("r6", "[r1, r2, lsl #1]") \
+    DTN_DSP_FOURS_ROW("r8", "[r3], #4") \
+    DTN_DSP_FOURS_ROW("r4", "[r1], #4")
+#define DTN_DSP_FOURS_STORE(sum) DTN_DSP_OUTPUT(sum, "[r0], #1", "r12", "lr", "r1", "r2", "r11", "r10")
+
+#define DTN_DSP_FOURS \
+    "push {r0, r2, r3, r4, r5, r6, r8, r10, r11, lr}\n" \
+    "1:\n" \
+    "ldr r10, " DTN_DSP_FOURS_BIAS "\n" \
+    "ldrd r4, r5, [r10], #8\n" \
+    "ldrd r6, r8, [r10], #8\n" \
+    "str r10, " DTN_DSP_FOURS_BIAS "\n" \
+    "ldr r0, " DTN_DSP_FOURS_INPUTS "\n" \
+    "add r3, r2, r2, lsl #1\n" \
+    "add r3, r3, r1\n" \
+    /* Sixteen elements at a time, then four. */ \
+    "2:\n" \
+    DTN_DSP_TIMES_4(DTN_DSP_FOURS_STEP) \
+    DTN_DSP_IF_AT("r10", DTN_DSP_FOURS_LAST, "bne 2b") \
+    DTN_DSP_IF_AT("r10", DTN_DSP_FOURS_END, "beq 5f") \
+    "4:\n" \
+    DTN_DSP_FOURS_STEP \
+    DTN_DSP_IF_AT("r10", DTN_DSP_FOURS_END, "bne 4b") \
+    "5:\n" \
+    "ldrd r0, r10, " DTN_DSP_FOURS_OUTPUT_ADDEND "\n" \
+    "ldrd r12, lr, " DTN_DSP_FOURS_FACTOR "\n" \
+    "mov r11, #0x40000000\n" \
+    DTN_DSP_FOURS_STORE("r4") \
+    DTN_DSP_FOURS_STORE("r5") \
+    DTN_DSP_FOURS_STORE("r6") \
+    DTN_DSP_FOURS_STORE("r8") \
+    "str r0, " DTN_DSP_FOURS_OUTPUT "\n" \
+    /* The next row of weights lies behind the last. */ \
+    "mov r1, r3\n" \
+    "ldrd r2, r10, " DTN_DSP_FOURS_PITCH_LEFT "\n" \
+    "subs r10, r10, #1\n" \
+    "str r10, " DTN_DSP_FOURS_LEFT "\n" \
+    "bne 1b\n" \
+    "add sp, sp, #12\n" \
+    "pop {r4, r5, r6, r8, r10, r11, pc}\n"
 
 /* clang-format on */
 
@@ -309,74 +392,35 @@ static inline void dtn_dsp_store_four(const uint32_t sums[4], const void *factor
 }
 
 /**
- * Multiplies two rows of inputs by the pairs' rows of weights, which lie one behind the other, and stores the outputs,
- * of each two those of x last. Rows are of four elements or more.
+ * Multiplies two rows of inputs, x and y, by pairs of rows of weights, which lie one behind the other, and stores the
+ * outputs, of each two that of x last. Rows have four elements or more. Of each four inputs there are four words:
+ * elements 0 and 2, then 1 and 3, of x, then of y.
+ *
+ * `left` is the number of pairs. `last` is behind the last whole sixteen elements, `end` behind the last whole four.
+ * `rest` has up to three more, and `missing` zeros behind them; `missing` is 0 where there are no more. `two` has of
+ * each two rows their biases, then a multiplier and a shift of each. `addend` is as `dtn_dsp_half_s8` takes it.
  */
-static inline void dtn_dsp_multiply_pairs(dtn_dsp_pairs_t *pairs, const int8_t *weights, size_t depth)
+DTN_DSP_NAKED static void dtn_dsp_multiply_pairs(
+    const uint32_t *inputs DTN_DSP_PARAMETER, const int8_t *weights DTN_DSP_PARAMETER, size_t depth DTN_DSP_PARAMETER,
+    size_t left DTN_DSP_PARAMETER, const uint32_t *last DTN_DSP_PARAMETER, const uint32_t *end DTN_DSP_PARAMETER,
+    const uint32_t *rest DTN_DSP_PARAMETER, size_t missing DTN_DSP_PARAMETER, const void *two DTN_DSP_PARAMETER,
+    int8_t *x DTN_DSP_PARAMETER, int8_t *y DTN_DSP_PARAMETER, int32_t addend DTN_DSP_PARAMETER)
 {
-    /* All registers but r7 and r9. */
-    register dtn_dsp_pairs_t *p __asm__("lr") = pairs;
-    register const int8_t *w __asm__("r0") = weights;
-    register const int8_t *v __asm__("r1") = weights + depth;
-    register const uint32_t *in __asm__("r2");
-    register int32_t a __asm__("r4");
-    register int32_t b __asm__("r5");
-    register int32_t c __asm__("r6");
-    register int32_t d __asm__("r8");
-    register int32_t m __asm__("r3");
-    register int32_t n __asm__("r10");
-    register int32_t low __asm__("r11");
-    register int32_t top __asm__("r12");
-    __asm__ volatile(
-        DTN_DSP_PAIRS
-        : [w] "+&r"(w), [v] "+&r"(v), [in] "=&r"(in), [a] "=&r"(a), [b] "=&r"(b), [c] "=&r"(c), [d] "=&r"(d),
-          [m] "=&r"(m), [n] "=&r"(n), [low] "=&r"(low), [top] "=&r"(top)
-        : [p] "r"(p), [kept] "i"(offsetof(dtn_dsp_pairs_t, kept)), [two] "i"(offsetof(dtn_dsp_pairs_t, two)),
-          [inputs] "i"(offsetof(dtn_dsp_pairs_t, inputs)), [last] "i"(offsetof(dtn_dsp_pairs_t, last)),
-          [end] "i"(offsetof(dtn_dsp_pairs_t, end)), [missing] "i"(offsetof(dtn_dsp_pairs_t, missing)),
-          [rest] "i"(offsetof(dtn_dsp_pairs_t, rest)), [outputs] "i"(offsetof(dtn_dsp_pairs_t, outputs)),
-          [addend] "i"(offsetof(dtn_dsp_pairs_t, addend)), [left] "i"(offsetof(dtn_dsp_pairs_t, left))
-        : "cc", "memory");
+    __asm__(DTN_DSP_PAIRS);
 }
 
-/** Multiplies a row of inputs, of whole fours and 16 or more, by the fours' rows of weights; stores the outputs. */
-static inline void dtn_dsp_multiply_fours(dtn_dsp_fours_t *fours, const int8_t *weights, size_t pitch)
+/**
+ * Multiplies a row of inputs, of whole fours and 16 elements or more, by `left` times four rows of weights, and stores
+ * the outputs. Of each four inputs there are two words. `last` is behind the last whole sixteen elements, `end` behind
+ * the last four. All outputs have the multiplier and the shift.
+ */
+DTN_DSP_NAKED static void dtn_dsp_multiply_fours(
+    const uint32_t *inputs DTN_DSP_PARAMETER, const int8_t *weights DTN_DSP_PARAMETER, size_t depth DTN_DSP_PARAMETER,
+    size_t left DTN_DSP_PARAMETER, const uint32_t *last DTN_DSP_PARAMETER, const uint32_t *end DTN_DSP_PARAMETER,
+    const int32_t *bias DTN_DSP_PARAMETER, int8_t *output DTN_DSP_PARAMETER, int32_t addend DTN_DSP_PARAMETER,
+    int32_t multiplier DTN_DSP_PARAMETER, int32_t shift DTN_DSP_PARAMETER)
 {
-    const int32_t *bias = fours->bias;
-    int8_t *out = fours->output;
-    const uint32_t *const inputs = fours->inputs;
-    const uint32_t *const sixteen = fours->last;
-    const uint32_t *const end = fours->end;
-    const int32_t addend = fours->addend;
-    const int32_t factor[2] = {fours->factor[0], fours->factor[1]};
-    for (size_t left = fours->left; left != 0; left--) {
-        const uint32_t *in = inputs;
-        const int8_t *last = weights + 3 * pitch;
-        int32_t a = bias[0];
-        int32_t b = bias[1];
-        int32_t c = bias[2];
-        int32_t d = bias[3];
-        int32_t x;
-        int32_t y;
-        int32_t m;
-        int32_t n;
-        do {
-            DTN_DSP_4(DTN_DSP_FOUR_ROWS());
-        } while (in != sixteen);
-        while (in != end) {
-            DTN_DSP_FOUR_ROWS();
-        }
-        m = factor[0];
-        n = factor[1];
-        weights = last;
-        bias += 4;
-        int32_t low;
-        int32_t top;
-        DTN_DSP_STORE(a, addend);
-        DTN_DSP_STORE(b, addend);
-        DTN_DSP_STORE(c, addend);
-        DTN_DSP_STORE(d, addend);
-    }
+    __asm__(DTN_DSP_FOURS);
 }
 
 #else

@@ -144,23 +144,14 @@ void dtn_dsp_store_pair(const dtn_dsp_block_t *block, const dtn_dsp_sums_t *sums
 }
 
 /* Some channels from `first` on, two by two, with usual factors and limits; rows of four elements or more. */
-__attribute__((noinline)) static void multiply_plainly(const dtn_dsp_block_t *block, const dtn_dsp_pair_t *pair,
-                                                       size_t first, size_t count, int8_t *x, int8_t *y)
+static inline void multiply_plainly(const dtn_dsp_block_t *block, const dtn_dsp_pair_t *pair, size_t first,
+                                    size_t count, int8_t *x, int8_t *y)
 {
     const uint32_t *inputs = pair->quads->x;
-    dtn_dsp_pairs_t pairs = {
-        .inputs = inputs,
-        .last = inputs + pair->count / 4 * 4 * DTN_DSP_QUAD,
-        .end = inputs + pair->count * DTN_DSP_QUAD,
-        .rest = pair->rest.x,
-        .missing = pair->rest_count == 0 ? 0 : 4 - pair->rest_count,
-        .two = &block->twos[(first + 1) / 2],
-        .outputs = {x + first, y + first},
-        .addend = block->addend,
-        .left = count,
-        .depth = block->depth,
-    };
-    dtn_dsp_multiply_pairs(&pairs, block->weights + first * block->depth, block->depth);
+    const size_t missing = pair->rest_count == 0 ? 0 : 4 - pair->rest_count;
+    dtn_dsp_multiply_pairs(inputs, block->weights + first * block->depth, block->depth, count,
+                           inputs + pair->count / 4 * 4 * DTN_DSP_QUAD, inputs + pair->count * DTN_DSP_QUAD,
+                           pair->rest.x, missing, &block->twos[(first + 1) / 2], x + first, y + first, block->addend);
 }
 
 void dtn_dsp_multiply_pair(const dtn_dsp_block_t *block, const dtn_dsp_pair_t *rows, int8_t *x, int8_t *y)

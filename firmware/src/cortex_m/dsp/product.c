@@ -172,18 +172,8 @@ __attribute__((noinline)) static void short_row(const dtn_cm_product_t *p)
     const size_t whole = p->channels / 4 * 4;
     dtn_dsp_unpack(p->input, dtn_dsp_twice(p->input_offset), depth / 4, words, 2);
     if (whole != 0) {
-        dtn_dsp_fours_t fours = {
-            .inputs = words,
-            .last = words + depth / 16 * 8,
-            .end = words + depth / 2,
-            .bias = p->bias,
-            .output = p->output,
-            .addend = addend,
-            .factor = {factor.multiplier, (int32_t)factor.drop},
-            .left = whole / 4,
-            .depth = depth,
-        };
-        dtn_dsp_multiply_fours(&fours, p->weights, depth);
+        dtn_dsp_multiply_fours(words, p->weights, depth, whole / 4, words + depth / 16 * 8, words + depth / 2, p->bias,
+                               p->output, addend, factor.multiplier, (int32_t)factor.drop);
     }
     for (size_t i = whole; i < p->channels; i += 2) {
         /* A single one goes with itself. */

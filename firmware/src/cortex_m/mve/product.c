@@ -9,12 +9,32 @@ typedef int32_t sums_t[DTN_CM_TRIPLE][DTN_CM_BLOCK];
 
 /* ---- Sums ---- */
 
+/* Four numbers as a vector. */
+static inline int32x4_t vector_of(int32_t a, int32_t b, int32_t c, int32_t d)
+{
+    int32x4_t vector;
+    __asm__("vmov %q[vector][2], %q[vector][0], %[a], %[c]\n"
+            "vmov %q[vector][3], %q[vector][1], %[b], %[d]\n"
+            : [vector] "=&w"(vector)
+            : [a] "r"(a), [b] "r"(b), [c] "r"(c), [d] "r"(d));
+    return vector;
+}
+
 /*
  * Three rows of inputs by `pairs` pairs of rows of weights, all of more than 16 elements.
  *
  * Per turn of 16 elements five loads and six multiplications, ordered so that hardly any two that use the same unit
- * stand side by side. The first turn of a pair starts the sums, the last one is predicated. Sums must be in even
- * registers; r7 is left to the compiler, which may need it for its frame. What the end of a pair needs is in memory.
+ * stand side by side. The first turn of a pair starts the sums, the last one is predicated.
+ *
+ *   r1 x, r3 y, r5 z      rows of inputs
+ *   r6 w, r7 v            rows of weights
+ *   r0 xw, r2 xv, r4 yw, r8 yv, r10 zw, r12 zv   sums, which the instructions want in even registers
+ *   r11 to, lr            where the sums go; the turns that are left
+ *   q0 to q3              elements of w, v, and of inputs
+ *   q4, q5                numbers for the end of a pair, and r7 of the caller
+ *
+ * r7 points to the frame where compilers keep frames, and cannot be a clobber there. So the loop saves it, and has no
+ * operands in memory. r9 is never used, since some platforms reserve it.
  */
 static void add_pairs(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *weights, size_t depth, size_t pairs,
                       int32_t *sums)
@@ -26,22 +46,22 @@ static void add_pairs(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *wei
     register int32_t *to __asm__("r11") = sums;
     /* How far a turn of rows has gone: from there back to the start of a row, and to that of the next. */
     const size_t gone = (depth + 15U) / 16U * 16U;
-    const size_t steps[2] = {gone, gone - depth};
-    const int32_t *const end = sums + 2 * pairs;
-    __asm__ volatile(".p2align 2\n"
+    const int32_t end = (int32_t)(uintptr_t)(sums + 2 * pairs);
+    const int32x4_t numbers = vector_of((int32_t)gone, (int32_t)depth - 16, (int32_t)(gone - depth), end);
+    __asm__ volatile("vmov.32 q5[0], r7\n"
+                     ".p2align 2\n"
                      "1:\n"
-                     "ldr lr, %[depth]\n"
-                     "add r9, r6, lr\n"
+                     "vmov.32 lr, %q[numbers][1]\n"
                      "vldrb.8 q0, [r6], #16\n"
+                     "add r7, r6, lr\n"
                      "vldrb.8 q2, [r1], #16\n"
                      "vmladav.s8 r0, q0, q2\n"
-                     "vldrb.8 q1, [r9], #16\n"
+                     "vldrb.8 q1, [r7], #16\n"
                      "vmladav.s8 r2, q1, q2\n"
                      "vldrb.8 q3, [r3], #16\n"
                      "vmladav.s8 r4, q0, q3\n"
                      "vldrb.8 q2, [r5], #16\n"
                      "vmladav.s8 r8, q1, q3\n"
-                     "sub lr, lr, #16\n"
                      "vmladav.s8 r10, q0, q2\n"
                      "vmladav.s8 r12, q1, q2\n"
                      "dlstp.8 lr, lr\n"
@@ -49,7 +69,7 @@ static void add_pairs(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *wei
                      "vldrb.8 q0, [r6], #16\n"
                      "vldrb.8 q2, [r1], #16\n"
                      "vmladava.s8 r0, q0, q2\n"
-                     "vldrb.8 q1, [r9], #16\n"
+                     "vldrb.8 q1, [r7], #16\n"
                      "vmladava.s8 r2, q1, q2\n"
                      "vldrb.8 q3, [r3], #16\n"
                      "vmladava.s8 r4, q0, q3\n"
@@ -61,28 +81,18 @@ static void add_pairs(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *wei
                      "strd r0, r2, [r11], #8\n"
                      "strd r4, r8, [r11, #56]\n"
                      "strd r10, r12, [r11, #120]\n"
-                     "ldrd r0, r2, %[steps]\n"
-                     "ldr r4, %[end]\n"
+                     "vmov r0, r2, %q[numbers][2], %q[numbers][0]\n"
+                     "vmov.32 r4, %q[numbers][3]\n"
                      "subs r1, r1, r0\n"
                      "subs r3, r3, r0\n"
                      "subs r5, r5, r0\n"
-                     "sub r6, r9, r2\n"
+                     "sub r6, r7, r2\n"
                      "cmp r11, r4\n"
                      "bne 1b\n"
+                     "vmov.32 r7, q5[0]\n"
                      : "+&r"(x), "+&r"(y), "+&r"(z), "+&r"(w), "+&r"(to)
-                     : [depth] "m"(depth), [steps] "m"(steps), [end] "m"(end)
-                     : "r0", "r2", "r4", "r8", "r9", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "cc", "memory");
-}
-
-/* Four numbers as a vector. */
-static inline int32x4_t vector_of(int32_t a, int32_t b, int32_t c, int32_t d)
-{
-    int32x4_t vector;
-    __asm__("vmov %q[vector][2], %q[vector][0], %[a], %[c]\n"
-            "vmov %q[vector][3], %q[vector][1], %[b], %[d]\n"
-            : [vector] "=&w"(vector)
-            : [a] "r"(a), [b] "r"(b), [c] "r"(c), [d] "r"(d));
-    return vector;
+                     : [numbers] "w"(numbers)
+                     : "r0", "r2", "r4", "r8", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q5", "cc", "memory");
 }
 
 /* One row of inputs by four rows of weights, `pitch` apart: sums that begin at those of `starts`. */
@@ -306,12 +316,24 @@ typedef struct {
 } short_numbers_t;
 
 /*
+ * The loop over short rows sets the predicate. Clang has no name for it, and then nothing else may need one: there the
+ * loop has a function of its own.
+ */
+#if defined(__clang__)
+#define DTN_CM_PREDICATE
+#define DTN_CM_ALONE __attribute__((noinline))
+#else
+#define DTN_CM_PREDICATE "p0",
+#define DTN_CM_ALONE
+#endif
+
+/*
  * Four channels of short rows. Behind a row's end nothing is read, and the weights are 0 there. The eight vector
  * registers hold the weights, what sums start at, the shifts, the values, and in turn what they are combined with.
  */
-static void four_channels(const int8_t *const w[LANES], int32x4_t starts, int32x4_t shifts,
-                          const short_numbers_t *numbers, int32_t offset, const int8_t *x, size_t x_pitch, size_t rows,
-                          int8_t *to, size_t to_pitch)
+DTN_CM_ALONE static void four_channels(const int8_t *const w[LANES], int32x4_t starts, int32x4_t shifts,
+                                       const short_numbers_t *numbers, int32_t offset, const int8_t *x, size_t x_pitch,
+                                       size_t rows, int8_t *to, size_t to_pitch)
 {
     const mve_pred16_t within = vctp8q(numbers->depth);
     const int8x16_t a = vldrbq_z_s8(w[0], within);
@@ -345,7 +367,7 @@ static void four_channels(const int8_t *const w[LANES], int32x4_t starts, int32x
                      : [x] "+&r"(x), [to] "+&l"(to), "+&r"(left)
                      : [a] "w"(a), [b] "w"(b), [c] "w"(c), [d] "w"(d), [starts] "w"(starts), [shifts] "w"(shifts),
                        [numbers] "r"(numbers), [offset] "r"(offset), [x_pitch] "r"(x_pitch), [to_pitch] "r"(to_pitch)
-                     : "r0", "r8", "r10", "r12", "q6", "q7", "p0", "cc", "memory");
+                     : "r0", "r8", "r10", "r12", "q6", "q7", DTN_CM_PREDICATE "cc", "memory");
 }
 
 void dtn_cm_short_rows(const dtn_cm_block_t *block, const int8_t *input, size_t input_pitch, size_t rows,

@@ -62,6 +62,7 @@ typedef struct {
     size_t last_step;
 } columns_t;
 
+#if defined(__OPTIMIZE__)
 /*
  * Sums over the rows of a kernel of three columns: per row three weights and five inputs are read for nine products.
  * MVE has no multiplication of vectors that adds, and widening loads need their address in r0 to r7. The sums, the
@@ -118,6 +119,29 @@ static inline sums_t three_outputs(columns_t columns, const int8_t *weights, int
                      : "q3", "q4", "q5", "q6", "q7", "memory");
     return (sums_t){a, b, c};
 }
+#else
+/* The same without assembler: unoptimised, compilers have too few registers for its operands. */
+static sums_t three_outputs(columns_t columns, const int8_t *weights, int32_t rows, size_t column, size_t row,
+                            int32x4_t starts)
+{
+    int32x4_t sums[] = {starts, starts, starts};
+    for (; rows > 0; rows--) {
+        const int8_t *const places[] = {columns.first, columns.middle, columns.middle + column,
+                                        columns.middle + 2 * column, columns.last};
+        for (size_t i = 0; i < TRIPLE; i++) {
+            for (size_t j = 0; j < TRIPLE; j++) {
+                int32x4_t products = vmulq_s32(vldrbq_s32(places[i + j]), vldrbq_s32(weights + j * LANES));
+                sums[i] = vaddq_s32(sums[i], products);
+            }
+        }
+        weights += TRIPLE * LANES;
+        columns.first += columns.first_step;
+        columns.middle += row;
+        columns.last += columns.last_step;
+    }
+    return (sums_t){sums[0], sums[1], sums[2]};
+}
+#endif
 
 /* All outputs of an image, in lines along an axis. */
 static __attribute__((noinline)) void lines_of_triples(const chunk_t *chunk, const axis_t *along, const axis_t *across,

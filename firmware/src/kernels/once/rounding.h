@@ -37,7 +37,7 @@ static inline int32_t dtn_cm_half(uint32_t sum)
     return 0;
 }
 
-/** The upper 32 bits of a product, in assembler: to the operand `top`, with another, `low`. */
-#define DTN_DSP_TOP(sum, multiplier, unit) "smull %[low], %[top], " sum ", " multiplier "\n"
+/** The upper 32 bits of a product, in assembler: to `top`, with another register, `low`. */
+#define DTN_DSP_TOP(sum, multiplier, unit, low, top) "smull " low ", " top ", " sum ", " multiplier "\n"
 
 #endif /* DTN_ROUNDING_H */
