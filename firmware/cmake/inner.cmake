@@ -32,12 +32,14 @@ function(dtn_inner_sources result)
     set(root "${ARGV1}")
   endif()
   file(GLOB sources CONFIGURE_DEPENDS "${root}/${DTN_INNER}/*.c")
-  # Under the sanitizers all is optimised a little: firmware/CMakeLists.txt says why.
-  if(DTN_INNER STREQUAL "dsp" AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT DTN_SANITIZE)
-    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "-O3;-fno-schedule-insns")
-  elseif(DTN_INNER STREQUAL "mve")
-    # Without optimisation compilers keep a register for frames, which the loops in assembler need.
-    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS -O3)
+  # Inner loops take most of the time of an inference: -O3 in Debug builds too. They compile at every level. Under the
+  # sanitizers all is optimised a little: firmware/CMakeLists.txt says why.
+  if(NOT DTN_INNER STREQUAL "portable" AND NOT DTN_SANITIZE)
+    set(options -O3)
+    if(DTN_INNER STREQUAL "dsp" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+      list(APPEND options -fno-schedule-insns)
+    endif()
+    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${options}")
   endif()
   file(GLOB names CONFIGURE_DEPENDS RELATIVE "${root}/portable" "${root}/portable/*.c")
   foreach(name ${names})

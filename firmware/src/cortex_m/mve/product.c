@@ -39,15 +39,16 @@ static inline int32x4_t vector_of(int32_t a, int32_t b, int32_t c, int32_t d)
 static void add_pairs(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *weights, size_t depth, size_t pairs,
                       int32_t *sums)
 {
+    /* How far a turn of rows has gone: from there back to the start of a row, and to that of the next. */
+    const size_t gone = (depth + 15U) / 16U * 16U;
+    const int32_t end = (int32_t)(uintptr_t)(sums + 2 * pairs);
+    const int32x4_t numbers = vector_of((int32_t)gone, (int32_t)depth - 16, (int32_t)(gone - depth), end);
+    /* Behind the last call, which would take the registers. */
     register const int8_t *x __asm__("r1") = rows[0];
     register const int8_t *y __asm__("r3") = rows[1];
     register const int8_t *z __asm__("r5") = rows[2];
     register const int8_t *w __asm__("r6") = weights;
     register int32_t *to __asm__("r11") = sums;
-    /* How far a turn of rows has gone: from there back to the start of a row, and to that of the next. */
-    const size_t gone = (depth + 15U) / 16U * 16U;
-    const int32_t end = (int32_t)(uintptr_t)(sums + 2 * pairs);
-    const int32x4_t numbers = vector_of((int32_t)gone, (int32_t)depth - 16, (int32_t)(gone - depth), end);
     __asm__ volatile("vmov.32 q5[0], r7\n"
                      ".p2align 2\n"
                      "1:\n"
