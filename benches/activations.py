@@ -28,7 +28,7 @@ from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.frontend import loader
 from deuteron.frontend.examples import FOLDER
-from deuteron.views.agreement.board import compare
+from deuteron.views.compare.board import compare
 
 sys.path.insert(0, str(FOLDER))
 import digits

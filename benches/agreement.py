@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.table import Table
 
 from deuteron import api
-from deuteron.views.agreement.pytorch import PytorchComparison, compare
+from deuteron.views.compare.pytorch import PytorchComparison, compare
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
 sys.path.insert(0, str(MODELS))

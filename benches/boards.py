@@ -24,7 +24,7 @@ from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
 from deuteron.board.record import FirmwareOptions, IoCopy, Weights
 from deuteron.board.toolchain import Toolchain
-from deuteron.views.agreement.board import compare
+from deuteron.views.compare.board import compare
 
 EXTERNAL = {"mobilenet_v2"}
 """Models whose weights are put into external memory; elsewhere they find their place themselves."""

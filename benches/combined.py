@@ -35,10 +35,10 @@ from torch.nn import functional
 
 from deuteron import api
 from deuteron.builds.manifest import PROGRAM
-from deuteron.frontend.cortex_m import values
+from deuteron.frontend.cortex_m import lowering_check
 from deuteron.frontend.loader import Model, load
 from deuteron.runtime.host import HostRunner
-from deuteron.views.agreement.pytorch import compare
+from deuteron.views.compare.pytorch import compare
 
 TARGETS = ("imxrt700cm", "cortex-m33", "cortex-m55")
 MODES = ("PTQ", "QAT")
@@ -120,14 +120,14 @@ def _samples(model: Model) -> list[tuple[Tensor, ...]]:
 def checked(samples: Sequence[tuple[Tensor, ...]]) -> Generator[list[Replay]]:
     """The program that is lowered meanwhile, to be run by PyTorch, with the build's check on all samples."""
     replays: list[Replay] = []
-    check = values.check
+    check = lowering_check.check
 
     def check_all(program: ExportedProgram, module: fx.GraphModule, _: object) -> None:
         replays[:] = [Replay(program)]
         for sample in samples:
             check(program, module, sample)
 
-    with patch.object(values, "check", check_all):
+    with patch.object(lowering_check, "check", check_all):
         yield replays
 
 

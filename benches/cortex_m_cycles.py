@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deuteron.board.toolchain import PREFIX
-from deuteron.runtime.programs import find_program
+from deuteron.runtime.system_programs import find_program
 
 PLUGIN = Path(__file__).with_name("instruction_counts.c")
 MARK = "dtn_port_ticks"

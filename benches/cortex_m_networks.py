@@ -22,7 +22,7 @@ from deuteron import api
 from deuteron.board import boards, image, qemu
 from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
-from deuteron.views.agreement.board import compare
+from deuteron.views.compare.board import compare
 
 NPU = "imxrt700"
 TARGETS = {"cortex-m33": ("an505",), "cortex-m55": ("an547",), NPU: ("an505", "an547")}

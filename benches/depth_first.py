@@ -47,8 +47,8 @@ from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import decode
-from deuteron.npu.neutron.plan import depth_first as planner
 from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.planner import depth_first as planner
 from deuteron.runtime.driver import Driver
 
 planner.STRICT = True

@@ -34,7 +34,7 @@ from deuteron.board.record import Arenas, FirmwareOptions  # noqa: E402
 from deuteron.board.toolchain import Toolchain  # noqa: E402
 from deuteron.builds import manifest as manifests  # noqa: E402
 from deuteron.errors import CapacityError  # noqa: E402
-from deuteron.views.agreement.board import compare  # noqa: E402
+from deuteron.views.compare.board import compare  # noqa: E402
 
 TARGET, BOARD = "cortex-m55", "an547"
 NETWORKS = ("mobilenet_v2_96_float", "mobilenet_v2_96", "mobilenet_v1_025", "mobilenet_v2")

@@ -20,7 +20,7 @@ from ending import Rows, finish
 from deuteron import api
 from deuteron.builds import manifest as manifests
 from deuteron.runtime.inputs import seeded_inputs
-from deuteron.views.agreement.pytorch import compare
+from deuteron.views.compare.pytorch import compare
 
 ACCELERATORS = (
     "ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256", "ethos-u65-512", "ethos-u85-256",

@@ -21,7 +21,7 @@ from tests.npu.ethosu.loops import loop
 from tests.npu.ethosu.networks import ACCELERATORS, KINDS, network
 from tests.npu.neutron.tflite import cases
 
-from deuteron.frontend.quiet import overheard
+from deuteron.frontend.log_suppression import overheard
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime.build_native import executorch_root

@@ -34,7 +34,7 @@ from deuteron.builds.manifest import PROGRAM, Manifest
 from deuteron.builds.samples import evenly
 from deuteron.errors import DeuteronError
 from deuteron.frontend.inputs import check_example_inputs
-from deuteron.views.agreement.board import compare
+from deuteron.views.compare.board import compare
 from deuteron.views.costs import costs
 
 BOARDS = {"imxrt700cm": "an505", "cortex-m55": "an547", "imxrt700": "an505", "cortex-m33": "an505"}

@@ -37,10 +37,10 @@ from torch import Tensor, nn
 from deuteron import api
 from deuteron.builds.manifest import PROGRAM
 from deuteron.errors import DeuteronError
-from deuteron.frontend.cortex_m.values import flat
+from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.runtime import pte
 from deuteron.runtime.program import KernelCall, TensorValue
-from deuteron.views.agreement.board import compare
+from deuteron.views.compare.board import compare
 
 BOARDS = {"cortex-m33": "an505", "cortex-m55": "an547", "imxrt700cm": "an505"}
 """The targets, and a board with the core of each."""

@@ -37,8 +37,8 @@ from deuteron.npu.neutron.kernels.cost import cost
 from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.encode import encode
-from deuteron.npu.neutron.plan import plan
-from deuteron.views.agreement.board import compare
+from deuteron.planner import plan
+from deuteron.views.compare.board import compare
 
 BOARD = boards.load("an505")
 TARGET = "imxrt700"

@@ -29,7 +29,7 @@ from rich.table import Table
 from deuteron import api
 from deuteron.builds.quality import MOST
 from deuteron.errors import DeuteronError
-from deuteron.frontend.cortex_m.values import flat
+from deuteron.frontend.cortex_m.lowering_check import flat
 
 TARGETS = ("imxrt700cm", "cortex-m55")
 PATTERNS = (

@@ -27,13 +27,14 @@ from deuteron.arch.memory import FetchPolicy
 from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Add, Concat, Conv2D, DepthwiseConv2D, Op, Pads
-from deuteron.npu.neutron.ir.types import DType, Quant, Tensor, TensorType
+from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
 from deuteron.npu.neutron.kernels.program import Program
-from deuteron.npu.neutron.passes.select import select
-from deuteron.npu.neutron.plan import Budget, in_best_order, plan, plan_within
-from deuteron.npu.neutron.plan.chunks import chunks
-from deuteron.npu.neutron.plan.prefetch import least_area
-from deuteron.npu.neutron.plan.slices import unshared
+from deuteron.npu.neutron.passes.kernel_selection import select
+from deuteron.planner import Budget, in_best_order, plan, plan_within
+from deuteron.planner.weight_chunks import chunks
+from deuteron.planner.weight_residency import least_area
+from deuteron.planner.weight_tiling import unshared
+from deuteron.tflite.quantization import Quant
 
 TARGET = "imxrt700"
 LAYERS = (10, 30, 100, 300, 1000)

@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from deuteron.npu.neutron.plan.lifetimes import Lifetime
-from deuteron.npu.neutron.plan.packing import EXACT_EFFORT, FAST_EFFORT, ORDERS, end_of, greedy, max_live, place
-from deuteron.npu.neutron.plan.search import STEPS_PER_SECOND, search
+from deuteron.planner.lifetimes import Lifetime
+from deuteron.planner.packing import EXACT_EFFORT, FAST_EFFORT, ORDERS, end_of, greedy, max_live, place
+from deuteron.planner.packing_search import STEPS_PER_SECOND, search
 
 CAPACITY = 1 << 20
 LIMIT_S = 120

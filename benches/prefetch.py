@@ -32,13 +32,13 @@ from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.machine.bounds import fetch_bound
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
-from deuteron.npu.neutron.plan import Budget, plan, plan_within
-from deuteron.npu.neutron.plan.bound import lower_bound
-from deuteron.npu.neutron.plan.chunks import chunks
-from deuteron.npu.neutron.plan.cuts import beside
-from deuteron.npu.neutron.plan.prefetch import costs_of, least_area
-from deuteron.npu.neutron.plan.slices import cut, unshared
-from deuteron.npu.neutron.plan.stream import Costs
+from deuteron.planner import Budget, plan, plan_within
+from deuteron.planner.prefetch_bound import lower_bound
+from deuteron.planner.prefetch_schedule import Costs
+from deuteron.planner.weight_chunks import chunks
+from deuteron.planner.weight_residency import costs_of, least_area
+from deuteron.planner.weight_tiling import cut, unshared
+from deuteron.planner.weight_tiling_search import beside
 
 TARGET = "imxrt700"
 RATES = (50, 100, 200, 400)

@@ -30,7 +30,7 @@ from semantic_judge import Row, Verdict, row
 
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
-from deuteron.frontend.flow import Flow
+from deuteron.frontend.pipeline import Flow
 
 TARGETS = ("imxrt700cm", "cortex-m55", "ethos-u55-128", "ethos-u55-128cm")
 OPTIONAL = ("imxrt700",)

@@ -26,9 +26,9 @@ from torch import nn
 from deuteron import api
 from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import DeuteronError
-from deuteron.npu.neutron.mixed import convert_mixed
+from deuteron.npu.neutron.tflite_partitioner import convert_mixed
 from deuteron.runtime import litert, tflite_model
-from deuteron.views.agreement.mixed import MixedOutput
+from deuteron.views.compare.tflite_partitioned import MixedOutput
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
 sys.path.insert(0, str(MODELS))

@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import DeuteronError, counted
-from deuteron.frontend.quiet import overheard
+from deuteron.frontend.log_suppression import overheard
 from deuteron.native import library
 from deuteron.npu.ethosu import blob
 from deuteron.npu.ethosu import tosa as tosa_program

@@ -16,7 +16,7 @@ from rich.table import Table
 import deuteron
 from deuteron.frontend import saved
 from deuteron.runtime.host import HostRunner
-from deuteron.views.agreement.pytorch import compare
+from deuteron.views.compare.pytorch import compare
 
 sys.path.insert(0, str(Path(__file__).parent / "models"))
 

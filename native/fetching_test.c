@@ -1,6 +1,6 @@
 /* Schedules random chunks and searches for what stays; prints what is wrong: chunks that overlap while both are needed,
  * or meet walls, are not there when they are needed, or times that the search reports and no schedule has.
- * tests/npu/neutron/plan/test_search.py builds it with the sanitizers. */
+ * tests/planner/test_packing_search.py builds it with the sanitizers. */
 #include "fetching.h"
 
 #include <stdio.h>

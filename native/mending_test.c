@@ -1,5 +1,5 @@
 /* Mends packings of random blocks; prints what is wrong: blocks at distances that they may not have, or an end that is
- * not theirs. tests/npu/neutron/plan/test_search.py builds it with the sanitizers. */
+ * not theirs. tests/planner/test_packing_search.py builds it with the sanitizers. */
 #include "mending.h"
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* Packs what was cut from a rectangle, so fits, and the same with one block more, which does not; prints what is wrong.
- * tests/npu/neutron/plan/test_search.py builds it with the sanitizers. */
+ * tests/planner/test_packing_search.py builds it with the sanitizers. */
 #include "packing.h"
 
 #include <stdio.h>

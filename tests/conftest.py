@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deuteron.board import toolchain
-from deuteron.npu.neutron.plan import depth_first
+from deuteron.planner import depth_first
 
 toolchain.FLAGS += ("-Werror", "-pedantic", "-Wmissing-prototypes", "-Wstrict-prototypes", "-Wconversion", "-Wvla")
 """Whatever a test compiles for a board compiles without a warning, and has the objects that others had made."""

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from deuteron import numerics
 from deuteron.errors import UnsupportedError
 from deuteron.npu.neutron.ir.ops import Function
-from deuteron.npu.neutron.ir.types import Quant
+from deuteron.tflite.quantization import Quant
 
 ROOT = Path(__file__).resolve().parents[1]
 VECTORS = ROOT / "spec" / "vectors"

@@ -17,7 +17,7 @@ from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.ir import interpret
 from deuteron.npu.neutron.tflite import reader
 from deuteron.runtime.host import HostRunner
-from deuteron.views.agreement.pytorch import compare
+from deuteron.views.compare.pytorch import compare
 
 SAMPLES = 32
 LITERT_SAMPLES = 2

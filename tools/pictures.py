@@ -21,8 +21,9 @@ from selenium.webdriver.common.by import By
 from deuteron import api
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import FullyConnected
-from deuteron.npu.neutron.ir.types import DType, Quant, Tensor, TensorType
+from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
 from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.tflite.quantization import Quant
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "digits.tflite"

@@ -5,20 +5,20 @@ from collections.abc import Generator
 
 import pytest
 
-from deuteron.frontend import shortcuts
+from deuteron.frontend import upstream_caches
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
     """Spares the imports what takes long for no reason."""
-    with shortcuts.importing():
+    with upstream_caches.importing():
         return (yield)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtestloop() -> Generator[None, object, object]:
     """Lets PyTorch work out once what it would for each program of each test; no byte of a program changes by it."""
-    with shortcuts.active():
+    with upstream_caches.active():
         return (yield)
 
 

@@ -12,9 +12,9 @@ from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
-from deuteron.npu.neutron.passes.select import select
+from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.payload import BACKEND_ID, Payload, compose
-from deuteron.npu.neutron.plan import plan
+from deuteron.planner import plan
 from deuteron.runtime.program import (
     Constant,
     Delegate,

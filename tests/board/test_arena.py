@@ -17,7 +17,7 @@ from tests.board.programs import Maker
 
 from deuteron import api
 from deuteron.arch.memory import DepthFirst, MemoryOptions
-from deuteron.board import boards, image, qemu, record, rows
+from deuteron.board import boards, image, qemu, record, row_dependencies
 from deuteron.board.arena import check, planned
 from deuteron.board.arrays import to_bytes
 from deuteron.board.bundle import Bundle
@@ -144,7 +144,7 @@ def test_operators_that_nobody_has_counted_are_said(
     counted = ArenaPlanning("", manifest, planned(bundle, ALWAYS, CORE)).to_json()
     assert counted["uncounted"] == 0
     assert counted["instructions"] is not None
-    monkeypatch.delitem(rows._WORKS, "dtn_op_quantize_per_tensor")
+    monkeypatch.delitem(row_dependencies._WORKS, "dtn_op_quantize_per_tensor")
     view = ArenaPlanning("", manifest, planned(bundle, ALWAYS, CORE))
     (line,) = (line for line in view.lines() if "depth first" in line)
     assert "MACs again, at most +" in line

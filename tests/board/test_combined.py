@@ -11,7 +11,7 @@ from deuteron.arch import cores, targets
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
-from deuteron.views.agreement.pytorch import compare
+from deuteron.views.compare.pytorch import compare
 
 pytestmark = pytest.mark.slow
 

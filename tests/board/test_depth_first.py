@@ -19,7 +19,7 @@ from deuteron.runtime.inputs import Array
 from deuteron.sweeps import work
 from deuteron.sweeps.lowering import Made
 from deuteron.sweeps.spec import Point
-from deuteron.views.agreement.pytorch import compare
+from deuteron.views.compare.pytorch import compare
 from deuteron.views.events import tables, text
 from deuteron.views.simulate import open_build
 

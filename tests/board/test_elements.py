@@ -13,10 +13,10 @@ from deuteron.arch.cores import InnerWork
 from deuteron.board import boards, image, qemu
 from deuteron.board.bundle import ElementType, Value
 from deuteron.board.link import link
-from deuteron.board.operators.table import BY_OPERATOR
 from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
-from deuteron.frontend.cortex_m import marks
+from deuteron.frontend.cortex_m import upstream
+from deuteron.operators.cortex_m import BY_OPERATOR
 
 pytestmark = pytest.mark.slow
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def bench() -> Bench:
     """The operators, compiled for this machine."""
-    marks.load()
+    upstream.load()
     return Bench(InnerWork.PORTABLE)
 
 

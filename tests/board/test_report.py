@@ -11,7 +11,7 @@ from deuteron.board.record import FirmwareOptions, Kernels
 from deuteron.board.size import Row, Sizes
 from deuteron.board.stack import Bound, Call
 from deuteron.board.toolchain import Region
-from deuteron.views.agreement.board import compare
+from deuteron.views.compare.board import compare
 
 SMALL = replace(
     FIRMWARE,

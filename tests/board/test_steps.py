@@ -16,8 +16,8 @@ from tests.cortex_m.bench import Bench
 from deuteron.arch.cores import InnerWork
 from deuteron.board import boards, library
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle
-from deuteron.board.operators.table import BY_OPERATOR
-from deuteron.frontend.cortex_m import marks
+from deuteron.frontend.cortex_m import upstream
+from deuteron.operators.cortex_m import BY_OPERATOR
 
 pytestmark = pytest.mark.slow
 
@@ -51,7 +51,7 @@ def expecting(bundle: Bundle, expected: Sequence[bytes]) -> Bundle:
 
 @pytest.mark.parametrize("board", boards.names())
 def test_random_calls_give_the_hosts_bytes_and_stay_within_their_values(board: str) -> None:
-    marks.load()
+    upstream.load()
     bench, maker, expected = Bench(InnerWork.PORTABLE), cortex_m.Maker(), list[bytes]()
     operators = dict[str, int]()
     for call in calls():

@@ -15,10 +15,10 @@ from deuteron.arch import targets
 from deuteron.builds import output as outputs
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels import selection
-from deuteron.npu.neutron.tflite import neutron
-from deuteron.npu.neutron.tflite.decode import decode
+from deuteron.npu.neutron.tflite import neutron_graph
 from deuteron.npu.neutron.tflite.emit import emit
-from deuteron.npu.neutron.tflite.encode import encode
+from deuteron.tflite.decode import decode
+from deuteron.tflite.encode import encode
 
 from .conftest import Result
 
@@ -135,7 +135,7 @@ def test_intermediates_are_the_blocks_that_inspect_reads(deuteron: Run, net: Pat
     result = deuteron("convert", net, "-o", out, "--intermediates")
     names = ("out.tflite", "out.microcode", "out.weights", "out.kernels")
     assert result.err == "".join(f"wrote `{tmp_path / name}`\n" for name in names)
-    container, _ = neutron.unwrap(out.read_bytes())
+    container, _ = neutron_graph.unwrap(out.read_bytes())
     assert (tmp_path / "out.microcode").read_bytes() == container.microcode
     assert (tmp_path / "out.weights").read_bytes() == container.weights
     assert (tmp_path / "out.kernels").read_bytes() == container.kernels

@@ -12,7 +12,7 @@ from tests.runtime import models
 from deuteron import api
 from deuteron.board import record, report
 from deuteron.board.flash import Flash
-from deuteron.views.agreement.board import Difference, HostComparison
+from deuteron.views.compare.board import Difference, HostComparison
 from deuteron.views.run import board as on_board
 
 from .conftest import Result

@@ -12,9 +12,9 @@ from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.payload import Payload, compose
-from deuteron.npu.neutron.tflite import neutron
-from deuteron.npu.neutron.tflite.decode import decode
+from deuteron.npu.neutron.tflite import neutron_graph
 from deuteron.npu.neutron.tflite.emit import emit
+from deuteron.tflite.decode import decode
 
 from .conftest import Result
 
@@ -106,7 +106,7 @@ MAPS = """\
 def test_a_payload_and_a_converted_file_show_the_same_microcode(
     deuteron: Run, tmp_path: Path, source: bytes, container: Container, payload: bytes
 ):
-    files = {"delegate payload": payload, "converted TFLite file": neutron.wrap(source, container, {})}
+    files = {"delegate payload": payload, "converted TFLite file": neutron_graph.wrap(source, container, {})}
     for kind, data in files.items():
         path = tmp_path / "file"
         path.write_bytes(data)

@@ -14,11 +14,11 @@ from tests.npu.ethosu.vela import compiled as compile_tflite
 from tests.npu.neutron.tflite import cases, litert
 from tests.npu.neutron.tflite.files import with_float_edges
 
-from deuteron.npu.neutron.ir.types import Quant
-from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.emit import emit
-from deuteron.npu.neutron.tflite.encode import encode
-from deuteron.npu.neutron.tflite.flat import FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.decode import decode
+from deuteron.tflite.encode import encode
+from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.quantization import Quant
 
 from .conftest import Result
 

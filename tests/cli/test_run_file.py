@@ -15,10 +15,10 @@ from tests.npu.neutron.tflite.mixing import Net
 from deuteron.arch import targets
 from deuteron.npu.neutron.ir import interpret
 from deuteron.npu.neutron.ir.parser import parse_graph
-from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.emit import emit
-from deuteron.npu.neutron.tflite.encode import encode
-from deuteron.views.agreement import litert
+from deuteron.tflite.decode import decode
+from deuteron.tflite.encode import encode
+from deuteron.views.compare import litert
 
 from .conftest import Result
 

@@ -6,13 +6,13 @@ import pytest
 from tests.cortex_m.bench import Bench
 
 from deuteron.arch.cores import InnerWork
-from deuteron.frontend.cortex_m import marks
+from deuteron.frontend.cortex_m import upstream
 
 
 @pytest.fixture(scope="session", params=[InnerWork.PORTABLE, InnerWork.DSP], ids=lambda inner: inner.value)
 def bench(request: pytest.FixtureRequest) -> Bench:
     """The operators, compiled for this machine, with either inner work that it can run."""
-    marks.load()
+    upstream.load()
     return Bench(cast(InnerWork, request.param))
 
 

@@ -4,7 +4,7 @@ import torch
 from executorch.exir import EdgeCompileConfig, to_edge
 from torch import Tensor
 
-from deuteron.frontend.cortex_m import marks
+from deuteron.frontend.cortex_m import upstream
 
 HALF = 1 << 30
 """The multiplier of a factor of 2^(shift - 1)."""
@@ -81,7 +81,7 @@ def inputs(*, explicit: bool) -> tuple[Tensor, Tensor]:
 
 def lowered(module: torch.nn.Module, given: tuple[Tensor, ...]) -> bytes:
     """The `.pte` of a module."""
-    marks.load()
+    upstream.load()
     exported = torch.export.export(module.eval(), given, strict=True)
     program = to_edge(exported, compile_config=EdgeCompileConfig(_check_ir_validity=False)).to_executorch()
     return program.buffer

@@ -12,7 +12,7 @@ import torch
 from tests.cortex_m.programs import Everything, inputs, lowered
 
 from deuteron.errors import DeuteronError
-from deuteron.frontend.cortex_m import marks
+from deuteron.frontend.cortex_m import upstream
 from deuteron.native import library
 from deuteron.runtime.host import HostRunner
 
@@ -70,7 +70,7 @@ class Concatenation(torch.nn.Module):
 
 
 def test_maps_in_channels_last_are_concatenated_by_channel(tmp_path: Path) -> None:
-    marks.load()
+    upstream.load()
     generator = np.random.default_rng(3)
     a, b = (generator.integers(-128, 128, (2, 3, 4, 5)).astype(np.int8) for _ in range(2))
     given = tuple(torch.tensor(x).to(memory_format=torch.channels_last) for x in (a, b))
@@ -102,7 +102,7 @@ class Sum(torch.nn.Module):
 
 
 def test_numbers_out_of_range_are_refused(tmp_path: Path) -> None:
-    marks.load()
+    upstream.load()
     x = torch.zeros(4, dtype=torch.int8)
     with pytest.raises(DeuteronError) as caught:
         runner(lowered(Sum(), (x,)), tmp_path).run([x.numpy()])

@@ -14,7 +14,7 @@ from tests.cortex_m.wheel import wheel
 from torch._ops import OpOverloadPacket
 
 from deuteron.board import operators
-from deuteron.frontend.cortex_m import marks
+from deuteron.frontend.cortex_m import upstream
 from deuteron.native import load_cortex_m
 
 SCALES = (1.0, 0.5, 0.1, 1 / 255, 3e-5, 1e-30, 3e38)
@@ -69,7 +69,7 @@ DIFFERENTIAL: Mapping[str, Callable[..., None]] = {
 
 def registered() -> frozenset[str]:
     """The operators that the wheel has, each in two forms: it gives a tensor, or writes one that it is given."""
-    marks.load()
+    upstream.load()
     packets: list[Any] = [getattr(torch.ops.cortex_m, name) for name in dir(torch.ops.cortex_m)]
     forms = {p.__name__: set(p.overloads()) for p in packets if isinstance(p, OpOverloadPacket)}
     assert all(overloads == {"default", "out"} for overloads in forms.values())

@@ -8,15 +8,15 @@ import pytest
 from tests.cortex_m.bench import Bench
 from tests.cortex_m.convolutions import call_of
 
-from deuteron.board.operators.table import QuantizedConvolutionParams, gather_bytes
-from deuteron.frontend.cortex_m import marks
+from deuteron.frontend.cortex_m import upstream
+from deuteron.operators.cortex_m import QuantizedConvolutionParams, gather_bytes
 
 BACKENDS = {"cortex-m33": "DSP", "cortex-m55": "MVE"}
 
 
 def planned(p: QuantizedConvolutionParams, backend: str) -> int:
     """Bytes that the wheel plans for a convolution."""
-    marks.load()
+    upstream.load()
     cmsis_nn = importlib.import_module("executorch.backends.cortex_m.library.cmsis_nn")
     return cmsis_nn.convolve_wrapper_buffer_size(
         getattr(cmsis_nn.Backend, backend),

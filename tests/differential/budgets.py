@@ -12,10 +12,10 @@ from deuteron.npu.neutron.kernels.regions import Region
 from deuteron.npu.neutron.machine import hazards
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import decode
-from deuteron.npu.neutron.plan import Budget, budget
-from deuteron.npu.neutron.plan import depth_first as planner
-from deuteron.npu.neutron.tflite.decode import decode as decode_tflite
+from deuteron.planner import Budget, budget
+from deuteron.planner import depth_first as planner
 from deuteron.runtime.driver import Driver, _Block
+from deuteron.tflite.decode import decode as decode_tflite
 
 planner.STRICT = True
 

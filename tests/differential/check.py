@@ -16,10 +16,10 @@ from deuteron.npu.neutron.ir.printer import format_op, op_name
 from deuteron.npu.neutron.ir.verify import verify
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import decode
-from deuteron.npu.neutron.tflite.decode import decode as decode_tflite
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.npu.neutron.tflite.reader import graph_of
-from deuteron.views.agreement.litert import distance_bound
+from deuteron.tflite.decode import decode as decode_tflite
+from deuteron.views.compare.litert import distance_bound
 
 TARGET = "imxrt700"
 Array = npt.NDArray[np.generic]

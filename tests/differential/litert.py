@@ -10,7 +10,7 @@ from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime.litert import run
-from deuteron.views.agreement.litert import compared, computes
+from deuteron.views.compare.litert import compared, computes
 
 __all__ = ["apart", "compared", "computes", "results"]
 

@@ -10,9 +10,9 @@ from torch.export import ExportedProgram
 
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
-from deuteron.frontend.cortex_m import values
+from deuteron.frontend.cortex_m import lowering_check
 from deuteron.frontend.cpu import cpu_ops
-from deuteron.frontend.flow import Flow
+from deuteron.frontend.pipeline import Flow
 
 CHANNELS_LAST = torch.channels_last
 
@@ -34,7 +34,7 @@ class Combined:
     @property
     def steps(self) -> int:
         """By how many steps of the output's scale the program is off the quantised model, both run by PyTorch."""
-        (steps,) = values.differences(self.program, self.module, self.inputs)
+        (steps,) = lowering_check.differences(self.program, self.module, self.inputs)
         return steps
 
 

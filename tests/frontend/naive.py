@@ -9,8 +9,8 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.builds.options import Converter
-from deuteron.frontend.cortex_m import marks
-from deuteron.frontend.neutron import seam
+from deuteron.frontend.cortex_m import upstream as cortex_m
+from deuteron.frontend.neutron import upstream as neutron_upstream
 from deuteron.frontend.operators import operator_name
 
 TARGET = "cortex-m33"
@@ -18,7 +18,7 @@ TARGET = "cortex-m33"
 
 def part(module: str, name: str) -> Any:
     """A name of one of ExecuTorch's or torchao's modules."""
-    marks.load()
+    cortex_m.load()
     return getattr(importlib.import_module(module), name)
 
 
@@ -34,7 +34,7 @@ def composed(*quantizers: Any) -> Any:
 
 def neutron() -> Any:
     """The NXP backend's quantiser."""
-    return seam.quantizer("imxrt700", Converter.OPEN)
+    return neutron_upstream.quantizer("imxrt700", Converter.OPEN)
 
 
 def marked(quantizer: Any) -> Any:
@@ -59,7 +59,7 @@ def quantised(module: nn.Module, x: Tensor, quantizer: Any) -> fx.GraphModule:
     """The module, its ranges measured on one input."""
     exported = torch.export.export(module.eval(), (x,), strict=True).module(check_guards=False)
     assert isinstance(exported, fx.GraphModule)
-    return seam.quantise(exported, [(x,)], quantizer)
+    return neutron_upstream.quantise(exported, [(x,)], quantizer)
 
 
 def config() -> Any:

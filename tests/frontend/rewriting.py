@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, fx, nn
 
-from deuteron.frontend.quantise import rewrites
+from deuteron.frontend.quantise import rewrite_equivalence
 
 
 class Call(nn.Module):
@@ -27,10 +27,10 @@ def rewritten(
     x = torch.randn(shape)
     model = torch.export.export(module.eval(), (x,), strict=True).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
-    before = rewrites.original(model, (x,))
+    before = rewrite_equivalence.original(model, (x,))
     for rewrite in passes:
         rewrite(model)
-    after = rewrites.original(model, (x,))
+    after = rewrite_equivalence.original(model, (x,))
     (node,) = model.graph.output_node().all_input_nodes
     for wanted, actual in zip(before.outputs, after.outputs, strict=True):
         assert isinstance(wanted, Tensor)

@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from deuteron.frontend import shortcuts
-from deuteron.frontend.flow import Flow
+from deuteron.frontend import upstream_caches
+from deuteron.frontend.pipeline import Flow
 
 STAGES = ("quantize", "torch_export", "to_edge_transform_and_lower", "edge_program_manager_transform")
 
@@ -18,7 +18,7 @@ def edge_of(flow: Flow, module: nn.Module, inputs: tuple[Tensor, ...]) -> Any:
     recipe.pipeline_stages = [export.StageType(name) for name in STAGES]
     session = export.ExportSession(module, [inputs], recipe, generate_etrecord=flow.options.use_profiling)
     try:
-        with shortcuts.active():
+        with upstream_caches.active():
             session.export()
     finally:
         flow.close()

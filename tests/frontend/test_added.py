@@ -10,11 +10,11 @@ from tests.frontend.sessions import edge_of
 
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
-from deuteron.frontend.cortex_m import values
-from deuteron.frontend.cortex_m.values import flat
-from deuteron.frontend.flow import Flow
+from deuteron.frontend.cortex_m import lowering_check
+from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.inputs import check_module
 from deuteron.frontend.operators import is_delegate, operator_name
+from deuteron.frontend.pipeline import Flow
 from deuteron.runtime.host import HostRunner
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ def test_a_network_is_int8_and_computes_what_its_definitions_say(name: str, targ
             is_edge = any(edge in operator_name(node.target) for edge in EDGES)
             values_of = [value for value in flat(node.meta["val"]) if isinstance(value, torch.Tensor)]
             assert is_edge or not any(value.is_floating_point() for value in values_of), node.format_node()
-    assert all(steps <= 1 for steps in values.differences(program, flow.module, inputs))
+    assert all(steps <= 1 for steps in lowering_check.differences(program, flow.module, inputs))
     if any(map(is_delegate, program.graph.nodes)):
         return  # PyTorch computes in float32 what the NPU gets
     with torch.no_grad():

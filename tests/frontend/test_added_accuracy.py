@@ -7,8 +7,8 @@ from tests.cortex_m.bench import Array
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
-from deuteron.frontend.cortex_m.added.families import DEFINITIONS, FORMS
-from deuteron.frontend.cortex_m.added.form import Affine, Site
+from deuteron.frontend.cortex_m.added.catalogue import DEFINITIONS, FORMS
+from deuteron.frontend.cortex_m.added.lowering_pattern import Affine, Site
 
 aten = torch.ops.aten
 

@@ -15,9 +15,9 @@ from torch.nn import functional
 from deuteron import api
 from deuteron.arch import targets
 from deuteron.errors import OptionError, UnsupportedError
-from deuteron.frontend import mixed
-from deuteron.frontend.flow import Flow
+from deuteron.frontend import mixed_precision
 from deuteron.frontend.inputs import check_module
+from deuteron.frontend.pipeline import Flow
 from deuteron.frontend.quality.measure import measure
 from deuteron.frontend.quantise.equalise import equalise, links
 from deuteron.frontend.recipes import Recipe
@@ -205,12 +205,12 @@ def test_readers_behind_diamonds_are_found_at_once() -> None:
     for _ in range(64):
         node = graph.call_function(torch.maximum, (node.graph.call_function(torch.clone, (node,)), node))
     reader = graph.call_function(torch.relu, (node,))
-    assert mixed._readers(first, {reader.name}) == {reader}
+    assert mixed_precision._readers(first, {reader.name}) == {reader}
 
 
 def test_no_less_is_hinted_at_than_can_be_had(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mixed, "_measured", lambda *_: (0.5, ()))
-    search = mixed.Search(2, list)
+    monkeypatch.setattr(mixed_precision, "_measured", lambda *_: (0.5, ()))
+    search = mixed_precision.Search(2, list)
     quantizer = SimpleNamespace(transform_for_annotation=lambda model: model)
     with pytest.raises(UnsupportedError) as caught:
         search.choose(fx.symbolic_trace(nn.ReLU()), quantizer)

@@ -21,9 +21,9 @@ from deuteron.errors import FormatError, InputError, UnsupportedError
 from deuteron.frontend.build import NO_CALIBRATION, NOTHING_DELEGATED, STEPS
 from deuteron.frontend.cpu import much_in_float
 from deuteron.npu.neutron.microcode.decode import decode
-from deuteron.npu.neutron.tflite import decode as flat
-from deuteron.npu.neutron.tflite.neutron import unwrap
-from deuteron.views.agreement.pytorch import compare
+from deuteron.npu.neutron.tflite.neutron_graph import unwrap
+from deuteron.tflite import decode as flat
+from deuteron.views.compare.pytorch import compare
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.slow

@@ -16,11 +16,11 @@ from deuteron.arch.cores import Work
 from deuteron.builds.manifest import CpuOp, Source
 from deuteron.errors import InputError, InternalError, MissingToolError, OptionError, UnsupportedError
 from deuteron.frontend.cpu import need_runnable, no_out_variant
-from deuteron.frontend.neutron import seam
+from deuteron.frontend.neutron import upstream
 from deuteron.native import library
 from deuteron.npu.neutron.sdk import surface
-from deuteron.npu.neutron.tflite import decode as flat
-from deuteron.npu.neutron.tflite.encode import encode
+from deuteron.tflite import decode as flat
+from deuteron.tflite.encode import encode
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.slow
@@ -64,7 +64,7 @@ def test_an_operator_that_nothing_can_run():
 
 
 def test_what_the_backend_writes_wrong_is_not_the_users_file(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(seam, "take_first", lambda program: None)
+    monkeypatch.setattr(upstream, "take_first", lambda program: None)
     x = torch.ones(1, 2, 4, 4)
     model = nn.Sequential(nn.Conv2d(2, 2, 1), nn.MaxPool2d(2), Applies(lambda y: torch.cat([y, torch.relu(y)], 1)))
     assert failure(InternalError, model, x, calibration=[x]) == (

@@ -13,7 +13,7 @@ from torch import nn
 from deuteron import api
 from deuteron.errors import MissingToolError, UnsupportedError
 from deuteron.npu.neutron.kernels import selection
-from deuteron.npu.neutron.tflite.neutron import unwrap
+from deuteron.npu.neutron.tflite.neutron_graph import unwrap
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.slow
@@ -45,7 +45,7 @@ class neutron_converter:
     @staticmethod
     def convertModel(model, context):
         from deuteron.npu.neutron.convert import convert
-        from deuteron.npu.neutron.tflite.neutron import wrap
+        from deuteron.npu.neutron.tflite.neutron_graph import wrap
 
         metadata = {"made by": b"the vendor", "process": str(os.getpid()).encode()}
         return wrap(bytes(model), convert(bytes(model), "imxrt700").container, metadata)

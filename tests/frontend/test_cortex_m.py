@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m import backend as cortex_m
-from deuteron.frontend.cortex_m import marks
+from deuteron.frontend.cortex_m import upstream
 
 
 def test_the_backend_is_imported_without_the_package_that_it_does_not_need() -> None:
     installed = importlib.util.find_spec("tosa_serializer") is not None
-    marks.load()
+    upstream.load()
     assert hasattr(torch.ops.cortex_m, "quantized_conv2d")
     assert ("tosa_serializer" in sys.modules) == installed
 
@@ -37,7 +37,7 @@ Original traceback:
 
 
 def test_what_the_backend_fails_at_is_told_by_its_innermost_cause_and_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    marks.load()
+    upstream.load()
     from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
 
     def transform(_: object) -> None:

@@ -10,11 +10,11 @@ from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.cortex_m import forms
+from deuteron.frontend.cortex_m import decompositions
 
 aten = torch.ops.aten
 
-operators = partial(left, forms.write)
+operators = partial(left, decompositions.write)
 
 
 @pytest.mark.parametrize("scale", [None, 0.3])
@@ -113,7 +113,7 @@ def test_biases_are_trained(attend: bool) -> None:
         constants = [model.get_parameter(str(node.target)) for node in model.graph.nodes if node.op == "get_attr"]
         trained.extend(tuple(value.shape) for value in constants if value.requires_grad)
 
-    assert aten.add.Tensor in rewritten(Biased(), (1, 2, 5, 5), forms.write, read, rtol=1e-5)
+    assert aten.add.Tensor in rewritten(Biased(), (1, 2, 5, 5), decompositions.write, read, rtol=1e-5)
     assert trained == [(1, 2, 5, 5)]  # as large as the scores
 
 
@@ -133,7 +133,7 @@ def test_layers_that_share_a_bias_train_it_as_one() -> None:
         trained.update(name for name, value in model.named_parameters() if value.requires_grad)
         trained.intersection_update(str(node.target) for node in model.graph.nodes if node.op == "get_attr")
 
-    assert aten.add.Tensor in rewritten(Twice(), (1, 2, 5, 5), forms.write, read, rtol=1e-5)
+    assert aten.add.Tensor in rewritten(Twice(), (1, 2, 5, 5), decompositions.write, read, rtol=1e-5)
     assert len(trained) == 1
 
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from deuteron import api
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.rewrites import REWRITES
+from deuteron.frontend.unsupported_hints import REWRITES
 
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "first-model.md"
 

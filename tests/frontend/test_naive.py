@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import torch
 from tests.frontend import naive
-from tests.frontend.test_combined import Middle
+from tests.frontend.test_heterogeneous import Middle
 from torch import Tensor, nn
 from torch.nn import functional
 
 from deuteron.builds.options import BuildOptions
-from deuteron.frontend.neutron import seam
+from deuteron.frontend.neutron import upstream
 
 LAST = torch.channels_last
 pytestmark = pytest.mark.slow
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(autouse=True)
 def _converter() -> Iterator[None]:
     """The NXP backend finds its converter."""
-    with seam.converter(BuildOptions()):
+    with upstream.converter(BuildOptions()):
         yield
 
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from deuteron import api
 from deuteron.board import image
-from deuteron.frontend.neutron import seam
+from deuteron.frontend.neutron import upstream
 from deuteron.frontend.quantise import norms
-from deuteron.views.agreement.pytorch import compare
+from deuteron.views.compare.pytorch import compare
 
 aten = torch.ops.aten
 IMAGE = (2, 4, 7, 9)
@@ -75,14 +75,14 @@ KEPT = [
 
 @pytest.mark.parametrize("module", FOLDED)
 def test_norms_are_folded_into_layers_that_have_no_other_use(module: nn.Module) -> None:
-    operators = rewritten(module, IMAGE, norms.write, seam.fold_batch_norms)
+    operators = rewritten(module, IMAGE, norms.write, upstream.fold_batch_norms)
     assert operators.count(aten.conv2d.default) == len([node for node in operators if node is not aten.add.Tensor])
 
 
 @pytest.mark.parametrize("module", KEPT)
 def test_norms_behind_layers_with_other_readers_are_not_folded(module: nn.Module) -> None:
     before = rewritten(module, IMAGE)
-    operators = rewritten(module, IMAGE, norms.write, seam.fold_batch_norms)
+    operators = rewritten(module, IMAGE, norms.write, upstream.fold_batch_norms)
     assert operators.count(aten.conv2d.default) == before.count(aten.conv2d.default) + before.count(
         aten.batch_norm.default
     )
@@ -103,7 +103,7 @@ def test_norms_behind_transposed_convolutions_in_groups_are_layers(
 ) -> None:
     """PyTorch's folding takes their weights for those of one group."""
     operators = rewritten(
-        Call(lambda x, a, n: n(a(x)), layer, norm(4, kind)), shape, norms.write, seam.fold_batch_norms
+        Call(lambda x, a, n: n(a(x)), layer, norm(4, kind)), shape, norms.write, upstream.fold_batch_norms
     )
     assert aten.conv2d.default in operators
     assert aten.batch_norm.default not in operators
@@ -111,7 +111,7 @@ def test_norms_behind_transposed_convolutions_in_groups_are_layers(
 
 def test_norms_behind_transposed_convolutions_are_folded() -> None:
     module = Call(lambda x, a, n: n(a(x)), nn.ConvTranspose2d(4, 4, 3), norm(4))
-    assert rewritten(module, IMAGE, norms.write, seam.fold_batch_norms) == [aten.conv_transpose2d.input]
+    assert rewritten(module, IMAGE, norms.write, upstream.fold_batch_norms) == [aten.conv_transpose2d.input]
 
 
 def test_norms_that_measure_stay() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.quantise import forms
+from deuteron.frontend.quantise import decompositions
 
 aten = torch.ops.aten
 IMAGE = (1, 3, 7, 8)
@@ -40,7 +40,7 @@ class Both(Values):
 
 @pytest.mark.parametrize("up", [False, True])
 def test_a_pool_whose_values_alone_are_read_gives_these_alone(up: bool) -> None:
-    operators = rewritten(Values(up=up), IMAGE, forms.write)
+    operators = rewritten(Values(up=up), IMAGE, decompositions.write)
     assert operators.count(aten.max_pool2d.default) == 1
     assert aten.max_pool2d_with_indices.default not in operators
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from deuteron import api
 from deuteron.errors import InputError, OptionError, UnsupportedError
-from deuteron.views.agreement.pytorch import compare
+from deuteron.views.compare.pytorch import compare
 
 SHAPE = (2, 6, 6)
 QAT = api.BuildOptions(use_qat=True)

@@ -13,16 +13,16 @@ from torch.nn import functional
 
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
-from deuteron.frontend import combined, sides
+from deuteron.frontend import heterogeneous, npu_backends
 from deuteron.frontend.inputs import Inputs
-from deuteron.frontend.quality import kept as quality_kept
+from deuteron.frontend.log_suppression import quiet
+from deuteron.frontend.lowering_record import Recording
+from deuteron.frontend.quality import calibration_subset as quality_kept
+from deuteron.frontend.quality.calibration_subset import Kept
 from deuteron.frontend.quality.findings import findings
-from deuteron.frontend.quality.floats import without_observers
-from deuteron.frontend.quality.kept import Kept
+from deuteron.frontend.quality.float_model import without_observers
 from deuteron.frontend.quality.measure import Measured, Output, measure
 from deuteron.frontend.quantise.calibration import calibrate
-from deuteron.frontend.quiet import quiet
-from deuteron.frontend.recording import Recording
 
 Pair = tuple[fx.GraphModule, fx.GraphModule]
 
@@ -32,8 +32,8 @@ def pair(module: nn.Module, batches: Sequence[Inputs]) -> Pair:
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     arch, example = targets.load("cortex-m55"), batches[0]
-    side = sides.of(arch, BuildOptions())
-    quantizer = combined.quantizer(arch, side, combined.Refused(), Recording[Any](), lambda: example)
+    side = npu_backends.of(arch, BuildOptions())
+    quantizer = heterogeneous.quantizer(arch, side, heterogeneous.Refused(), Recording[Any](), lambda: example)
     exported: Any = torch.export.export(module.eval(), example, strict=True).module(check_guards=False)
     with side.imported(), quiet():
         prepared = prepare_pt2e(exported, quantizer)

@@ -12,9 +12,9 @@ from torch.nn import functional
 
 from deuteron import api
 from deuteron.builds.options import BuildOptions, Converter
-from deuteron.frontend.neutron import seam
-from deuteron.frontend.neutron.results import take_first
-from deuteron.views.agreement.pytorch import compare
+from deuteron.frontend.neutron import upstream
+from deuteron.frontend.neutron.multi_output_fixes import take_first
+from deuteron.views.compare.pytorch import compare
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +84,7 @@ def test_each_reader_of_a_split_gets_its_part(sizes: int | list[int], function: 
     (x, *_) = CALIBRATION
     splits = Applies(lambda x: function(*torch.split(x, sizes, 1)))
     model = torch.export.export(splits, (x,), strict=True).module(check_guards=False)
-    with seam.converter(BuildOptions()):
-        sliced = seam.quantizer("imxrt700", Converter.OPEN).transform_for_annotation(model)
+    with upstream.converter(BuildOptions()):
+        sliced = upstream.quantizer("imxrt700", Converter.OPEN).transform_for_annotation(model)
     assert not any("split" in str(node.target) for node in sliced.graph.nodes)
     torch.testing.assert_close(sliced(x), splits(x))

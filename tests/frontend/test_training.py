@@ -8,7 +8,7 @@ from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from deuteron.errors import InputError
-from deuteron.frontend.neutron import seam
+from deuteron.frontend.neutron import upstream
 from deuteron.frontend.quantise.calibration import calibrate
 from deuteron.frontend.quantise.training import Trainer, evaluate, free_batch
 
@@ -50,7 +50,7 @@ def test_a_model_exported_for_training_computes_as_in_evaluation() -> None:
     model = exported(net, x)
     evaluate(model)
     assert torch.allclose(model(x), wanted, atol=1e-5)
-    seam.fold_batch_norms(model)
+    upstream.fold_batch_norms(model)
     assert not [node for node in model.graph.nodes if "batch_norm" in str(node.target)]
     assert torch.allclose(model(x), wanted, atol=1e-5)
     assert all(value.requires_grad for _, value in model.named_parameters())

@@ -11,8 +11,9 @@ import numpy.typing as npt
 from deuteron.npu.neutron.ir import shapes
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Clamp, Op
-from deuteron.npu.neutron.ir.types import DType, Quant, Tensor, TensorType
-from deuteron.npu.neutron.tflite.forms import ACTIVATIONS
+from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
+from deuteron.npu.neutron.tflite.attributes import ACTIVATIONS
+from deuteron.tflite.quantization import Quant
 
 T = TypeVar("T")
 Shape = tuple[int, ...]

@@ -17,7 +17,8 @@ from deuteron.npu.neutron.ir.ops import (
     Sub,
     Unary,
 )
-from deuteron.npu.neutron.ir.types import Quant, Tensor
+from deuteron.npu.neutron.ir.types import Tensor
+from deuteron.tflite.quantization import Quant
 
 _LARGEST_SCALE = 2.0**10
 _FIXED = {

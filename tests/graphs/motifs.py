@@ -4,8 +4,9 @@ from tests.graphs import elementwise, movement, windows
 from tests.graphs.builder import MAX_ELEMENTS, Builder
 
 from deuteron.npu.neutron.ir.ops import Add, AveragePool2D, Function, MaxPool2D, Quantize, Unary
-from deuteron.npu.neutron.ir.types import Quant, Tensor
-from deuteron.npu.neutron.tflite.forms import same_pads
+from deuteron.npu.neutron.ir.types import Tensor
+from deuteron.npu.neutron.tflite.attributes import same_pads
+from deuteron.tflite.quantization import Quant
 
 TO_NCHW, TO_NHWC = (0, 3, 1, 2), (0, 2, 3, 1)
 

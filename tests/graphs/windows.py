@@ -18,8 +18,9 @@ from deuteron.npu.neutron.ir.ops import (
     ResizeNearest,
     TransposeConv,
 )
-from deuteron.npu.neutron.ir.types import Quant, Tensor
-from deuteron.npu.neutron.tflite.forms import same_pads
+from deuteron.npu.neutron.ir.types import Tensor
+from deuteron.npu.neutron.tflite.attributes import same_pads
+from deuteron.tflite.quantization import Quant
 
 
 def weight_scales(build: Builder, channels: int, axis: int, fan_in: int) -> tuple[Quant, float]:

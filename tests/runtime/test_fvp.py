@@ -13,7 +13,7 @@ from tests.npu.ethosu.test_family import layer, program
 from tests.npu.ethosu.vela import compiled
 
 import deuteron
-from deuteron.cli import stand_in
+from deuteron.cli import fvp_program
 from deuteron.errors import InputError, InternalError, OptionError
 from deuteron.runtime import fvp
 from deuteron.runtime.fvp import Simulation
@@ -106,21 +106,21 @@ def test_a_wrong_command_line_is_refused(name: str, capsys: pytest.CaptureFixtur
     with pytest.raises(OptionError) as raised:
         Simulation.of(fvp.fvp(U55), given)
     assert str(raised.value) == message
-    assert stand_in.main([U55, *given]) == 2
+    assert fvp_program.main([U55, *given]) == 2
     assert capsys.readouterr().out == f"E: {message}\n"
 
 
 def test_a_stand_in_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert stand_in.main([U65, "--version"]) == 0
+    assert fvp_program.main([U65, "--version"]) == 0
     assert capsys.readouterr().out == (
         f"deuteron-fvp {deuteron.__version__}, a stand-in for Arm's {U65}\n"
         "It runs .pte files in ExecuTorch's runtime on this computer: results bit for bit, no cycles, no firmware.\n"
     )
-    assert stand_in.main(["--help"]) == 0
+    assert fvp_program.main(["--help"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("usage: deuteron-fvp SIMULATOR ")
     assert all(f"\n  {one.name}" in shown for one in fvp.FVPS)
-    assert stand_in.main(["FVP_Base"]) == 2
+    assert fvp_program.main(["FVP_Base"]) == 2
     assert capsys.readouterr().out == (
         "E: there is no stand-in for a simulator `FVP_Base`\n\n"
         f"hint: there are stand-ins for `{U55}`, `{U65}`, `{SSE_320}`\n"
@@ -128,7 +128,7 @@ def test_a_stand_in_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_neither_numpy_nor_torch_is_loaded() -> None:
-    code = "import sys\nimport deuteron.cli.stand_in\nprint('numpy' in sys.modules, 'torch' in sys.modules)"
+    code = "import sys\nimport deuteron.cli.fvp_program\nprint('numpy' in sys.modules, 'torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False False\n"
 
@@ -164,7 +164,7 @@ def test_an_installed_program_runs_a_partition_bit_for_bit(folder: Path) -> None
 
 def refused(folder: Path, capsys: pytest.CaptureFixture[str], name: str, given: list[str]) -> str:
     """What is said of a simulation that does not run."""
-    assert stand_in.main([name, *given]) == 1
+    assert fvp_program.main([name, *given]) == 1
     assert not list(folder.glob("out-*"))
     return capsys.readouterr().out
 
@@ -257,7 +257,7 @@ def test_an_image_has_the_operators_of_its_build(sine: Path, capsys: pytest.Capt
         image = sine / "arm_test" / f"arm_semihosting_executor_runner_portable-ops_{board}" / "arm_executor_runner"
         np.ones((1, 2, 2), np.float32).tofile(sine / "i0.bin")
         given = words(sine, "i0.bin", image=image)
-        assert (stand_in.main([U55, *given]) == 1) == lacks
+        assert (fvp_program.main([U55, *given]) == 1) == lacks
         assert ("has no `aten::bmm.out`" in capsys.readouterr().out) == lacks
     (sine / "out-0.bin").unlink()
     (sine / "program.pte").write_bytes(exported(lambda x: torch.relu(torch.sin(x)), (2,)))
@@ -265,7 +265,7 @@ def test_an_image_has_the_operators_of_its_build(sine: Path, capsys: pytest.Capt
     own = sine / "own" / "arm_executor_runner"
     own.parent.mkdir()
     own.touch()
-    assert stand_in.main([U55, *words(sine, "i0.bin", image=own)]) == 0
+    assert fvp_program.main([U55, *words(sine, "i0.bin", image=own)]) == 0
     y = np.fromfile(sine / "out-0.bin", np.float32)
     np.testing.assert_allclose(y, np.maximum(np.sin([1, -2]), 0), rtol=1e-6)
 
@@ -282,7 +282,7 @@ def test_an_image_has_the_memory_of_its_build(
         "hint: boot an image in a folder of another name: it is taken to have enough\n"
     )
     (folder / "own.elf").touch()
-    assert stand_in.main([U55, *words(folder, "i0.bin", image=folder / "own.elf")]) == 0
+    assert fvp_program.main([U55, *words(folder, "i0.bin", image=folder / "own.elf")]) == 0
 
 
 def test_programs_that_are_there_are_not_replaced(tmp_path: Path) -> None:

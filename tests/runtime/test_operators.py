@@ -14,8 +14,8 @@ from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
-from deuteron.npu.neutron.passes.select import select
-from deuteron.npu.neutron.plan import plan
+from deuteron.npu.neutron.passes.kernel_selection import select
+from deuteron.planner import plan
 from deuteron.runtime.driver import Driver
 
 Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]

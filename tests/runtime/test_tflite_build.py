@@ -10,15 +10,15 @@ from tests.npu.neutron.tflite.mixing import SHAPE, Net
 
 from deuteron import api
 from deuteron.errors import FormatError, UnsupportedError
-from deuteron.npu.neutron.mixed import convert_mixed
-from deuteron.npu.neutron.tflite.flat import FlatModel, FlatOperator
-from deuteron.npu.neutron.tflite.site import Names, Site
+from deuteron.npu.neutron.tflite.operator_view import Names, Site
+from deuteron.npu.neutron.tflite_partitioner import convert_mixed
 from deuteron.runtime import tflite_calls, tflite_model
 from deuteron.runtime.host import HostRunner
 from deuteron.runtime.pte_writer import Call
 from deuteron.runtime.tflite_build import build_of
 from deuteron.runtime.tflite_calls import call_of
-from deuteron.runtime.tflite_mixed import MixedProgram
+from deuteron.runtime.tflite_partitioned import MixedProgram
+from deuteron.tflite.flat_model import FlatModel, FlatOperator
 from deuteron.views.run.host import TfliteOnHost
 
 Change = Callable[[FlatOperator], FlatOperator]

@@ -13,11 +13,11 @@ from deuteron.errors import FormatError, InputError, UnsupportedError
 from deuteron.npu.neutron.convert import convert, to_tflite
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.parser import parse_graph
-from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.emit import emit
-from deuteron.npu.neutron.tflite.encode import encode
 from deuteron.runtime import tflite_model
-from deuteron.views.agreement import litert
+from deuteron.tflite.decode import decode
+from deuteron.tflite.encode import encode
+from deuteron.views.compare import litert
 
 TARGET = "imxrt700"
 Save = Callable[[bytes], Path]

@@ -12,12 +12,12 @@ from torch import Tensor, fx, nn
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, InternalError
-from deuteron.frontend.cortex_m.values import flat
+from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager import capture
-from deuteron.frontend.flow import Flow
 from deuteron.frontend.inputs import Inputs, copies
-from deuteron.frontend.quantise import rewrites
-from deuteron.frontend.quiet import quiet
+from deuteron.frontend.log_suppression import quiet
+from deuteron.frontend.pipeline import Flow
+from deuteron.frontend.quantise import rewrite_equivalence
 
 TARGETS = ("cortex-m55", "ethos-u55-128", "imxrt700cm", "imxrt700")
 ORDER = (0, 1, 2, 0, 1)
@@ -94,7 +94,7 @@ def _rewritten(module: nn.Module, target: str) -> fx.GraphModule:
     flow.sample, flow.calibration = given[0], lambda: given
     with quiet():
         _, graph = capture.captured(module, given)
-        quantizer = rewrites.checked(flow._quantizer(), lambda: flow._original)
+        quantizer = rewrite_equivalence.checked(flow._quantizer(), lambda: flow._original)
         try:
             return quantizer.transform_for_annotation(flow._begin(graph))
         finally:

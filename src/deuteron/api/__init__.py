@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from deuteron.npu.neutron.convert import Conversion as Conversion
     from deuteron.npu.neutron.convert import ConvertOptions as ConvertOptions
     from deuteron.npu.neutron.kernels.names import kernel_names as kernel_names
-    from deuteron.npu.neutron.mixed import Mixed as Mixed
+    from deuteron.npu.neutron.tflite_partitioner import Mixed as Mixed
     from deuteron.runtime.inputs import check_inputs as check_inputs
     from deuteron.runtime.inputs import seeded_inputs as seeded_inputs
 
@@ -91,7 +91,7 @@ _NAMES = {
     "frontend.examples": ("COMBINED", "EXAMPLES", "REFERENCES", "ExampleModel"),
     "npu.neutron.convert": ("Conversion", "ConvertOptions"),
     "npu.neutron.kernels.names": ("kernel_names",),
-    "npu.neutron.mixed": ("Mixed",),
+    "npu.neutron.tflite_partitioner": ("Mixed",),
     "runtime.inputs": ("check_inputs", "seeded_inputs"),
 }  # fmt: skip
 """Module below `deuteron` -> the public names that it defines."""

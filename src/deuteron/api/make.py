@@ -15,8 +15,8 @@ from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.extras import require
-from deuteron.frontend.collecting import seldom_collecting
 from deuteron.frontend.ethosu import vela
+from deuteron.frontend.gc_pause import seldom_collecting
 
 if TYPE_CHECKING:
     from deuteron.board.emit import EmitOptions
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from deuteron.frontend.quantise.training import Train
     from deuteron.npu.neutron.convert import Conversion, ConvertOptions
     from deuteron.npu.neutron.kernels.selection import Selection
-    from deuteron.npu.neutron.mixed import Mixed
+    from deuteron.npu.neutron.tflite_partitioner import Mixed
     from deuteron.sweeps.run import SweepProgress, Swept
-    from deuteron.views.agreement.quality import Evaluate
+    from deuteron.views.compare.quality import Evaluate
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +85,16 @@ def build(
     if directory is not None:
         outputs.check_output(directory, force=options.force)
     _need_pytorch()
-    from deuteron.frontend import inputs, shortcuts
-    from deuteron.frontend.quiet import quiet
+    from deuteron.frontend import inputs, upstream_caches
+    from deuteron.frontend.log_suppression import quiet
 
     example_inputs = inputs.check_example_inputs(example_inputs)
     if calibration is not None:
         calibration = inputs.check_early(calibration, example_inputs)
 
-    with quiet(), shortcuts.importing():
+    with quiet(), upstream_caches.importing():
         from deuteron.frontend.build import build as build_in_memory
-        from deuteron.views.agreement import quality
+        from deuteron.views.compare import quality
 
     def made(keep: Mapping[str, str], *, untrained: bool = False) -> "BuildResult":
         nonlocal calibration
@@ -214,7 +214,7 @@ def convert_file(
     """
     from deuteron.npu.neutron.convert import ConvertOptions, to_tflite
     from deuteron.npu.neutron.kernels import selection
-    from deuteron.npu.neutron.mixed import Mixed, convert_most
+    from deuteron.npu.neutron.tflite_partitioner import Mixed, convert_most
     from deuteron.runtime import tflite_model
 
     source, output, options = Path(source), Path(output), options or ConvertOptions()

@@ -11,19 +11,19 @@ from deuteron.arch import cores, targets
 from deuteron.arch.memory import DepthFirst, MemoryOptions
 from deuteron.arch.targets import Arch, CpuOperators, Neutron
 from deuteron.board.bundle import Bundle, StepKind
-from deuteron.board.calls import ENDS, bundle_of, program_of
-from deuteron.board.rows import CPU, Counted, macs
-from deuteron.board.shadow import hazards
+from deuteron.board.call_sequence import ENDS, bundle_of, program_of
+from deuteron.board.memory_check import hazards
+from deuteron.board.row_dependencies import CPU, Counted, macs
 from deuteron.board.translate import translate
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, InternalError
 from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
 from deuteron.npu.neutron.kernels.program import KernelCall, Program
-from deuteron.npu.neutron.plan.cascades import Cascades, Cut
-from deuteron.npu.neutron.plan.lifetimes import lifetimes
-from deuteron.npu.neutron.plan.packing import place
 from deuteron.npu.provenance import Cascade, KernelOrigin, cascades
 from deuteron.npu.schedule import Block, Memory
+from deuteron.planner.cascades import Cascades, Cut
+from deuteron.planner.lifetimes import lifetimes
+from deuteron.planner.packing import place
 from deuteron.runtime import pte
 
 LIMITS = 32

@@ -17,7 +17,7 @@ from deuteron.board.boards import Board
 from deuteron.board.bundle import Value
 from deuteron.board.record import ELF, Firmware
 from deuteron.errors import CapacityError, FormatError, InternalError, OptionError
-from deuteron.runtime.programs import find_program
+from deuteron.runtime.system_programs import find_program
 
 PROGRAM = "qemu-system-arm"
 PACKAGE = "qemu-system-arm"

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from deuteron.errors import InternalError, MissingToolError
-from deuteron.runtime.programs import find_program
+from deuteron.runtime.system_programs import find_program
 
 PREFIX = "arm-none-eabi-"
 COMPILER_PACKAGE = "gcc-arm-none-eabi"

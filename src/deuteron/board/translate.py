@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from deuteron.board import operators
 from deuteron.board.bundle import CONTEXT_BYTES, MEMORY_CONSTANT, Bundle, Memory, Quantisation, Step, StepKind, Value
-from deuteron.board.ends import placed
+from deuteron.board.io_in_scratch import placed
 from deuteron.board.operators import Argument, RefusedError, Tensor
 from deuteron.board.partition import Matrices, delegate_of, matrices_of
 from deuteron.board.sources import Origin, Origins

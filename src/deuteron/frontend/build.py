@@ -35,18 +35,18 @@ from deuteron.builds.manifest import (
 )
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
-from deuteron.frontend import combined, saved, shortcuts, sides
-from deuteron.frontend.cortex_m import lints, values
+from deuteron.frontend import heterogeneous, npu_backends, saved, upstream_caches
+from deuteron.frontend.cortex_m import lowering_check, program_checks
 from deuteron.frontend.cpu import much_in_float, need_runnable, no_out_variant, with_instructions
 from deuteron.frontend.eager import capture
 from deuteron.frontend.eager.observe import Observed
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import not_exported
-from deuteron.frontend.flow import Flow, Stage
 from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module, copies
-from deuteron.frontend.quality.kept import Kept
+from deuteron.frontend.log_suppression import quiet
+from deuteron.frontend.pipeline import Flow, Stage
+from deuteron.frontend.quality.calibration_subset import Kept
 from deuteron.frontend.quantise.training import Train, Trainer
-from deuteron.frontend.quiet import quiet
 from deuteron.frontend.source_lines import first_line, not_lowered
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def build(
         quality=evidence.quality,
     )
     arena.check(files[PROGRAM], manifest)
-    stored = partial(values.given, program, compiled.flow.module)
+    stored = partial(lowering_check.given, program, compiled.flow.module)
 
     def floats(*inputs: torch.Tensor) -> object:
         return compiled.flow.float_model(*copies(inputs))
@@ -256,16 +256,16 @@ def _compile(
         inputs,
         trainer,
         told=steps.begin,
-        refused=combined.Refused(keep),
+        refused=heterogeneous.Refused(keep),
         repeats=True,
     )
     session = run(flow, capture.Captured(model), inputs)
     manager = session.get_executorch_program_manager()
-    manager = sides.of(arch, options).placed_in_memory(manager, flow.recording)
+    manager = npu_backends.of(arch, options).placed_in_memory(manager, flow.recording)
     plan = manager.executorch_program.execution_plan[0]
     on_cpu = with_instructions(flow.on_cpu, manager.exported_program().graph, plan)
     need_runnable(plan, on_cpu)
-    lints.check_orders(plan, on_cpu)
+    program_checks.check_orders(plan, on_cpu)
     kept = (*(op.node for op in on_cpu), *flow.refused.edge)
     return _Compiled(session.get_exported_program(), flow, on_cpu, kept, manager)
 
@@ -294,7 +294,7 @@ def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
     recipe = flow.recipe()
     from executorch.export import ExportSession
 
-    with shortcuts.active(), capture.known():
+    with upstream_caches.active(), capture.known():
         while True:
             session = ExportSession(model, [inputs], recipe, generate_etrecord=flow.options.use_profiling)
             if _is_exported(session, flow):
@@ -306,7 +306,7 @@ def _is_exported(session: Any, flow: Flow) -> bool:
     flow.stage = Stage.EXPORT
     try:
         session.export()
-    except combined.LeftOverError:
+    except heterogeneous.LeftOverError:
         return False
     except DeuteronError:
         raise

@@ -16,8 +16,8 @@ from deuteron.builds.manifest import CpuOp, Node
 from deuteron.errors import InternalError, UnsupportedError, all_refused, counted
 from deuteron.frontend.nodes import name_of
 from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator_name
-from deuteron.frontend.rewrites import REWRITES
 from deuteron.frontend.source_lines import source_of
+from deuteron.frontend.unsupported_hints import REWRITES
 from deuteron.native import CORTEX_M, load_cortex_m, stale
 from deuteron.npu.neutron.kernels import names
 

@@ -6,7 +6,7 @@ import torch
 from torch import fx
 from torch.fx.node import map_arg
 
-from deuteron.builds.traces import last_user_line
+from deuteron.builds.user_frames import last_user_line
 from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.operators import called, operator_name
 from deuteron.frontend.source_lines import first_line, source_of, user_line_of

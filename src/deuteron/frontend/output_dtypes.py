@@ -8,7 +8,7 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
-from deuteron.frontend.cortex_m.values import flat
+from deuteron.frontend.cortex_m.lowering_check import flat
 
 
 def of(model: fx.GraphModule) -> tuple[torch.dtype, ...]:

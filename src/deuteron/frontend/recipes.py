@@ -13,7 +13,7 @@ from deuteron.arch import targets
 from deuteron.arch.targets import Arch
 from deuteron.builds.options import BuildOptions, Partitioning
 from deuteron.errors import OptionError
-from deuteron.frontend.flow import Flow
+from deuteron.frontend.pipeline import Flow
 
 BACKEND = "deuteron"
 ARGUMENTS = ("target", "options", "calibration_inputs_fn", "train_fn")

@@ -15,8 +15,8 @@ from torch.export import ExportedProgram
 
 from deuteron.errors import FormatError, InputError
 from deuteron.frontend.inputs import copies
+from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.operators import is_quantise
-from deuteron.frontend.quiet import quiet
 from deuteron.frontend.source_lines import first_line
 from deuteron.records import DAMAGED
 

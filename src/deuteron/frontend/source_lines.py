@@ -7,7 +7,7 @@ from typing import Any, cast
 from torch import fx
 
 from deuteron.builds.manifest import Source
-from deuteron.builds.traces import last_user_line
+from deuteron.builds.user_frames import last_user_line
 from deuteron.errors import UnsupportedError
 
 

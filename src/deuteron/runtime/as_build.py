@@ -11,8 +11,8 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds import output
 from deuteron.builds.options import DEFAULT_TARGET
 from deuteron.errors import DeuteronError, InputError, OptionError
-from deuteron.npu.neutron.tflite.flat import Buffer
 from deuteron.runtime import pte, tflite_model
+from deuteron.tflite.flat_model import Buffer
 
 
 def is_tflite(path: Path) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 from deuteron import native
 from deuteron.errors import DeuteronError, InternalError, MissingToolError
 from deuteron.native import LIBRARY_DIRECTORY
-from deuteron.runtime.programs import find_program
+from deuteron.runtime.system_programs import find_program
 
 CHECKOUT = Path(__file__).parents[3]
 

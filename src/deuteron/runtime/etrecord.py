@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from deuteron.builds.traces import last_user_line
+from deuteron.builds.user_frames import last_user_line
 from deuteron.errors import DeuteronError, FormatError, unreadable
 from deuteron.npu.provenance import PAYLOAD
 from deuteron.records import DAMAGED, Source

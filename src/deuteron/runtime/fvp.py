@@ -238,7 +238,8 @@ def install(folder: Path, *, force: bool = False) -> tuple[Path, ...]:
         InputError: the folder cannot be written.
     """
     programs = {
-        folder / one.name: f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m deuteron.cli.stand_in {one.name} "$@"\n'
+        folder
+        / one.name: f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m deuteron.cli.fvp_program {one.name} "$@"\n'
         for one in FVPS
     }
     images = {

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import InputError, MissingToolError
-from deuteron.npu.neutron.tflite.flat import Buffer
 from deuteron.npu.neutron.tflite.reader import op_names
+from deuteron.tflite.flat_model import Buffer
 
 Array = npt.NDArray[np.generic]
 

@@ -33,7 +33,7 @@ from deuteron.npu.schedule import Schedule
 from deuteron.npu.timeline import Activity
 from deuteron.runtime import etrecord, pte
 from deuteron.runtime.etrecord import EdgeNode, EtRecord
-from deuteron.runtime.origin import differences
+from deuteron.runtime.etrecord_match import differences
 from deuteron.runtime.partitions import NpuPartition, partitions_of
 from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorSpec, TensorValue, called
 

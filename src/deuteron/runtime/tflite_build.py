@@ -29,18 +29,18 @@ from deuteron.npu.families import NEUTRON
 from deuteron.npu.neutron.convert import ConvertOptions
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.layout import read_header
-from deuteron.npu.neutron.mixed import Mixed, Part, convert_most
 from deuteron.npu.neutron.payload import Payload, compose
-from deuteron.npu.neutron.tflite import neutron
-from deuteron.npu.neutron.tflite.decode import decode
-from deuteron.npu.neutron.tflite.edges import find_edges
-from deuteron.npu.neutron.tflite.flat import Buffer, FlatModel, FlatOperator, FlatTensor
-from deuteron.npu.neutron.tflite.site import Names, Site
+from deuteron.npu.neutron.tflite import neutron_graph
+from deuteron.npu.neutron.tflite.float_edges import find_edges
+from deuteron.npu.neutron.tflite.operator_view import Names, Site
+from deuteron.npu.neutron.tflite_partitioner import Mixed, Part, convert_most
 from deuteron.npu.provenance import Fate
 from deuteron.runtime import pte_writer, tflite_model, vela
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, refs
 from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
+from deuteron.tflite.decode import decode
+from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
 
 _LAYERS = {
     "CONV_2D": Work.CONVOLUTION,
@@ -98,7 +98,7 @@ def build_of(path: Path, target: str, *, profiling: bool = False) -> tuple[Manif
 def _mixed(source: Buffer, target: str, options: ConvertOptions) -> Mixed:
     """The file, whole for the NPU but for its float edges where that can be, else what the NPU takes of it."""
     model = decode(source, partial=True)
-    if neutron.is_converted(model) or vela.is_compiled(model):
+    if neutron_graph.is_converted(model) or vela.is_compiled(model):
         message, hint = "the file has been converted or compiled already", "give the file that it was made from"
         raise UnsupportedError(message, hint=hint)
     conversion = convert_most(source, target, options)

@@ -13,10 +13,10 @@ from types import MappingProxyType
 import numpy as np
 
 from deuteron.errors import counted
-from deuteron.npu.neutron.ir.types import Quant
-from deuteron.npu.neutron.tflite.flat import FlatTensor
-from deuteron.npu.neutron.tflite.site import Site
+from deuteron.npu.neutron.tflite.operator_view import Site
 from deuteron.runtime.pte_writer import CODES, Argument, Call, Ref
+from deuteron.tflite.flat_model import FlatTensor
+from deuteron.tflite.quantization import Quant
 
 QUANTIZE = "quantized_decomposed::quantize_per_tensor.out"
 DEQUANTIZE = "quantized_decomposed::dequantize_per_tensor.out"

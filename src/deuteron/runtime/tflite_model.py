@@ -16,19 +16,19 @@ from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import FormatError, InputError, InternalError, UnsupportedError, unreadable
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions
 from deuteron.npu.neutron.ir import interpret
-from deuteron.npu.neutron.ir.types import Quant
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.format import HEADER_WORDS, WORD_BYTES
 from deuteron.npu.neutron.microcode.layout import parse_header
-from deuteron.npu.neutron.mixed import Mixed, Part, convert_most
-from deuteron.npu.neutron.tflite import neutron
-from deuteron.npu.neutron.tflite.decode import decode
-from deuteron.npu.neutron.tflite.edges import find_edges
-from deuteron.npu.neutron.tflite.flat import Buffer, FlatModel, FlatTensor
+from deuteron.npu.neutron.tflite import neutron_graph
+from deuteron.npu.neutron.tflite.float_edges import find_edges
+from deuteron.npu.neutron.tflite_partitioner import Mixed, Part, convert_most
 from deuteron.runtime import vela
 from deuteron.runtime.driver import Driver
-from deuteron.runtime.tflite_mixed import MixedProgram
+from deuteron.runtime.tflite_partitioned import MixedProgram
 from deuteron.runtime.vela import VelaProgram
+from deuteron.tflite.decode import decode
+from deuteron.tflite.flat_model import Buffer, FlatModel, FlatTensor
+from deuteron.tflite.quantization import Quant
 
 Array = npt.NDArray[np.generic]
 F32 = npt.NDArray[np.float32]
@@ -108,10 +108,10 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
     data = read(path)
     with told_where(path):
         model = decode(data, partial=True)
-        if neutron.is_mixed(model):
+        if neutron_graph.is_mixed(model):
             return replace(_loaded(data, model, None, None), program=MixedProgram(data))
-        if neutron.is_converted(model):
-            container, _ = neutron.unwrap(data)
+        if neutron_graph.is_converted(model):
+            container, _ = neutron_graph.unwrap(data)
             _check_sizes(container.microcode, _inner(model))
             return _loaded(data, model, container, None)
         if vela.is_compiled(model):

@@ -10,9 +10,9 @@ import numpy.typing as npt
 
 from deuteron.errors import FormatError, UnsupportedError
 from deuteron.npu.ethosu.blob import Blob, Tensor
-from deuteron.npu.neutron.tflite.edges import find_edges
-from deuteron.npu.neutron.tflite.flat import CUSTOM, FlatModel, FlatOperator, FlatTensor
+from deuteron.npu.neutron.tflite.float_edges import find_edges
 from deuteron.runtime.ethosu import Partition
+from deuteron.tflite.flat_model import CUSTOM, FlatModel, FlatOperator, FlatTensor
 
 CUSTOM_CODE = "ethos-u"
 """The operator that a partition is; its first inputs are commands, constants, scratch and fast scratch memory."""

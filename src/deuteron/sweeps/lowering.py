@@ -205,7 +205,7 @@ def _convert(source: Path, job: BuildJob, fresh: Path) -> None:
 def _build(job: BuildJob, fresh: Path) -> None:
     """Write the build of a PyTorch model; errors are those of `deuteron build`."""
     report = fresh.with_name("error.json")
-    command = [sys.executable, "-P", "-m", "deuteron.cli.child", str(report), "build", "-q"]
+    command = [sys.executable, "-P", "-m", "deuteron.cli.subprocess_entry", str(report), "build", "-q"]
     command += ["--target", job.target, "-o", str(fresh), *job.options, "--", job.model]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=job.folder, env=environment)

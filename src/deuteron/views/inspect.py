@@ -19,12 +19,12 @@ from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.format import MAGIC
 from deuteron.npu.neutron.program import program_in
-from deuteron.npu.neutron.tflite import neutron, reader
-from deuteron.npu.neutron.tflite.decode import decode as decode_tflite
-from deuteron.npu.neutron.tflite.flat import FlatModel
+from deuteron.npu.neutron.tflite import neutron_graph, reader
 from deuteron.npu.program import NpuProgram
 from deuteron.runtime import pte, vela
 from deuteron.runtime.partitions import partitions_of
+from deuteron.tflite.decode import decode as decode_tflite
+from deuteron.tflite.flat_model import FlatModel
 
 SCHEMA = 1
 MAGIC_BYTES = MAGIC.to_bytes(4, "little")
@@ -134,9 +134,9 @@ def _content(path: Path, kind: Kind | None, data: bytes, manifest: Manifest | No
                 container = Container(data, _sibling(path, "weights"), _sibling(path, "kernels"))
                 return _one(path, kind, data, container, _entry_of_file(manifest, path.name, data))
             case Kind.CONVERTED:
-                if neutron.is_mixed(model := decode_tflite(data, partial=True)):
+                if neutron_graph.is_mixed(model := decode_tflite(data, partial=True)):
                     return _mixed(str(path), data, model)
-                container = neutron.unwrap(data)[0]
+                container = neutron_graph.unwrap(data)[0]
                 return _one(path, kind, data, container, _entry_of_file(manifest, path.name, data))
             case Kind.VELA:
                 return _compiled(str(path), data)
@@ -158,7 +158,7 @@ def _kind(data: bytes) -> Kind | None:
         return Kind.PROGRAM
     if data[4:8] == b"TFL3":
         model = decode_tflite(data, partial=True)
-        if neutron.is_converted(model):
+        if neutron_graph.is_converted(model):
             return Kind.CONVERTED
         return Kind.VELA if vela.is_compiled(model) else Kind.TFLITE
     if data[:4] == MAGIC_BYTES:
@@ -239,9 +239,9 @@ def _compiled(path: str, data: bytes) -> Inspection:
 
 def _mixed(path: str, data: bytes, model: FlatModel) -> Inspection:
     """A converted file with operators beside the NPU's."""
-    containers = [neutron.container_of(model, op) for op in model.operators if neutron.is_partition(op)]
+    containers = [neutron_graph.container_of(model, op) for op in model.operators if neutron_graph.is_partition(op)]
     listings = tuple(Listing(f"npu {i}", program_in(container), ()) for i, container in enumerate(containers))
-    others = tuple(op.title for op in model.operators if not neutron.is_partition(op))
+    others = tuple(op.title for op in model.operators if not neutron_graph.is_partition(op))
     return Inspection(path, Kind.CONVERTED, len(data), partitions=listings, cpu_operators=others)
 
 

@@ -11,7 +11,7 @@ from torch.nn import functional
 from deuteron import api
 from deuteron.builds import manifest as manifests
 from deuteron.runtime.host import HostRunner
-from deuteron.views.agreement.pytorch import compare
+from deuteron.views.compare.pytorch import compare
 
 ACTIVATIONS: Mapping[str, tuple[Callable[[Tensor], Tensor], float, float]] = {
     "relu": (torch.relu, 0, 99),

@@ -24,7 +24,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError, InputError, MissingToolError, OptionError, UnsupportedError
 from deuteron.frontend.ethosu import vela
 from deuteron.frontend.ethosu.partition import describe
-from deuteron.frontend.ethosu.seam import Lowered, compile_spec
+from deuteron.frontend.ethosu.upstream import Lowered, compile_spec
 from deuteron.npu.ethosu.program import program_of
 from deuteron.runtime import pte
 from deuteron.runtime.host import HostRunner

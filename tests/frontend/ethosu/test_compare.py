@@ -16,9 +16,9 @@ from deuteron.builds import manifest as manifests
 from deuteron.errors import FormatError, MissingToolError, OptionError
 from deuteron.frontend import saved
 from deuteron.runtime.host import HostRunner
-from deuteron.views.agreement import pytorch
-from deuteron.views.agreement.pytorch import PytorchComparison, compare
-from deuteron.views.agreement.tosa import TosaModel
+from deuteron.views.compare import pytorch
+from deuteron.views.compare.pytorch import PytorchComparison, compare
+from deuteron.views.compare.tosa import TosaModel
 from deuteron.views.run.host import BuildOnHost
 
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as f
 
 from deuteron import api
-from deuteron.views.agreement.pytorch import compare
+from deuteron.views.compare.pytorch import compare
 
 MOST_ELEMENTS = 4096
 SMALL = (1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 15, 16, 17, 24, 31, 32, 33)

@@ -7,7 +7,7 @@ from tests.npu.ethosu.mixed import built
 from deuteron.builds.manifest import tosa_name
 from deuteron.errors import FormatError
 from deuteron.npu.ethosu import tosa
-from deuteron.npu.ethosu.kept import Kept
+from deuteron.npu.ethosu.materialised_tensors import Kept
 from deuteron.npu.ethosu.stream import Span
 
 

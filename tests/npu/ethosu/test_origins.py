@@ -16,8 +16,8 @@ from deuteron.npu.ethosu import database as databases
 from deuteron.npu.ethosu import origins, tosa
 from deuteron.npu.ethosu.estimates import schedule_of
 from deuteron.npu.ethosu.isa import CONFIGS
+from deuteron.npu.ethosu.partition_record import VelaFiles, record_of
 from deuteron.npu.ethosu.program import EthosUProgram, program_of
-from deuteron.npu.ethosu.record import VelaFiles, record_of
 from deuteron.npu.ethosu.stream import FeatureMap, Operation, Span, Stream
 from deuteron.npu.schedule import NO_SCHEDULE
 from deuteron.runtime import pte

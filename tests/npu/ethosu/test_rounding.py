@@ -14,7 +14,7 @@ from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime.ethosu import Partition
-from deuteron.views.agreement import litert
+from deuteron.views.compare import litert
 
 LAYERS = (4, 6, *range(11, 24))
 SEED = 4

@@ -14,10 +14,10 @@ from tests.npu.ethosu.networks import network, transposed_table
 
 from deuteron.errors import DeuteronError
 from deuteron.npu.dataflow import Dataflow
+from deuteron.npu.ethosu.hazard_check import watch
 from deuteron.npu.ethosu.isa import Long, Op, Short
 from deuteron.npu.ethosu.program import EthosUProgram, program_of
 from deuteron.npu.ethosu.stream import decode
-from deuteron.npu.ethosu.watch import watch
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.tflite.emit import emit
 

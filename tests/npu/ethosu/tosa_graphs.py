@@ -13,7 +13,7 @@ import numpy.typing as npt
 import tosa_serializer as ts
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.quiet import overheard
+from deuteron.frontend.log_suppression import overheard
 from deuteron.npu.ethosu import blob
 from deuteron.runtime.ethosu import Partition
 

@@ -29,7 +29,7 @@ from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.format import Header
-from deuteron.npu.neutron.tflite import neutron
+from deuteron.npu.neutron.tflite import neutron_graph
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.npu.provenance import Fate
 from deuteron.runtime.driver import Driver
@@ -192,7 +192,7 @@ def test_the_converted_file_carries_container_and_metadata() -> None:
     source = _small()
     conversion = convert(source, "imxrt700")
     converted = to_tflite(source, conversion)
-    container, buffers = neutron.unwrap(converted)
+    container, buffers = neutron_graph.unwrap(converted)
     assert container == conversion.container
     assert buffers["deuteron.provenance"].startswith(
         b'{"kernels":[{"index":0,"kernel":"conv2d_s8","ops":[0,1,2,3],"stripe":null},{'
@@ -220,17 +220,17 @@ def test_the_converted_file_carries_container_and_metadata() -> None:
 )
 def test_damaged_metadata_is_named(text: bytes, message: str) -> None:
     source = _small()
-    container, buffers = neutron.unwrap(to_tflite(source, convert(source, "imxrt700")))
+    container, buffers = neutron_graph.unwrap(to_tflite(source, convert(source, "imxrt700")))
     with pytest.raises(FormatError) as error:
-        metadata_of(neutron.wrap(source, container, buffers | {"deuteron.provenance": text}))
+        metadata_of(neutron_graph.wrap(source, container, buffers | {"deuteron.provenance": text}))
     assert error.value.message.startswith(message)
     assert error.value.hint == (None if text == b"{" else "convert the model again")
 
 
 def test_a_vendors_converter_says_nothing_of_the_program() -> None:
     source = _small()
-    container, _ = neutron.unwrap(to_tflite(source, convert(source, "imxrt700")))
-    assert metadata_of(neutron.wrap(source, container, {})) == Metadata()
+    container, _ = neutron_graph.unwrap(to_tflite(source, convert(source, "imxrt700")))
+    assert metadata_of(neutron_graph.wrap(source, container, {})) == Metadata()
 
 
 def test_source_ops_name_their_tensors() -> None:

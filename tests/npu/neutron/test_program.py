@@ -6,7 +6,7 @@ import pytest
 from tests.graphs import random_graph
 from tests.npu.neutron.machine.plans import ENGINE
 from tests.npu.neutron.microcode.programs import CONTAINER
-from tests.npu.neutron.plan.test_composite import CUT
+from tests.planner.test_packing_multipart import CUT
 
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.neutron.kernels.dataflow import dataflow
@@ -14,12 +14,12 @@ from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.kernels.regions import Region
 from deuteron.npu.neutron.microcode.decode import Call, Fetch, Wait, decode
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
-from deuteron.npu.neutron.passes.select import select
-from deuteron.npu.neutron.plan import Plan, plan
-from deuteron.npu.neutron.plan.stripes import Cascade, striped
 from deuteron.npu.neutron.program import NeutronProgram, program_in
 from deuteron.npu.program import Memory
+from deuteron.planner import Plan, plan
+from deuteron.planner.stripes import Cascade, striped
 
 
 def test_weights_in_scratch_are_weights_of_the_call_that_reads_them() -> None:

@@ -22,9 +22,9 @@ from deuteron.npu.neutron.kernels.regions import Region
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Decoded, decode
 from deuteron.npu.neutron.microcode.format import Header, Opcode
-from deuteron.npu.neutron.tflite.decode import decode as decode_tflite
-from deuteron.npu.neutron.tflite.flat import FlatModel, FlatOperator
 from deuteron.runtime.driver import Driver
+from deuteron.tflite.decode import decode as decode_tflite
+from deuteron.tflite.flat_model import FlatModel, FlatOperator
 
 RELU = 1
 WINDOW = ("FilterWidth", "FilterHeight")

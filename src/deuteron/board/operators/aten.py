@@ -7,7 +7,19 @@ import math
 import struct
 from collections.abc import Sequence
 
-from deuteron.board.operators.aten_table import (
+from deuteron.board.operators.layout import Run, binary_dims, broadcast_runs, merged, need_same_layout, strides
+from deuteron.board.operators.lowering import (
+    Argument,
+    OperatorCall,
+    RefusedError,
+    Tensor,
+    need_type,
+    pair,
+    refuse_arguments,
+    words_of,
+)
+from deuteron.npu.neutron.kernels.params import BINARY_RANK, Dims4, Dims5, KernelParams
+from deuteron.operators.portable import (
     BY_ATEN_OPERATOR,
     AddParams,
     AmaxParams,
@@ -18,18 +30,6 @@ from deuteron.board.operators.aten_table import (
     FullParams,
     MaxPoolParams,
 )
-from deuteron.board.operators.call import (
-    Argument,
-    OperatorCall,
-    RefusedError,
-    Tensor,
-    need_type,
-    pair,
-    refuse_arguments,
-    words_of,
-)
-from deuteron.board.operators.layout import Run, binary_dims, broadcast_runs, merged, need_same_layout, strides
-from deuteron.npu.neutron.kernels.params import BINARY_RANK, Dims4, Dims5, KernelParams
 from deuteron.runtime.program import Numbers
 
 _EQUAL, _DIFFERENT, _GREATER, _GREATER_OR_EQUAL = range(4)

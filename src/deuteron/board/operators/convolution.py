@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deuteron.board.operators.call import (
+from deuteron.board.operators.layout import is_contiguous, nhwc
+from deuteron.board.operators.lowering import (
     Argument,
     OperatorCall,
     RefusedError,
@@ -13,9 +14,8 @@ from deuteron.board.operators.call import (
     pair,
     refuse_arguments,
 )
-from deuteron.board.operators.layout import is_contiguous, nhwc
-from deuteron.board.operators.prepare import channels_first, kernel_sum, scratch_of
-from deuteron.board.operators.table import (
+from deuteron.board.operators.prepared_constants import channels_first, kernel_sum, scratch_of
+from deuteron.operators.cortex_m import (
     QuantizedBatchMatmulParams,
     QuantizedConvolutionParams,
     QuantizedLinearParams,

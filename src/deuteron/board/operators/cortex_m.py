@@ -3,7 +3,15 @@
 import math
 from collections.abc import Sequence
 
-from deuteron.board.operators.call import (
+from deuteron.board.operators.layout import (
+    binary_dims,
+    broadcast_runs,
+    is_in_order,
+    need_same_layout,
+    nhwc,
+    same_memory,
+)
+from deuteron.board.operators.lowering import (
     Argument,
     OperatorCall,
     RefusedError,
@@ -13,23 +21,15 @@ from deuteron.board.operators.call import (
     pair,
     refuse_arguments,
 )
-from deuteron.board.operators.layout import (
-    binary_dims,
-    broadcast_runs,
-    is_in_order,
-    need_same_layout,
-    nhwc,
-    same_memory,
-)
 from deuteron.board.operators.quantise import float_bits
-from deuteron.board.operators.table import (
+from deuteron.npu.neutron.kernels.params import AveragePoolParams, Dims4, ExtremumParams, LutParams, MaxPoolParams
+from deuteron.operators.cortex_m import (
     PadParams,
     QuantizedAddParams,
     QuantizedDivParams,
     QuantizedMulParams,
     QuantizedSoftmaxParams,
 )
-from deuteron.npu.neutron.kernels.params import AveragePoolParams, Dims4, ExtremumParams, LutParams, MaxPoolParams
 from deuteron.runtime.program import Numbers
 
 _NHWC = (0, 2, 3, 1)

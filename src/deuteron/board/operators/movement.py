@@ -3,9 +3,16 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from deuteron.board.operators.call import Argument, OperatorCall, RefusedError, Tensor, cortex_m_call, refuse_arguments
 from deuteron.board.operators.layout import Run, copy, is_contiguous, same_memory, strides
-from deuteron.board.operators.table import GatherParams
+from deuteron.board.operators.lowering import (
+    Argument,
+    OperatorCall,
+    RefusedError,
+    Tensor,
+    cortex_m_call,
+    refuse_arguments,
+)
+from deuteron.operators.cortex_m import GatherParams
 
 
 def view(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:

@@ -4,8 +4,8 @@ import math
 import struct
 from collections.abc import Sequence
 
-from deuteron.board.operators.call import Argument, OperatorCall, RefusedError, Tensor, refuse_arguments
 from deuteron.board.operators.layout import need_same_layout
+from deuteron.board.operators.lowering import Argument, OperatorCall, RefusedError, Tensor, refuse_arguments
 
 _RANGES = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-(2**15), 2**15 - 1)}
 """Quantised types."""

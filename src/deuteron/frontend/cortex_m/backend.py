@@ -11,13 +11,13 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from deuteron.builds.options import Activations
-from deuteron.frontend.cortex_m import lints
-from deuteron.frontend.cortex_m.added import functions, spellings
+from deuteron.frontend.cortex_m import program_checks
+from deuteron.frontend.cortex_m.added import decompositions, int16_functions
 from deuteron.frontend.cortex_m.added import lowering as added
 from deuteron.frontend.cortex_m.elementwise import Tables, call_on, operand
 from deuteron.frontend.cortex_m.layout import drop_marks
-from deuteron.frontend.cortex_m.marks import load, measured, measured_wide, share, weights
-from deuteron.frontend.cortex_m.values import copy_mark
+from deuteron.frontend.cortex_m.lowering_check import copy_mark
+from deuteron.frontend.cortex_m.upstream import load, measured, measured_wide, share, weights
 from deuteron.frontend.source_lines import not_lowered
 
 _NARROW = frozenset(
@@ -35,8 +35,8 @@ def prepare(model: fx.GraphModule, activations: Activations = Activations.INT8) 
     """The float model in the form that `annotate` and the operators want: means as pools, products as `bmm`."""
     load()
     if activations is Activations.INT16:
-        functions.write(model)
-    spellings.write(model)
+        int16_functions.write(model)
+    decompositions.write(model)
     from executorch.backends.cortex_m.passes.clamp_hardswish_pass import ClampHardswishPass
     from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
 
@@ -183,16 +183,16 @@ def lower(edge: Any, cpu: str) -> None:
     for name, program in programs.items():
         added.put(program, constants(program))
         _put_tables(program)
-        lints.check_scales(program)
-        lints.check_dtypes(program)
-        lints.check_dilations(program)
+        program_checks.check_scales(program)
+        program_checks.check_dtypes(program)
+        program_checks.check_dilations(program)
         target = CortexMTargetConfig.from_target_string(cpu)
         try:
             programs[name] = CortexMPassManager(program, passes, target).transform()
         except Exception as e:
             raise not_lowered("ExecuTorch's Cortex-M backend", e) from e
         drop_marks(programs[name])
-        lints.check_operators(programs[name])
+        program_checks.check_operators(programs[name])
 
 
 def _fold() -> tuple[Any, Any]:

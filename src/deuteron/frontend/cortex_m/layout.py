@@ -15,9 +15,9 @@ from torch.export import ExportedProgram
 from torch.fx.node import map_arg
 
 from deuteron.frontend.cortex_m.elementwise import is_elementwise
-from deuteron.frontend.quantise.forms import call, replace
+from deuteron.frontend.quantise.decompositions import call, replace
 from deuteron.frontend.quantise.indexing import upsampled
-from deuteron.frontend.quantise.lines import ORIGIN
+from deuteron.frontend.quantise.source_propagation import ORIGIN
 
 aten = torch.ops.aten
 

@@ -9,7 +9,7 @@ from torch._ops import HigherOrderOperator
 from torch.fx.node import map_arg
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.cortex_m.values import flat
+from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.export import KEEPS
 from deuteron.frontend.operators import changes_operand, operator_name
 from deuteron.frontend.quantise.inplace import storage_of, written_buffers

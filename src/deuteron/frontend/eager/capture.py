@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from deuteron.builds.manifest import Source
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.cortex_m.values import flat
+from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager import blocks
 from deuteron.frontend.eager.code import is_library, written_at
 from deuteron.frontend.eager.observe import Observed, copied, distinct, environment, observe, seeded
@@ -26,8 +26,8 @@ from deuteron.frontend.eager.outputs import Leaves, difference
 from deuteron.frontend.eager.state import digest
 from deuteron.frontend.export import DRAWS, check_repeatable, not_exported
 from deuteron.frontend.inputs import Inputs, copies
-from deuteron.frontend.quantise.rewrites import TOLERANCE
-from deuteron.frontend.quiet import quiet
+from deuteron.frontend.log_suppression import quiet
+from deuteron.frontend.quantise.rewrite_equivalence import TOLERANCE
 from deuteron.frontend.source_lines import first_line, source_of
 
 _ASKED = ("is_compiling", "is_exporting", "is_dynamo_compiling", "is_tracing", "is_scripting")

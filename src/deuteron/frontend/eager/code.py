@@ -11,7 +11,7 @@ from types import CodeType, FrameType
 from typing import cast
 
 from deuteron.builds.manifest import Source
-from deuteron.builds.traces import in_library
+from deuteron.builds.user_frames import in_library
 
 _STANDARD = sysconfig.get_path("stdlib")
 

@@ -23,7 +23,7 @@ from deuteron.frontend.eager.outputs import Leaves, equal, leaves
 from deuteron.frontend.eager.state import Place, Snapshot, tensors_that_copies_refuse
 from deuteron.frontend.export import KEEPS
 from deuteron.frontend.inputs import Inputs, copies
-from deuteron.frontend.quiet import quiet
+from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.source_lines import first_line, user_line_of
 
 

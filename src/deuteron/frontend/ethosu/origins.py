@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from torch import fx
 from torch.export import ExportedProgram
 
+from deuteron.frontend.lowering_record import EdgeNode, edge_node
 from deuteron.frontend.neutron.handles import with_neighbours
 from deuteron.frontend.nodes import computing, name_of
-from deuteron.frontend.recording import EdgeNode, edge_node
 from deuteron.npu.ethosu.tosa import CONSTANTS, Ancestor, Graph, Operator
 from deuteron.npu.provenance import KernelOrigin
 

@@ -7,7 +7,7 @@ from deuteron.arch.targets import EthosU
 from deuteron.builds.manifest import Partition, PartitionOp, TensorInfo, database_name, tosa_name
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.ethosu.origins import by_operator
-from deuteron.frontend.ethosu.seam import Lowered
+from deuteron.frontend.ethosu.upstream import Lowered
 from deuteron.npu.ethosu.blob import Tensor
 from deuteron.npu.ethosu.program import program_of
 

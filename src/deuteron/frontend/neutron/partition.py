@@ -5,15 +5,15 @@ from collections.abc import Iterable, Sequence
 
 from deuteron.builds.manifest import Partition, PartitionOp, TensorInfo, tflite_name
 from deuteron.errors import UnsupportedError
+from deuteron.frontend.lowering_record import EdgeNode
 from deuteron.frontend.neutron.handles import with_neighbours
-from deuteron.frontend.neutron.seam import Lowered
-from deuteron.frontend.recording import EdgeNode
+from deuteron.frontend.neutron.upstream import Lowered
 from deuteron.npu.neutron.convert import metadata_of, source_ops
 from deuteron.npu.neutron.kernels.selection import FILE_NAME
 from deuteron.npu.neutron.microcode.layout import read_header
-from deuteron.npu.neutron.tflite.decode import decode
-from deuteron.npu.neutron.tflite.flat import FlatModel
-from deuteron.npu.neutron.tflite.neutron import unwrap
+from deuteron.npu.neutron.tflite.neutron_graph import unwrap
+from deuteron.tflite.decode import decode
+from deuteron.tflite.flat_model import FlatModel
 
 
 def describe(partition: Lowered) -> Partition:

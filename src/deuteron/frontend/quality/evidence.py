@@ -10,7 +10,7 @@ from deuteron.builds import samples
 from deuteron.builds.manifest import TensorInfo
 from deuteron.builds.quality import OutputQuality, Quality
 from deuteron.frontend import saved
-from deuteron.frontend.cortex_m import values
+from deuteron.frontend.cortex_m import lowering_check
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.quality.findings import findings
 from deuteron.frontend.quality.measure import Measured, measure
@@ -48,7 +48,7 @@ def gather(
     """
     measured = measure(floats, quantised, batches)
     stored = samples.Stored(
-        tuple(_arrays(values.given(program, quantised, batch)) for batch in batches),
+        tuple(_arrays(lowering_check.given(program, quantised, batch)) for batch in batches),
         tuple(map(_arrays, wanted or measured.wanted)),
     ).within(_STORED)
     quality = Quality(

@@ -10,7 +10,7 @@ from torch import Tensor, fx
 
 from deuteron.builds.quality import LayerQuality, OutputQuality, decibels
 from deuteron.frontend import saved
-from deuteron.frontend.cortex_m.values import flat
+from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called, is_dequantise, is_qdq, is_quantise, operator_name
 from deuteron.frontend.source_lines import source_of

@@ -23,7 +23,7 @@ from torchao.quantization.pt2e.quantizer import (
     SharedQuantizationSpec,
 )
 
-from deuteron.frontend.cortex_m.marks import measured
+from deuteron.frontend.cortex_m.upstream import measured
 from deuteron.frontend.operators import reads_inputs
 
 _KEY = "quantization_annotation"

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from deuteron.frontend.cortex_m.layout import is_channels_broadcast
 from deuteron.frontend.operators import called
-from deuteron.frontend.quantise.forms import call, constant, numbers, value_of
+from deuteron.frontend.quantise.decompositions import call, constant, numbers, value_of
 
 aten = torch.ops.aten
 

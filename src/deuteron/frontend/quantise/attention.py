@@ -10,7 +10,7 @@ from torch import Tensor, fx
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.operators import operator_name
-from deuteron.frontend.quantise.forms import call, constant, constant_value, value_of
+from deuteron.frontend.quantise.decompositions import call, constant, constant_value, value_of
 from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten

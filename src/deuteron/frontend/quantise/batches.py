@@ -10,8 +10,8 @@ from typing import cast
 import torch
 from torch import fx
 
-from deuteron.frontend.quantise import widened
-from deuteron.frontend.quantise.forms import apply, call, values_alone
+from deuteron.frontend.quantise import singleton_dimensions
+from deuteron.frontend.quantise.decompositions import apply, call, values_alone
 
 aten = torch.ops.aten
 
@@ -20,7 +20,7 @@ def write(model: fx.GraphModule) -> None:
     """Write convolutions and pools of images and signals without a batch, and what joins them, as those of one."""
     apply(model, {operator.getitem: values_alone})
     if any(_has_no_batch(node) for node in model.graph.nodes):
-        widened.write(model, 0, {target: (rank, _batched) for target, rank in _RANKS.items()})
+        singleton_dimensions.write(model, 0, {target: (rank, _batched) for target, rank in _RANKS.items()})
 
 
 def _has_no_batch(node: fx.Node) -> bool:

@@ -14,7 +14,7 @@ from torch import Tensor, fx
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called, is_qdq
 from deuteron.frontend.quantise.channels import LAYERS, axis_of, rows_of
-from deuteron.frontend.quantise.forms import constant, set_value, value_of
+from deuteron.frontend.quantise.decompositions import constant, set_value, value_of
 
 
 def add(model: fx.GraphModule) -> None:

@@ -15,7 +15,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.fx.node import map_arg
 
 from deuteron.frontend.operators import called
-from deuteron.frontend.quantise.forms import call, constant, replace
+from deuteron.frontend.quantise.decompositions import call, constant, replace
 
 aten = torch.ops.aten
 

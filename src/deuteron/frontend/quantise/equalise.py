@@ -16,7 +16,7 @@ from torch import Tensor, fx
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.operators import called
 from deuteron.frontend.quantise.channels import axis_of, rows_of
-from deuteron.frontend.quantise.forms import set_value, value_of
+from deuteron.frontend.quantise.decompositions import set_value, value_of
 
 _IMAGES = frozenset({"conv1d", "conv2d"})
 _LAYERS = _IMAGES | {"linear"}

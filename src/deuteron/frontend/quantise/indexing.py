@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, fx
 from torch.nn import functional
 
-from deuteron.frontend.quantise.forms import Form, apply, call, constant, constant_value
+from deuteron.frontend.quantise.decompositions import Form, apply, call, constant, constant_value
 
 aten = torch.ops.aten
 

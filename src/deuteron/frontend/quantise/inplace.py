@@ -16,8 +16,8 @@ from torch.fx.node import map_arg
 
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.operators import operator_name
-from deuteron.frontend.quantise.blocks import Block, block_of
-from deuteron.frontend.quantise.forms import call, constant, constant_value
+from deuteron.frontend.quantise.decompositions import call, constant, constant_value
+from deuteron.frontend.quantise.tensor_blocks import Block, block_of
 from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten

@@ -5,7 +5,7 @@ from typing import cast
 import torch
 from torch import Tensor, fx
 
-from deuteron.frontend.quantise.forms import call, constant, value_of
+from deuteron.frontend.quantise.decompositions import call, constant, value_of
 
 aten = torch.ops.aten
 

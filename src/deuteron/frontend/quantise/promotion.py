@@ -13,7 +13,7 @@ from torch import Tensor, fx
 from torch.fx.node import map_arg
 
 from deuteron.frontend.operators import called
-from deuteron.frontend.quantise.forms import call
+from deuteron.frontend.quantise.decompositions import call
 
 aten = torch.ops.aten
 

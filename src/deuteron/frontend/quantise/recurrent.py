@@ -12,7 +12,7 @@ from typing import cast
 import torch
 from torch import fx
 
-from deuteron.frontend.quantise.forms import Form, call, constant, value_of
+from deuteron.frontend.quantise.decompositions import Form, call, constant, value_of
 
 aten = torch.ops.aten
 

@@ -10,16 +10,16 @@ from typing import Any, cast
 import torch
 from torch import fx
 
-from deuteron.frontend.quantise import widened
-from deuteron.frontend.quantise.forms import call, constant, numbers, value_of
-from deuteron.frontend.quantise.widened import Form
+from deuteron.frontend.quantise import singleton_dimensions
+from deuteron.frontend.quantise.decompositions import call, constant, numbers, value_of
+from deuteron.frontend.quantise.singleton_dimensions import Form
 
 aten = torch.ops.aten
 
 
 def write(model: fx.GraphModule) -> None:
     """Write convolutions, pools and changes of length of signals, and what joins them, as operators over images."""
-    widened.write(model, 2, {operator: (3, form) for operator, form in _FORMS.items()})
+    singleton_dimensions.write(model, 2, {operator: (3, form) for operator, form in _FORMS.items()})
 
 
 def _row(values: object, before: int) -> object:

@@ -10,9 +10,9 @@ from deuteron.arch.engine import Engine
 from deuteron.errors import FormatError, UnsupportedError
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.ethosu import blob as blobs
+from deuteron.npu.ethosu import hazard_check as watches
 from deuteron.npu.ethosu import timeline as timelines
 from deuteron.npu.ethosu import traces
-from deuteron.npu.ethosu import watch as watches
 from deuteron.npu.ethosu.blob import Blob
 from deuteron.npu.ethosu.stream import WEIGHTS, Branch, FeatureMap, Operation, Span, Stream, Window, by_kind, decode
 from deuteron.npu.program import Command, Content, KernelCall, Memory, NpuProgram, Placement

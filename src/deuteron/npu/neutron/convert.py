@@ -19,15 +19,15 @@ from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.attribute import attribute, constant_ops
 from deuteron.npu.neutron.passes.canonicalise import Canonicalise
+from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise, passes
 from deuteron.npu.neutron.passes.remove_no_ops import is_no_op
-from deuteron.npu.neutron.passes.select import select
-from deuteron.npu.neutron.plan import Budget, Known, Plan, budget, check, in_best_order, plan, plan_within
-from deuteron.npu.neutron.tflite import neutron, reader
-from deuteron.npu.neutron.tflite.decode import decode
-from deuteron.npu.neutron.tflite.flat import Buffer, FlatModel
+from deuteron.npu.neutron.tflite import neutron_graph, reader
 from deuteron.npu.provenance import Fate, KernelOrigin, OpFate, Provenance
+from deuteron.planner import Budget, Known, Plan, budget, check, in_best_order, plan, plan_within
 from deuteron.records import parse, plain
+from deuteron.tflite.decode import decode
+from deuteron.tflite.flat_model import Buffer, FlatModel
 
 IDLE = (Reshape, Concat, Add, Sub, Mul, Sum, ReduceMax, ReduceMin, Transpose)
 """Operators that ExecuTorch's partitioner looks through when they change nothing; others count as work."""
@@ -156,7 +156,7 @@ def convert_model(
 def lower_model(model: FlatModel, arch: targets.Arch, options: ConvertOptions) -> Lowered:
     """A decoded file up to where memories matter."""
     arch.need_neutron()
-    if neutron.is_converted(model):
+    if neutron_graph.is_converted(model):
         raise UnsupportedError(
             "the model has been converted already", hint="run it as it is, or convert the file that it was made from"
         )
@@ -221,7 +221,7 @@ def to_tflite(tflite: Buffer, conversion: Conversion) -> bytes:
     metadata = Metadata(conversion.provenance, conversion.dataflow, conversion.plan.known)
     texts = {key: json.dumps(plain(getattr(metadata, name)), separators=(",", ":")) for name, key in _KEYS.items()}
     texts[VERSION_KEY] = version("deuteron")
-    return neutron.wrap(tflite, conversion.container, {key: text.encode() for key, text in texts.items()})
+    return neutron_graph.wrap(tflite, conversion.container, {key: text.encode() for key, text in texts.items()})
 
 
 def metadata_of(converted: bytes) -> Metadata:
@@ -230,7 +230,7 @@ def metadata_of(converted: bytes) -> Metadata:
     Raises:
         FormatError: the file, or what it says, is damaged.
     """
-    _, buffers = neutron.unwrap(converted)
+    _, buffers = neutron_graph.unwrap(converted)
     kinds = get_type_hints(Metadata)
     return Metadata(
         **{name: parse(buffers[key], kinds[name], key, _AGAIN) for name, key in _KEYS.items() if key in buffers}

@@ -12,9 +12,9 @@ from deuteron.arch.memory import UNLIMITED, DepthFirst, FetchPolicy, IoInScratch
 from deuteron.arch.targets import Arch
 from deuteron.errors import CapacityError, DeuteronError, OptionError
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, Lowered, lower_model, planned
-from deuteron.npu.neutron.plan import Budget, budget, cycles
-from deuteron.npu.neutron.plan.planes import by_planes
-from deuteron.npu.neutron.tflite.decode import decode
+from deuteron.planner import Budget, budget, cycles
+from deuteron.planner.channel_planes import by_planes
+from deuteron.tflite.decode import decode
 
 TENSORS = "inputs, outputs and CPU tensors"
 OTHERS = "weights of other partitions"

@@ -12,8 +12,8 @@ from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.kernels.limits import ALIGNMENT
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.machine.bounds import fetch_bound, fetched_to_scratch, readers, serial_cycles
+from deuteron.npu.neutron.machine.inferred_dataflow import traced
 from deuteron.npu.neutron.machine.totals import Priced, priced
-from deuteron.npu.neutron.machine.traced import traced
 from deuteron.npu.neutron.microcode import decode
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch, Place

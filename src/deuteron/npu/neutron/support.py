@@ -10,8 +10,8 @@ from deuteron.npu.neutron.edge_operators import EDGE_OPERATORS
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.verify import OP_RULES
 from deuteron.npu.neutron.passes.constraints import CONSTRAINTS
-from deuteron.npu.neutron.passes.select import LOWERINGS as KERNELS
-from deuteron.npu.neutron.tflite.forms import ACTIVATIONS
+from deuteron.npu.neutron.passes.kernel_selection import LOWERINGS as KERNELS
+from deuteron.npu.neutron.tflite.attributes import ACTIVATIONS
 from deuteron.npu.neutron.tflite.operators.table import LOWERINGS as READERS
 
 

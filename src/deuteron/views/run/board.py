@@ -15,7 +15,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
 from deuteron.errors import OptionError
 from deuteron.runtime.inputs import Array, Sample
-from deuteron.views.agreement.board import HostComparison, compare
+from deuteron.views.compare.board import HostComparison, compare
 from deuteron.views.run.host import BuildOnHost
 from deuteron.views.run.subjects import Progress, Subject
 

@@ -77,7 +77,7 @@ class BuildOnHost(_OnHost):
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
         """The build beside the quantised PyTorch model."""
-        from deuteron.views.agreement.pytorch import compare
+        from deuteron.views.compare.pytorch import compare
 
         return compare(self.path, samples, progress)
 
@@ -143,7 +143,7 @@ class ProgramOnHost(_OnHost):
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
         """The program beside the edge program of its ETRecord, which PyTorch runs."""
-        from deuteron.views.agreement.pytorch import compare
+        from deuteron.views.compare.pytorch import compare
 
         return compare(build_directory(self.path, etrecord=self._etrecord), samples, progress)
 
@@ -182,8 +182,8 @@ class TfliteOnHost(_OnHost):
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
         """The file beside LiteRT, operator by operator."""
-        from deuteron.views.agreement import litert, mixed
+        from deuteron.views.compare import litert, tflite_partitioned
 
         if self._model.mixed is not None:
-            return mixed.compare(self._model.source, self._model.mixed, samples, progress)
+            return tflite_partitioned.compare(self._model.source, self._model.mixed, samples, progress)
         return litert.compare(self._model, samples, progress)

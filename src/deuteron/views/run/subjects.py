@@ -9,7 +9,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds import samples
 from deuteron.errors import OptionError
 from deuteron.runtime.inputs import Array, Sample, Signature, drawn_inputs
-from deuteron.views.agreement import floats
+from deuteron.views.compare import float_model
 
 FLOAT = "float"
 """The float model that a build was made from, known by what it gave for the samples that the build has kept."""
@@ -110,8 +110,8 @@ class Subject(ABC):
         """The outputs for the samples that its build has kept beside those of the float model."""
         kept = self.kept_samples()
         build = manifests.read(cast(Path, self.build))
-        floats.check(build)
-        return floats.compare(build, self.run(kept.inputs, progress), kept.outputs)
+        float_model.check(build)
+        return float_model.compare(build, self.run(kept.inputs, progress), kept.outputs)
 
     @abstractmethod
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:

@@ -8,10 +8,10 @@ from deuteron.arch import targets
 from deuteron.arch.engine import Engine, engine
 from deuteron.arch.memory import Effort, FetchPolicy, MemoryOptions
 from deuteron.arch.targets import Arch, EthosU
-from deuteron.board.between import Between
+from deuteron.board.cpu_tensor_memory import Between
 from deuteron.builds import manifest as manifests
+from deuteron.builds.error_locations import with_lines
 from deuteron.builds.manifest import Manifest, Partition
-from deuteron.builds.places import with_lines
 from deuteron.errors import CapacityError, DeuteronError, InputError, OptionError, UnsupportedError
 from deuteron.npu.program import NO_SRAM, NpuProgram, Replanner, ReplanRequest
 from deuteron.npu.timeline import Hazard, Totals

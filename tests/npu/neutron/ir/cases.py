@@ -8,7 +8,8 @@ import numpy.typing as npt
 
 from deuteron.npu.neutron.ir import ops, shapes
 from deuteron.npu.neutron.ir.graph import Graph
-from deuteron.npu.neutron.ir.types import DType, Quant, Tensor, TensorType
+from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
+from deuteron.tflite.quantization import Quant
 
 Array = npt.NDArray[np.generic]
 

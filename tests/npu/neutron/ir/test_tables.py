@@ -11,9 +11,10 @@ from torch.nn import functional
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.interpret import run
+from deuteron.npu.neutron.ir.rounding_tolerance import allowed_range
 from deuteron.npu.neutron.ir.tables import Tabled, function_table
-from deuteron.npu.neutron.ir.ties import allowed_range
-from deuteron.npu.neutron.ir.types import DType, Quant, Tensor, TensorType
+from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
+from deuteron.tflite.quantization import Quant
 
 STORED = np.arange(-128, 128, dtype=np.int8)
 ZERO_POINTS = (-128, 127, 0, -7, 90)

@@ -11,7 +11,8 @@ from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.ir.printer import OPS, format_graph, format_name
-from deuteron.npu.neutron.ir.types import DType, Quant, Tensor, TensorType
+from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
+from deuteron.tflite.quantization import Quant
 
 TEXT = """\
 graph keyword_spotting {

@@ -6,8 +6,9 @@ from deuteron.errors import VerifyError
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.parser import parse_graph
-from deuteron.npu.neutron.ir.types import DType, Quant, Tensor, TensorType
+from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
 from deuteron.npu.neutron.ir.verify import GRAPH_RULES, OP_RULES, verify
+from deuteron.tflite.quantization import Quant
 
 HINT = "\n\nhint: the step that made this graph broke the rule; report it with this text"
 

@@ -9,12 +9,12 @@ from deuteron.arch.engine import engine
 from deuteron.arch.memory import FetchPolicy
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
-from deuteron.npu.neutron.passes.select import select
-from deuteron.npu.neutron.plan import Budget, Plan, plan, plan_within
-from deuteron.npu.neutron.plan.chunks import chunks
-from deuteron.npu.neutron.plan.prefetch import least_area
-from deuteron.npu.neutron.plan.slices import unshared
+from deuteron.planner import Budget, Plan, plan, plan_within
+from deuteron.planner.weight_chunks import chunks
+from deuteron.planner.weight_residency import least_area
+from deuteron.planner.weight_tiling import unshared
 
 ENGINE = engine(targets.load("imxrt700"), flash_bandwidth=100_000_000)
 

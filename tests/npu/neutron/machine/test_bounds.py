@@ -14,10 +14,10 @@ from deuteron.npu.neutron.kernels.regions import Region
 from deuteron.npu.neutron.kernels.transfers import Fetch, Wait
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.machine.bounds import fetch_bound, fetched_to_scratch, readers
-from deuteron.npu.neutron.machine.traced import traced
+from deuteron.npu.neutron.machine.inferred_dataflow import traced
 from deuteron.npu.neutron.microcode.decode import Decoded, decode
 from deuteron.npu.neutron.microcode.encode import encode
-from deuteron.npu.neutron.plan import Budget, plan, plan_within
+from deuteron.planner import Budget, plan, plan_within
 
 SMALL, LARGE = 256, 1024
 DEEP = 64

@@ -10,7 +10,7 @@ from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Re
 from deuteron.npu.neutron.machine import hazards
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, decode
 from deuteron.npu.neutron.microcode.encode import encode
-from deuteron.npu.neutron.plan import plan
+from deuteron.planner import plan
 
 
 def _copy(source: str, target: str) -> KernelCall:

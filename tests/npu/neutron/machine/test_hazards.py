@@ -22,9 +22,9 @@ from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Call, Command, Decoded, decode
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
-from deuteron.npu.neutron.passes.select import select
-from deuteron.npu.neutron.plan import Budget, Plan, check, plan, plan_within
+from deuteron.planner import Budget, Plan, check, plan, plan_within
 from deuteron.runtime.driver import Driver
 
 SEEDS = range(60)

@@ -4,8 +4,8 @@ from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.encode import encode
-from deuteron.npu.neutron.passes.select import select
-from deuteron.npu.neutron.plan import Plan, plan
+from deuteron.npu.neutron.passes.kernel_selection import select
+from deuteron.planner import Plan, plan
 
 TEXT = """graph small {
   input %x: i8[1,4,4,2] q(0.5:3)

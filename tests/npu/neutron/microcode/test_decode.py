@@ -16,9 +16,9 @@ from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Call, Fetch, Wait, decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.microcode.format import Region
+from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
-from deuteron.npu.neutron.passes.select import select
-from deuteron.npu.neutron.plan import plan
+from deuteron.planner import plan
 
 FIRST = 24
 """Word of the first command."""

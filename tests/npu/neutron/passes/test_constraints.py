@@ -8,9 +8,10 @@ import pytest
 from deuteron.errors import UnsupportedError
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
-from deuteron.npu.neutron.ir.types import DType, Quant, Tensor, TensorType
+from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
 from deuteron.npu.neutron.passes.constraints import CONSTRAINTS, check, sentence
-from deuteron.npu.neutron.passes.select import select
+from deuteron.npu.neutron.passes.kernel_selection import select
+from deuteron.tflite.quantization import Quant
 
 Shape = tuple[int, ...]
 Array = np.ndarray[tuple[int, ...], np.dtype[np.generic]]

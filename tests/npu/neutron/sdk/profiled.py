@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
-from deuteron.frontend.flow import Flow
-from deuteron.frontend.neutron import seam
+from deuteron.frontend.neutron import upstream
 from deuteron.frontend.neutron.partition import describe
 from deuteron.frontend.operators import base_name, is_qdq
+from deuteron.frontend.pipeline import Flow
 from deuteron.npu.provenance import payload_mark
 
 TARGET = "imxrt700"
@@ -84,7 +84,7 @@ def handed_over(module: nn.Module, shape: tuple[int, ...], *, transposes: bool) 
     torch.manual_seed(23)
     inputs, options = (torch.randn(shape),), BuildOptions(use_profiling=True)
     read: list[Handles] = []
-    with seam.converter(options), pytest.MonkeyPatch.context() as patch:
+    with upstream.converter(options), pytest.MonkeyPatch.context() as patch:
         backend = importlib.import_module("executorch.backends.nxp.nxp_backend")
         spec = partial(backend.generate_neutron_compile_spec, use_neutron_for_format_conversion=transposes)
         patch.setattr(backend, "generate_neutron_compile_spec", spec)

@@ -14,7 +14,7 @@ from deuteron.npu.neutron.kernels.catalogue import CONV2D, LUT
 from deuteron.npu.neutron.kernels.selection import Selection
 from deuteron.npu.neutron.sdk import Session, library
 from deuteron.npu.neutron.sdk.surface import CompilationContext, Converter, merge_kernel_selection_files
-from deuteron.npu.neutron.tflite import neutron
+from deuteron.npu.neutron.tflite import neutron_graph
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_the_target_is_what_executorch_expects() -> None:
 def test_numbers_in_and_a_converted_file_out(converter: Converter, capfd: pytest.CaptureFixture[str]) -> None:
     source = parallel()
     converted = converter.convertModel(list(source), _context())
-    assert neutron.unwrap(converted)[0] == convert(source, "imxrt700").container
+    assert neutron_graph.unwrap(converted)[0] == convert(source, "imxrt700").container
     assert capfd.readouterr().out == ""
 
 

@@ -8,8 +8,9 @@ import numpy.typing as npt
 
 from deuteron.npu.neutron.ir import ops, shapes
 from deuteron.npu.neutron.ir.graph import Graph
-from deuteron.npu.neutron.ir.types import DType, Quant, Tensor, TensorType
-from deuteron.npu.neutron.tflite.forms import ACTIVATIONS, same_pads
+from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
+from deuteron.npu.neutron.tflite.attributes import ACTIVATIONS, same_pads
+from deuteron.tflite.quantization import Quant
 
 Rng = np.random.Generator
 Shape = tuple[int, ...]

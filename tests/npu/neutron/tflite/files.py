@@ -8,12 +8,12 @@ import pytest
 from tests.npu.neutron.tflite.cases import CASES
 
 from deuteron.errors import DeuteronError
-from deuteron.npu.neutron.ir.types import Quant
-from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.emit import emit
-from deuteron.npu.neutron.tflite.encode import Encoder, encode
-from deuteron.npu.neutron.tflite.flat import FlatModel, FlatOperator, FlatTensor
 from deuteron.npu.neutron.tflite.reader import read
+from deuteron.tflite.decode import decode
+from deuteron.tflite.encode import Encoder, encode
+from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.quantization import Quant
 
 Q = Quant((0.5,), (-4,))
 Extra = Callable[["OddEncoder"], dict[str, int]]

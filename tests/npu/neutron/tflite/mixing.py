@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import tflite
 
-from deuteron.npu.neutron.ir.types import Quant
-from deuteron.npu.neutron.tflite.encode import Encoder
-from deuteron.npu.neutron.tflite.flat import OPTION_FIELDS, FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.encode import Encoder
+from deuteron.tflite.flat_model import OPTION_FIELDS, FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.quantization import Quant
 
 Q = Quant((0.5,), (-4,))
 SHAPE = (1, 4, 4, 8)

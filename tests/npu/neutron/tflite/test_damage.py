@@ -15,14 +15,14 @@ from tests.npu.neutron.tflite.files import model, odd_bytes, outside_bytes, stri
 
 from deuteron.errors import CapacityError, DeuteronError, FormatError, UnsupportedError
 from deuteron.npu.neutron.convert import convert
-from deuteron.npu.neutron.ir.types import Quant
 from deuteron.npu.neutron.microcode.container import Container
-from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.emit import emit
-from deuteron.npu.neutron.tflite.encode import encode
-from deuteron.npu.neutron.tflite.flat import FlatModel, FlatOperator, FlatTensor
-from deuteron.npu.neutron.tflite.neutron import unwrap, wrap
+from deuteron.npu.neutron.tflite.neutron_graph import unwrap, wrap
 from deuteron.npu.neutron.tflite.reader import op_names, read
+from deuteron.tflite.decode import decode
+from deuteron.tflite.encode import encode
+from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.quantization import Quant
 
 MUTATIONS_PER_FILE = 220
 MORE_MEMORY = 2 << 30

@@ -11,10 +11,10 @@ from deuteron.errors import UnsupportedError
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.printer import format_graph
-from deuteron.npu.neutron.ir.types import Quant
-from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.npu.neutron.tflite.reader import op_names, read
+from deuteron.tflite.decode import decode
+from deuteron.tflite.quantization import Quant
 
 SEEDS = 30
 Q = Quant((0.5,), (-4,))

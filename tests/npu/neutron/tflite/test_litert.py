@@ -19,15 +19,15 @@ from tests.npu.neutron.tflite.files import error, matrix_product, nearest_resize
 from deuteron.errors import UnsupportedError
 from deuteron.npu.neutron.ir import interpret, ops
 from deuteron.npu.neutron.ir.graph import Graph
-from deuteron.npu.neutron.ir.types import Quant
 from deuteron.npu.neutron.ir.verify import verify
-from deuteron.npu.neutron.tflite.decode import decode
 from deuteron.npu.neutron.tflite.emit import emit
-from deuteron.npu.neutron.tflite.encode import encode
-from deuteron.npu.neutron.tflite.flat import TABLE
 from deuteron.npu.neutron.tflite.reader import read
 from deuteron.numerics import REAL_FUNCTIONS
-from deuteron.views.agreement.litert import distance_bound
+from deuteron.tflite.decode import decode
+from deuteron.tflite.encode import encode
+from deuteron.tflite.flat_model import TABLE
+from deuteron.tflite.quantization import Quant
+from deuteron.views.compare.litert import distance_bound
 
 SEEDS = 40
 

@@ -28,11 +28,12 @@ from tests.npu.neutron.tflite.files import (
 
 from deuteron.errors import DeuteronError, FormatError, UnsupportedError
 from deuteron.npu.neutron.ir import ops
-from deuteron.npu.neutron.ir.types import DType, Quant
-from deuteron.npu.neutron.tflite.decode import decode
-from deuteron.npu.neutron.tflite.flat import TABLE
+from deuteron.npu.neutron.ir.types import DType
 from deuteron.npu.neutron.tflite.operators.table import LOWERINGS
 from deuteron.npu.neutron.tflite.reader import op_names, read
+from deuteron.tflite.decode import decode
+from deuteron.tflite.flat_model import TABLE
+from deuteron.tflite.quantization import Quant
 
 DAMAGED = "make the file again; it is damaged or its exporter has a defect"
 

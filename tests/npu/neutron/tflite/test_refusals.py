@@ -22,7 +22,7 @@ from tests.npu.neutron.tflite.files import (
 )
 
 from deuteron.errors import DeuteronError, FormatError, UnsupportedError
-from deuteron.npu.neutron.ir.types import Quant
+from deuteron.tflite.quantization import Quant
 
 
 def chain_of(name: str) -> FlatModel:

@@ -9,20 +9,20 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from deuteron.board.operators.added import NAMESPACE
-from deuteron.frontend.cortex_m.added import functions, layout, library, wide
-from deuteron.frontend.cortex_m.added.families import FORMS
-from deuteron.frontend.cortex_m.added.form import Affine, Call, Form, Result, Site, value_of
+from deuteron.frontend.cortex_m.added import int16, int16_functions, layout, library
+from deuteron.frontend.cortex_m.added.catalogue import FORMS
+from deuteron.frontend.cortex_m.added.lowering_pattern import Affine, Call, Form, Result, Site, value_of
 from deuteron.frontend.cortex_m.elementwise import LIMITS, Tables, aten_operator, call_on
 from deuteron.frontend.cortex_m.layout import constant_of
+from deuteron.frontend.cortex_m.lowering_check import copy_mark
 from deuteron.frontend.cortex_m.refusals import mixes
-from deuteron.frontend.cortex_m.values import copy_mark
+from deuteron.operators.added import NAMESPACE
 
 _MARK = "deuteron_added"
 """Key among a node's custom metadata: the dtype that it was quantised to for becoming one of ours."""
 
 _INT8, _INT16 = "int8", "int16"
-_FORMS = {_INT8: FORMS, _INT16: wide.FORMS}
+_FORMS = {_INT8: FORMS, _INT16: int16.FORMS}
 _DTYPES = {_INT8: torch.int8, _INT16: torch.int16}
 
 
@@ -49,13 +49,13 @@ def annotate_wide(node: fx.Node, measured: Any, weights: Any) -> Any:
 
     if node.op == "placeholder" or _cuts_off(node):
         return QuantizationAnnotation({}, measured) if _is_float(node) else None
-    if functions.takes(node):
-        return QuantizationAnnotation(dict.fromkeys(functions.operands(node), measured), measured)
-    form = _form(node, wide.FORMS)
+    if int16_functions.takes(node):
+        return QuantizationAnnotation(dict.fromkeys(int16_functions.operands(node), measured), measured)
+    form = _form(node, int16.FORMS)
     annotation = None if form is None else _annotation(node, form, measured, _INT16)
     if annotation is None:
         return None
-    if node.target in wide.LAYERS:
+    if node.target in int16.LAYERS:
         annotation.input_qspec_map[node.args[1]] = weights
     if len(node.users) == 1 and _cuts_off(next(iter(node.users))):
         annotation.output_qspec = None
@@ -72,7 +72,7 @@ def _cuts_off(node: fx.Node) -> bool:
     if node.op != "call_function" or node.target not in LIMITS:
         return False
     before = cast(fx.Node, node.args[0])
-    form = _form(before, wide.FORMS) if len(before.users) == 1 and before.target in wide.LIMITED else None
+    form = _form(before, int16.FORMS) if len(before.users) == 1 and before.target in int16.LIMITED else None
     return form is not None and form.takes(before)
 
 
@@ -108,10 +108,10 @@ def put(program: ExportedProgram, constants: Mapping[str, Tensor]) -> None:
         if dtype is not None and (form := _form(node, _FORMS[dtype])) is not None:
             _replace(program, node, form, _DTYPES[dtype])
     for node, source, values in Tables(program, constants, torch.int16).found():
-        _put(program, functions.call(node, values), cast(fx.Node, node.args[0]), [node], (source,))
+        _put(program, int16_functions.call(node, values), cast(fx.Node, node.args[0]), [node], (source,))
     for node in list(program.graph.nodes):
         if (before := _requantised(node)) is not None:
-            call = wide.requantisation(value_of(node), _affine(before), _affine(node))
+            call = int16.requantisation(value_of(node), _affine(before), _affine(node))
             _put(program, call, node, [node], before.all_input_nodes)
     program.graph.eliminate_dead_code()
     program.graph_module.recompile()
@@ -172,7 +172,7 @@ def _ends(node: fx.Node, dtype: torch.dtype) -> tuple[list[fx.Node], fx.Node | N
 
 def _limits(limit: fx.Node, end: fx.Node) -> tuple[int, int]:
     """The least and the largest stored value of int16 that an operator lets through."""
-    low, high = -wide.MOST, wide.MOST
+    low, high = -int16.MOST, int16.MOST
     if aten_operator(limit.target) not in LIMITS:
         return low, high
     real = torch.tensor([low, high]) * torch.tensor(_affine(end).scale)

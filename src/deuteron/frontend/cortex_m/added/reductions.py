@@ -10,10 +10,19 @@ import numpy as np
 import torch
 from torch import fx
 
-from deuteron.board.operators.added import CumulateParams, ReduceArgumentParams
-from deuteron.frontend.cortex_m.added.form import Array, Call, Definition, Form, Result, Site, stored, value_of
+from deuteron.frontend.cortex_m.added.lowering_pattern import (
+    Array,
+    Call,
+    Definition,
+    Form,
+    Result,
+    Site,
+    stored,
+    value_of,
+)
 from deuteron.npu.neutron.kernels.params import ReduceExtremumParams, ReduceSumParams
 from deuteron.numerics import I64, MULTIPLIER_BITS, mean_requant, requant, rne_divide, rne_shift
+from deuteron.operators.added import CumulateParams, ReduceArgumentParams
 
 aten = torch.ops.aten
 

@@ -9,7 +9,16 @@ import numpy as np
 import torch
 from torch import fx
 
-from deuteron.frontend.cortex_m.added.form import Array, Call, Definition, Form, Result, Site, stored, value_of
+from deuteron.frontend.cortex_m.added.lowering_pattern import (
+    Array,
+    Call,
+    Definition,
+    Form,
+    Result,
+    Site,
+    stored,
+    value_of,
+)
 from deuteron.npu.neutron.kernels.limits import MAX_RESIZE_UNIT
 from deuteron.npu.neutron.kernels.params import ResizeBilinearParams
 from deuteron.numerics import rne_divide

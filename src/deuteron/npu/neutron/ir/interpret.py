@@ -18,7 +18,8 @@ from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.shapes import resize_positions
 from deuteron.npu.neutron.ir.sums import Weighted, pool_counts, pool_taps, products, weighted_sums
 from deuteron.npu.neutron.ir.tables import function_table
-from deuteron.npu.neutron.ir.types import Quant, TensorType
+from deuteron.npu.neutron.ir.types import TensorType
+from deuteron.tflite.quantization import Quant
 
 Array = npt.NDArray[np.generic]
 I8 = npt.NDArray[np.int8]

@@ -14,7 +14,8 @@ from deuteron.errors import DeuteronError, FormatError
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.printer import BARE_NAME, OPS, attribute_fields
-from deuteron.npu.neutron.ir.types import DType, Quant, Tensor, TensorType
+from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
+from deuteron.tflite.quantization import Quant
 
 T = TypeVar("T")
 _DTYPES = {dtype.value: dtype for dtype in DType}

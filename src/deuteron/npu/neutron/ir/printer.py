@@ -26,7 +26,8 @@ import numpy as np
 from deuteron.errors import InternalError
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
-from deuteron.npu.neutron.ir.types import DType, Quant, Tensor, TensorType
+from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
+from deuteron.tflite.quantization import Quant
 
 BARE_NAME = r"[A-Za-z_0-9][A-Za-z_0-9./$-]*"
 """Names that need no quotes."""

@@ -11,7 +11,8 @@ from deuteron.npu.neutron.ir import ops, shapes
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.printer import format_op
 from deuteron.npu.neutron.ir.tables import ENTRIES
-from deuteron.npu.neutron.ir.types import DType, Quant
+from deuteron.npu.neutron.ir.types import DType
+from deuteron.tflite.quantization import Quant
 
 GraphRule = Callable[[Graph], str | None]
 OpRule = Callable[[ops.Op, Graph], str | None]

@@ -6,8 +6,8 @@ from itertools import accumulate
 import numpy as np
 
 from deuteron.arch.engine import Engine
+from deuteron.npu.neutron.kernels.access_footprint import reached_by
 from deuteron.npu.neutron.kernels.cost import cost
-from deuteron.npu.neutron.kernels.reached import reached_by
 from deuteron.npu.neutron.kernels.regions import Place, Region
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch
 

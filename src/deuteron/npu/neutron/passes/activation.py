@@ -7,7 +7,7 @@ import numpy as np
 
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Clamp, Function, Maximum, Minimum, Op, Unary
-from deuteron.npu.neutron.ir.types import Quant
+from deuteron.tflite.quantization import Quant
 
 _LIMITS: Mapping[Function, tuple[int, int | None]] = {
     Function.RELU: (0, None),

@@ -13,9 +13,9 @@ from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.shapes import window_count
 from deuteron.npu.neutron.ir.types import DType, Tensor
-from deuteron.npu.neutron.tflite.encode import encode
-from deuteron.npu.neutron.tflite.flat import CUSTOM, TABLE, FlatModel, FlatOperator, FlatTensor
-from deuteron.npu.neutron.tflite.forms import ACTIVATIONS, same_pads
+from deuteron.npu.neutron.tflite.attributes import ACTIVATIONS, same_pads
+from deuteron.tflite.encode import encode
+from deuteron.tflite.flat_model import CUSTOM, TABLE, FlatModel, FlatOperator, FlatTensor
 
 _ACTIVATION_CODES = {"NONE": 0, "RELU": 1, "RELU_N1_TO_1": 2, "RELU6": 3}
 _SAME, _VALID = 0, 1

@@ -9,11 +9,11 @@ from deuteron.npu.neutron.ir.ops import Op
 from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
 from deuteron.npu.neutron.ir.verify import verify
 from deuteron.npu.neutron.microcode.format import MAX_TENSORS
-from deuteron.npu.neutron.tflite.decode import decode
-from deuteron.npu.neutron.tflite.edges import find_edges
-from deuteron.npu.neutron.tflite.flat import Buffer, FlatModel, FlatTensor
+from deuteron.npu.neutron.tflite.float_edges import find_edges
+from deuteron.npu.neutron.tflite.operator_view import Names, Site
 from deuteron.npu.neutron.tflite.operators.table import lowering_of
-from deuteron.npu.neutron.tflite.site import HINT_MALFORMED, Names, Site
+from deuteron.tflite.decode import decode
+from deuteron.tflite.flat_model import HINT_MALFORMED, Buffer, FlatModel, FlatTensor
 
 _DTYPES = {"INT8": DType.INT8, "INT32": DType.INT32}
 """Element types of the tensors that ops name; `Site` lets no other through."""

@@ -15,7 +15,7 @@ from deuteron.npu.neutron.kernels.params import KernelParams
 from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
 from deuteron.npu.neutron.kernels.rules import limit_problem
 from deuteron.npu.neutron.passes.base import new_name
-from deuteron.npu.neutron.passes.lowering.homes import Home
+from deuteron.npu.neutron.passes.lowering.buffer_aliasing import Home
 
 
 class Builder:

@@ -11,7 +11,7 @@ from deuteron.npu.neutron.kernels.program import Ref
 from deuteron.npu.neutron.kernels.rules import conv_workspace
 from deuteron.npu.neutron.passes.lowering.builder import Builder
 from deuteron.npu.neutron.passes.lowering.movement import move_box
-from deuteron.npu.neutron.passes.lowering.rows import channel_rows
+from deuteron.npu.neutron.passes.lowering.requantization_rows import channel_rows
 from deuteron.npu.neutron.passes.lowering.strides import contiguous_strides
 
 

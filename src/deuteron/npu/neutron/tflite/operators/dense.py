@@ -25,7 +25,7 @@ from deuteron.npu.neutron.ir.ops import (
     Unary,
 )
 from deuteron.npu.neutron.ir.tables import ENTRIES
-from deuteron.npu.neutron.tflite.site import Site
+from deuteron.npu.neutron.tflite.operator_view import Site
 
 
 def fully_connected(site: Site) -> Op:

@@ -1,7 +1,7 @@
 """Operators that move values: they keep the input's quantisation."""
 
 from deuteron.npu.neutron.ir.ops import Concat, MirrorPad, Op, Pad, Pair, Reshape, Slice, Transpose
-from deuteron.npu.neutron.tflite.site import Site
+from deuteron.npu.neutron.tflite.operator_view import Site
 
 _REFLECT = 0
 _MIRROR_MODES = ("REFLECT", "SYMMETRIC")

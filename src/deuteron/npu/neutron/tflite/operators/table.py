@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.ops import Function, Op
-from deuteron.npu.neutron.tflite.flat import CUSTOM, TABLE, FlatOperator
+from deuteron.npu.neutron.tflite.operator_view import Site
 from deuteron.npu.neutron.tflite.operators import dense, movement, windowed
-from deuteron.npu.neutron.tflite.site import Site
+from deuteron.tflite.flat_model import CUSTOM, TABLE, FlatOperator
 
 
 @dataclass(frozen=True, slots=True)

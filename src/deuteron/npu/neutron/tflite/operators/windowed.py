@@ -13,8 +13,8 @@ from deuteron.npu.neutron.ir.ops import (
     ResizeNearest,
     TransposeConv,
 )
-from deuteron.npu.neutron.tflite.forms import same_pads
-from deuteron.npu.neutron.tflite.site import Site
+from deuteron.npu.neutron.tflite.attributes import same_pads
+from deuteron.npu.neutron.tflite.operator_view import Site
 
 _DILATION = ("DilationHFactor", "DilationWFactor", 1)
 _STRIDE = ("StrideH", "StrideW")

@@ -1,0 +1,241 @@
+"""The tables of a bundle as calls over blocks of memory, and back.
+
+ExecuTorch's plan, which a program comes with, says where each tensor of it lies. Here only what it means is kept: a
+step reads what the last step that wrote there left, so that tensors over the same bytes are one block. Where blocks lie
+is free then, and steps can be cut into stripes of rows.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+
+from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
+from deuteron.board.row_dependencies import CONVOLUTION, COPY, RECORDS, TRANSPOSED, CpuParams, Words
+from deuteron.npu.neutron.kernels.catalogue import Kernel
+from deuteron.npu.neutron.kernels.params import CopyParams, KernelParams
+from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
+from deuteron.operators.cortex_m import QuantizedConvolutionParams, gather_bytes
+
+NOTE = "inputs, outputs and what lies between steps"
+"""What the memory of all values holds, for readers."""
+
+ENDS = (-1,)
+"""The origin of a call that stands for the caller, who writes the inputs and reads the outputs."""
+
+
+def program_of(bundle: Bundle) -> Program:
+    """The steps as calls, between one that writes all inputs and one that reads all outputs."""
+    blocks = _Blocks(bundle)
+    calls = [_call(bundle, blocks, at, step) for at, step in enumerate(bundle.steps)]
+    ends = [_opaque([blocks.refs[i] for i in indices], ENDS) for indices in (bundle.inputs, bundle.outputs)]
+    used = sorted({value.memory - MEMORY_CONSTANT for value in bundle.values if value.memory >= MEMORY_CONSTANT})
+    constants = [Buffer(_constant(k), len(bundle.constants[k]), bundle.constants[k]) for k in used]
+    scratch = [Buffer(ref.buffer, ref.nbytes) for call in calls if call.kernel.workspace for ref in call.operands[-1:]]
+    buffers = (*constants, *(Buffer(*block) for block in blocks.sizes.items()), *scratch)
+    return Program(buffers, (), (), tuple(call for call in (ends[0], *calls, ends[1]) if call.operands))
+
+
+def bundle_of(bundle: Bundle, program: Program, offsets: Mapping[str, int], nbytes: int) -> Bundle:
+    """The bundle whose values lie in one memory of `nbytes` bytes, as a plan of its program has them.
+
+    Args:
+        bundle: what `program_of` was given.
+        program: what it gave, or that cut into stripes.
+        offsets: of each block.
+        nbytes: of all of them.
+    """
+    return _Tables(bundle, offsets).bundle(program, nbytes)
+
+
+def _constant(index: int) -> str:
+    return f"constant {index}"
+
+
+def _opaque(refs: Sequence[Ref], origin: tuple[int, ...]) -> KernelCall:
+    """A call of which nothing is known but what it reads and writes."""
+    kernel = Kernel(0, "", ("",) * (len(refs) - 1), CpuParams)
+    return KernelCall(kernel, tuple(refs), CpuParams("", Words(()), tuple(ref.nbytes for ref in refs), 0), origin)
+
+
+def _call(bundle: Bundle, blocks: "_Blocks", at: int, step: Step) -> KernelCall:
+    refs = [blocks.refs[i] for i in (*step.inputs, *step.outputs)]
+    function = bundle.operators[step.index] if step.kind is StepKind.OPERATOR else ""
+    scratch = len(step.outputs) - 1
+    most = 2 if function == TRANSPOSED else int(function in RECORDS)
+    if not function or scratch > most or any(ref.buffer in blocks.mixed for ref in refs):
+        return _opaque(refs, (at,))
+    reads, (*rooms, output) = refs[: len(step.inputs)], refs[len(step.inputs) :]
+    record: KernelParams = Words(step.params)
+    if function in RECORDS:
+        words = tuple(word - (word >> 31 << 32) for word in step.params)
+        record = RECORDS[function].from_words(words[int(function == COPY) :])
+        if isinstance(record, CopyParams):
+            output = Ref(output.buffer, output.offset + words[0], output.nbytes - words[0])
+    needed = 0
+    if isinstance(record, QuantizedConvolutionParams) and function == CONVOLUTION:
+        needed = gather_bytes(record)
+    rooms = [Ref(f"scratch of step {at}", 0, min(needed, ref.nbytes)) for ref in rooms]
+    operands = (*reads, output, *rooms)
+    params = CpuParams(function, record, tuple(ref.nbytes for ref in operands), len(reads))
+    kernel = Kernel(0, function, tuple(map(str, range(len(reads)))), CpuParams, workspace=bool(rooms))
+    return KernelCall(kernel, operands, params, (at,))
+
+
+class _Blocks:
+    """Which values share bytes.
+
+    Attributes:
+        refs: of each value its part of a block, or of a constant.
+        sizes: of each block.
+        mixed: blocks that hold one value after the other at places that overlap.
+    """
+
+    def __init__(self, bundle: Bundle) -> None:
+        self._values = bundle.values
+        self._parents = list(range(len(bundle.values)))
+        self._owners: dict[int, list[tuple[int, int, int]]] = {}
+        written = self._follow(bundle)
+        starts: dict[int, int] = {}
+        ends: dict[int, int] = {}
+        for index, value in enumerate(bundle.values):
+            block = self._block(index)
+            starts[block] = min(starts.get(block, value.offset), value.offset)
+            ends[block] = max(ends.get(block, 0), value.offset + value.bytes)
+        self.refs: dict[int, Ref] = {}
+        self.sizes: dict[str, int] = {}
+        for index, value in enumerate(bundle.values):
+            name, start = _constant(value.memory - MEMORY_CONSTANT), 0
+            if value.memory < MEMORY_CONSTANT:
+                block = self._block(index)
+                name, start = f"block {block}", starts[block]
+                self.sizes[name] = ends[block] - start
+            self.refs[index] = Ref(name, value.offset - start, value.bytes)
+        several = [self.refs[index].buffer for index in written]
+        self.mixed = {name for name in several if several.count(name) > 1}
+
+    def _follow(self, bundle: Bundle) -> set[int]:
+        """Joins what a value is read from, step by step; the values that are written."""
+        written = set(bundle.inputs)
+        for index in bundle.inputs:
+            self._write(index)
+        for step in bundle.steps:
+            for index in step.inputs:
+                self._read(index)
+            for index in step.outputs:
+                self._write(index)
+                written.add(index)
+        for index in bundle.outputs:
+            self._read(index)
+        return written
+
+    def _write(self, index: int) -> None:
+        value = self._values[index]
+        first, last = value.offset, value.offset + value.bytes
+        kept = [
+            (a, b, owner)
+            for start, stop, owner in self._owners.get(value.memory, [])
+            for a, b in ((start, min(stop, first)), (max(start, last), stop))
+            if a < b
+        ]
+        self._owners[value.memory] = [*kept, (first, last, index)]
+
+    def _read(self, index: int) -> None:
+        value = self._values[index]
+        for start, stop, owner in self._owners.get(value.memory, []):
+            if start < value.offset + value.bytes and value.offset < stop:
+                low, high = sorted((self._block(owner), self._block(index)))
+                self._parents[high] = low
+
+    def _block(self, index: int) -> int:
+        while self._parents[index] != index:
+            index = self._parents[index]
+        return index
+
+
+class _Tables:
+    """The tables of a plan on their way."""
+
+    def __init__(self, bundle: Bundle, offsets: Mapping[str, int]) -> None:
+        self._old, self._offsets = bundle, offsets
+        self._refs = _Blocks(bundle).refs
+        self._values = [self._moved(index, value) for index, value in enumerate(bundle.values)]
+        self._new: dict[Value, int] = {}
+        self._operators = list(bundle.operators)
+
+    def bundle(self, program: Program, nbytes: int) -> Bundle:
+        """The whole."""
+        steps = [self._step(call) for call in program.calls if call.origin != ENDS]
+        ends = (*self._old.inputs, *self._old.outputs)
+        used = sorted({*ends, *chain.from_iterable((*step.inputs, *step.outputs) for step in steps)})
+        number = {index: at for at, index in enumerate(used)}
+
+        def renamed(indices: Iterable[int]) -> tuple[int, ...]:
+            return tuple(number[index] for index in indices)
+
+        return replace(
+            self._old,
+            values=tuple(self._values[index] for index in used),
+            steps=tuple(replace(s, inputs=renamed(s.inputs), outputs=renamed(s.outputs)) for s in steps),
+            inputs=renamed(self._old.inputs),
+            outputs=renamed(self._old.outputs),
+            memories=(Memory(nbytes, NOTE), self._old.memories[-1]),
+            operators=tuple(self._operators),
+        )
+
+    def _moved(self, index: int, value: Value) -> Value:
+        """A value where the plan has it, one without bytes where no other lies before it.
+
+        One that now only exists in stripes lies nowhere, and nothing names it.
+        """
+        ref = self._refs[index]
+        if value.memory < MEMORY_CONSTANT and not value.bytes:
+            return replace(value, memory=0, offset=0)
+        if value.memory >= MEMORY_CONSTANT or ref.buffer not in self._offsets:
+            return value
+        return replace(value, memory=0, offset=self._offsets[ref.buffer] + ref.offset)
+
+    def _step(self, call: KernelCall) -> Step:
+        step = self._old.steps[call.origin[0]]
+        params = call.params
+        if not isinstance(params, CpuParams) or not params.function:
+            return step
+        output = step.outputs[-1]
+        rooms = [self._part(ref, output, ElementType.U8) for ref in call.operands[params.output + 1 :]]
+        if call.stripe is None:
+            return replace(step, outputs=(*rooms, output))
+        templates = (output,) if call.stripe.kept else step.inputs
+        reads = [self._part(ref, at) for ref, at in zip(call.operands, templates, strict=False)]
+        words = params.words()
+        if isinstance(params.record, CopyParams):
+            ends = [self._start(ref) % ALIGNMENT for ref in call.operands]
+            words = (ends[1], *replace(params.record, in_start=params.record.in_start + ends[0]).words())
+        if params.function not in self._operators:
+            self._operators.append(params.function)
+        return replace(
+            step,
+            index=self._operators.index(params.function),
+            inputs=tuple(reads),
+            outputs=(*rooms, self._part(call.operands[params.output], output)),
+            params=tuple(word & 0xFFFFFFFF for word in words),
+            title=f"{step.title}, {call.stripe}",
+        )
+
+    def _start(self, ref: Ref) -> int:
+        """Where it starts in its memory, or in its constant."""
+        return self._offsets.get(ref.buffer, 0) + ref.offset
+
+    def _part(self, ref: Ref, like: int, element: ElementType | None = None) -> int:
+        """The value of an operand, a part of `like`, from the last place before it at which a value may start."""
+        whole = self._values[like]
+        if ref == self._refs[like]:
+            return like
+        start = self._start(ref) // ALIGNMENT * ALIGNMENT
+        size = self._start(ref) + ref.nbytes - start
+        kind = whole.type if element is None else element
+        memory = whole.memory if ref.buffer == self._refs[like].buffer and whole.memory >= MEMORY_CONSTANT else 0
+        note = f"a part of {whole.note}" if element is None else "scratch memory"
+        value = Value(memory, start, size, kind, (size,), (0,), note)
+        if value not in self._new:
+            self._values.append(value)
+            self._new[value] = len(self._values) - 1
+        return self._new[value]

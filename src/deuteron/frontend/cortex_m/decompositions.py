@@ -1,0 +1,72 @@
+"""Writes operators of a float model that the Cortex-M's quantiser and kernels lack with others that they have."""
+
+import operator
+from collections.abc import Mapping
+
+import torch
+from torch import fx
+
+from deuteron.frontend.quantise import arithmetic, attention, indexing, recurrent, signals
+from deuteron.frontend.quantise.decompositions import Form, apply, fold, values_alone
+
+aten = torch.ops.aten
+
+
+def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = False) -> None:
+    """Write layers of several operators as these, and operators in forms that kernels do not take otherwise.
+
+    What chooses elements is written by indices, but where others than the Cortex-M's operators compute it, and
+    functions with a slope for each channel by sums, but where an NPU may have them.
+    """
+    apply(model, _LAYERS)
+    fold(model)
+    apply(model, _OPERATORS if has_slopes else {**_OPERATORS, aten.prelu.default: arithmetic.sloped})
+    signals.write(model)
+    apply(model, {**_SHAPES, **_INDEXED} if is_indexed else _SHAPES)
+
+
+_LAYERS: Mapping[object, Form] = {
+    aten.lstm.input: recurrent.lstm,
+    aten.gru.input: recurrent.gru,
+    **recurrent.CELLS,
+    aten.scaled_dot_product_attention.default: attention.attention,
+}
+
+_LOGARITHMS = (
+    *(aten.xlogy.Tensor, aten.xlogy.Scalar_Self, aten.xlogy.Scalar_Other),
+    *(aten.special_xlogy.default, aten.special_xlogy.self_scalar, aten.special_xlogy.other_scalar),
+)
+
+_OPERATORS: Mapping[object, Form] = {
+    aten.div.Tensor: arithmetic.normalised,
+    aten.instance_norm.default: arithmetic.instances,
+    aten.glu.default: arithmetic.gated,
+    aten.cosine_similarity.default: arithmetic.cosine,
+    aten.avg_pool3d.default: arithmetic.across,
+    aten.to.dtype: arithmetic.told_apart,
+    aten.rrelu.default: arithmetic.rectified,
+    **dict.fromkeys((aten.clamp.default, aten.clamp_min.default), arithmetic.bounded),
+    **dict.fromkeys(_LOGARITHMS, arithmetic.with_logarithm),
+    aten.softmax.int: attention.softmax,
+    aten.matmul.default: attention.product,
+    aten.mm.default: attention.product,
+    operator.getitem: values_alone,
+}
+"""What layers may be written with, too."""
+
+_ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default)
+
+_SHAPES: Mapping[object, Form] = {
+    aten.conv_transpose2d.input: arithmetic.transposed,
+    **dict.fromkeys((*_ARITHMETIC, aten.minimum.default), arithmetic.stretched),
+}
+"""What signals may be written with, too."""
+
+_SQUEEZES = (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default)
+
+_INDEXED: Mapping[object, Form] = {
+    **dict.fromkeys(_SQUEEZES, arithmetic.viewed),
+    aten.pad.default: indexing.padded,
+    aten.flip.default: indexing.flipped,
+    aten.embedding.default: indexing.embedded,
+}

@@ -1,0 +1,32 @@
+"""The check of a float model for operators that have no int8 form on the Cortex-M, before it is quantised."""
+
+from collections.abc import Collection
+
+from torch import Tensor, fx
+
+from deuteron.errors import all_refused
+from deuteron.frontend.cortex_m.refusals import refusal
+from deuteron.frontend.operators import base_name
+from deuteron.frontend.unsupported_hints import REWRITES
+
+
+def check(model: fx.GraphModule, on_npu: Collection[str]) -> None:
+    """Check that a float model has none of the operators with a rewrite but those of the NPU, by their nodes' names.
+
+    Raises:
+        UnsupportedError: naming each of them, its line and what to write instead.
+    """
+    refused = [
+        refusal(node, "has no int8 form on the CPU", REWRITES[name].hint)
+        for node in model.graph.nodes
+        if node.op == "call_function" and node.name not in on_npu
+        if (name := base_name(node.target)) in REWRITES and _reads_floats(node)
+    ]
+    if refused:
+        raise all_refused(refused)
+
+
+def _reads_floats(node: fx.Node) -> bool:
+    """True for an operator of activations: of integers, such as indices, the runtime's own computes it."""
+    values: list[object] = [arg.meta.get("val") for arg in node.all_input_nodes]
+    return any(isinstance(value, Tensor) and value.is_floating_point() for value in values)

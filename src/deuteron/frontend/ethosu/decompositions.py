@@ -1,0 +1,88 @@
+"""Writes operators of a float model that ExecuTorch's Ethos-U backend leaves to the CPU as it takes them."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import torch
+from torch import fx
+
+from deuteron.frontend.quantise import recurrent
+from deuteron.frontend.quantise.decompositions import Form, apply, call, constant, numbers
+
+aten = torch.ops.aten
+
+
+def write(model: fx.GraphModule) -> None:
+    """Let pools whose one window is the whole image move by one step; write relu6 as hardtanh, cells as operators.
+
+    By three is the most that a pool may move, and these do not. The backend takes hardtanh, and what a recurrent cell
+    consists of. Images of one row become signals in one transposition, where Vela has one for each element of the row.
+    Numbers beside a value without axes become such values: as the backend writes them, the result would get an axis.
+    """
+    apply(model, _FORMS)
+
+
+def _unmoved(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
+    image, window, *given = cast("tuple[Any, ...]", pool.args)
+    stride, pads, steps = (*given, *((), 0, 1)[len(given) :])[:3]
+    if pool.target is aten.avg_pool2d.default:
+        steps = 1  # what stands there says how sizes are rounded
+    stride = numbers(stride or window, 2)
+    axes = zip(image.meta["val"].shape[-2:], *(numbers(value, 2) for value in (window, pads, steps)), strict=True)
+    is_whole = [size + 2 * pad == (extent - 1) * step + 1 for size, extent, pad, step in axes]
+    moved = [1 if whole else move for whole, move in zip(is_whole, stride, strict=True)]
+    return None if moved == stride else call(pool, pool.target, image, window, moved, *given[1:])
+
+
+def _hardtanh(_: fx.GraphModule, relu6: fx.Node) -> fx.Node:
+    return call(relu6, aten.hardtanh.default, relu6.args[0], 0.0, 6.0)
+
+
+def _without_row(_: fx.GraphModule, view: fx.Node) -> fx.Node | None:
+    """A view that leaves out the one row of images, once this stands before their channels."""
+    image, signal = cast(fx.Node, view.args[0]), [*view.meta["val"].shape]
+    if [*image.meta["val"].shape] != [*signal[:2], 1, *signal[2:]] or len(signal) != 3:
+        return None
+    return call(view, aten.reshape.default, call(view, aten.permute.default, image, [0, 2, 1, 3]), signal)
+
+
+def _without_axes(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A sum, difference, product or quotient of a value without axes and a number, which becomes such a value, too."""
+    operands, result = cast("tuple[fx.Node | float, ...]", node.args[:2]), node.meta["val"]
+    if result.shape or not result.is_floating_point() or node.kwargs or len(node.args) > 2:
+        return None
+    if all(isinstance(operand, fx.Node) for operand in operands):
+        return None
+    tensors = [
+        operand if isinstance(operand, fx.Node) else constant(model, node, node.name, torch.tensor(float(operand)))
+        for operand in operands
+    ]
+    if node.target is aten.rsub.Scalar:
+        return call(node, aten.sub.Tensor, *reversed(tensors))
+    return call(node, node.target, *tensors)
+
+
+def _of_all(_: fx.GraphModule, variance: fx.Node) -> fx.Node | None:
+    """A variance of all values, whose axes are left out behind it: the backend divides the sum by a number."""
+    if variance.meta["val"].shape:
+        return None
+    image, *dims = variance.args[:2]
+    correction = variance.kwargs.get("correction", 1)
+    if variance.target is aten.var.dim:
+        correction = 1 if all(variance.args[2:3]) else 0
+    kept = call(variance, aten.var.correction, image, *dims, correction=correction, keepdim=True)
+    return call(variance, aten.reshape.default, kept, [])
+
+
+_ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.rsub.Scalar, aten.mul.Tensor, aten.div.Tensor)
+
+_FORMS: Mapping[object, Form] = {
+    aten.avg_pool2d.default: _unmoved,
+    aten.max_pool2d.default: _unmoved,
+    aten.relu6.default: _hardtanh,
+    aten.relu6_.default: _hardtanh,
+    **dict.fromkeys((aten.reshape.default, aten.view.default, aten.squeeze.dim), _without_row),
+    **dict.fromkeys(_ARITHMETIC, _without_axes),
+    **dict.fromkeys((aten.var.correction, aten.var.dim), _of_all),
+    **recurrent.CELLS,
+}

@@ -1,0 +1,79 @@
+"""Other conversions in a program that has been made: its delegates get their bytes, and it is emitted once more.
+
+What ExecuTorch plans for its tensors does not depend on what stands in a delegate, so nothing is lowered again. The one
+place that touches ExecuTorch's private names for it, which are those of its release 1.5.
+"""
+# ruff: noqa: SLF001
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from torch import fx
+
+from deuteron.errors import InternalError
+from deuteron.frontend.neutron.handles import debug_handle_map
+from deuteron.frontend.neutron.upstream import Lowered, Recording, program_config
+from deuteron.frontend.nodes import computing, name_of
+from deuteron.npu.neutron.convert import Conversion, to_tflite
+from deuteron.npu.provenance import payload_mark
+
+
+def emit_again(manager: Any, recording: Recording, conversions: Sequence[Conversion]) -> Any:
+    """The program manager of a program with these conversions of its partitions, which are then in the recording.
+
+    Args:
+        manager: the program manager that a session made; its delegates change.
+        recording: of the session.
+        conversions: of all partitions, in their order.
+    """
+    partitions = [_converted(p, c) for p, c in zip(recording.partitions, conversions, strict=True)]
+    by_names = {partition.names: partition for partition in partitions}
+    for module in _delegates(manager.exported_program().graph_module):
+        partition = by_names.pop(_names(module), None)
+        if partition is None:
+            raise InternalError("a delegate of the program is none of the partitions that were converted")
+        module._processed_bytes = partition.payload
+        if module.meta["debug_handle_map"]:  # with profiling
+            own = debug_handle_map(partition.tflite, partition.converted, partition.handles)
+            module.meta["debug_handle_map"] = {**own, payload_mark(partition.payload): ()}
+    if by_names:
+        raise InternalError(f"{len(by_names)} of the partitions that were converted are no delegates of the program")
+    recording.partitions[:] = partitions
+    return _emitted(manager)
+
+
+def _converted(partition: Lowered, conversion: Conversion) -> Lowered:
+    """A partition with another conversion."""
+    from executorch.backends.nxp.nxp_backend import PayloadComposer
+
+    composer: Any = PayloadComposer()
+    converted = to_tflite(partition.tflite, conversion)
+    return replace(
+        partition,
+        converted=converted,
+        payload=composer.get_binary_payload(partition.formats, converted),
+        kernel_selection=conversion.selection.to_c().encode("ascii") if partition.kernel_selection else b"",
+    )
+
+
+def _delegates(module: fx.GraphModule) -> Iterable[Any]:
+    """The modules that a program calls as delegates."""
+    from executorch.exir.lowered_backend_module import LoweredBackendModule
+
+    return [part for part in module.children() if isinstance(part, LoweredBackendModule)]
+
+
+def _names(module: Any) -> tuple[str, ...]:
+    """As the recording has them, of all nodes of a delegate."""
+    return tuple(map(name_of, computing(module.original_module.graph)))
+
+
+def _emitted(manager: Any) -> Any:
+    """A manager of the same program; what it records for ExecuTorch's Inspector is the new one's."""
+    emitted = type(manager)(manager._execution_programs, manager._config_methods, program_config(), manager._named_data)
+    record = manager._etrecord
+    if record is not None:
+        record._delegate_map = emitted.delegate_map  # all else stays: to emit changes the nodes' debug handles
+        emitted._etrecord = record
+    return emitted

@@ -1,0 +1,453 @@
+"""The one place that touches ExecuTorch's NXP backend: the wheel's pipeline, run unmodified and observed.
+
+The wheel quantises, partitions, and converts each partition to TFLite; it then calls a package `eiq_neutron_sdk` to
+make microcode of it. That package is `deuteron.npu.neutron.sdk` here, or the vendor's own. What passes through is
+recorded by wrapping four functions of the wheel, whose behaviour stays as it is; what the wheel would convert wrong is
+written otherwise before (`results.py`).
+"""
+
+import importlib
+import importlib.util
+import multiprocessing
+import operator
+import re
+import tempfile
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import chdir, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch import fx
+from torch.export import ExportedProgram
+
+from deuteron.arch.memory import FetchPolicy
+from deuteron.builds.options import BuildOptions, Converter
+from deuteron.errors import MissingToolError
+from deuteron.frontend import lowering_record as recordings
+from deuteron.frontend.executorch_release import check_executorch
+from deuteron.frontend.inputs import Inputs
+from deuteron.frontend.lowering_record import EdgeNode, edge_node
+from deuteron.frontend.neutron import inline_multiprocessing, tables
+from deuteron.frontend.neutron.delegation_reasons import telling
+from deuteron.frontend.neutron.handles import debug_handle_map
+from deuteron.frontend.neutron.multi_output_fixes import slice_splits, take_first
+from deuteron.frontend.nodes import computing, name_of
+from deuteron.frontend.npu_backend import Tell
+from deuteron.frontend.operators import is_qdq
+from deuteron.frontend.quantise import norms, source_propagation
+from deuteron.frontend.quantise.decompositions import constant, value_of
+from deuteron.npu.neutron import sdk
+from deuteron.npu.provenance import payload_mark
+
+VENDOR_PACKAGE = "eiq_neutron_sdk"
+
+
+@dataclass(frozen=True, slots=True)
+class Lowered(recordings.Lowered):
+    """One partition as it passed through the seam.
+
+    Attributes:
+        tflite: the partition as the wheel's TFLite file.
+        converted: the TFLite file with one `NeutronGraph` operator that came back.
+        handles: ExecuTorch's debug handle of an edge node -> TFLite operators (indices) that carry it.
+        nodes: TFLite operator index -> the edge nodes it came from.
+        formats: how the wheel wants inputs and outputs laid out, for its payload.
+        kernel_selection: the converter's kernel selection file, where the build asked for it.
+    """
+
+    tflite: bytes = b""
+    converted: bytes = b""
+    handles: Mapping[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    nodes: Mapping[int, tuple[EdgeNode, ...]] = field(default_factory=dict[int, tuple[EdgeNode, ...]])
+    formats: Any = None
+    kernel_selection: bytes = b""
+
+    @property
+    def is_empty(self) -> bool:
+        """True when the converter gave the partition back without an operator, which the wheel cannot take."""
+        return bool(self.converted) and not self.payload
+
+
+Recording = recordings.Recording[Lowered]
+"""What is noted of partitions for a Neutron."""
+
+
+@contextmanager
+def converter(options: BuildOptions) -> Generator[sdk.Session]:
+    """Puts the chosen converter where the wheel looks for it; the session carries its errors past the wheel."""
+    check_executorch()
+    with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
+        session = sdk.Session(Path(folder), options.verify_each, options.memory)
+        if options.converter is Converter.OPEN:
+            sdk.install(session, shadow_vendor=True)
+        else:
+            sdk.uninstall()
+            _need_vendor_package()
+        try:
+            is_open = options.converter is Converter.OPEN
+            _bind(inline_multiprocessing if is_open else multiprocessing)
+            with tables.registered() if is_open else nullcontext():
+                yield session
+        finally:
+            sdk.uninstall()
+
+
+def _need_vendor_package() -> None:
+    if importlib.util.find_spec(VENDOR_PACKAGE) is None:
+        raise MissingToolError(
+            f"the vendor's converter, package `{VENDOR_PACKAGE}`, is not installed",
+            hint="install it from NXP, or leave out `--converter vendor` to use Deuteron's own",
+        )
+
+
+def _bind(processes: ModuleType) -> None:
+    """Makes the wheel use the package that is installed now, even if it was imported with the other one before.
+
+    `processes` is what it starts processes with.
+    """
+    package = importlib.import_module(VENDOR_PACKAGE)
+    manager = importlib.import_module("executorch.backends.nxp.backend.neutron_converter_manager")
+    vars(manager)["multiprocessing"] = processes
+    for name in ("neutron_converter", "neutron_library_utils"):
+        part: object = getattr(package, name, None)
+        setattr(manager, name, part if part is not None else importlib.import_module(f"{VENDOR_PACKAGE}.{name}"))
+
+
+def target_spec(target: str, converter: Converter) -> Any:
+    """The wheel's description of the target, which its quantiser and partitioner ask.
+
+    A vendor's NPU computes a sigmoid or tanh on the accumulator of the layer before it, so the wheel's quantiser gives
+    both the activation's range. Our kernels fuse what cuts values off and nothing else: a layer before a sigmoid or
+    tanh has a result, and so a range, of its own.
+    """
+    from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetNeutronC, NeutronTargetSpec
+
+    class OpenTarget(NeutronTargetNeutronC):
+        @staticmethod
+        def is_supported_fused_activation__aten(node_: fx.Node) -> bool:
+            return not _curves(node_) and NeutronTargetNeutronC.is_supported_fused_activation__aten(node_)
+
+        @staticmethod
+        def is_supported_fused_activation__edge(node_: fx.Node) -> bool:
+            return not _curves(node_) and NeutronTargetNeutronC.is_supported_fused_activation__edge(node_)
+
+    spec: Any = NeutronTargetSpec(target)
+    if converter is Converter.OPEN:
+        spec.neutron_target_info = OpenTarget()
+    return spec
+
+
+def _curves(node: fx.Node) -> bool:
+    """True for the activations that do more than cut off."""
+    return re.search(r"\b(sigmoid|tanh)_?\.", str(node.target)) is not None
+
+
+def quantizer(target: str, converter: Converter, *, keeps_groups: bool = False) -> Any:
+    """The wheel's quantiser for the NPU, whose annotations are put right.
+
+    Its rewrites serve a CPU alone, too, but for that of convolutions in groups, which `keeps_groups` leaves out.
+    """
+    from executorch.backends.nxp.aten_passes.decompose_split_to_slices_pass import DecomposeSplitToSlicesPass
+    from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer, act_qspec
+
+    from deuteron.frontend.quantise import annotations, pointwise_chains
+
+    class MendedQuantizer(NeutronQuantizer):
+        def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
+            slice_splits(model)
+            rewrite = partial(_rewritten, spec, keeps_groups)
+            # The wheel splits the inputs of grouped convolutions after it has made slices of splits.
+            sliced: Any = DecomposeSplitToSlicesPass()(source_propagation.kept(model, rewrite))
+            return sliced.graph_module
+
+        def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
+            if converter is Converter.OPEN:
+                # What the wheel would have together is asked of another first: nodes behind a chain share its scale.
+                NeutronQuantizer(spec).annotate(model)
+                annotations.clear(model, set(model.graph.nodes) - pointwise_chains.annotate(model, act_qspec(False)))
+            annotated = super().annotate(model)
+            return annotations.mend(annotated, act_qspec(False), any_factor=converter is Converter.OPEN)
+
+    spec = target_spec(target, converter)
+    return MendedQuantizer(spec)
+
+
+def _rewritten(spec: Any, keeps_groups: bool, model: fx.GraphModule) -> fx.GraphModule:
+    """The model as the wheel's quantiser rewrites it, with its groups whole where they are kept."""
+    from executorch.backends.nxp.aten_passes.fuse_linear_and_add_pass import FuseLinearAndAddPass
+    from executorch.backends.nxp.aten_passes.neutron_aten_pass_manager import NeutronAtenPassManager
+    from executorch.backends.nxp.aten_passes.split_group_convolution import SplitGroupConvolution
+
+    model.graph.eliminate_dead_code()
+    manager: Any = NeutronAtenPassManager(spec)
+    # It wraps each pass in a function of the same name.
+    steps = {step.__name__: step for step in manager.passes}
+    fuse = FuseLinearAndAddPass.__name__
+    steps[fuse] = partial(_fused, steps[fuse])
+    if keeps_groups:
+        del steps[SplitGroupConvolution.__name__]
+    manager.passes = [*steps.values()]
+    return manager(model).graph_module
+
+
+def _fused(fuse: Callable[[fx.GraphModule], Any], model: fx.GraphModule) -> Any:
+    """What the wheel's pass for sums of linear layers gives; it does not see sums with numbers, at which it fails."""
+    add = torch.ops.aten.add.Tensor
+    sums = [node for node in model.graph.find_nodes(op="call_function", target=add) if len(node.all_input_nodes) == 1]
+    args = {node: node.args for node in sums}
+    for node in sums:
+        node.args = node.args[:1]  # it leaves sums of one argument alone
+    result = fuse(model)
+    for node in sums:
+        node.args = (node.args[0], *args[node][1:])
+    return result
+
+
+def quantise(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -> fx.GraphModule:
+    """The exported model with quantise and dequantise operators, ranges measured on the batches."""
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+
+    from deuteron.frontend.quantise.calibration import calibrate, observe_integers
+
+    prepared = prepare_pt2e(model, quantizer)
+    observe_integers(prepared)
+    calibrate(prepared, batches)
+    return convert_pt2e(prepared)
+
+
+def fold_batch_norms(model: fx.GraphModule) -> None:
+    """Fold batch norms into the layers before them, as PT2E itself does for a model that is not trained."""
+    from torchao.quantization.pt2e import utils
+
+    _give_biases(model)
+    frozen = {name for name, value in model.named_parameters() if not value.requires_grad}
+    for function in ("_fuse_conv_bn_", "_fuse_linear_bn_"):
+        getattr(utils, function)(model)
+    for name, value in model.named_parameters():
+        value.requires_grad_(name not in frozen)  # PT2E's results are for inference
+
+
+def _give_biases(model: fx.GraphModule) -> None:
+    """Give layers before batch norms a bias of 0 where they have none, one for all calls of a layer.
+
+    PT2E makes one for each call, of which the last call's is 0 where several calls share weights.
+    """
+    for norm in model.graph.find_nodes(op="call_function", target=torch.ops.aten.batch_norm.default):
+        layer, mean = norm.args[0], norm.args[3]
+        has_weight = isinstance(layer, fx.Node) and norms.is_layer(layer) and isinstance(mean, fx.Node)
+        if has_weight and all(bias is None for bias in layer.args[2:3]):
+            weight: fx.Node = layer.args[1]  # pyright: ignore[reportAssignmentType] - as `norms` has made sure
+            zeros = torch.zeros_like(value_of(model, mean))
+            bias = constant(model, layer, f"{weight.target}_bias", zeros, like=value_of(model, weight))
+            layer.args = (*layer.args[:2], bias, *layer.args[3:])
+
+
+def partitioner(state: Callable[[], Mapping[str, Any]], target: str, options: BuildOptions, tell: Tell) -> Any:
+    """What picks the nodes that the NPU takes and tells of them.
+
+    `state` gives the quantised module's state dict when it is known.
+    """
+    from executorch.backends.nxp.backend.custom_delegation_options import CustomDelegationOptions
+    from executorch.backends.nxp.neutron_partitioner import NeutronPartitioner
+    from executorch.backends.nxp.nxp_backend import generate_neutron_compile_spec
+    from executorch.exir.backend.partitioner import Partitioner, PartitionResult
+
+    aten = torch.ops.aten
+
+    def made() -> Any:
+        return telling(NeutronPartitioner, tell)(
+            generate_neutron_compile_spec(
+                target,
+                operators_not_to_delegate=list(options.operators_not_to_delegate),
+                fetch_constants_to_sram=options.memory.fetch_constants_to_sram is FetchPolicy.ALWAYS,
+                dump_kernel_selection_code=options.dump_kernel_selection_code,
+                use_profiling=options.use_profiling,
+            ),
+            target_spec(target, options.converter),
+            CustomDelegationOptions(),
+            dict(state()),
+            preserve_ops=[aten.prelu.default, aten.pad.default, aten.hardswish.default],
+        )
+
+    kept = options.operators_not_to_delegate
+    has_tables = options.converter is Converter.OPEN
+
+    class Late(Partitioner):
+        def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[Any], Callable[[fx.Node], bool]]:
+            operators, wanted = made().ops_to_not_decompose(ep)
+            if not has_tables:
+                return operators, wanted
+            is_tabled = tables.wanted(ep.graph_module, tables.numbers_of(ep, state()), kept)
+            return [*operators, *tables.preserved()], lambda node: wanted(node) or is_tabled(node)
+
+        def partition(self, exported_program: ExportedProgram) -> PartitionResult:
+            return made().partition(exported_program)
+
+    return Late()
+
+
+def edge_config() -> Any:
+    """How edge programs are made."""
+    from executorch.backends.nxp.nxp_backend import core_aten_ops_exception_list
+    from executorch.exir import EdgeCompileConfig
+
+    return EdgeCompileConfig(_check_ir_validity=False, _core_aten_ops_exception_list=core_aten_ops_exception_list)
+
+
+def program_config() -> Any:
+    """How programs are written: delegates' bytes stand in the flatbuffer itself, as microcontrollers want it."""
+    from executorch.exir import ExecutorchBackendConfig
+
+    return ExecutorchBackendConfig(extract_delegate_segments=False)
+
+
+def edge_passes(program: ExportedProgram, state: Mapping[str, Any], options: BuildOptions) -> Any:
+    """The passes that bring an edge program into the form that the partitioner wants; it takes tables then."""
+    from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
+    from torch.fx.passes.infra.pass_base import PassResult
+
+    base: Any = NeutronEdgePassManager
+    call: Callable[..., Any] = base.__call__
+
+    numbers = tables.numbers_of(program, state)
+
+    class Passes(base):
+        def __call__(self, module: fx.GraphModule) -> Any:
+            result: Any = call(self, module)
+            if options.converter is not Converter.OPEN:
+                return result
+            tables.put(result.graph_module, numbers, options.operators_not_to_delegate)
+            return PassResult(result.graph_module, modified=True)
+
+    manager: Any = Passes()
+    manager.passes = [partial(source_propagation.kept, rewrite=each) for each in manager.passes]
+    return manager
+
+
+def io_passes(edge: Any) -> Any:
+    """The passes that take away what quantises inputs and dequantises outputs of this edge program manager."""
+    from executorch.backends.nxp.edge_passes.remove_io_quant_ops_pass import RemoveIOQuantOpsPass
+
+    return [RemoveIOQuantOpsPass(edge_program_manager=edge)]
+
+
+def last_passes() -> Any:
+    """The passes over what is left of an edge program after delegation."""
+    from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
+    from executorch.backends.nxp.edge_passes.remove_additional_quantize_dequantize_nodes_pass import (
+        RemoveAdditionalQDQClustersPass,
+    )
+
+    return NeutronEdgePassManager([RemoveAdditionalQDQClustersPass()])
+
+
+@contextmanager
+def observed(recording: Recording) -> Generator[None]:
+    """Records what passes through the functions of the wheel that see a partition."""
+    from executorch.backends.nxp.backend.edge_program_converter import EdgeProgramToIRConverter
+    from executorch.backends.nxp.backend.ir import logger
+    from executorch.backends.nxp.backend.ir.converter.builder import quantization_verification
+    from executorch.backends.nxp.backend.neutron_converter_manager import NeutronConverterManager
+    from executorch.backends.nxp.nxp_backend import NeutronBackend
+
+    preprocess: Callable[..., Any] = NeutronBackend.preprocess
+    to_tflite: Callable[..., Any] = EdgeProgramToIRConverter.convert_program
+    convert: Callable[..., Any] = NeutronConverterManager.convert
+    verify: Callable[[Any], None] = quantization_verification.verify_quantization_integrity
+    refused: list[int] = []
+
+    def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
+        recording.partitions.append(Lowered(names=tuple(map(name_of, computing(edge_program.graph)))))
+        take_first(edge_program)
+        result = preprocess(edge_program, specs)
+        if result.debug_handle_map:  # the wheel makes one for profiling only, by matching names in the converter's log
+            last = recording.partitions[-1]
+            exact = debug_handle_map(last.tflite, last.converted, last.handles)
+            own = exact or result.debug_handle_map
+            result.debug_handle_map = {**own, payload_mark(result.processed_bytes): ()}
+        recording.extend_last(payload=result.processed_bytes)
+        return result
+
+    def to_tflite_(self: Any, edge_program: ExportedProgram, *args: Any, **kwargs: Any) -> Any:
+        try:
+            tflite, formats, handles = to_tflite(self, edge_program, *args, **kwargs)
+        finally:
+            by_handle = _nodes_by_handle(edge_program)
+            recording.refused += [node for handle in refused for node in by_handle.get(handle, ())]
+        nodes = _nodes_by_op(edge_program, handles)
+        recording.extend_last(tflite=tflite, formats=formats, handles=handles, nodes=nodes)
+        return tflite, formats, handles
+
+    def convert_(self: Any, *args: Any, **kwargs: Any) -> bytes:
+        if not self.dump_kernel_selection_code:
+            converted = convert(self, *args, **kwargs)
+            recording.extend_last(converted=converted)
+            return converted
+        # The converter writes the file into the working directory, and the wheel only logs when it finds none.
+        with tempfile.TemporaryDirectory(prefix="deuteron-") as folder, chdir(folder):
+            converted = convert(self, *args, **kwargs)
+            recording.extend_last(converted=converted, kernel_selection=_selection_in(Path(folder)))
+        return converted
+
+    def verify_(model: Any) -> None:
+        operators = model.sub_graphs.vector[0].operators
+        every = operators.vector
+        try:
+            verify(model)
+        except logger.Error:
+            for op in every:  # the wheel does not say which it was; one at a time it does
+                operators.vector = [op]
+                try:
+                    verify(model)
+                except logger.Error:
+                    refused.append(op.tmp_edge_debug_handle)
+            raise
+        finally:
+            operators.vector = every
+
+    with (
+        _replaced(quantization_verification, "verify_quantization_integrity", verify_),
+        _replaced(NeutronBackend, "preprocess", staticmethod(preprocess_)),
+        _replaced(EdgeProgramToIRConverter, "convert_program", to_tflite_),
+        _replaced(NeutronConverterManager, "convert", convert_),
+    ):
+        yield
+
+
+def _selection_in(folder: Path) -> bytes:
+    """The kernel selection file of the one partition that was converted there; nothing when there is none."""
+    return b"".join(path.read_bytes() for path in folder.glob("_kernel_selection*.c"))
+
+
+@contextmanager
+def _replaced(owner: object, name: str, function: object) -> Generator[None]:
+    """Another function in a class or module for a while."""
+    original = vars(owner)[name]
+    setattr(owner, name, function)
+    try:
+        yield
+    finally:
+        setattr(owner, name, original)
+
+
+def _nodes_by_op(program: ExportedProgram, handles: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[EdgeNode, ...]]:
+    """TFLite operator index -> edge nodes; the wheel tells which operators carry which debug handle."""
+    by_handle = _nodes_by_handle(program)
+    by_op: dict[int, tuple[EdgeNode, ...]] = {}
+    for handle, indices in handles.items():
+        for index in indices:
+            by_op[index] = (*by_op.get(index, ()), *by_handle.get(handle, ()))
+    return by_op
+
+
+def _nodes_by_handle(program: ExportedProgram) -> dict[int, list[EdgeNode]]:
+    """ExecuTorch's debug handle -> edge nodes that compute something."""
+    by_handle: dict[int, list[EdgeNode]] = {}
+    for node in program.graph.nodes:
+        if node.op == "call_function" and node.target is not operator.getitem and not is_qdq(node):
+            by_handle.setdefault(node.meta.get("debug_handle"), []).append(edge_node(node))
+    return by_handle

@@ -1,0 +1,165 @@
+"""The operators that Deuteron adds for activations of 16 bits: int16 with the zero point 0, and weights of int8."""
+
+from dataclasses import dataclass
+
+from deuteron.npu.neutron.kernels.params import (
+    Dims5,
+    ExtremumParams,
+    KernelParams,
+    ReduceExtremumParams,
+    ReduceSumParams,
+)
+from deuteron.operators.cortex_m import CpuOperator, PadParams
+
+BIAS_BITS = 10
+"""A bias is in steps of the output, with so many bits behind the point."""
+
+TABLE_BITS = 8
+"""The same of the entries of a table."""
+
+
+SUM_BITS = 47
+"""Elements under a sum times its multiplier are below 2^47: so a sum of int16 times the multiplier is below 2^62."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConvolutionS16Params(KernelParams):
+    """Convolution, NHWC; weights [out_c, kernel_h, kernel_w, in_c / groups]; linear layers have images of one by one.
+
+        out = clamp(rne((sum(x * w) * multiplier + bias * 2^(shift - 10)) / 2^shift))
+
+    Multipliers, 0..2^22 - 1, shifts, 10..40, and bias are int32, one per output channel. Dimensions, strides,
+    dilations and pads are at most 32767, and a sum has at most 65536 products.
+    """
+
+    batches: int
+    in_h: int
+    in_w: int
+    in_c: int
+    out_h: int
+    out_w: int
+    out_c: int
+    groups: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    dilation_h: int
+    dilation_w: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class SumS16Params(KernelParams):
+    """Broadcasting sum; strides are in elements, 0 repeats.
+
+        out = clamp(rne((a * a_mult + b * b_mult) / 2^shift)), shift 1..62
+
+    A difference has a negative b_mult.
+    """
+
+    dims: Dims5
+    a_strides: Dims5
+    b_strides: Dims5
+    a_mult: int
+    b_mult: int
+    shift: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProductS16Params(KernelParams):
+    """Broadcasting product; strides are in elements, 0 repeats: clamp(rne(a * b * mult / 2^shift)), shift 1..62."""
+
+    dims: Dims5
+    a_strides: Dims5
+    b_strides: Dims5
+    mult: int
+    shift: int
+    act_min: int
+    act_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class InterpolateS16Params(KernelParams):
+    """A function by pieces of straight lines; the table has its values at low + k * 2^bits, k = 0, 1 and so on.
+
+    With v = clamp(x, low, high) - low, k = floor(v / 2^bits) and f the rest:
+
+        out = sat(rne((table[k] * 2^bits + (table[k + 1] - table[k]) * f) / 2^(bits + 8)))
+
+    The table is int32 and has one value beyond the last piece; bits 0..15.
+    """
+
+    elements: int
+    low: int
+    high: int
+    bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class PoolS16Params(KernelParams):
+    """Largest value (`maximum` 1) or mean, rounded to even, over each window, NHWC.
+
+    Elements inside the map count, and each window has at least one. A mean's divisor is their number where `divisor` is
+    0. Windows have at most 65535 elements.
+    """
+
+    batches: int
+    in_h: int
+    in_w: int
+    channels: int
+    out_h: int
+    out_w: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    maximum: int
+    divisor: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceSumS16Params(ReduceSumParams):
+    """Sum or mean over the middle of [outer, reduced, inner]; `divisor` is 1 for a sum, `reduced` for a mean.
+
+        out = sat(rne(sum(x) * mult / (divisor * 2^shift)))
+
+    divisor * 2^shift is at most 2^61, reduced * mult below 2^47, and in_zp and out_zp are 0.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class RequantiseParams(KernelParams):
+    """Another dtype and scale: sat(out_zp + rne((x - in_zp) * mult / 2^shift)), shift 1..62.
+
+    The zero point of int16 is 0.
+    """
+
+    elements: int
+    in_zp: int
+    mult: int
+    shift: int
+    out_zp: int
+
+
+WIDE: tuple[CpuOperator, ...] = (
+    CpuOperator("convolution_s16", ("input", "weights", "multipliers", "shifts", "bias"), ConvolutionS16Params),
+    CpuOperator("sum_s16", ("a", "b"), SumS16Params),
+    CpuOperator("product_s16", ("a", "b"), ProductS16Params),
+    CpuOperator("interpolate_s16", ("input", "table"), InterpolateS16Params),
+    CpuOperator("pool_s16", ("input",), PoolS16Params),
+    CpuOperator("reduce_sum_s16", ("input",), ReduceSumS16Params),
+    CpuOperator("reduce_extremum_s16", ("input",), ReduceExtremumParams),
+    CpuOperator("extremum_s16", ("a", "b"), ExtremumParams),
+    CpuOperator("pad_s16", ("input",), PadParams),
+    CpuOperator("requantise_s16", ("input",), RequantiseParams),
+    CpuOperator("requantise_s8", ("input",), RequantiseParams),
+)
+"""The last two give int16 of int8, and int8 of int16."""

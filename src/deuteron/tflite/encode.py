@@ -1,0 +1,145 @@
+"""`FlatModel` -> TFLite bytes."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import flatbuffers
+import numpy as np
+import tflite
+
+from deuteron.tflite.flat_model import (
+    FILE_IDENTIFIER,
+    OPTION_FIELDS,
+    SCHEMA_VERSION,
+    FlatModel,
+    FlatOperator,
+    FlatTensor,
+)
+from deuteron.tflite.quantization import Quant
+
+_ALIGNMENT = 16
+"""Constants start at multiples of this, as interpreters expect."""
+
+_LARGEST_OLD_CODE = 127
+"""Codes up to this also go into the one-byte field that older readers use."""
+
+_DESCRIPTION = "Deuteron"
+
+
+def encode(model: FlatModel) -> bytes:
+    """The model as a TFLite flatbuffer; every operator has version 1, as ExecuTorch writes it."""
+    return Encoder(model).finish()
+
+
+class Encoder:
+    """Writes one model; `table` is the one way in which a table of the schema comes to be."""
+
+    def __init__(self, model: FlatModel) -> None:
+        self.model = model
+        constants = [t.data for t in model.tensors if t.data] + list(model.metadata.values())
+        self.builder: Any = flatbuffers.Builder(4096 + sum(len(data) + _ALIGNMENT for data in constants))
+        self.buffers = [self.table("Buffer")]  # buffer 0 is empty: tensors without data name it
+
+    def finish(self) -> bytes:
+        """The flatbuffer's bytes."""
+        model = self.model
+        codes = list(dict.fromkeys((op.name, op.custom_code) for op in model.operators))
+        operators = [self.operator(op, codes.index((op.name, op.custom_code))) for op in model.operators]
+        tensors = [self.tensor(tensor) for tensor in model.tensors]
+        subgraph = self.table(
+            "SubGraph",
+            Tensors=self.offsets(tensors),
+            Inputs=self.integers(model.inputs),
+            Outputs=self.integers(model.outputs),
+            Operators=self.offsets(operators),
+            Name=self.text(model.name),
+        )
+        metadata = [
+            self.table("Metadata", Name=self.text(name), Buffer=self.buffer(data))
+            for name, data in model.metadata.items()
+        ]
+        root = self.table(
+            "Model",
+            Version=SCHEMA_VERSION,
+            OperatorCodes=self.offsets([self.operator_code(*code) for code in codes]),
+            Subgraphs=self.offsets([subgraph]),
+            Description=self.text(_DESCRIPTION),
+            Buffers=self.offsets(self.buffers),
+            Metadata=self.offsets(metadata),
+        )
+        self.builder.Finish(root, file_identifier=FILE_IDENTIFIER)
+        return bytes(self.builder.Output())
+
+    def table(self, kind: str, **fields: float) -> int:
+        """Offset of a new table of the schema; `fields` are numbers or offsets, by the schema's names."""
+        getattr(tflite, f"{kind}Start")(self.builder)
+        for name, value in fields.items():
+            getattr(tflite, f"{kind}Add{name}")(self.builder, value)
+        offset: int = getattr(tflite, f"{kind}End")(self.builder)
+        return offset
+
+    def text(self, value: str) -> int:
+        """Offset of a string."""
+        return int(self.builder.CreateString(value))
+
+    def integers(self, values: Sequence[int], dtype: str = "<i4") -> int:
+        """Offset of a vector of integers."""
+        return int(self.builder.CreateNumpyVector(np.array(values, dtype)))
+
+    def offsets(self, offsets: Sequence[int]) -> int:
+        """Offset of a vector of tables."""
+        self.builder.StartVector(4, len(offsets), 4)
+        for offset in reversed(offsets):
+            self.builder.PrependUOffsetTRelative(offset)
+        return int(self.builder.EndVector())
+
+    def buffer(self, data: bytes | None) -> int:
+        """Index of a buffer with these bytes, 0 when there are none."""
+        if data is None:
+            return 0
+        self.builder.StartVector(1, len(data), _ALIGNMENT)
+        self.builder.head -= len(data)
+        self.builder.Bytes[self.builder.head : self.builder.head + len(data)] = data
+        self.buffers.append(self.table("Buffer", Data=int(self.builder.EndVector())))
+        return len(self.buffers) - 1
+
+    def tensor(self, tensor: FlatTensor) -> int:
+        """Offset of a tensor; its data becomes a buffer of its own."""
+        fields = {
+            "Shape": self.integers(tensor.shape),
+            "Type": int(getattr(tflite.TensorType, tensor.dtype)),
+            "Buffer": self.buffer(tensor.data),
+            "Name": self.text(tensor.name),
+        }
+        if tensor.quant is not None:
+            fields["Quantization"] = self.quantisation(tensor.quant)
+        return self.table("Tensor", **fields)
+
+    def quantisation(self, quant: Quant) -> int:
+        """Offset of scales and zero points."""
+        return self.table(
+            "QuantizationParameters",
+            Scale=int(self.builder.CreateNumpyVector(np.array(quant.scales, "<f4"))),
+            ZeroPoint=self.integers(quant.zero_points, "<i8"),
+            QuantizedDimension=quant.axis or 0,
+        )
+
+    def operator(self, op: FlatOperator, code: int) -> int:
+        """Offset of an operator whose code is number `code`."""
+        fields = {"OpcodeIndex": code, "Inputs": self.integers(op.inputs), "Outputs": self.integers(op.outputs)}
+        if op.kind:
+            fields["BuiltinOptionsType"] = int(getattr(tflite.BuiltinOptions, op.kind))
+            fields["BuiltinOptions"] = self.table(
+                op.kind, **{name: op.options[name] for name in OPTION_FIELDS[op.kind]}
+            )
+        if op.custom_options:
+            fields["CustomOptions"] = self.integers(list(op.custom_options), "u1")
+        return self.table("Operator", **fields)
+
+    def operator_code(self, name: str, custom_code: str) -> int:
+        """Offset of an operator code; the builtin one stands in both fields, as readers of either expect."""
+        code = int(getattr(tflite.BuiltinOperator, name))
+        fields = {"DeprecatedBuiltinCode": min(code, _LARGEST_OLD_CODE), "Version": 1, "BuiltinCode": code}
+        if custom_code:
+            fields["CustomCode"] = self.text(custom_code)
+        return self.table("OperatorCode", **fields)

@@ -1,0 +1,138 @@
+"""A TFLite model as plain values: `decode` makes them, `encode` writes them, the rest of the room works on them.
+
+Names (of operators, element types and options) are those of the TFLite schema.
+"""
+
+import mmap
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from deuteron.tflite.quantization import Quant
+
+Buffer = bytes | mmap.mmap
+"""The bytes of a file; of a large one a map, which reads what is taken."""
+
+FILE_IDENTIFIER = b"TFL3"
+SCHEMA_VERSION = 3
+NO_TENSOR = -1
+"""Index of an optional operand that is left out."""
+
+CUSTOM = "CUSTOM"
+"""Operator name of every custom operator; `custom_code` tells them apart."""
+
+TABLE = "DeuteronTable"
+"""The custom operator that looks its result up, for functions that TFLite lacks: its options are the 256 entries."""
+
+HINT_MALFORMED = "make the file again; it is damaged or its exporter has a defect"
+
+Options = Mapping[str, int | float]
+
+OPTION_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "Conv2DOptions": (
+        "Padding",
+        "StrideW",
+        "StrideH",
+        "FusedActivationFunction",
+        "DilationWFactor",
+        "DilationHFactor",
+    ),
+    "DepthwiseConv2DOptions": (
+        "Padding",
+        "StrideW",
+        "StrideH",
+        "DepthMultiplier",
+        "FusedActivationFunction",
+        "DilationWFactor",
+        "DilationHFactor",
+    ),
+    "FullyConnectedOptions": ("FusedActivationFunction", "WeightsFormat", "KeepNumDims"),
+    "TransposeConvOptions": ("Padding", "StrideW", "StrideH", "FusedActivationFunction"),
+    "BatchMatMulOptions": ("AdjX", "AdjY"),
+    "AddOptions": ("FusedActivationFunction",),
+    "SubOptions": ("FusedActivationFunction",),
+    "MulOptions": ("FusedActivationFunction",),
+    "DivOptions": ("FusedActivationFunction",),
+    "MaximumMinimumOptions": (),
+    "LeakyReluOptions": ("Alpha",),
+    "ResizeBilinearOptions": ("AlignCorners", "HalfPixelCenters"),
+    "ResizeNearestNeighborOptions": ("AlignCorners", "HalfPixelCenters"),
+    "MirrorPadOptions": ("Mode",),
+    "SqueezeOptions": (),
+    "ExpandDimsOptions": (),
+    "StridedSliceOptions": ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask", "Offset"),
+    "Pool2DOptions": (
+        "Padding",
+        "StrideW",
+        "StrideH",
+        "FilterWidth",
+        "FilterHeight",
+        "FusedActivationFunction",
+    ),
+    "ReducerOptions": ("KeepDims",),
+    "GatherOptions": ("Axis", "BatchDims"),
+    "PackOptions": ("ValuesCount", "Axis"),
+    "PadOptions": (),
+    "PadV2Options": (),
+    "ReshapeOptions": (),
+    "SoftmaxOptions": ("Beta",),
+    "TransposeOptions": (),
+    "ConcatenationOptions": ("Axis", "FusedActivationFunction"),
+    "SliceOptions": (),
+    "QuantizeOptions": (),
+    "DequantizeOptions": (),
+}
+"""The option tables that the room knows, with the fields that matter. Further fields keep their defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlatTensor:
+    """A tensor: `dtype` by its schema name, `data` the bytes of a constant.
+
+    `problem` says why it cannot be compiled, if so; `is_variable` that it keeps its values from run to run.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    quant: Quant | None = None
+    data: bytes | None = None
+    problem: str = ""
+    is_variable: bool = False
+
+    @property
+    def has_values(self) -> bool:
+        """Whether it has values before anything runs: a constant, which may be empty, or a variable."""
+        return self.data is not None or 0 in self.shape or self.is_variable
+
+
+@dataclass(frozen=True, slots=True)
+class FlatOperator:
+    """An operator: operands are tensor indices, `options` the fields of the table `kind` ("" for none).
+
+    A custom one has a code and bytes of its own.
+    """
+
+    name: str
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    kind: str = ""
+    options: Options = field(default_factory=dict[str, int | float])
+    custom_code: str = ""
+    custom_options: bytes = b""
+
+    @property
+    def title(self) -> str:
+        """What to call it: the code of a custom one, which all have the same name."""
+        return self.custom_code or self.name
+
+
+@dataclass(frozen=True, slots=True)
+class FlatModel:
+    """A model with its one subgraph."""
+
+    name: str
+    tensors: tuple[FlatTensor, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+    operators: tuple[FlatOperator, ...]
+    metadata: Mapping[str, bytes] = field(default_factory=dict[str, bytes])

@@ -1,0 +1,158 @@
+"""Programs of a CPU alone, operator by operator against quantised PyTorch, each on the program's own values.
+
+What ExecuTorch's runtime computes on the way takes the place of what PyTorch has rounded there, so that the next
+operator of PyTorch's reads what the program's has read, and errors of one step do not add up. Most operators give the
+same values, but for ties, where PyTorch's float32 decides; those that `spec/rounding.md` lets round twice, or in fixed
+point, may be a step off.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+
+from deuteron.builds.manifest import CpuOp, Manifest
+from deuteron.errors import counted
+from deuteron.frontend.operators import is_qdq, is_quantise
+from deuteron.frontend.saved import Reference
+from deuteron.views.compare.result_counts import Array, by_kind, count
+from deuteron.views.compare.rounding_spread import ONCE
+
+_CHANNELS_LAST = "_nhwc"
+
+
+@dataclass(slots=True)
+class CpuResult:
+    """One operator of the program.
+
+    Attributes:
+        node: its name in the program.
+        op: the operator.
+        source: the line of the model, empty where none is known.
+        rounds_twice: whether any result may be a step off.
+        elements: results compared.
+        ties: those that lie so close to half-way that float32 may round them to either side.
+        mismatches: those where PyTorch's differs.
+        beyond: mismatches larger than 1, or which neither a tie nor rounding twice explains; none is allowed.
+        largest: the largest difference, in steps.
+    """
+
+    node: str
+    op: str
+    source: str
+    rounds_twice: bool
+    elements: int = 0
+    ties: int = 0
+    mismatches: int = 0
+    beyond: int = 0
+    largest: int = 0
+
+
+class OnCpu:
+    """A program of operators on the CPU, and the quantised model's values that these compute.
+
+    Attributes:
+        results: for each operator that computes a quantised value of the model, in the order of the model.
+        computing: how many operators compute something of the model.
+    """
+
+    def __init__(self, manifest: Manifest, reference: Reference, twice: Collection[str]) -> None:
+        module: Any = reference.module
+        self._module = module
+        quantised = {node.name: node.quantised or node.name for node in manifest.nodes}  # an ETRecord has one name
+        nodes = {node.name: node for node in module.graph.nodes}
+        computing = [op for op in manifest.cpu_ops if op.computes and op.instructions]
+        self.computing = len(computing)
+        self._ops: dict[str, CpuOp] = {}
+        self._results: dict[str, CpuResult] = {}
+        for op in computing:
+            name = quantised.get(op.computes, "")
+            rounding = _rounding(nodes.get(name))
+            if rounding is not None:  # of several operators that compute one value, the last has it, as all round it
+                before = self._results.get(rounding.name)
+                rounds_twice = name in twice or (before is not None and before.rounds_twice)
+                source = str(op.source[0]) if op.source else ""
+                self._ops[rounding.name] = op
+                self._results[rounding.name] = CpuResult(op.node, op.op, source, rounds_twice)
+
+    @property
+    def results(self) -> tuple[CpuResult, ...]:
+        """Of the operators that were compared at least once."""
+        return tuple(result for result in self._results.values() if result.elements)
+
+    def check(self, inputs: Sequence[Tensor], values: Mapping[int, Array]) -> None:
+        """Compare one run, whose operators gave these values, by instruction."""
+        actual = {name: _logical(op, values) for name, op in self._ops.items()}
+        with torch.no_grad():
+            _Beside(self._module, actual, self._results).run(*(value.clone() for value in inputs))
+
+
+def _rounding(node: fx.Node | None) -> fx.Node | None:
+    """The operator that quantises what a node computes, perhaps after others that were fused with it."""
+    while node is not None and not is_qdq(node):
+        readers = list(node.users)
+        if rounding := next((user for user in readers if is_quantise(user)), None):
+            return rounding
+        node = readers[0] if len(readers) == 1 else None
+    return None
+
+
+def _logical(op: CpuOp, values: Mapping[int, Array]) -> Array | None:
+    """What an operator gave, in the shape that the model gives it."""
+    value = values.get(op.instructions[-1])
+    is_last = value is not None and value.ndim == 4 and op.op.endswith(_CHANNELS_LAST)
+    return value.transpose(0, 3, 1, 2) if is_last and value is not None else value
+
+
+class _Beside(fx.Interpreter):
+    """Runs the quantised model, each operator on the program's values, and compares what it makes of them."""
+
+    def __init__(self, module: Any, values: Mapping[str, Array | None], results: Mapping[str, CpuResult]) -> None:
+        super().__init__(module)
+        self._values, self._results = values, results
+
+    def run_node(self, n: fx.Node) -> Any:
+        wanted = super().run_node(n)
+        ours = self._values.get(n.name)
+        if ours is None or not isinstance(wanted, Tensor):
+            return wanted
+        actual = torch.from_numpy(ours.copy())  # pyright: ignore[reportUnknownMemberType]
+        if (actual.dtype, actual.shape) != (wanted.dtype, wanted.shape):
+            return wanted
+        result, steps = self._results[n.name], (actual.long() - wanted.long()).abs()
+        before, scale = self.fetch_args_kwargs_from_env(n)[0][:2]
+        near = ((before.double() / scale).remainder(1) - 0.5).abs() <= ONCE
+        allowed = torch.ones_like(near) if result.rounds_twice else near
+        count(result, steps.numpy())
+        result.ties += int(near.sum())
+        result.beyond += int(((steps > 1) | ((steps > 0) & ~allowed)).sum())
+        return actual
+
+
+def failures(results: Iterable[CpuResult]) -> Iterator[str]:
+    """A sentence about each operator that differs by more than its rounding."""
+    for result in results:
+        if result.beyond:
+            line = f", {result.source}" if result.source else ""
+            bound = "one step" if result.rounds_twice else "ties"
+            yield (
+                f"`{result.op}` on the CPU{line}: {result.beyond:,} of {result.elements:,} results differ from "
+                f"PyTorch's beyond {bound}, the largest by {counted(result.largest, 'step')}"
+            )
+
+
+def lines(results: Iterable[CpuResult], computing: int) -> Iterator[str]:
+    """Counts by kind of operator, and how many operators nothing is compared of."""
+    yield "operator by operator against quantised PyTorch, on the CPU"
+    yield f"  {'operator':<34}{'results':>14}{'ties %':>9}{'differ':>9}{'beyond':>9}{'largest':>9}"
+    kinds = by_kind(results)
+    for kind, same in kinds.items():
+        elements = sum(r.elements for r in same)
+        yield (
+            f"  {kind:<34}{elements:>14,}{100 * sum(r.ties for r in same) / max(1, elements):>9.3f}"
+            f"{sum(r.mismatches for r in same):>9,}{sum(r.beyond for r in same):>9,}{max(r.largest for r in same):>9}"
+        )
+    compared = sum(len(same) for same in kinds.values())
+    yield f"  {compared} of {counted(computing, 'operator')} that compute are compared so"

@@ -1,0 +1,114 @@
+"""A program beside the float model: signal to quantisation noise of outputs, on samples that the build has kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.builds.manifest import Manifest
+from deuteron.builds.quality import PROGRAM, OutputQuality, Quality, decibels
+from deuteron.builds.samples import Array, Sample
+from deuteron.errors import OptionError
+from deuteron.views.compare.result_counts import BoundedComparison
+
+ALLOWED = 0.1
+"""By how many dB a program may be below what its build measured: the same bits give the same number."""
+
+SAME = 100.0
+"""From how many dB on figures count as the same: float code of another processor rounds otherwise."""
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class FloatComparison(BoundedComparison):
+    """What was measured now, beside what the build measured, and what that warned of."""
+
+    samples: int
+    outputs: tuple[OutputQuality, ...]
+    built: tuple[OutputQuality, ...]
+    warnings: tuple[str, ...]
+
+    def failures(self) -> tuple[str, ...]:
+        """One sentence for each output that is further from the float model than when it was built."""
+        beside = list(enumerate(zip(self.outputs, self.built, strict=True)))
+        return (
+            *(
+                f"output {i}: {ours.sqnr:.1f} dB, the build measured {then.sqnr:.1f} dB"
+                for i, (ours, then) in beside
+                if ours.sqnr < min(then.sqnr, SAME) - ALLOWED
+            ),
+            *(
+                f"output {i}: {ours.equal:.1%} of its integers equal the float model's, the build measured "
+                f"{then.equal:.1%}"
+                for i, (ours, then) in beside
+                if ours.equal < then.equal
+            ),
+        )
+
+    def text(self) -> str:
+        """The result as lines for a terminal."""
+        samples = f"{self.samples} sample{'' if self.samples == 1 else 's'}"
+        lines = [f"signal to quantisation noise beside the float model, on {samples} of the calibration", ""]
+        lines += [line for i, output in enumerate(self.outputs) for line in output.lines(i)]
+        lines += [line for text in self.warnings for line in ("", f"warning: {text}")]
+        verdict = ["", "no output is further from the float model than the build measured"]
+        return "\n".join([*lines, *(verdict if self.passed else self.verdict())])
+
+
+def check(build: Manifest) -> None:
+    """Refuse a build that has not measured its program.
+
+    Raises:
+        OptionError: its figures are those of quantised PyTorch, from which a program may be steps away.
+    """
+    if build.quality.measured != PROGRAM:
+        raise OptionError(
+            f"the figures of this build are of {build.quality.measured}, not of its program, which did not run where "
+            "it was built",
+            hint="build where the program runs, or use `--compare reference`",
+        )
+
+
+def compare(build: Manifest, outputs: Sequence[Sample], wanted: Sequence[Sample]) -> FloatComparison:
+    """What a program gave for the samples of its build, beside what the float model did."""
+    quality = build.quality
+    return FloatComparison(len(outputs), measured(quality, outputs, wanted), quality.outputs, build.warnings)
+
+
+def measured(quality: Quality, outputs: Sequence[Sample], wanted: Sequence[Sample]) -> tuple[OutputQuality, ...]:
+    """The outputs' entries for what a program gave."""
+    return tuple(
+        (_measured if entry.channels else _equal)(
+            entry, [sample[i] for sample in outputs], [sample[i] for sample in wanted]
+        )
+        for i, entry in enumerate(quality.outputs)
+    )
+
+
+def _equal(entry: OutputQuality, ours: Sequence[Array], wanted: Sequence[Array]) -> OutputQuality:
+    """The entry of integers."""
+    same = [float((a == b).mean()) for a, b in zip(ours, wanted, strict=True)]
+    return replace(entry, equal=sum(same) / len(same))
+
+
+def _measured(entry: OutputQuality, ours: Sequence[Array], wanted: Sequence[Array]) -> OutputQuality:
+    actual = np.stack([_real(entry, value) for value in ours])
+    model = np.stack(wanted).astype(np.float64)
+    axis = entry.axis + 1 if model.ndim > 1 else 0
+    signal, noise = _channels(model, axis), _channels(actual - model, axis)
+    if model.ndim == 1:  # an output without dimensions is a channel
+        signal, noise = signal.sum(keepdims=True), noise.sum(keepdims=True)
+    channels = tuple(decibels(float(s), float(n)) for s, n in zip(signal, noise, strict=True))
+    return replace(entry, sqnr=decibels(float(signal.sum()), float(noise.sum())), channels=channels)
+
+
+def _channels(values: F64, axis: int) -> F64:
+    """The sum of squares of each channel."""
+    return np.square(values).sum(axis=tuple(dim for dim in range(values.ndim) if dim != axis))
+
+
+def _real(entry: OutputQuality, value: Array) -> F64:
+    real = value.astype(np.float64)
+    return (real - entry.zero_point) * entry.scale if entry.scale else real

@@ -1,0 +1,360 @@
+"""A build against the quantised PyTorch model: every delegate call, every operator, every output.
+
+Three comparisons, each on the same inputs:
+
+1. What the NPU computed in ExecuTorch's runtime equals the IR interpreter on the partition's TFLite file, bit for bit;
+   where it is an Ethos-U, TOSA's reference model on the partition in TOSA, and so is what its operators leave in
+   memory on the way.
+2. For the Neutron, operator by operator, each on the interpreter's own inputs: the interpreter gives the exact value
+   correctly rounded, and PyTorch's float32 evaluation gives the same but for ties, where float32's own error decides
+   (`spec/rounding.md`). Where nothing is delegated, the operators of the CPU, each on the program's own values.
+3. End to end (`outputs.py`), no output is further than `MAX_STEPS` quantisation steps from PyTorch's, or
+   `MAX_WIDE_STEPS` where TOSA computes in int16, or as many as PyTorch's own outputs move when values near a rounding
+   tie fall to the other side (`spread.py`), but never more than `MAX_TIED_STEPS`, or `MAX_TIED_WIDE_STEPS` of an int16
+   output behind int8 values. Where it holds the scores of classes, the best of each row is the same, or one that
+   PyTorch has at most a step below its best, or no further below than ties move these two.
+
+A program with its ETRecord is compared in the same way, with the edge program there; of its partitions nothing says
+what they are to compute.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from deuteron.arch import targets
+from deuteron.builds import manifest as manifests
+from deuteron.builds.options import Activations
+from deuteron.errors import FormatError, InputError, counted
+from deuteron.frontend import saved
+from deuteron.npu.neutron.ir import interpret, ops, rounding_tolerance
+from deuteron.npu.neutron.ir.graph import Graph
+from deuteron.npu.neutron.tflite import reader
+from deuteron.runtime import pte
+from deuteron.runtime.host import HostRunner
+from deuteron.runtime.observer import DelegateCall
+from deuteron.runtime.operator_results import operator_results
+from deuteron.runtime.partitions import partitions_of
+from deuteron.views.compare import cpu_programs, outputs, tosa_intermediates
+from deuteron.views.compare.cpu_programs import CpuResult, OnCpu
+from deuteron.views.compare.outputs import OutputResult
+from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress, by_kind, count, steps_apart
+from deuteron.views.compare.rounding_spread import rounded_twice, spread
+from deuteron.views.compare.torch_oracle import opinion
+from deuteron.views.compare.tosa_intermediates import NO_COVERAGE, Coverage, OnTheWay, TensorResult
+
+
+@dataclass(slots=True)
+class PartitionResult:
+    """The NPU against what defines its results; `mismatches` of `elements` outputs differ and none may."""
+
+    index: int
+    calls: int = 0
+    elements: int = 0
+    mismatches: int = 0
+    largest: int = 0
+
+
+@dataclass(slots=True)
+class OperatorResult:
+    """One TFLite operator.
+
+    Attributes:
+        partition: index of the partition.
+        index: index of the operator in its TFLite file.
+        op: its name there.
+        output: the tensor it writes.
+        elements: results compared.
+        ties: those that lie so close to half-way that float32 may round them to either side.
+        mismatches: those where PyTorch's float32 result differs.
+        beyond: mismatches that are no ties, or larger than 1; none is allowed.
+        misrounded: results that are not the float64 value correctly rounded; none is allowed.
+        largest: the largest difference to PyTorch's float32 result.
+    """
+
+    partition: int
+    index: int
+    op: str
+    output: str
+    elements: int = 0
+    ties: int = 0
+    mismatches: int = 0
+    beyond: int = 0
+    misrounded: int = 0
+    largest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class PytorchComparison(BoundedComparison):
+    """The result; `passed` tells whether all bounds hold, `definition` what the NPU is compared with.
+
+    Of `unseen` delegates nothing is known that says what they are to compute.
+    """
+
+    samples: int
+    partitions: tuple[PartitionResult, ...]
+    operators: tuple[OperatorResult, ...]
+    outputs: tuple[OutputResult, ...]
+    definition: str = "the interpreter"
+    tensors: tuple[TensorResult, ...] = ()
+    coverage: Coverage = NO_COVERAGE
+    on_cpu: tuple[CpuResult, ...] = ()
+    on_cpu_computing: int = 0
+    unseen: int = 0
+
+    def failures(self) -> tuple[str, ...]:
+        """One sentence for each bound that is broken."""
+        broken = [
+            f"partition {p.index}: {p.mismatches} of {p.elements} results of the NPU differ from {self.definition}"
+            for p in self.partitions
+            if p.mismatches
+        ]
+        broken += [
+            f"partition {p.index}: ran {counted(p.calls, 'time')} on {counted(self.samples, 'sample')}"
+            for p in self.partitions
+            if p.calls != self.samples
+        ]
+        broken += tosa_intermediates.failures(self.tensors, self.definition)
+        broken += cpu_programs.failures(self.on_cpu)
+        for op in self.operators:
+            name = f"partition {op.partition}, op {op.index} {op.op}"
+            if op.beyond:
+                broken.append(f"{name}: {op.beyond} of {op.elements} results differ from PyTorch's beyond ties")
+            if op.misrounded:
+                broken.append(f"{name}: {op.misrounded} of {op.elements} results are not correctly rounded")
+        is_exact = self.partitions and not broken
+        exact = f"; the NPU's own results are those of {self.definition}, bit for bit" if is_exact else ""
+        for out in self.outputs:
+            broken += out.failures(exact)
+        return tuple(broken)
+
+    def text(self) -> str:
+        """The result as lines for a terminal."""
+        lines = [f"compared on {counted(self.samples, 'sample')}", ""]
+        if self.unseen:
+            parts = counted(self.unseen, "delegate")
+            lines += [
+                f"of {parts} nothing but the outputs is compared: what they are to compute is in a build directory"
+            ]
+        else:
+            lines += [f"NPU against {self.definition.removeprefix('the ')}, bit for bit"]
+            lines += [
+                f"  partition {p.index}: {p.mismatches:,} of {p.elements:,} results differ in {p.calls} calls"
+                for p in self.partitions
+            ] or ["  nothing was delegated"]
+        lines += tosa_intermediates.lines(self.tensors, self.coverage) if self.coverage.operators else []
+        lines += ["", *_operator_table(self.operators)] if self.operators else []
+        lines += ["", *cpu_programs.lines(self.on_cpu, self.on_cpu_computing)] if self.on_cpu else []
+        lines += ["", "end to end against quantised PyTorch"]
+        lines += [out.line() for out in self.outputs]
+        return "\n".join([*lines, *self.verdict()])
+
+
+def _operator_table(operators: Iterable[OperatorResult]) -> list[str]:
+    """Counts by kind of operator."""
+    lines = [
+        "operator by operator against float32 PyTorch",
+        f"  {'operator':<20}{'results':>14}{'ties %':>9}{'differ':>9}{'beyond':>9}{'misrounded':>12}{'largest':>9}",
+    ]
+    for kind, same in by_kind(operators).items():
+        elements, tied = sum(o.elements for o in same), sum(o.ties for o in same)
+        lines.append(
+            f"  {kind:<20}{elements:>14,}{100 * tied / max(1, elements):>9.3f}{sum(o.mismatches for o in same):>9,}"
+            f"{sum(o.beyond for o in same):>9,}{sum(o.misrounded for o in same):>12,}{max(o.largest for o in same):>9}"
+        )
+    return lines
+
+
+def compare(
+    directory: str | Path, samples: Sequence[Sequence[Array]], progress: Progress | None = None
+) -> PytorchComparison:
+    """The build in `directory` compared with the quantised PyTorch model on these inputs.
+
+    Args:
+        directory: what `deuteron build` wrote.
+        samples: one array per input of the model, for each sample.
+        progress: told the number of samples done and of all.
+
+    Raises:
+        FormatError: the directory is damaged: for example the program is not the one that the manifest describes.
+        InputError: there are no samples, or they do not fit the model.
+    """
+    folder = Path(directory)
+    manifest = manifests.read(folder)
+    if not samples:
+        raise InputError("there are no samples to compare on")
+    is_recorded = manifests.ETRECORD in manifest.files and manifests.REFERENCE not in manifest.files
+    if not is_recorded and not (folder / manifests.REFERENCE).is_file():
+        raise InputError(
+            f"`{directory}` holds no `{manifests.REFERENCE}` to compare with", hint="put it back, or build again"
+        )
+    reference = saved.recorded(folder / manifests.ETRECORD) if is_recorded else saved.load(folder / manifests.REFERENCE)
+    runner = HostRunner(folder / manifests.PROGRAM)
+    is_ethosu = isinstance(targets.load(manifest.target).npu, targets.EthosU)
+    delegates = _delegates(folder)
+    partitions = (
+        [*(_in_tosa(manifest, folder) if is_ethosu else _in_tflite(manifest, folder))] if not is_recorded else []
+    )
+    is_wide = is_ethosu and (reference.is_wide if is_recorded else manifest.options.activations is Activations.INT16)
+    twice = rounded_twice(manifest, reference)
+    cpu = None if delegates else OnCpu(manifest, reference, twice)
+    results = outputs.results(manifest, reference.outputs, is_wide=is_wide)
+    with _one_thread():
+        for done, sample in enumerate(samples):
+            with runner.observe() as calls:
+                actual = runner.run(sample)
+            for call in () if is_recorded else calls:
+                _partition_of(call, partitions).check(call)
+            if cpu:
+                cpu.check(_real_inputs(reference, sample), operator_results(folder / manifests.PROGRAM, sample))
+            expected = _expected(reference, sample)
+            moves = cache(partial(spread, reference, _real_inputs(reference, sample), twice))
+            for result, ours, affine, wanted in zip(results, actual, reference.outputs, expected, strict=True):
+                outputs.check(result, ours, affine, wanted.numpy(), moves)
+            if progress is not None:
+                progress(done + 1, len(samples))
+    return PytorchComparison(
+        len(samples),
+        tuple(p.result for p in partitions),
+        tuple(op for p in partitions for op in p.operators.values()),
+        tuple(results),
+        _InTosa.definition if is_ethosu else _Partition.definition,
+        tuple(tensor for p in partitions for tensor in p.tensors),
+        sum((p.coverage for p in partitions), NO_COVERAGE),
+        cpu.results if cpu else (),
+        cpu.computing if cpu else 0,
+        delegates if is_recorded else 0,
+    )
+
+
+def _delegates(folder: Path) -> int:
+    """How many delegates a program has."""
+    return sum(len(method.delegates) for method in pte.read((folder / manifests.PROGRAM).read_bytes()).methods)
+
+
+@contextmanager
+def _one_thread() -> Generator[None]:
+    """PyTorch on one thread: most operators here are too small to share, and waiting costs more than they do."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _expected(reference: saved.Reference, sample: Sequence[Array]) -> tuple[torch.Tensor, ...]:
+    """PyTorch's outputs; a build without quantising operators at its boundary takes stored values."""
+    return reference.run(_real_inputs(reference, sample))
+
+
+def _real_inputs(reference: saved.Reference, sample: Sequence[Array]) -> list[torch.Tensor]:
+    inputs: list[torch.Tensor] = []
+    for value, affine in zip(sample, reference.inputs, strict=True):
+        tensor = torch.tensor(value)
+        inputs.append(affine.real(tensor) if affine and tensor.dtype in (torch.int8, torch.int16) else tensor)
+    return inputs
+
+
+class _Partition(ABC):
+    """A partition: what has been counted of it and of its operators, and what its results are compared with."""
+
+    definition = "the interpreter"
+
+    def __init__(self, index: int, entry: manifests.Partition) -> None:
+        self.entry = entry
+        self.result = PartitionResult(index)
+        self.operators: dict[ops.Op, OperatorResult] = {}
+        self.tensors: Sequence[TensorResult] = ()
+        self.coverage = NO_COVERAGE
+
+    @abstractmethod
+    def check(self, call: DelegateCall) -> None:
+        """Compare one run of the NPU."""
+
+
+class _InTosa(_Partition):
+    """One for an Ethos-U."""
+
+    definition = "TOSA's reference model"
+
+    def __init__(self, index: int, entry: manifests.Partition, payload: bytes, folder: Path) -> None:
+        super().__init__(index, entry)
+        self._way = OnTheWay(index, entry, payload, folder / manifests.tosa_name(index))
+        self.tensors, self.coverage = self._way.results, self._way.coverage
+
+    def check(self, call: DelegateCall) -> None:
+        """Compare one run of the NPU, and what its operators leave in memory."""
+        self.result.calls += 1
+        for wanted, ours in zip(self._way.check(call.inputs), call.outputs, strict=True):
+            count(self.result, steps_apart(ours.view(wanted.dtype), wanted))
+
+
+def _in_tosa(manifest: manifests.Manifest, folder: Path) -> Iterator[_Partition]:
+    """The partitions of a build for an Ethos-U."""
+    program = pte.read((folder / manifests.PROGRAM).read_bytes())
+    parts = [part for method in program.methods for part in partitions_of(method)]
+    for i, (entry, part) in enumerate(zip(manifest.partitions, parts, strict=True)):
+        yield _InTosa(i, entry, part.payload, folder)
+
+
+class _InTflite(_Partition):
+    """One for a Neutron."""
+
+    def __init__(self, index: int, entry: manifests.Partition, folder: Path) -> None:
+        super().__init__(index, entry)
+        tflite = (folder / manifests.tflite_name(index)).read_bytes()
+        self.graph = reader.read(tflite)
+        names = reader.op_names(tflite)
+        self.operators = {
+            op: OperatorResult(index, op.origin[0], names[op.origin[0]], op.outputs[0]) for op in self.graph.ops
+        }
+
+    def check(self, call: DelegateCall) -> None:
+        """Compare one run of the NPU, and each operator on the way."""
+        values = interpret.run(
+            self.graph, [_shaped(self.graph, n, a) for n, a in zip(self.graph.inputs, call.inputs, strict=True)]
+        )
+        self.result.calls += 1
+        for name, ours in zip(self.graph.outputs, call.outputs, strict=True):
+            count(self.result, steps_apart(values[name], ours))
+        for op, result in self.operators.items():
+            _check_operator(op, self.graph, values, result)
+
+
+def _in_tflite(manifest: manifests.Manifest, folder: Path) -> Iterator[_Partition]:
+    """The partitions of one for a Neutron."""
+    return (_InTflite(i, entry, folder) for i, entry in enumerate(manifest.partitions))
+
+
+def _partition_of(call: DelegateCall, partitions: Sequence[_Partition]) -> _Partition:
+    """The partition of that payload; of several that are equal, the one whose turn it is."""
+    equal = [partition for partition in partitions if partition.entry.payload_sha256 == call.payload_sha256]
+    if not equal:
+        raise FormatError(
+            f"the program calls a delegate with SHA-256 {call.payload_sha256[:12]}, which the manifest does not list",
+            hint="build the model again",
+        )
+    return min(equal, key=lambda partition: partition.result.calls)
+
+
+def _shaped(graph: Graph, name: str, flat: Array) -> Array:
+    return flat.reshape(graph.type(name).shape)
+
+
+def _check_operator(op: ops.Op, graph: Graph, values: dict[str, Array], result: OperatorResult) -> None:
+    """Adds what PyTorch thinks of one operator, on the interpreter's inputs, to its result."""
+    stored = values[op.outputs[0]]
+    view = opinion(op, graph, values)
+    lowest, highest = rounding_tolerance.allowed_range(op, graph, values)
+    difference = steps_apart(stored, view.quantised)
+    count(result, difference)
+    result.ties += int(np.count_nonzero(lowest != highest))
+    result.beyond += int(np.count_nonzero((view.quantised < lowest) | (view.quantised > highest) | (difference > 1)))
+    result.misrounded += int(np.count_nonzero(view.misrounded(stored)))

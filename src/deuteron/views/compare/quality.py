@@ -1,0 +1,192 @@
+"""How good a build's program is: the program itself beside the float model, before the build is written."""
+
+import math
+import tempfile
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from deuteron.builds.manifest import Manifest
+from deuteron.builds.options import Converter
+from deuteron.builds.quality import PROGRAM, Metric, OutputQuality
+from deuteron.errors import InputError, MissingToolError, UnsupportedError
+from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.views.compare.float_model import measured
+
+if TYPE_CHECKING:
+    import torch
+
+    from deuteron.frontend.build import BuildResult
+    from deuteron.runtime.host import HostRunner
+
+
+Evaluate = Callable[[Callable[..., object]], object]
+"""Gives a number, or numbers by name, for a model that it may call with tensors, one per input; `model(x)` gives the
+output, or a tuple of them."""
+
+GIVES = "return a number, such as the accuracy of the model that it is given, or numbers by name"
+
+_LOST = 6.0
+"""By how many dB a program may be below the quantised model; rounding otherwise in places costs less."""
+
+_OTHERS = 0.1
+"""The share of integers that a program may have beyond those in which the quantised model differs."""
+
+_GOOD = 40.0
+"""A program with so many dB is as good as values of 8 bits are, though PyTorch may have had luck, or 16 bits."""
+
+
+TAKES = "call the model with one tensor per input, of the shapes and dtypes of the example inputs"
+
+
+def of_program(result: "BuildResult") -> Manifest:
+    """The manifest of a build, with its outputs measured of the program, which runs in ExecuTorch's runtime.
+
+    Where it does not run on this computer, what was measured of the quantised PyTorch model stays, with a warning; that
+    a program of the vendor's converter does not is known.
+    """
+    manifest, kept = result.manifest, result.samples
+    if manifest.options.converter is Converter.VENDOR:
+        return manifest
+    try:
+        with _program(result) as runner:
+            outputs = [tuple(runner.run(sample)) for sample in kept.inputs]
+    except (UnsupportedError, MissingToolError) as e:
+        warning = f"the program does not run here, its quality is that of quantised PyTorch: {e.message}"
+        return replace(manifest, warnings=(*manifest.warnings, warning))
+    quality = manifest.quality
+    of_outputs = measured(quality, outputs, kept.outputs)
+    warnings = (*manifest.warnings, *lost(quality.outputs, of_outputs))
+    return replace(manifest, quality=replace(quality, measured=PROGRAM, outputs=of_outputs), warnings=warnings)
+
+
+def lost(pytorch: Sequence[OutputQuality], program: Sequence[OutputQuality]) -> tuple[str, ...]:
+    """A sentence for each output that the program has much worse than the quantised model that it was made of."""
+    worse = "the program computes something else; `deuteron run --compare` compares operator by operator"
+    beside = list(enumerate(zip(pytorch, program, strict=True)))
+    return (
+        *(
+            f"output {i} of the program has {ours.sqnr:.1f} dB of signal to noise beside the float model, of quantised "
+            f"PyTorch {theirs.sqnr:.1f} dB: {worse}"
+            for i, (theirs, ours) in beside
+            if ours.sqnr < min(theirs.sqnr - _LOST, _GOOD)
+        ),
+        *(
+            f"output {i} of the program has {ours.equal:.1%} of the float model's integers, of quantised PyTorch "
+            f"{theirs.equal:.1%}: {worse}"
+            for i, (theirs, ours) in beside
+            if ours.equal < theirs.equal - _OTHERS
+        ),
+    )
+
+
+def evaluated(manifest: Manifest, result: "BuildResult", evaluate: Evaluate) -> Manifest:
+    """The manifest of a build, with what the user's function gives for the float model and for the program.
+
+    Raises:
+        InputError: it gives no numbers, or other names for the second, or calls the model with what this does not take.
+        UnsupportedError: the program does not run here.
+    """
+    try:
+        if manifest.options.converter is Converter.VENDOR:
+            raise UnsupportedError("the vendor's converter made it")
+        with _program(result) as runner:
+            metrics = _metrics(evaluate, result, runner)
+    except (UnsupportedError, MissingToolError) as e:
+        raise UnsupportedError(
+            f"the program does not run here, and cannot be evaluated: {e.message}", hint="build without `--evaluate`"
+        ) from e
+    return replace(manifest, quality=replace(manifest.quality, metrics=metrics))
+
+
+@contextmanager
+def _program(result: "BuildResult") -> "Generator[HostRunner]":
+    """The program of a build, ready to run."""
+    from deuteron.runtime.host import HostRunner
+
+    with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
+        path = Path(folder) / "model.pte"
+        path.write_bytes(result.pte)
+        yield HostRunner(path)
+
+
+def _metrics(evaluate: Evaluate, result: "BuildResult", runner: "HostRunner") -> tuple[Metric, ...]:
+    """What the user's function gives for the float model and for the program."""
+    import torch
+
+    affines = [(output.scale, output.zero_point) for output in result.manifest.quality.outputs]
+
+    def floats(*inputs: object) -> object:
+        tensors, _ = _checked(inputs, result, runner)
+        with torch.no_grad():
+            return _one_or_all(flat(result.floats(*tensors)))
+
+    def program(*inputs: object) -> object:
+        _, stored = _checked(inputs, result, runner)
+        values = runner.run([x.numpy() for x in stored])
+        outputs = [
+            (torch.tensor(value).float() - zero_point) * scale if scale else torch.tensor(value)
+            for value, (scale, zero_point) in zip(values, affines, strict=True)
+        ]
+        return _one_or_all(outputs)
+
+    model, ours = (numbers(evaluate(one)) for one in (floats, program))
+    if model.keys() != ours.keys():
+        raise InputError("the function for `--evaluate` gives other names for the program", hint=GIVES)
+    return tuple(Metric(name, model[name], ours[name]) for name in model)
+
+
+def _checked(
+    inputs: Sequence[object], result: "BuildResult", runner: "HostRunner"
+) -> "tuple[list[torch.Tensor], Sequence[torch.Tensor]]":
+    """Copies of the inputs that the user's function gives, and these as the program takes them; both models take both.
+
+    Raises:
+        InputError: they are not what the program takes.
+    """
+    import torch
+
+    wanted = [spec.shape for spec in runner.inputs]
+    tensors = [x.detach().clone() for x in inputs if isinstance(x, torch.Tensor)]
+    shapes = [tuple(x.shape) for x in tensors]
+    if len(tensors) != len(inputs) or shapes != wanted:
+        kinds = [tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__ for x in inputs]
+        raise InputError(
+            f"the function for `--evaluate` calls the model with {_listed(kinds)}, and it takes {_listed(wanted)}",
+            hint=TAKES,
+        )
+    stored = result.stored(tensors)
+    for i, (x, value, spec) in enumerate(zip(tensors, stored, runner.inputs, strict=True)):
+        ours = str(x.dtype if value is x else value.dtype).removeprefix("torch.")
+        if ours != str(spec.dtype) or (value is not x and x.dtype is not torch.float32):
+            dtype = str(x.dtype).removeprefix("torch.")
+            raise InputError(f"the function for `--evaluate` calls the model with {dtype} as input {i}", hint=TAKES)
+    return tensors, stored
+
+
+def _listed(shapes: Sequence[object]) -> str:
+    """Shapes in words."""
+    return " and ".join(str(shape) for shape in shapes) or "nothing"
+
+
+def _one_or_all(values: Sequence[object]) -> object:
+    """The one value, or a tuple of several."""
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+def numbers(value: object) -> dict[str, float]:
+    """The numbers that a user's function has returned, by name."""
+    is_named = isinstance(value, Mapping)
+    named = cast("Mapping[str, object]", value) if is_named else {"metric": value}
+    try:
+        values = {str(name): float(cast("float", number)) for name, number in named.items()}
+    except (TypeError, ValueError) as e:
+        raise InputError(
+            f"the function for `--evaluate` returned a value of type `{type(value).__name__}`", hint=GIVES
+        ) from e
+    for name, number in values.items():
+        if not math.isfinite(number):
+            raise InputError(f"the function for `--evaluate` returned {number} for `{name}`", hint=GIVES)
+    return values

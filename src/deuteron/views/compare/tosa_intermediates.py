@@ -1,0 +1,132 @@
+"""What an Ethos-U leaves in memory on its way, operator by operator, beside what TOSA says of the same tensors."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from deuteron.builds.manifest import Partition
+from deuteron.errors import counted
+from deuteron.npu.ethosu import blob as blobs
+from deuteron.npu.ethosu import tosa
+from deuteron.npu.ethosu.materialised_tensors import Kept, seen
+from deuteron.npu.ethosu.stream import decode
+from deuteron.runtime.ethosu_steps import Steps
+from deuteron.views.compare.result_counts import Array, by_kind, count, steps_apart
+from deuteron.views.compare.tosa import TosaModel
+
+
+@dataclass(slots=True)
+class TensorResult:
+    """The result of one TOSA operator in memory; `mismatches` of `elements` differ and none may.
+
+    Attributes:
+        partition: index of the partition.
+        index: index of the operator in its TOSA file.
+        op: its name there.
+        output: the tensor.
+        source: the line of the model that it comes from, empty where none is known.
+        elements: values compared.
+        mismatches: those that differ.
+        largest: by how much at most.
+    """
+
+    partition: int
+    index: int
+    op: str
+    output: str
+    source: str
+    elements: int = 0
+    mismatches: int = 0
+    largest: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Coverage:
+    """How many operators a partition has that compute something, and which of them can be compared.
+
+    Attributes:
+        operators: how many there are.
+        compared: those whose result is whole in memory.
+        parted: those whose result is never whole there, or in a layout of which nothing is known here.
+    """
+
+    operators: int = 0
+    compared: int = 0
+    parted: int = 0
+
+    def __add__(self, other: "Coverage") -> "Coverage":
+        return Coverage(self.operators + other.operators, self.compared + other.compared, self.parted + other.parted)
+
+
+NO_COVERAGE = Coverage()
+"""That of a partition that is compared otherwise."""
+
+
+class OnTheWay:
+    """A partition in TOSA, and its commands, which are executed one by one.
+
+    Attributes:
+        results: for each tensor that is compared, in the order in which these are written.
+        coverage: of its operators.
+    """
+
+    def __init__(self, index: int, entry: Partition, payload: bytes, path: Path) -> None:
+        where = str(path)
+        data = path.read_bytes()
+        blob = blobs.parse(payload, where)
+        graph = tosa.read(data, where)
+        what = seen(decode(blob.command_data, where), graph, entry.kernels, entry.dataflow)
+        self._kept = what.kept
+        self._outputs = graph.outputs
+        self._more = tuple(dict.fromkeys(tensor.name for tensor in what.kept if tensor.name not in graph.outputs))
+        self._model = TosaModel(tosa.with_outputs(data, self._more, where), where)
+        self._steps = Steps(blob, where)
+        self.coverage = Coverage(len(what.computed), len({tensor.op for tensor in what.kept}), len(what.parted))
+        self.results = [_result(index, entry, graph, tensor) for tensor in what.kept]
+
+    def check(self, inputs: Sequence[Array]) -> list[Array]:
+        """Compare what lies in memory in one run with what TOSA says, and return that of the outputs."""
+        wanted = dict(zip((*self._outputs, *self._more), self._model.run(inputs), strict=True))
+        after: dict[int, list[tuple[Kept, TensorResult]]] = {}
+        for tensor, result in zip(self._kept, self.results, strict=True):
+            after.setdefault(tensor.after, []).append((tensor, result))
+        for number in self._steps.run([value.tobytes() for value in inputs]):
+            for tensor, result in after.get(number, ()):
+                ours = tensor.values(self._steps.read(tensor.place))
+                count(result, steps_apart(ours, wanted[tensor.name]))
+        return [wanted[name] for name in self._outputs]
+
+
+def _result(partition: int, entry: Partition, graph: tosa.Graph, tensor: Kept) -> TensorResult:
+    source = entry.source_of(tensor.op)
+    name = graph.operators[tensor.op].name
+    return TensorResult(partition, tensor.op, name, tensor.name, str(source) if source else "")
+
+
+def failures(results: Iterable[TensorResult], definition: str) -> Iterator[str]:
+    """For each partition a sentence about the first tensor that differs, if one does."""
+    told: set[int] = set()
+    for result in results:
+        if result.mismatches and result.partition not in told:
+            told.add(result.partition)
+            line = f", {result.source}" if result.source else ""
+            yield (
+                f"partition {result.partition}, op {result.index} {result.op}{line}: {result.mismatches:,} of "
+                f"{result.elements:,} results in memory differ from {definition}; of all before it none does"
+            )
+
+
+def lines(results: Iterable[TensorResult], coverage: Coverage) -> Iterator[str]:
+    """Counts by kind of operator, and how many operators nothing is seen of."""
+    yield "  what each operator leaves in memory"
+    yield f"  {'operator':<20}{'tensors':>9}{'results':>14}{'differ':>9}{'largest':>9}"
+    for kind, same in by_kind(results).items():
+        yield (
+            f"  {kind:<20}{len(same):>9}{sum(r.elements for r in same):>14,}"
+            f"{sum(r.mismatches for r in same):>9,}{max(r.largest for r in same):>9}"
+        )
+    inside = coverage.operators - coverage.compared - coverage.parted
+    yield (
+        f"  {coverage.compared} of {counted(coverage.operators, 'operator')} are compared so; of {inside} the result "
+        f"stays inside the NPU, of {coverage.parted} it is in memory in parts only"
+    )

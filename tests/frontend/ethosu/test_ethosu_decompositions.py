@@ -1,0 +1,155 @@
+"""Operators of a float model that are written otherwise for an Ethos-U: they give what they gave."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import pytest
+import torch
+from tests.frontend.rewriting import Call, rewritten
+from torch import Tensor, fx, nn
+from torch.nn import functional
+
+from deuteron.frontend.ethosu import decompositions
+from deuteron.frontend.quantise.decompositions import numbers
+
+aten = torch.ops.aten
+POOLS = {aten.avg_pool2d.default, aten.max_pool2d.default}
+
+
+class Pool(nn.Module):
+    """A pool of an input."""
+
+    def __init__(self, pool: Any, *args: Any, **kwargs: Any) -> None:
+        super().__init__()
+        self.pool, self.args, self.kwargs = pool, args, kwargs
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.pool(x, *self.args, **self.kwargs)
+
+
+def stride(pool: Any, shape: tuple[int, ...], window: Any, *args: Any, **kwargs: Any) -> list[int]:
+    """The stride of a pool that was rewritten, and gives the same."""
+    x = torch.randn(shape)
+    module = Pool(pool, window, *args, **kwargs)
+    model = torch.export.export(module, (x,), strict=True).module(check_guards=False)
+    assert isinstance(model, fx.GraphModule)
+    decompositions.write(model)
+    (node,) = (node for node in model.graph.nodes if node.target in POOLS)
+    torch.testing.assert_close(model(x), module(x))
+    assert node.meta["val"].shape[-3:] == module(x).shape[-3:]
+    return numbers((node.args[2] if len(node.args) > 2 else None) or window, 2)
+
+
+@pytest.mark.parametrize("pool", [functional.avg_pool2d, functional.max_pool2d])
+def test_a_window_that_is_the_whole_image_moves_by_one_step(pool: Any) -> None:
+    assert stride(pool, (1, 2, 6, 6), 6) == [1, 1]
+    assert stride(pool, (1, 2, 6, 12), 6) == [1, 6]
+    assert stride(pool, (1, 2, 4, 4), 6, 5, 1) == [1, 1]
+    assert stride(pool, (2, 6, 5), [6, 5], 4) == [1, 1]  # without a batch
+
+
+@pytest.mark.parametrize("pool", [functional.avg_pool2d, functional.max_pool2d])
+@pytest.mark.parametrize(("size", "window"), [(3, 2), (4, 3), (5, 3), (7, 4)])
+def test_a_window_that_leaves_rows_out_keeps_its_stride(pool: Any, size: int, window: int) -> None:
+    assert stride(pool, (1, 2, size, size), window) == [window, window]
+    assert stride(pool, (1, 2, window, size), window) == [1, window]
+
+
+def test_gaps_in_a_window_count() -> None:
+    assert stride(functional.max_pool2d, (1, 2, 5, 6), 3, 4, dilation=2) == [1, 4]
+
+
+def test_a_size_that_is_rounded_up_counts_as_it_is() -> None:
+    assert stride(functional.avg_pool2d, (1, 2, 4, 6), 5, 5, 1, ceil_mode=True) == [5, 5]
+
+
+@pytest.mark.parametrize("view", [lambda y: y.squeeze(2), lambda y: y.reshape(2, 3, 5), lambda y: y.view(2, 3, -1)])
+def test_a_row_is_before_the_channels_when_it_is_left_out(view: Callable[[Tensor], Tensor]) -> None:
+    found = rewritten(Call(lambda x: view(torch.relu(x))), (2, 3, 1, 5), decompositions.write)
+    assert found == [aten.relu.default, aten.permute.default, aten.reshape.default]
+
+
+@pytest.mark.parametrize(
+    ("view", "shape"),
+    [
+        (lambda x: x.squeeze(3), (2, 3, 5, 1)),
+        (lambda x: x.squeeze(2), (2, 3, 1)),
+        (lambda x: x.reshape(2, 5, 3), (2, 3, 1, 5)),
+        (lambda x: x.reshape(2, 15), (2, 3, 1, 5)),
+    ],
+)
+def test_other_views_stay(view: Callable[[Tensor], Tensor], shape: tuple[int, ...]) -> None:
+    assert aten.permute.default not in rewritten(Call(view), shape, decompositions.write)
+
+
+ARITHMETIC: list[tuple[Callable[[Tensor], Tensor], object]] = [
+    (lambda y: y + 1, aten.add.Tensor),
+    (lambda y: y - 2.5, aten.sub.Tensor),
+    (lambda y: 1 - y, aten.sub.Tensor),
+    (lambda y: y * 3, aten.mul.Tensor),
+    (lambda y: y / 3, aten.div.Tensor),
+]
+
+
+@pytest.mark.parametrize(("function", "operator"), ARITHMETIC)
+def test_numbers_beside_a_value_without_axes_are_values_without_axes(
+    function: Callable[[Tensor], Tensor], operator: object
+) -> None:
+    module = Call(lambda x: torch.relu(function(x.sum())))
+    assert rewritten(module, (2, 3), decompositions.write) == [aten.sum.default, operator, aten.relu.default]
+    model = torch.export.export(module, (torch.randn(2, 3),), strict=True).module(check_guards=False)
+    assert isinstance(model, fx.GraphModule)
+    decompositions.write(model)
+    (node,) = (node for node in model.graph.nodes if node.target is operator)
+    assert [value.meta["val"].shape for value in node.args] == [(), ()]
+
+
+@pytest.mark.parametrize("function", [lambda x: x.sum(1) + 1, lambda x: x.sum() + x, lambda x: x.argmax() * 2])
+def test_other_numbers_stay(function: Callable[[Tensor], Tensor]) -> None:
+    before = rewritten(Call(function), (2, 3))
+    assert rewritten(Call(function), (2, 3), decompositions.write) == before
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: x.var(),
+        lambda x: x.var(correction=0),
+        lambda x: x.var((0, 1)),
+        lambda x: x[0].var(0, False),
+        lambda x: x[0].var(0, True, False),
+    ],
+)
+def test_axes_of_the_variance_of_all_values_are_left_out_behind_it(function: Callable[[Tensor], Tensor]) -> None:
+    operators = rewritten(Call(function), (2, 3), decompositions.write)
+    assert operators[-2:] == [aten.var.correction, aten.reshape.default]
+
+
+def test_other_variances_stay() -> None:
+    for function in (lambda x: x.var(1), lambda x: x.var(1, correction=0), lambda x: x.var((0, 1), keepdim=True)):
+        assert rewritten(Call(function), (2, 3), decompositions.write) == rewritten(Call(function), (2, 3))
+
+
+class Cell(nn.Module):
+    """One step of a recurrent cell with a state that it is given."""
+
+    def __init__(self, cell: Any) -> None:
+        super().__init__()
+        self.cell, self.has_two = cell(4, 6), cell is nn.LSTMCell
+
+    def forward(self, x: Tensor, state: Tensor) -> Tensor:
+        return self.cell(x, (state, state))[0] if self.has_two else self.cell(x, state)
+
+
+CELLS = [nn.LSTMCell, nn.GRUCell, nn.RNNCell, partial(nn.RNNCell, nonlinearity="relu")]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_recurrent_cells_are_written_as_operators_that_the_npu_takes(cell: Any) -> None:
+    module, inputs = Cell(cell), (torch.randn(1, 4), torch.randn(1, 6))
+    model = torch.export.export(module, inputs, strict=True).module(check_guards=False)
+    assert isinstance(model, fx.GraphModule)
+    decompositions.write(model)
+    assert not [node for node in model.graph.nodes if "cell" in str(node.target) and node.op == "call_function"]
+    torch.testing.assert_close(model(*inputs), module(*inputs))

@@ -1,0 +1,256 @@
+"""What Vela must not join: layers and transposes that it takes to pieces, slices, pads, concatenations, activations."""
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+import torch
+from tests.frontend.ethosu.networks import built
+from torch import Tensor, nn
+from torch.nn import functional
+
+from deuteron import api
+from deuteron.npu.ethosu import tosa
+from deuteron.views.compare.pytorch import compare
+
+
+class Joined(nn.Module):
+    """Layers with two channels for each or a wide dilation, behind a slice or before pads; a transpose; an amax."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 1)
+        self.cut = nn.Conv2d(4, 8, 3, padding=1, groups=4)
+        self.padded = nn.Conv2d(4, 8, 3, padding=1, groups=4)
+        self.joined = nn.Conv2d(4, 8, 3, padding=1, groups=4)
+        self.wide = nn.Conv2d(4, 4, 3, padding=3, dilation=3)
+        self.last = nn.Conv2d(8, 4, 3)
+        self.together = nn.Conv2d(12, 4, 1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = torch.relu(self.first(x))
+        part = y[:, :, 1:, 1:]
+        padded = functional.pad(self.padded(y), (1, 0, 1, 0))
+        together = self.together(torch.cat([y, self.joined(y)], 1))
+        turned = functional.pad(torch.sigmoid(x.permute(0, 3, 1, 2)), (1, 2, 1, 0))
+        greatest = torch.amax(torch.tanh(x)[:, 1:, 1:, 1:], 1)
+        return self.cut(part), self.wide(part), self.last(padded), together, turned, greatest
+
+
+class Strided(nn.Module):
+    """A stride of four, whose windows do not meet all of their input: ExecuTorch's passes cut that; and integers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv2d(3, 4, 1)
+        self.second = nn.Conv2d(4, 4, 3, 4, 1)
+
+    def forward(self, x: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
+        return self.second(torch.relu(self.first(x))), torch.amin(numbers[:, 1:], 2, keepdim=True).permute(0, 2, 1)
+
+
+class Reduced(nn.Module):
+    """Greatest and smallest values: turned, reshaped, of what is reshaped too, of slices, before pads, of five axes."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = torch.tanh(x)
+        least, turned = torch.amin(x, 2), torch.amin(x, 2, keepdim=True).permute(0, 2, 1)
+        shared, other = torch.amin(y, 1, keepdim=True), torch.sigmoid(y.reshape(1, 24))
+        cut, padded = torch.amax(torch.neg(x)[:, 1:], 1), functional.pad(torch.amax(y, 2, keepdim=True), (1, 1))
+        deep = torch.relu(x).reshape(1, 2, 2, 3, 2)
+        of_five = torch.amax(deep[:, :, 1:], 3), torch.amin(deep, 2)
+        return torch.relu(least), turned, shared, other, cut, padded, *of_five
+
+
+class Chained(nn.Module):
+    """Operators of one tensor that an Ethos-U85 computes while the one before goes on, before pads and joins."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Conv2d(3, 16, 3, padding=1), nn.Conv2d(3, 16, 1)
+
+    def forward(self, x: Tensor, numbers: Tensor) -> tuple[Tensor, ...]:
+        y = self.first(x)
+        pooled = functional.avg_pool2d(y.abs(), 3, 1, 1)
+        together = torch.cat([self.second(x), torch.neg(y).abs()], 3)
+        padded = functional.pad((numbers + numbers * 3).abs(), (1, 1))
+        inverse = torch.cat([torch.bitwise_not(numbers * 3), numbers], 2)
+        return pooled, together, padded, inverse, torch.cat([torch.logical_not(numbers > 3), numbers > 4], 2)
+
+
+def chained() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Chained` with its inputs."""
+    torch.manual_seed(0)
+    numbers = torch.randint(-1000, 1000, (1, 7, 64), dtype=torch.int32)
+    return Chained().eval(), (torch.randn(1, 3, 8, 8), numbers), api.BuildOptions()
+
+
+class Steps(nn.Module):
+    """Layers over a sequence with bounds between them, for which the wheel has samples of one step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Linear(31, 31), nn.Linear(31, 31), nn.Linear(31, 9)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = self.first(x)
+        bounded = self.last(torch.relu(y + self.second(x)))
+        directly = self.last(torch.clamp(y, -0.3, 0.4))
+        return bounded, directly, torch.clamp(torch.abs(x).reshape(5, 1, 1, 31), 0.1, 0.5).reshape(31, 5)
+
+
+def steps() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Steps` with its input."""
+    torch.manual_seed(0)
+    return Steps().eval(), (torch.randn(1, 5, 31),), api.BuildOptions()
+
+
+class Pieces(nn.Module):
+    """Activations of several samples or of five axes, of what has other pieces: reductions and transposes."""
+
+    def forward(self, x: Tensor, deep: Tensor) -> tuple[Tensor, ...]:
+        turned, wide = torch.tanh(x.permute(0, 2, 1, 3)), functional.relu6(deep.permute(0, 2, 3, 1, 4))
+        joined = functional.pad(torch.sigmoid(x.permute(1, 0, 2, 3)), (1, 2, 1, 0))
+        summed = torch.tanh(deep.sum(2, keepdim=True))
+        greatest = torch.sigmoid(torch.amax(deep, 3)), torch.clamp(torch.amin(deep, 2), -0.5, 0.5)
+        backwards = functional.relu6(x.flip(1))
+        return turned, wide, joined, summed, backwards, *greatest, torch.softmax(deep.permute(0, 1, 3, 2, 4), 3)
+
+
+def pieces() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Pieces` with its inputs."""
+    torch.manual_seed(0)
+    return Pieces().eval(), (torch.randn(3, 7, 2, 32), torch.randn(1, 3, 7, 2, 32)), api.BuildOptions()
+
+
+class Attention(nn.Module):
+    """Products of parts of one tensor, and what they give in bounds."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        keys, queries = x[:, :, 0], x[:, :, 1].transpose(1, 2)
+        weights = torch.softmax(torch.bmm(keys, queries), -1)
+        return weights, functional.relu6(x[:, 0] @ x[:, 1].transpose(1, 2))
+
+
+def attention() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Attention` with its input of three samples."""
+    torch.manual_seed(0)
+    return Attention().eval(), (torch.randn(3, 7, 2, 32),), api.BuildOptions()
+
+
+class Averaged(nn.Module):
+    """Means of what tables give, in windows of each kind."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 16, 3, padding=1)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = torch.sigmoid(self.layer(x))
+        adapted = functional.adaptive_avg_pool2d(torch.tanh(x), 3)
+        return functional.avg_pool2d(y, 3, 1, 1), functional.avg_pool2d(y, 2), adapted
+
+
+def averaged() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Averaged` with its input."""
+    torch.manual_seed(0)
+    return Averaged().eval(), (torch.randn(1, 3, 8, 8),), api.BuildOptions()
+
+
+class WithoutAxes(nn.Module):
+    """Values without axes, with their bounds and tables, beside numbers; and how far all values vary."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = x.sum((0, 1, 2, 3))
+        bounded, table = torch.relu(torch.amax(x)), torch.sigmoid(x.mean())
+        return bounded, table, torch.relu(y - 1), 1 - y, x - y * 2, torch.relu(x).var((0, 1, 2, 3))
+
+
+def without_axes() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`WithoutAxes` with its input."""
+    torch.manual_seed(0)
+    return WithoutAxes().eval(), (torch.randn(1, 3, 8, 8),), api.BuildOptions()
+
+
+class BeforePads(nn.Module):
+    """A layer and the distances of its results from 0, before pads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Conv2d(3, 16, 3, padding=1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return functional.avg_pool2d(self.layer(x).abs(), 3, 1, 1)
+
+
+def before_pads() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`BeforePads` with its input."""
+    torch.manual_seed(0)
+    return BeforePads().eval(), (torch.randn(1, 3, 8, 8),), api.BuildOptions()
+
+
+def joined() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Joined` with its input."""
+    torch.manual_seed(0)
+    return Joined().eval(), (torch.randn(1, 3, 8, 8),), api.BuildOptions()
+
+
+def strided() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Strided` with its inputs, of which a pool takes one."""
+    torch.manual_seed(0)
+    numbers = torch.randint(-1000, 1000, (1, 4, 6), dtype=torch.int32)
+    return Strided().eval(), (torch.randn(1, 3, 12, 12), numbers), api.BuildOptions()
+
+
+def reduced() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Reduced` with its input of three axes, which a pool does not take."""
+    torch.manual_seed(0)
+    return Reduced().eval(), (torch.randn(1, 4, 6),), api.BuildOptions()
+
+
+@pytest.mark.parametrize(
+    ("make", "target", "pools"),
+    [
+        (joined, "ethos-u55-128", 6),
+        (strided, "ethos-u85-256", 1),
+        (reduced, "ethos-u55-128", 9),
+        (chained, "ethos-u85-256", 2),
+    ],
+)
+def test_vela_does_not_join_what_it_would_join_wrong(make: Any, target: str, pools: int) -> None:
+    directory, inputs = built(make, target), make()[1]
+    graph = tosa.read((directory / "npu_0.tosa").read_bytes(), "npu_0.tosa")
+    comparison = compare(directory, [[x.numpy() for x in inputs], [x.flip(-1).numpy() for x in inputs]])
+    assert comparison.passed, comparison.failures()
+    assert [operator.name for operator in graph.operators].count("MAX_POOL2D") == pools
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u65-256", "ethos-u85-256"])
+def test_bounds_of_several_samples_are_of_one(target: str) -> None:
+    """Vela would give the operator before them their shape, for its results alone."""
+    directory, inputs = built(steps, target), steps()[1]
+    graph = tosa.read((directory / "npu_0.tosa").read_bytes(), "npu_0.tosa")
+    comparison = compare(directory, [[x.numpy() for x in inputs], [x.flip(-1).numpy() for x in inputs]])
+    assert comparison.passed, comparison.failures()
+    names = [operator.name for operator in graph.operators if not operator.name.startswith("CONST")]
+    assert [first for first, second in pairwise(names) if second == "CLAMP"] == ["RESHAPE"] * 3
+
+
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+@pytest.mark.parametrize("make", [pieces, attention, averaged, without_axes])
+def test_the_npu_computes_what_its_tosa_file_says(make: Any, target: str) -> None:
+    """Also of five axes and of none, and where the wheel has floats for what tables give when it writes pools."""
+    directory, inputs = built(make, target), make()[1]
+    comparison = compare(directory, [[x.numpy() for x in inputs], [x.flip(-1).numpy() for x in inputs]])
+    assert comparison.passed, comparison.failures()
+    assert (directory / "npu_0.tosa").exists()
+
+
+def test_operators_of_one_tensor_stay_joined_where_nothing_is_chained() -> None:
+    """As on an Ethos-U55: what Vela writes into a padded tensor there is where it belongs."""
+    directory, inputs = built(before_pads, "ethos-u55-128"), before_pads()[1]
+    graph = tosa.read((directory / "npu_0.tosa").read_bytes(), "npu_0.tosa")
+    comparison = compare(directory, [[x.numpy() for x in inputs]])
+    assert comparison.passed, comparison.failures()
+    assert "MAX_POOL2D" not in [operator.name for operator in graph.operators]

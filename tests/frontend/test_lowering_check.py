@@ -1,0 +1,106 @@
+"""Programs beside the quantised models that they were lowered from: each operator by itself, then the outputs."""
+
+import pytest
+import torch
+from torch import Tensor, fx, nn
+from torch.export import ExportedProgram
+
+from deuteron.errors import InternalError
+from deuteron.frontend.cortex_m import lowering_check, upstream
+
+LIMITS = (-128, 127, torch.int8)
+X = torch.tensor([1.0, 2.0, -3.0])
+ops = torch.ops.quantized_decomposed
+
+
+class Sum(nn.Module):
+    """x + x of values in steps of 0.5, the sum in steps of 1, then a table: minus the sum."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = ops.dequantize_per_tensor(ops.quantize_per_tensor(x, 0.5, 0, *LIMITS), 0.5, 0, *LIMITS)
+        b = ops.dequantize_per_tensor(ops.quantize_per_tensor(a + a, 1.0, 0, *LIMITS), 1.0, 0, *LIMITS)
+        return ops.dequantize_per_tensor(ops.quantize_per_tensor(-b, 1.0, 0, *LIMITS), 1.0, 0, *LIMITS)
+
+
+class Lowered(nn.Module):
+    """The same with the Cortex-M's operators; `zero_point` and `entry` are 0 when they are right."""
+
+    def __init__(self, zero_point: int, entry: int) -> None:
+        super().__init__()
+        self.zero_point = zero_point
+        self.table = nn.Parameter((-torch.arange(-128, 128) + entry).clamp(-128, 127).to(torch.int8), False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        q = ops.quantize_per_tensor(x, 0.5, 0, *LIMITS)
+        half = 1 << 30
+        total = torch.ops.cortex_m.quantized_add(
+            q, 0, half, 0, q, 0, half, 0, self.zero_point, half, -19, -128, 127
+        )  # fmt: skip
+        looked_up = torch.ops.cortex_m.quantized_activation(total, self.table)
+        return ops.dequantize_per_tensor(looked_up, 1.0, 0, *LIMITS)
+
+
+def pair(zero_point: int = 0, entry: int = 0) -> tuple[ExportedProgram, fx.GraphModule]:
+    """A program and the quantised model, each value of the one noted in the other."""
+    upstream.load()
+    module = torch.export.export(Sum(), (X,)).module(check_guards=False)
+    assert isinstance(module, fx.GraphModule)
+    lowering_check.mark(module)
+    program = torch.export.export(Lowered(zero_point, entry), (X,))
+    quantised = [node for node in module.graph.nodes if ".quantize_per_tensor" in str(node.target)]
+    computed = [n for n in program.graph.nodes if n.op == "call_function" and "dequantize" not in str(n.target)]
+    for node, target in zip(quantised, computed, strict=True):
+        lowering_check.copy_mark(node, target)
+    return program, module
+
+
+def message(zero_point: int, entry: int) -> str:
+    with pytest.raises(InternalError) as caught:
+        lowering_check.check(*pair(zero_point, entry), [X])
+    return str(caught.value).partition(": ")[2]
+
+
+HINT = "\n\nhint: report the model; until then keep what runs on the CPU on the NPU, or the other way round"
+
+
+def test_an_operator_that_rounds_may_be_one_step_off() -> None:
+    lowering_check.check(*pair(), [X])
+    program, module = pair(zero_point=1)
+    lowering_check.check(program, module, [X])
+    assert lowering_check.differences(program, module, [X]) == [1]
+    assert message(2, 0) == (
+        "`cortex_m::quantized_add` is 2 steps of its scale off the quantised model, at most 1 is rounding, at "
+        "`total = torch.ops.cortex_m.quantized_add(`" + HINT
+    )
+
+
+def test_an_operator_that_does_not_round_may_not() -> None:
+    assert message(0, 1) == (
+        "`cortex_m::quantized_activation` is 1 step of its scale off the quantised model, and does no rounding, at "
+        "`looked_up = torch.ops.cortex_m.quantized_activation(total, self.table)`" + HINT
+    )
+
+
+def test_an_error_does_not_count_again_where_it_leads() -> None:
+    """One step of the sum is one step of what is looked up for it, though a table is exact."""
+    lowering_check.check(*pair(zero_point=1), [X])
+
+
+def test_what_no_operator_is_asked_for_shows_in_the_output() -> None:
+    program, module = pair(entry=3)
+    for node in program.graph.nodes:
+        node.meta.pop("custom", None)
+    with pytest.raises(InternalError) as caught:
+        lowering_check.check(program, module, [X])
+    assert str(caught.value) == (
+        "output 0 of the program is 3 steps of its scale off the quantised model, though each operator of the CPU is "
+        "right" + HINT
+    )
+
+
+def test_ties_may_move_what_the_npu_computes_by_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lowering_check, "_is_npus", lambda node: "activation" in str(node.target))
+    lowering_check.check(*pair(entry=1), [X])
+    assert message(zero_point=0, entry=2).startswith(
+        "what the NPU computes is 2 steps of its scale off the quantised model, at most 1 is rounding, at "
+    )

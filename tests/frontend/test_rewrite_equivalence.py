@@ -1,0 +1,118 @@
+"""Float models beside what quantisers rewrite them to: a wrong rewrite is an error, whatever it does."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch import Tensor, fx, nn
+from torchao.quantization.pt2e.quantizer import Quantizer
+
+from deuteron.errors import InternalError
+from deuteron.frontend.quantise import rewrite_equivalence
+
+aten = torch.ops.aten
+X = torch.tensor([[1.0, -2.0, 3.0]])
+HINT = "\n\nhint: report the model with its example inputs: the program would compute something else"
+
+
+class Several(nn.Module):
+    """Batch norm and dropout in training mode, values that cancel out, and outputs that are NaN, infinite, or whole."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm, self.dropout = nn.BatchNorm1d(3), nn.Dropout(0.5)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        y = self.dropout(self.norm(torch.cat([x, x * 2])))
+        return y.relu(), x - x * 0.5 - x * 0.5, torch.log(x) / 0.0, x.argmax()
+
+
+class Relu(nn.Module):
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x * 2, torch.relu(x)
+
+
+def exported(module: nn.Module) -> fx.GraphModule:
+    model = torch.export.export(module, (X,)).module(check_guards=False)
+    assert isinstance(model, fx.GraphModule)
+    return model
+
+
+def rewritten(model: fx.GraphModule, rewrite: Callable[[fx.Node], None], x: Tensor = X) -> fx.GraphModule:
+    """The model after a quantiser that rewrites each node, checked."""
+
+    class Rewrites(Quantizer):
+        def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
+            for node in list(model.graph.nodes):
+                rewrite(node)
+            model.recompile()
+            return model
+
+        def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
+            return model
+
+        def validate(self, model: fx.GraphModule) -> None:
+            pass
+
+    before = rewrite_equivalence.original(model, (x,))
+    return rewrite_equivalence.checked(Rewrites(), lambda: before).transform_for_annotation(model)
+
+
+def nothing(_: fx.Node) -> None:
+    pass
+
+
+def clamp_instead_of_relu(node: fx.Node) -> None:
+    if node.target is aten.relu.default:
+        node.target, node.args = aten.clamp.default, (node.args[0], 0.0)
+
+
+def absolute_instead_of_relu(node: fx.Node) -> None:
+    if node.target is aten.relu.default:
+        node.target = aten.abs.default
+
+
+def sum_instead_of_relu(node: fx.Node) -> None:
+    if node.target is aten.relu.default:
+        node.target = aten.sum.default
+
+
+def test_the_same_written_otherwise_passes() -> None:
+    clamped = rewritten(exported(Relu()), clamp_instead_of_relu)
+    assert [node.target for node in clamped.graph.nodes].count(aten.clamp.default) == 1
+
+
+def test_another_value_or_shape_is_told() -> None:
+    with pytest.raises(InternalError) as caught:
+        rewritten(exported(Relu()), absolute_instead_of_relu)
+    assert str(caught.value) == (
+        "rewriting the model for quantisation changes its output 1 by 2, where its largest magnitude is 3" + HINT
+    )
+    with pytest.raises(InternalError) as caught:
+        rewritten(exported(Relu()), sum_instead_of_relu)
+    assert str(caught.value) == ("rewriting the model for quantisation changes its output 1 from [1, 3] to []" + HINT)
+
+
+def test_a_difference_shows_only_where_the_sample_has_it() -> None:
+    """So the sample is one of the calibration batches, where there are some."""
+    rewritten(exported(Relu()), absolute_instead_of_relu, X.abs())
+
+
+def test_a_value_that_is_no_number_any_more_is_told() -> None:
+    def root_instead_of_relu(node: fx.Node) -> None:
+        if node.target is aten.relu.default:
+            node.target = aten.sqrt.default
+
+    with pytest.raises(InternalError) as caught:
+        rewritten(exported(Relu()), root_instead_of_relu)
+    assert "changes its output 1 by nan, where" in str(caught.value)
+
+
+def test_neither_the_model_nor_random_numbers_are_touched() -> None:
+    model = exported(Several())
+    before, state = {name: value.clone() for name, value in model.named_buffers()}, torch.random.get_rng_state()
+    assert any("dropout" in str(node.target) for node in model.graph.nodes)
+    rewritten(model, nothing)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert before.keys() == dict(model.named_buffers()).keys()
+    assert all(torch.equal(value, before[name]) for name, value in model.named_buffers())

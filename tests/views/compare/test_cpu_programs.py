@@ -1,0 +1,95 @@
+"""Programs of a CPU alone beside quantised PyTorch, operator by operator."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import torch
+from torch import Tensor, nn
+
+from deuteron import api
+from deuteron.builds import manifest as manifests
+from deuteron.runtime.inputs import seeded_inputs
+from deuteron.runtime.operator_results import operator_results
+from deuteron.views.compare import pytorch
+
+pytestmark = pytest.mark.slow
+Array = npt.NDArray[np.generic]
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv, self.gate, self.fc = nn.Conv2d(2, 4, 3), nn.Conv2d(4, 4, 1), nn.Linear(96, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = torch.relu(self.conv(x))
+        y = y + torch.sigmoid(self.gate(y))
+        return torch.softmax(self.fc(y.flatten(1)), 1)
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    batches = [torch.randn(1, 2, 6, 8) for _ in range(8)]
+    folder = tmp_path_factory.mktemp("on_cpu") / "out"
+    api.build(Net(), (batches[0],), calibration=batches, output=folder, target="cortex-m33")
+    return folder
+
+
+def _compared(directory: Path) -> pytorch.PytorchComparison:
+    return pytorch.compare(directory, seeded_inputs(manifests.read(directory), 2))
+
+
+def test_every_operator_of_a_cpu_alone_is_compared(directory: Path) -> None:
+    compared = _compared(directory)
+    assert compared.failures() == ()
+    assert [(r.op.removeprefix("cortex_m::"), r.elements) for r in compared.on_cpu] == [
+        ("quantized_conv2d", 2 * 96),
+        ("quantized_conv2d", 2 * 96),
+        ("quantized_activation", 2 * 96),
+        ("quantized_add", 2 * 96),
+        ("quantized_linear", 2 * 5),
+        ("softmax", 2 * 5),
+    ]
+    assert compared.on_cpu_computing == 6
+    text = compared.text()
+    assert re.search(r"\n  cortex_m::quantized_conv2d +384 +\d\.\d{3} +\d+ +0 +[01]\n", text)
+    assert "\n  6 of 6 operators that compute are compared so\n" in text
+
+
+@pytest.mark.parametrize(
+    ("operator", "by", "failure"),
+    [
+        (
+            "quantized_linear",
+            3,
+            r"`cortex_m::quantized_linear` on the CPU, .*test_on_cpu\.py:\d+: 2 of 10 results differ from PyTorch's "
+            "beyond one step, the largest by [34] steps",
+        ),
+        (
+            "quantized_activation",
+            1,
+            r"`cortex_m::quantized_activation` on the CPU, .*test_on_cpu\.py:\d+: 2 of 192 results differ from "
+            "PyTorch's beyond ties, the largest by 1 step",
+        ),
+    ],
+)
+def test_an_operator_that_is_off_is_named(
+    operator: str, by: int, failure: str, directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (number,) = [op.instructions[-1] for op in manifests.read(directory).cpu_ops if op.op == f"cortex_m::{operator}"]
+
+    def wrong(path: Path, sample: Sequence[Array]) -> Mapping[int, Array]:
+        results = {**operator_results(path, sample)}
+        value = results[number].copy()
+        value.flat[0] += by if value.flat[0] < 0 else -by
+        results[number] = value
+        return results
+
+    monkeypatch.setattr(pytorch, "operator_results", wrong)
+    named = _compared(directory).failures()[0]  # what reads it has read another value here than is compared
+    assert re.fullmatch(failure, named)
