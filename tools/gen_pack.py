@@ -27,11 +27,11 @@ OPERATORS: Mapping[str, str] = {
         quantized_linear quantized_transpose_conv2d
     """,
     "Elementwise": """
-        broadcast_add broadcast_mul choose compare decide extremum_s16 interpolate_s16 maximum minimum
-        quantized_activation quantized_add quantized_div quantized_mul requantise_s16 requantise_s8 sum_s16
+        broadcast_add broadcast_mul compare compare_scalar extremum_s16 interpolate_s16 maximum minimum
+        quantized_activation quantized_add quantized_div quantized_mul requantise_s16 requantise_s8 sum_s16 where
     """,
     "Pools and reductions": """
-        cumulate pool_s16 quantized_avg_pool2d quantized_max_pool2d reduce_argument reduce_extremum
+        argmax_argmin cumsum pool_s16 quantized_avg_pool2d quantized_max_pool2d reduce_extremum
         reduce_extremum_s16 reduce_sum reduce_sum_s16
     """,
     "Norms": "log_softmax masked_softmax normalise softmax",

@@ -23,7 +23,8 @@ if(NOT DTN_INNER MATCHES "^(portable|dsp|mve)$")
   message(FATAL_ERROR "DTN_INNER is `${DTN_INNER}`; it can be portable, dsp or mve")
 endif()
 
-# dtn_inner_sources(<variable> [<root>]): the files of that directory, and from `portable` those that it lacks, with their
+# dtn_inner_sources(<variable> [<root>]): the files of that directory, and from `portable` those that it lacks
+# (`matmul_s8_dsp.c` takes the place of `matmul_s8_portable.c`), with their
 # flags: for the Cortex-M operators, or below another root. Call it where the target is made that they are for.
 # board/library.py says the same, and why.
 function(dtn_inner_sources result)
@@ -43,7 +44,8 @@ function(dtn_inner_sources result)
   endif()
   file(GLOB names CONFIGURE_DEPENDS RELATIVE "${root}/portable" "${root}/portable/*.c")
   foreach(name ${names})
-    if(NOT EXISTS "${root}/${DTN_INNER}/${name}")
+    string(REGEX REPLACE "_portable\\.c$" "_${DTN_INNER}.c" own "${name}")
+    if(NOT EXISTS "${root}/${DTN_INNER}/${own}")
       list(APPEND sources "${root}/portable/${name}")
     endif()
   endforeach()
@@ -54,8 +56,8 @@ endfunction()
 # of what compilers vectorise.
 function(dtn_device_kernels result)
   set(root "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src/kernels")
-  dtn_inner_sources(sources "${root}/once")
-  file(GLOB own CONFIGURE_DEPENDS "${root}/once/*.c" "${root}/device/*.c")
+  dtn_inner_sources(sources "${root}/single_rounding")
+  file(GLOB own CONFIGURE_DEPENDS "${root}/single_rounding/*.c" "${root}/device/*.c")
   list(APPEND sources ${own})
   file(GLOB names CONFIGURE_DEPENDS RELATIVE "${root}/fast" "${root}/fast/*.c")
   foreach(name ${names})

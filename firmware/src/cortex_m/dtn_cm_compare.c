@@ -18,7 +18,7 @@ static bool is_valid(const dtn_operator_call_t *call)
            dtn_steps_are_inside(p->dims, p->b_strides, values[2].bytes, values[1].bytes);
 }
 
-static bool is_so(int32_t kind, int8_t a, int8_t b)
+static bool compare(int32_t kind, int8_t a, int8_t b)
 {
     switch (kind) {
     case LESS:
@@ -41,7 +41,7 @@ static void run(const dtn_operator_call_t *call)
     int32_t index[DTN_STEPS_RANK] = {0};
     for (uint32_t i = 0; i < call->values[DTN_CM_COMPARE_OUTPUT].bytes; i++) {
         int8_t left = a[dtn_steps_place(index, p->a_strides)];
-        out[i] = is_so(p->kind, left, b[dtn_steps_place(index, p->b_strides)]) ? 1 : 0;
+        out[i] = compare(p->kind, left, b[dtn_steps_place(index, p->b_strides)]) ? 1 : 0;
         dtn_steps_next(index, p->dims);
     }
 }

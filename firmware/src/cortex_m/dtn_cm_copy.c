@@ -3,9 +3,9 @@
 
 #include "../kernels/check/check.h"
 #include "../kernels/fast/strided.h"
-#include "by_kernel.h"
 #include "cortex_m.h"
 #include "elements.h"
+#include "npu_kernel_call.h"
 
 typedef dtn_cm_copy_params_t params_t;
 
@@ -40,7 +40,7 @@ static void run(const dtn_operator_call_t *call)
         if (walk.step[0] == 1 && walk.step[1] == 1) {
             memcpy(out + walk.at[1], in + walk.at[0], walk.count);
         } else {
-            dtn_cm_move(in + walk.at[0], walk.step[0], out + walk.at[1], walk.step[1], walk.count);
+            dtn_cm_strided_copy(in + walk.at[0], walk.step[0], out + walk.at[1], walk.step[1], walk.count);
         }
     } while (dtn_walk_next(&walk));
 }

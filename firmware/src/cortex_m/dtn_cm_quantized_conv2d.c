@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "dot.h"
+#include "dot_product_s8.h"
 #include "inner.h"
-#include "runs.h"
+#include "window_runs.h"
 
 static dtn_cm_group_t group_of(const dtn_cm_convolution_t *layer, size_t index)
 {
@@ -38,7 +38,7 @@ typedef struct {
 } channels_t;
 
 /* What the offset adds to a kernel sum, which is left out here: beside the map nothing is added so. */
-static uint32_t share_of_offset(const dtn_cm_group_t *group, const int8_t *weights)
+static uint32_t input_offset_term(const dtn_cm_group_t *group, const int8_t *weights)
 {
     int32_t sum = 0;
     for (size_t k = 0; k < group->patch; k++) {
@@ -55,7 +55,7 @@ static channels_t channels_from(const dtn_cm_group_t *group, size_t first)
     for (size_t j = 0; j < channels.count; j++) {
         channels.starts[j] = group->bias == NULL ? 0U : (uint32_t)group->bias[first + j];
         if (group->p->has_kernel_sum == 1) {
-            channels.starts[j] -= share_of_offset(group, channels.rows[j]);
+            channels.starts[j] -= input_offset_term(group, channels.rows[j]);
         }
     }
     return channels;

@@ -2,9 +2,9 @@
 
 #include "../kernels/check/check.h"
 #include "../kernels/fast/strided.h"
-#include "by_kernel.h"
 #include "cortex_m.h"
 #include "elements.h"
+#include "npu_kernel_call.h"
 
 typedef dtn_extremum_s8_params_t params_t;
 
@@ -31,7 +31,7 @@ static void run(const dtn_operator_call_t *call)
         const int8_t *a = (const int8_t *)call->values[0].data + walk.at[0];
         const int8_t *b = (const int8_t *)call->values[1].data + walk.at[1];
         if (walk.step[0] == 1 && walk.step[1] == 1) {
-            dtn_cm_larger(flip, a, b, out, walk.count);
+            dtn_cm_extremum_elements(flip, a, b, out, walk.count);
         } else {
             for (size_t i = 0; i < walk.count; i++, a += walk.step[0], b += walk.step[1]) {
                 out[i] = (*a ^ flip) > (*b ^ flip) ? *a : *b;

@@ -5,7 +5,7 @@
 #ifndef DTN_WINDOWS_H
 #define DTN_WINDOWS_H
 
-#include "dot.h"
+#include "dot_product_s8.h"
 #include "scale.h"
 
 /** The record of each convolution. */

@@ -23,8 +23,8 @@ _LIBRARY: Mapping[str, tuple[str, ...]] = {
 _KERNELS = ("src/kernels/fast", "src/kernels/device")
 """The second has what takes the inner work in place of what compilers vectorise."""
 _INNER = "src/cortex_m"
-_ONCE = "src/kernels/once"
-"""The inner work of the Cortex-M operators, and the same for the NPU's kernels, which round once."""
+_SINGLE_ROUNDING = "src/kernels/single_rounding"
+"""The inner loops of the Cortex-M operators, and the same for the NPU's kernels, which round once."""
 _SMALLEST = ("-fno-move-loop-invariants", "-fno-schedule-insns2", "-fno-tree-tail-merge", "-fno-tree-loop-im")
 _FLAGS: Mapping[str, tuple[str, ...]] = {
     "cortex_m": ("-O3",),
@@ -72,29 +72,33 @@ def recording(sources: Iterable[Source]) -> tuple[Source, ...]:
 def kernels(inner: InnerWork) -> tuple[Source, ...]:
     """The NPU's kernels for a device, but for their checks and their table, and what they share."""
     chosen = {path.stem: path for folder in _KERNELS for path in sorted((FIRMWARE / folder).glob("*.c"))}
-    shared = _named({"inner": (f"{_ONCE}/*.c",)})
+    shared = _named({"inner": (f"{_SINGLE_ROUNDING}/*.c",)})
     return (
         *(Source(f"kernels.{stem}", path) for stem, path in chosen.items()),
         *shared,
-        *_inner("inner", _ONCE, inner),
+        *_inner("inner", _SINGLE_ROUNDING, inner),
     )
 
 
 def inner_work(inner: InnerWork) -> tuple[Source, ...]:
-    """The inner work of the Cortex-M operators: the files of its directory, and of `portable` what this lacks."""
+    """The inner work of the Cortex-M operators: the files of its directory, and of `portable` what this lacks.
+
+    A file is named for what it computes, and for its directory: `matmul_s8_dsp.c` takes the place of
+    `matmul_s8_portable.c`.
+    """
     return tuple(_inner("cortex_m", _INNER, inner))
 
 
 def _inner(module: str, root: str, inner: InnerWork) -> Iterator[Source]:
     chosen = {
-        path.stem: (directory, path)
+        path.stem.removesuffix(f"_{directory.value}"): (directory, path)
         for directory in (InnerWork.PORTABLE, inner)
         for path in sorted((FIRMWARE / root / directory.value).glob("*.c"))
     }
-    for stem, (directory, path) in sorted(chosen.items()):
-        origin = FIRMWARE / _INNER / directory.value / path.name
+    for _, (directory, path) in sorted(chosen.items()):
+        origin = FIRMWARE / _INNER / directory.value / path.name.replace("_single_rounding", "")
         includes = (origin,) if origin != path and origin.is_file() else ()
-        yield Source(f"{module}.{stem}", path, includes, (*_FLAGS["cortex_m"], *_INNER_FLAGS.get(directory, ())))
+        yield Source(f"{module}.{path.stem}", path, includes, (*_FLAGS["cortex_m"], *_INNER_FLAGS.get(directory, ())))
 
 
 def families(firmwares: Iterable[Firmware]) -> tuple[Source, ...]:

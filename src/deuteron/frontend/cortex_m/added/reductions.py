@@ -22,7 +22,7 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
 )
 from deuteron.npu.neutron.kernels.params import ReduceExtremumParams, ReduceSumParams
 from deuteron.numerics import I64, MULTIPLIER_BITS, mean_requant, requant, rne_divide, rne_shift
-from deuteron.operators.added import CumulateParams, ReduceArgumentParams
+from deuteron.operators.added import CumsumParams, ArgmaxArgminParams
 
 aten = torch.ops.aten
 
@@ -84,14 +84,14 @@ def extremum(site: Site, *, maximum: int, operator: str = "reduce_extremum") -> 
 
 
 def _argument(site: Site, *, maximum: int) -> Call:
-    return Call("reduce_argument", ReduceArgumentParams(*_runs_of(site), maximum))
+    return Call("argmax_argmin", ArgmaxArgminParams(*_runs_of(site), maximum))
 
 
 def _running(site: Site) -> Call:
     (x,), y = site.operands, site.result
     factor = requant(Fraction(x.scale) / Fraction(y.scale))
-    params = CumulateParams(*_runs_of(site), x.zero_point, factor.multiplier, factor.shift, y.zero_point)
-    return Call("cumulate", params)
+    params = CumsumParams(*_runs_of(site), x.zero_point, factor.multiplier, factor.shift, y.zero_point)
+    return Call("cumsum", params)
 
 
 def steps_of(p: ReduceSumParams, x: Array) -> I64:
@@ -111,12 +111,12 @@ def compute_extremum(p: ReduceExtremumParams, x: Array) -> Array:
     return values.max(axis=1) if p.maximum else values.min(axis=1)
 
 
-def _compute_argument(p: ReduceArgumentParams, x: Array) -> Array:
+def _compute_argument(p: ArgmaxArgminParams, x: Array) -> Array:
     values = x.reshape(p.outer, p.reduced, p.inner)
     return (values.argmax(axis=1) if p.maximum else values.argmin(axis=1)).astype(np.int64)
 
 
-def _compute_total(p: CumulateParams, x: Array) -> Array:
+def _compute_total(p: CumsumParams, x: Array) -> Array:
     values = x.reshape(p.outer, p.depth, p.inner).astype(np.int64) - p.in_zp
     return stored(rne_shift(values.cumsum(axis=1) * p.mult, p.shift) + p.out_zp)
 
@@ -139,6 +139,6 @@ FORMS: Mapping[object, Form] = {
 DEFINITIONS: Mapping[str, Definition] = {
     "reduce_sum": Definition(_compute_sum, rounds=True),
     "reduce_extremum": Definition(compute_extremum, rounds=False),
-    "reduce_argument": Definition(_compute_argument, rounds=False, dtype=torch.int64),
-    "cumulate": Definition(_compute_total, rounds=True),
+    "argmax_argmin": Definition(_compute_argument, rounds=False, dtype=torch.int64),
+    "cumsum": Definition(_compute_total, rounds=True),
 }
