@@ -27,13 +27,22 @@ PROCESSORS = {
 
 
 def stems(inner: InnerWork) -> set[str]:
-    return {path.stem for path in (CORTEX_M / inner.value).glob("*.c")}
+    """What the files of a directory compute: their names without its name at the end."""
+    names = [path.stem for path in (CORTEX_M / inner.value).glob("*.c")]
+    assert all(name.endswith(f"_{inner.value}") for name in names)
+    return {name.removesuffix(f"_{inner.value}") for name in names}
+
+
+def test_no_two_files_of_the_inner_work_have_one_name() -> None:
+    files = [path.name for folder in (CORTEX_M, KERNELS / "single_rounding") for path in folder.rglob("*.[ch]")]
+    assert len(files) > 100
+    assert len(set(files)) == len(files)
 
 
 @pytest.mark.parametrize("inner", InnerWork, ids=lambda inner: inner.value)
 def test_each_directory_has_files_of_the_portable_names(inner: InnerWork) -> None:
     assert stems(inner) <= stems(InnerWork.PORTABLE)
-    chosen = {source.path.stem: source for source in library.inner_work(inner)}
+    chosen = {source.path.stem.rpartition("_")[0]: source for source in library.inner_work(inner)}
     assert set(chosen) == stems(InnerWork.PORTABLE)
     for stem, source in chosen.items():
         assert source.path.parent.name == (inner.value if stem in stems(inner) else "portable")
