@@ -1,6 +1,6 @@
 """Write `firmware/Deuteron.Deuteron.pdsc`, the description of the firmware library as a CMSIS-Pack.
 
-A component per part of the library and per group of Cortex-M operators; inner work is chosen by what the core has. Run
+A component per part of the library and per group of Cortex-M operators; inner loops are chosen by what the core has. Run
 without arguments to write it, with `--check` to fail when the committed one is stale.
 """
 
@@ -93,7 +93,7 @@ def always(paths: Iterable[Path]) -> list[tuple[Path, str]]:
 
 
 def by_core(sources: Mapping[InnerWork, Iterable[Source]]) -> list[tuple[Path, str]]:
-    """Files of the inner work: those that all kinds of cores take, and each other for the kinds that take it."""
+    """Files of the inner loops: those that all kinds of cores take, and each other for the kinds that take it."""
     chosen = {inner: {source.path for source in of_kind} for inner, of_kind in sources.items()}
     common = set[Path].intersection(*chosen.values())
     kinds = [(path, CONDITIONS[inner]) for inner, paths in chosen.items() for path in sorted(paths - common)]
@@ -139,7 +139,7 @@ def components() -> ET.Element:
         ),
         element(
             component("Operators", "Common"),
-            "What Cortex-M operators share, and their inner work for the core",
+            "What Cortex-M operators share, and their inner loops for the core",
             [
                 *always(path for path in (source / "cortex_m").glob("*.c") if not path.stem.startswith("dtn_cm_")),
                 *by_core({kind: library.inner_work(kind) for kind in CONDITIONS}),

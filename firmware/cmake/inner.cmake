@@ -1,4 +1,4 @@
-# The inner work of the Cortex-M operators and of the NPU's kernels (firmware/src/cortex_m/inner.h): portable C, or
+# The inner loops of the Cortex-M operators and of the NPU's kernels (firmware/src/cortex_m/inner.h): portable C, or
 # written for the instructions of a kind of cores. Unless DTN_INNER says which, the compiler is asked what its processor has; a host's is portable.
 include(CheckCSourceCompiles)
 
@@ -17,7 +17,7 @@ elseif(DTN_HAS_DSP)
 else()
   set(_dtn_inner portable)
 endif()
-set(DTN_INNER ${_dtn_inner} CACHE STRING "Inner work of operators and kernels: portable, dsp or mve")
+set(DTN_INNER ${_dtn_inner} CACHE STRING "Inner loops of operators and kernels: portable, dsp or mve")
 set_property(CACHE DTN_INNER PROPERTY STRINGS portable dsp mve)
 if(NOT DTN_INNER MATCHES "^(portable|dsp|mve)$")
   message(FATAL_ERROR "DTN_INNER is `${DTN_INNER}`; it can be portable, dsp or mve")
@@ -52,7 +52,7 @@ function(dtn_inner_sources result)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
-# dtn_device_kernels(<variable>): the NPU's kernels for a device, with their inner work. Those of `device` take it in place
+# dtn_device_kernels(<variable>): the NPU's kernels for a device, with their inner loops. Those of `device` take it in place
 # of what compilers vectorise.
 function(dtn_device_kernels result)
   set(root "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src/kernels")

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from benches import compilers, cortex_m, cortex_m_elements
+from benches import compilers, cortex_m_elements
 from benches.compilers import FIXED, FRAME, Compiler
+from tests.board import test_kernels, test_layers
 from tests.board.port_images import BUILD, FIRMWARE, START, build, run
-from tests.board.test_kernels import CALLS, TESTS
 
 from deuteron.arch import cores
 from deuteron.arch.cores import InnerWork
@@ -83,28 +83,43 @@ def test_what_does_not_compile_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     assert "error: expected expression" in failure.error
 
 
+def linked(machine: Board, name: str, title: str, sources: Sequence[str | Path]) -> Path:
+    """An image whose inner loops come from the compiler of this name."""
+    inner = compilers.inner_loops(cores.load(machine.cpu).inner)
+    others = [source for source in library.core(machine) if source not in inner]
+    objects = compiled(name, inner, machine)
+    return build(machine, f"{title}_{name}", (*START, *sources), archived=others, library=objects)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEVELS)
 @pytest.mark.parametrize("board", BOARDS)
 def test_random_calls_of_kernels_give_what_the_references_give(board: str, name: str) -> None:
     machine = boards.load(board)
-    inner = compilers.inner_loops(cores.load(machine.cpu).inner)
-    others = [source for source in library.core(machine) if source not in inner]
     references = sorted((FIRMWARE / "src/kernels/ref").glob("*.c"))
-    sources = (*START, *(f"tests/{file}" for file in TESTS), *references)
-    built = build(machine, f"kernels_{name}", sources, archived=others, library=compiled(name, inner, machine))
-    done = run(machine, built, str(CALLS), "1")
-    assert (done.status, done.output.strip()) == (0, f"right {CALLS * len(KERNELS)}")
+    built = linked(machine, name, "kernels", (*(f"tests/{file}" for file in test_kernels.TESTS), *references))
+    done = run(machine, built, str(test_kernels.CALLS), "1")
+    assert (done.status, done.output.strip()) == (0, f"right {test_kernels.CALLS * len(KERNELS)}")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEVELS)
 @pytest.mark.parametrize("board", BOARDS)
-def test_operators_give_the_same_bytes(board: str, name: str) -> None:
+def test_random_calls_of_layers_give_what_plain_loops_give(board: str, name: str) -> None:
     machine = boards.load(board)
+    built = linked(machine, name, "layers", ("tests/board/layers.c", "tests/layer_call.c"))
+    done = run(machine, built, str(test_layers.CALLS), "1")
+    assert done.status == 0, done.output
+    assert done.output.startswith("right ")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LEVELS)
+@pytest.mark.parametrize("board", BOARDS)
+def test_operators_on_elements_give_the_same_bytes(board: str, name: str) -> None:
     found = Toolchain.find(image.OBJECTS)
-    toolchain = Mixed(found.compiler, found.version, found.cache, name, board)
-    for bench in (cortex_m, cortex_m_elements):
-        results = bench.measure(machine, toolchain)
-        assert results
-        assert [result for result in results if not result.right] == []
+    results = cortex_m_elements.measure(
+        boards.load(board), Mixed(found.compiler, found.version, found.cache, name, board)
+    )
+    assert len(results) > 10
+    assert [result for result in results if not result.right] == []

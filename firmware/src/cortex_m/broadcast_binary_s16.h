@@ -1,20 +1,20 @@
 /**
  * @file
- * Walks over two operands of int16, of which either repeats along some dimensions, row by row.
+ * An iterator over the rows of two int16 operands that broadcast against each other.
  */
 #ifndef DTN_BROADCAST_BINARY_S16_H
 #define DTN_BROADCAST_BINARY_S16_H
 
+#include "broadcast_index.h"
 #include "int16.h"
-#include "steps.h"
 
-/** Where a walk is: a row of `length` elements, its operands `a_step` and `b_step` apart. */
+/** The current row: `length` elements, of which the operands lie `a_step` and `b_step` apart. */
 typedef struct {
     const int32_t *dims;
     const int32_t *a_strides;
     const int32_t *b_strides;
     const dtn_tensor_t *values;
-    int32_t index[DTN_STEPS_RANK];
+    int32_t index[DTN_INDEX_RANK];
     const int16_t *a;
     const int16_t *b;
     int16_t *out;
@@ -30,21 +30,21 @@ static inline bool dtn_cm_are_s16_rows(const dtn_tensor_t *values, const int32_t
 {
     uint32_t count = dtn_cm_s16_elements(&values[2]);
     return dtn_cm_are(values, 3, DTN_TYPE_S16) && values[2].bytes % sizeof(int16_t) == 0 &&
-           dtn_steps_are_inside(dims, a_strides, count, dtn_cm_s16_elements(&values[0])) &&
-           dtn_steps_are_inside(dims, b_strides, count, dtn_cm_s16_elements(&values[1]));
+           dtn_index_is_inside(dims, a_strides, count, dtn_cm_s16_elements(&values[0])) &&
+           dtn_index_is_inside(dims, b_strides, count, dtn_cm_s16_elements(&values[1]));
 }
 
 static inline void dtn_cm_s16_row(dtn_cm_s16_rows_t *rows)
 {
-    rows->a = (const int16_t *)rows->values[0].data + dtn_steps_place(rows->index, rows->a_strides);
-    rows->b = (const int16_t *)rows->values[1].data + dtn_steps_place(rows->index, rows->b_strides);
+    rows->a = (const int16_t *)rows->values[0].data + dtn_index_offset(rows->index, rows->a_strides);
+    rows->b = (const int16_t *)rows->values[1].data + dtn_index_offset(rows->index, rows->b_strides);
 }
 
-/** The walk over values that a check has passed, at its first row. */
+/** Returns the iterator over values that a check has passed, at its first row. */
 static inline dtn_cm_s16_rows_t dtn_cm_s16_rows(const dtn_tensor_t *values, const int32_t *dims,
                                                 const int32_t *a_strides, const int32_t *b_strides)
 {
-    enum { LAST = DTN_STEPS_RANK - 1 };
+    enum { LAST = DTN_INDEX_RANK - 1 };
     dtn_cm_s16_rows_t rows = {
         .dims = dims,
         .a_strides = a_strides,
@@ -65,8 +65,8 @@ static inline void dtn_cm_s16_rows_next(dtn_cm_s16_rows_t *rows)
 {
     rows->left -= (uint32_t)rows->length;
     rows->out += rows->length;
-    rows->index[DTN_STEPS_RANK - 1] = (int32_t)rows->length - 1;
-    dtn_steps_next(rows->index, rows->dims);
+    rows->index[DTN_INDEX_RANK - 1] = (int32_t)rows->length - 1;
+    dtn_index_next(rows->index, rows->dims);
     dtn_cm_s16_row(rows);
 }
 

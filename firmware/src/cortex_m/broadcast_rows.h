@@ -1,16 +1,16 @@
 /**
  * @file
- * Walks over two operands of which the smaller repeats: rows of the smaller's length.
+ * An iterator over two operands of which the smaller repeats, in rows of the smaller's length.
  */
 #ifndef DTN_BROADCAST_ROWS_H
 #define DTN_BROADCAST_ROWS_H
 
 #include "cortex_m.h"
 
-/** What a call of the inner work pays off for: shorter rows of the smaller operand are repeated to about so much. */
+/** Shorter rows of the smaller operand are repeated up to this length, so that fewer calls do the same work. */
 enum { DTN_CM_LEAST_ROW = 64 };
 
-/** Where a walk is: a row of `length` elements, the last less. */
+/** The current row: `length` elements, fewer in the last row. */
 typedef struct {
     const int8_t *a;
     const int8_t *b;
@@ -22,7 +22,7 @@ typedef struct {
     int8_t repeated[DTN_CM_LEAST_ROW];
 } dtn_cm_rows_t;
 
-/** Starts the walk over two operands and the output that a check has passed. The walk must stay where it is. */
+/** Starts at the first row of operands and output that a check has passed. The structure must not be moved. */
 void dtn_cm_rows_start(dtn_cm_rows_t *rows, const dtn_tensor_t *values);
 
 /** Elements of the row, 0 at the end. */

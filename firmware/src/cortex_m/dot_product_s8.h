@@ -27,8 +27,8 @@ static inline void dtn_cm_rows_of(const int8_t *weights, size_t pitch, size_t fi
 /**
  * Adds the sums of (input + offset) * weight, `count` elements from element `at` of each row of weights on.
  *
- * They are signed while they are made, since compilers take sums apart whose overflow is defined, and then add in vain;
- * then they are added in unsigned arithmetic.
+ * The inner sums are signed, since compilers split unsigned ones into more additions. They are added to the results in
+ * unsigned arithmetic, where overflow is defined.
  */
 static inline void dtn_cm_add_dots(const int8_t *x, int32_t offset, const int8_t *const rows[DTN_CM_ROWS], size_t at,
                                    size_t count, uint32_t sums[DTN_CM_ROWS])

@@ -69,7 +69,7 @@ static int16_t scaled(const layer_t *layer, size_t channel, int64_t sum)
     return dtn_cm_shift_to_s16(sum * layer->multipliers[channel] + bias, shift, layer->p->act_min, layer->p->act_max);
 }
 
-/* The whole window, with zeros beside the map. */
+/* The whole window, with zeros in the padding. */
 static void copy_window(const layer_t *layer, const place_t *place, int16_t *window)
 {
     memset(window, 0, layer->patch * sizeof *window);

@@ -1,5 +1,5 @@
+#include "broadcast_index.h"
 #include "cortex_m.h"
-#include "steps.h"
 
 typedef dtn_cm_where_params_t params_t;
 
@@ -11,9 +11,9 @@ static bool is_valid(const dtn_operator_call_t *call)
         return false;
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    return dtn_steps_are_inside(p->dims, p->condition_strides, values[3].bytes, values[0].bytes) &&
-           dtn_steps_are_inside(p->dims, p->a_strides, values[3].bytes, values[1].bytes) &&
-           dtn_steps_are_inside(p->dims, p->b_strides, values[3].bytes, values[2].bytes);
+    return dtn_index_is_inside(p->dims, p->condition_strides, values[3].bytes, values[0].bytes) &&
+           dtn_index_is_inside(p->dims, p->a_strides, values[3].bytes, values[1].bytes) &&
+           dtn_index_is_inside(p->dims, p->b_strides, values[3].bytes, values[2].bytes);
 }
 
 static void run(const dtn_operator_call_t *call)
@@ -23,11 +23,11 @@ static void run(const dtn_operator_call_t *call)
     const int8_t *a = (const int8_t *)call->values[DTN_CM_WHERE_A].data;
     const int8_t *b = (const int8_t *)call->values[DTN_CM_WHERE_B].data;
     int8_t *out = (int8_t *)call->values[DTN_CM_WHERE_OUTPUT].data;
-    int32_t index[DTN_STEPS_RANK] = {0};
+    int32_t index[DTN_INDEX_RANK] = {0};
     for (uint32_t i = 0; i < call->values[DTN_CM_WHERE_OUTPUT].bytes; i++) {
-        bool is_first = condition[dtn_steps_place(index, p->condition_strides)] != 0;
-        out[i] = is_first ? a[dtn_steps_place(index, p->a_strides)] : b[dtn_steps_place(index, p->b_strides)];
-        dtn_steps_next(index, p->dims);
+        bool is_first = condition[dtn_index_offset(index, p->condition_strides)] != 0;
+        out[i] = is_first ? a[dtn_index_offset(index, p->a_strides)] : b[dtn_index_offset(index, p->b_strides)];
+        dtn_index_next(index, p->dims);
     }
 }
 

@@ -1,7 +1,7 @@
 /**
  * @file
- * The inner work of what is done element by element, or with the pixels of a window: as inner.h says, each kind of core
- * has its own, with the same bytes.
+ * Inner loops over elements, or over the pixels of a window. Each kind of core has its own, as inner.h says; all give
+ * the same bytes.
  *
  * Inputs and outputs do not overlap; `count` may be 0.
  */
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** multiplier * 2^-(31 + shift), shift 1..30: what rounds as `dtn_cm_requantize` does. */
+/** A factor below 1, multiplier * 2^-(31 + shift), shift 1..30. Products round as `dtn_cm_requantize` does. */
 typedef struct {
     int32_t multiplier;
     int32_t shift;
@@ -25,7 +25,7 @@ typedef struct {
 } dtn_cm_limits_t;
 
 /**
- * A sum as nearly all are: zero points of int8, and one operand, that with the larger scale, is just halved.
+ * A sum of the usual kind: int8 zero points, and the operand with the larger scale is only halved.
  *
  * The halved one is (x - zp) * 2^19, the other (y - zp) * 2^left times its factor.
  */
@@ -41,7 +41,7 @@ typedef struct {
 /** add_s8.c: sums of `count` elements. */
 void dtn_cm_add(const dtn_cm_sum_t *sum, const int8_t *halved, const int8_t *other, int8_t *out, size_t count);
 
-/** A product as nearly all are: zero points of int8. */
+/** A product of the usual kind, with int8 zero points. */
 typedef struct {
     int32_t a_zp;
     int32_t b_zp;
@@ -59,7 +59,7 @@ void dtn_cm_extremum_elements(int8_t flip, const int8_t *a, const int8_t *b, int
 /** lookup_table_s8.c: out = table[in + 128]. */
 void dtn_cm_look_up(const int8_t *table, const int8_t *in, int8_t *out, size_t count);
 
-/** strided_copy.c: bytes i * from_step go to i * to_step; a step back is a huge number. */
+/** strided_copy.c: bytes i * from_step go to i * to_step; a step back wraps around. */
 void dtn_cm_strided_copy(const uint8_t *from, size_t from_step, uint8_t *to, size_t to_step, size_t count);
 
 /** A window of pixels of `channels` bytes. */

@@ -1,8 +1,8 @@
 /**
  * @file
- * What the operators for activations of 16 bits share: int16 whose zero point is 0, with weights of int8.
+ * Shared by the operators for int16 activations, whose zero point is 0, with int8 weights.
  *
- * The last two functions are inner work, of which each kind of core has its own, as inner.h says.
+ * The last two functions are inner loops: each kind of core has its own, as inner.h says.
  */
 #ifndef DTN_INT16_H
 #define DTN_INT16_H

@@ -1,7 +1,7 @@
 /**
  * @file
- * Operators that are an NPU kernel under another name: what moves, compares or averages stored values rounds alike on
- * both sides.
+ * Calls of NPU kernels by Cortex-M operators. Operators that move, compare or average stored values round as the
+ * kernels do, and use them.
  */
 #ifndef DTN_NPU_KERNEL_CALL_H
 #define DTN_NPU_KERNEL_CALL_H

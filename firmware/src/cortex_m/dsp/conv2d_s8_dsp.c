@@ -9,9 +9,9 @@ typedef struct {
     const dtn_cm_group_t *group;
     dtn_dsp_block_t block;
     dtn_dsp_quad_t *quads;
-    uint32_t offsets; /* of the inputs */
-    uint32_t beside;  /* what positions beside the map count as */
-    bool in_fours;    /* every run starts at a multiple of four elements, and has such a number */
+    uint32_t offsets;   /* of the inputs */
+    uint32_t pad_value; /* what positions in the padding count as */
+    bool in_fours;      /* every run starts at a multiple of four elements, and has such a number */
 } windows_t;
 
 static bool is_whole(const dtn_cm_windows_t *p, const dtn_cm_place_t *place)
@@ -33,8 +33,8 @@ static void unpack_runs(const windows_t *to, const dtn_cm_place_t *place, bool i
     if (!is_whole(group->p, place)) {
         for (size_t i = 0; i < group->patch / 4; i++) {
             uint32_t *words = row_of(&to->quads[i], is_second);
-            words[0] = to->beside;
-            words[1] = to->beside;
+            words[0] = to->pad_value;
+            words[1] = to->pad_value;
         }
     }
     for (int32_t ky = place->rows.first; ky < place->rows.end; ky++) {
@@ -65,7 +65,7 @@ static void unpack_window(const windows_t *to, const dtn_cm_place_t *place, bool
     int8_t window[WINDOW];
     const dtn_cm_group_t *group = to->group;
     if (!is_whole(group->p, place)) {
-        memset(window, group->beside - group->offset, group->patch);
+        memset(window, group->pad_value - group->offset, group->patch);
     }
     for (int32_t ky = place->rows.first; ky < place->rows.end; ky++) {
         for (int32_t kx = place->columns.first; kx < place->columns.end; kx = dtn_cm_next_run(group, place, kx)) {
@@ -122,16 +122,16 @@ static void all_pixels(const windows_t *windows, int8_t *output)
 /* Two windows at a time are unpacked, which needs 4 bytes per element. */
 bool dtn_cm_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes)
 {
-    int32_t beside = group->beside - group->offset; /* as a byte, to which the offset is added */
+    int32_t pad_value = group->pad_value - group->offset; /* as a byte, to which the offset is added */
     windows_t windows = {
         .group = group,
         .quads = (dtn_dsp_quad_t *)scratch,
         .offsets = dtn_dsp_twice(group->offset),
-        .beside = dtn_dsp_twice(group->beside),
+        .pad_value = dtn_dsp_twice(group->pad_value),
         .in_fours = group->inputs % 4 == 0,
     };
     if (bytes < group->patch / 4 * sizeof(dtn_dsp_quad_t) || (uintptr_t)scratch % sizeof(uint32_t) != 0 ||
-        (!windows.in_fours && (group->patch > WINDOW || !dtn_cm_is_s8(beside)))) {
+        (!windows.in_fours && (group->patch > WINDOW || !dtn_cm_is_s8(pad_value)))) {
         return false;
     }
     for (size_t first = 0; first < group->outputs; first += DTN_DSP_CHANNELS) {

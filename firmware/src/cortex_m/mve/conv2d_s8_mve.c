@@ -15,27 +15,27 @@ typedef struct {
     int8_t *output;
 } waiting_t;
 
-/* Copies a kernel row of a window, or what of it lies on the map; beside the map is what the group says. */
+/* Copies a kernel row of a window, or what of it lies on the map; in the padding is what the group says. */
 static void gather_row(const dtn_cm_group_t *group, const dtn_cm_place_t *place, int32_t ky, int8_t *to)
 {
     const dtn_cm_windows_t *p = group->p;
-    int8_t beside = (int8_t)group->beside;
+    int8_t pad_value = (int8_t)group->pad_value;
     if (ky < place->rows.first || ky >= place->rows.end) {
-        dtn_cm_fill_bytes(to, beside, (size_t)p->kernel_w * group->inputs);
+        dtn_cm_fill_bytes(to, pad_value, (size_t)p->kernel_w * group->inputs);
         return;
     }
     int32_t first = place->columns.first;
     int32_t end = place->columns.end;
-    dtn_cm_fill_bytes(to, beside, (size_t)first * group->inputs);
+    dtn_cm_fill_bytes(to, pad_value, (size_t)first * group->inputs);
     size_t row = (size_t)ky * (size_t)p->kernel_w * group->inputs;
     for (int32_t kx = first; kx < end; kx = dtn_cm_next_run(group, place, kx)) {
         dtn_cm_run_t run = dtn_cm_run(group, place, ky, kx);
         dtn_cm_copy_bytes(to + (run.at - row), run.input, run.count);
     }
-    dtn_cm_fill_bytes(to + (size_t)end * group->inputs, beside, (size_t)(p->kernel_w - end) * group->inputs);
+    dtn_cm_fill_bytes(to + (size_t)end * group->inputs, pad_value, (size_t)(p->kernel_w - end) * group->inputs);
 }
 
-/* Copies a window that is partly beside the map, or whose pixels are apart. */
+/* Copies a window that is partly in the padding, or whose pixels are apart. */
 static void gather_parts(const dtn_cm_group_t *group, const dtn_cm_place_t *place, int8_t *to)
 {
     const dtn_cm_windows_t *p = group->p;
@@ -146,7 +146,7 @@ static bool convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes)
     return true;
 }
 
-/* Some channels of a group, with what the input's offset adds to their sums: beside the map stands what has none. */
+/* Some channels of a group, with what the input's offset adds to their sums: in the padding stands what has none. */
 static bool with_offset(const dtn_cm_group_t *group, size_t first, void *scratch, size_t bytes)
 {
     int32_t starts[WITH_OFFSET];
@@ -158,13 +158,13 @@ static bool with_offset(const dtn_cm_group_t *group, size_t first, void *scratch
     some.scale.multipliers += first;
     some.scale.shifts += first;
     some.bias = starts;
-    some.beside -= group->offset;
+    some.pad_value -= group->offset;
     some.offset = 0;
     for (size_t j = 0; j < some.outputs; j++) {
         int32_t share = dtn_cm_total(some.weights + j * some.patch, some.patch) * group->offset;
         starts[j] = group->bias == NULL ? share : dtn_cm_plus(group->bias[first + j], share);
     }
-    return dtn_cm_is_s8(some.beside) && convolve(&some, scratch, bytes);
+    return dtn_cm_is_s8(some.pad_value) && convolve(&some, scratch, bytes);
 }
 
 bool dtn_cm_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes)

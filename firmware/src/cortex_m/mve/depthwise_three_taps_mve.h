@@ -38,7 +38,7 @@ static axis_t axis_y(const dtn_cm_windows_t *p)
                     (size_t)p->out_w * (size_t)p->out_c};
 }
 
-/* Along, as much lies behind the map as before it. Across there is no hole in a window, and no window beside the map.
+/* Along, as much lies behind the map as before it. Across there is no hole in a window, and no window in the padding.
  */
 static bool has_triples(const axis_t *along, const axis_t *across)
 {
@@ -53,7 +53,7 @@ static int32_t triples_along(const axis_t *axis, const axis_t *across)
     return (axis->out + TRIPLE - 1) / TRIPLE * across->out;
 }
 
-/* Five neighbours, which three outputs read: the first and the last may lie beside the map, and stay where they are. */
+/* Five neighbours, which three outputs read: the first and the last may lie in the padding, and stay where they are. */
 typedef struct {
     const int8_t *first;
     const int8_t *middle; /* the second, with the third and fourth behind it */
@@ -153,7 +153,7 @@ static __attribute__((noinline)) void lines_of_triples(const chunk_t *chunk, con
     const int32_t kernel = across->kernel;
     const bool is_padded = along->pad == 1;
     const int8_t zero_point = (int8_t)-chunk->p->in_offset;
-    const int8_t beside[LANES] = {zero_point, zero_point, zero_point, zero_point};
+    const int8_t padding[LANES] = {zero_point, zero_point, zero_point, zero_point};
     const int32x4_t whole = starts_of(chunk, chunk->weights, kernel * TRIPLE);
     for (int32_t line = 0, start = -across->pad; line < across->out; line++, start += across->stride) {
         /* The rows of the kernel that lie on the map. */
@@ -164,7 +164,7 @@ static __attribute__((noinline)) void lines_of_triples(const chunk_t *chunk, con
         const int32x4_t starts = count == kernel ? whole : starts_of(chunk, weights, count * TRIPLE);
         const int8_t *x = input + (size_t)(start + skipped) * row + (is_padded ? 0 : step);
         int8_t *to = output;
-        columns_t columns = {is_padded ? beside : x - step, x, x + TRIPLE * step, is_padded ? 0 : row, row};
+        columns_t columns = {is_padded ? padding : x - step, x, x + TRIPLE * step, is_padded ? 0 : row, row};
         int32_t left = along->out;
         for (; left > TRIPLE; left -= TRIPLE) {
             store_three(&chunk->lanes, three_outputs(columns, weights, count, step, row, starts), to, out_step);
@@ -178,7 +178,7 @@ static __attribute__((noinline)) void lines_of_triples(const chunk_t *chunk, con
         const size_t again = (size_t)(TRIPLE - left);
         columns.middle -= again * step;
         columns.first -= again * step;
-        columns.last = is_padded ? beside : columns.last - again * step;
+        columns.last = is_padded ? padding : columns.last - again * step;
         columns.last_step = is_padded ? 0 : row;
         to -= again * out_step;
         store_three(&chunk->lanes, three_outputs(columns, weights, count, step, row, starts), to, out_step);

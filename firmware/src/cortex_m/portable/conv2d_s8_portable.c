@@ -8,19 +8,19 @@ static bool are_alike(dtn_cm_window_t x, dtn_cm_window_t y)
     return x.first == y.first && x.end == y.end;
 }
 
-/* Pairs of what lies beside the map. */
-static void fill(int32_t beside, size_t count, int32_t *pairs)
+/* Fills pairs with the padding. */
+static void fill(int32_t pad_value, size_t count, int32_t *pairs)
 {
-    int32_t pair = beside + beside * (1 << DTN_CM_PAIR_BITS);
+    int32_t pair = pad_value + pad_value * (1 << DTN_CM_PAIR_BITS);
     for (size_t i = 0; i < count; i++) {
         pairs[i] = pair;
     }
 }
 
-/* Puts the elements of a window, times the factor, in the place of what lies beside the map. */
+/* Puts the elements of a window, times the factor, over the padding. */
 static void add_window(const dtn_cm_group_t *group, const dtn_cm_place_t *place, int32_t factor, int32_t *pairs)
 {
-    int32_t offset = group->offset - group->beside;
+    int32_t offset = group->offset - group->pad_value;
     for (int32_t ky = place->rows.first; ky < place->rows.end; ky++) {
         for (int32_t kx = place->columns.first; kx < place->columns.end; kx = dtn_cm_next_run(group, place, kx)) {
             dtn_cm_run_t run = dtn_cm_run(group, place, ky, kx);
@@ -38,7 +38,7 @@ static void gather(const dtn_cm_group_t *group, const dtn_cm_place_t *x, const d
     bool alike = are_alike(x->rows, y->rows) && are_alike(x->columns, y->columns);
     bool whole = x->rows.end - x->rows.first == p->kernel_h && x->columns.end - x->columns.first == p->kernel_w;
     if (!alike || !whole) {
-        fill(group->beside, group->patch, pairs);
+        fill(group->pad_value, group->patch, pairs);
     }
     if (!alike) {
         add_window(group, x, 1, pairs);

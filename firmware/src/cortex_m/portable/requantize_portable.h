@@ -1,6 +1,6 @@
 /**
  * @file
- * Factors below 1, which round twice.
+ * Products with quantized multipliers below 1, which round twice.
  */
 #ifndef DTN_REQUANTIZE_H
 #define DTN_REQUANTIZE_H

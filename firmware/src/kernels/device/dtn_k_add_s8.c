@@ -67,16 +67,16 @@ static const int8_t *gather(const int8_t *from, size_t step, size_t count, int8_
     return to;
 }
 
-/* A run of the walk in which some elements repeat, or are apart. */
-static void add_apart(const dtn_add_s8_params_t *p, const dtn_sr_sum_t *sum, const dtn_walk_t *walk, const int8_t *a,
-                      const int8_t *b, int8_t *out)
+/* A run of the iterator in which some elements repeat, or are apart. */
+static void add_apart(const dtn_add_s8_params_t *p, const dtn_sr_sum_t *sum, const dtn_iterator_t *iterator,
+                      const int8_t *a, const int8_t *b, int8_t *out)
 {
     int8_t left[CHUNK];
     int8_t right[CHUNK];
-    for (size_t i = 0, count; i < walk->count; i += count) {
-        count = walk->count - i < CHUNK ? walk->count - i : CHUNK;
-        const int8_t *x = gather(a + i * walk->step[0], walk->step[0], count, left);
-        const int8_t *y = gather(b + i * walk->step[1], walk->step[1], count, right);
+    for (size_t i = 0, count; i < iterator->count; i += count) {
+        count = iterator->count - i < CHUNK ? iterator->count - i : CHUNK;
+        const int8_t *x = gather(a + i * iterator->step[0], iterator->step[0], count, left);
+        const int8_t *y = gather(b + i * iterator->step[1], iterator->step[1], count, right);
         add(p, sum, x, y, out + i, count);
     }
 }
@@ -89,17 +89,17 @@ int32_t dtn_k_add_s8(const dtn_call_t *call, dtn_phase_t phase)
     const dtn_add_s8_params_t *p = (const dtn_add_s8_params_t *)(const void *)call->params;
     const dtn_sr_sum_t sum = sum_of(p);
     int8_t *out = (int8_t *)call->operands[DTN_ADD_S8_OUTPUT].data;
-    dtn_walk_t walk = dtn_walk(p->dims, p->a_strides, p->b_strides, RANK);
+    dtn_iterator_t iterator = dtn_iterator(p->dims, p->a_strides, p->b_strides, RANK);
 
     do {
-        const int8_t *a = (const int8_t *)call->operands[DTN_ADD_S8_A].data + walk.at[0];
-        const int8_t *b = (const int8_t *)call->operands[DTN_ADD_S8_B].data + walk.at[1];
-        if (walk.step[0] == 1 && walk.step[1] == 1) {
-            add(p, &sum, a, b, out, walk.count);
+        const int8_t *a = (const int8_t *)call->operands[DTN_ADD_S8_A].data + iterator.at[0];
+        const int8_t *b = (const int8_t *)call->operands[DTN_ADD_S8_B].data + iterator.at[1];
+        if (iterator.step[0] == 1 && iterator.step[1] == 1) {
+            add(p, &sum, a, b, out, iterator.count);
         } else {
-            add_apart(p, &sum, &walk, a, b, out);
+            add_apart(p, &sum, &iterator, a, b, out);
         }
-        out += walk.count;
-    } while (dtn_walk_next(&walk));
+        out += iterator.count;
+    } while (dtn_iterator_next(&iterator));
     return DTN_OK;
 }

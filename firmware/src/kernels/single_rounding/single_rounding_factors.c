@@ -1,7 +1,7 @@
 #include "single_rounding_factors.h"
 
 /*
- * A row's factor multiplier / 2^shift is multiplier * 2^(rare - 31) for the inner work, which rounds ties up where
+ * A row's factor multiplier / 2^shift is multiplier * 2^(rare - 31) for the inner loops, which rounds ties up where
  * rare is negative. RARE more makes a shift that it leaves to `dtn_sr_scaled_general`.
  */
 enum { ONE = 31, RARE = 64 };
@@ -26,7 +26,7 @@ size_t dtn_sr_channels(size_t left)
     if (left >= 2 * DTN_SR_CHANNELS) {
         return DTN_SR_CHANNELS;
     }
-    /* The inner work likes fours. */
+    /* The inner loops likes fours. */
     return left > DTN_SR_CHANNELS ? (left + 7) / 8 * 4 : left;
 }
 

@@ -1,20 +1,20 @@
 /**
  * @file
- * Steps through operands of which some repeat: an index per dimension, and the places that it stands for.
+ * An index per dimension over operands that broadcast, and the offsets that it stands for.
  */
-#ifndef DTN_STEPS_H
-#define DTN_STEPS_H
+#ifndef DTN_BROADCAST_INDEX_H
+#define DTN_BROADCAST_INDEX_H
 
 #include "cortex_m.h"
 
-enum { DTN_STEPS_RANK = 5 };
+enum { DTN_INDEX_RANK = 5 };
 
 /** True when the product of the dimensions is `count`, and no index leads outside a value of `elements`. */
-static inline bool dtn_steps_are_inside(const int32_t *dims, const int32_t *strides, uint32_t count, uint32_t elements)
+static inline bool dtn_index_is_inside(const int32_t *dims, const int32_t *strides, uint32_t count, uint32_t elements)
 {
     uint64_t product = 1;
     uint64_t last = 0;
-    for (int32_t d = 0; d < DTN_STEPS_RANK; d++) {
+    for (int32_t d = 0; d < DTN_INDEX_RANK; d++) {
         if (dims[d] < 1 || dims[d] > (int32_t)DTN_MAX_DIMENSION || strides[d] < 0) {
             return false;
         }
@@ -27,10 +27,10 @@ static inline bool dtn_steps_are_inside(const int32_t *dims, const int32_t *stri
     return product == count && last < elements;
 }
 
-/** One step of a counter with the limits `dims`, last digit first. */
-static inline void dtn_steps_next(int32_t *index, const int32_t *dims)
+/** Advances the index within `dims`, the last dimension first. */
+static inline void dtn_index_next(int32_t *index, const int32_t *dims)
 {
-    for (int32_t d = DTN_STEPS_RANK - 1; d >= 0; d--) {
+    for (int32_t d = DTN_INDEX_RANK - 1; d >= 0; d--) {
         if (++index[d] < dims[d]) {
             return;
         }
@@ -38,14 +38,14 @@ static inline void dtn_steps_next(int32_t *index, const int32_t *dims)
     }
 }
 
-/** Where the element at `index` lies. */
-static inline uint32_t dtn_steps_place(const int32_t *index, const int32_t *strides)
+/** Returns the offset of the element at `index`. */
+static inline uint32_t dtn_index_offset(const int32_t *index, const int32_t *strides)
 {
     uint32_t place = 0;
-    for (int32_t d = 0; d < DTN_STEPS_RANK; d++) {
+    for (int32_t d = 0; d < DTN_INDEX_RANK; d++) {
         place += (uint32_t)index[d] * (uint32_t)strides[d];
     }
     return place;
 }
 
-#endif /* DTN_STEPS_H */
+#endif /* DTN_BROADCAST_INDEX_H */
