@@ -23,7 +23,7 @@ from deuteron.arch.cores import InnerWork
 from deuteron.board import boards, library
 from deuteron.board.boards import Board
 from deuteron.board.toolchain import COMPILER_PACKAGE, PREFIX, Source
-from deuteron.runtime.programs import find_program
+from deuteron.runtime.system_programs import find_program
 
 FLAGS = ("-std=c99", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror", f"-I{library.FIRMWARE / 'include'}")
 LEVELS = ("-O0", "-O1", "-O2", "-O3", "-Os")
