@@ -12,7 +12,7 @@ from deuteron.board.library import FIRMWARE
 
 CORTEX_M = FIRMWARE / "src" / "cortex_m"
 KERNELS = FIRMWARE / "src" / "kernels"
-DECLARED = re.compile(r"/\*\* (\w+\.c):.*?\*/\n\w+ (dtn_\w+)\(", re.DOTALL)
+DECLARED = re.compile(r"/\*\*\s+(?:\* )?(\w+\.c):.*?\*/\n\w+ (dtn_\w+)\(", re.DOTALL)
 PROCESSORS = {
     "-mcpu=cortex-m0plus": "portable",
     "-mcpu=cortex-m3": "portable",

@@ -27,7 +27,7 @@ static dtn_cm_group_t group_of(const dtn_cm_convolution_t *layer, size_t index)
     return group;
 }
 
-/* ---- What the inner loops does not take: every run is read where it is ---- */
+/* ---- What the inner loops do not take: every run is read where it is ---- */
 
 /* Channels side by side: their rows of weights, and what their sums start at. */
 typedef struct {

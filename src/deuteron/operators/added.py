@@ -176,11 +176,9 @@ FORMER_NAMES = MappingProxyType(
 )
 """Names of operators in programs of older releases, which still run."""
 
-_BY_OPERATOR = {operator.name: operator for operator in ADDED}
-BY_NAME = MappingProxyType(
-    {
-        **{f"{NAMESPACE}::{name}.out": operator for name, operator in _BY_OPERATOR.items()},
-        **{f"{NAMESPACE}::{former}.out": _BY_OPERATOR[name] for former, name in FORMER_NAMES.items()},
-    }
+BY_NAME = MappingProxyType({f"{NAMESPACE}::{operator.name}.out": operator for operator in ADDED})
+"""The operators by their names in programs."""
+
+BY_FORMER_NAME = MappingProxyType(
+    {f"{NAMESPACE}::{former}.out": BY_NAME[f"{NAMESPACE}::{name}.out"] for former, name in FORMER_NAMES.items()}
 )
-"""The operators by their names in programs, former ones too."""

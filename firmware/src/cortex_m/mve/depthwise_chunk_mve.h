@@ -40,7 +40,13 @@ static inline int32x4_t starts_of(const chunk_t *chunk, const int8_t *weights, i
     return vmlaq_n_s32(chunk->bias, sums, chunk->p->in_offset);
 }
 
-/* Stores three outputs `step` apart. Assembler, since GCC loads many a number again to find those that this takes. */
+/*
+ * Stores three outputs `step` apart. Assembler, since GCC loads many numbers again.
+ *
+ *   q3                    multipliers, then the lower limit
+ *   q4, q5, q6            free for products; then q4 has the upper limit
+ *   q7                    shifts
+ */
 static inline void store_three(const dtn_cm_lanes_t *lanes, sums_t sums, int8_t *to, size_t step)
 {
     int32_t offset = lanes->offset;

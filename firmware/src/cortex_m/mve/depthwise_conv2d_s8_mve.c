@@ -96,6 +96,11 @@ static __attribute__((noinline)) void any_windows(const chunk_t *chunk, const ta
 /*
  * Sums of three windows, each so far apart from the next, with one row of the kernel on the map or more. Both loops are
  * assembler, since GCC keeps no vectors in their registers around one.
+ *
+ *   q0 a, q1 b, q2 c      sums of the three windows
+ *   q3, q4                weights of a position; inputs
+ *   q5, q6                products
+ *   lr                    columns that are left
  */
 static inline sums_t three_windows(taps_t taps, size_t column, size_t row, size_t apart, int32x4_t starts)
 {

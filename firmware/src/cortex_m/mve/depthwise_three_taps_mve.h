@@ -65,8 +65,12 @@ typedef struct {
 #if defined(__OPTIMIZE__)
 /*
  * Sums over the rows of a kernel of three columns: per row three weights and five inputs are read for nine products.
- * MVE has no multiplication of vectors that adds, and widening loads need their address in r0 to r7. The sums, the
- * weights of a row, an input and a product take all eight vector registers.
+ * MVE has no multiplication of vectors that adds, and widening loads need their address in r0 to r7.
+ *
+ *   q0 a, q1 b, q2 c      sums of the three outputs
+ *   q3, q4, q5            weights of a row
+ *   q6, q7                an input; a product
+ *   lr                    rows that are left
  */
 static inline sums_t three_outputs(columns_t columns, const int8_t *weights, int32_t rows, size_t column, size_t row,
                                    int32x4_t starts)

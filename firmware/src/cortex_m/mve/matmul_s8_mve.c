@@ -96,7 +96,13 @@ static void add_pairs(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *wei
                      : "r0", "r2", "r4", "r8", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q5", "cc", "memory");
 }
 
-/* One row of inputs by four rows of weights, `pitch` apart: sums that begin at those of `starts`. */
+/*
+ * One row of inputs by four rows of weights, `pitch` apart: sums that begin at those of `starts`.
+ *
+ *   q0                    inputs
+ *   q1, q2                weights of a row, in turn
+ *   lr                    turns that are left
+ */
 static inline int32x4_t four_sums(const int8_t *x, const int8_t *weights, size_t pitch, size_t depth,
                                   const int32_t starts[LANES])
 {
@@ -329,8 +335,13 @@ typedef struct {
 #endif
 
 /*
- * Four channels of short rows. Behind a row's end nothing is read, and the weights are 0 there. The eight vector
- * registers hold the weights, what sums start at, the shifts, the values, and in turn what they are combined with.
+ * Four channels of short rows. Behind a row's end nothing is read, and the weights are 0 there. The weights of the four
+ * channels, the starts of the sums and the shifts take six vector registers, which the compiler chooses.
+ *
+ *   r0, r8, r10, r12      sums of the four channels
+ *   q7                    inputs, then the values of the four channels
+ *   q6                    multipliers, then the lower limit, then the upper one
+ *   lr                    rows that are left
  */
 DTN_CM_ALONE static void four_channels(const int8_t *const w[LANES], int32x4_t starts, int32x4_t shifts,
                                        const short_numbers_t *numbers, int32_t offset, const int8_t *x, size_t x_pitch,

@@ -4,9 +4,9 @@
 /* What stays the same through a call. */
 typedef struct {
     const dtn_conv2d_s8_params_t *p;
-    dtn_cm_windows_t windows; /* what the inner loops knows of it */
+    dtn_cm_windows_t windows; /* what the inner loops know of it */
     dtn_cm_group_t channels;  /* all; the scale is that of some */
-    dtn_sr_sums_t sums;       /* what the inner loops does not take */
+    dtn_sr_sums_t sums;       /* what the inner loops do not take */
     const dtn_operand_t *workspace;
 } conv_t;
 

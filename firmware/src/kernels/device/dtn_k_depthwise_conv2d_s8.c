@@ -5,7 +5,7 @@
 typedef struct {
     const dtn_depthwise_conv2d_s8_params_t *p;
     dtn_cm_convolution_t layer; /* all channels; the scale is that of some */
-    dtn_sr_sums_t sums;         /* what the inner loops does not take */
+    dtn_sr_sums_t sums;         /* what the inner loops do not take */
 } depthwise_t;
 
 static bool is_usual(const dtn_depthwise_conv2d_s8_params_t *p)

@@ -1,7 +1,7 @@
 #include "../check/check.h"
 #include "../single_rounding/single_rounding_factors.h"
 
-/* Rows that are longer than the inner loops takes. */
+/* Rows that are longer than the inner loops take. */
 static void long_rows(const dtn_cm_product_t *product, const dtn_sr_outputs_t *outputs)
 {
     for (size_t row = 0; row < product->rows; row++) {

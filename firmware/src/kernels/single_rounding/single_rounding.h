@@ -3,7 +3,7 @@
  * How the NPU's kernels round: once (spec/rounding.md, section 1). The files of this directory are the inner loops of
  * the Cortex-M operators, compiled with this in place of cortex_m/double_rounding.h and under names of its own.
  *
- * That inner loops rounds ties up, kernels round them to even. Where a tie can be, `dtn_sr_scale`
+ * These inner loops round ties up, and kernels round them to even. Where a tie can be, `dtn_sr_scale`
  * (single_rounding_factors.h) makes a factor one of those that `dtn_cm_scaled_general` computes.
  */
 #ifndef DTN_ROUNDING_H

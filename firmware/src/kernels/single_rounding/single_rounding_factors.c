@@ -26,7 +26,7 @@ size_t dtn_sr_channels(size_t left)
     if (left >= 2 * DTN_SR_CHANNELS) {
         return DTN_SR_CHANNELS;
     }
-    /* The inner loops likes fours. */
+    /* The inner loops work best on fours. */
     return left > DTN_SR_CHANNELS ? (left + 7) / 8 * 4 : left;
 }
 

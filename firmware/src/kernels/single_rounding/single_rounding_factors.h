@@ -12,7 +12,7 @@
 /** Channels whose factors are on the stack at once. */
 enum { DTN_SR_CHANNELS = 64 };
 
-/** The factors of some channels as the inner loops takes them. */
+/** The factors of some channels as the inner loops take them. */
 typedef struct {
     int32_t multipliers[DTN_SR_CHANNELS];
     int32_t shifts[DTN_SR_CHANNELS];
@@ -39,7 +39,7 @@ dtn_cm_scale_t dtn_sr_shared_scale(const dtn_sr_outputs_t *outputs, dtn_sr_facto
 /** The output of a channel for its sum, by the row itself. */
 int8_t dtn_sr_output(const dtn_sr_outputs_t *outputs, size_t channel, uint32_t sum);
 
-/** A convolution as sums of products: what the inner loops does not take. */
+/** A convolution as sums of products: what the inner loops do not take. */
 typedef struct {
     const dtn_cm_windows_t *windows; /**< `out_c` is from a pixel of the output to the next */
     const int8_t *input;
@@ -53,12 +53,12 @@ typedef struct {
     size_t tap_pitch;         /**< from the weights of a position of the kernel to those of the next */
 } dtn_sr_sums_t;
 
-/** direct_sums.c: outputs `first` to `first + count - 1` of all pixels; numbers may be such as the inner loops does not
+/** direct_sums.c: outputs `first` to `first + count - 1` of all pixels; numbers may be such as the inner loops do not
  * take.
  */
 void dtn_sr_by_sums(const dtn_sr_sums_t *sums, size_t first, size_t count);
 
-/** True for numbers of which the inner loops makes positions in 32 bits: dimensions, strides and such. */
+/** True for numbers of which the inner loops make positions in 32 bits: dimensions, strides and such. */
 bool dtn_sr_are_usual(const int32_t *numbers, size_t count);
 
 /* What kernels/once has. */
