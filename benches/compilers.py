@@ -13,11 +13,11 @@ import subprocess
 import sys
 from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from ending import finish
+from harness import Results, main, option
 
 from deuteron.arch.cores import InnerWork
 from deuteron.board import boards, library
@@ -108,19 +108,15 @@ def failures(
     ]
 
 
-def main() -> int:
-    """0 when everything compiles."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--inner", action="store_true", help="compile the inner loops only")
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    arguments = parser.parse_args()
+def results(arguments: argparse.Namespace) -> Results:
+    """Every file with all compilers and options."""
     compilers = (gcc(), *clangs())
     options = [(level, *reserved) for level, reserved in product(LEVELS, RESERVED)]
     count, failed = failures(compilers, options, CORES, inner=arguments.inner)
-    print(f"{count:,} compilations with {', '.join(compiler.name for compiler in compilers)}: {len(failed)} failed")
+    notes = [f"{count:,} compilations with {', '.join(compiler.name for compiler in compilers)}: {len(failed)} failed"]
     problems = [f"{item.file} with {item.compiler} {item.options}: {item.error}" for item in failed]
-    return finish({"compilations": count, "failed": [asdict(item) for item in failed]}, problems, arguments.json)
+    return Results("counted", failed, problems=problems, notes=notes, data={"compilations": count})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, option("--inner", action="store_true", help="compile the inner loops only")))

@@ -6,7 +6,6 @@ import numpy as np
 from cortex_m import Array, Call
 
 from deuteron.arch.cores import Work
-from deuteron.npu.neutron.kernels.params import KernelParams, ReduceSumParams, ResizeBilinearParams
 from deuteron.numerics import softmax_table
 from deuteron.operators.added import (
     ArgmaxArgminParams,
@@ -25,6 +24,7 @@ from deuteron.operators.int16 import (
     RequantiseParams,
     SumS16Params,
 )
+from deuteron.operators.params import KernelParams, ReduceSumParams, ResizeBilinearParams
 
 Row = tuple[str, Work, int, int, Call]
 """A call: what it is, its work, elements and terms."""

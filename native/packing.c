@@ -1,9 +1,9 @@
-/* The search itself: goals, frames and the states that fail. */
+/* Backtracking: goals, frames and the table of failed states. */
 #include "packing_state.h"
 
 #include <string.h>
 
-/* A frame per block that is placed, and as many again for decisions that place none. */
+/* One frame per placed block, and as many for decisions that place none. */
 #define FRAMES_PER_BLOCK 2U
 
 static bool is_in_range(const dtn_packing_config_t *config)
@@ -34,37 +34,37 @@ static uint32_t member_count(const dtn_packing_config_t *config)
     return members;
 }
 
-/* `count` things of `size` bytes at the start of what is left of the memory; NULL while sizes are only summed. */
-static void *take(unsigned char *memory, uint64_t *used, uint64_t count, size_t size)
+/* Allocates `count` items of `size` bytes; NULL if memory is NULL, which only sums sizes. */
+static void *allocate(unsigned char *memory, uint64_t *used, uint64_t count, size_t size)
 {
     void *found = memory == NULL ? NULL : memory + (size_t)*used;
     *used += (count * size + 7U) & ~(uint64_t)7U;
     return found;
 }
 
-/* Gives each array its part of the memory and returns their bytes, which may be more than a size_t holds. */
+/* Allocates all arrays and returns their bytes, which may exceed a size_t. */
 static uint64_t lay_out(dtn_packing_t *p, unsigned char *memory, const dtn_packing_config_t *config)
 {
     uint64_t used = (sizeof *p + 7U) & ~(uint64_t)7U;
     uint64_t count = config->count;
     uint64_t sections = config->sections;
     uint64_t frames = FRAMES_PER_BLOCK * count;
-    p->blocks = take(memory, &used, count, sizeof *p->blocks);
-    p->members = take(memory, &used, member_count(config), sizeof *p->members);
-    p->members_start = take(memory, &used, sections + 1, sizeof *p->members_start);
-    p->weights = take(memory, &used, sections, sizeof *p->weights);
-    p->ranks = take(memory, &used, count, sizeof *p->ranks);
-    p->offsets = take(memory, &used, count, sizeof *p->offsets);
-    p->queue = take(memory, &used, sections, sizeof *p->queue);
-    p->is_queued = take(memory, &used, sections, sizeof *p->is_queued);
-    p->sorted = take(memory, &used, count, sizeof *p->sorted);
-    p->ends = take(memory, &used, count, sizeof *p->ends);
-    p->below = take(memory, &used, count + 1, sizeof *p->below);
-    p->frames = take(memory, &used, frames, sizeof *p->frames);
-    /* Each frame has ended the wait of one goal; what waits still is of different sections. */
-    p->goals = take(memory, &used, frames + sections + 1, sizeof *p->goals);
-    p->failed = take(memory, &used, (uint64_t)1 << config->table_bits, sizeof *p->failed);
-    p->states = take(memory, &used, (frames + 1) * (count + 3U * sections), sizeof *p->states);
+    p->blocks = allocate(memory, &used, count, sizeof *p->blocks);
+    p->members = allocate(memory, &used, member_count(config), sizeof *p->members);
+    p->members_start = allocate(memory, &used, sections + 1, sizeof *p->members_start);
+    p->weights = allocate(memory, &used, sections, sizeof *p->weights);
+    p->ranks = allocate(memory, &used, count, sizeof *p->ranks);
+    p->offsets = allocate(memory, &used, count, sizeof *p->offsets);
+    p->queue = allocate(memory, &used, sections, sizeof *p->queue);
+    p->is_queued = allocate(memory, &used, sections, sizeof *p->is_queued);
+    p->sorted = allocate(memory, &used, count, sizeof *p->sorted);
+    p->ends = allocate(memory, &used, count, sizeof *p->ends);
+    p->below = allocate(memory, &used, count + 1, sizeof *p->below);
+    p->frames = allocate(memory, &used, frames, sizeof *p->frames);
+    /* Each frame has opened one goal; the goals that wait have disjoint sections. */
+    p->goals = allocate(memory, &used, frames + sections + 1, sizeof *p->goals);
+    p->failed = allocate(memory, &used, (uint64_t)1 << config->table_bits, sizeof *p->failed);
+    p->states = allocate(memory, &used, (frames + 1) * (count + 3U * sections), sizeof *p->states);
     return used;
 }
 
@@ -115,8 +115,8 @@ dtn_packing_t *dtn_packing_init(void *memory, const dtn_packing_config_t *config
     return p;
 }
 
-/* Adds goals for the blocks of sections `begin` to `end` - 1 that have no place, apart from each other where no block
- * spans both; returns the first of them, or `next`, which follows the last. */
+/* Adds goals for the unplaced blocks of sections `begin` to `end` - 1: one for each run of sections that no block
+ * leaves. Returns the first of them, or `next`, which follows the last. */
 static uint32_t split(dtn_packing_t *p, const dtn_state_t *state, uint32_t begin, uint32_t end, uint32_t parent,
                       uint32_t next)
 {
@@ -140,7 +140,7 @@ static uint32_t split(dtn_packing_t *p, const dtn_state_t *state, uint32_t begin
     return next;
 }
 
-/* Spreads a word's bits over all of it, one to one. */
+/* Mixes the bits of a word; a bijection. */
 static uint64_t mixed(uint64_t word)
 {
     word = (word ^ (word >> 32)) * UINT64_C(0xD6E8FEB86659FD93);
@@ -148,8 +148,8 @@ static uint64_t mixed(uint64_t word)
     return word ^ (word >> 32);
 }
 
-/* Sets the frame's key and check, 128 bits for its blocks that have no place and where they may lie. Whether these can
- * be packed depends on nothing else. */
+/* Sets the key and check of a frame: a 128-bit hash of its unplaced blocks and their lowest offsets, on which alone the
+ * result depends. */
 static void name_state(const dtn_packing_t *p, const dtn_state_t *state, dtn_frame_t *frame)
 {
     const dtn_goal_t *goal = &p->goals[frame->goal];
@@ -166,7 +166,7 @@ static void name_state(const dtn_packing_t *p, const dtn_state_t *state, dtn_fra
     frame->key |= 1U; /* 0 is an empty entry */
 }
 
-/* The two entries of the table that a frame's state can have. */
+/* Returns one of the two table entries for the state of a frame. */
 static dtn_failed_t *entry_of(const dtn_packing_t *p, const dtn_frame_t *frame, uint64_t which)
 {
     return &p->failed[((frame->key >> 1) ^ which) & p->failed_mask];
@@ -189,14 +189,14 @@ static void remember_failure(const dtn_packing_t *p, const dtn_frame_t *frame)
     *entry_of(p, frame, which) = failed;
 }
 
-/* The frame that has to decide otherwise becomes the last one. Those after it, also of goals that were met, go. */
+/* Backtracks to the frame that opened the goal, and discards all later frames. */
 static void give_up(dtn_packing_t *p, uint32_t goal)
 {
     uint32_t parent = p->goals[goal].parent;
     p->frame_count = parent == DTN_NONE ? 0 : parent + 1;
 }
 
-/* Opens a frame for a goal, unless it is known to fail. */
+/* Opens a frame for a goal, unless its state failed before. */
 static void open_frame(dtn_packing_t *p, uint32_t goal)
 {
     dtn_state_t state = dtn_state_at(p, p->frame_count);
@@ -213,8 +213,8 @@ static void open_frame(dtn_packing_t *p, uint32_t goal)
     p->frame_count++;
 }
 
-/* Makes the state after a branch of the frame: `block` is the lowest of its section, or DTN_NONE starts there. False
- * when it leads nowhere. */
+/* Computes the state of a branch: `block` is the lowest of the section, or with DTN_NONE no block starts there. Returns
+ * false if the branch is infeasible or dominated. */
 static bool enter_branch(dtn_packing_t *p, const dtn_frame_t *frame, uint32_t block)
 {
     dtn_state_t before = dtn_state_at(p, p->frame_count - 1);
@@ -229,14 +229,14 @@ static bool enter_branch(dtn_packing_t *p, const dtn_frame_t *frame, uint32_t bl
         }
         for (uint32_t i = p->members_start[frame->section]; i < p->members_start[frame->section + 1]; i++) {
             if (before.earliest[p->members[i]] == frame->offset) {
-                dtn_state_lift(p, &after, p->members[i], above);
+                dtn_state_raise(p, &after, p->members[i], above);
             }
         }
     }
     return dtn_state_propagate(p, &after) && !dtn_branch_is_dominated(p, &before, &after, block);
 }
 
-/* Takes the next branch that may lead somewhere and sets the goal that follows; false when there is none left. */
+/* Enters the next feasible branch and sets the next goal; returns false if none is left. */
 static bool advance(dtn_packing_t *p, uint32_t *goal)
 {
     while (p->frame_count > 0) {

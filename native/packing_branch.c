@@ -1,4 +1,4 @@
-/* Which decision the search takes next, and what can be said of its branches before they are searched. */
+/* Branching: the next decision, the order of its branches, and dominance between them. */
 #include "packing_state.h"
 
 static bool is_live(const dtn_state_t *state, uint32_t block)
@@ -6,15 +6,15 @@ static bool is_live(const dtn_state_t *state, uint32_t block)
     return state->earliest[block] != DTN_PLACED;
 }
 
-/* How many comparisons take as long as a step of the propagation. */
-#define DTN_LOOKS_PER_STEP 32U
+/* Comparisons that take as long as one step of the propagation. */
+#define DTN_COMPARISONS_PER_STEP 32U
 
-/* True when nothing that meets the block can lie below it at its lowest offset. */
-static bool is_lowest(const dtn_packing_t *packing, const dtn_state_t *state, uint32_t block, uint64_t *looks)
+/* Returns true if no other block fits below the block at its lowest offset. */
+static bool can_be_lowest(const dtn_packing_t *packing, const dtn_state_t *state, uint32_t block, uint64_t *comparisons)
 {
     const dtn_packing_block_t *b = &packing->blocks[block];
     for (uint32_t s = b->first; s <= b->last; s++) {
-        (*looks)++;
+        (*comparisons)++;
         if (state->end[s] <= state->earliest[block]) {
             return false;
         }
@@ -22,17 +22,18 @@ static bool is_lowest(const dtn_packing_t *packing, const dtn_state_t *state, ui
     return true;
 }
 
-/* How many blocks can be the lowest of a section; 0 if one of them may have something below it in another section. */
-static uint32_t ways(const dtn_packing_t *packing, const dtn_state_t *state, uint32_t section, uint64_t *looks)
+/* Returns how many blocks can be the lowest of a section; 0 if another block fits below one of them elsewhere. */
+static uint32_t count_candidates(const dtn_packing_t *packing, const dtn_state_t *state, uint32_t section,
+                                 uint64_t *comparisons)
 {
     uint32_t found = 0;
-    *looks += packing->members_start[section + 1] - packing->members_start[section];
+    *comparisons += packing->members_start[section + 1] - packing->members_start[section];
     for (uint32_t i = packing->members_start[section]; i < packing->members_start[section + 1]; i++) {
         uint32_t block = packing->members[i];
         if (state->earliest[block] != state->floor[section]) {
             continue;
         }
-        if (!is_lowest(packing, state, block, looks)) {
+        if (!can_be_lowest(packing, state, block, comparisons)) {
             return 0;
         }
         found++;
@@ -42,19 +43,19 @@ static uint32_t ways(const dtn_packing_t *packing, const dtn_state_t *state, uin
 
 void dtn_branch_choose(dtn_packing_t *packing, const dtn_state_t *state, const dtn_goal_t *goal, dtn_frame_t *frame)
 {
-    uint64_t looks = 0;
+    uint64_t comparisons = 0;
     uint64_t best_cost = UINT64_MAX;
     uint64_t best_weight = 1;
-    /* One is found: where the floor is lowest of all, nothing can lie below it. */
+    /* There always is one: nothing fits below the lowest floor of all. */
     for (uint32_t s = goal->begin; s < goal->end; s++) {
         if (state->rest[s] == 0) {
             continue;
         }
-        uint32_t blocks = ways(packing, state, s, &looks);
+        uint32_t blocks = count_candidates(packing, state, s, &comparisons);
         if (blocks == 0) {
             continue;
         }
-        /* That no block starts at the floor counts half: it is rarely right. */
+        /* The branch in which no block starts at the floor counts half: it rarely succeeds. */
         bool may_waste = state->floor[s] + state->rest[s] < packing->capacity;
         uint64_t cost = 2U * (uint64_t)blocks + (may_waste ? 1U : 0U);
         uint64_t weight = packing->weights[s];
@@ -69,22 +70,22 @@ void dtn_branch_choose(dtn_packing_t *packing, const dtn_state_t *state, const d
             break;
         }
     }
-    packing->steps += looks / DTN_LOOKS_PER_STEP;
+    packing->steps += comparisons / DTN_COMPARISONS_PER_STEP;
 }
 
-static bool are_alike(const dtn_packing_block_t *a, const dtn_packing_block_t *b)
+static bool are_equal(const dtn_packing_block_t *a, const dtn_packing_block_t *b)
 {
     return a->size == b->size && a->first == b->first && a->last == b->last;
 }
 
-/* True when the frame has tried a block like this one, which would give the same. */
+/* Returns true if the frame has tried a block of the same size and lifetime. */
 static bool was_tried(const dtn_packing_t *packing, const dtn_state_t *state, const dtn_frame_t *frame, uint32_t block)
 {
     uint32_t s = frame->section;
     for (uint32_t i = packing->members_start[s]; i < packing->members_start[s + 1]; i++) {
         uint32_t other = packing->members[i];
         bool was_before = state->earliest[other] == frame->offset && packing->ranks[other] < packing->ranks[block];
-        if (was_before && are_alike(&packing->blocks[other], &packing->blocks[block])) {
+        if (was_before && are_equal(&packing->blocks[other], &packing->blocks[block])) {
             return true;
         }
     }
@@ -125,11 +126,11 @@ uint32_t dtn_branch_above(const dtn_packing_t *packing, const dtn_state_t *state
             above = state->earliest[block];
         }
     }
-    /* A block that could lie at the offset and does not lies on another, which is not one of this section. */
+    /* A block that does not start at the offset rests on another one outside the section. */
     for (uint32_t block = 0; block < packing->count; block++) {
         const dtn_packing_block_t *b = &packing->blocks[block];
-        bool is_beside = b->last < frame->section || b->first > frame->section;
-        if (is_live(state, block) && is_beside && b->first <= last && b->last >= first) {
+        bool is_outside = b->last < frame->section || b->first > frame->section;
+        if (is_live(state, block) && is_outside && b->first <= last && b->last >= first) {
             uint32_t end = state->earliest[block] + b->size;
             above = end < above ? end : above;
         }
@@ -137,7 +138,7 @@ uint32_t dtn_branch_above(const dtn_packing_t *packing, const dtn_state_t *state
     return above;
 }
 
-/* True when no other block can lie below `end` while the given one is in use. */
+/* Returns true if no other block fits below `end` during the lifetime of the given one. */
 static bool is_free_below(const dtn_packing_t *packing, const dtn_state_t *state, uint32_t block, uint32_t end)
 {
     const dtn_packing_block_t *b = &packing->blocks[block];

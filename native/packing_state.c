@@ -1,4 +1,4 @@
-/* What follows from the lowest offset that is left to each block. */
+/* Propagation of the lowest possible offset of each block. */
 #include "packing_state.h"
 
 dtn_state_t dtn_state_at(const dtn_packing_t *packing, uint32_t depth)
@@ -18,7 +18,7 @@ void dtn_state_queue(dtn_packing_t *packing, uint32_t section)
     }
 }
 
-void dtn_state_lift(dtn_packing_t *packing, const dtn_state_t *state, uint32_t block, uint32_t offset)
+void dtn_state_raise(dtn_packing_t *packing, const dtn_state_t *state, uint32_t block, uint32_t offset)
 {
     const dtn_packing_block_t *b = &packing->blocks[block];
     uint32_t before = state->earliest[block];
@@ -46,14 +46,14 @@ void dtn_state_place(dtn_packing_t *packing, const dtn_state_t *state, uint32_t 
     for (uint32_t s = b->first; s <= b->last; s++) {
         for (uint32_t i = packing->members_start[s]; i < packing->members_start[s + 1]; i++) {
             if (state->earliest[packing->members[i]] != DTN_PLACED) {
-                dtn_state_lift(packing, state, packing->members[i], offset + b->size);
+                dtn_state_raise(packing, state, packing->members[i], offset + b->size);
             }
         }
     }
 }
 
-/* Sorts the first `count` of packing->sorted by where they end at the earliest, packing->ends, and sums their sizes in
- * packing->below. An insertion sort: they are few. */
+/* Sorts the first `count` of packing->sorted by their lowest possible ends, packing->ends, and accumulates their sizes
+ * in packing->below. Insertion sort: they are few. */
 static void sort_by_end(const dtn_packing_t *packing, const dtn_state_t *state, uint32_t count)
 {
     uint32_t *sorted = packing->sorted;
@@ -75,7 +75,7 @@ static void sort_by_end(const dtn_packing_t *packing, const dtn_state_t *state, 
     }
 }
 
-/* How many of the first `count` packing->ends are at most `offset`. */
+/* Returns how many of the first `count` packing->ends are at most `offset`; binary search. */
 static uint32_t ends_until(const dtn_packing_t *packing, uint32_t count, uint32_t offset)
 {
     uint32_t low = 0;
@@ -90,8 +90,8 @@ static uint32_t ends_until(const dtn_packing_t *packing, uint32_t count, uint32_
     return low;
 }
 
-/* The lowest offset of `block`, now at `offset`, that leaves room above it for all that cannot lie below it; DTN_NONE
- * if there is none. `limit` is the offset up to which that is so whatever lies below. */
+/* Returns the lowest offset of `block`, from `offset` on, that leaves enough capacity above it for all blocks that do
+ * not fit below it; DTN_NONE if there is none. Up to `limit` that holds for every offset. */
 static uint32_t lowest_offset(const dtn_packing_t *packing, uint32_t block, uint32_t offset, uint32_t count,
                               uint32_t limit)
 {
@@ -113,8 +113,8 @@ static uint32_t lowest_offset(const dtn_packing_t *packing, uint32_t block, uint
     return offset;
 }
 
-/* Lifts the blocks of a section off offsets that they cannot have; false if one has none. */
-static bool lift_members(dtn_packing_t *packing, const dtn_state_t *state, uint32_t section, uint32_t count)
+/* Raises the blocks of a section off infeasible offsets; returns false if one has none left. */
+static bool raise_members(dtn_packing_t *packing, const dtn_state_t *state, uint32_t section, uint32_t count)
 {
     uint32_t limit = packing->capacity - state->rest[section];
     sort_by_end(packing, state, count);
@@ -127,7 +127,7 @@ static bool lift_members(dtn_packing_t *packing, const dtn_state_t *state, uint3
         if (offset == DTN_NONE || offset + packing->blocks[block].size > packing->capacity) {
             return false;
         }
-        dtn_state_lift(packing, state, block, offset);
+        dtn_state_raise(packing, state, block, offset);
     }
     return true;
 }
@@ -156,7 +156,7 @@ static bool section_is_possible(dtn_packing_t *packing, const dtn_state_t *state
     if (floor + state->rest[section] > packing->capacity) {
         return false;
     }
-    return highest + state->rest[section] <= packing->capacity || lift_members(packing, state, section, count);
+    return highest + state->rest[section] <= packing->capacity || raise_members(packing, state, section, count);
 }
 
 bool dtn_state_propagate(dtn_packing_t *packing, const dtn_state_t *state)

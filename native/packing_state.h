@@ -1,25 +1,25 @@
-/* What the files of the search share; see packing.h. */
+/* Internal state of the search; see packing.h. */
 #ifndef DEUTERON_NATIVE_PACKING_STATE_H
 #define DEUTERON_NATIVE_PACKING_STATE_H
 
 #include "packing.h"
 
-/* `earliest` of a block that has its place. */
+/* `earliest` of a placed block. */
 #define DTN_PLACED UINT32_MAX
 
 /* No block, goal, frame or offset. */
 #define DTN_NONE UINT32_MAX
 
-/* What is known at one depth of the search. The first array is all of it, the others follow from it. */
+/* The state at one depth of the search. The other arrays follow from the first. */
 typedef struct {
-    uint32_t *earliest; /* per block: the lowest offset that is left to it, or DTN_PLACED */
-    uint32_t *rest;     /* per section: units of its blocks that are not placed */
+    uint32_t *earliest; /* per block: its lowest possible offset, or DTN_PLACED */
+    uint32_t *rest;     /* per section: units of its unplaced blocks */
     uint32_t *floor;    /* per section: the least `earliest` of these */
     uint32_t *end;      /* per section: the least `earliest` + size of these */
 } dtn_state_t;
 
-/* Sections `begin` to `end` - 1, whose blocks lie in no other section: they can be packed without regard to the rest.
- * If they cannot be packed, then frame `parent` has to decide otherwise. `next` is what is to be packed after them. */
+/* Sections `begin` to `end` - 1, whose blocks are in no other section, so that they can be packed independently. If
+ * they cannot be packed, the search backtracks to frame `parent`. `next` is the goal after this one. */
 typedef struct {
     uint32_t begin;
     uint32_t end;
@@ -27,14 +27,14 @@ typedef struct {
     uint32_t next;
 } dtn_goal_t;
 
-/* A decision: which block is the lowest in `section`, where it would lie at `offset`. */
+/* A decision: which block is the lowest in `section`, at `offset`. */
 typedef struct {
     uint32_t goal;
-    uint32_t goals; /* how many there were when it was opened */
+    uint32_t goals; /* number of goals when the frame was opened */
     uint32_t section;
     uint32_t offset;
-    uint32_t tried; /* ranks below it have been tried; more than the count: that there is none, too */
-    uint64_t key;   /* of the state, for the table of those that fail */
+    uint32_t tried; /* ranks below it were tried; above the count: the branch without a block, too */
+    uint64_t key;   /* hash of the state, for the table of failed states */
     uint64_t check;
 } dtn_frame_t;
 
@@ -64,12 +64,12 @@ struct dtn_packing {
     dtn_failed_t *failed;
     uint64_t failed_mask;
 
-    uint64_t *weights; /* per section: 1 and how often it was found too full */
-    uint32_t *ranks;   /* per block: its place in the caller's order */
-    uint32_t *offsets; /* per block that has its place */
+    uint64_t *weights; /* per section: 1 plus the number of its failures */
+    uint32_t *ranks;   /* per block: its position in the caller's order */
+    uint32_t *offsets; /* per placed block */
 
-    /* Scratch of the propagation: the sections to look at; the blocks of one by their least ends, these ends, and sums
-     * of the sizes of so many of them. */
+    /* Scratch memory of the propagation: queue of sections; the blocks of a section by their lowest ends, these ends,
+     * and prefix sums of their sizes. */
     uint32_t *queue;
     uint32_t *is_queued;
     uint32_t queued;
@@ -78,32 +78,32 @@ struct dtn_packing {
     uint32_t *below;
 };
 
-/* The state at a depth. */
+/* Returns the state at a depth. */
 dtn_state_t dtn_state_at(const dtn_packing_t *packing, uint32_t depth);
 
-/* Lifts a block that has no place to at least `offset`, and queues the sections for which that may matter. */
-void dtn_state_lift(dtn_packing_t *packing, const dtn_state_t *state, uint32_t block, uint32_t offset);
+/* Raises an unplaced block to at least `offset`, and queues the sections that this affects. */
+void dtn_state_raise(dtn_packing_t *packing, const dtn_state_t *state, uint32_t block, uint32_t offset);
 
-/* Gives a block its place, and lifts those that meet it above it. */
+/* Places a block, and raises the blocks that overlap it in time above it. */
 void dtn_state_place(dtn_packing_t *packing, const dtn_state_t *state, uint32_t block, uint32_t offset);
 
 /* Queues a section. */
 void dtn_state_queue(dtn_packing_t *packing, uint32_t section);
 
-/* Looks at the queued sections, and at those that this queues, until none is left; false if one is too full. */
+/* Propagates until the queue is empty; returns false if a section is infeasible. */
 bool dtn_state_propagate(dtn_packing_t *packing, const dtn_state_t *state);
 
-/* Sets the frame's section and offset: the decision of the goal's that has the fewest ways, by how often it failed. */
+/* Chooses the section and offset of the frame: fewest branches per weight of the section's failures. */
 void dtn_branch_choose(dtn_packing_t *packing, const dtn_state_t *state, const dtn_goal_t *goal, dtn_frame_t *frame);
 
-/* The next block to try as the lowest of the frame's section, DTN_NONE after the last; advances `tried`. */
+/* Returns the next block to try as the lowest of the frame's section, DTN_NONE after the last; advances `tried`. */
 uint32_t dtn_branch_next(const dtn_packing_t *packing, const dtn_state_t *state, dtn_frame_t *frame);
 
-/* The lowest offset of the frame's section where a block can start if none does at the frame's; DTN_NONE if none. */
+/* Returns the lowest offset above the frame's at which a block of its section can start; DTN_NONE if there is none. */
 uint32_t dtn_branch_above(const dtn_packing_t *packing, const dtn_state_t *state, const dtn_frame_t *frame);
 
-/* True when some block would always lie lower if another branch were taken: one that `after` has lifted off room that
- * nothing else can take any more. `placed` is the block that the branch has placed, or DTN_NONE. */
+/* Returns true if another branch dominates: a block was raised off an offset that no other block can use any more.
+ * `placed` is the block that the branch has placed, or DTN_NONE. */
 bool dtn_branch_is_dominated(const dtn_packing_t *packing, const dtn_state_t *before, const dtn_state_t *after,
                              uint32_t placed);
 

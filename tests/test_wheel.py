@@ -149,8 +149,8 @@ def test_everything_but_builds_runs_without_pytorch(python: Path, tmp_path: Path
     assert cmake.is_relative_to(python.parents[1])
     assert (cmake / "deuteron-config.cmake").is_file()
     assert run(python, "doctor").endswith(
-        "\neverything that is required is there\n"
-        "this installation takes TFLite files; for PyTorch models, `pip install 'deuteron[executorch]'`\n"
+        "\nall requirements are met\n"
+        "this installation compiles TFLite files only; `pip install 'deuteron[executorch]'` adds PyTorch models\n"
     )
     assert "kernel calls" in run(python, "convert", model, "-o", converted)
     assert run(python, "run", converted, "--seed", "1") == run(python, "run", model, "--seed", "1")

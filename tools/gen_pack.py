@@ -1,6 +1,6 @@
 """Write `firmware/Deuteron.Deuteron.pdsc`, the description of the firmware library as a CMSIS-Pack.
 
-A component per part of the library and per group of Cortex-M operators; inner loops are chosen by what the core has. Run
+A component per part of the library and per group of Cortex-M operators; the core decides which inner loops. Run
 without arguments to write it, with `--check` to fail when the committed one is stale.
 """
 
@@ -41,7 +41,7 @@ OPERATORS: Mapping[str, str] = {
 
 
 def conditions() -> ET.Element:
-    """What components and files ask of the core and of each other."""
+    """Conditions of components and files on the core and on each other."""
     element = ET.Element("conditions")
 
     def condition(name: str, text: str, *asked: tuple[str, dict[str, str]]) -> None:
@@ -133,7 +133,7 @@ def components() -> ET.Element:
         ),
         element(
             component("Ethos-U"),
-            "Steps of an Ethos-U by Arm's driver, which has a pack of its own",
+            "Steps of an Ethos-U by Arm's driver, which has a separate pack",
             always((source / "executor/ethosu").glob("*.c")),
             "Executor",
         ),

@@ -1,4 +1,4 @@
-/* How the delegates copy tensors that an NPU does not use where they are. */
+/* Copies of tensors for NPUs that do not access them in place. */
 #ifndef DEUTERON_EXECUTORCH_COPY_H
 #define DEUTERON_EXECUTORCH_COPY_H
 
@@ -11,7 +11,7 @@
 namespace deuteron
 {
 
-/* Copies by the port's hook, or by the core while that copies for another run; false when the copy failed. */
+/* Copies by the port's hook, or by the core if the hook is busy with another run; false if the copy failed. */
 inline bool copy_tensor(void *to, const void *from, size_t bytes)
 {
     const int32_t error = dtn_io_copy(to, from, bytes);

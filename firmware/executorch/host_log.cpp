@@ -1,5 +1,4 @@
-/* Keeps what ExecuTorch's runtime logs, for those who ask, so that an error message can give the runtime's own reason.
- */
+/* Captures log lines of ExecuTorch's runtime on request, so that an error message can include the runtime's reason. */
 #include <executorch/runtime/platform/platform.h>
 
 #include <algorithm>
@@ -12,55 +11,55 @@ namespace
 
 using executorch::runtime::PalImpl;
 
-/* What one thread keeps. Enough for the reasons of one failure; the first lines say most, so what does not fit is
+/* Captured lines of one thread. Enough for the reasons of one failure; the first lines matter most, so the rest is
  * dropped. */
-struct Kept {
+struct Captured {
     bool open;
     size_t used;
     char lines[4096];
 };
 
-thread_local Kept kept;
+thread_local Captured captured;
 
-/* Where all other lines go: where they went before. */
+/* The previous target of log lines. */
 pal_emit_log_message_method show = nullptr;
 
-void keep_or_show(et_timestamp_t timestamp, et_pal_log_level_t level, const char *filename, const char *function,
-                  size_t line, const char *message, size_t length)
+void capture_or_show(et_timestamp_t timestamp, et_pal_log_level_t level, const char *filename, const char *function,
+                     size_t line, const char *message, size_t length)
 {
-    if (!kept.open || level != kError) {
+    if (!captured.open || level != kError) {
         show(timestamp, level, filename, function, line, message, length);
-    } else if (length + 1 <= sizeof kept.lines - kept.used) {
-        std::memcpy(kept.lines + kept.used, message, length);
-        kept.lines[kept.used + length] = '\n';
-        kept.used += length + 1;
+    } else if (length + 1 <= sizeof captured.lines - captured.used) {
+        std::memcpy(captured.lines + captured.used, message, length);
+        captured.lines[captured.used + length] = '\n';
+        captured.used += length + 1;
     }
 }
 
 bool install()
 {
     show = executorch::runtime::get_pal_impl()->emit_log_message;
-    return executorch::runtime::register_pal(PalImpl::create(keep_or_show, "deuteron host_log.cpp"));
+    return executorch::runtime::register_pal(PalImpl::create(capture_or_show, "deuteron host_log.cpp"));
 }
 
 } // namespace
 
 extern "C" void deuteron_keep_log(void)
 {
-    /* Not before: the log of a process that only loads this library is none of ours. */
+    /* Installed here, as a process that only loads this library keeps its own log. */
     [[maybe_unused]] static const bool installed = install();
-    kept.open = true;
-    kept.used = 0;
+    captured.open = true;
+    captured.used = 0;
 }
 
 extern "C" size_t deuteron_take_log(char *buffer, size_t size)
 {
-    const size_t count = size == 0 ? 0 : std::min(kept.used, size - 1);
+    const size_t count = size == 0 ? 0 : std::min(captured.used, size - 1);
     if (size > 0) {
-        std::memcpy(buffer, kept.lines, count);
+        std::memcpy(buffer, captured.lines, count);
         buffer[count] = '\0';
     }
-    kept.open = false;
-    kept.used = 0;
+    captured.open = false;
+    captured.used = 0;
     return count;
 }

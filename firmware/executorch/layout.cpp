@@ -3,8 +3,8 @@
 #include <executorch/runtime/core/exec_aten/util/dim_order_util.h>
 #include <executorch/runtime/core/exec_aten/util/scalar_type_util.h>
 
-#include "apart.h"
 #include "copy.h"
+#include "overlap.h"
 
 namespace deuteron
 {
@@ -63,7 +63,7 @@ Error Binding::bind(executorch::runtime::BackendExecutionContext &context, const
     ET_CHECK_OR_RETURN_ERROR(tensor_data_ != nullptr || bytes == 0, InvalidArgument, "%s %zu has no memory", what,
                              index);
     const ArrayRef<executorch::aten::SizesType> sizes = tensor.sizes();
-    /* Channels are dimension 1 of any rank, as where the payload is made; below rank 3 both layouts are one. */
+    /* Channels are dimension 1 of any rank, as in the compiler; below rank 3 both layouts are equal. */
     if (!channels_last || already_last || sizes.size() < 3 || sizes[1] == 1) {
         return Error::Ok;
     }
@@ -106,10 +106,10 @@ Error Binding::store(void *staging) const
     return Error::Ok;
 }
 
-Error check_apart(Bytes payload, Bindings inputs, Bindings outputs)
+Error check_no_overlap(Bytes payload, Bindings inputs, Bindings outputs)
 {
     const auto memory = [](Bindings bindings) { return [bindings](size_t i) { return bindings[i].memory(); }; };
-    return check_apart(payload, inputs.size(), memory(inputs), outputs.size(), memory(outputs));
+    return check_no_overlap(payload, inputs.size(), memory(inputs), outputs.size(), memory(outputs));
 }
 
 } // namespace deuteron

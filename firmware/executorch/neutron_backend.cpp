@@ -1,16 +1,16 @@
 /* `NeutronBackend` for ExecuTorch's runtime: runs the partitions of a .pte through the driver in this process.
  *
  * The payload is ExecuTorch's own (payload.h); the driver API is the one that ExecuTorch's NXP delegate calls, so
- * either delegate works with this driver. Nothing is allocated but from the runtime's allocators, and on a host the
- * form of the weights that its kernels multiply, without which they work too.
+ * either delegate works with this driver. All memory is from the runtime's allocators, except on a host the repacked
+ * weights for faster kernels, which are optional.
  *
  * Header and microcode are copied when a method is loaded, because an operator of a damaged program could change them
- * after they are checked. On a host the weights are, too; on a device these stay where they are: whatever they hold,
- * kernels write their outputs only.
+ * after their check. On a host the weights are copied too; on a device they stay in place: for any weights, kernels
+ * write only their outputs.
  *
  * Temporary memory of a delegate call: the buffer tables, the scratch, profile, debug and prefetch bytes of the
- * payload, each tensor that is transposed once, and, where the largest of these is larger than the scratch memory, that
- * once more for the port's copy. Each block is aligned to 16.
+ * payload, each transposed tensor, and another copy of the largest of these for the port's copy if it is larger than
+ * the scratch memory. Each block is aligned to 16.
  */
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/platform/platform.h>
@@ -58,11 +58,11 @@ constexpr bool kCopiesWeights = true;
 constexpr bool kCopiesWeights = false;
 #endif
 
-/* How errors of the driver are logged: its sentence, then the command or kernel number that goes with it. */
+/* Format of logged driver errors: its text, then the command or kernel number. */
 #define NEUTRON_ERROR_FORMAT "%s (error 0x%08" PRIX32 ", detail %" PRIu32 ")"
 #define NEUTRON_ERROR_ARGS(error) dtn_error_string(error), static_cast<uint32_t>(error), DTN_ERROR_DETAIL(error)
 
-/* What outlives a call: one per delegate of a loaded method. */
+/* State that outlives a call: one per delegate of a loaded method. */
 struct Handle {
     Bytes bytes;
     Payload payload;
@@ -72,7 +72,7 @@ struct Handle {
 #endif
 };
 
-/* Memory for `count` objects from the temporary allocator, nullptr when there is none. */
+/* Memory for `count` objects from the temporary allocator, nullptr if there is none. */
 template <typename T> T *allocate(BackendExecutionContext &context, size_t count)
 {
     return static_cast<T *>(context.allocate(count * sizeof(T), alignof(T)));
@@ -85,7 +85,7 @@ struct Run {
     const void **input_pointers;
     void **output_pointers; /* outputs, then scratch, profile, debug */
     void *scratch;
-    void *staging; /* of the copies of what is transposed: the scratch memory, where that is large enough */
+    void *staging; /* for copies of transposed tensors: the scratch memory, if it is large enough */
     void *profile;
     void *debug;
     void *prefetch;
@@ -144,8 +144,8 @@ Error bind_run(BackendExecutionContext &context, const Handle &handle, Span<EVal
                                                 payload.output_formats[i] == 1, &run->outputs[i]));
         run->output_pointers[i] = run->outputs[i].buffer();
     }
-    ET_CHECK_OK_OR_RETURN_ERROR(
-        check_apart(handle.bytes, Bindings(run->inputs, payload.inputs()), Bindings(run->outputs, payload.outputs())));
+    ET_CHECK_OK_OR_RETURN_ERROR(check_no_overlap(handle.bytes, Bindings(run->inputs, payload.inputs()),
+                                                 Bindings(run->outputs, payload.outputs())));
     void **const extra = run->output_pointers + payload.outputs();
     extra[0] = run->scratch;
     extra[1] = run->profile;
@@ -201,11 +201,11 @@ Error observe(BackendExecutionContext &context, const Handle &handle, const Run 
 #endif
 
 #ifdef DEUTERON_DELEGATE_HOST
-/* On a host this library starts the driver. On a device that is the application's part, as with ExecuTorch's own
- * delegate: it knows when clocks run, and installs its copy hook afterwards. */
+/* On a host this library starts the driver. On a device the application does, as with ExecuTorch's own delegate: it
+ * knows when clocks run, and installs its copy hook afterwards. */
 const NeutronError started = neutronInit();
 
-/* Panels of the model for as long as it is prepared; runs take longer if there is no memory for them. */
+/* Repacked weights of the model while it is prepared; runs are slower without memory for them. */
 void use_panels(Handle *handle)
 {
     const size_t bytes = dtn_panel_bytes(handle->model);
@@ -255,7 +255,7 @@ class NeutronBackend final : public BackendInterface
         handle->model = model;
         const NeutronError error = neutronModelPrepare(&config, &handle->model);
         ET_CHECK_OR_RETURN_ERROR(error == ENONE, InvalidProgram,
-                                 "The NPU driver refused the model: " NEUTRON_ERROR_FORMAT, NEUTRON_ERROR_ARGS(error));
+                                 "The NPU driver rejected the model: " NEUTRON_ERROR_FORMAT, NEUTRON_ERROR_ARGS(error));
 #ifdef DEUTERON_DELEGATE_HOST
         use_panels(handle);
 #endif
@@ -266,7 +266,7 @@ class NeutronBackend final : public BackendInterface
     {
         const Handle &handle = *static_cast<const Handle *>(opaque);
         const Payload &payload = handle.payload;
-        /* At most the arguments, every input, the run and every output. */
+        /* Maximum: the arguments, every input, the run and every output. */
         const size_t phase_count = payload.inputs() + payload.outputs() + 2;
         const bool logged = context.event_tracer() != nullptr && context.get_temp_allocator() != nullptr;
         Phases phases(logged ? allocate<Phase>(context, phase_count) : nullptr);
@@ -317,7 +317,7 @@ class NeutronBackend final : public BackendInterface
 };
 
 NeutronBackend backend;
-/* A second copy of this library in one process finds the name taken, which is no fault: the first one serves. */
+/* If a second copy of this library is loaded, the name is already registered; the first one is used. */
 const Error registered = executorch::runtime::register_backend({"NeutronBackend", &backend});
 
 } // namespace

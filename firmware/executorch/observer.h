@@ -1,4 +1,4 @@
-/* Host only: what the process that loaded the delegate can learn from it. */
+/* Host only: data for the process that loaded the delegate. */
 #ifndef DEUTERON_EXECUTORCH_OBSERVER_H
 #define DEUTERON_EXECUTORCH_OBSERVER_H
 
@@ -10,10 +10,10 @@
 extern "C" {
 #endif
 
-/* One finished run. All pointers are valid only during the callback. Tensors of a Neutron are as its driver reads and
- * writes them, already channels last where the payload asks for it; those of an Ethos-U as they lie in the program. */
+/* One finished run. All pointers are valid only during the callback. Tensors of a Neutron are in the driver's layout,
+ * channels last if the payload requires it; those of an Ethos-U are in the program's layout. */
 struct deuteron_delegate_call {
-    const void *payload; /* the delegate's whole blob, as it lies in the .pte */
+    const void *payload; /* the delegate's whole blob, as in the .pte */
     size_t payload_bytes;
     const void *microcode; /* inside the payload */
     size_t microcode_bytes;
@@ -25,17 +25,17 @@ struct deuteron_delegate_call {
     const size_t *output_bytes;
 };
 
-/* Each library with a backend has this, for its own runs: calls `fn(ctx, call)` after each successful run, on the
- * thread that runs the program; NULL stops it. Not to be called while a program runs. */
+/* Each library with a backend has this function for its own runs: calls `fn(ctx, call)` after each successful run, on
+ * the thread that runs the program; NULL stops it. Must not be called while a program runs. */
 DEUTERON_EXPORT void deuteron_set_observer(void (*fn)(void *ctx, const struct deuteron_delegate_call *call), void *ctx);
 
-/* From now on keeps the error lines that ExecuTorch's runtime logs on this thread, instead of showing them, until they
- * are taken; forgets those kept before. All other lines, and all of other threads, go where they went before: to
- * standard error, or what the application has registered until the first call of this. */
+/* From now on captures the error lines that ExecuTorch's runtime logs on this thread, instead of showing them, until
+ * they are taken; drops those captured before. All other lines, and those of other threads, go to their previous
+ * target: standard error, or the application's function that was registered before the first call of this. */
 DEUTERON_EXPORT void deuteron_keep_log(void);
 
-/* Copies the lines that this thread has kept, each with a line feed, forgets them and keeps no more. Of more than
- * `size` - 1 bytes the first are given; the result ends with a zero byte. Returns their length. */
+/* Copies the lines captured on this thread, each with a line feed, drops them and stops capturing. If they exceed
+ * `size` - 1 bytes, the first ones are copied; the result is zero-terminated. Returns their length. */
 DEUTERON_EXPORT size_t deuteron_take_log(char *buffer, size_t size);
 
 #ifdef __cplusplus

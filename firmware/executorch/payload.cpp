@@ -25,7 +25,7 @@ size_t align(size_t bytes)
     return (bytes + kAlignment - 1) & ~(kAlignment - 1);
 }
 
-/* Takes blocks off the front of a payload. */
+/* Reads blocks from the front of a payload. */
 class Reader
 {
   public:
@@ -117,10 +117,10 @@ Error parse_blocks(Reader *reader, uint8_t version, Payload *payload)
     const size_t microcode_bytes = word(head, DTN_HEADER_MICROCODE_BYTES);
     const size_t weights_bytes = word(head, DTN_HEADER_WEIGHTS_BYTES);
     ET_CHECK_OR_RETURN_ERROR(microcode_bytes >= head_bytes && microcode_bytes % kAlignment == 0, InvalidProgram,
-                             "Microcode size %zu is below its header's %zu or no multiple of %zu", microcode_bytes,
+                             "Microcode size %zu is below its header's %zu or not a multiple of %zu", microcode_bytes,
                              head_bytes, kAlignment);
-    ET_CHECK_OR_RETURN_ERROR(weights_bytes % kAlignment == 0, InvalidProgram, "Weights size %zu is no multiple of %zu",
-                             weights_bytes, kAlignment);
+    ET_CHECK_OR_RETURN_ERROR(weights_bytes % kAlignment == 0, InvalidProgram,
+                             "Weights size %zu is not a multiple of %zu", weights_bytes, kAlignment);
     ET_CHECK_OR_RETURN_ERROR(reader->take(microcode_bytes, &payload->microcode), InvalidProgram,
                              "Microcode needs %zu bytes, the payload has %zu left", microcode_bytes, reader->left());
     ET_CHECK_OR_RETURN_ERROR(reader->take(weights_bytes, &payload->weights), InvalidProgram,

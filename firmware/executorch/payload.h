@@ -1,11 +1,11 @@
-/* The delegate payload of a .pte: what ExecuTorch's NXP backend writes for each partition.
+/* The delegate payload of a .pte: the output of ExecuTorch's NXP backend for each partition.
  *
  *   u8 inputs nI, u8 outputs nO, u8 input arguments,
  *   u8[nI] input format, u8[nO] output format, u8[nI] input map, u8[nO] output map, u8 version
  *   zero bytes up to a multiple of 16, then microcode, weights and kernels, each padded to a multiple of 16
  *
- * Format 1 asks for channels last, 0 takes the bytes as they lie. The maps give the argument of each NPU input and the
- * output of each NPU output. The payload version says which layout the microcode header has: 0 is A and 1 is B of
+ * Format 1 requires channels last, 0 uses the bytes unchanged. The maps give the argument of each NPU input and the
+ * output of each NPU output. The payload version selects the layout of the microcode header: 0 is A and 1 is B of
  * spec/microcode.md section 2.
  */
 #ifndef DEUTERON_EXECUTORCH_PAYLOAD_H
@@ -22,7 +22,7 @@ namespace deuteron
 
 using Bytes = executorch::runtime::Span<const uint8_t>;
 
-/* What the microcode and every constant must be aligned to, in bytes. */
+/* Alignment of the microcode and every constant, in bytes. */
 constexpr size_t kAlignment = 16;
 
 /* A view of a payload; it points into the payload's bytes, or a copy of them, and owns nothing. */
@@ -52,20 +52,20 @@ struct Payload {
         return output_map.size();
     }
 
-    /* The bytes of the header, the microcode and, if wanted, the weights: what a run trusts once it is checked. */
+    /* The bytes of the header, the microcode and optionally the weights, which a run trusts after their check. */
     Bytes trusted(bool weights) const;
-    /* Lets the view point to a copy of these bytes. */
+    /* Makes the view point to a copy of these bytes. */
     void move(Bytes from, const uint8_t *to);
 
-    /* Byte sizes of the tensors, as the microcode has them. */
+    /* Byte sizes of the tensors, from the microcode. */
     uint32_t input_bytes(size_t index) const;
     uint32_t output_bytes(size_t index) const;
 };
 
-/* Fills `payload` from the bytes that the runtime hands to a delegate. Everything that is read, here or later through
- * the view, lies inside `bytes` when this returns Ok. Otherwise the cause is logged and the code is InvalidProgram, or
- * DelegateInvalidCompatibility for microcode of a vendor's or an unknown payload version. The commands inside the
- * microcode are the driver's to check. */
+/* Fills `payload` from the bytes that the runtime passes to a delegate. If this returns Ok, everything that is read,
+ * here or later through the view, is inside `bytes`. Otherwise it logs the cause and returns InvalidProgram, or
+ * DelegateInvalidCompatibility for microcode of a vendor or an unknown payload version. The driver checks the
+ * commands of the microcode. */
 executorch::runtime::Error parse_payload(Bytes bytes, Payload *payload);
 
 } // namespace deuteron

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "deuteron/microcode.h"
-#include "named.h"
+#include "named_event.h"
 
 namespace deuteron
 {
@@ -33,7 +33,7 @@ struct Record {
 };
 static_assert(sizeof(Record) == DTN_PROFILE_RECORD_BYTES, "profile record");
 
-/* Follows the port's 32-bit counter past its wraps; no step between two stamps may take 2^32 ticks. */
+/* Unwraps the port's 32-bit counter; the time between two stamps must be below 2^32 ticks. */
 class Unwrapper
 {
   public:
@@ -62,7 +62,7 @@ et_timestamp_t to_runtime_ticks(uint64_t port_ticks)
     return ns * ratio.denominator / ratio.numerator;
 }
 
-/* The commands of a run that started at `start`; the last record goes from its end to its begin. */
+/* Logs the commands of a run that started at `start`; the last record goes from the end to the start. */
 void log_commands(EventTracer *tracer, et_timestamp_t start, Bytes profile)
 {
     const size_t commands = profile.size() / sizeof(Record) - 1;

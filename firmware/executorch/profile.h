@@ -1,20 +1,20 @@
 /* ETDump events of a delegate call.
  *
- * Without profiling in the microcode there is one event, named `run`: the driver's. With it there are also
+ * Without profiling in the microcode there is one event, named `run`, for the driver. With it there are also
  *
- * - for each kernel call an event with an integer id, 0 for the first call of the partition and so on, as the
- *   `debug_handle_map` that ExecuTorch's NXP backend writes has them; its metadata is the kernel's number in one byte,
- *   as ExecuTorch's `analyzing_with_inspector.py` reads it (names: spec/microcode.md, section 6, and
- *   `deuteron.api.kernel_names` for Inspector);
- * - for each fetch and wait an event `fetch` or `wait` with the channel's number behind it;
- * - for what the delegate does round the driver's run: `arguments` (finding buffers), `transpose in` and
- *   `transpose out` with the number of the NPU's input or output behind it (the copy to or from its tensor is in its
- *   time), and `log` (writing these events).
+ * - for each kernel call an event with an integer id, 0 for the partition's first call and so on, as in the
+ *   `debug_handle_map` of ExecuTorch's NXP backend; its metadata is the kernel's number in one byte, as ExecuTorch's
+ *   `analyzing_with_inspector.py` reads it (names: spec/microcode.md, section 6, and `deuteron.api.kernel_names` for
+ *   Inspector);
+ * - for each fetch and wait an event `fetch` or `wait` followed by the channel's number;
+ * - for the delegate's work around the driver's run: `arguments` (finding buffers), `transpose in` and `transpose out`
+ *   followed by the number of the NPU's input or output (including the copy to or from its tensor), and `log` (writing
+ *   these events).
  *
- * No event but a kernel's has metadata.
+ * Only kernel events have metadata.
  *
  * The kernels' times come from the profile records of spec/microcode.md section 7, which count from the start of the
- * driver's run. An event has the span of its own record and nothing else. All times are in the runtime's ticks, so that
+ * driver's run. An event has the span of its own record only. All times are in the runtime's ticks, so that
  * Inspector shows true nanoseconds.
  */
 #ifndef DEUTERON_EXECUTORCH_PROFILE_H
@@ -33,25 +33,26 @@
 namespace deuteron
 {
 
-/* A stretch of a delegate call, which starts where the one before it stopped. */
+/* A phase of a delegate call; it starts where the previous one stopped. */
 struct Phase {
     const char *name;
-    size_t index; /* of a transposed input or output */
+    size_t index; /* number of a transposed input or output */
     et_timestamp_t stop;
 };
 
-/* The phases of a delegate call, noted as they pass and logged at its end, so that logging is not in their times. */
+/* The phases of a delegate call, recorded in order and logged at its end, so that logging does not affect their times.
+ */
 class Phases
 {
   public:
-    /* Starts the first phase. `memory` has room for all; nullptr where nobody wants to know. */
+    /* Starts the first phase. `memory` has space for all; nullptr disables recording. */
     explicit Phases(Phase *memory);
 
-    /* Ends the phase that runs and starts the next. */
+    /* Ends the current phase and starts the next. */
     void end(const char *name, size_t index = 0);
 
-    /* Logs all phases and, with the profile block of the driver's run, its commands. The profile is empty when the
-     * microcode makes none; then only `run` is logged. */
+    /* Logs all phases and, with the profile block of the driver's run, its commands. The profile is empty if the
+     * microcode has no profiling; then only `run` is logged. */
     void log(executorch::runtime::EventTracer *tracer, Bytes profile) const;
 
   private:

@@ -28,14 +28,14 @@ typedef int32_t NeutronError;
 #define GET_ERROR_CATEGORY(e) (((e) >> 3) & 0x1F)
 #define GET_ERROR_CODE(e) (((e) >> 8) & 0x7FFFFF)
 
-/** Who reports an error. */
+/** Component that reports an error. */
 typedef enum ERROR_COMPONENT_ID {
     ERROR_COMPONENT_LIBRARY = 0x1,
     ERROR_COMPONENT_FIRMWARE = 0x2,
     ERROR_COMPONENT_DRIVER = 0x3
 } ERROR_COMPONENT_ID;
 
-/** What kind of error the driver reports. The names are the API's; it does not publish the numbers. */
+/** Kind of an error of the driver. The names are the API's; it does not publish the numbers. */
 typedef enum ERROR_CATEGORY_DRIVER {
     ERROR_CATEGORY_DRIVER_GENERIC = 0,
     ERROR_CATEGORY_DRIVER_UNSUPPORTED = 1,
@@ -49,7 +49,7 @@ typedef enum ERROR_CATEGORY_DRIVER {
     ERROR_CATEGORY_DRIVER_TIMEOUT = 9
 } ERROR_CATEGORY_DRIVER;
 
-/** Name of the component in `ne`, a static string; "none" for `ENONE`, "unknown" for numbers that nothing here makes.
+/** Name of the component in `ne`, a static string; "none" for `ENONE`, "unknown" for other numbers.
  */
 char *getNeutronErrorComponent(NeutronError ne);
 

@@ -1,11 +1,11 @@
 /**
  * @file
- * The API of Arm's driver for Ethos-U NPUs, by its names and types: what calls that driver, such as the Ethos-U backend
- * of ExecuTorch's runtime or the kernel of TensorFlow Lite Micro, links against this one and runs without an NPU.
+ * The API of Arm's driver for Ethos-U NPUs, with its names and types: callers of that driver, such as the Ethos-U
+ * backend of ExecuTorch's runtime or the kernel of TensorFlow Lite Micro, link against this one and run without an NPU.
  *
  * Streams are executed on the CPU (`deuteron/ethosu.h`) when their caller waits for them: there is no interrupt, and a
- * job makes progress inside `ethosu_wait` alone. Nothing is allocated. The device that `ethosu_init` gets is memory of
- * the caller (`deuteron/ethosu_device.h`), in place of the registers of an NPU.
+ * job advances only inside `ethosu_wait`. Nothing is allocated. The device of `ethosu_init` is caller-owned memory
+ * (`deuteron/ethosu_device.h`), which replaces the registers of an NPU.
  */
 #ifndef ETHOSU_DRIVER_H
 #define ETHOSU_DRIVER_H
@@ -18,9 +18,9 @@
 extern "C" {
 #endif
 
-/** The release of Arm's driver whose API this is: 0.16, or 1.0 where the library and its users are compiled with
- * -DDTN_ETHOSU_RELEASE=1. They differ in the hooks of the data cache. What calls `ethosu_init` by this header does not
- * link with a library that was compiled for the other one. */
+/** The release of Arm's driver with this API: 0.16, or 1.0 if the library and its users are compiled with
+ * -DDTN_ETHOSU_RELEASE=1. They differ in the hooks of the data cache. Callers of `ethosu_init` do not link with a
+ * library that was compiled for the other release. */
 #ifndef DTN_ETHOSU_RELEASE
 #define DTN_ETHOSU_RELEASE 0
 #endif
@@ -49,7 +49,7 @@ enum ethosu_job_state { ETHOSU_JOB_IDLE = 0, ETHOSU_JOB_RUNNING, ETHOSU_JOB_DONE
 
 enum ethosu_job_result { ETHOSU_JOB_RESULT_OK = 0, ETHOSU_JOB_RESULT_TIMEOUT, ETHOSU_JOB_RESULT_ERROR };
 
-/** What an `ethosu_invoke_...` was given. */
+/** Arguments of an `ethosu_invoke_...`. */
 struct ethosu_job {
     volatile enum ethosu_job_state state;
     volatile enum ethosu_job_result result;
@@ -61,7 +61,7 @@ struct ethosu_job {
     void *user_arg;
 };
 
-/** One NPU; its fields are for the functions of this file. */
+/** One NPU; its fields are private. */
 struct ethosu_driver {
     struct ethosu_device *dev;
     struct ethosu_driver *next;
@@ -91,7 +91,7 @@ struct ethosu_id {
 };
 
 struct ethosu_config {
-    uint32_t macs_per_cc; /**< as its binary logarithm */
+    uint32_t macs_per_cc; /**< as log2 */
     uint32_t cmd_stream_version;
     uint32_t custom_dma;
 };
@@ -101,22 +101,22 @@ struct ethosu_hw_info {
     struct ethosu_config cfg;
 };
 
-/* ---- What a port may define: the definitions here are weak, and do nothing ---- */
+/* ---- Functions that a port may override: these weak definitions do nothing ---- */
 
 /** Called by the interrupt handler of an NPU; there are no interrupts. */
 void ethosu_irq_handler(struct ethosu_driver *drv);
 
 #if DTN_ETHOSU_RELEASE == 0
-/** Before a job for each of its memories, which the NPU reads. */
+/** Before a job, for each memory that the NPU reads. */
 void ethosu_flush_dcache(uint32_t *p, size_t bytes);
 
-/** After a job for each of its memories, which the NPU has written. */
+/** After a job, for each memory that the NPU has written. */
 void ethosu_invalidate_dcache(uint32_t *p, size_t bytes);
 #else
-/** Before a job for all of its memories at once, which the NPU reads. */
+/** Before a job, for all memories that the NPU reads. */
 void ethosu_flush_dcache(const uint64_t *base_addr, const size_t *base_addr_size, int num_base_addr);
 
-/** After a job for all of its memories at once, which the NPU has written. */
+/** After a job, for all memories that the NPU has written. */
 void ethosu_invalidate_dcache(const uint64_t *base_addr, const size_t *base_addr_size, int num_base_addr);
 #endif
 
@@ -125,8 +125,8 @@ void ethosu_mutex_destroy(void *mutex);
 int ethosu_mutex_lock(void *mutex);
 int ethosu_mutex_unlock(void *mutex);
 
-/** One for each thread that waits for a driver, while it does. Without an operating system nobody could give what is
- * waited for: to take one that is not there fails. */
+/** One for each thread while it waits for a driver. Without an operating system nobody could give a semaphore: taking
+ * an unavailable one fails. */
 void *ethosu_semaphore_create(void);
 void ethosu_semaphore_destroy(void *sem);
 int ethosu_semaphore_take(void *sem, uint64_t timeout);
@@ -139,36 +139,36 @@ void ethosu_inference_end(struct ethosu_driver *drv, void *user_arg);
 /* ---- The driver ---- */
 
 /**
- * Makes a driver available; 0, or -1 when an argument is missing.
+ * Registers a driver; returns 0, or -1 if an argument is missing.
  *
- * `base_address` is a `struct ethosu_device` here. Of `fast_memory` come the bytes of region 2, if it is not NULL.
+ * `base_address` is a `struct ethosu_device` here. If `fast_memory` is not NULL, it is region 2.
  */
 int ethosu_init(struct ethosu_driver *drv, void *const base_address, const void *fast_memory,
                 const size_t fast_memory_size, uint32_t secure_enable, uint32_t privilege_enable);
 
-/** Only in a library of the same release. */
+/** Defined only in a library of the same release. */
 extern const volatile uint8_t DTN_ETHOSU_MARK;
 #define ethosu_init(drv, base_address, fast_memory, fast_memory_size, secure_enable, privilege_enable)                 \
     ((void)DTN_ETHOSU_MARK,                                                                                            \
      (ethosu_init)(drv, base_address, fast_memory, fast_memory_size, secure_enable, privilege_enable))
 
-/** Takes a driver away again, as soon as nobody has it reserved; who waits for such a driver, and there is none other,
- * gets NULL. */
+/** Removes a driver as soon as nobody has it reserved; callers that wait for such a driver get NULL if there is no
+ * other one. */
 void ethosu_deinit(struct ethosu_driver *drv);
 
-/** Does nothing and gives 0: a job leaves no state in a device. */
+/** Does nothing and returns 0: a job leaves no state in a device. */
 int ethosu_soft_reset(struct ethosu_driver *drv);
 
-/** Counts who wants power; 0. */
+/** Counts power requests; returns 0. */
 int ethosu_request_power(struct ethosu_driver *drv);
 void ethosu_release_power(struct ethosu_driver *drv);
 
 void ethosu_get_driver_version(struct ethosu_driver_version *ver);
 
-/** What the device's configuration is; zeros for one that takes streams of every configuration. */
+/** The device's configuration; zeros for one that accepts streams of every configuration. */
 void ethosu_get_hw_info(struct ethosu_driver *drv, struct ethosu_hw_info *hw);
 
-/** `ethosu_invoke_async` and `ethosu_wait` in one; 0, or -1. */
+/** `ethosu_invoke_async` and `ethosu_wait` in one; returns 0, or -1. */
 int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
                      uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg);
 
@@ -176,41 +176,42 @@ int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, con
     ethosu_invoke_v3(drv, custom_data_ptr, custom_data_size, base_addr, base_addr_size, num_base_addr, 0)
 
 /**
- * Starts a job; 0, or -1 when one runs already, or the command data or a memory are refused, which the device tells.
+ * Starts a job; returns 0, or -1 if one is already running, or the command data or a memory are invalid (see the
+ * device).
  *
- * `custom_data_ptr` is what Vela calls command data, aligned to 16 like all memories; `base_addr[i]` is the address of
- * region i of its commands, of `base_addr_size[i]` bytes: region 0 is only read. Sizes must be given.
+ * `custom_data_ptr` is Vela's command data, aligned to 16 like all memories; `base_addr[i]` is the address of region i
+ * of its commands, with `base_addr_size[i]` bytes: region 0 is only read. Sizes are required.
  */
 int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
                         uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr,
                         void *user_arg);
 
-/** There in images with this driver: that `ethosu_wait` without `block` executes an operation, where Arm's driver looks
+/** Defined in images with this driver: `ethosu_wait` without `block` executes one operation, while Arm's driver checks
  * whether the job has ended. */
 extern const bool dtn_ethosu_waits_in_steps;
 
-/** The fault of a driver's last job, a `dtn_ethosu_fault_t`; 0 when there was none. The executor gives it as the detail
- * of DTN_REASON_NPU_RUN. Arm's driver has no such function; an application that learns of its faults, from the NPU's
- * status register for example, may define one. */
+/** The fault of a driver's last job, a `dtn_ethosu_fault_t`; 0 if there was none. The executor returns it as the detail
+ * of DTN_REASON_NPU_RUN. Arm's driver has no such function; an application that knows its faults, for example from the
+ * NPU's status register, may define one. */
 uint32_t dtn_ethosu_driver_fault(const struct ethosu_driver *drv);
 
 /**
- * Executes the job up to its end, or, unless `block`, its next operation alone: 1 while there are others, 0 at the end,
- * -1 after a fault, which the device tells, -2 without a job.
+ * Executes the job to its end, or, unless `block`, its next operation only: returns 1 while there are more, 0 at the
+ * end, -1 after a fault (see the device), -2 without a job.
  */
 int ethosu_wait(struct ethosu_driver *drv, bool block);
 
-/** A driver that nobody else has; waits for one while others have all, in the order of calls. NULL when there is no
- * driver at all, or none can be waited for. */
+/** Reserves a free driver; waits for one if all are in use, in the order of calls. NULL if there is no driver, or
+ * waiting is impossible. */
 struct ethosu_driver *ethosu_reserve_driver(void);
 
-/** The same, of the drivers for streams of a product and the binary logarithm of its MACs per cycle. */
+/** The same, for the drivers of a product with this log2 of its MACs per cycle. */
 struct ethosu_driver *ethosu_reserve_driver_ex(uint32_t product, uint32_t log2_macs);
 
-/** Gives a driver back; a job that has not ended is given up. */
+/** Releases a driver; abandons a job that has not ended. */
 void ethosu_release_driver(struct ethosu_driver *drv);
 
-/** The product and MACs that command data were compiled for; 0, or -1 when they are damaged. */
+/** The product and MACs that command data were compiled for; returns 0, or -1 if they are damaged. */
 int ethosu_get_product_config_from_cop_data(const void *custom_data_ptr, const int custom_data_size, uint32_t *product,
                                             uint32_t *log2_macs);
 

@@ -4,24 +4,24 @@
 
 enum { EXIT_FAULT = 3 };
 
-/* What a bit of the fault status register means. */
+/* Meaning of a bit of the fault status register. */
 typedef struct {
     uint32_t bit;
     const char *text;
 } cause_t;
 
 static const cause_t causes[] = {
-    {0, "the instruction lies where nothing may be executed"},
+    {0, "the instruction is in memory that may not be executed"},
     {1, "the data's address may not be accessed"},
     {3, "returning from an exception could not read the stack"},
     {4, "the stack overflowed"},
     {8, "the instruction could not be read"},
     {9, "the data could not be read or written"},
-    {10, "data written before could not be written"},
+    {10, "data written earlier could not be written"},
     {11, "returning from an exception could not read the stack"},
     {12, "an exception could not save registers on the stack"},
     {16, "the instruction is undefined"},
-    {17, "the code's address is even, which is no Thumb code"},
+    {17, "the code's address is even, which is not Thumb code"},
     {18, "returning from an exception found an impossible state"},
     {19, "the coprocessor is not enabled"},
     {20, "the stack overflowed"},

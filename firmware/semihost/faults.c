@@ -9,13 +9,13 @@
 
 typedef enum { NONE, FAIL, PARTIAL, NEVER, LATE } kind_t;
 
-/* The fault that was asked for; `countdown` copies come before it. */
-static kind_t asked;
-static uint32_t asked_unit;
+/* The requested fault; `countdown` copies precede it. */
+static kind_t requested;
+static uint32_t requested_unit;
 static uint32_t countdown;
 static uint32_t delay_us;
 
-/* The copy that waits for the system tick, to fail or to start late; `done` is NULL when none does. */
+/* The copy that waits for the system tick, to fail or to start late; `done` is NULL if there is none. */
 static struct {
     void *dst;
     const void *src;
@@ -33,7 +33,7 @@ typedef struct {
 
 enum { TICK_STOPPED = 0, TICK_WITH_INTERRUPT = 7, TICK_MAX = 0xFFFFFF, SOON_US = 10 };
 
-/* The linker's names for the functions that these take the place of, and for those. */
+/* The linker's names of the wrapped functions and their wrappers. */
 void __real_dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dtn_dma_done_t done);
 void __real_dtn_dma_stop(uint32_t unit);
 void __wrap_dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dtn_dma_done_t done);
@@ -45,7 +45,7 @@ static void tick_after(uint32_t us)
     uint32_t ticks = us * (DTN_CORE_HZ / 1000000);
     SYSTICK->reload = ticks > TICK_MAX ? TICK_MAX : ticks;
     SYSTICK->value = 0;
-    dtn_barrier(); /* the handler finds the copy */
+    dtn_barrier(); /* the handler sees the copy */
     SYSTICK->control = TICK_WITH_INTERRUPT;
 }
 
@@ -57,8 +57,8 @@ void dtn_on_system_tick(void)
     if (done == NULL) {
         return;
     }
-    if (asked == LATE) {
-        __real_dtn_dma_start(asked_unit, held.dst, held.src, held.bytes, done);
+    if (requested == LATE) {
+        __real_dtn_dma_start(requested_unit, held.dst, held.src, held.bytes, done);
     } else {
         done(0);
     }
@@ -66,12 +66,12 @@ void dtn_on_system_tick(void)
 
 void __wrap_dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dtn_dma_done_t done)
 {
-    bool hit = asked != NONE && unit == asked_unit && countdown-- == 0;
+    bool hit = requested != NONE && unit == requested_unit && countdown-- == 0;
     if (!hit) {
         __real_dtn_dma_start(unit, dst, src, bytes, done);
         return;
     }
-    switch (asked) {
+    switch (requested) {
     case PARTIAL:
         __real_dtn_dma_start(unit, dst, src, bytes / 2, done);
         break;
@@ -81,7 +81,7 @@ void __wrap_dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t by
         held.src = src;
         held.bytes = bytes;
         held.done = done;
-        tick_after(asked == LATE ? delay_us : SOON_US);
+        tick_after(requested == LATE ? delay_us : SOON_US);
         break;
     default:
         break;
@@ -90,14 +90,14 @@ void __wrap_dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t by
 
 void __wrap_dtn_dma_stop(uint32_t unit)
 {
-    if (unit == asked_unit) {
+    if (unit == requested_unit) {
         SYSTICK->control = TICK_STOPPED;
         held.done = NULL;
     }
     __real_dtn_dma_stop(unit);
 }
 
-/* True when the text starts with this word; the text moves behind it. */
+/* True if the text starts with this word; moves the text after it. */
 static bool skip(const char **text, const char *word)
 {
     size_t length = strlen(word);
@@ -127,20 +127,20 @@ bool dtn_faults_set(const char *option)
         const char *word;
         kind_t kind;
     } kinds[] = {{"fail:", FAIL}, {"partial:", PARTIAL}, {"never:", NEVER}, {"late:", LATE}};
-    asked_unit = DTN_DMA_IO;
+    requested_unit = DTN_DMA_IO;
     if (!skip(&option, "io:")) {
-        asked_unit = DTN_DMA_FETCH;
+        requested_unit = DTN_DMA_FETCH;
         if (!skip(&option, "fetch:")) {
             return false;
         }
     }
-    for (uint32_t i = 0; asked == NONE && i < sizeof kinds / sizeof kinds[0]; i++) {
-        asked = skip(&option, kinds[i].word) ? kinds[i].kind : NONE;
+    for (uint32_t i = 0; requested == NONE && i < sizeof kinds / sizeof kinds[0]; i++) {
+        requested = skip(&option, kinds[i].word) ? kinds[i].kind : NONE;
     }
-    if (asked == NONE || !read_number(&option, &countdown)) {
+    if (requested == NONE || !read_number(&option, &countdown)) {
         return false;
     }
-    if (asked == LATE && (!skip(&option, ":") || !read_number(&option, &delay_us))) {
+    if (requested == LATE && (!skip(&option, ":") || !read_number(&option, &delay_us))) {
         return false;
     }
     return *option == '\0';

@@ -1,11 +1,11 @@
 /**
  * @file
- * Faults of the units that copy memory, put in on purpose, for tests. Only images that link faults.c, with
- * `-Wl,--wrap=dtn_dma_start,--wrap=dtn_dma_stop`, have them.
+ * Fault injection for the units that copy memory, for tests. Only images that link faults.c, with
+ * `-Wl,--wrap=dtn_dma_start,--wrap=dtn_dma_stop`, have it.
  *
- * The runner's option `--fault UNIT:KIND:N` lets the copy number N of a unit, counted from 0, go wrong:
+ * The runner's option `--fault UNIT:KIND:N` makes copy number N of a unit, counted from 0, fail:
  *
- *   io:... fetch:...   which unit: that of inputs and outputs, or that of the weights
+ *   io:... fetch:...   the unit: for inputs and outputs, or for weights
  *   ...:fail:N         nothing is copied, and the unit reports an error
  *   ...:partial:N      half is copied, and the unit reports an error
  *   ...:never:N        nothing is copied, and the unit reports nothing
@@ -16,7 +16,7 @@
 
 #include <stdbool.h>
 
-/** Takes the option; false when it is wrong. A NULL pointer in images without faults.c. */
+/** Reads the option; returns false if it is wrong. A NULL pointer in images without faults.c. */
 __attribute__((weak)) bool dtn_faults_set(const char *option);
 
 #endif /* DTN_FAULTS_H */

@@ -1,6 +1,6 @@
 /**
  * @file
- * The board's free memory, given out piece by piece for as long as the runner runs.
+ * The board's free memory, allocated piece by piece and never freed.
  */
 #ifndef DTN_HEAP_H
 #define DTN_HEAP_H
@@ -8,13 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** What is not given out yet; starts at a multiple of 16. */
+/** The free part; starts at a multiple of 16. */
 typedef struct {
     uint8_t *at;
     size_t left;
 } dtn_heap_t;
 
-/** Space for some items of a size, 16-byte aligned; ends the program with a message when there is none. */
-void *dtn_heap_take(dtn_heap_t *heap, uint32_t items, size_t size);
+/** Allocates items of a size, 16-byte aligned; ends the program with a message if there is no memory. */
+void *dtn_heap_allocate(dtn_heap_t *heap, uint32_t items, size_t size);
 
 #endif /* DTN_HEAP_H */

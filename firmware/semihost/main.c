@@ -14,7 +14,7 @@
 
 int main(void);
 
-/* A NULL pointer in images of bundles that fetch nothing: those leave out fetch.c. */
+/* A NULL pointer in images of bundles without fetches: those do not link fetch.c. */
 __attribute__((weak)) NeutronError dtn_fetch_install(uint32_t latency_ns, uint32_t bytes_per_second);
 
 /* The files and buffers of the program's tensors. */
@@ -22,7 +22,7 @@ typedef struct {
     dtn_file_t *files;
     void **buffers;
     uint32_t *bytes;
-    uint32_t count; /* 0 when none was named */
+    uint32_t count; /* 0 if none was named */
 } tensors_t;
 
 static dtn_file_t open_file(const char *name, bool write)
@@ -48,13 +48,13 @@ static void open_tensors(tensors_t *tensors, dtn_heap_t *heap, const char *const
         dtn_usage_error("the number of files is not the program's number of ", write ? "outputs" : "inputs");
     }
     tensors->count = named;
-    tensors->files = (dtn_file_t *)dtn_heap_take(heap, named, sizeof *tensors->files);
-    tensors->buffers = (void **)dtn_heap_take(heap, named, sizeof *tensors->buffers);
-    tensors->bytes = (uint32_t *)dtn_heap_take(heap, named, sizeof *tensors->bytes);
+    tensors->files = (dtn_file_t *)dtn_heap_allocate(heap, named, sizeof *tensors->files);
+    tensors->buffers = (void **)dtn_heap_allocate(heap, named, sizeof *tensors->buffers);
+    tensors->bytes = (uint32_t *)dtn_heap_allocate(heap, named, sizeof *tensors->bytes);
     for (uint32_t i = 0; i < named; i++) {
         tensors->bytes[i] = dtn_bundle.values[values[i]].bytes;
         tensors->files[i] = open_file(names[i], write);
-        tensors->buffers[i] = dtn_heap_take(heap, tensors->bytes[i], 1);
+        tensors->buffers[i] = dtn_heap_allocate(heap, tensors->bytes[i], 1);
     }
 }
 
@@ -64,7 +64,7 @@ static void check_sizes(const tensors_t *inputs, const dtn_options_t *options)
         uint64_t needed = (uint64_t)inputs->bytes[i] * options->runs;
         int32_t size = dtn_semihost_size(inputs->files[i]);
         if (size < 0 || (uint64_t)size != needed) {
-            dtn_usage_error("not the bytes of this input for all runs are in ", options->inputs[i]);
+            dtn_usage_error("wrong size for this input in all runs: ", options->inputs[i]);
         }
     }
 }
@@ -116,15 +116,15 @@ static void prepare(dtn_executor_t *executor, const dtn_options_t *options, dtn_
     }
 }
 
-/* Space for every event that a run can have. */
+/* Memory for every event of a run. */
 static void prepare_events(dtn_executor_t *executor, dtn_heap_t *heap)
 {
     executor->event_capacity = dtn_bundle.step_count + dtn_bundle.input_count + dtn_bundle.output_count;
-    executor->events = (dtn_event_t *)dtn_heap_take(heap, executor->event_capacity, sizeof(dtn_event_t));
+    executor->events = (dtn_event_t *)dtn_heap_allocate(heap, executor->event_capacity, sizeof(dtn_event_t));
 }
 
 #if DTN_PROFILING
-/* Space for as many events as were asked for, or as there is space. */
+/* Memory for the requested number of events, or as many as fit. */
 static void prepare_profile(dtn_executor_t *executor, dtn_heap_t *heap, const dtn_options_t *options)
 {
     uint32_t most = (uint32_t)(heap->left / sizeof(dtn_event_t));
@@ -135,11 +135,11 @@ static void prepare_profile(dtn_executor_t *executor, dtn_heap_t *heap, const dt
         dtn_usage_error("cannot open ", options->profile);
     }
     executor->event_capacity = options->event_capacity == 0 ? most : options->event_capacity;
-    executor->events = (dtn_event_t *)dtn_heap_take(heap, executor->event_capacity, sizeof(dtn_event_t));
+    executor->events = (dtn_event_t *)dtn_heap_allocate(heap, executor->event_capacity, sizeof(dtn_event_t));
 }
 #endif
 
-/* Runs once; true when that succeeded. */
+/* Runs once; true on success. */
 static bool run_once(dtn_executor_t *executor, const tensors_t *inputs, const tensors_t *outputs, uint32_t number,
                      dtn_runner_run_t *run)
 {

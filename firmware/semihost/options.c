@@ -14,7 +14,7 @@ void dtn_usage_error(const char *what, const char *name)
     dtn_semihost_exit(DTN_EXIT_USAGE);
 }
 
-/* The next word, ended with a zero byte in place, or NULL; `at` moves behind it. */
+/* The next word, terminated with a zero byte in place, or NULL; moves `at` after it. */
 static const char *next_word(char **at)
 {
     char *word = *at;
@@ -39,7 +39,7 @@ static uint32_t number(const char *option, const char *word)
     for (const char *digit = word; *digit != '\0'; digit++) {
         uint32_t unit = (uint32_t)(*digit - '0');
         if (unit > 9 || value > (UINT32_MAX - unit) / 10) {
-            dtn_usage_error("no number below 2^32 follows ", option);
+            dtn_usage_error("a number below 2^32 must follow ", option);
         }
         value = value * 10 + unit;
     }
@@ -80,18 +80,18 @@ void dtn_options_read(dtn_options_t *options, dtn_heap_t *heap)
         dtn_usage_error("the command line is too long", "");
     }
     uint32_t bytes = (uint32_t)strlen(at) + 1;
-    (void)dtn_heap_take(heap, bytes, 1);
-    uint32_t most_files = bytes / (uint32_t)sizeof "--input x"; /* none is named in fewer bytes */
+    (void)dtn_heap_allocate(heap, bytes, 1);
+    uint32_t most_files = bytes / (uint32_t)sizeof "--input x"; /* no file option is shorter */
     *options = (dtn_options_t){
-        .inputs = (const char **)dtn_heap_take(heap, most_files, sizeof(char *)),
-        .outputs = (const char **)dtn_heap_take(heap, most_files, sizeof(char *)),
+        .inputs = (const char **)dtn_heap_allocate(heap, most_files, sizeof(char *)),
+        .outputs = (const char **)dtn_heap_allocate(heap, most_files, sizeof(char *)),
         .runs = 1,
     };
     (void)next_word(&at);
     for (const char *option = next_word(&at); option != NULL; option = next_word(&at)) {
         const char *value = next_word(&at);
         if (value == NULL) {
-            dtn_usage_error("nothing follows ", option);
+            dtn_usage_error("a value must follow ", option);
         }
         set(options, option, value);
     }

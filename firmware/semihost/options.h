@@ -13,7 +13,7 @@
 /** Exit statuses of the runner. */
 enum { DTN_EXIT_OK = 0, DTN_EXIT_FAILED = 1, DTN_EXIT_USAGE = 2 };
 
-/** The options; names are NULL where none was given. */
+/** The options; names are NULL if they are not given. */
 typedef struct {
     const char **inputs;
     const char **outputs;
@@ -26,11 +26,11 @@ typedef struct {
     uint32_t flash_bytes_per_second;
 #if DTN_PROFILING
     const char *profile;
-    uint32_t event_capacity; /* 0 for as many as there is memory for */
+    uint32_t event_capacity; /* 0 for as many as fit into memory */
 #endif
 } dtn_options_t;
 
-/** Reads the command line into memory of the heap; ends the program with a message when it is wrong. */
+/** Reads the command line into memory of the heap; ends the program with a message if it is wrong. */
 void dtn_options_read(dtn_options_t *options, dtn_heap_t *heap);
 
 /** Prints `error: `, the texts, and the end of the line, and ends the program with DTN_EXIT_USAGE. */

@@ -19,7 +19,7 @@ enum { MODE_READ = 1, MODE_WRITE = 5 };
 
 #define STOPPED_BY_APPLICATION UINT32_C(0x20026)
 
-/* One call; the host reads and writes memory, so that nothing may be kept in registers across it. */
+/* One call; the host reads and writes memory, so that nothing may stay in registers across it. */
 static int32_t call(int32_t operation, const void *argument)
 {
     register int32_t result __asm__("r0") = operation;
@@ -49,7 +49,7 @@ int32_t dtn_semihost_size(dtn_file_t file)
     return call(SYS_FLEN, &file);
 }
 
-/* Reads and writes return the number of bytes that are left. */
+/* Reads and writes return the number of remaining bytes. */
 bool dtn_semihost_read(dtn_file_t file, void *data, size_t bytes)
 {
     uintptr_t block[] = {(uintptr_t)file, address(data), bytes};

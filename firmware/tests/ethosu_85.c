@@ -72,7 +72,7 @@ void u85_put_output(stream_t *stream, const u85_turn_t *turn, const int32_t *siz
     stream_short(stream, REG_OFM_HEIGHT_M1, (uint32_t)sizes[0] - 1);
     stream_short(stream, REG_OFM_WIDTH_M1, (uint32_t)sizes[1] - 1);
     stream_short(stream, REG_OFM_DEPTH_M1, (uint32_t)sizes[2] - 1);
-    stream_map(stream, &dtn_eu_ofm_registers, out, turn->fields | (is_global ? 1U << 8 : 0U));
+    stream_map(stream, &dtn_ethosu_ofm_registers, out, turn->fields | (is_global ? 1U << 8 : 0U));
     stream_short(stream, REG_ACTIVATION, out->bytes >= 4 ? 1U << 12 : 0U);
     stream_short(stream, REG_ACTIVATION_MIN, !out->is_signed ? 0 : out->bytes == 1 ? 0xFF80 : 0x8000);
     stream_short(stream, REG_ACTIVATION_MAX, !out->is_signed ? 0xFF : out->bytes == 1 ? 0x7F : 0x7FFF);

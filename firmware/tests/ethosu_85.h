@@ -5,7 +5,7 @@
 #ifndef DTN_ETHOSU_85_H
 #define DTN_ETHOSU_85_H
 
-#include "../src/ethosu/stage.h"
+#include "../src/ethosu/chain_buffers.h"
 #include "ethosu_stream.h"
 
 /** Where outputs are. */

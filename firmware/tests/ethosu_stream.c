@@ -1,5 +1,5 @@
 #include "ethosu_stream.h"
-#include "../src/ethosu/map.h"
+#include "../src/ethosu/feature_map.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -78,7 +78,7 @@ static int64_t row_bytes(const test_map_t *map)
     return map->width * (map->is_bricks ? 16 * bricks : map->depth) * (int64_t)map->bytes;
 }
 
-void stream_map(stream_t *stream, const dtn_eu_map_registers_t *registers, const test_map_t *map, uint32_t extra)
+void stream_map(stream_t *stream, const dtn_ethosu_map_registers_t *registers, const test_map_t *map, uint32_t extra)
 {
     uint32_t size = map->bytes == 8 ? 3 : map->bytes == 4 ? 2 : map->bytes - 1;
     uint32_t size_at = registers->precision == REG_OFM_PRECISION ? 1 : 2;

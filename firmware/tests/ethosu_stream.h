@@ -5,7 +5,7 @@
 #ifndef DTN_ETHOSU_STREAM_H
 #define DTN_ETHOSU_STREAM_H
 
-#include "../src/ethosu/map.h"
+#include "../src/ethosu/feature_map.h"
 #include "deuteron/ethosu.h"
 
 enum { STREAM_WORDS = 1024, STREAM_MEMORY = 1 << 16, STREAM_SHRAM = 48 * 1024 };
@@ -42,7 +42,7 @@ void stream_long(stream_t *stream, uint32_t opcode, uint64_t value);
 void stream_op(stream_t *stream, uint32_t opcode, uint32_t param);
 
 /** Appends the registers of a map; `extra` are bits of the precision register beside type, size and format. */
-void stream_map(stream_t *stream, const dtn_eu_map_registers_t *registers, const test_map_t *map, uint32_t extra);
+void stream_map(stream_t *stream, const dtn_ethosu_map_registers_t *registers, const test_map_t *map, uint32_t extra);
 
 /** Ends the stream; the bytes of its command data. */
 size_t stream_end(stream_t *stream);

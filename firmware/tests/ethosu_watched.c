@@ -15,8 +15,8 @@ void new_sums(stream_t *stream, const char *config, uint64_t *state)
     stream_short(stream, REG_OFM_BLK_WIDTH_M1, 1);
     stream_short(stream, REG_OFM_BLK_DEPTH_M1, 15);
     stream_short(stream, REG_IFM_UPSCALE, 0);
-    stream_map(stream, &dtn_eu_ifm_registers, &map, 0);
-    stream_map(stream, &dtn_eu_ofm_registers, &map, 1U << 8);
+    stream_map(stream, &dtn_ethosu_ifm_registers, &map, 0);
+    stream_map(stream, &dtn_ethosu_ofm_registers, &map, 1U << 8);
     stream_short(stream, REG_IFM2_PRECISION, 1);
     stream_short(stream, REG_IFM2_ZERO_POINT, 0);
     stream_short(stream, REG_IFM2_BROADCAST, 1U << 7);

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/ethosu/map.h"
+#include "../src/ethosu/feature_map.h"
 #include "ethosu_stream.h"
 #include "test.h"
 
@@ -292,8 +292,8 @@ static void test_layer(uint64_t *state, bool is_depthwise)
         weights.shift[o] = (uint32_t)test_between(state, bytes == 2 ? 16 : 30, bytes == 2 ? 30 : 46);
     }
     geometry(&stream, &w, &in, &out);
-    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
-    stream_map(&stream, &dtn_eu_ofm_registers, &out, rounding << 14);
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &in, 0);
+    stream_map(&stream, &dtn_ethosu_ofm_registers, &out, rounding << 14);
     activation(&stream, &out);
     put_weights(&stream, &weights, &w, inputs, outputs, is_depthwise, bytes == 2);
     stream_op(&stream, is_depthwise ? DTN_ETHOSU_OP_DEPTHWISE : DTN_ETHOSU_OP_CONV, 0);
@@ -349,8 +349,8 @@ static void test_pool(uint64_t *state)
     int32_t scale = test_between(state, 1, 1 << 30);
     uint32_t rounding = (uint32_t)test_between(state, 0, 2);
     geometry(&stream, &w, &in, &out);
-    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
-    stream_map(&stream, &dtn_eu_ofm_registers, &out, rounding << 14 | 1U << 8);
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &in, 0);
+    stream_map(&stream, &dtn_ethosu_ofm_registers, &out, rounding << 14 | 1U << 8);
     activation(&stream, &out);
     stream_long(&stream, REG_OFM_SCALE, (uint64_t)shift << 32 | (uint32_t)scale);
     stream_op(&stream, DTN_ETHOSU_OP_POOL, kind);
@@ -426,9 +426,9 @@ static void test_elementwise(uint64_t *state)
     stream_short(&stream, REG_OFM_WIDTH_M1, (uint32_t)width - 1);
     stream_short(&stream, REG_OFM_DEPTH_M1, (uint32_t)depth - 1);
     stream_short(&stream, REG_IFM_UPSCALE, 0);
-    stream_map(&stream, &dtn_eu_ifm_registers, &a, mode << 8 | 2U << 14);
-    stream_map(&stream, &dtn_eu_ifm2_registers, &b, 0);
-    stream_map(&stream, &dtn_eu_ofm_registers, &out, rounding << 14 | (has_factor ? 1U << 8 : 0U));
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &a, mode << 8 | 2U << 14);
+    stream_map(&stream, &dtn_ethosu_ifm2_registers, &b, 0);
+    stream_map(&stream, &dtn_ethosu_ofm_registers, &out, rounding << 14 | (has_factor ? 1U << 8 : 0U));
     stream_short(&stream, REG_IFM2_BROADCAST, spread | (reversed ? 1U << 6 : 0U) | (scalar ? 1U << 7 : 0U));
     stream_short(&stream, REG_IFM2_SCALAR, (uint32_t)number);
     activation(&stream, &out);

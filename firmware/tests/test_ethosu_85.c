@@ -293,7 +293,7 @@ static void test_layer(uint64_t *state, bool is_depthwise)
     uint32_t x = (uint32_t)l.stride_w - 1, y = (uint32_t)l.stride_h - 1;
     stream_short(&stream, REG_KERNEL_STRIDE,
                  (x & 1U) | (y & 1U) << 1 | (l.is_part_kernel ? 4U : 0U) | (x >> 1) << 6 | (y >> 1) << 9);
-    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &in, 0);
     u85_put_output(&stream, &turn, sizes, &out, false);
     u85_put_scale(&stream, REG_OFM_SCALE, 1, 0, rounding);
     put_layer(state, &stream, &l, microblock, bias, scale, shift);

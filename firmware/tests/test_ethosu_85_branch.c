@@ -41,8 +41,8 @@ static uint32_t new_counts(stream_t *stream, const int32_t *sizes, uint32_t byte
     test_map_t one = counts;
     one.base = ONE_AT;
     stream_new(stream, "ethos-u85-256", &state);
-    stream_map(stream, &dtn_eu_ifm_registers, &counts, 0);
-    stream_map(stream, &dtn_eu_ifm2_registers, &one, 0);
+    stream_map(stream, &dtn_ethosu_ifm_registers, &counts, 0);
+    stream_map(stream, &dtn_ethosu_ifm2_registers, &one, 0);
     stream_short(stream, REG_IFM_UPSCALE, 0);
     stream_short(stream, REG_IFM_BROADCAST, 0);
     stream_short(stream, REG_IFM2_BROADCAST, 0);

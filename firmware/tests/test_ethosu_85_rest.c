@@ -32,18 +32,18 @@ static void test_chain(uint64_t *state)
     stream_short(&stream, REG_KERNEL_HEIGHT_M1, (uint32_t)kernel_h - 1);
     stream_short(&stream, REG_KERNEL_WIDTH_M1, (uint32_t)kernel_w - 1);
     stream_short(&stream, REG_KERNEL_STRIDE, 0);
-    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &in, 0);
     u85_put_output(&stream, &none, sizes, &between, true);
-    stream_short(&stream, REG_OFM_PRECISION, 1U | 2U << 1 | 1U << 8 | (uint32_t)DTN_EU_CHAINED << 14);
+    stream_short(&stream, REG_OFM_PRECISION, 1U | 2U << 1 | 1U << 8 | (uint32_t)DTN_ETHOSU_CHAINED << 14);
     for (uint32_t scale = REG_OFM_SCALE; scale <= REG_IFM2_SCALE; scale++) {
         u85_put_scale(&stream, scale, 1, 0, 1);
     }
     stream_short(&stream, REG_ACC_FORMAT, 0);
     stream_op(&stream, DTN_ETHOSU_OP_POOL, kind);
     stream_op(&stream, OP_IRQ, 0);
-    stream_map(&stream, &dtn_eu_ifm_registers, &between, 0);
-    stream_short(&stream, REG_IFM_PRECISION, 1U | 2U << 2 | (uint32_t)DTN_EU_CHAINED << 14);
-    stream_map(&stream, &dtn_eu_ifm2_registers, &second, 0);
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &between, 0);
+    stream_short(&stream, REG_IFM_PRECISION, 1U | 2U << 2 | (uint32_t)DTN_ETHOSU_CHAINED << 14);
+    stream_map(&stream, &dtn_ethosu_ifm2_registers, &second, 0);
     stream_short(&stream, REG_IFM_BROADCAST, 0);
     stream_short(&stream, REG_IFM2_BROADCAST, 0);
     u85_put_output(&stream, &turn, sizes, &out, true);
@@ -122,7 +122,7 @@ static void test_elementwise(uint64_t *state)
         scales[i] = has_scales ? (uint32_t)test_between(state, 1, 1 << 20) : 1;
         shifts[i] = has_scales ? (uint32_t)test_between(state, 0, 20) : 0;
         ways[i] = (uint32_t)test_between(state, 0, 1);
-        stream_map(&stream, i == 0 ? &dtn_eu_ifm_registers : &dtn_eu_ifm2_registers, &maps[i], 0);
+        stream_map(&stream, i == 0 ? &dtn_ethosu_ifm_registers : &dtn_ethosu_ifm2_registers, &maps[i], 0);
         stream_short(&stream, i == 0 ? REG_IFM_BROADCAST : REG_IFM2_BROADCAST, spreads[i]);
         u85_put_scale(&stream, i == 0 ? REG_IFM_SCALE : REG_IFM2_SCALE, scales[i], shifts[i], ways[i]);
     }
@@ -185,11 +185,11 @@ static void test_product(uint64_t *state)
     put_window(&stream, depth, 1, 1);
     u85_put_output(&stream, &turn, sizes, &out, true);
     u85_put_scale(&stream, REG_OFM_SCALE, scale, shift, rounding);
-    stream_map(&stream, &dtn_eu_ifm2_registers, &start, 0);
+    stream_map(&stream, &dtn_ethosu_ifm2_registers, &start, 0);
     stream_short(&stream, REG_ACC_FORMAT, 2U << 4 | 1U << 6);
     stream_op(&stream, DTN_ETHOSU_OP_POOL, 4);
-    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
-    stream_map(&stream, &dtn_eu_ifm2_registers, &second, 0);
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &in, 0);
+    stream_map(&stream, &dtn_ethosu_ifm2_registers, &second, 0);
     stream_short(&stream, REG_OFM_BLK_DEPTH_M1, 15);
     stream_short(&stream, REG_ACC_FORMAT, 1U << 4);
     stream_op(&stream, DTN_ETHOSU_OP_CONV, 1);
@@ -210,7 +210,7 @@ static void test_product(uint64_t *state)
 /* A product whose second input and output have one place in a chain: what it reads was there before. */
 static void test_chained_product(uint64_t *state)
 {
-    const uint32_t chained = (uint32_t)DTN_EU_CHAINED << 14;
+    const uint32_t chained = (uint32_t)DTN_ETHOSU_CHAINED << 14;
     const u85_turn_t none = {{0, 1, 2}, 3, 0};
     const int32_t depth = test_between(state, 1, 20);
     const int32_t sizes[3] = {1, test_between(state, 1, 6), test_between(state, 1, 20)};
@@ -222,21 +222,21 @@ static void test_chained_product(uint64_t *state)
     stream_t stream;
     stream_new(&stream, u85_any_config(state), state);
     put_window(&stream, depth, 1, 1);
-    stream_map(&stream, &dtn_eu_ifm_registers, &second, 0);
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &second, 0);
     u85_put_output(&stream, &none, second_sizes, &between, true);
     stream_short(&stream, REG_OFM_PRECISION, 1U | 1U << 8 | chained);
     u85_put_scale(&stream, REG_OFM_SCALE, 1, 0, 1);
     stream_short(&stream, REG_ACC_FORMAT, 0);
     stream_op(&stream, DTN_ETHOSU_OP_POOL, 0);
-    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
-    stream_map(&stream, &dtn_eu_ifm2_registers, &between, chained);
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &in, 0);
+    stream_map(&stream, &dtn_ethosu_ifm2_registers, &between, chained);
     u85_put_output(&stream, &none, sizes, &behind, true);
     stream_short(&stream, REG_OFM_PRECISION, 1U | 1U << 8 | chained);
     u85_put_scale(&stream, REG_OFM_SCALE, 1, 9, 1);
     stream_short(&stream, REG_OFM_BLK_DEPTH_M1, 15);
     stream_op(&stream, DTN_ETHOSU_OP_CONV, 1);
     put_window(&stream, sizes[2], 1, 1);
-    stream_map(&stream, &dtn_eu_ifm_registers, &behind, chained);
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &behind, chained);
     u85_put_output(&stream, &none, sizes, &out, true);
     u85_put_scale(&stream, REG_OFM_SCALE, 1, 0, 1);
     stream_op(&stream, DTN_ETHOSU_OP_POOL, 0);
@@ -281,7 +281,7 @@ static void test_resize(uint64_t *state, int32_t most)
     bool is_wide = is_large || (!is_nearest && test_between(state, 0, 1) == 1);
     test_map_t out = u85_turned_map(state, &turn, sizes, is_nearest ? bytes : is_wide ? 8 : 4);
     put_window(&stream, sizes[2], in.height, in.width);
-    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &in, 0);
     u85_put_output(&stream, &turn, sizes, &out, true);
     u85_put_scale(&stream, REG_OFM_SCALE, 1, shift, 1);
     for (uint32_t i = 0; i < 2; i++) {
@@ -327,8 +327,8 @@ static void test_wide_product(uint64_t *state)
     stream_new(&stream, u85_any_config(state), state);
     test_map_t a = {1, IN_AT, 1, 2, 5, 4, true, false, 0}, b = {1, SECOND_AT, 1, 2, 5, 4, true, true, 0};
     test_map_t out = {1, U85_OUT_AT, 1, 2, 5, 4, true, false, 0};
-    stream_map(&stream, &dtn_eu_ifm_registers, &a, 0);
-    stream_map(&stream, &dtn_eu_ifm2_registers, &b, 0);
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &a, 0);
+    stream_map(&stream, &dtn_ethosu_ifm2_registers, &b, 0);
     stream_short(&stream, REG_IFM_UPSCALE, 0);
     stream_short(&stream, REG_IFM_BROADCAST, 0);
     stream_short(&stream, REG_IFM2_BROADCAST, 0);
@@ -371,13 +371,13 @@ static void test_large_sums(uint64_t *state)
         stream_short(&stream, REG_SCALE_REGION, 0);
         stream_long(&stream, REG_SCALE_BASE, 0);
         stream_long(&stream, REG_SCALE_LENGTH, sizeof scales);
-        stream_map(&stream, &dtn_eu_ifm2_registers, &start, 0);
+        stream_map(&stream, &dtn_ethosu_ifm2_registers, &start, 0);
         stream_short(&stream, REG_IFM2_PRECISION, 1U | 3U << 2);
         stream_short(&stream, REG_ACC_FORMAT, 2U << 4 | is_product << 6);
         stream_op(&stream, DTN_ETHOSU_OP_POOL, 4);
         if (is_product == 1) {
-            stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
-            stream_map(&stream, &dtn_eu_ifm2_registers, &second, 0);
+            stream_map(&stream, &dtn_ethosu_ifm_registers, &in, 0);
+            stream_map(&stream, &dtn_ethosu_ifm2_registers, &second, 0);
             stream_short(&stream, REG_OFM_BLK_DEPTH_M1, 15);
             stream_short(&stream, REG_ACC_FORMAT, 1U << 4);
             stream_op(&stream, DTN_ETHOSU_OP_CONV, 1);
@@ -402,8 +402,8 @@ static void check_refused(uint64_t *state, uint32_t opcode, uint64_t value, uint
     stream_t stream;
     stream_new(&stream, "ethos-u85-256", state);
     put_window(&stream, 4, 1, 1);
-    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
-    stream_map(&stream, &dtn_eu_ifm2_registers, &in, 0);
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &in, 0);
+    stream_map(&stream, &dtn_ethosu_ifm2_registers, &in, 0);
     stream_short(&stream, REG_IFM_BROADCAST, 0);
     u85_put_scale(&stream, REG_IFM_SCALE, 1, 0, 1);
     u85_put_output(&stream, &none, sizes, &out, true);
@@ -433,7 +433,7 @@ static void check_wide(uint64_t *state, uint32_t opcode, uint32_t value, dtn_eth
     stream_t stream;
     stream_new(&stream, "ethos-u85-256", state);
     put_window(&stream, 4, 2, 2);
-    stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &in, 0);
     u85_put_output(&stream, &none, sizes, &out, true);
     u85_put_scale(&stream, REG_OFM_SCALE, 1, 16, 1);
     for (uint32_t axis = 0; axis < 2; axis++) {

@@ -321,7 +321,7 @@ static void new_turned_job(job_t *job)
     test_map_t out = {1, 0x200, 2, 1, 5, 1, true, false, 0};
     new_job(job, "ethos-u85-256");
     job->stream.count = 8;
-    stream_map(&job->stream, &dtn_eu_ifm_registers, &in, 0);
+    stream_map(&job->stream, &dtn_ethosu_ifm_registers, &in, 0);
     stream_short(&job->stream, REG_IFM_UPSCALE, 0);
     stream_short(&job->stream, REG_IFM_BROADCAST, 0);
     u85_put_output(&job->stream, &turn, sizes, &out, true);

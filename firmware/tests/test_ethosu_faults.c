@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/ethosu/scale.h"
+#include "../src/ethosu/output_scale.h"
 #include "../src/ethosu/weights.h"
 #include "ethosu_stream.h"
 #include "test.h"
@@ -20,9 +20,9 @@ static void new_sum(stream_t *stream)
     stream_short(stream, REG_OFM_WIDTH_M1, 1);
     stream_short(stream, REG_OFM_DEPTH_M1, 3);
     stream_short(stream, REG_IFM_UPSCALE, 0);
-    stream_map(stream, &dtn_eu_ifm_registers, &in, 0);
-    stream_map(stream, &dtn_eu_ifm2_registers, &in, 0);
-    stream_map(stream, &dtn_eu_ofm_registers, &out, 1U << 8);
+    stream_map(stream, &dtn_ethosu_ifm_registers, &in, 0);
+    stream_map(stream, &dtn_ethosu_ifm2_registers, &in, 0);
+    stream_map(stream, &dtn_ethosu_ofm_registers, &out, 1U << 8);
     stream_short(stream, REG_IFM2_BROADCAST, 0);
     stream_short(stream, REG_ACTIVATION, 0);
     stream_short(stream, REG_ACTIVATION_MIN, 0xFF80);
@@ -154,9 +154,9 @@ static void test_wide_product(void)
         dtn_ethosu_event_t event = {0};
         stream_t stream;
         new_sum(&stream);
-        stream_map(&stream, &dtn_eu_ifm_registers, &in, 0);
-        stream_map(&stream, &dtn_eu_ifm2_registers, &in, 0);
-        stream_map(&stream, &dtn_eu_ofm_registers, &out, 1U << 8);
+        stream_map(&stream, &dtn_ethosu_ifm_registers, &in, 0);
+        stream_map(&stream, &dtn_ethosu_ifm2_registers, &in, 0);
+        stream_map(&stream, &dtn_ethosu_ofm_registers, &out, 1U << 8);
         stream_long(&stream, REG_OFM_SCALE, scales[i]);
         stream_op(&stream, DTN_ETHOSU_OP_ELEMENTWISE, 0);
         CHECK_EQUAL(stream_run(&stream, &event), i < 2 ? DTN_ETHOSU_OK : DTN_ETHOSU_UNSUPPORTED);
@@ -171,11 +171,11 @@ static void test_no_table(void)
     static const char *const configs[] = {"ethos-u55-128", "ethos-u85-256"};
     for (size_t i = 0; i < 2; i++) {
         dtn_ethosu_t machine = {.config = dtn_ethosu_config(configs[i])};
-        const dtn_eu_map_t map = {.bytes = 1, .is_signed = true};
-        dtn_eu_output_t output;
+        const dtn_ethosu_map_t map = {.bytes = 1, .is_signed = true};
+        dtn_ethosu_output_t output;
         memset(machine.is_set, 0xFF, sizeof machine.is_set);
         memset(&output, 0xA5, sizeof output);
-        CHECK_EQUAL(dtn_eu_output(&machine, &map, &output), DTN_ETHOSU_OK);
+        CHECK_EQUAL(dtn_ethosu_output(&machine, &map, &output), DTN_ETHOSU_OK);
         CHECK(output.table_at == 0 && output.table_bytes == 0 && output.table_data == NULL, "there is a table");
     }
 }
@@ -185,7 +185,7 @@ static void test_alignment(void)
     stream_t stream;
     new_sum(&stream);
     test_map_t wide = {0, 0x21, 2, 2, 4, 2, true, false, 0};
-    stream_map(&stream, &dtn_eu_ifm_registers, &wide, 0);
+    stream_map(&stream, &dtn_ethosu_ifm_registers, &wide, 0);
     check_fault(&stream, DTN_ETHOSU_ALIGNMENT, 0x21);
 }
 
@@ -225,11 +225,12 @@ static void test_registers(void)
         CHECK_EQUAL(check_registers(&stream, &machine, opcodes, count), DTN_ETHOSU_OK);
         for (size_t i = 0; i < count; i++) {
             const uint32_t opcode = opcodes[i];
-            const uint64_t value = opcode >= 0x100 ? dtn_eu_short(&machine, opcode) : dtn_eu_address(&machine, opcode);
+            const uint64_t value =
+                opcode >= 0x100 ? dtn_ethosu_short(&machine, opcode) : dtn_ethosu_address(&machine, opcode);
             CHECK_EQUAL(value, i + 1);
-            CHECK_EQUAL(
-                dtn_eu_need(&machine, (const uint16_t[]){(uint16_t)opcode}, 1, opcode >= 0x100 ? 0 : DTN_ETHOSU_SHORTS),
-                DTN_ETHOSU_OK);
+            CHECK_EQUAL(dtn_ethosu_need(&machine, (const uint16_t[]){(uint16_t)opcode}, 1,
+                                        opcode >= 0x100 ? 0 : DTN_ETHOSU_SHORTS),
+                        DTN_ETHOSU_OK);
         }
         stream_free(&stream);
     }
@@ -365,7 +366,7 @@ enum { LINE = 1 << 16, MOST = 4096 };
 
 static void check_weights(const uint8_t *bytes, size_t length, const int16_t *weights, size_t count)
 {
-    static dtn_eu_weights_t stream;
+    static dtn_ethosu_weights_t stream;
     static int16_t read[MOST];
     /* A copy that ends where its allocation ends. */
     uint8_t *exact = (uint8_t *)malloc(length);
@@ -373,19 +374,19 @@ static void check_weights(const uint8_t *bytes, size_t length, const int16_t *we
         abort();
     }
     memcpy(exact, bytes, length);
-    dtn_eu_weights_start(&stream, exact, length);
+    dtn_ethosu_weights_start(&stream, exact, length);
     for (size_t at = 0, step = 1; at < count; at += step, step = step % 40 + 1) {
         step = count - at < step ? count - at : step;
-        CHECK(dtn_eu_weights_read(&stream, read + at, step), "the stream ends at weight %zu of %zu", at, count);
+        CHECK(dtn_ethosu_weights_read(&stream, read + at, step), "the stream ends at weight %zu of %zu", at, count);
     }
     CHECK_EQUAL(memcmp(read, weights, count * sizeof *read), 0);
-    CHECK(!dtn_eu_weights_read(&stream, read, MOST), "there are weights behind the last");
+    CHECK(!dtn_ethosu_weights_read(&stream, read, MOST), "there are weights behind the last");
     /* Cut short, it is broken at some place, and never read beyond its end; the last bytes, at most 31, are padding. */
     for (size_t cut = 0; cut < length; cut += length / 16 + 1) {
-        dtn_eu_weights_start(&stream, exact + length - cut, cut);
-        (void)dtn_eu_weights_read(&stream, read, MOST);
-        dtn_eu_weights_start(&stream, exact, cut);
-        CHECK(cut + 32 > length || !dtn_eu_weights_read(&stream, read, count), "%zu of %zu bytes are enough", cut,
+        dtn_ethosu_weights_start(&stream, exact + length - cut, cut);
+        (void)dtn_ethosu_weights_read(&stream, read, MOST);
+        dtn_ethosu_weights_start(&stream, exact, cut);
+        CHECK(cut + 32 > length || !dtn_ethosu_weights_read(&stream, read, count), "%zu of %zu bytes are enough", cut,
               length);
     }
     free(exact);

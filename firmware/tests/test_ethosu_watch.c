@@ -2,7 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../src/ethosu/cells.h"
+#include "../src/ethosu/shadow_memory.h"
 #include "ethosu_watched.h"
 #include "test.h"
 
@@ -301,7 +301,7 @@ static void test_indices(void)
     }
 }
 
-static void count_bytes(dtn_eu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
+static void count_bytes(dtn_ethosu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count)
 {
     (void)cells;
     (void)at;
@@ -335,9 +335,9 @@ static void test_bounds(void)
                                  &stream.memory);
     watch->seen = &seen;
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        dtn_eu_scan_t scan = {.watch = watch};
+        dtn_ethosu_scan_t scan = {.watch = watch};
         seen.count = 0;
-        dtn_eu_visit_bytes(&scan, places[i].region, places[i].at, places[i].bytes, count_bytes);
+        dtn_ethosu_visit_bytes(&scan, places[i].region, places[i].at, places[i].bytes, count_bytes);
         CHECK_EQUAL(scan.value, places[i].is_inside ? places[i].bytes : 0);
         CHECK_EQUAL(seen.count, places[i].is_inside ? 0 : 1);
         CHECK_EQUAL(seen.hazards[0].fault, seen.count == 0 ? 0 : DTN_ETHOSU_BOUNDS);

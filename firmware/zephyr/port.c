@@ -1,6 +1,6 @@
 /*
- * The port for Zephyr: contexts from the system heap, where there is one; ticks are the kernel's cycles. What the SoC's
- * own driver does for an NPU, clock and power, stays there.
+ * The port for Zephyr: contexts are from the system heap, if there is one; ticks are the kernel's cycles. The SoC's own
+ * driver controls an NPU's clock and power.
  */
 #include "deuteron/port.h"
 
@@ -51,7 +51,7 @@ void dtn_port_clock(bool on)
 #error "Deuteron's port: an NPU would compute with stale bytes; set CONFIG_CACHE_MANAGEMENT=y, or CONFIG_DCACHE=n"
 #endif
 
-/* Without a data cache there is nothing to do, and -ENOTSUP says so; anything else is a cache that did not do it. */
+/* Without a data cache there is nothing to do, which -ENOTSUP reports; any other error is a failure of the cache. */
 static void assert_done(int result)
 {
     __ASSERT(result == 0 || result == -ENOTSUP, "Deuteron's port: the data cache failed, error %d", result);
@@ -65,7 +65,7 @@ void dtn_port_cache_clean(const void *data, size_t bytes)
 
 void dtn_port_cache_invalidate(void *data, size_t bytes)
 {
-    /* To drop lines alone is defined for whole lines only. These are clean, so that to flush them first writes nothing.
+    /* Invalidation alone is defined for whole lines only. These lines are clean: flushing them first writes nothing.
      */
     assert_done(sys_cache_data_flush_and_invd_range(data, bytes));
 }

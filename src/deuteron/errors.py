@@ -3,6 +3,11 @@
 import errno
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from copy import copy
+from typing import Self
+
+WHERE = -1
+"""Key of `DeuteronError.operators` for the operator that `where` names."""
 
 
 class DeuteronError(Exception):
@@ -12,15 +17,31 @@ class DeuteronError(Exception):
         message: what was found and what is allowed, without a full stop.
         hint: what the reader can do about it, in the imperative.
         where: the place: a file, an operator, a tensor or a source line.
+        operators: indices of the TFLite operators that lines of the message name, by line; WHERE for `where`.
     """
 
     exit_code = 1
 
-    def __init__(self, message: str, *, hint: str | None = None, where: str | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        where: str | None = None,
+        operators: Mapping[int, int] | None = None,
+    ) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
         self.where = where
+        self.operators = dict(operators or {})
+
+    def relocate(self, where: str | None, message: str | None = None) -> Self:
+        """Return a copy of the error with another place and, if given, another message."""
+        other = copy(self)
+        other.where = where
+        other.message = self.message if message is None else message
+        return other
 
     def __str__(self) -> str:
         text = f"{self.where}: {self.message}" if self.where else self.message
@@ -58,14 +79,19 @@ def all_refused(refused: Sequence[UnsupportedError]) -> UnsupportedError:
         return refused[0]
     hints = dict.fromkeys(error.hint for error in refused)
     lines = [f"{len(refused)} operators cannot be compiled:"]
+    operators: dict[int, int] = {}
     for hint in hints:
-        counts = Counter((error.where, error.message) for error in refused if error.hint == hint)
-        for (where, message), count in counts.items():
+        counts = Counter(
+            (error.where, error.message, error.operators.get(WHERE)) for error in refused if error.hint == hint
+        )
+        for (where, message, operator), count in counts.items():
             place = f"{where}: " if where else ""
+            if operator is not None:
+                operators[len(lines)] = operator
             lines.append(f"  {place}{message}{f', {count} times' if count > 1 else ''}")
         if hint and len(hints) > 1:
             lines.append(f"    hint: {hint}")
-    return UnsupportedError("\n".join(lines), hint=None if len(hints) > 1 else refused[0].hint)
+    return UnsupportedError("\n".join(lines), hint=None if len(hints) > 1 else refused[0].hint, operators=operators)
 
 
 class CapacityError(DeuteronError):
@@ -75,8 +101,16 @@ class CapacityError(DeuteronError):
         needed: bytes that would do, where that is known.
     """
 
-    def __init__(self, message: str, *, hint: str | None = None, where: str | None = None, needed: int = 0) -> None:
-        super().__init__(message, hint=hint, where=where)
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        where: str | None = None,
+        operators: Mapping[int, int] | None = None,
+        needed: int = 0,
+    ) -> None:
+        super().__init__(message, hint=hint, where=where, operators=operators)
         self.needed = needed
 
 

@@ -13,7 +13,7 @@ from enum import Enum
 from functools import cache
 from pathlib import Path, PurePath
 from types import UnionType
-from typing import Protocol, TypeVar, cast, get_args, get_origin, get_type_hints, runtime_checkable
+from typing import Protocol, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from deuteron.errors import FormatError, InputError
 
@@ -78,18 +78,10 @@ def entry_of(data: bytes) -> FileEntry:
     return FileEntry(hashlib.sha256(data).hexdigest(), len(data))
 
 
-@runtime_checkable
-class Options(Protocol):
-    """A part of a record that has a JSON form of its own."""
+class Partial:
+    """Base of dataclasses with optional entries: None is not written, and a missing entry has its default."""
 
-    def to_json(self) -> Mapping[str, object]:
-        """Its JSON form."""
-        ...
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, object], /) -> object:
-        """What `to_json` wrote."""
-        ...
+    __slots__ = ()
 
 
 class Record(Protocol):
@@ -158,7 +150,7 @@ class RecordFile:
         if not directory.is_dir():
             raise InputError(f"`{directory}` is not a directory", hint=hint)
         if not path.is_file():
-            raise InputError(f"`{directory}` holds no `{self.name}`", hint=hint)
+            raise InputError(f"`{directory}` has no `{self.name}`", hint=hint)
         try:
             record = self.from_json(path.read_text(encoding="utf-8"), kind)
         except UnicodeDecodeError as e:
@@ -185,8 +177,10 @@ class RecordFile:
 
 def plain(record: object) -> dict[str, object]:
     """The JSON form of a record, or of a part of one: its fields. `parse` reads its text."""
-    fields = dataclasses.fields(record)  # pyright: ignore[reportArgumentType] - a dataclass, whatever its type
-    return {field.name: _plain(getattr(record, field.name)) for field in fields}
+    fields = dataclasses.fields(record)  # pyright: ignore[reportArgumentType] - a dataclass of any type
+    values = {field.name: getattr(record, field.name) for field in fields}
+    is_partial = isinstance(record, Partial)
+    return {name: _plain(value) for name, value in values.items() if not (is_partial and value is None)}
 
 
 def parse(text: str | bytes, kind: type[_T], name: str, again: str) -> _T:
@@ -225,6 +219,8 @@ class _Reader:
         is_number_of_64_bits = type(data) is not int or -(1 << 63) <= data < 1 << 64
         if is_number_of_64_bits and any(kind is plain and type(data) is plain for plain in (int, float, bool)):
             return data
+        if kind is float and type(data) is int:
+            return data
         origin, args = get_origin(kind), get_args(kind)
         if origin is UnionType:  # only with None
             return None if data is None else self.value(data, args[0], at)
@@ -234,8 +230,6 @@ class _Reader:
             return kind(data)
         if isinstance(data, dict):
             table = cast("dict[str, object]", data)
-            if isinstance(kind, type) and issubclass(kind, Options):
-                return kind.from_json(table)
             if origin is Mapping:
                 return {key: self.value(item, args[1], f"{at}.{key}") for key, item in table.items()}
             if isinstance(kind, type) and dataclasses.is_dataclass(kind):
@@ -243,13 +237,16 @@ class _Reader:
         raise FormatError(f"`{self.name}` cannot have {data!r:.60} at `{at.lstrip('.')}`", hint=self.again)
 
     def fields(self, table: Mapping[str, object], kind: type[object], at: str) -> object:
-        """`table` as an object of the dataclass `kind`, with exactly its fields."""
+        """`table` as an object of the dataclass `kind`, with exactly its fields; a Partial may lack some."""
         hints = _hints(kind)
-        if table.keys() != hints.keys():
-            odd = min(table.keys() ^ hints.keys())
+        wrong = table.keys() - hints.keys() if issubclass(kind, Partial) else table.keys() ^ hints.keys()
+        if wrong:
+            odd = min(wrong)
             what = "has an unknown entry" if odd in table else "lacks the entry"
             raise FormatError(f"`{self.name}` {what} `{f'{at}.{odd}'.lstrip('.')}`", hint=self.again)
-        return kind(**{name: self.value(table[name], hint, f"{at}.{name}") for name, hint in hints.items()})
+        return kind(
+            **{name: self.value(table[name], hint, f"{at}.{name}") for name, hint in hints.items() if name in table}
+        )
 
 
 @cache
@@ -260,8 +257,6 @@ def _hints(kind: type[object]) -> Mapping[str, object]:
 
 def _plain(value: object) -> object:
     match value:
-        case Options():
-            return value.to_json()
         case Enum():
             return value.value
         case tuple():

@@ -8,13 +8,13 @@ from tests.board import programs
 
 from deuteron.board.bundle import Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.npu.neutron.kernels.catalogue import FULLY_CONNECTED
-from deuteron.npu.neutron.kernels.params import FullyConnectedParams
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.regions import Region
-from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.operators.params import FullyConnectedParams
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
+from deuteron.operators.regions import Region
+from deuteron.operators.transfers import Fetch, Transfer, Wait
 
 ROWS = 64
 FEATURES = 64

@@ -101,7 +101,7 @@ def test_painted_memory_tells_a_plan_that_says_too_little(
     first, last = (replace(arena, memory=replace(arena.memory, blocks=each)) for each in (blocks[1:], blocks[:-1]))
     ours, executorchs = _run(build, painted(first), firmware, tmp_path / "first", [OPERATORS])
     assert ours != executorchs
-    with pytest.raises(AssertionError, match="a CPU operator got values or parameters that it does not take"):
+    with pytest.raises(AssertionError, match="a CPU operator got unsupported values or parameters"):
         _run(build, painted(last), firmware, tmp_path / "last", [OPERATORS])
 
 
@@ -168,17 +168,17 @@ def test_whole_steps_stay_as_they_are(bundle: Bundle) -> None:
     [
         (
             MemoryOptions(sram_budget=4096),
-            "inputs, outputs and what lies between operators need 8,640 bytes of SRAM, the budget is 4,096; most are "
-            "alive with `cortex_m::quantize_per_tensor.out, node cortex_m_quantize_per_tensor_default`\n\n"
-            "hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
+            "inputs, outputs and intermediate tensors need 8,640 bytes of SRAM, the budget is 4,096; the peak "
+            "is at `cortex_m::quantize_per_tensor.out, node cortex_m_quantize_per_tensor_default`\n\n"
+            "hint: make the tensors of that operator smaller (smaller input, fewer channels, earlier stride), or give "
             "`--sram-budget 8640`",
         ),
         (
             MemoryOptions(sram_budget=CPU_STRIPES_BUDGET, depth_first=DepthFirst.NEVER),
-            f"models.py:{SUM_LINE}: x = torch.relu(self.deep(x)) + x: inputs, outputs and what lies between operators "
-            "need 13,824 bytes of SRAM, the budget is 10,240; most are alive with `cortex_m::quantized_add.out, node "
+            f"models.py:{SUM_LINE}: x = torch.relu(self.deep(x)) + x: inputs, outputs and intermediate tensors "
+            "need 13,824 bytes of SRAM, the budget is 10,240; the peak is at `cortex_m::quantized_add.out, node "
             "cortex_m_quantized_add_default`\n\n"
-            "hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
+            "hint: make the tensors of that operator smaller (smaller input, fewer channels, earlier stride), or give "
             "`--sram-budget 13824`, or leave out `--depth-first never`",
         ),
     ],
@@ -196,10 +196,11 @@ def test_what_does_not_fit_says_what_would(build: Path, memory: MemoryOptions, t
 def test_a_board_computes_the_same_in_its_own_memory_and_every_view_says_how(build: Path) -> None:
     assert api.plan(build).summary() == "SRAM: 9,408 B of 10,240 B; 1 chain depth first, 13,824 B without"
     plan = "\n".join(api.plan(build).lines())
-    assert "SRAM: 9,408 B of 10,240 B, at most 9,408 B alive at once\n" in plan
-    assert "  depth first: 9,408 B instead of 13,824 B, 0 MACs again, +0.5% instructions (estimated)\n" in plan
+    assert "SRAM: 9,408 B of 10,240 B, at most 9,408 B live at once\n" in plan
+    assert "  depth first: 9,408 B instead of 13,824 B, 0 MACs recomputed, +0.5% instructions (estimated)\n" in plan
     assert (
-        "    chain 0: 4 operators in 2 stripes of up to 6 rows, halo 0, 0 copies of kept rows, 0 MACs again; " in plan
+        "    chain 0: 4 operators in 2 stripes of up to 6 rows, halo 0, 0 copies of kept rows, 0 MACs recomputed; "
+        in plan
     )
     assert STRIPE in plan
     assert "       depth first, in 2 stripes of rows, with all of chain 0" in api.explain(build).lines()
@@ -221,13 +222,13 @@ def test_memory_of_the_cores_own_is_for_boards_that_have_it_and_programs_without
     with pytest.raises(OptionError) as refused:
         image.build(built("two"), boards.load("an505"), TCM, toolchain)
     assert str(refused.value) == (
-        "the board `an505` has no tightly coupled memory: its cortex-m33 has its data in SRAM\n\n"
-        "hint: leave out `--arenas tcm`, or use a board that has it: `an547`"
+        "the board `an505` has no tightly coupled memory: its data are in SRAM\n\nhint: leave out `--arenas tcm`, or "
+        "use a board that has it: `an547`"
     )
     with pytest.raises(OptionError) as refused:
         image.build(built("two"), boards.load("an547"), TCM, toolchain)
     assert str(refused.value) == (
-        "`two` has partitions for an NPU, which does not reach the core's tightly coupled memory\n\n"
+        "`two` has partitions for an NPU, which cannot access the core's tightly coupled memory\n\n"
         "hint: leave out `--arenas tcm`, or build the model for the CPU alone"
     )
 

@@ -101,26 +101,26 @@ CONVOLUTION = (IMAGE, WEIGHTS, None, (1, 1), (0, 0), (1, 1))
 @pytest.mark.parametrize(
     ("operator", "args", "why"),
     [
-        ("aten::add.out", (F, Q, 1, F, F), "has a int8 tensor where firmware takes float32 only"),
-        ("aten::add.out", (F, F, 1e40, F, F), "has the number 1e+40, which no float32 is near"),
+        ("aten::add.out", (F, Q, 1, F, F), "has a int8 tensor , firmware supports float32 only"),
+        ("aten::add.out", (F, F, 1e40, F, F), "has the number 1e+40, which float32 cannot represent"),
         ("aten::mul.out", (F, tensor(3), F, F), "does not broadcast (3,) to (4,)"),
-        ("aten::ge.Tensor_out", (F, Q, B, B), "has a int8 tensor where firmware takes float32 only"),
-        ("aten::clamp.out", (Q, 0.5, None, Q, Q), "clamps int8 values to 0.5..127, firmware to a part of -128..127"),
+        ("aten::ge.Tensor_out", (F, Q, B, B), "has a int8 tensor , firmware supports float32 only"),
+        ("aten::clamp.out", (Q, 0.5, None, Q, Q), "clamps int8 values to 0.5..127, firmware clamps within -128..127"),
         ("aten::clamp.out", (F, "x", None, F, F), "has arguments that this version of Deuteron does not know"),
         (
             "aten::convolution.out",
             (*CONVOLUTION, True, (0, 0), 2, IMAGE, IMAGE),
-            "is transposed and has 2 groups, firmware takes 1",
+            "is transposed and has 2 groups, firmware supports 1",
         ),
         (
             "aten::convolution.out",
             (*CONVOLUTION[:3], (40000, 1), *CONVOLUTION[4:], False, (0, 0), 2, IMAGE, IMAGE),
-            "has the dimension or step 40000, firmware takes at most 32767",
+            "has the dimension or stride 40000, firmware supports at most 32767",
         ),
         (
             "aten::convolution.out",
             (F, *CONVOLUTION[1:], False, (0, 0), 2, IMAGE, IMAGE),
-            "takes a tensor of shape (4,), firmware images and sequences",
+            "takes a tensor of shape (4,), firmware supports images and sequences",
         ),
     ],
 )

@@ -40,8 +40,8 @@ def test_an_unknown_board():
     with pytest.raises(OptionError) as caught:
         boards.load("an521")
     assert str(caught.value) == (
-        "unknown board `an521`\n\nhint: the boards are `an500`, `an505`, `an547`; docs/guides/firmware.md says how to "
-        "use the firmware on one of your own"
+        "unknown board `an521`\n\nhint: the boards are `an500`, `an505`, `an547`; docs/guides/firmware.md explains "
+        "how to use the firmware on your own board"
     )
 
 

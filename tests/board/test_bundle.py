@@ -193,9 +193,9 @@ def test_operators_that_firmware_lacks_are_named_with_their_line(built: Built) -
         f"`{name}`" for name in operators.supported() if not name.startswith(("cortex_m::", "deuteron::"))
     )
     assert str(caught.value) == (
-        f"{place_of(code)}: the operator `aten::sigmoid.out` is not one that firmware has, at `{code}`\n\n"
-        f"hint: beside the NPU's operators firmware has those of ExecuTorch's Cortex-M backend, and {known}: write the "
-        "model so that the NPU takes the others, or run the program with ExecuTorch's runtime on the device"
+        f"{place_of(code)}: the operator `aten::sigmoid.out` is not in firmware, at `{code}`\n\nhint: firmware "
+        f"supports the operators of ExecuTorch's Cortex-M backend, and {known}: change the model so that the NPU runs "
+        "the others, or run the program with ExecuTorch's runtime on the device"
     )
 
 

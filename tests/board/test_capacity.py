@@ -26,15 +26,14 @@ BOARD = boards.load("an505")
     [
         (
             Weights.AUTO,
-            "`large` does not fit the board `an505`:\n  EXT required: 20,000,016 B of 16,777,216 B\n"
-            "  weights and constants have 0 B, arenas 20,000,016 B\n\n"
-            "hint: use a board with more memory, or make the model smaller",
+            "`large` does not fit the board `an505`:\n  EXT required: 20,000,016 B of 16,777,216 B\n  weights and "
+            "constants need 0 B, arenas 20,000,016 B\n\nhint: use a board with more memory, or make the model smaller",
         ),
         (
             Weights.SRAM,
-            "`large` does not fit the board `an505`:\n  EXT required: 20,000,016 B of 16,777,216 B\n"
-            "  weights and constants have 0 B, arenas 20,000,016 B\n\n"
-            "hint: try `--weights auto`, use a board with more memory, or make the model smaller",
+            "`large` does not fit the board `an505`:\n  EXT required: 20,000,016 B of 16,777,216 B\n  weights and "
+            "constants need 0 B, arenas 20,000,016 B\n\nhint: try `--weights auto`, use a board with more memory, or "
+            "make the model smaller",
         ),
     ],
 )
@@ -66,8 +65,8 @@ def test_a_budget_for_the_boards_sram_lets_a_program_fit(tmp_path: Path):
     weights = 12_000_000 + 2 * len(layers[0].image)
     arenas = (6 << 20) + 256
     assert caught.value.message == (
-        f"`large` does not fit the board `an505`:\n  EXT required: {weights + arenas:,} B of 16,777,216 B\n"
-        f"  weights and constants have {weights:,} B, arenas {arenas:,} B"
+        f"`large` does not fit the board `an505`:\n  EXT required: {weights + arenas:,} B of 16,777,216 B\n  weights "
+        f"and constants need {weights:,} B, arenas {arenas:,} B"
     )
     hint = re.fullmatch(
         "build it for the SRAM of this board with `deuteron build ... --sram-budget ([0-9]+)Ki`, use a board with more "

@@ -10,8 +10,8 @@ from deuteron.arch.memory import DepthFirst, MemoryOptions
 from deuteron.board.arena import planned
 from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.frontend.cortex_m.added.resize import positions
-from deuteron.npu.neutron.kernels.params import KernelParams, MaxPoolParams, ResizeBilinearParams
 from deuteron.operators.cortex_m import PadParams, QuantizedConvolutionParams, QuantizedSoftmaxParams
+from deuteron.operators.params import KernelParams, MaxPoolParams, ResizeBilinearParams
 from deuteron.runtime.inputs import Array
 
 

@@ -53,7 +53,7 @@ def test_the_cpu_beside_an_npu_computes_in_stripes_between_its_partitions() -> N
     assert plan[1:3] == [
         "SRAM: 8,016 B inputs, outputs and CPU tensors + 352 B linked weights + 576 B largest partition = 8,944 B of "
         "9,216 B",
-        "  depth first: 8,016 B instead of 9,504 B, 0 MACs again, -1.3% instructions (estimated)",
+        "  depth first: 8,016 B instead of 9,504 B, 0 MACs recomputed, -1.3% instructions (estimated)",
     ]
     assert sum("in 2 stripes of rows, with all of chain 1" in line for line in api.explain(build).lines()) == 3
     data = api.seeded_inputs(api.read_manifest(build), 1)
@@ -77,8 +77,8 @@ def test_what_a_build_accepts_beside_partitions_is_within_the_budget_in_every_pl
             with pytest.raises(CapacityError) as refused:
                 arena_of(bundle, own)
             assert refused.value.message == (
-                "inputs, outputs and what lies between operators need 7,296 bytes of SRAM beside 928 of partitions, "
-                f"the budget is {budget:,}; most are alive with `cortex_m::quantized_conv2d.out, node "
+                "inputs, outputs and intermediate tensors need 7,296 bytes of SRAM in addition to 928 of partitions, "
+                f"the budget is {budget:,}; the peak is at `cortex_m::quantized_conv2d.out, node "
                 "cortex_m_quantized_conv2d_default_2`"
             )
             assert refused.value.hint.endswith(", or give `--sram-budget 8224`")

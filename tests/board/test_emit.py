@@ -149,8 +149,8 @@ def test_names_that_are_none_in_c_are_refused(symbol: str) -> None:
     with pytest.raises(OptionError) as caught:
         EmitOptions(symbol)
     assert str(caught.value) == (
-        f"`{symbol}` cannot be the C name of a bundle\n\nhint: give letters, digits and underscores, no digit first, "
-        "and no word of C or C++"
+        f"`{symbol}` cannot be the C name of a bundle\n\nhint: use letters, digits and underscores, no leading digit, "
+        "and no keyword of C or C++"
     )
 
 
@@ -178,7 +178,7 @@ def test_memories_in_flash_are_refused() -> None:
     with pytest.raises(OptionError) as caught:
         EmitOptions(arenas=Placement.FLASH)
     assert str(caught.value) == (
-        "memories cannot lie in flash: they are written to\n\nhint: choose `sram`, `external` or `tcm`"
+        "arenas cannot be in flash: programs write to them\n\nhint: choose `sram`, `external` or `tcm`"
     )
 
 
@@ -186,7 +186,7 @@ def test_weights_in_tightly_coupled_memory_are_refused() -> None:
     with pytest.raises(OptionError) as caught:
         EmitOptions(weights=Placement.TCM)
     assert str(caught.value) == (
-        "weights cannot lie in tightly coupled memory: nothing copies them there\n\n"
+        "weights cannot be in tightly coupled memory: nothing copies them there\n\n"
         "hint: choose `flash`, `sram` or `external`"
     )
 
@@ -196,7 +196,7 @@ def test_memories_that_an_npu_does_not_reach_are_refused() -> None:
     with pytest.raises(OptionError) as caught:
         emit(edges(), options)
     assert str(caught.value) == (
-        "`edges` has partitions for an NPU, which does not reach the core's tightly coupled memory\n\n"
+        "`edges` has partitions for an NPU, which cannot access the core's tightly coupled memory\n\n"
         "hint: leave out `--arenas tcm`, or build the model for the CPU alone"
     )
     on_cpu = Bundle("plain", (), (), (), (), (Memory(64, "an arena"),), (), (), ())

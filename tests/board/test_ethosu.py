@@ -133,7 +133,7 @@ def test_what_no_driver_may_be_given_is_refused_on_the_board(payload: bytes, tmp
         "error: bundle version 2: a block of a delegate does not exist, or is shorter than it says itself "
         "(reason 74, detail 0)\n"
     )
-    refused = "error: run 0: the NPU's driver refused the run of a partition, or it failed (reason 79, detail {})\n"
+    refused = "error: run 0: the NPU's driver rejected the run of a partition, or it failed (reason 79, detail {})\n"
     for i, (name, data, text) in enumerate(
         (
             ("layout", layout.data[:12], block),
@@ -164,6 +164,6 @@ def test_a_profile_of_the_board_has_each_operation_of_the_npu(tmp_path: Path) ->
     kernels = sum(e.stop - e.start for e in events if e.kind is Kind.KERNEL)
     assert 0.9 < kernels / (delegate.stop - delegate.start) < 1
     assert profiles[0].warnings == (
-        "instructions of the NPU's operations are those of its stand-in on the core, which executes them: no time of "
-        "the NPU, which `deuteron sim` estimates",
+        "instructions of NPU operations are those of the stand-in on the core, which executes them; they are not NPU "
+        "times, which `deuteron sim` estimates",
     )

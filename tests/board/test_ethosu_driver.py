@@ -164,7 +164,7 @@ def test_an_image_for_silicon_has_nothing_of_the_stand_in(
         qemu.run(tmp_path / "firmware", made.record, BOARD, [])
     assert str(raised.value) == (
         f"`{tmp_path / 'firmware'}` was linked with a driver for an Ethos-U, which the emulator of `an547` does not "
-        "have\n\nhint: build the firmware without `--ethos-u-driver`: the core then does what the NPU would"
+        "have\n\nhint: build the firmware without `--ethos-u-driver`: the core then executes the NPU's commands"
     )
 
 
@@ -212,18 +212,18 @@ def test_what_holds_no_driver_is_refused(checkout: Path, library: Path, tmp_path
         return str(raised.value)
 
     assert refusal(checkout) == (
-        "`--ethos-u-driver` is for programs of an Arm Ethos-U, this one has none\n\nhint: leave it out"
+        "`--ethos-u-driver` needs a program with Ethos-U partitions; this one has none\n\nhint: leave it out"
     )
     assert refusal(checkout, "ethos-u55-128", "ethos-u55-256") == (
-        "a driver is compiled for one accelerator, the program is for `ethos-u55-128`, `ethos-u55-256`"
+        "a driver supports one accelerator, but the program is for `ethos-u55-128`, `ethos-u55-256`"
     )
     assert refusal(tmp_path, "ethos-u55-128") == (
-        f"`{tmp_path}` holds no `ethosu_driver.h`, nor does its `include`{HINT}"
+        f"`{tmp_path}` has no `ethosu_driver.h`, and neither has its `include`{HINT}"
     )
     (checkout / "src/ethosu_driver.c").unlink()
-    assert refusal(checkout, "ethos-u55-128") == f"`{checkout}` holds no library and no `src/ethosu_driver.c`{HINT}"
+    assert refusal(checkout, "ethos-u55-128") == f"`{checkout}` has no library and no `src/ethosu_driver.c`{HINT}"
     (library / "libother.a").write_bytes(b"")
-    assert refusal(library, "ethos-u55-128") == f"`{library}` holds 2 libraries and no `src/ethosu_driver.c`{HINT}"
+    assert refusal(library, "ethos-u55-128") == f"`{library}` has 2 libraries and no `src/ethosu_driver.c`{HINT}"
 
 
 @pytest.mark.slow
@@ -236,9 +236,7 @@ def test_a_project_with_executorchs_delegate_gets_the_override_or_no_image(tmp_p
     subprocess.run((build / "right",), check=True)
     done = subprocess.run(("cmake", "--build", build, "--target", "wrong"), capture_output=True, text=True, check=False)
     assert done.returncode != 0
-    assert (
-        "error: `wrong` has the weak default of `arm_ethos_io_memcpy`, though an override was asked for" in done.stderr
-    )
+    assert "error: `wrong` has the weak default of `arm_ethos_io_memcpy`, but an override was requested" in done.stderr
 
 
 def _linked(folder: Path, library: int, user: int) -> str:

@@ -89,10 +89,10 @@ def test_the_override_is_there_when_asked_for_and_leaves_no_trace_otherwise(buil
     with pytest.raises(InputError) as caught:
         override.check_override(plain / record.ELF)
     assert str(caught.value) == (
-        "`firmware.elf` copies inputs and outputs by the weak default, though an override of `dtn_io_copy` was asked "
+        "`firmware.elf` copies inputs and outputs by the weak default, but an override of `dtn_io_copy` was asked "
         "for\n\nhint: link the override as an object; or put its archive before the library, and before that "
-        "`-Wl,-u,dtn_io_copy_start` or another hook that it defines: a linker takes from an archive only what is asked "
-        "for, and not what it has already found"
+        "`-Wl,-u,dtn_io_copy_start` or another hook that it defines: a linker takes from an archive only symbols "
+        "that are still undefined"
     )
 
 
@@ -103,12 +103,12 @@ def test_a_program_whose_core_is_assumed_says_so(tmp_path: Path):
     with pytest.raises(OptionError) as caught:
         api.firmware(program, "an505")
     assert str(caught.value) == (
-        "the program is taken to be for `cortex-m55` and its MVE instructions, which the cortex-m33 of the board "
-        "`an505` lacks\n\n"
-        "hint: use a board whose core has them: `an547`; or say what it was made for, as by `--target cortex-m33`"
+        "the program is assumed to be for `cortex-m55` and its MVE instructions, which the cortex-m33 of the board "
+        "`an505` lacks\n\nhint: use a board with these instructions: `an547`; or set its target, for example "
+        "`--target cortex-m33`"
     )
     assert api.missing(program)[0] == (
-        "`kws.pte` does not say its target and is taken for `cortex-m55`: `--target` names another"
+        "`kws.pte` does not name its target; `cortex-m55` is assumed: `--target` sets another"
     )
     assert "taken for" not in "".join(api.missing(program, target="cortex-m33"))
 
@@ -118,8 +118,8 @@ def test_a_board_whose_core_lacks_the_targets_instructions_is_refused():
     with pytest.raises(OptionError) as caught:
         image.build(build, boards.load("an505"), FirmwareOptions(), Toolchain.find(image.OBJECTS))
     assert str(caught.value) == (
-        "the build is for `cortex-m55` and its MVE instructions, which the cortex-m33 of the board `an505` lacks\n\n"
-        "hint: use a board whose core has them: `an547`; or build the model with `--target cortex-m33`"
+        "the build is for `cortex-m55` and its MVE instructions, which the cortex-m33 of the board `an505` "
+        "lacks\n\nhint: use a board with these instructions: `an547`; or build the model with `--target cortex-m33`"
     )
 
 
@@ -129,8 +129,8 @@ def test_a_board_without_a_dma_is_not_asked_for_one(built: Built):
             built("two"), boards.load("an547"), FirmwareOptions(io_copy=IoCopy.DMA), Toolchain.find(image.OBJECTS)
         )
     assert str(caught.value) == (
-        "the board `an547` has no DMA: its cortex-m55 alone can copy inputs and outputs\n\n"
-        "hint: use `--io-copy cpu`, or a board with a DMA: `an505`"
+        "the board `an547` has no DMA: only its cortex-m55 can copy inputs and outputs\n\nhint: use `--io-copy cpu`, "
+        "or a board with a DMA: `an505`"
     )
 
 
@@ -152,8 +152,9 @@ def test_a_stack_that_may_overflow_is_refused(built: Built, make: Make):
     frames = " > ".join(f"{call.function} {call.frame:,} B" for call in bound.path)
     interrupts = "".join(f"\n  interrupt {call.function}: {call.frame:,} B" for call in bound.interrupts)
     assert str(caught.value) == (
-        f"the stack of `two` may take {bound.bytes:,} B, {short:,} B are kept for it:\n  deepest: {frames}{interrupts}"
-        f"\n\nhint: keep enough with `deuteron firmware ... --stack {bound.bytes + -bound.bytes % 8}`"
+        f"the stack of `two` may take {bound.bytes:,} B, but {short:,} B are reserved for it:\n  deepest: "
+        f"{frames}{interrupts}\n\nhint: reserve enough with `deuteron firmware ... --stack "
+        f"{bound.bytes + -bound.bytes % 8}`"
     )
 
 
@@ -222,7 +223,7 @@ def test_half_an_override_is_found_out(hook: str, other: str, tmp_path: Path):
         override.check_override(made.path)
     assert str(caught.value) == (
         f"`half.o` has an override of `{hook}`, but `{other}` is the weak default\n\n"
-        f"hint: define `{other}` in the file that defines `{hook}`: neither knows of the other's copies"
+        f"hint: define `{other}` in the file that defines `{hook}`: start and wait must come from the same file"
     )
 
 
@@ -239,13 +240,13 @@ def test_an_override_of_any_weak_function_can_be_asked_for(tmp_path: Path):
 
     override.check_symbol(made.path, "dtn_port_npu_cycles")
     assert refusal("arm_ethos_io_memcpy") == (
-        "`hooks.o` has the weak default of `arm_ethos_io_memcpy`, though an override was asked for\n\n"
-        "hint: link the override as an object; or put its archive first, behind `-Wl,-u,arm_ethos_io_memcpy`: a linker "
-        "takes from an archive only what is asked for, and not what it has already found"
+        "`hooks.o` has the weak default of `arm_ethos_io_memcpy`, but an override was requested\n\nhint: link the "
+        "override as an object; or put its archive first, behind `-Wl,-u,arm_ethos_io_memcpy`: a linker takes from "
+        "an archive only symbols that are still undefined"
     )
     assert refusal("arm_ethos_io_memcopy") == (
         "`hooks.o` has no function `arm_ethos_io_memcopy`\n\n"
-        "hint: look at the spelling; or nothing in the image calls it, and the linker has left it out"
+        "hint: check the name; the linker also drops functions that the image never calls"
     )
 
 
@@ -258,9 +259,9 @@ def test_an_image_that_copies_nothing_has_no_override(tmp_path: Path):
     with pytest.raises(InputError) as caught:
         override.check_override(made.path)
     assert str(caught.value) == (
-        "`none.o` holds none of `dtn_io_copy`, `dtn_io_copy_start`, `dtn_io_copy_wait`: nothing in it copies inputs "
-        "and outputs\n\n"
-        "hint: give the image of an application that runs a bundle, as the linker wrote it, before `strip`"
+        "`none.o` has none of `dtn_io_copy`, `dtn_io_copy_start`, `dtn_io_copy_wait`: nothing in it copies inputs "
+        "and outputs\n\nhint: give the image of an application that runs a bundle, as the linker wrote it, before "
+        "`strip`"
     )
 
 

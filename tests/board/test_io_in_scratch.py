@@ -15,8 +15,8 @@ from deuteron.board import boards, image, io_in_scratch, qemu, record
 from deuteron.board.bundle import CONTEXT_BYTES
 from deuteron.errors import CapacityError, OptionError
 from deuteron.npu.neutron import partitions
-from deuteron.npu.neutron.kernels.program import Program
-from deuteron.planner import budget
+from deuteron.npu.neutron.budget import budget
+from deuteron.operators.program import Program
 from deuteron.views.compare.pytorch import compare
 from deuteron.views.simulate import open_build, simulate_build
 

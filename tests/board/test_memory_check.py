@@ -15,9 +15,9 @@ from deuteron.board.memory_check import hazards
 from deuteron.board.row_dependencies import CPU
 from deuteron.builds import manifest as manifests
 from deuteron.errors import InternalError
-from deuteron.npu.neutron.kernels.program import KernelCall, Program
+from deuteron.operators.program import KernelCall, Program
 from deuteron.planner.lifetimes import lifetimes
-from deuteron.planner.stripes import Cascade, striped
+from deuteron.planner.stripes import Cascade, cut_into_stripes
 
 Calls = Sequence[KernelCall]
 Planted = tuple[Bundle, Calls]
@@ -46,7 +46,7 @@ def sound() -> tuple[Bundle, Bundle, Calls, Calls]:
 
 def _cut(program: Program) -> Program:
     """The five steps from the first convolution to the pool, three rows at a time."""
-    cut = striped(program, (Cascade(3, 8, 3, keeps=True),), CPU)
+    cut = cut_into_stripes(program, (Cascade(3, 8, 3, cache_halo=True),), CPU)
     assert cut is not None
     return cut
 
@@ -139,24 +139,25 @@ PLANTED: Mapping[str, tuple[Callable[[Bundle, Calls], Planted], str]] = {
     ),
     "beyond the memory": (
         lambda b, c: _with_value(b, c, CONV_1, 6, offset=7504),
-        f"step 9, `{MAP}, rows 7-12 in stripe 1 of chain 0`: bytes 7504..8655 leave the 8640 bytes of memory 0",
+        f"step 9, `{MAP}, rows 7-12 in stripe 1 of chain 0`: bytes 7504..8655 exceed the 8640 bytes of memory 0",
     ),
     "onto what it reads": (
         lambda b, c: _with_value(b, c, DEEP, 6, offset=1328),
         f"step 3, `{SECOND}, rows 0-5 in stripe 0 of chain 0` would write bytes 1328..2479 over bytes 0..1343, which "
-        "it uses, too",
+        "it also uses",
     ),
     "copied from outside": (
         lambda b, c: _with_word(b, c, KEEP, 1, 400),
-        f"step 5, `{MAP}, kept rows 5-6 in stripe 0 of chain 0` copies what lies outside its values",
+        f"step 5, `{MAP}, kept rows 5-6 in stripe 0 of chain 0` copies bytes outside its values",
     ),
     "other padding": (
         lambda b, c: _with_word(b, c, CONV_1, PAD_H, 1),
-        f"step 9, `{MAP}, rows 7-12 in stripe 1 of chain 0` has other numbers or sizes than its rows",
+        f"step 9, `{MAP}, rows 7-12 in stripe 1 of chain 0` has parameters or sizes that do not match its rows",
     ),
     "rows that it has not": (
         lambda b, c: _with_value(b, c, CONV_1, 6, bytes=1152 - 6),
-        f"step 9, `{MAP}, rows 7-12 in stripe 1 of chain 0` computes rows of 191 bytes, which its operator has not",
+        f"step 9, `{MAP}, rows 7-12 in stripe 1 of chain 0` computes rows of 191 bytes, which its operator does not "
+        "have",
     ),
     "another constant": (
         lambda b, c: _with_value(b, c, DEEP, 2, memory=65542),
@@ -197,6 +198,6 @@ def test_a_plan_with_a_hazard_is_a_defect_of_ours(
     with pytest.raises(InternalError) as refused:
         arena.planned(sound[0], MemoryOptions(depth_first=DepthFirst.ALWAYS), CORE)
     assert str(refused.value) == (
-        "the stripes of `stripes_on_cpu` are unsound: step 3 needs what is not there\n\n"
-        "hint: report the model with this text; `--depth-first never` makes no stripes"
+        "the stripes of `stripes_on_cpu` are wrong: step 3 needs what is not there\n\nhint: report the model with "
+        "this text; `--depth-first never` makes no stripes"
     )

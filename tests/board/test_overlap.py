@@ -9,7 +9,7 @@ from benches import overlap
 from deuteron import api
 from deuteron.board import image
 from deuteron.board.toolchain import Toolchain
-from deuteron.npu.neutron.kernels.transfers import Fetch, Wait
+from deuteron.operators.transfers import Fetch, Wait
 
 pytestmark = pytest.mark.slow
 

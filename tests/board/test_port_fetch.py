@@ -226,10 +226,10 @@ USAGE = {
     "--fault io:burns:1": "error: not a fault: io:burns:1\n",
     "--input x --input y": "error: the number of files is not the program's number of inputs\n",
     "--input missing": "error: cannot open missing\n",
-    "--input short": "error: not the bytes of this input for all runs are in short\n",
-    "--runs many": "error: no number below 2^32 follows --runs\n",
-    "--runs 4294967296": "error: no number below 2^32 follows --runs\n",
-    "--runs": "error: nothing follows --runs\n",
+    "--input short": "error: wrong size for this input in all runs: short\n",
+    "--runs many": "error: a number below 2^32 must follow --runs\n",
+    "--runs 4294967296": "error: a number below 2^32 must follow --runs\n",
+    "--runs": "error: a value must follow --runs\n",
     "--speed 5": "error: unknown option --speed\n",
 }
 

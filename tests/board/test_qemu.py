@@ -107,7 +107,7 @@ def test_what_the_image_wrote_is_read(emulator, tmp_path: Path):
         (
             "echo 'error: unknown option --speed' >&2; exit 2",
             InternalError,
-            "firmware.elf: the firmware does not understand what it is told: unknown option --speed",
+            "firmware.elf: the firmware does not understand its command line: unknown option --speed",
         ),
         (
             "echo noise; printf 'fault: BusFault: the data could not be read\\n  pc 0x10000202, lr 0x1\\n'; exit 3",
@@ -129,8 +129,8 @@ def test_what_the_image_wrote_is_read(emulator, tmp_path: Path):
         (
             "exec sleep 10",
             CapacityError,
-            "`firmware.elf` did not end within 0.2 s on `mps2-an505`\n\nhint: it hangs, or waits for what never comes; "
-            "for a model this large, raise the limit with `--time-out`",
+            "`firmware.elf` did not end within 0.2 s on `mps2-an505`\n\nhint: it hangs or waits forever; for a large "
+            "model, raise the limit with `--time-out`",
         ),
     ],
 )

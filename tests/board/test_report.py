@@ -40,24 +40,14 @@ SMALL = replace(
 
 def test_the_size_report():
     assert report.text(SMALL) == (
-        "small on an505: selected kernels, weights in flash, inputs and outputs copied by cpu\n"
-        "\n"
-        "              text  rodata  data  bss  total\n"
-        "executor     1,970      12     0    0  1,982\n"
-        "kernels      2,350      72     0    0  2,422\n"
-        "  conv2d_s8  2,350       0     0    0  2,350\n"
-        "  selection      0      72     0    0     72\n"
-        "port            16       0     8    4     28\n"
-        "total        4,336      84     8    4  4,432\n"
-        "\n"
-        "flash image  4,428 B\n"
-        "memory CODE  4,428 B of 4,194,304 B\n"
-        "memory SRAM  13,420 B of 4,194,304 B\n"
-        "arena 0      320 B: memory 1 of the program's plan\n"
-        "arena 1      4,384 B: working memory of the partitions\n"
-        "stack        at most 1,300 B of 8,192 B kept for it\n"
-        "             deepest: dtn_reset > main\n"
-        "             interrupt dtn_on_timer0: 108 B"
+        "small on an505: selected kernels, weights in flash, inputs and outputs copied by cpu\n\n              text  "
+        "rodata  data  bss  total\nexecutor     1,970      12     0    0  1,982\nkernels      2,350      72     0    "
+        "0  2,422\n  conv2d_s8  2,350       0     0    0  2,350\n  selection      0      72     0    0     72\nport  "
+        "          16       0     8    4     28\ntotal        4,336      84     8    4  4,432\n\nflash image  4,428 "
+        "B\nmemory CODE  4,428 B of 4,194,304 B\nmemory SRAM  13,420 B of 4,194,304 B\narena 0      320 B: memory 1 "
+        "of the program's plan\narena 1      4,384 B: working memory of the partitions\nstack        at most 1,300 B "
+        "of 8,192 B reserved for it\n             deepest: dtn_reset > main\n             interrupt dtn_on_timer0: "
+        "108 B"
     )
 
 
@@ -70,7 +60,7 @@ def test_a_stack_without_bound_says_so():
     open_stack = replace(SMALL.stack, gaps=("recursion: `a` -> `a`", "the frame of `b` has no bound"))
     lines = report.text(replace(SMALL, stack=open_stack)).splitlines()
     assert lines[-5:] == [
-        "stack        at least 1,300 B of 8,192 B kept for it",
+        "stack        at least 1,300 B of 8,192 B reserved for it",
         "             deepest: dtn_reset > main",
         "             interrupt dtn_on_timer0: 108 B",
         "             not bounded: recursion: `a` -> `a`",

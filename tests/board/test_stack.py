@@ -141,7 +141,7 @@ def test_the_functions_that_a_table_points_at(build: Build):
         (
             "extern int (*pointer)(int); int (*pointer)(int); extern int x; int x;"
             "void dtn_reset(void); void dtn_reset(void) { x = pointer(x); for (;;) {} }",
-            "`dtn_reset` calls a function by a pointer that may lead anywhere",
+            "`dtn_reset` calls a function through an unknown pointer",
         ),
         (
             '#pragma GCC diagnostic ignored "-Wvla"\n'

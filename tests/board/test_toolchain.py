@@ -148,8 +148,8 @@ def test_a_missing_c_library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     with pytest.raises(MissingToolError) as caught:
         Toolchain.find(tmp_path)
     assert str(caught.value) == (
-        "the C library for Arm boards is not installed: `arm-none-eabi-gcc` finds no `libc_nano.a`\n\n"
-        "hint: install it, on Debian with `apt-get install libnewlib-arm-none-eabi`"
+        "the C library for Arm boards is not installed: `arm-none-eabi-gcc` does not find `libc_nano.a`\n\nhint: "
+        "install it, on Debian with `apt-get install libnewlib-arm-none-eabi`"
     )
 
 

@@ -22,15 +22,15 @@ from deuteron.runtime.program import Free, JumpFalse, Move, Program
 
 NHWC = (0, 2, 3, 1)
 OPERATORS_HINT = (
-    "beside the NPU's operators firmware has those of ExecuTorch's Cortex-M backend, and "
+    "firmware supports the operators of ExecuTorch's Cortex-M backend, and "
     "`quantized_decomposed::quantize_per_tensor`, `quantized_decomposed::dequantize_per_tensor`, `aten::view_copy`, "
     "`aten::permute_copy`, `aten::squeeze_copy`, `aten::unsqueeze_copy`, `aten::expand_copy`, `aten::slice_copy`, "
     "`aten::select_copy`, `aten::cat`, `aten::stack`, `aten::index_select`, `aten::split_with_sizes_copy`, "
     "`aten::split_copy`, `aten::upsample_nearest2d`, "
     "`aten::add`, `aten::sub`, `aten::mul`, `aten::div`, `aten::eq`, `aten::ne`, `aten::gt`, `aten::ge`, `aten::lt`, "
     "`aten::le`, `aten::clamp`, `aten::amax`, `aten::full`, `aten::convolution`, "
-    "`aten::max_pool2d_with_indices`, `dim_order_ops::_clone_dim_order`, `dim_order_ops::_to_dim_order_copy`: write "
-    "the model so that the NPU takes the others, or run the program with ExecuTorch's runtime on the device"
+    "`aten::max_pool2d_with_indices`, `dim_order_ops::_clone_dim_order`, `dim_order_ops::_to_dim_order_copy`: change "
+    "the model so that the NPU runs the others, or run the program with ExecuTorch's runtime on the device"
 )
 STATIC_HINT = "export the model with fixed shapes, without state, and with its weights in the file"
 DAMAGED_HINT = "the program is damaged: build the model again"
@@ -76,7 +76,7 @@ def scratch_bytes(container: Container) -> int:
 
 def test_channels_first_is_transposed_round_a_partition() -> None:
     bundle = translate(programs.channels_first(), name="crossed")
-    note = "inputs and outputs that the plan leaves out, and what single steps need"
+    note = "inputs and outputs outside the plan, and scratch of single steps"
     assert bundle.memories[:2] == (Memory(0, "memory 1 of the program's plan"), Memory(8 * 64, note))
     values = {i: (v.memory, v.offset, v.bytes, v.dim_order, v.note) for i, v in enumerate(bundle.values)}
     assert values == {
@@ -163,7 +163,7 @@ def unary(operator: str, *, x: str = "float32", y: str = "float32", shape: tuple
 
 
 def test_operators_that_firmware_lacks_are_named() -> None:
-    text = "instruction 0 of `forward`: the operator `aten::sigmoid.out` is not one that firmware has"
+    text = "instruction 0 of `forward`: the operator `aten::sigmoid.out` is not in firmware"
     assert refusal(unary("aten::sigmoid.out")) == f"{text}\n\nhint: {OPERATORS_HINT}"
 
 
@@ -175,8 +175,8 @@ def test_all_that_firmware_lacks_is_named_at_once() -> None:
     make.call("aten::tanh.out", y, x, x)
     assert refusal(make.program((x,), (x,))) == (
         "2 operators cannot be compiled:\n"
-        "  instruction 0 of `forward`: the operator `aten::relu.out` is not one that firmware has\n"
-        "  instruction 1 of `forward`: the operator `aten::tanh.out` is not one that firmware has\n\n"
+        "  instruction 0 of `forward`: the operator `aten::relu.out` is not in firmware\n"
+        "  instruction 1 of `forward`: the operator `aten::tanh.out` is not in firmware\n\n"
         f"hint: {OPERATORS_HINT}"
     )
 
@@ -192,12 +192,12 @@ def quantize(**numbers: object) -> Program:
     ("program", "why"),
     [
         (quantize(zero=128), "has the zero point 128, outside int8's -128..127"),
-        (quantize(low=5, high=4), "clamps to 5..4, not to a part of int8's -128..127"),
-        (quantize(high=255), "clamps to -128..255, not to a part of int8's -128..127"),
-        (quantize(scale=0.0), "has the scale 0.0, which is no positive float32 number"),
-        (quantize(scale=1e-60), "has the scale 1e-60, which is no positive float32 number"),
-        (quantize(scale=1e60), "has the scale 1e+60, which is no positive float32 number"),
-        (quantize(scale=float("nan")), "has the scale nan, which is no positive float32 number"),
+        (quantize(low=5, high=4), "clamps to 5..4, which is not within int8's -128..127"),
+        (quantize(high=255), "clamps to -128..255, which is not within int8's -128..127"),
+        (quantize(scale=0.0), "has the scale 0.0, which is not a positive float32 number"),
+        (quantize(scale=1e-60), "has the scale 1e-60, which is not a positive float32 number"),
+        (quantize(scale=1e60), "has the scale 1e+60, which is not a positive float32 number"),
+        (quantize(scale=float("nan")), "has the scale nan, which is not a positive float32 number"),
         (quantize(scale=1), "has arguments that this version of Deuteron does not know"),
         (unary(QUANTIZE), "has arguments that this version of Deuteron does not know"),
     ],
@@ -215,10 +215,10 @@ def test_types_of_quantisation_are_checked() -> None:
         text = refusal(make.program((a,), (b,))).partition("\n")[0]
         return text.partition(".out` ")[2]
 
-    assert message("int8", "int8") == "reads int8 where firmware takes float32 only"
-    assert message("float32", "int32") == "writes int32 where firmware takes uint8, int8, int16 only"
-    assert message("int32", "float32", back=True) == "reads int32 where firmware takes uint8, int8, int16 only"
-    assert message("int8", "int32", back=True) == "writes int32 where firmware takes float32 only"
+    assert message("int8", "int8") == "reads int8 , firmware supports float32 only"
+    assert message("float32", "int32") == "writes int32 , firmware supports uint8, int8, int16 only"
+    assert message("int32", "float32", back=True) == "reads int32 , firmware supports uint8, int8, int16 only"
+    assert message("int8", "int32", back=True) == "writes int32 , firmware supports float32 only"
 
 
 def test_layouts_of_quantisation_must_be_equal() -> None:
@@ -242,9 +242,9 @@ def copies(**fields: object) -> Program:
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        (copies(dynamic=True), "input 0 changes its shape from run to run"),
+        (copies(dynamic=True), "input 0 has a dynamic shape"),
         (copies(external=True), "the content of input 0 is in another file"),
-        (copies(constant=pte.Constant(bytes(16), 0, 16)), "input 0 keeps state from run to run"),
+        (copies(constant=pte.Constant(bytes(16), 0, 16)), "input 0 keeps state between runs"),
     ],
 )
 def test_tensors_must_be_fixed(program: Program, message: str) -> None:
@@ -266,7 +266,7 @@ def test_what_lies_between_steps_must_be_planned() -> None:
 
 
 def test_tensors_must_be_aligned() -> None:
-    message = "input 0 starts at byte 8 of its memory, which is no multiple of 16"
+    message = "input 0 starts at byte 8 of its memory, which is not a multiple of 16"
     hint = "plan the program's memory with ExecuTorch's default alignment"
     assert refusal(copies(place=pte.Place(1, 8))) == f"{message}\n\nhint: {hint}"
 
@@ -275,8 +275,8 @@ def test_other_types_are_refused() -> None:
     make = Maker()
     x = make.tensor((4, 4), "float16")
     assert refusal(make.program((x,), (x,))) == (
-        "input 0 is a float16 tensor, firmware has uint8, int8, int16, int32, int64, float32, float64, bool\n\n"
-        "hint: export the model with tensors of one of these types"
+        "input 0 is a float16 tensor, firmware supports uint8, int8, int16, int32, int64, float32, float64, "
+        "bool\n\nhint: export the model with tensors of one of these types"
     )
 
 
@@ -314,8 +314,8 @@ def test_memories_have_a_largest_size() -> None:
     program = copies()
     method = replace(program.methods[0], arenas=(0, 2**32))
     assert refusal(Program((method,)), CapacityError) == (
-        "memory 1 of the program's plan has 4294967296 bytes, at most 4294967280 are possible\n\n"
-        "hint: make the model smaller: firmware runs on 32-bit processors"
+        "memory 1 of the program's plan has 4294967296 bytes, the maximum is 4294967280\n\nhint: make the model "
+        "smaller: firmware uses 32-bit addresses"
     )
 
 
@@ -328,8 +328,8 @@ def test_the_working_memory_has_a_largest_size() -> None:
     struct.pack_into("<I", microcode, 20, zlib.crc32(microcode))
     make.partition(payload(Container(bytes(microcode), SMALL.weights, SMALL.kernels)), x, y, t)
     assert refusal(make.program((x,), (y, t)), CapacityError) == (
-        "working memory of the partitions has 4294967456 bytes, at most 4294967280 are possible\n\n"
-        "hint: make the model smaller: firmware runs on 32-bit processors"
+        "working memory of the partitions has 4294967456 bytes, the maximum is 4294967280\n\nhint: make the model "
+        "smaller: firmware uses 32-bit addresses"
     )
 
 
@@ -339,15 +339,15 @@ def test_programs_must_be_straight(instruction: pte.Instruction) -> None:
     method = replace(program.methods[0], chains=((instruction,),))
     name = type(instruction).__name__
     assert refusal(Program((method,))) == (
-        f"instruction 0 of `forward`: firmware calls operators and partitions, it has no `{name}`\n\n"
-        "hint: write the model without branches on values, and export it with fixed shapes"
+        f"instruction 0 of `forward`: firmware does not support the instruction `{name}`\n\nhint: write the model "
+        "without branches on values, and export it with fixed shapes"
     )
 
 
 def test_programs_must_be_of_one_list() -> None:
     method = replace(copies().methods[0], chains=((), ()))
     assert refusal(Program((method,))) == (
-        "`forward` has 2 lists of instructions, firmware runs one\n\n"
+        "`forward` has 2 lists of instructions, firmware supports one\n\n"
         "hint: export the model with the ExecuTorch that Deuteron installs"
     )
 
@@ -376,8 +376,8 @@ def partition(
 
 def test_partitions_of_others_are_named() -> None:
     assert refusal(partition(b"", backend="XnnpackBackend")) == (
-        "partition 0 is for the backend `XnnpackBackend`, firmware has `NeutronBackend` and `EthosUBackend` only\n\n"
-        "hint: build the program with `deuteron build`"
+        "partition 0 is for the backend `XnnpackBackend`, firmware supports `NeutronBackend` and `EthosUBackend` "
+        "only\n\nhint: build the program with `deuteron build`"
     )
 
 
@@ -400,7 +400,7 @@ def test_damaged_payloads_are_placed() -> None:
 
 def test_arguments_of_partitions_are_counted() -> None:
     assert refusal(partition(payload(ADD, (0, 0)), count=5), FormatError) == (
-        f"instruction 0 of `forward`: partition 0 takes 4 arguments, the program gives 5\n\nhint: {DAMAGED_HINT}"
+        f"instruction 0 of `forward`: partition 0 has 4 arguments, the program passes 5\n\nhint: {DAMAGED_HINT}"
     )
 
 
@@ -408,18 +408,18 @@ def test_arguments_of_partitions_must_fit() -> None:
     place, blocks = "instruction 0 of `forward`", payload(ADD, (0, 0))
     hint = "\n\nhint: build the model again"
     assert refusal(partition(blocks, (1, 4, 3, 4))) == (
-        f"{place}: input 0 of partition 0 is int8 of 48 bytes, the NPU takes int8 of 60{hint}"
+        f"{place}: input 0 of partition 0 is int8 of 48 bytes, the NPU needs int8 of 60{hint}"
     )
     assert refusal(partition(blocks, (1, 4, 3, 5), "uint8")) == (
-        f"{place}: input 0 of partition 0 is uint8 of 60 bytes, the NPU takes int8 of 60{hint}"
+        f"{place}: input 0 of partition 0 is uint8 of 60 bytes, the NPU needs int8 of 60{hint}"
     )
     contiguous = "\n\nhint: export the model with contiguous inputs"
     assert refusal(partition(blocks, order=NHWC)) == (
-        f"{place}: input 0 of partition 0 has its dimensions in the order (0, 2, 3, 1) in memory, allowed is "
+        f"{place}: input 0 of partition 0 has its dimensions in the order (0, 2, 3, 1) in memory; allowed is "
         f"contiguous{contiguous}"
     )
     assert refusal(partition(payload(ADD, (1, 0)), order=(0, 3, 2, 1))) == (
-        f"{place}: input 0 of partition 0 has its dimensions in the order (0, 3, 2, 1) in memory, allowed is "
+        f"{place}: input 0 of partition 0 has its dimensions in the order (0, 3, 2, 1) in memory; allowed is "
         f"contiguous or channels last{contiguous}"
     )
 
@@ -439,14 +439,15 @@ def test_constants_must_not_be_written() -> None:
     x, y = make.tensor((8,), "float32"), make.constant((8,), bytes(8))
     make.quantize(x, y)
     assert refusal(make.program((x,), (y,)), FormatError) == (
-        f"{QUANTIZE}: output 0 would be written, which is a constant\n\nhint: {DAMAGED_HINT}"
+        f"{QUANTIZE}: output 0 is an output but a constant\n\nhint: {DAMAGED_HINT}"
     )
 
 
 def test_the_page_on_bundles_names_every_operator_and_type() -> None:
     page = (Path(__file__).parents[2] / "docs" / "reference" / "bundles.md").read_text("utf-8")
-    row = next(line for line in page.splitlines() if line.startswith("| CPU operators |"))
-    assert set(re.findall(r"`(.+?)`", row)) == set(operators.supported())
+    _, _, rest = page.partition("| origin | CPU operators |\n")
+    table, _, _ = rest.partition("\n\n")
+    assert set(re.findall(r"`(.+?)`", table)) == set(operators.supported())
     row = next(line for line in page.splitlines() if line.startswith("| inputs and outputs |"))
     named = set(re.findall(r"\b(?:u?int|float)\d+|bool\b", row))
     assert named == {DTYPES[kind].name for kind in ElementType}

@@ -85,7 +85,7 @@ def test_directories_that_are_no_builds(tmp_path: Path):
     for path, text in (
         (tmp_path / "none", f"`{tmp_path / 'none'}` does not exist"),
         (tmp_path / "file", f"`{tmp_path / 'file'}` is not a directory"),
-        (tmp_path, f"`{tmp_path}` holds no `build.json`"),
+        (tmp_path, f"`{tmp_path}` has no `build.json`"),
     ):
         with pytest.raises(InputError) as caught:
             m.read(path)

@@ -2,6 +2,7 @@ import json
 
 import pytest
 
+from deuteron import records
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.arch.vela import Optimise, VelaOptions
 from deuteron.builds.options import Activations, BuildOptions, CalibrationMethod, Converter, WeightValues
@@ -36,7 +37,7 @@ from deuteron.errors import FormatError, OptionError
     ],
 )
 def test_options_survive_json(options: BuildOptions):
-    assert BuildOptions.from_json(json.loads(json.dumps(options.to_json()))) == options
+    assert records.parse(json.dumps(records.plain(options)), BuildOptions, "b", "again") == options
 
 
 def test_unknown_converter():
@@ -60,21 +61,32 @@ def test_operator_names_are_one_word_each(operator: str):
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        ({"speed": 1}, "unknown build option `speed`\n\nhint: it was written by another version of Deuteron"),
-        ({"force": 1}, "build option `force` cannot be 1"),
-        ({"operators_not_to_delegate": "aten::add"}, "build option `operators_not_to_delegate` cannot be 'aten::add'"),
-        ({"operators_not_to_delegate": [1]}, "build option `operators_not_to_delegate` cannot be [1]"),
-        ({"converter": None}, "build option `converter` cannot be None"),
-        ({"activations": "int4"}, "build option `activations` cannot be 'int4'"),
-        ({"calibration_method": "max"}, "build option `calibration_method` cannot be 'max'"),
-        ({"min_sqnr": "30"}, "build option `min_sqnr` cannot be '30'"),
-        ({"min_sqnr": True}, "build option `min_sqnr` cannot be True"),
-        ({"weights": "int16"}, "build option `weights` cannot be 'int16'"),
-        ({"vela": {"optimise": "Speed"}}, "build option `vela` cannot be {'optimise': 'Speed'}"),
-        ({"vela": {"arena_cache_size": "4"}}, "build option `vela` cannot be {'arena_cache_size': '4'}"),
+        ({"speed": 1}, "has an unknown entry `speed`"),
+        ({"force": 1}, "cannot have 1 at `force`"),
+        ({"operators_not_to_delegate": "aten::add"}, "cannot have 'aten::add' at `operators_not_to_delegate`"),
+        ({"operators_not_to_delegate": [1]}, "cannot have 1 at `operators_not_to_delegate[0]`"),
+        ({"converter": None}, "cannot have None at `converter`"),
+        ({"activations": "int4"}, "cannot have 'int4' at `activations`"),
+        ({"calibration_method": "max"}, "cannot have 'max' at `calibration_method`"),
+        ({"min_sqnr": "30"}, "cannot have '30' at `min_sqnr`"),
+        ({"min_sqnr": True}, "cannot have True at `min_sqnr`"),
+        ({"weights": "int16"}, "cannot have 'int16' at `weights`"),
+        ({"vela": {"optimise": "Speed"}}, "cannot have 'Speed' at `vela.optimise`"),
+        ({"vela": {"arena_cache_size": "4"}}, "cannot have '4' at `vela.arena_cache_size`"),
+        ({"memory": {"sram": 4}}, "has an unknown entry `memory.sram`"),
     ],
 )
 def test_stored_options_are_checked(data: dict[str, object], text: str):
     with pytest.raises(FormatError) as caught:
-        BuildOptions.from_json(data)
-    assert str(caught.value) == text
+        records.parse(json.dumps({**records.plain(BuildOptions()), **data}), BuildOptions, "b", "again")
+    assert str(caught.value) == f"`b` {text}\n\nhint: again"
+
+
+def test_memory_options_left_to_the_target_are_not_stored():
+    assert records.plain(MemoryOptions(sram_budget=4)) == {
+        "fetch_constants_to_sram": "auto",
+        "sram_budget": 4,
+        "effort": "fast",
+        "depth_first": "auto",
+        "io_in_scratch": "auto",
+    }

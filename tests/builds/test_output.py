@@ -50,8 +50,8 @@ def test_force_never_replaces_a_directory_that_is_no_build(tmp_path: Path):
     with pytest.raises(OptionError) as caught:
         output.write(tmp_path, FILES, force=True)
     assert str(caught.value) == (
-        f"`{tmp_path}` holds files but no `build.json`, and is not replaced\n\n"
-        "hint: choose another output directory, or empty this one yourself"
+        f"`{tmp_path}` has files but no `build.json`, so it is not replaced\n\nhint: choose another output directory, "
+        "or empty this one yourself"
     )
     assert names(tmp_path) == ["thesis.txt"]
 
@@ -77,7 +77,7 @@ def test_a_parent_that_is_a_file_is_no_missing_folder(tmp_path: Path):
     with pytest.raises(InputError) as caught:
         output.check_output(tmp_path / "nets.py" / "out", force=False)
     assert str(caught.value) == (
-        f"`{tmp_path / 'nets.py'}` is a file, no folder\n\nhint: choose another output directory"
+        f"`{tmp_path / 'nets.py'}` is a file, not a folder\n\nhint: choose another output directory"
     )
 
 
@@ -95,7 +95,7 @@ def test_a_python_file_is_never_replaced(tmp_path: Path, force: bool):
     path.touch()
     with pytest.raises(OptionError) as caught:
         output.check_file(path, force=force)
-    assert str(caught.value) == f"`{path}` is a Python file, and is not replaced\n\nhint: choose another name"
+    assert str(caught.value) == f"`{path}` is a Python file, so it is not replaced\n\nhint: choose another name"
 
 
 def test_a_file_in_no_folder_is_refused(tmp_path: Path):
@@ -150,4 +150,4 @@ def test_what_is_no_regular_file_is_not_replaced(tmp_path: Path):
     os.mkfifo(pipe)
     with pytest.raises(OptionError) as caught:
         output.check_file(pipe, force=True)
-    assert str(caught.value) == f"`{pipe}` is no regular file, and is not replaced\n\nhint: choose another name"
+    assert str(caught.value) == f"`{pipe}` is not a regular file, so it is not replaced\n\nhint: choose another name"

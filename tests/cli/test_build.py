@@ -24,7 +24,7 @@ Run = Callable[..., Result]
         (
             ["digits"],
             2,
-            "error: missing option `-o` / `--output`\n\nhint: `deuteron build --help` lists what is allowed\n",
+            "error: missing option `-o` / `--output`\n\nhint: `deuteron build --help` lists the options\n",
         ),
         (
             ["digits", "-o", "out", "--converter", "closed"],
@@ -40,26 +40,26 @@ Run = Callable[..., Result]
         (
             ["digits", "-o", "out", "--activations", "int16", "--target", "imxrt700cm"],
             2,
-            "error: `--activations int16` is for a CPU alone or an Arm Ethos-U, and `imxrt700cm` has a Neutron\n\n"
-            "hint: build for one of them, such as `cortex-m55`, or with activations of int8\n",
+            "error: `imxrt700cm` does not support `--activations int16`; CPU-only and Ethos-U targets do\n\nhint: "
+            "choose one of those, such as `cortex-m55`, or use int8 activations\n",
         ),
         (
             ["digits", "-o", "out", "--activations", "int16", "--target", "cortex-m55", "--use-qat"],
             2,
-            "error: `--use-qat` trains for activations of int8\n\n"
-            "hint: leave out one of `--use-qat` and `--activations int16`, which rounds activations 256 times finer\n",
+            "error: `--use-qat` trains for int8 activations\n\n"
+            "hint: leave out `--use-qat` or `--activations int16`; int16 activations need no training\n",
         ),
         (
             ["digits", "-o", "out", "--calibration-method", "minmax", "--use-qat"],
             2,
-            "error: `--use-qat` and `--calibration-method minmax` do not go together: ranges move with those of the "
-            "training\n\nhint: leave out one of the two\n",
+            "error: `--use-qat` and `--calibration-method minmax` exclude each other: training adapts the "
+            "ranges\n\nhint: leave out one of them\n",
         ),
         (
             ["digits", "-o", "out", "--equalise", "--use-qat"],
             2,
-            "error: `--use-qat` and `--equalise` do not go together: training learns what that mends\n\n"
-            "hint: leave out one of the two\n",
+            "error: `--use-qat` and `--equalise` exclude each other: training already corrects this error\n\n"
+            "hint: leave out one of them\n",
         ),
         (
             ["digits", "-o", "out", "--min-sqnr", "0"],
@@ -69,21 +69,21 @@ Run = Callable[..., Result]
         (
             ["digits", "-o", "out", "--min-sqnr", "30", "--target", "imxrt700"],
             2,
-            "error: `--min-sqnr` gives some layers activations of 16 bits, for which `imxrt700` has no operators "
-            "beside those of 8\n\nhint: build for a target whose CPU has them, such as `cortex-m55` or `imxrt700cm`\n",
+            "error: `--min-sqnr` gives some layers int16 activations, but `imxrt700` has no operators for both int8 "
+            "and int16\n\nhint: choose a target whose CPU has them, such as `cortex-m55` or `imxrt700cm`\n",
         ),
         (
             ["digits", "-o", "out", "--min-sqnr", "30", "--target", "ethos-u55-128"],
             2,
-            "error: `--min-sqnr` gives some layers activations of 16 bits, for which `ethos-u55-128` has no operators "
-            "beside those of 8\n\nhint: build for a target whose CPU has them, such as `cortex-m55` or `imxrt700cm`, "
-            "or all with `--activations int16`\n",
+            "error: `--min-sqnr` gives some layers int16 activations, but `ethos-u55-128` has no operators for both "
+            "int8 and int16\n\nhint: choose a target whose CPU has them, such as `cortex-m55` or `imxrt700cm`, or "
+            "use `--activations int16`\n",
         ),
         (
             ["digits", "-o", "out", "--min-sqnr", "30", "--activations", "int16", "--target", "cortex-m55"],
             2,
-            "error: `--min-sqnr` and `--activations int16` do not go together: all that can have 16 bits has them\n\n"
-            "hint: leave out one of the two\n",
+            "error: `--min-sqnr` and `--activations int16` exclude each other: the latter applies to all layers\n\n"
+            "hint: leave out one of them\n",
         ),
         (
             ["digits", "-o", "out", "--train", "digits.py:train"],
@@ -149,7 +149,7 @@ Run = Callable[..., Result]
             ["digits", "-o", "out", "--weights-budget", "64Ki", "--fetch-constants-to-sram", "never"],
             2,
             "error: `--weights-budget` is for weights that are fetched, `--fetch-constants-to-sram never` fetches "
-            "none\n\nhint: leave out one of the two; `--sram-budget` limits intermediate results and weights "
+            "none\n\nhint: leave out one of them; `--sram-budget` limits intermediate results and weights "
             "together\n",
         ),
         (
@@ -201,14 +201,14 @@ def test_an_existing_directory_is_not_overwritten(deuteron: Run, tmp_path: Path,
     assert deuteron("build", "digits", "-o", "out") == Result(
         2,
         "",
-        "error: `out` holds files but no `build.json`, and is not replaced\n\n"
-        "hint: choose another output directory, or empty this one yourself\n",
+        "error: `out` has files but no `build.json`, so it is not replaced\n\nhint: choose another output directory, "
+        "or empty this one yourself\n",
     )
     assert deuteron("build", "digits", "-o", "out", "--force") == Result(
         2,
         "",
-        "error: `out` holds files but no `build.json`, and is not replaced\n\n"
-        "hint: choose another output directory, or empty this one yourself\n",
+        "error: `out` has files but no `build.json`, so it is not replaced\n\nhint: choose another output directory, "
+        "or empty this one yourself\n",
     )
     assert Path("out/notes.txt").read_text() == "mine"
 

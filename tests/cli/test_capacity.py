@@ -24,8 +24,8 @@ FACTORS = f"{{b}}op 4: 128 bytes, weights `{NAME}_5/requant` of `conv2d_s8`"
 BIAS = f"{{b}}op 4: 64 bytes, weights `{WEIGHTS}_3` of `conv2d_s8`"
 FIRST = f"{{a}}op 1: 224 bytes, weights `{WEIGHTS}` of `conv2d_s8`"
 PLACE = "{b}kernel call 2, `conv2d_s8` of op 4"
-ALIVE = "most are alive here, the largest are:\n  " + "\n  ".join(RESULTS)
-SMALLER = "hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier)"
+ALIVE = "the peak is here; the largest values are:\n  " + "\n  ".join(RESULTS)
+SMALLER = "hint: make these values smaller (a smaller input, fewer channels, a stride earlier)"
 TOO_MUCH = (
     f"error: {PLACE}: intermediate results need 6,784 bytes of SRAM, 4,096 are available; {ALIVE}\n\n"
     f"{SMALLER}, or give `--sram-budget 8672` or more\n"
@@ -33,19 +33,19 @@ TOO_MUCH = (
 TENSORS = "3,840 for inputs, outputs and CPU tensors"
 BUILDS = {
     ("--sram-budget", "4Ki", *NEVER): (
-        f"error: {PLACE}: intermediate results need 6,784 bytes of SRAM beside {TENSORS}, 4,096 are available; {ALIVE}"
+        f"error: {PLACE}: intermediate results need 6,784 bytes of SRAM besides {TENSORS}, 4,096 are available; {ALIVE}"
         f"\n\n{SMALLER}, or give `--sram-budget 12512` or more\n"
     ),
     ("--sram-budget", "11968", *NEVER): (
-        f"error: {PLACE}: 12,512 bytes of SRAM are needed, 6,784 for intermediate results, most of which are alive "
-        f"here, and 1,888 for weights beside {TENSORS}; 11,968 are available; the largest values are:\n  "
+        f"error: {PLACE}: 12,512 bytes of SRAM are needed, 6,784 for intermediate results, whose peak is "
+        f"here, and 1,888 for weights besides {TENSORS}; 11,968 are available; the largest values are:\n  "
         + "\n  ".join((*RESULTS[:2], LARGEST, RESULTS[2], FIRST))
-        + "\n\nhint: fetch weights from flash with `--fetch-constants-to-sram auto`: 11,968 bytes do then, or give "
-        "`--sram-budget 12512` or more\n"
+        + "\n\nhint: fetch weights from flash with `--fetch-constants-to-sram auto`: 11,968 bytes are enough then, or "
+        "give `--sram-budget 12512` or more\n"
     ),
     ("--sram-budget", "11952"): (
         f"error: {PLACE}: 11,968 bytes of SRAM are needed, 6,784 for intermediate results and 1,344 for the weights of "
-        f"this call, all at once beside {TENSORS}; 11,952 are available; the largest values are:\n  "
+        f"this call besides {TENSORS}; 11,952 are available; the largest values are:\n  "
         + "\n  ".join((*RESULTS[:2], LARGEST, RESULTS[2], FACTORS))
         + "\n\nhint: split this layer into smaller ones, or give `--sram-budget 11968` or more\n"
     ),
@@ -55,15 +55,15 @@ BUILDS = {
 
 OTHERS = {
     ("--sram-budget", "8Ki", *NEVER): (
-        f"error: {PLACE}: 8,672 bytes of SRAM are needed, 6,784 for intermediate results, most of which are alive "
+        f"error: {PLACE}: 8,672 bytes of SRAM are needed, 6,784 for intermediate results, whose peak is "
         "here, and 1,888 for weights; 8,192 are available; the largest values are:\n  "
         + "\n  ".join((*RESULTS[:2], LARGEST, RESULTS[2], FIRST))
-        + "\n\nhint: fetch weights from flash with `--fetch-constants-to-sram auto`: 8,128 bytes do then, or give "
-        "`--sram-budget 8672` or more\n"
+        + "\n\nhint: fetch weights from flash with `--fetch-constants-to-sram auto`: 8,128 bytes are enough then, or "
+        "give `--sram-budget 8672` or more\n"
     ),
     ("--sram-budget", "8000"): (
         f"error: {PLACE}: 8,128 bytes of SRAM are needed, 6,784 for intermediate results and 1,344 for the weights of "
-        "this call, all at once; 8,000 are available; the largest values are:\n  "
+        "this call; 8,000 are available; the largest values are:\n  "
         + "\n  ".join((*RESULTS[:2], LARGEST, RESULTS[2], FACTORS))
         + "\n\nhint: split this layer into smaller ones, or give `--sram-budget 8128` or more\n"
     ),

@@ -86,14 +86,14 @@ def test_what_became_of_the_other_operators(deuteron: Run, net: Path, tmp_path: 
     assert lines[2:] == [
         "computed at compile time: TRANSPOSE 1",
         "free, because they change no byte: RESHAPE 0, 4",
-        "left out, because no output depends on them: RELU 3",
+        "removed, because no output depends on them: RELU 3",
     ]
 
 
 def test_the_copy_of_an_input_comes_from_no_operator(deuteron: Run, net: Path, tmp_path: Path):
     net.write_bytes(emit(parse_graph(GRAPH.replace("output %s", "output %s\n  output %x"))))
     lines = deuteron("convert", net, "-o", tmp_path / "out.tflite").out.splitlines()
-    assert lines[-1] == "    3  copy_s8                  the copy of an input or a constant that is an output"
+    assert lines[-1] == "    3  copy_s8                  copy of an input or a constant that is an output"
 
 
 def test_json(deuteron: Run, net: Path, tmp_path: Path):
@@ -200,7 +200,7 @@ def test_the_source_is_never_replaced(deuteron: Run, net: Path, tmp_path: Path):
     for name in ("net.tflite", "link.tflite"):
         path = tmp_path / name
         assert deuteron("convert", net, "-o", path, "--force") == Result(
-            2, "", f"error: `{path}` is the file to be converted\n\nhint: choose another name for the output\n"
+            2, "", f"error: `{path}` is the input file\n\nhint: choose another name for the output\n"
         )
     assert net.read_bytes() == before
 
@@ -353,7 +353,7 @@ def test_files_that_are_no_tflite_model(deuteron: Run, tmp_path: Path):
 
 def test_an_output_must_be_named(deuteron: Run, net: Path):
     assert deuteron("convert", net) == Result(
-        2, "", "error: missing option `-o` / `--output`\n\nhint: `deuteron convert --help` lists what is allowed\n"
+        2, "", "error: missing option `-o` / `--output`\n\nhint: `deuteron convert --help` lists the options\n"
     )
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from deuteron import native
 from deuteron.board.toolchain import PREFIX
+from deuteron.frontend.upstream import names
 from deuteron.views import installation
 
 from .conftest import Result
@@ -83,13 +84,14 @@ ok       ortools               9.15.6755      >=9.12
 ok       distributed           2026.1.0       >=2026.1
 ok       pyarrow               20.0.0         >=20
 ok       optuna                5.0.0          >=5
+ok       upstream names        59 of 59       private names of PyTorch and ExecuTorch
 ok       native driver         built          runs microcode
 ok       native driver_ref     built          checks kernels
-ok       native delegate       built          joins ExecuTorch's runtime
+ok       native delegate       built          runs partitions in ExecuTorch's runtime
 ok       native cortex_m       built          runs Cortex-M operators
 ok       native ethosu         built          runs programs of Arm Ethos-U
 ok       native ethosu_driver  built          runs them behind Arm's driver API
-ok       native ethosu_watch   built          watches their commands for missing waits
+ok       native ethosu_watch   built          checks their commands for missing waits
 ok       native packing        built          plans memory
 ok       deuteron-runner       built          runs programs without Python
 ok       gcc                   12.2.0         compiles the driver and the kernels (`make native`)
@@ -102,21 +104,34 @@ absent   eiq_neutron_sdk       -              vendor converter (`--converter ven
 
 tosa-tools: optional; run `make setup`, or `pip install 'deuteron[ethos-u]'`
 
-arm-none-eabi-gcc: optional; run `apt-get install gcc-arm-none-eabi` on Debian, or install it your system's way
+arm-none-eabi-gcc: optional; run `apt-get install gcc-arm-none-eabi` on Debian, or use your system's package manager
 
-qemu-system-arm: optional; run `apt-get install qemu-system-arm` on Debian, or install it your system's way
+qemu-system-arm: optional; run `apt-get install qemu-system-arm` on Debian, or use your system's package manager
 
-newlib for Arm: optional; run `apt-get install libnewlib-arm-none-eabi` on Debian, or install it your system's way
+newlib for Arm: optional; run `apt-get install libnewlib-arm-none-eabi` on Debian, or use your system's package manager
 
 eiq_neutron_sdk: optional; NXP's package, needed only to make microcode for Neutron silicon
 
-everything that is required is there
+all requirements are met
 """
 
 
 def test_a_good_machine(deuteron: Run, machine: Callable[..., None]):
     machine()
     assert deuteron("doctor") == Result(0, GOOD, "")
+
+
+def test_names_that_a_release_of_executorch_lacks(
+    deuteron: Run, machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+):
+    machine()
+    monkeypatch.setattr(names, "missing", lambda: (names.EXPORT, names.CODEGEN))
+    result = deuteron("doctor")
+    assert result.code == 1
+    assert "UNFIT    upstream names        57 of 59       private names of PyTorch and ExecuTorch\n" in result.out
+    assert mends(result) == [
+        "upstream names: install the releases above; these lack `torch.export.export`, `torch.fx.graph.Graph._codegen`"
+    ]
 
 
 def mends(result: Result) -> list[str]:
@@ -160,8 +175,8 @@ def test_an_installation_for_tflite_files_is_as_good(deuteron: Run, machine: Cal
         in result.out
     )
     assert result.out.endswith(
-        "\neverything that is required is there\n"
-        "this installation takes TFLite files; for PyTorch models, `pip install 'deuteron[executorch]'`\n"
+        "\nall requirements are met\n"
+        "this installation compiles TFLite files only; `pip install 'deuteron[executorch]'` adds PyTorch models\n"
     )
 
 
@@ -171,13 +186,10 @@ def test_a_wheel_compiles_what_joins_executorch_when_it_is_used(
     monkeypatch.setattr(native, "IS_WHEEL", True)
     machine(natives=False)
     result = deuteron("doctor")
-    assert (
-        "\nnative delegate: nothing to do; it is compiled when it is first used, with g++, cmake and make\n"
-        in result.out
-    )
+    assert "\nnative delegate: nothing to do; it is compiled at first use, with g++, cmake and make\n" in result.out
     assert "\nnative driver: install Deuteron's wheel again\n" in result.out
     machine(WITHOUT_PYTORCH, natives=False)
-    assert "\nnative delegate: optional; goes with `pip install 'deuteron[executorch]'`\n" in deuteron("doctor").out
+    assert "\nnative delegate: optional; comes with `pip install 'deuteron[executorch]'`\n" in deuteron("doctor").out
 
 
 def test_json(deuteron: Run, machine: Callable[..., None]):

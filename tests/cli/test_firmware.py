@@ -41,7 +41,7 @@ def test_what_is_written_and_said(build: Path, tmp_path: Path, deuteron: Run):
     out = tmp_path / "out"
     result = deuteron("firmware", build, "--board", "an547", "-o", out)
     assert result == Result(
-        0, report.text(record.read(out)) + "\n", f"wrote `{out / 'firmware.elf'}` and 7 files beside it\n"
+        0, report.text(record.read(out)) + "\n", f"wrote `{out / 'firmware.elf'}` and 7 other files\n"
     )
     assert result.out.startswith("two on an547: selected kernels, weights in flash, inputs and outputs copied by cpu\n")
     assert {path.name for path in out.iterdir()} == {
@@ -77,7 +77,7 @@ def test_a_stack_that_may_overflow_is_refused(build: Path, tmp_path: Path, deute
     assert first.endswith(" B, 1,024 B are kept for it:")
     assert deepest.startswith("  deepest: dtn_reset ")
     assert interrupts
-    assert hint == f"hint: keep enough with `deuteron firmware ... --stack {enough}`"
+    assert hint == f"hint: reserve enough with `deuteron firmware ... --stack {enough}`"
     again = deuteron(*given, "--stack", enough, "--quiet")
     assert (again.code, again.err) == (0, "")
     stack = record.read(tmp_path / "out").stack
@@ -106,8 +106,8 @@ def test_refusals_before_any_work(build: Path, firmware: Path, tmp_path: Path, d
         "error: unknown value `mpu` of `--io-copy`\n\nhint: choose one of `cpu`, `dma`\n"
     )
     assert refused(build, "--board", "an547", "-o", out, "--io-copy", "dma") == (
-        "error: the board `an547` has no DMA: its cortex-m55 alone can copy inputs and outputs\n\n"
-        "hint: use `--io-copy cpu`, or a board with a DMA: `an505`\n"
+        "error: the board `an547` has no DMA: only its cortex-m55 can copy inputs and outputs\n\nhint: use "
+        "`--io-copy cpu`, or a board with a DMA: `an505`\n"
     )
     assert refused(build, "--board", "an505", "-o", out, "--stack", "0") == (
         "error: `--stack` is 0, it must be above 0 and below 2^32\n"
@@ -117,16 +117,16 @@ def test_refusals_before_any_work(build: Path, firmware: Path, tmp_path: Path, d
         "hint: choose another output directory, or replace this one with `--force`\n"
     )
     assert refused(build, "--board", "an505", "-o", build, "--force") == (
-        f"error: `{build}` holds files but no `firmware.json`, and is not replaced\n\n"
-        "hint: choose another output directory, or empty this one yourself\n"
+        f"error: `{build}` has files but no `firmware.json`, so it is not replaced\n\nhint: choose another output "
+        "directory, or empty this one yourself\n"
     )
     assert refused(firmware, "--board", "an505", "-o", out) == (
-        f"error: `{firmware}` holds no `build.json`\n\n"
-        "hint: give a directory that `deuteron build MODEL -o DIR` has written\n"
+        f"error: `{firmware}` has no `build.json`\n\nhint: give a directory that `deuteron build MODEL -o DIR` has "
+        "written\n"
     )
     assert refused(build, "--board", "an505", "-o", out, "--diff", build) == (
-        f"error: `{build}` holds no `firmware.json`\n\n"
-        "hint: give a directory that `deuteron firmware DIR --board NAME -o OUT` has written\n"
+        f"error: `{build}` has no `firmware.json`\n\nhint: give a directory that `deuteron firmware DIR --board NAME "
+        "-o OUT` has written\n"
     )
 
 
@@ -135,16 +135,16 @@ def test_the_override_in_an_image(build: Path, firmware: Path, tmp_path: Path, d
     assert deuteron("kernels", "show", elf, "--check-override") == Result(
         1,
         "",
-        f"error: `{elf.name}` copies inputs and outputs by the weak default, though an override of `dtn_io_copy` was "
+        f"error: `{elf.name}` copies inputs and outputs by the weak default, but an override of `dtn_io_copy` was "
         "asked for\n\nhint: link the override as an object; or put its archive before the library, and before that "
-        "`-Wl,-u,dtn_io_copy_start` or another hook that it defines: a linker takes from an archive only what is asked "
-        "for, and not what it has already found\n",
+        "`-Wl,-u,dtn_io_copy_start` or another hook that it defines: a linker takes from an archive only symbols "
+        "that are still undefined\n",
     )
     assert deuteron("kernels", "show", build, "--check-override") == Result(
         2,
         "",
-        f"error: `--check-override` looks into an image, and `{build}` is none: build directory\n\n"
-        "hint: give the ELF file that the linker wrote\n",
+        f"error: `--check-override` checks an image, but `{build}` is something else: build directory\n\nhint: give "
+        "the ELF file that the linker wrote\n",
     )
     out = tmp_path / "out"
     deuteron("firmware", build, "--board", "an505", "-o", out, "--io-copy", "dma", "--quiet")
@@ -172,7 +172,7 @@ def test_a_bundle(build: Path, firmware: Path, tmp_path: Path, deuteron: Run):
         f"error: `{out}` already exists\n\nhint: choose another output directory, or replace this one with `--force`\n",
     )
     assert deuteron("bundle", build, "-o", tmp_path / "x", "--arenas", "flash") == Result(
-        2, "", "error: memories cannot lie in flash: they are written to\n\nhint: choose `sram`, `external` or `tcm`\n"
+        2, "", "error: arenas cannot be in flash: programs write to them\n\nhint: choose `sram`, `external` or `tcm`\n"
     )
 
 
@@ -251,8 +251,8 @@ def test_a_comparison_of_firmware_with_the_host(build: Path, firmware: Path, tmp
     assert deuteron(*given, other) == Result(
         1,
         "",
-        f"error: `{firmware}` was not made from `{other}`: its program has SHA-256 {ours}, that of the build {theirs}"
-        "\n\nhint: name the build that it was made from, or build the firmware again\n",
+        f"error: `{firmware}` was not made from `{other}`: its program has SHA-256 {ours}, that of the build has "
+        f"{theirs}\n\nhint: give the build that it was made from, or build the firmware again\n",
     )
 
 
@@ -267,12 +267,11 @@ def test_runs_that_there_are_not(build: Path, firmware: Path, tmp_path: Path, de
             "error: a board is compared with the host\n\nhint: use `--compare host`\n"
         )
     assert refused(firmware, "--on", "an505", "--compare", "host") == (
-        f"error: `{firmware}` holds firmware, which does not run on the host\n\n"
-        "hint: name the build that it was made from with `--build DIR`\n"
+        f"error: `{firmware}` is firmware, which does not run on the host\n\n"
+        "hint: give the build that it was made from with `--build DIR`\n"
     )
     assert refused(build, "--on", "an505", "--build", build) == (
-        f"error: `--build` names what firmware was made from, and `{build}` is a build itself\n\n"
-        "hint: leave out `--build`\n"
+        f"error: `--build` names the build of firmware, but `{build}` is a build itself\n\nhint: leave out `--build`\n"
     )
     assert refused(build, "--build", build) == ("error: `--build` is for emulators\n\nhint: name a board with `--on`\n")
     assert refused(firmware, "--on", "an547") == (
@@ -280,11 +279,11 @@ def test_runs_that_there_are_not(build: Path, firmware: Path, tmp_path: Path, de
         "hint: run it with `--on an505`, or build it for `an547`\n"
     )
     assert refused(build / "build.json", "--on", "an505") == (
-        f"error: `{build / 'build.json'}` is a file: what runs on a board is a directory\n\n"
-        "hint: give one that `deuteron build` or `deuteron firmware` has written\n"
+        f"error: `{build / 'build.json'}` is a file, but a board needs a directory\n\nhint: give a directory of "
+        "`deuteron build` or `deuteron firmware`\n"
     )
     assert refused(build, "--compare", "host") == (
-        "error: this runs on the host already\n\nhint: name a board with `--on`\n"
+        "error: this already runs on the host\n\nhint: name a board with `--on`\n"
     )
     assert (
         refused(build, "--time-out", "3") == "error: `--time-out` is for emulators\n\nhint: name a board with `--on`\n"
@@ -296,7 +295,7 @@ def test_runs_that_there_are_not(build: Path, firmware: Path, tmp_path: Path, de
         "error: `--flash-latency-ns` is -1, it must be at least 0 and below 2^32\n"
     )
     assert refused(build, "--on", "an505", "--target", "imxrt700") == (
-        f"error: `{build}` has been compiled for its target already\n\nhint: leave out `--target`\n"
+        f"error: `{build}` is already compiled for a target\n\nhint: leave out `--target`\n"
     )
 
 

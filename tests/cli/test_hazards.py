@@ -22,7 +22,7 @@ ADVICE = (
     "judges them: write the line in another form, such as with a Conv2d for a Conv1d, or keep one of its operators on "
     "the CPU with `--operators-not-to-delegate`"
 )
-WARNING = f"the commands of npu 0 are unsound: {HAZARD}; {ADVICE}"
+WARNING = f"the commands of npu 0 are wrong: {HAZARD}; {ADVICE}"
 
 
 @pytest.fixture(scope="module")

@@ -130,8 +130,8 @@ def test_microcode_needs_its_weights_and_kernels(deuteron: Run, tmp_path: Path, 
         assert deuteron("inspect", path) == Result(
             1,
             "",
-            f"error: {path}: its {block} `npu_0.{block}` are not beside it\n\n"
-            "hint: keep the files that `--intermediates` writes together\n",
+            f"error: {path}: its {block} `npu_0.{block}` are not next to it\n\n"
+            "hint: keep the files of `--intermediates` in one folder\n",
         )
         path.with_suffix(f".{block}").write_bytes(data)
     result = deuteron("inspect", path)
@@ -169,8 +169,8 @@ def test_a_file_of_another_kind(deuteron: Run, tmp_path: Path, content: bytes, f
     assert deuteron("inspect", path) == Result(
         1,
         "",
-        f"error: {path}: nothing that can be inspected: {found}\n\n"
-        "hint: give a build directory, a `.pte`, a `.microcode` file or a TFLite file\n",
+        f"error: {path}: the file cannot be inspected: {found}\n\nhint: give a build directory, a `.pte`, a "
+        "`.microcode` file or a TFLite file\n",
     )
 
 
@@ -183,8 +183,8 @@ def test_a_directory_that_is_no_build(deuteron: Run, tmp_path: Path):
     assert deuteron("inspect", tmp_path) == Result(
         1,
         "",
-        f"error: `{tmp_path}` holds no `build.json`\n\n"
-        "hint: give a directory that `deuteron build MODEL -o DIR` has written\n",
+        f"error: `{tmp_path}` has no `build.json`\n\nhint: give a directory that `deuteron build MODEL -o DIR` has "
+        "written\n",
     )
 
 

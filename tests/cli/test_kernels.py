@@ -134,8 +134,8 @@ def test_show_a_build(deuteron: Run, tmp_path: Path) -> None:
     assert deuteron("kernels", "show", pte, "--check-override") == Result(
         2,
         "",
-        f"error: `--check-override` looks into an image, and `{pte}` is none: ExecuTorch program\n\n"
-        "hint: give the ELF file that the linker wrote\n",
+        f"error: `--check-override` checks an image, but `{pte}` is something else: ExecuTorch program\n\nhint: give "
+        "the ELF file that the linker wrote\n",
     )
 
     one = tmp_path / "one.c"
@@ -200,8 +200,8 @@ def test_merge_of_builds_whose_kernels_are_others(
         ),
         (
             bytes(8),
-            "{path}: nothing that can be inspected: it starts with 00 00 00 00 00 00 00 00\n\n"
-            "hint: give a build directory, a `.pte`, a `.microcode` file or a TFLite file",
+            "{path}: the file cannot be inspected: it starts with 00 00 00 00 00 00 00 00\n\nhint: give a build "
+            "directory, a `.pte`, a `.microcode` file or a TFLite file",
         ),
         (
             b"\x7fELF\2\1\1",

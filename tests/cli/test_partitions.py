@@ -80,11 +80,11 @@ def test_weights_of_all_partitions_count(deuteron: Run, build: Run, folder: Path
     first, *_, hint = result.err.splitlines()
     assert first == (
         f"error: {line}npu 0, kernel call 1, `conv2d_s8` of op 1: 3,472 bytes of SRAM are needed, 704 for intermediate "
-        "results, most of which are alive here, and 160 for weights beside 1,280 for inputs, outputs and CPU tensors "
+        "results, whose peak is here, and 160 for weights besides 1,280 for inputs, outputs and CPU tensors "
         "and 1,328 for weights of other partitions; 3,456 are available; the largest values are:"
     )
     assert hint.endswith(f"or give `--sram-budget {LINKED}` or more")
-    told = re.search(r"auto`: ([0-9,]+) bytes do then", hint)
+    told = re.search(r"auto`: ([0-9,]+) bytes are enough then", hint)
     assert told
     assert build("auto", "--sram-budget", told[1].replace(",", "")).code == 0
 
@@ -112,7 +112,7 @@ def test_the_partition_that_needs_most_is_told(deuteron: Run, build: Run, folder
     line = f"{folder / 'two.py'}:13: `return self.linear(x)`: "
     told = (
         f"error: {line}npu 1, kernel call 0, `fully_connected_s8` of op 0: 2,608 bytes of SRAM are needed, 0 for "
-        "intermediate results and 1,328 for the weights of this call, all at once beside 1,280 for inputs, outputs and "
+        "intermediate results and 1,328 for the weights of this call besides 1,280 for inputs, outputs and "
         "CPU tensors; 2,000 are available; the largest values are:"
     )
     hint = f"hint: split this layer into smaller ones, or give `--sram-budget {FETCHED}` or more"

@@ -104,8 +104,8 @@ def test_each_view_of_a_build(deuteron: Run, given: tuple[Path, Path], tmp_path:
         in explained.out
     )
     assert explained.err == (
-        "which value each kernel call is meant to read is in a build directory alone: that it finds the right one is "
-        "not checked here\n"
+        "only a build directory records which value each kernel call must read; the simulator does not check it for "
+        "this program\n"
     )
     simulated = deuteron("sim", *of)
     assert simulated.code == 0
@@ -127,22 +127,22 @@ def test_without_an_etrecord_what_is_missing_is_named(deuteron: Run, given: tupl
     row = next(line for line in explained.out.splitlines() if line.startswith("cpu   "))
     assert row.split()[2:6] == ["not", "known"] * 2
     assert explained.err.startswith(
-        "`turns.pte` does not say what its operators come from: lines and modules of the model are in the ETRecord "
-        "that ExecuTorch saves with it, give that with `--etrecord`\n"
+        "`turns.pte` does not have source lines and modules of the model: they are in the ETRecord that ExecuTorch "
+        "saves with it; give that with `--etrecord`\n"
     )
     simulated = json.loads(deuteron("sim", program, "--json").out)
     assert simulated["path"] == str(program)
     assert deuteron("sim", program, "--sram-budget", "64Ki") == Result(
         1,
         "",
-        "error: partitions are planned anew from their TFLite files, and a program has none of them\n\n"
-        "hint: give the directory that `deuteron build` wrote, or leave out `--sram-budget`\n",
+        "error: planning again needs the TFLite files of partitions, which a program does not have\n\nhint: give a "
+        "directory of `deuteron build`, or leave out `--sram-budget`\n",
     )
     assert deuteron("explain", program, "--target", "cortex-m55") == Result(
         2,
         "",
-        f"error: `{program}` was made for `Neutron`, the target `cortex-m55` is another\n\n"
-        "hint: leave out `--target`, or choose `imxrt700`, `imxrt700cm`, `mcxn947`\n",
+        f"error: `{program}` was compiled for `Neutron`, not for the target `cortex-m55`\n\nhint: leave out "
+        "`--target`, or choose `imxrt700`, `imxrt700cm`, `mcxn947`\n",
     )
 
 
@@ -179,7 +179,7 @@ def test_ethosu_has_a_lower_bound_of_its_times(deuteron: Run, tmp_path: Path) ->
     profiled = deuteron("profile", program, "--by", "kernel", "--etrecord", build / ETRECORD)
     assert profiled.code == 0
     assert "conv" in profiled.out
-    assert "what an Ethos-U takes is estimated by Vela when it compiles" in profiled.err
+    assert "Vela estimates the time of an Ethos-U when it compiles" in profiled.err
     assert deuteron("run", program, "--on", "an547", "--compare", "host").code == 0
 
 
@@ -223,12 +223,12 @@ def test_what_others_have_made(deuteron: Run, foreign: tuple[Path, Path]) -> Non
     assert deuteron("sim", program) == Result(
         1,
         "",
-        f"error: nothing of `{program}` runs on an NPU\n\n"
-        "hint: `deuteron plan` shows its memory in firmware, `deuteron profile` where its time goes\n",
+        f"error: nothing of `{program}` runs on an NPU\n\nhint: `deuteron plan` shows its memory in firmware, "
+        "`deuteron profile` its time\n",
     )
     refused = deuteron("firmware", program, "--board", "an547", "-o", program.parent / "image")
     assert refused.code == 1
-    assert "`XnnpackBackend`, firmware has `NeutronBackend` and `EthosUBackend` only" in refused.err
+    assert "`XnnpackBackend`, firmware supports `NeutronBackend` and `EthosUBackend` only" in refused.err
 
 
 @pytest.mark.slow
@@ -237,21 +237,20 @@ def test_a_program_is_compared_with_its_etrecord(deuteron: Run, given: tuple[Pat
     compared = deuteron("run", program, "--etrecord", record, "--compare")
     assert (compared.code, compared.err) == (0, "")
     assert compared.out.startswith(
-        "compared on 1 sample\n\n"
-        "of 2 delegates nothing but the outputs is compared: what they are to compute is in a build directory\n\n"
-        "end to end against quantised PyTorch\n  output 0: "
+        "compared on 1 sample\n\n2 delegates: only outputs are compared; the reference of partitions is in a build "
+        "directory\n\nend to end against quantised PyTorch\n  output 0: "
     )
     assert deuteron("run", program, "--compare") == Result(
         2,
         "",
-        f"error: `{program}` is a program without its build, and has nothing to be compared with\n\n"
+        f"error: `{program}` is a program without its build and has no reference\n\n"
         "hint: give its ETRecord with `--etrecord`, or the directory that `deuteron build` wrote\n",
     )
     assert deuteron("run", program, "--etrecord", record, "--compare", "litert") == Result(
         2,
         "",
-        f"error: `{program}` is a program without its build, and has no `litert` to be compared with\n\n"
-        "hint: use `--compare` with its ETRecord, or give the directory that `deuteron build` wrote\n",
+        f"error: `{program}` is a program without its build and cannot be compared with `litert`\n\nhint: use "
+        "`--compare` with its ETRecord, or give a directory of `deuteron build`\n",
     )
     shorter = tmp_path / "shorter"
     with zipfile.ZipFile(record) as whole, zipfile.ZipFile(shorter, "w") as parts:
@@ -354,8 +353,8 @@ def test_another_programs_etrecord_is_refused(given: tuple[Path, Path], foreign:
     with pytest.raises(InputError) as refused:
         api.explain(program, etrecord=foreign[1])
     assert refused.value.message == (
-        f"`{foreign[1]}` is the ETRecord of another program than `{program}`: its delegates are `XnnpackBackend` at "
-        "instruction 0, the program's `NeutronBackend` at instruction 1, `NeutronBackend` at instruction 3"
+        f"`{foreign[1]}` is not the ETRecord of `{program}`: its delegates are `XnnpackBackend` at instruction 0, the "
+        "program's `NeutronBackend` at instruction 1, `NeutronBackend` at instruction 3"
     )
 
 
@@ -409,16 +408,16 @@ def test_an_etrecord_with_the_same_delegates_is_refused_too(
             "delegate_map",
             marks[1],
             "payload 0123abcd",
-            "its delegate at instruction 3 was compiled from other weights or otherwise",
+            "its delegate at instruction 3 was compiled from other weights or with other options",
         ),
         ("debug_handle_map", '{"0"', '{"99": 1, "0"', "it has an instruction 99, the program's last is "),
     ):
         other = _edited(record, entry, old, new, tmp_path / "other")
         with pytest.raises(InputError) as refused:
             api.explain(program, etrecord=other)
-        said = f"`{other}` is the ETRecord of another program than `{program}`: {differs}"
+        said = f"`{other}` is not the ETRecord of `{program}`: {differs}"
         assert refused.value.message.startswith(said)
-        assert refused.value.hint == "give the ETRecord that was saved with the program"
+        assert refused.value.hint == "give the ETRecord saved with the program"
     compared = deuteron("run", program, "--etrecord", other, "--compare")
     assert (compared.code, compared.out) == (1, "")
     assert compared.err.startswith(f"error: {said}")
@@ -429,14 +428,14 @@ def test_what_is_no_etrecord_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file or directory"):
         etrecord.read(path, "forward")
     path.write_bytes(b"no archive")
-    with pytest.raises(FormatError, match="this is no ETRecord of the method `forward`"):
+    with pytest.raises(FormatError, match="this is not an ETRecord of the method `forward`"):
         etrecord.read(path, "forward")
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("ETRECORD_V0", "")
         archive.writestr("debug_handle_map", '{"forward": {"0": {}}}')
         archive.writestr("delegate_map", '{"forward": {}}')
         archive.writestr("edge_dialect_exported_program/forward", '{"graph_module": {"graph": {"nodes": []}}}')
-    with pytest.raises(FormatError, match="this is no ETRecord of the method `forward`"):
+    with pytest.raises(FormatError, match="this is not an ETRecord of the method `forward`"):
         etrecord.read(path, "forward")
 
 
@@ -459,7 +458,7 @@ def test_a_record_that_no_reader_takes_is_refused(damage: str, tmp_path: Path) -
     if damage == "damaged":
         data[30 + len("debug_handle_map")] = 0xFF  # no block of deflate begins so
     path.write_bytes(data)
-    with pytest.raises(FormatError, match="this is no ETRecord of the method `forward`"):
+    with pytest.raises(FormatError, match="this is not an ETRecord of the method `forward`"):
         etrecord.read(path, "forward")
 
 
@@ -467,6 +466,6 @@ def test_an_etrecord_is_of_programs_alone(deuteron: Run, tmp_path: Path) -> None
     assert deuteron("explain", tmp_path, "--etrecord", tmp_path / "record") == Result(
         2,
         "",
-        f"error: `--etrecord` says what a program was made from, and `{tmp_path}` is none\n\n"
-        "hint: leave it out, or give the `.pte` file\n",
+        f"error: `--etrecord` describes a program, but `{tmp_path}` is not a program\n\nhint: leave it out, or give "
+        "the `.pte` file\n",
     )

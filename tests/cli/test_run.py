@@ -162,7 +162,7 @@ def test_what_is_for_tflite_files_only(deuteron: Run, build: Path):
         "hint: use `--compare`, or run one of its TFLite files, `npu_0.tflite` and so on\n",
     )
     assert deuteron("run", build, "--target", "imxrt700") == Result(
-        2, "", f"error: `{build}` has been compiled for its target already\n\nhint: leave out `--target`\n"
+        2, "", f"error: `{build}` is already compiled for a target\n\nhint: leave out `--target`\n"
     )
 
 
@@ -177,7 +177,7 @@ def test_a_partition_of_a_build_runs_beside_litert(deuteron: Run, build: Path):
     [
         (np.zeros((1, 1, 8, 9), np.float32), "input 0 is float32 [1, 1, 8, 9], the model takes float32 [1, 1, 8, 8]"),
         (np.zeros((1, 1, 8, 8), np.int8), "input 0 is int8 [1, 1, 8, 8], the model takes float32 [1, 1, 8, 8]"),
-        (np.zeros((0, 1, 1, 8, 8), np.float32), "the input files hold no sample"),
+        (np.zeros((0, 1, 1, 8, 8), np.float32), "the input files have no samples"),
     ],
 )
 def test_an_input_that_does_not_fit(deuteron: Run, build: Path, tmp_path: Path, array: np.ndarray, err: str):
@@ -187,9 +187,9 @@ def test_an_input_that_does_not_fit(deuteron: Run, build: Path, tmp_path: Path, 
 
 def test_wrong_numbers_of_files(deuteron: Run, build: Path, tmp_path: Path):
     two = ["--input", "a.npy", "--input", "b.npy"]
-    assert deuteron("run", build, *two).err == "error: the model has 1 input, `--input` is given 2 times\n"
+    assert deuteron("run", build, *two).err == "error: the model has 1 input, but `--input` is given 2 times\n"
     two = ["--output", "a.npy", "--output", "b.npy"]
-    assert deuteron("run", build, *two).err == "error: the model has 1 output, `--output` is given 2 times\n"
+    assert deuteron("run", build, *two).err == "error: the model has 1 output, but `--output` is given 2 times\n"
     assert deuteron("run", build, "--output", tmp_path / "no" / "y.npy") == Result(
         1,
         "",
@@ -294,7 +294,7 @@ def test_only_a_comparison_needs_the_reference(deuteron: Run, copy: Path):
     assert deuteron("run", copy, "--compare") == Result(
         1,
         "",
-        f"error: `{copy}` holds no `reference.pt2` to compare with\n\nhint: put it back, or build again\n",
+        f"error: `{copy}` has no `reference.pt2` to compare with\n\nhint: restore it, or build again\n",
     )
 
 

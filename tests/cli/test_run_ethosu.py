@@ -91,8 +91,8 @@ def test_a_file_that_vela_compiled_is_listed(compiled: Path, deuteron: Run) -> N
 def test_it_is_compared_with_nothing(compiled: Path, deuteron: Run) -> None:
     assert deuteron("run", compiled / "model_vela.tflite", "--compare", "litert") == Result(
         2, "",
-        "error: LiteRT does not run what Vela compiled for an Ethos-U\n\n"
-        "hint: write outputs with `--output`, and compare them with those of the file that Vela compiled\n",
+        "error: LiteRT does not run files that Vela compiled\n\n"
+        "hint: write outputs with `--output`, and compare them with those of the file before Vela\n",
     )  # fmt: skip
 
 
@@ -103,7 +103,7 @@ def test_operators_that_vela_left_to_the_cpu_are_named(compiled: Path, deuteron:
     path.write_bytes(encode(replace(model, operators=(*model.operators, op))))
     assert deuteron("run", path) == Result(
         1, "",
-        f"error: `{path}`: Vela left operators to the CPU, and only partitions of the NPU run here: ABS\n\n"
+        f"error: `{path}`: Vela left operators on the CPU, but only NPU partitions run here: ABS\n\n"
         "hint: `deuteron inspect` shows the partitions; run the file that Vela compiled in its place\n",
     )  # fmt: skip
     assert deuteron("inspect", path).out.endswith("\ncpu operators: ABS\n")
@@ -122,7 +122,7 @@ def test_operators_that_vela_left_to_the_cpu_are_named(compiled: Path, deuteron:
         ),
         (
             lambda model: replace(model, tensors=(replace(model.tensors[0], data=None), *model.tensors[1:])),
-            "the commands `ethos_u_command_stream` are no constant",
+            "the commands `ethos_u_command_stream` are not a constant",
         ),
         (
             lambda model: replace(model, tensors=(*model.tensors[:4], replace(model.tensors[4], dtype="FLOAT32"))),
@@ -168,6 +168,6 @@ def test_a_program_without_its_build_is_compared_with_nothing(
     monkeypatch.setitem(sys.modules, "deuteron.runtime.host", None)
     assert deuteron("run", program, "--compare") == Result(
         2, "",
-        f"error: `{program}` is a program without its build, and has nothing to be compared with\n\n"
+        f"error: `{program}` is a program without its build and has no reference\n\n"
         "hint: give its ETRecord with `--etrecord`, or the directory that `deuteron build` wrote\n",
     )  # fmt: skip

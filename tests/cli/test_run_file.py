@@ -71,7 +71,7 @@ def test_outputs_that_cannot_be_written(deuteron: Run, net: Path, tmp_path: Path
     net.write_bytes(emit(parse_graph(GRAPH.replace("output %s", "output %s\n  output %z"))))
     y = tmp_path / "y.npy"
     assert deuteron("run", net, "--output", y, "--output", y) == Result(
-        2, "", f"error: `--output` names `{y}` 2 times\n\nhint: one file takes one output\n"
+        2, "", f"error: `--output` names `{y}` 2 times\n\nhint: use one file per output\n"
     )
     assert not y.exists()
 
@@ -142,15 +142,14 @@ def test_comparisons_that_there_are_not(deuteron: Run, net: Path, converted: Pat
     assert deuteron("run", converted, "--compare") == Result(
         1,
         "",
-        "error: LiteRT does not run the operators of a converted file that are the NPU's\n\n"
-        "hint: compare the file that it was converted from\n",
+        "error: LiteRT does not run the NPU operators of a converted file\n\nhint: compare the original file\n",
     )
     assert deuteron("run", net, "--compare=vela") == Result(
         2,
         "",
         "error: invalid value for `--compare`: `vela` is not one of `reference`, `pytorch`, `litert`, `host`, `float`\n"
         "\n"
-        "hint: `deuteron run --help` lists what is allowed\n",
+        "hint: `deuteron run --help` lists the options\n",
     )
 
 
@@ -162,7 +161,7 @@ def test_the_target_is_for_files_that_are_not_converted_yet(deuteron: Run, net: 
     err = f"error: unknown target `x`\n\nhint: the targets are {known}\n"
     assert deuteron("run", net, "--target", "x").err == err
     assert deuteron("run", converted, "--target", "imxrt700") == Result(
-        2, "", f"error: `{converted}` has been compiled for its target already\n\nhint: leave out `--target`\n"
+        2, "", f"error: `{converted}` is already compiled for a target\n\nhint: leave out `--target`\n"
     )
 
 
@@ -205,7 +204,7 @@ def test_what_the_npu_does_not_take_runs_in_litert(deuteron: Run, tmp_path: Path
     np.testing.assert_array_equal(np.load(y), np.load(tmp_path / "again.npy"))
     compared = deuteron("run", path, "--compare", "--samples", "3").out.splitlines()
     assert compared[-4:] == [
-        "the file, LiteRT for all of it beside LiteRT for what the NPU leaves",
+        "the file: LiteRT for all operators, against the NPU with LiteRT for the others",
         "  output `t6`: 0 of 48 differ",
         "",
         "all bounds hold",
@@ -287,8 +286,8 @@ def test_a_converted_file_that_is_damaged(deuteron: Run, converted: Path):
     assert deuteron("run", converted) == Result(
         1,
         "",
-        "error: the driver refused the microcode: the weights are damaged: their CRC-32 does not match\n\n"
-        "hint: convert the model again; damaged or foreign microcode does not run\n",
+        "error: the driver rejected the microcode: the weights are damaged: their CRC-32 does not match\n\nhint: "
+        "convert the model again; damaged or foreign microcode does not run\n",
     )
 
 
@@ -298,14 +297,13 @@ def test_an_etrecord_that_nothing_reads_is_refused(deuteron: Run, net: Path, tmp
     assert deuteron("run", program, "--etrecord", "none") == Result(
         2,
         "",
-        "error: `--etrecord` says what a `.pte` was made from, which `--compare` and boards alone ask for\n\n"
-        "hint: leave it out, or add `--compare`\n",
+        "error: `--etrecord` is used only with `--compare` and for boards\n\nhint: leave it out, or add `--compare`\n",
     )
     refusal = Result(
         2,
         "",
-        f"error: `--etrecord` says what a program was made from, and `{net}` is none without its build\n\n"
-        "hint: leave it out, or give the `.pte` file\n",
+        f"error: `--etrecord` is for a program without its build, but `{net}` is not one\n\nhint: leave it out, or "
+        "give the `.pte` file\n",
     )
     assert deuteron("run", net, "--etrecord", "none") == refusal
     assert deuteron("run", net, "--etrecord", "none", "--on", "an505") == refusal

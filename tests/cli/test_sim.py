@@ -53,7 +53,7 @@ BAND = str(silicon.band(targets.load("imxrt700")))
 SIM = """{path} on imxrt700, simulated: NPU at 324 MHz, flash at 400 MB/s; operators on the CPU not counted
 {band}
 
-npu 0: 27.6 us, 8,934 cycles; 350,368 MACs, 61.3% of the array; bound by compute
+npu 0: 27.6 us, 8,934 cycles; 350,368 MACs, 61.3% MAC utilisation; bound by compute
   dispatch 4.5 us (16.2%), kernel 23.1 us (83.8%)
     start us         us   stall us          MACs      bytes  bound     kernel
          0.9        0.3        0.0             0      1,536  dispatch  copy_s8  TRANSPOSE net.py:13
@@ -70,7 +70,7 @@ of 7,864,320 B
 
 npu 0: 6,784 B scratch + 1,888 B linked weights
 
-npu 0 scratch: 6,784 B, at most 6,784 B alive at once (1.000 of that bound, proven optimal)
+npu 0 scratch: 6,784 B, at most 6,784 B live at once (1.000 of that bound, proven optimal)
          6,360 |  e  |
          5,936 | be  |
          5,512 | bb  |
@@ -88,7 +88,7 @@ npu 0 scratch: 6,784 B, at most 6,784 B alive at once (1.000 of that bound, prov
            424 |acdd |
              0 |aadd |
        command  0   4
-  most is alive at command 2: d 4,096 B, b 2,048 B, e 640 B
+  peak at command 2: d 4,096 B, b 2,048 B, e 640 B
   a        768 B at 0, commands 0-1: result of copy_s8 TRANSPOSE net.py:13
   b      2,048 B at 4,096, commands 1-2: result of conv2d_s8 PADV2 net.py:13 CONV_2D RELU
   c        256 B at 768, commands 1-1: workspace of conv2d_s8 PADV2 net.py:13 CONV_2D RELU
@@ -112,7 +112,7 @@ def test_the_text_of_fetches_says_what_the_numbers_do(deuteron: Run, builds: Bui
     told = deuteron("plan", builds.small).out.splitlines()
     assert told[-1] == f"simulated times: {BAND}"
     assert told[-3:-1] == [
-        "npu 0 prefetch: 2 fetches of 544 B per run; 1 of 1,344 B in the first run only, which stay",
+        "npu 0 prefetch: 2 fetches of 544 B per run; 1 of 1,344 B in the first run only (resident)",
         f"  simulated {fetched['cycles'] / clock:,.1f} us{', proven optimal' if fetched['proven'] else ''}; "
         f"lower bound of these fetches {fetched['bound'] / clock:,.1f} us "
         f"({fetched['cycles'] / fetched['bound']:.3f} of it), of all plans with these pieces "
@@ -124,7 +124,7 @@ def test_the_text_of_fetches_says_what_the_numbers_do(deuteron: Run, builds: Bui
         "",
         "npu 0: 6,784 B scratch + 1,344 B prefetch area",
     ]
-    assert "npu 0 prefetch area: 1,344 B, 1,344 B of it for weights that stay" in told
+    assert "npu 0 prefetch area: 1,344 B, 1,344 B of it for resident weights" in told
     fetched_to_scratch = "  g        320 B at 1,024, commands 0-4: weights of conv2d_s8 PADV2 net.py:13 CONV_2D RELU"
     assert fetched_to_scratch in told
     assert (fetched["fetches"], fetched["nbytes"]) == (2, 544)
@@ -171,7 +171,7 @@ def test_another_budget_is_what_a_build_for_it_would_be(deuteron: Run, builds: B
     assert planned == built
     assert built["partitions"][0]["totals"]["transfer"] > 0
     told = deuteron("sim", builds.whole, "--sram-budget", str(BUDGET)).out.splitlines()[1]
-    assert told == "planned anew for 11,968 bytes of SRAM and this flash; the build is as it was"
+    assert told == "planned again for 11,968 bytes of SRAM and this flash; the build is unchanged"
 
 
 def test_a_budget_that_is_too_small(deuteron: Run, builds: Builds) -> None:
@@ -179,8 +179,8 @@ def test_a_budget_that_is_too_small(deuteron: Run, builds: Builds) -> None:
     line = f"{builds.whole.parent / 'net.py'}:14: `x = self.b(x).relu()`: "
     assert (result.code, result.out) == (1, "")
     assert result.err.splitlines()[:2] == [
-        f"error: {line}kernel call 2, `conv2d_s8` of op 4: intermediate results need 6,784 bytes of SRAM beside 3,840 "
-        "for inputs, outputs and CPU tensors, 4,096 are available; most are alive here, the largest are:",
+        f"error: {line}kernel call 2, `conv2d_s8` of op 4: intermediate results need 6,784 bytes of SRAM besides 3,840 "
+        "for inputs, outputs and CPU tensors, 4,096 are available; the peak is here; the largest values are:",
         f"  {line}op 4: 4,096 bytes, `{LETTERED}_5` of `conv2d_s8`",
     ]
 
@@ -208,7 +208,7 @@ def test_a_build_beside_itself(deuteron: Run, builds: Builds) -> None:
         "  kernel: 23.1 us to 23.1 us (+0.0 us, +0.0%)",
         "",
         "      A us       B us     change   A stall   B stall    A bytes    B bytes",
-        "5 kernels take the same in both",
+        "5 kernels are equal in both",
     ]
 
 
@@ -252,19 +252,19 @@ def test_fetches_of_weights_that_stay_are_told_apart(
     options = api.BuildOptions(memory=MemoryOptions(FetchPolicy.ALWAYS))
     api.build_model(f"{builds.whole.parent / 'net.py'}:net", output=path, options=options)
     told = deuteron("plan", path).out.splitlines()
-    assert "npu 0 prefetch area: 1,888 B, 1,888 B of it for weights that stay" in told
+    assert "npu 0 prefetch area: 1,888 B, 1,888 B of it for resident weights" in told
     (line,) = (line for line in told if line.startswith("npu 0 prefetch: "))
     (part,) = json.loads(deuteron("plan", path, "--json").out)["partitions"]
     made = part["prefetch"]["resident_fetches"]
     assert made > 0
-    assert line == f"npu 0 prefetch: 0 fetches of 0 B per run; {made} of 1,888 B in the first run only, which stay"
+    assert line == f"npu 0 prefetch: 0 fetches of 0 B per run; {made} of 1,888 B in the first run only (resident)"
 
     kept, first = (simulated(deuteron, path, *options) for options in ((), ("--first-run",)))
     assert (kept["resident"], first["resident"]) == ("kept", "first_run")
     assert [found["partitions"][0]["totals"]["transfer"] > 0 for found in (kept, first)] == [False, True]
     assert [deuteron("sim", path, *options).out.splitlines()[1] for options in ((), ("--first-run",))] == [
-        "resident weights lie in SRAM from the run before, as firmware of `deuteron firmware` leaves them",
-        "resident weights are fetched, as in the first run, and in every run of ExecuTorch's own runtime",
+        "resident weights are in SRAM from the previous run, as in firmware of `deuteron firmware`",
+        "resident weights are fetched, as in the first run, and in every run of ExecuTorch's runtime",
     ]
     with monkeypatch.context() as patch:  # as if the same partition came twice
         manifest, program = manifests.read(path), pte.read((path / manifests.PROGRAM).read_bytes())
@@ -321,7 +321,7 @@ DAMAGES: dict[str, tuple[Callable[[Any], object], str]] = {
     ),
     "a use without a place": (
         lambda record: record["partitions"][0]["dataflow"]["calls"][0].__setitem__(0, "x"),
-        "error: {path}, partition 0: an operand is no `value+offset`",
+        "error: {path}, partition 0: an operand is not of the form `value+offset`",
     ),
     "a call less": (
         lambda record: record["partitions"][0]["kernels"].pop(),
@@ -364,8 +364,8 @@ def test_values_that_are_not_the_microcodes(deuteron: Run, builds: Builds, tmp_p
     assert deuteron("plan", copy) == Result(
         1,
         "",
-        f"error: {copy}: the microcode of npu 0 is unsound: {found}\n\n"
-        "hint: `deuteron sim` lists all that is wrong; build the model again\n",
+        f"error: {copy}: the microcode of npu 0 is wrong: {found}\n\nhint: `deuteron sim` lists all errors; build the "
+        "model again\n",
     )
 
 
@@ -401,7 +401,7 @@ ONE_OR_TWO = (
         (("a", "--compare", "a", "b"), ONE_OR_TWO),
         (
             ("--compare", "a", "b", "--trace", "t"),
-            "error: `--trace` writes the run of one build\n\nhint: leave out `--compare`, and give the build\n",
+            "error: `--trace` writes one build's run\n\nhint: leave out `--compare`, and give the build\n",
         ),
         (
             ("a", "--clock", "fast"),
@@ -442,8 +442,8 @@ def test_a_build_without_an_npu(deuteron: Run, tmp_path: Path) -> None:
     manifest = replace(MANIFEST, target="cortex-m33", files={}, partitions=())
     (tmp_path / manifests.NAME).write_text(manifest.to_json())
     assert deuteron("sim", tmp_path).err == (
-        f"error: nothing of `{tmp_path}` runs on an NPU\n\n"
-        "hint: `deuteron plan` shows its memory in firmware, `deuteron profile` where its time goes\n"
+        f"error: nothing of `{tmp_path}` runs on an NPU\n\nhint: `deuteron plan` shows its memory in firmware, "
+        "`deuteron profile` its time\n"
     )
 
 
@@ -471,8 +471,8 @@ def test_the_trace_is_the_run(deuteron: Run, builds: Builds, tmp_path: Path) -> 
 
 
 CHAINS = """
-  depth first: 5,120 B of scratch instead of 6,784 B, 34,560 MACs again, at most 109.3% slower than any plan
-    chain 0: 3 calls in 6 stripes of up to 3 rows, halo 4, 0 copies of kept rows, 34,560 MACs again; \
+  depth first: 5,120 B of scratch instead of 6,784 B, 34,560 MACs recomputed, at most 109.3% slower than any plan
+    chain 0: 3 calls in 6 stripes of up to 3 rows, halo 4, 0 copies of kept rows, 34,560 MACs recomputed; \
 TRANSPOSE net.py:13 to RELU net.py:14
 """
 

@@ -121,23 +121,23 @@ def test_windows_are_drawn_where_there_are_none(build: Path, deuteron: Run) -> N
     [
         (
             ["--stream", "1"],
-            "`--stream 1` is not a pair of numbers\n\nhint: for output 1 as the next input 2 say `--stream 2=1`",
+            "`--stream 1` is not a pair of numbers\n\nhint: use `--stream 2=1` for output 1 as the next input 2",
         ),
         (["--stream", "1=1", "--stream", "1=0"], "`--stream` names input 1 twice"),
-        (["--stream", "2=1"], "`--stream 2=1` names input 2, and the model has 2 inputs"),
-        (["--stream", "1=4"], "`--stream 1=4` names output 4, and the model has 2 outputs"),
+        (["--stream", "2=1"], "`--stream 2=1` names input 2, but the model has 2 inputs"),
+        (["--stream", "1=4"], "`--stream 1=4` names output 4, but the model has 2 outputs"),
         (
             ["--stream", "0=1"],
-            "`--stream 0=1` joins float32 [1, 8] to float32 [1, 6]\n\n"
-            "hint: a state has one shape and dtype on both sides",
+            "`--stream 0=1` joins float32 [1, 8] to float32 [1, 6]\n\nhint: a state needs the same shape and dtype "
+            "as input and output",
         ),
         (
             ["--stream", "1=1", "--compare", "float"],
-            "the samples that a build has kept are no stream\n\nhint: leave out `--compare float` or `--stream`",
+            "the build's stored samples are not a stream\n\nhint: leave out `--compare float` or `--stream`",
         ),
         (
             ["--stream", "1=1", "--input", "x.npy", "--input", "state.npy"],
-            "the model has 1 input besides those that `--stream` carries, `--input` is given 2 times",
+            "the model has 1 input besides those that `--stream` carries, but `--input` is given 2 times",
         ),
     ],
 )

@@ -1,40 +1,48 @@
-"""`deuteron targets`: text and JSON."""
+"""`deuteron targets`: the table, the figures of one target, and JSON."""
 
 import json
 from collections.abc import Callable
+
+from deuteron.arch import targets
 
 from .conftest import Result
 
 Run = Callable[..., Result]
 
-TEXT = """\
-cortex-m0plus  Arm Cortex-M0+
-  cpu cortex-m0plus: all of a model, as int8 operators
-cortex-m3  Arm Cortex-M3
-  cpu cortex-m3: all of a model, as int8 operators
-cortex-m33  Arm Cortex-M33
-  cpu cortex-m33: all of a model, as int8 operators
-cortex-m4  Arm Cortex-M4
-  cpu cortex-m4: all of a model, as int8 operators
-cortex-m55  Arm Cortex-M55
-  cpu cortex-m55: all of a model, as int8 operators
-cortex-m7  Arm Cortex-M7
-  cpu cortex-m7: all of a model, as int8 operators
-cortex-m85  Arm Cortex-M85
-  cpu cortex-m85: all of a model, as int8 operators
-ethos-u55-128  Arm Ethos-U55, 128 MACs
-  npu ethos-u55-128: int8 partitions of a model
-  cpu cortex-m55: what the NPU does not take, as ExecuTorch's portable operators
-  ethos-u55-128 MACs                          128 MAC/cycle  quoted      Vela 5.1.0: accelerator configuration ethos-u55-128
-"""  # noqa: E501 - as it is printed
+TABLE = """\
+target           NPU              CPU            CPU operators
+cortex-m0plus    none             cortex-m0plus  cortex-m
+cortex-m3        none             cortex-m3      cortex-m
+"""
+
+FIGURES = """\
+imxrt700  NXP i.MX RT700
+  npu neutron-c-n3-64: int8 partitions of a model
+  cpu cortex-m33: operators that the NPU does not support, as ExecuTorch's portable operators
+"""
 
 
-def test_text(deuteron: Run):
+def test_table(deuteron: Run):
     result = deuteron("targets")
+    assert (result.code, result.err) == (0, "`deuteron targets NAME` shows the figures of a target and their sources\n")
+    assert result.out.startswith(TABLE)
+    assert "\nethos-u55-128cm  ethos-u55-128    cortex-m55     cortex-m\n" in result.out
+    assert len(result.out.splitlines()) == 1 + len(targets.names())
+
+
+def test_figures(deuteron: Run):
+    result = deuteron("targets", "imxrt700")
     assert (result.code, result.err) == (0, "")
-    assert result.out.startswith(TEXT)
+    assert result.out.startswith(FIGURES)
     clock = "  neutron-c-n3-64 clock                      324,000,000 Hz  quoted      MCUXpresso SDK examples "
     assert clock in result.out
+    cpu = deuteron("targets", "cortex-m3").out
+    assert cpu == "cortex-m3  Arm Cortex-M3\n  cpu cortex-m3: all operators, as int8 operators\n"
+
+
+def test_json_of_one_target(deuteron: Run):
+    one = json.loads(deuteron("targets", "mcxn947", "--json").out)
+    assert one["targets"] == [json.loads(deuteron("targets", "--json").out)["targets"][-1]]
 
 
 def test_json(deuteron: Run):

@@ -151,7 +151,7 @@ def test_too_few_inputs(program: Path, sample: Path, tmp_path: Path) -> None:
     result = run("--model", program, "--dataset", sample, "--output", tmp_path / "out")
     assert result.code == 1
     assert result.stderr == (
-        "error: sample `00.bin` has 1 input file(s), the program takes 2\n\n"
+        "error: sample `00.bin` has 1 input file(s), the program has 2\n\n"
         "hint: `--inputs DIR,DIR..` takes one directory per sample with one file per input"
     )
 
@@ -169,7 +169,7 @@ def test_something_that_is_no_program(sample: Path) -> None:
     assert result.stderr.startswith(
         f"error: cannot load program `{sample}/00.bin`: Error::InvalidProgram (35): Program identifier '"
     )
-    assert result.stderr.endswith("' != expected 'ET12'\n\nhint: is it a .pte file of ExecuTorch?")
+    assert result.stderr.endswith("' != expected 'ET12'\n\nhint: give a .pte file of ExecuTorch")
 
 
 def field(data: bytearray, table: int, slot: int) -> int:
@@ -230,7 +230,7 @@ def test_a_flatbuffer_whose_offsets_lead_outside(program: Path, sample: Path, tm
     assert result.code == 1
     assert result.stderr == (
         f"error: cannot load program `{tmp_path}/damaged.pte`: Error::InvalidProgram (35): "
-        "Verification failed; data may be truncated or corrupt\n\nhint: is it a .pte file of ExecuTorch?"
+        "Verification failed; data may be truncated or corrupt\n\nhint: give a .pte file of ExecuTorch"
     )
 
 

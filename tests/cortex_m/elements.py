@@ -6,13 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from tests.cortex_m.bench import Array
 
-from deuteron.npu.neutron.kernels.params import (
-    AveragePoolParams,
-    ExtremumParams,
-    KernelParams,
-    LutParams,
-    MaxPoolParams,
-)
 from deuteron.operators.cortex_m import (
     GatherParams,
     PadParams,
@@ -21,6 +14,13 @@ from deuteron.operators.cortex_m import (
     QuantizedMulParams,
     QuantizedSoftmaxParams,
     RegionCopyParams,
+)
+from deuteron.operators.params import (
+    AveragePoolParams,
+    ExtremumParams,
+    KernelParams,
+    LutParams,
+    MaxPoolParams,
 )
 
 HALF = (1 << 30, 0)

@@ -14,15 +14,6 @@ from deuteron.frontend.cortex_m.added import library
 from deuteron.frontend.cortex_m.added.catalogue import DEFINITIONS
 from deuteron.frontend.cortex_m.added.resize import positions
 from deuteron.native import CORTEX_M, load_cortex_m
-from deuteron.npu.neutron.kernels.params import (
-    AddParams,
-    Dims5,
-    LutParams,
-    MulParams,
-    ReduceExtremumParams,
-    ReduceSumParams,
-    ResizeBilinearParams,
-)
 from deuteron.numerics import softmax_multiplier, softmax_table
 from deuteron.operators.added import (
     ADDED,
@@ -37,6 +28,15 @@ from deuteron.operators.added import (
     WhereParams,
 )
 from deuteron.operators.int16 import ReduceSumS16Params
+from deuteron.operators.params import (
+    AddParams,
+    Dims5,
+    LutParams,
+    MulParams,
+    ReduceExtremumParams,
+    ReduceSumParams,
+    ResizeBilinearParams,
+)
 
 
 def bytes_of(rng: np.random.Generator, *shape: int) -> Array:

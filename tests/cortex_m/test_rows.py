@@ -11,7 +11,14 @@ from tests.cortex_m.test_added import resize_bilinear
 from tests.cortex_m.test_pools import axis
 
 from deuteron.board.row_dependencies import COPY, CPU, ELEMENTWISE, RECORDS, CpuParams, Words
-from deuteron.npu.neutron.kernels.params import (
+from deuteron.operators.cortex_m import (
+    PadParams,
+    QuantizedAddParams,
+    QuantizedLinearParams,
+    QuantizedSoftmaxParams,
+    RegionCopyParams,
+)
+from deuteron.operators.params import (
     AveragePoolParams,
     CopyParams,
     ExtremumParams,
@@ -19,13 +26,6 @@ from deuteron.npu.neutron.kernels.params import (
     LutParams,
     MaxPoolParams,
     ResizeBilinearParams,
-)
-from deuteron.operators.cortex_m import (
-    PadParams,
-    QuantizedAddParams,
-    QuantizedLinearParams,
-    QuantizedSoftmaxParams,
-    RegionCopyParams,
 )
 
 SEEDS = range(12)

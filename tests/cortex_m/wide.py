@@ -6,12 +6,6 @@ from typing import Any
 import numpy as np
 from tests.cortex_m.bench import Array
 
-from deuteron.npu.neutron.kernels.params import (
-    Dims5,
-    ExtremumParams,
-    KernelParams,
-    ReduceExtremumParams,
-)
 from deuteron.operators.cortex_m import PadParams
 from deuteron.operators.int16 import (
     ConvolutionS16Params,
@@ -21,6 +15,12 @@ from deuteron.operators.int16 import (
     ReduceSumS16Params,
     RequantiseParams,
     SumS16Params,
+)
+from deuteron.operators.params import (
+    Dims5,
+    ExtremumParams,
+    KernelParams,
+    ReduceExtremumParams,
 )
 
 Case = tuple[KernelParams, tuple[Array, ...], Array]

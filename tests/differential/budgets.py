@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 from deuteron.arch import targets
 from deuteron.arch.memory import DepthFirst, MemoryOptions
 from deuteron.errors import CapacityError
+from deuteron.npu.neutron.budget import budget
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, Lowered, lower_model, planned
-from deuteron.npu.neutron.kernels.regions import Region
 from deuteron.npu.neutron.machine import hazards
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import decode
-from deuteron.planner import Budget, budget
+from deuteron.operators.regions import Region
+from deuteron.planner import Budget
 from deuteron.planner import depth_first as planner
 from deuteron.runtime.driver import Driver, _Block
 from deuteron.tflite.decode import decode as decode_tflite

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, fx, nn
 
-from deuteron.frontend.quantise import rewrite_equivalence
+from deuteron.frontend.quantize import rewrite_equivalence
 
 
 class Call(nn.Module):

@@ -7,7 +7,7 @@ from tests.cortex_m.bench import Array
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
-from deuteron.frontend.cortex_m.added.catalogue import DEFINITIONS, FORMS
+from deuteron.frontend.cortex_m.added.catalogue import DEFINITIONS, PATTERNS
 from deuteron.frontend.cortex_m.added.lowering_pattern import Affine, Site
 
 aten = torch.ops.aten
@@ -26,7 +26,7 @@ def computed(target: object, x: Tensor, scale: Affine, result: Affine, *args: ob
     node = graph.call_function(target, (source, *(names.get(id(arg), arg) for arg in args)))
     node.meta["val"] = target(x.float(), *args)
     last = x.dim() == 4 and not x.is_contiguous()
-    call = FORMS[target].call(Site(node, (scale,), result, constants.__getitem__, (source,), is_channels_last=last))
+    call = PATTERNS[target].call(Site(node, (scale,), result, constants.__getitem__, (source,), is_channels_last=last))
     assert call is not None
     flat = (x.permute(0, 2, 3, 1) if last else x).numpy().reshape(-1)
     values = DEFINITIONS[call.operator].compute(call.params, flat, *(c.numpy() for c in call.constants))
@@ -98,4 +98,4 @@ def test_a_norm_whose_epsilon_leaves_no_digits_has_no_form() -> None:
     node = graph.call_function(aten.layer_norm.default, (source := graph.placeholder("x"), [4], None, None, 1.0))
     source.meta["val"], node.meta["val"] = x, x.float()
     site = Site(node, (Affine(1e-10, 0),), Affine(0.1, 0), lambda _: x, (source,))
-    assert FORMS[aten.layer_norm.default].call(site) is None
+    assert PATTERNS[aten.layer_norm.default].call(site) is None

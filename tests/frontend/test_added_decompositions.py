@@ -69,7 +69,7 @@ def test_scales_that_must_be_one_and_are_not_are_refused() -> None:
     assert str(caught.value) == (
         f"{__file__}:{line}: `aten::amax` would mix values of scale 0.5, zero point 3 and scale 0.25, zero point 3, at "
         "`largest = quantized.dequantize_per_tensor(stored, 0.5, 3, -128, 127, torch.int8).amax(-1)`\n\n"
-        "hint: give both sides the same range"
+        "hint: give both operands the same range"
     )
 
 
@@ -99,9 +99,9 @@ def test_a_computed_mask_times_what_stands_for_infinity_is_refused() -> None:
     line = inspect.getsourcelines(Weighed.forward)[1] + 1
     assert isinstance(caught.value.__cause__, UnsupportedError)
     assert str(caught.value.__cause__) == (
-        f"{__file__}:{line}: `aten::mul.Tensor` multiplies by -1e+09, beside which int8 tells no other numbers apart, "
-        "at `return (s + ((1 - m) * -1e9).reshape(2, 7)).softmax(-1)`\n\nhint: of scores that shall count for nothing "
-        "in a softmax take a number away, as in `torch.where(mask, s - 8.0, s).softmax(-1)`"
+        f"{__file__}:{line}: `aten::mul.Tensor` multiplies by -1e+09, with which int8 cannot represent the other "
+        "values, at `return (s + ((1 - m) * -1e9).reshape(2, 7)).softmax(-1)`\n\nhint: for masked scores of a softmax "
+        "subtract a number instead, as in `torch.where(mask, s - 8.0, s).softmax(-1)`"
     )
 
 
@@ -123,7 +123,7 @@ def test_numbers_that_would_be_all_that_a_scale_tells(
     line = inspect.getsourcelines(fill)[1]
     at = inspect.getsource(fill).strip()
     assert str(caught.value) == (
-        f"{__file__}:{line}: `{operator}` fills in {number}, beside which int8 tells no other numbers apart, at `{at}`"
-        "\n\nhint: fill in a number near the others; of scores that shall count for nothing in a softmax take a number "
-        "away, as in `torch.where(mask, s - 8.0, s).softmax(-1)`"
+        f"{__file__}:{line}: `{operator}` fills in {number}, with which int8 cannot represent the other values, at "
+        f"`{at}`\n\nhint: fill in a number near the others; for masked scores of a softmax subtract a number instead, "
+        "as in `torch.where(mask, s - 8.0, s).softmax(-1)`"
     )

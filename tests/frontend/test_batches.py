@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deuteron import api
-from deuteron.frontend.quantise import batches
+from deuteron.frontend.quantize import batches
 
 aten = torch.ops.aten
 IMAGE, SIGNAL = (2, 8, 8), (2, 8)

@@ -19,7 +19,7 @@ from deuteron.frontend import mixed_precision
 from deuteron.frontend.inputs import check_module
 from deuteron.frontend.pipeline import Flow
 from deuteron.frontend.quality.measure import measure
-from deuteron.frontend.quantise.equalise import equalise, links
+from deuteron.frontend.quantize.equalise import equalise, links
 from deuteron.frontend.recipes import Recipe
 
 Function = Callable[[nn.Module, Tensor], Tensor]

@@ -243,8 +243,8 @@ def test_weights_that_are_an_input_are_refused_where_nothing_computes_in_float(t
     code, first = inspect.getsourcelines(ByItsOwn.forward)
     assert failure(UnsupportedError, ByItsOwn(), inputs, target=target, calibration=[inputs]) == (
         f"{__file__}:{first + 1}: `aten::conv2d` has weights that depend on the model's inputs, at `{code[1].strip()}`"
-        "\n\nhint: make them a parameter or a buffer of the module, or build for a target that has floats beside a "
-        "Neutron, such as `imxrt700`"
+        "\n\nhint: make them a parameter or a buffer of the module, or build for a target with float operators and "
+        "a Neutron, such as `imxrt700`"
     )
 
 
@@ -275,7 +275,7 @@ def test_integers_and_masks_are_not_quantised(tmp_path: Path):
     assert str(caught.value) == (
         f"{tmp_path / 'out' / 'model.pte'}: ExecuTorch's runtime failed to run the program: Check failed "
         "(indices_ptr[i] < weight_height): indices_ptr[0] 10 >= weight.size(0) 10\n\n"
-        "hint: integer inputs often are indices: give ones that the model allows"
+        "hint: integer inputs are often indices: give values that the model allows"
     )
 
 

@@ -51,7 +51,7 @@ def test_calibration_of_another_shape():
 def test_calibration_that_is_not_finite():
     assert failure(InputError, FC, X, calibration=[X * float("nan")]) == (
         "calibration batch 0, input 0 holds 8 of 8 values that are NaN or infinite\n\n"
-        "hint: remove or mend these samples; ranges measured from them would be meaningless"
+        "hint: remove or repair these samples; ranges measured from them would be meaningless"
     )
 
 
@@ -64,14 +64,14 @@ def test_an_operator_that_nothing_can_run():
 
 
 def test_what_the_backend_writes_wrong_is_not_the_users_file(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(upstream, "take_first", lambda program: None)
+    monkeypatch.setattr(upstream, "merge_first_result", lambda program: None)
     x = torch.ones(1, 2, 4, 4)
     model = nn.Sequential(nn.Conv2d(2, 2, 1), nn.MaxPool2d(2), Applies(lambda y: torch.cat([y, torch.relu(y)], 1)))
     assert failure(InternalError, model, x, calibration=[x]) == (
         "the graph: ExecuTorch's NXP backend wrote partition 0 wrong: the model contradicts itself: every tensor is "
         "exactly one of: a graph input, a constant, the result of one operator; "
         "`aten_max_pool2d_with_indices_default_<getitem_extracted_output_0>` is defined 0 times\n\n"
-        "hint: report the model with this text; it is sound, and what was made of it is not"
+        "hint: report the model with this text; the model is valid, and the backend's file is not"
     )
 
 
@@ -215,9 +215,9 @@ class Cuts(nn.Module):
 
 
 def test_an_operator_that_the_wheel_quantised_and_cannot_convert(monkeypatch: pytest.MonkeyPatch):
-    from deuteron.frontend.quantise import annotations
+    from deuteron.frontend.quantize import annotations
 
-    monkeypatch.setattr(annotations, "mend", lambda model, *_, **__: model)
+    monkeypatch.setattr(annotations, "correct_annotations", lambda model, *_, **__: model)
     model, x = nn.Sequential(nn.Conv2d(3, 8, 3), Cuts()), torch.ones(1, 3, 8, 8)
     assert failure(UnsupportedError, model, x, calibration=[x]) == (
         f"{__file__}:{inspect.getsourcelines(Cuts.forward)[1] + 1}: ExecuTorch's NXP backend quantised "

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from deuteron import api
-from deuteron.frontend.quantise import casts
+from deuteron.frontend.quantize import casts
 from deuteron.runtime.host import HostRunner
 
 aten = torch.ops.aten
@@ -46,7 +46,7 @@ def settled(function, x: Tensor = X) -> fx.GraphModule:
     """The exported function without casts; it gives what it gave."""
     model = torch.export.export(Applies(function), (x,), strict=True).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
-    casts.settle(model)
+    casts.remove_identity_casts(model)
     found, wanted = model(x), function(x)
     assert found.dtype == wanted.dtype
     assert found.stride() == wanted.stride()

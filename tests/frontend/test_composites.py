@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deuteron import api
-from deuteron.frontend.quantise import composites
+from deuteron.frontend.quantize import composites
 
 X = (2, 8)
 

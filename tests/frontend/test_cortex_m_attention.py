@@ -84,8 +84,8 @@ def test_numbers_that_leave_out_a_whole_row(
     with pytest.raises(UnsupportedError) as caught:
         operators(lambda x: shares(x, value), (1, 2, 5, 5))
     text = str(caught.value)
-    assert f": `{operator}` leaves out all scores of a row by {value:g}, at `" in text
-    assert text.endswith("\n\nhint: let each row keep one score at least")
+    assert f": `{operator}` masks all scores of a row by {value:g}, at `" in text
+    assert text.endswith("\n\nhint: keep at least one score of each row")
 
 
 def test_a_computed_mask_of_attention_stays() -> None:

@@ -9,7 +9,7 @@ from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor, nn
 from torch.nn import functional
 
-from deuteron.frontend.quantise import decompositions
+from deuteron.frontend.quantize import decompositions
 
 aten = torch.ops.aten
 IMAGE = (2, 4, 7, 9)

@@ -66,7 +66,7 @@ def test_control_flow_on_data_names_what_torch_says_and_the_line():
     assert str(caught.value) == (
         f"{at(Branches(), 'if x')}: PyTorch cannot export this model: "
         "Data-dependent branching, at `if x.sum() > 0:`\n\n"
-        "hint: compute both sides of the branch, and choose with `torch.where`; give a loop a fixed number of steps"
+        "hint: compute both branches and select with `torch.where`; give a loop a fixed number of steps"
     )
 
 
@@ -203,7 +203,7 @@ def test_random_numbers(module: nn.Module, operator: str, code: str, hint: str):
     with pytest.raises(UnsupportedError) as error:
         export(module.eval(), X)
     assert str(error.value) == (
-        f"{at(module, code)}: `{operator}` gives other values in each run, at `{code}`\n\nhint: {hint}"
+        f"{at(module, code)}: `{operator}` returns other values in each run, at `{code}`\n\nhint: {hint}"
     )
 
 
@@ -303,7 +303,7 @@ def test_a_batch_norm_that_measures_its_batch(tracks: bool):
     with pytest.raises(UnsupportedError) as caught:
         check_norms(model)
     assert str(caught.value) == (
-        f"{at(module, 'return')}: `aten::batch_norm` measures mean and variance of the batch that it is given, "
+        f"{at(module, 'return')}: `aten::batch_norm` computes mean and variance of its input batch, "
         f"at `return self.norm.train()(x)`\n\nhint: {MEASURES}"
     )
 

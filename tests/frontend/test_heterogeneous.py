@@ -372,7 +372,7 @@ def test_integers_beside_quantised_values_are_an_error_with_its_line() -> None:
     assert str(caught.value) == (
         f"{__file__}:{line}: `dim_order_ops::_to_dim_order_copy` makes float32 of `i` of int64, which has no int8 form "
         "on the CPU, at `return self.linear(torch.relu(x)) + i`\n\n"
-        "hint: compute it before the model, which then takes float32, or build for a target whose CPU runs portable "
+        "hint: compute it before the model and pass it as float32, or build for a target whose CPU runs portable "
         "operators, such as `imxrt700` and `ethos-u55-128`"
     )
 
@@ -392,6 +392,6 @@ def test_a_model_that_takes_integers_is_an_error_with_its_line() -> None:
     assert str(caught.value) == (
         f"{__file__}:{line}: `dim_order_ops::_to_dim_order_copy` makes float32 of `x` of uint8, which has no int8 form "
         "on the CPU, at `return torch.relu(x.float() * 0.1)`\n\n"
-        "hint: compute it before the model, which then takes float32, or build for a target whose CPU runs portable "
+        "hint: compute it before the model and pass it as float32, or build for a target whose CPU runs portable "
         "operators, such as `imxrt700` and `ethos-u55-128`"
     )

@@ -31,6 +31,8 @@ class Code(nn.Module):
 @pytest.mark.parametrize("target", ["cortex-m33", "imxrt700cm"])
 @pytest.mark.parametrize("name", REWRITES)
 def test_an_operator_with_a_rewrite_is_refused_with_it(name: str, target: str) -> None:
+    row = next(line for line in GUIDE.read_text("utf-8").splitlines() if f"`{REWRITES[name].example}`" in line)
+    assert REWRITES[name].advice in row
     with pytest.raises(UnsupportedError) as caught:
         combine(Code(REWRITES[name].example), (2, 3), target=target)
     first, _, hint = str(caught.value).partition("\n\nhint: ")
@@ -96,7 +98,7 @@ def test_what_an_ethos_u_leaves_is_refused_with_what_to_do() -> None:
         combine(Code("torch.relu(x).sort(-1).values"), (2, 3), target="ethos-u55-128cm")
     first, _, hint = str(caught.value).partition("\n\nhint: ")
     assert ": `aten::sort` has no int8 form on the CPU, at `" in first
-    assert hint == "give what it orders as an output of the model, and order it in the application"
+    assert hint == "return the values that it sorts as an output of the model, and sort them in the application"
 
 
 @pytest.mark.parametrize("name", REWRITES)

@@ -14,7 +14,7 @@ from deuteron import api
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.operators import changes_operand
-from deuteron.frontend.quantise import casts, inplace
+from deuteron.frontend.quantize import casts, inplace
 
 aten = torch.ops.aten
 IMAGE = (1, 4, 6, 6)
@@ -205,7 +205,7 @@ def functional_form(function: Callable[..., object], x: Tensor, *, strict: bool 
     """The exported function without changes in place, which gives to the bit what the function gives."""
     model = torch.export.export(Applies(function).eval(), (x.clone(),), strict=strict).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
-    casts.settle(model)
+    casts.remove_identity_casts(model)
     inplace.write(model)
     assert not [node for node in model.graph.nodes if changes_operand(node)]
     given = x.clone()
@@ -334,7 +334,7 @@ def test_views_that_are_no_blocks_are_taken_after_the_change() -> None:
 
     file, line = __file__, inspect.getsourcelines(expanded)[1] + 2
     assert failure(UnsupportedError, Applies(expanded), torch.randn(IMAGE)) == (
-        f"{file}:{line}: `aten::expand` is read after a change in place of what it is a view of, and is no block of "
-        "that, at `w = y.expand(3, *IMAGE[1:])`\n\n"
+        f"{file}:{line}: `aten::expand` is read after an in-place change of the tensor that it is a view of, and is no "
+        "block of that, at `w = y.expand(3, *IMAGE[1:])`\n\n"
         "hint: take the view after the change"
     )

@@ -26,7 +26,7 @@ def test_torchscript_is_refused():
         check_module(torch.jit.script(nn.Linear(2, 2)))
     assert str(caught.value) == (
         "the model is TorchScript, which PyTorch does not export\n\n"
-        "hint: pass the module that `torch.jit.script` or `torch.jit.trace` made it of"
+        "hint: pass the module from which `torch.jit.script` or `torch.jit.trace` made it"
     )
 
 
@@ -94,7 +94,7 @@ NAN[0, 0, 0, :3] = torch.tensor([float("nan"), float("inf"), float("-inf")])
         (
             (*GOOD, torch.zeros(1)),
             "calibration batch 1 has 3 inputs, the model takes 2\n\n"
-            "hint: leave out the labels that a data set gives beside its inputs: `[(x0, x1) for x0, x1, y in loader]`",
+            "hint: leave out the labels of a data set: `[(x0, x1) for x0, x1, y in loader]`",
         ),
         ((GOOD[0], 3), "calibration batch 1, input 1 is of type `int`, not a tensor"),
         (
@@ -115,7 +115,7 @@ NAN[0, 0, 0, :3] = torch.tensor([float("nan"), float("inf"), float("-inf")])
         (
             (NAN, GOOD[1]),
             "calibration batch 1, input 0 holds 3 of 48 values that are NaN or infinite\n\n"
-            "hint: remove or mend these samples; ranges measured from them would be meaningless",
+            "hint: remove or repair these samples; ranges measured from them would be meaningless",
         ),
     ],
 )

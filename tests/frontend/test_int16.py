@@ -18,7 +18,7 @@ from deuteron.arch.cores import Work
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import saved
 from deuteron.frontend.cortex_m import lowering_check
-from deuteron.frontend.cortex_m.added.int16 import FORMS
+from deuteron.frontend.cortex_m.added.int16 import PATTERNS
 from deuteron.frontend.cortex_m.added.lowering_pattern import Affine, Site
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.cpu import cpu_ops
@@ -35,7 +35,7 @@ def test_sums_of_many_elements_have_a_factor_of_fewer_bits(operator: object, sid
     x = graph.placeholder("x")
     x.meta["val"] = torch.empty(1, 1, side, side, device="meta")
     node = graph.call_function(cast(Any, operator), (x, [2, 3]))
-    call = FORMS[operator].call(Site(node, (Affine(1.5, 0),), Affine(1.0, 0), lambda _: torch.empty(0), (x,)))
+    call = PATTERNS[operator].call(Site(node, (Affine(1.5, 0),), Affine(1.0, 0), lambda _: torch.empty(0), (x,)))
     assert call is not None
     assert call.operator == "reduce_sum_s16"
     params = cast(ReduceSumS16Params, call.params)
@@ -104,6 +104,6 @@ def test_what_bends_too_much_is_refused_with_its_line() -> None:
     line = inspect.getsourcelines(Ringing.forward)[1] + 1
     assert str(caught.value) == (
         f"{__file__}:{line}: `aten::sin` bends too much for activations of 16 bits: lines between values 16 steps "
-        "apart are off by more than a step, at `return (200 * x).sin()`\n\nhint: let it have a narrower range before "
-        "this operator, or build with activations of int8"
+        "apart are off by more than a step, at `return (200 * x).sin()`\n\nhint: give this operator's input a "
+        "narrower range, or build with int8 activations"
     )

@@ -9,8 +9,8 @@ from deuteron.frontend.examples import COMBINED, EXAMPLES
 
 RETURNS = "return `module, example_inputs` or `module, example_inputs, calibration_batches`"
 TRAINS = (
-    "`--train FILE.py:FUNCTION` names what trains: write a generator that trains the model it is given and says "
-    "`yield loss.item()` after each step or epoch"
+    "`--train FILE.py:FUNCTION` names a training function: write a generator that trains the model it is given and "
+    "says `yield loss.item()` after each step or epoch"
 )
 FILE = """
 import torch
@@ -159,7 +159,7 @@ def test_missing_files(file: Path):
         (
             "nan_input",
             "example input 0 holds 1 of 2 values that are NaN or infinite\n\n"
-            "hint: remove or mend these samples; ranges measured from them would be meaningless",
+            "hint: remove or repair these samples; ranges measured from them would be meaningless",
         ),
         (
             "bad_calibration",

@@ -60,7 +60,7 @@ def message(zero_point: int, entry: int) -> str:
     return str(caught.value).partition(": ")[2]
 
 
-HINT = "\n\nhint: report the model; until then keep what runs on the CPU on the NPU, or the other way round"
+HINT = "\n\nhint: report the model; until then move operators from the CPU to the NPU, or the other way round"
 
 
 def test_an_operator_that_rounds_may_be_one_step_off() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from deuteron import api
 from deuteron.board import image
 from deuteron.frontend.neutron import upstream
-from deuteron.frontend.quantise import norms
+from deuteron.frontend.quantize import norms
 from deuteron.views.compare.pytorch import compare
 
 aten = torch.ops.aten

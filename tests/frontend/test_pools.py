@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.quantise import decompositions
+from deuteron.frontend.quantize import decompositions
 
 aten = torch.ops.aten
 IMAGE = (1, 3, 7, 8)

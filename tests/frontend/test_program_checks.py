@@ -113,7 +113,7 @@ def test_arithmetic_reads_no_other_numbers_beside_quantised_ones(function: Calla
     index = torch.zeros(3, dtype=torch.int64)
     assert refusal(program_checks.check_dtypes, program(function, torch.zeros(3), index)) == (
         "`aten::add.Tensor` reads `inputs_1` of int64 beside float32: both sides must be float32" + AT + "hint: "
-        "compute it before the model, which then takes float32, or build for a target whose CPU runs portable "
+        "compute it before the model and pass it as float32, or build for a target whose CPU runs portable "
         "operators, such as `imxrt700` and `ethos-u55-128`"
     )
     program_checks.check_dtypes(program(added, torch.zeros(3), torch.zeros(3)))
@@ -172,7 +172,7 @@ def test_a_scale_that_would_be_lost_is_refused() -> None:
     assert refusal(program_checks.check_scales, joined(0.25)) == (
         "`aten::cat` would mix values of scale 0.5, zero point 3 and scale 0.25, zero point 3"
         + AT
-        + "hint: give both sides the same range"
+        + "hint: give both operands the same range"
     )
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from deuteron import api
-from deuteron.frontend.quantise import promotion
+from deuteron.frontend.quantize import promotion
 
 aten = torch.ops.aten
 X = torch.tensor([[-1.0, 0.5, 2.0]])

@@ -162,7 +162,7 @@ def test_a_build_says_what_pytorch_cannot_export() -> None:
     assert refusal(InputError, Branches(), target="cortex-m33") == (
         f"{__file__}:{line}: PyTorch cannot export this model: Data-dependent branching, at "
         "`return x + 1 if x.sum() > 0 else x`\n\n"
-        "hint: compute both sides of the branch, and choose with `torch.where`; give a loop a fixed number of steps"
+        "hint: compute both branches and select with `torch.where`; give a loop a fixed number of steps"
     )
 
 

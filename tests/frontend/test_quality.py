@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from benches import planted
+from benches.zoo import planted
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
@@ -18,11 +18,11 @@ from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.lowering_record import Recording
 from deuteron.frontend.quality import calibration_subset as quality_kept
-from deuteron.frontend.quality.calibration_subset import Kept
+from deuteron.frontend.quality.calibration_subset import CalibrationSubset
 from deuteron.frontend.quality.findings import findings
 from deuteron.frontend.quality.float_model import without_observers
 from deuteron.frontend.quality.measure import Measured, Output, measure
-from deuteron.frontend.quantise.calibration import calibrate
+from deuteron.frontend.quantize.calibration import calibrate
 
 Pair = tuple[fx.GraphModule, fx.GraphModule]
 
@@ -33,7 +33,7 @@ def pair(module: nn.Module, batches: Sequence[Inputs]) -> Pair:
 
     arch, example = targets.load("cortex-m55"), batches[0]
     side = npu_backends.of(arch, BuildOptions())
-    quantizer = heterogeneous.quantizer(arch, side, heterogeneous.Refused(), Recording[Any](), lambda: example)
+    quantizer = heterogeneous.quantizer(arch, side, heterogeneous.RejectedNodes(), Recording[Any](), lambda: example)
     exported: Any = torch.export.export(module.eval(), example, strict=True).module(check_guards=False)
     with side.imported(), quiet():
         prepared = prepare_pt2e(exported, quantizer)
@@ -58,8 +58,8 @@ def found(name: str) -> tuple[str, ...]:
     """The findings of a planted defect, in its model and in its calibration."""
     defect = next(one for one in planted.DEFECTS if one.name == name)
     module, example, batches = defect.make()
-    kept = Kept()
-    seen = list(kept.passing(iter(batches)))
+    kept = CalibrationSubset()
+    seen = list(kept.observe(iter(batches)))
     return kept.findings(example) or tuple(map(told, measured(module, seen)[1]))
 
 
@@ -189,9 +189,9 @@ def test_outputs_of_one_dimension_and_of_none():
     assert [(output.axis, len(output.channels)) for output in result.output_qualities()] == [(0, 1), (0, 1)]
 
 
-def passed(batches: Iterable[Inputs]) -> Kept:
-    kept = Kept()
-    for _ in kept.passing(iter(batches)):
+def passed(batches: Iterable[Inputs]) -> CalibrationSubset:
+    kept = CalibrationSubset()
+    for _ in kept.observe(iter(batches)):
         pass
     return kept
 
@@ -234,4 +234,4 @@ def test_an_output_without_layers_is_poor_without_a_worst_one():
     poor.all.add(wanted, actual, 0)
     poor.spread.add(wanted, actual, 0)
     (text,) = findings(nothing, nothing, Measured([], {0: poor}, (), ((),), {}))
-    assert text == "output 0 has 0.0 dB of signal to noise beside the float model"
+    assert text == "output 0 has 0.0 dB of signal to noise compared with the float model"

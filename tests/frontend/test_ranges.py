@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torchao.quantization.pt2e.observer import HistogramObserver
 
 from deuteron.builds.options import CalibrationMethod
-from deuteron.frontend.ranges import choose, searched_by_numbers
+from deuteron.frontend.ranges import choose, scalar_search
 
 
 def draw(seed: int) -> Tensor:
@@ -33,7 +33,7 @@ def test_the_bits_are_pytorchs(seed: int) -> None:
         observer(draw(seed + 7 * batch))
     search = vars(HistogramObserver)["_non_linear_param_search"]
     expected = search(observer)
-    actual = searched_by_numbers(search)(observer)
+    actual = scalar_search(search)(observer)
     assert [v.numpy().tobytes() for v in actual] == [v.numpy().tobytes() for v in expected]
 
 
@@ -41,7 +41,7 @@ def test_what_is_no_count_is_left_to_pytorch() -> None:
     observer = HistogramObserver(dtype=torch.int8)
     observer(torch.linspace(-1, 1, 50))
     observer.histogram[3] = torch.nan
-    assert searched_by_numbers(lambda _: (torch.tensor(1.0), torch.tensor(2.0)))(observer) == (1.0, 2.0)
+    assert scalar_search(lambda _: (torch.tensor(1.0), torch.tensor(2.0)))(observer) == (1.0, 2.0)
 
 
 def observed(method: CalibrationMethod, *batches: Tensor) -> HistogramObserver:

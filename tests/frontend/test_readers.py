@@ -13,7 +13,7 @@ from torch.nn import functional
 from deuteron import api
 from deuteron.builds.options import BuildOptions, Converter
 from deuteron.frontend.neutron import upstream
-from deuteron.frontend.neutron.multi_output_fixes import take_first
+from deuteron.frontend.neutron.multi_output_fixes import merge_first_result
 from deuteron.views.compare.pytorch import compare
 
 pytestmark = pytest.mark.slow
@@ -63,7 +63,7 @@ def test_each_reader_gets_the_value(model: type[Layers], target: str, tmp_path: 
 
 def test_a_pool_gives_its_result_itself() -> None:
     program = torch.export.export(Pools().eval(), (CALIBRATION[0],)).run_decompositions()
-    take_first(program)
+    merge_first_result(program)
     first, *_ = (node for node in program.graph.nodes if "max_pool2d" in str(node.target))
     assert first.meta["val"].shape == (1, 4, 4, 4)
     assert {user.name for user in first.users} == {"max_pool2d_with_indices_1", "convolution_1", "add", "cat"}

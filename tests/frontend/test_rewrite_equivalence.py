@@ -8,7 +8,7 @@ from torch import Tensor, fx, nn
 from torchao.quantization.pt2e.quantizer import Quantizer
 
 from deuteron.errors import InternalError
-from deuteron.frontend.quantise import rewrite_equivalence
+from deuteron.frontend.quantize import rewrite_equivalence
 
 aten = torch.ops.aten
 X = torch.tensor([[1.0, -2.0, 3.0]])

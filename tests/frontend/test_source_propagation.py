@@ -14,7 +14,7 @@ from deuteron import api
 from deuteron.builds import manifest
 from deuteron.builds.manifest import Source
 from deuteron.builds.user_frames import last_user_line
-from deuteron.frontend.quantise import source_propagation
+from deuteron.frontend.quantize import source_propagation
 from deuteron.frontend.source_lines import source_in
 
 aten = torch.ops.aten
@@ -137,12 +137,14 @@ def around(model: fx.GraphModule, name: str, *, renames: bool = False) -> fx.Gra
 
 
 def test_what_is_put_in_place_of_a_node_has_its_line() -> None:
-    changed = source_propagation.kept(model(torch.sin, torch.cos, torch.exp), lambda model: around(model, "cos"))
+    changed = source_propagation.keep_sources(
+        model(torch.sin, torch.cos, torch.exp), lambda model: around(model, "cos")
+    )
     assert [line for _, line in numbers(changed)] == [0, 1, 1, 1, 2]
 
 
 def test_what_two_passes_make_of_neighbours_has_their_lines() -> None:
-    changed = source_propagation.kept(
+    changed = source_propagation.keep_sources(
         model(torch.sin, torch.cos, torch.exp), lambda model: around(around(model, "cos"), "exp", renames=True)
     )
     assert [line for _, line in numbers(changed)] == [0, 1, 1, 1, 2, 2, 2]
@@ -158,7 +160,7 @@ def put_between(model: fx.GraphModule) -> fx.GraphModule:
 
 
 def test_what_is_put_between_two_lines_has_none() -> None:
-    changed = source_propagation.kept(model(torch.sin, torch.cos), put_between)
+    changed = source_propagation.keep_sources(model(torch.sin, torch.cos), put_between)
     source_propagation.fill(changed.graph)
     assert [line for _, line in numbers(changed)] == [0, None, 1]
 

@@ -62,7 +62,7 @@ def test_a_program_that_is_emitted_again_is_the_same_but_for_its_conversions(mon
         again.extend(partition.tflite for partition in recording.partitions)
         return tuple(convert(tflite, "imxrt700", asked) for tflite in again)
 
-    monkeypatch.setattr(npu_backend, "needs_sharing", lambda *_: True)
+    monkeypatch.setattr(npu_backend, "needs_joint_plan", lambda *_: True)
     monkeypatch.setattr(npu_backend, "shared", equal)
     emitted, _ = built(options)
     assert len(again) == 2

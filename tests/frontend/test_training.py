@@ -9,8 +9,8 @@ from torch.nn import functional
 
 from deuteron.errors import InputError
 from deuteron.frontend.neutron import upstream
-from deuteron.frontend.quantise.calibration import calibrate
-from deuteron.frontend.quantise.training import Trainer, evaluate, free_batch
+from deuteron.frontend.quantize.calibration import calibrate
+from deuteron.frontend.quantize.training import Trainer, evaluate, free_batch
 
 YIELDS = (
     "\n\n"
@@ -188,7 +188,7 @@ def test_a_function_that_raises_names_its_line() -> None:
     line = fail.__code__.co_firstlineno + 2
     assert refusal(fail) == (
         f"{__file__}:{line}: `net.py:train` raised KeyError: 'labels', at `raise KeyError(\"labels\")`\n\n"
-        "hint: it gets the model as a graph module with the same arguments, which has to be trained as it is"
+        "hint: it gets the model as a graph module with the same arguments and must train it in place"
     )
 
 
@@ -221,7 +221,7 @@ def test_values_that_are_not_finite_name_the_operator_and_its_line(trains: bool)
     assert str(caught.value) == (
         f"{__file__}:{line}: `aten::log` gives 2 of 3 values that are NaN or infinite for calibration batch 1, at "
         "`return torch.relu(torch.log(x))`\n\n"
-        "hint: mend the model or the sample; ranges measured from such values would be meaningless"
+        "hint: correct the model or the sample; ranges measured from such values would be meaningless"
     )
 
 

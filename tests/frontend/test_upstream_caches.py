@@ -20,12 +20,12 @@ from torch.fx.traceback import NodeSource
 
 from deuteron.arch import targets
 from deuteron.builds.options import BuildOptions
-from deuteron.frontend import upstream_caches
 from deuteron.frontend.build import build
-from deuteron.frontend.gc_pause import THRESHOLD, seldom_collecting
+from deuteron.frontend.gc_pause import THRESHOLD, rare_collections
 from deuteron.frontend.neutron import upstream
-from deuteron.frontend.neutron.npu_backend import NeutronSide
+from deuteron.frontend.neutron.npu_backend import NeutronNpuBackend
 from deuteron.frontend.pipeline import Flow
+from deuteron.frontend.upstream import caches
 
 POST_GRAD = "torch._inductor.fx_passes.post_grad"
 X = torch.linspace(-1, 1, 8).reshape(1, 8)
@@ -46,24 +46,17 @@ class Mixed(nn.Module):
         return torch.softmax(self.linear(x.flatten(1)), 1)
 
 
-def test_the_installed_releases_have_all_private_names() -> None:
-    with upstream.converter(BuildOptions()):
-        assert upstream_caches.missing() == ()
-
-
 def test_a_release_without_a_name_is_served_without_the_shortcut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr("torch._export.utils._materialize_cpp_cia_ops")
-    with upstream.converter(BuildOptions()):
-        assert upstream_caches.missing() == ("torch._export.utils._materialize_cpp_cia_ops",)
-        with upstream_caches.active():
-            assert not hasattr(torch._export.utils, "_materialize_cpp_cia_ops")
+    with upstream.converter(BuildOptions()), caches.active():
+        assert not hasattr(torch._export.utils, "_materialize_cpp_cia_ops")
 
 
 @pytest.mark.slow
 def test_no_byte_of_a_program_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = (torch.linspace(-1, 1, 192).reshape(1, 3, 8, 8),)
     short = build(Mixed(), inputs, target="imxrt700cm", calibration=[inputs])
-    monkeypatch.setattr(upstream_caches, "active", nullcontext)
+    monkeypatch.setattr(caches, "active", nullcontext)
     plain = build(Mixed(), inputs, target="imxrt700cm", calibration=[inputs])
     assert short.pte == plain.pte
     assert short.manifest.nodes == plain.manifest.nodes
@@ -78,7 +71,7 @@ def test_nothing_stays() -> None:
         (torch.fx.GraphModule, "recompile"),
     )
     before = [vars(owner)[name] for owner, name in names]
-    with upstream.converter(BuildOptions()), upstream_caches.active():
+    with upstream.converter(BuildOptions()), caches.active():
         assert all(vars(owner)[name] is not old for (owner, name), old in zip(names, before, strict=True))
     assert [vars(owner)[name] for owner, name in names] == before
     assert not hasattr(NodeSource, "__deepcopy__")
@@ -86,7 +79,7 @@ def test_nothing_stays() -> None:
 
 def test_programs_are_decomposed_again_only_for_what_they_have() -> None:
     program = torch.export.export(Applies(torch.nn.functional.hardswish).eval(), (X,), strict=True)
-    with upstream.converter(BuildOptions()), upstream_caches.active():
+    with upstream.converter(BuildOptions()), caches.active():
         functional = program.run_decompositions({})
         assert functional is not program
         assert functional.run_decompositions({torch.ops.aten.relu.default: torch.relu}) is functional
@@ -97,7 +90,7 @@ def test_programs_are_decomposed_again_only_for_what_they_have() -> None:
 
 
 def test_an_operator_that_is_defined_meanwhile_is_listed() -> None:
-    with upstream.converter(BuildOptions()), upstream_caches.active():
+    with upstream.converter(BuildOptions()), caches.active():
         library = torch.library.Library("deuteron_test_shortcuts", "DEF")
         library.define("first(Tensor x) -> Tensor")
         library.impl("first", lambda x: x + 1, "CompositeImplicitAutograd")
@@ -111,7 +104,7 @@ def test_an_operator_that_is_defined_meanwhile_is_listed() -> None:
 
 def test_what_quantising_gives_is_kept() -> None:
     arguments, tensors = (0.5, 3, -128, 127, torch.int8), (X, X + 1, X.t(), X + 2)
-    with upstream.converter(BuildOptions()), upstream_caches.active(), FakeTensorMode() as mode:
+    with upstream.converter(BuildOptions()), caches.active(), FakeTensorMode() as mode:
         quantise = torch.ops.quantized_decomposed.quantize_per_tensor.default
         results = [quantise(mode.from_tensor(x), *arguments) for x in tensors[:-1]]
         before = mode.cache_info()
@@ -126,13 +119,13 @@ def test_what_quantising_gives_is_kept() -> None:
 def test_records_of_sources_are_shared_not_copied() -> None:
     graph = torch.fx.Graph()
     first = NodeSource(graph.placeholder("x"))
-    with upstream.converter(BuildOptions()), upstream_caches.active():
+    with upstream.converter(BuildOptions()), caches.active():
         copied = copy.deepcopy([first])
     assert copied[0] is first
 
 
 def test_graphs_are_written_when_they_are_called_or_read() -> None:
-    with upstream.converter(BuildOptions()), upstream_caches.active():
+    with upstream.converter(BuildOptions()), caches.active():
         module = torch.fx.symbolic_trace(Applies(torch.relu))
         (relu,) = (node for node in module.graph.nodes if node.target is torch.relu)
         assert "_code" not in vars(module)
@@ -153,7 +146,7 @@ def test_graphs_are_written_when_they_are_called_or_read() -> None:
 
 
 def test_an_export_reads_graphs_that_were_not_called() -> None:
-    with upstream.converter(BuildOptions()), upstream_caches.active():
+    with upstream.converter(BuildOptions()), caches.active():
         module = torch.fx.symbolic_trace(Applies(torch.relu))
         exported = torch.export.export(module, (X,), strict=True).module()
     assert torch.equal(exported(X), torch.relu(X))
@@ -172,7 +165,7 @@ def test_the_table_of_operators_is_read_as_executorch_reads_it() -> None:
     sys.modules.pop("executorch.exir", None)
     before = YAML.load
     plain = YAML(typ="safe").load(text)
-    with upstream_caches.importing():
+    with caches.importing():
         assert YAML.load is not before
         assert YAML(typ="safe").load(text) == plain
     assert YAML.load is before
@@ -180,7 +173,7 @@ def test_the_table_of_operators_is_read_as_executorch_reads_it() -> None:
 
 @pytest.mark.usefixtures("unloaded")
 def test_the_compiler_is_loaded_when_a_graph_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    with upstream_caches.importing():
+    with caches.importing():
         decompose = importlib.import_module(POST_GRAD).decompose_auto_functionalized
     assert POST_GRAD not in sys.modules
     graph = torch.fx.Graph()
@@ -202,7 +195,7 @@ def test_operators_are_registered_at_the_same_place() -> None:
         return torch._library.utils.get_source(2)
 
     places: list[tuple[str, str]] = []
-    for shortcut in (nullcontext, upstream_caches.importing):
+    for shortcut in (nullcontext, caches.importing):
         with shortcut():
             places.append((registered(), torch._library.utils.get_source(1)))
     assert places[0] == places[1]
@@ -214,13 +207,13 @@ def test_a_recipe_takes_the_shortcuts_before_anything_imports_executorch() -> No
     plain = torch._library.utils.get_source
     at_import: list[object] = []
 
-    class Watching(NeutronSide):
+    class Watching(NeutronNpuBackend):
         def imported(self) -> AbstractContextManager[object]:
             at_import.append(torch._library.utils.get_source)
             return super().imported()
 
     flow = Flow(targets.load("imxrt700"), BuildOptions())
-    flow.side = Watching(flow.arch, flow.options)
+    flow.npu_backend = Watching(flow.arch, flow.options)
     flow.recipe()
     assert at_import
     assert plain not in at_import
@@ -228,6 +221,6 @@ def test_a_recipe_takes_the_shortcuts_before_anything_imports_executorch() -> No
 
 def test_collections_are_seldom_for_a_while() -> None:
     before = gc.get_threshold()
-    with seldom_collecting():
+    with rare_collections():
         assert gc.get_threshold() == (THRESHOLD, *before[1:])
     assert gc.get_threshold() == before

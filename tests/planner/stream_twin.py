@@ -3,11 +3,11 @@
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from deuteron.npu.neutron.kernels.limits import CHANNELS
-from deuteron.planner.prefetch_schedule import Await, Costs, Issue, Schedule, Spot, Step
+from deuteron.operators.limits import CHANNELS
+from deuteron.planner.prefetch_schedule import Await, FetchCosts, FetchSlot, Issue, Schedule, Step
 from deuteron.planner.reserved_intervals import NO_SCRATCH, Scratch
 from deuteron.planner.weight_chunks import Chunk
-from deuteron.planner.weight_residency import FIRST_WORK, MOST_TRIALS, WORK, _packing
+from deuteron.planner.weight_residency import FIRST_WORK, MAX_TRIALS, WORK, _packing
 
 
 class Follow:
@@ -16,10 +16,10 @@ class Follow:
     def __init__(
         self,
         chunks: Sequence[Chunk],
-        costs: Costs,
+        costs: FetchCosts,
         resident: frozenset[int],
         area: int,
-        spots: Mapping[int, Spot] | None,
+        slots: Mapping[int, FetchSlot] | None,
         scratch: Scratch = NO_SCRATCH,
     ) -> None:
         self._chunks, self._costs, self._area, self._scratch = chunks, costs, area, scratch
@@ -29,8 +29,8 @@ class Follow:
             self._offsets[chunk] = self._start
             self._start += chunks[chunk].nbytes
         self._resident = resident
-        self._spots = spots
-        self._order = tuple(range(len(chunks)) if spots is None else self._turns(spots))
+        self._spots = slots
+        self._order = tuple(range(len(chunks)) if slots is None else self._turns(slots))
         self._live: list[tuple[int, int, int]] = []  # (offset, end, chunk), by offset
         self._channels: list[int | None] = [None] * CHANNELS  # the chunk that each fetches
         self._arrival: dict[int, int] = {}
@@ -106,27 +106,27 @@ class Follow:
         self._channels[channel] = None
         self._now = max(self._now, self._arrival[chunk])
 
-    def _turns(self, spots: Mapping[int, Spot]) -> Iterator[int]:
+    def _turns(self, slots: Mapping[int, FetchSlot]) -> Iterator[int]:
         """All chunks in the order of their fetches: a resident one before the first that is needed after it."""
         waiting = sorted(self._resident)
-        for chunk in spots:
+        for chunk in slots:
             while waiting and waiting[0] < chunk:
                 yield waiting.pop(0)
             yield chunk
         yield from waiting
 
     def _room(self, call: int, chunk: int) -> int | None:
-        """Where a chunk goes: its spot, or the start of the first gap of its size, in scratch or else in the area."""
+        """Where a chunk goes: its slot, or the start of the first gap of its size, in scratch or else in the area."""
         offset = self._spots[chunk].offset if self._spots is not None else None
         if offset is not None:
             return offset
         last = self._chunks[chunk].last
-        walls = [
-            (self._area + wall.offset, self._area + wall.offset + wall.nbytes)
-            for wall in self._scratch.walls
-            if wall.first <= last and wall.last >= call
+        reserved = [
+            (self._area + interval.offset, self._area + interval.offset + interval.nbytes)
+            for interval in self._scratch.reserved
+            if interval.first <= last and interval.last >= call
         ]
-        taken = sorted([*walls, *((offset, end) for offset, end, _ in self._live)])
+        taken = sorted([*reserved, *((offset, end) for offset, end, _ in self._live)])
         for at, end in ((self._area, self._area + self._scratch.nbytes), (self._start, self._area)):
             gap = _gap(taken, self._chunks[chunk].nbytes, at, end)
             if gap is not None:
@@ -149,14 +149,14 @@ class Search:
     def __init__(
         self,
         parts: Sequence[Chunk],
-        costs: Costs,
+        costs: FetchCosts,
         area: int,
         bound: int,
         scratch: Scratch = NO_SCRATCH,
         *,
-        keeps: bool = True,
+        keep_resident: bool = True,
     ) -> None:
-        self._parts, self._costs, self._area, self._bound, self._keeps = parts, costs, area, bound, keeps
+        self._parts, self._costs, self._area, self._bound, self._keeps = parts, costs, area, bound, keep_resident
         self._scratch = scratch
         self._known: set[frozenset[int]] = set()
         self._random = random.Random(1)
@@ -183,16 +183,16 @@ class Search:
                 self._try(self._fill(sorted(order, key=key), self._area * share // shares))
         if self.best is None:
             firsts = {j: chunk.first for j, chunk in enumerate(self._parts)}
-            needed, spots = _packing(self._parts, firsts, 0, self._area, self._scratch)
+            needed, slots = _packing(self._parts, firsts, 0, self._area, self._scratch)
             if needed <= self._area:
                 self._take(
                     frozenset(),
-                    Follow(self._parts, self._costs, frozenset(), self._area, spots, self._scratch).run(),
+                    Follow(self._parts, self._costs, frozenset(), self._area, slots, self._scratch).run(),
                 )
 
     def improve(self) -> None:
         """Changes the best at random: a chunk more or less, and others out where there is no room."""
-        for _ in range(min(MOST_TRIALS, WORK // len(self._costs.calls))):
+        for _ in range(min(MAX_TRIALS, WORK // len(self._costs.calls))):
             if self.best is None or self._done():
                 return
             self._try(self._changed(self.best[0]))

@@ -5,21 +5,22 @@ from itertools import pairwise
 
 import pytest
 from tests.graphs import random_graph
-from tests.npu.neutron.machine.plans import ENGINE, attention
+from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR, attention
 from tests.planner.test_stripes import NETWORK
 
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
 from deuteron.errors import CapacityError
 from deuteron.npu.neutron.ir.parser import parse_graph
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.processor import NeutronProcessor
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators.program import Program
 from deuteron.planner import Budget, check, cycles, plan, plan_within
-from deuteron.planner.budget_ladder import rungs
+from deuteron.planner.budget_ladder import ladder_budgets
 from deuteron.planner.reserved_intervals import scratch_of
 from deuteron.planner.weight_residency import prefetch
 
-FAST = replace(ENGINE, flash_bandwidth=400_000_000)
+FAST = NeutronProcessor(replace(ENGINE, flash_bandwidth=400_000_000))
 """Rates of an imxrt700."""
 
 PROGRAMS: dict[str, Program] = {
@@ -31,8 +32,8 @@ PROGRAMS: dict[str, Program] = {
 
 BUDGETS = {
     "auto": Budget(FAST, 0),
-    "fetched": Budget(ENGINE, 0, policy=FetchPolicy.ALWAYS),
-    "nothing stays": Budget(FAST, 0, keeps=False),
+    "fetched": Budget(PROCESSOR, 0, policy=FetchPolicy.ALWAYS),
+    "nothing stays": Budget(FAST, 0, keep_resident=False),
     "whole": Budget(FAST, 0, depth_first=DepthFirst.NEVER),
     "in stripes": Budget(FAST, 0, depth_first=DepthFirst.ALWAYS),
 }
@@ -59,7 +60,7 @@ def _taken(program: Program, budget: Budget) -> int:
     own = planned.prefetch
     if own is not None:
         room, scratch = budget.sram - planned.scratch_bytes, scratch_of(planned.packing.offsets)
-        again = prefetch(pieces, budget.engine, room, scratch=scratch, keeps=budget.keeps)
+        again = prefetch(pieces, budget.processor, room, scratch=scratch, keep_resident=budget.keep_resident)
         assert again is None or own.bound <= again.schedule.cycles
         assert own.proven == (own.bound == own.schedule.cycles)
     return cycles(pieces, planned, budget)
@@ -95,9 +96,9 @@ def test_more_effort_is_no_slower(sram: int) -> None:
 
 def test_a_larger_budget_has_all_that_count_for_a_smaller_one() -> None:
     for sram in (0, 16, 100, 1_000, 4_095, 4_096, 8_191, 8_192, 10_000):
-        first, *others = rungs(4_090, sram)
+        first, *others = ladder_budgets(4_090, sram)
         assert first > sram or (first == 8_192 and sram >= first)
-        assert others == [rung for rung in rungs(4_090, 1 << 20) if rung <= sram and rung < 8_192]
+        assert others == [rung for rung in ladder_budgets(4_090, 1 << 20) if rung <= sram and rung < 8_192]
         for above, below in pairwise((first, *others)):
             assert below < above
             assert above == 8_192 or above - below <= max(16, above // 64)

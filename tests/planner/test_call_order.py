@@ -9,11 +9,11 @@ from tests.graphs import random_graph, random_inputs
 from deuteron.npu.neutron.convert import convert_graph
 from deuteron.npu.neutron.ir import interpret
 from deuteron.npu.neutron.kernels import catalogue
-from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
-from deuteron.planner import call_order, in_best_order
+from deuteron.operators import params as p
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
+from deuteron.planner import call_order, reorder_calls
 from deuteron.planner.lifetimes import lifetimes
 from deuteron.planner.packing import max_live
 from deuteron.runtime.driver import Driver
@@ -67,7 +67,7 @@ BRANCHES = program_of(
 
 
 def test_one_branch_ends_before_the_other_begins() -> None:
-    ordered = in_best_order(BRANCHES)
+    ordered = reorder_calls(BRANCHES)
     assert (peak(BRANCHES), peak(ordered)) == (3232, 1664)
     assert [each.operands[-1].buffer for each in ordered.calls] == ["big a", "small a", "big b", "small b", "out"]
     assert sources(ordered) == sources(BRANCHES)
@@ -75,7 +75,7 @@ def test_one_branch_ends_before_the_other_begins() -> None:
 
 def test_an_order_that_needs_no_more_than_one_call_is_kept() -> None:
     chain = program_of([call("big a", "in", SIZES), call("out", "big a", SIZES)], SIZES)
-    assert in_best_order(chain) is chain
+    assert reorder_calls(chain) is chain
 
 
 def test_a_value_is_not_written_over_before_it_is_read() -> None:
@@ -87,7 +87,7 @@ def test_a_value_is_not_written_over_before_it_is_read() -> None:
         call("c", "a", sizes),
         call("out", "c", sizes),
     ]
-    assert in_best_order(program_of(calls, sizes)).calls == tuple(calls)
+    assert reorder_calls(program_of(calls, sizes)).calls == tuple(calls)
 
 
 def random_program(seed: int) -> Program:
@@ -116,7 +116,7 @@ def test_no_order_needs_less() -> None:
             other = Program(program.buffers, program.inputs, program.outputs, calls)
             if sources(other) == computed:
                 lowest = min(lowest, peak(other))
-        ordered = in_best_order(program)
+        ordered = reorder_calls(program)
         assert sources(ordered) == computed
         assert peak(ordered) == lowest, seed
         better += lowest < peak(program)
@@ -129,7 +129,7 @@ def test_random_graphs_need_less_and_compute_the_same() -> None:
     for seed in range(120):
         graph = random_graph(seed)
         program = select(optimise(graph))
-        ordered = in_best_order(program)
+        ordered = reorder_calls(program)
         assert sources(ordered) == sources(program)
         assert peak(ordered) <= peak(program)
         if peak(ordered) < peak(program):
@@ -149,5 +149,5 @@ def test_wide_programs_keep_to_the_width(monkeypatch) -> None:
     calls += [call(f"small{i}", f"big{i}", sizes) for i in range(8)]
     calls.append(call("out", "small0", sizes))
     monkeypatch.setattr(call_order, "WIDTH", 4)
-    ordered = in_best_order(program_of(calls, sizes))
+    ordered = reorder_calls(program_of(calls, sizes))
     assert peak(ordered) <= 1600 + 8 * 32

@@ -6,29 +6,29 @@ import random
 from dataclasses import replace
 
 import pytest
-from tests.npu.neutron.machine.plans import ENGINE
+from tests.npu.neutron.machine.plans import PROCESSOR
 
 from deuteron.arch.memory import DepthFirst, FetchPolicy
 from deuteron.errors import CapacityError
 from deuteron.npu.neutron.ir.parser import parse_graph
-from deuteron.npu.neutron.kernels.access_footprint import reached_by
 from deuteron.npu.neutron.kernels.catalogue import COPY
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.params import CopyParams
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.rules import operand_bytes
+from deuteron.npu.neutron.kernels.processor import CALLS
 from deuteron.npu.neutron.machine import hazards
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators.access_footprint import reached_by
+from deuteron.operators.params import CopyParams
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
+from deuteron.operators.rules import operand_bytes
 from deuteron.planner import Budget, check, plan, plan_within
 from deuteron.planner.channel_planes import by_planes
 from deuteron.planner.lifetimes import lifetimes
-from deuteron.planner.liveness import Alive
-from deuteron.planner.packing_multipart import forbidden
-from deuteron.planner.processor_model import NEUTRON
-from deuteron.planner.stripes import Cascade, Rowed, striped
+from deuteron.planner.liveness import ChainLiveness
+from deuteron.planner.packing_multipart import forbidden_distances
+from deuteron.planner.stripes import Cascade, RowAnalysis, cut_into_stripes
 from deuteron.runtime.driver import Driver
 
 CHANNELS, HEIGHT, WIDTH = 3, 8, 16
@@ -118,7 +118,7 @@ def test_the_planes_together_are_the_copy(start: int) -> None:
 def test_rows_of_each_plane_are_free_when_they_were_read() -> None:
     program = by_planes(select(parse_graph(POOLED)).with_ends_placed)
     assert [call.kernel.name for call in program.calls] == [*["copy_s8"] * CHANNELS, "max_pool_s8"]
-    cut = striped(program, (Cascade(0, 4, 4),))
+    cut = cut_into_stripes(program, (Cascade(0, 4, 4),), CALLS)
     assert cut is not None
     (block,) = (block for block in lifetimes(cut) if block.buffers == ("x",))
     assert [(part.offset, part.last) for part in block.parts] == [
@@ -129,18 +129,21 @@ def test_rows_of_each_plane_are_free_when_they_were_read() -> None:
 @pytest.mark.parametrize("height", range(1, HEIGHT))
 def test_what_grows_does_not_fit_where_planes_die(height: int) -> None:
     program = by_planes(select(parse_graph(POOLED)).with_ends_placed)
-    chain, cut = Rowed(program).chain(0, CHANNELS), striped(program, (Cascade(0, CHANNELS, height),))
+    chain, cut = (
+        RowAnalysis(program, CALLS).chain(0, CHANNELS),
+        cut_into_stripes(program, (Cascade(0, CHANNELS, height),), CALLS),
+    )
     assert chain is not None
     assert cut is not None
     x, m = (next(b for b in lifetimes(cut) if b.buffers[0] == name) for name in ("x", "m"))
-    taken = [(low * 16, high * 16) for _, low, high in forbidden([x, m])[1]]
+    taken = [(low * 16, high * 16) for _, low, high in forbidden_distances([x, m])[1]]
     ends = [
         max(x.nbytes, at + m.nbytes) - min(at, 0)
         for at in range(-m.nbytes, x.nbytes + 1, 16)
         if not any(low < at < high for low, high in taken)
     ]
-    assert max(x.alive(at) + m.alive(at) for at, call in enumerate(cut.calls) if call.stripe) <= min(ends)
-    assert min(ends) == Alive(program, chain, NEUTRON).peak(chain.stripes(height, keeps=False))
+    assert max(x.live_bytes(at) + m.live_bytes(at) for at, call in enumerate(cut.calls) if call.stripe) <= min(ends)
+    assert min(ends) == ChainLiveness(program, chain, CALLS).peak(chain.stripes(height, cache_halo=False))
 
 
 def test_networks_of_images_compute_the_same_with_their_ends_in_scratch() -> None:
@@ -156,7 +159,7 @@ def compute_the_same(seed: int) -> tuple[bool, int]:
     wanted = Driver().run(encode(whole, plan(whole)), [image])
     program = by_planes(whole.with_ends_placed)
     most = plan(program).scratch_bytes + len(plan(program).weights)
-    always = Budget(ENGINE, 1 << 20, policy=FetchPolicy.ALWAYS, depth_first=DepthFirst.ALWAYS)
+    always = Budget(PROCESSOR, 1 << 20, policy=FetchPolicy.ALWAYS, depth_first=DepthFirst.ALWAYS)
     shares = [random.Random(seed).random() for _ in range(2)]
     between = [replace(always, sram=round(most * share), depth_first=DepthFirst.AUTO) for share in shares]
     cut = 0

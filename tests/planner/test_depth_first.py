@@ -7,26 +7,26 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.graphs import random_graph
-from tests.npu.neutron.machine.plans import ENGINE
+from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR
 from tests.planner.test_stripes import NETWORK
 
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
 from deuteron.errors import CapacityError, InternalError
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.processor import CALLS, NeutronProcessor
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators.program import Program
 from deuteron.planner import Budget, Plan, cascades, check, depth_first, plan, plan_within
-from deuteron.planner.cascades import Cascades, Cut, longest_exhausted
-from deuteron.planner.depth_first import cycles, least_cycles
+from deuteron.planner.cascades import CascadeSearch, Cut, longest_exhaustive_chain
+from deuteron.planner.depth_first import cycles, min_cycles
 from deuteron.planner.lifetimes import lifetimes
-from deuteron.planner.packing import place
-from deuteron.planner.processor_model import Simulated
-from deuteron.planner.stripes import Cascade, Rowed, striped
+from deuteron.planner.packing import pack
+from deuteron.planner.stripes import Cascade, RowAnalysis, cut_into_stripes
 from deuteron.planner.weight_residency import costs_of
 from deuteron.runtime.driver import Driver
 
@@ -69,14 +69,14 @@ SKIPS = select(parse_graph(SKIPPING))
 WHOLE = plan(PROGRAM)
 INPUT = np.random.default_rng(0).integers(-128, 128, 1024).astype(np.int8).tobytes()
 LINKED = len(WHOLE.weights)
-BUDGET = Budget(ENGINE, WHOLE.scratch_bytes + LINKED)
+BUDGET = Budget(PROCESSOR, WHOLE.scratch_bytes + LINKED)
 REFUSED = """kernel call 7, `depthwise_conv2d_s8` of op 2: intermediate results, computed some rows at a time, need \
-1,536 bytes of SRAM, 1,000 are available; most are alive here, the largest are:
+1,536 bytes of SRAM, 1,000 are available; the peak is here; the largest values are:
   op 0: 768 bytes, `a[0:6]` of `conv2d_s8`
   op 1: 512 bytes, `m[1:5]` of `depthwise_conv2d_s8`
   op 2: 256 bytes, `n[2:4]` of `depthwise_conv2d_s8`
 
-hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give \
+hint: make these values smaller (a smaller input, fewer channels, a stride earlier), or give \
 `--sram-budget 1664` or more"""
 
 
@@ -135,24 +135,24 @@ def test_no_plan_is_faster_than_the_bound_that_ends_the_search(policy: FetchPoli
             program, planned = plan_within(PROGRAM, budget)
         except CapacityError:
             continue  # weights that may not be fetched
-        least = least_cycles(program, budget, planned.scratch_bytes)
-        assert least_cycles(PROGRAM, budget) <= least <= cycles(program, planned, budget)
+        least = min_cycles(program, budget, planned.scratch_bytes)
+        assert min_cycles(PROGRAM, budget) <= least <= cycles(program, planned, budget)
 
 
 def test_chains_are_looked_for_only_where_they_can_be_faster() -> None:
-    scratch, whole = WHOLE.scratch_bytes // 2, sum(costs_of(PROGRAM, (), ENGINE).calls)
-    fastest = Cascades(PROGRAM, Simulated(ENGINE)).fastest(scratch, None)
+    scratch, whole = WHOLE.scratch_bytes // 2, sum(costs_of(PROGRAM, (), PROCESSOR).calls)
+    fastest = CascadeSearch(PROGRAM, PROCESSOR).fastest(scratch, None)
     assert fastest is not None
     assert fastest.cycles > whole
-    assert Cascades(PROGRAM, Simulated(ENGINE)).fastest(scratch, None, fastest.cycles + 1) == fastest
-    assert Cascades(PROGRAM, Simulated(ENGINE)).fastest(scratch, None, whole + ENGINE.call_dispatch) is None
+    assert CascadeSearch(PROGRAM, PROCESSOR).fastest(scratch, None, fastest.cycles + 1) == fastest
+    assert CascadeSearch(PROGRAM, PROCESSOR).fastest(scratch, None, whole + ENGINE.call_dispatch) is None
 
 
 def test_what_is_known_of_chains_holds_for_every_flash() -> None:
-    shared, cut = Cascades(PROGRAM, Simulated(ENGINE.without_flash())), 0
+    shared, cut = CascadeSearch(PROGRAM, PROCESSOR.without_flash()), 0
     for bandwidth in (2_000_000, 50_000_000, 400_000_000):
         engine = replace(ENGINE, flash_bandwidth=bandwidth)
-        alone, flash = Cascades(PROGRAM, Simulated(engine)), Simulated(engine)
+        alone, flash = CascadeSearch(PROGRAM, NeutronProcessor(engine)), NeutronProcessor(engine)
         for scratch in range(1_600, WHOLE.scratch_bytes, 900):
             for area in (None, 0, 600, 4_000):
                 fastest = alone.fastest(scratch, area)
@@ -162,19 +162,19 @@ def test_what_is_known_of_chains_holds_for_every_flash() -> None:
     assert cut > 20
 
 
-def _every(program: Program, rowed: Rowed, at: int = 0) -> Iterator[tuple[Cascade, ...]]:
+def _every(program: Program, analysis: RowAnalysis, at: int = 0) -> Iterator[tuple[Cascade, ...]]:
     """Every way to part the calls from `at` on into chains of two or more and whole calls."""
     if at >= len(program.calls):
         yield ()
         return
-    yield from _every(program, rowed, at + 1)
+    yield from _every(program, analysis, at + 1)
     for last in range(at + 2, len(program.calls) + 1):
-        chain = rowed.chain(at, last)
+        chain = analysis.chain(at, last)
         if chain is not None:
             for height in range(1, chain.count):
-                for keeps in (False, True):
-                    own = Cascade(at, last, height, keeps)
-                    yield from ((own, *others) for others in _every(program, rowed, last))
+                for cache_halo in (False, True):
+                    own = Cascade(at, last, height, cache_halo)
+                    yield from ((own, *others) for others in _every(program, analysis, last))
 
 
 @pytest.mark.parametrize("network", ["network", "skipping", "late", 10, 53, 74, 102, 106])
@@ -186,38 +186,38 @@ def test_with_more_effort_no_way_is_faster(network: str | int, monkeypatch: pyte
         program = {"network": PROGRAM, "skipping": SKIPS, "late": select(parse_graph(LATE))}[network]
     whole = plan(program)
     ways: list[tuple[int, int]] = []
-    for way in _every(program, Rowed(program)):
-        pieces = striped(program, way)
+    for way in _every(program, RowAnalysis(program, CALLS)):
+        pieces = cut_into_stripes(program, way, CALLS)
         if pieces is not None:
-            ways.append((place(lifetimes(pieces)).nbytes, sum(costs_of(pieces, (), ENGINE).calls)))
+            ways.append((pack(lifetimes(pieces)).nbytes, sum(costs_of(pieces, (), PROCESSOR).calls)))
     sizes = sorted({scratch for scratch, _ in ways if scratch < whole.scratch_bytes})
     for size in sizes[:: max(1, len(sizes) // 3)]:
         fastest = min(cycles for scratch, cycles in ways if scratch <= size)
-        budget = Budget(ENGINE, size + len(whole.weights), policy=FetchPolicy.NEVER)
+        budget = Budget(PROCESSOR, size + len(whole.weights), policy=FetchPolicy.NEVER)
         fast = plan_within(program, budget)[1]
         exact = plan_within(program, replace(budget, effort=Effort.EXACT))[1]
         assert exact.cycles_bound == exact.planned_cycles == fastest <= fast.planned_cycles
         assert fast.cycles_bound <= fastest == fast.planned_cycles
         with monkeypatch.context() as patched:
-            patched.setattr(depth_first, "SMALL", 0)
+            patched.setattr(depth_first, "EXHAUSTIVE_STEPS", 0)
             assert 0 < plan_within(program, budget)[1].cycles_bound <= fastest
 
 
 def test_rows_that_nobody_reads_are_left_out_whatever_fits() -> None:
     whole = plan(SKIPS)
     sizes = range(2_816, whole.scratch_bytes, 384)
-    budgets = [Budget(ENGINE, size + len(whole.weights), policy=FetchPolicy.NEVER) for size in sizes]
+    budgets = [Budget(PROCESSOR, size + len(whole.weights), policy=FetchPolicy.NEVER) for size in sizes]
     taken = [plan_within(SKIPS, budget)[1].planned_cycles for budget in budgets]
     assert len(taken) > 4
     assert taken == sorted(taken, reverse=True)
-    assert taken[0] < sum(costs_of(SKIPS, (), ENGINE).calls)
+    assert taken[0] < sum(costs_of(SKIPS, (), PROCESSOR).calls)
 
 
 def test_a_bound_above_a_plan_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(depth_first, "SMALL", 0)
-    monkeypatch.setattr(depth_first, "least_of_calls", lambda *_: (10**6,) * len(SKIPS.calls))
-    budget = Budget(ENGINE, 2_816 + len(plan(SKIPS).weights), policy=FetchPolicy.NEVER)
-    with pytest.raises(InternalError, match=r"a plan takes 4,940 cycles, fewer than the 4,000,000 that any takes"):
+    monkeypatch.setattr(depth_first, "EXHAUSTIVE_STEPS", 0)
+    monkeypatch.setattr(depth_first, "min_call_cycles", lambda *_: (10**6,) * len(SKIPS.calls))
+    budget = Budget(PROCESSOR, 2_816 + len(plan(SKIPS).weights), policy=FetchPolicy.NEVER)
+    with pytest.raises(InternalError, match=r"a plan takes 4,940 cycles, less than the lower bound of 4,000,000"):
         plan_within(SKIPS, budget)
     monkeypatch.setattr(depth_first, "STRICT", False)
     planned = plan_within(SKIPS, budget)[1]
@@ -226,10 +226,10 @@ def test_a_bound_above_a_plan_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_less_effort_may_be_slower_unless_calls_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
     program = select(optimise(random_graph(91, stock=True)))
-    budget = Budget(ENGINE, 1072 + len(plan(program).weights), policy=FetchPolicy.NEVER)
+    budget = Budget(PROCESSOR, 1072 + len(plan(program).weights), policy=FetchPolicy.NEVER)
     exact = plan_within(program, replace(budget, effort=Effort.EXACT))[1]
     assert exact.planned_cycles == plan_within(program, budget)[1].planned_cycles
-    monkeypatch.setattr(depth_first, "SMALL", 0)
+    monkeypatch.setattr(depth_first, "EXHAUSTIVE_STEPS", 0)
     assert exact.planned_cycles < plan_within(program, budget)[1].planned_cycles / 3
 
 
@@ -239,20 +239,20 @@ def test_in_less_steps_longer_chains_have_the_heights_of_less_effort(
 ) -> None:
     program = select(optimise(random_graph(510, stock=True)))
     monkeypatch.setattr(cascades, "STEPS", steps)
-    chains = Cascades(program, Simulated(ENGINE), effort=Effort.EXACT)
-    fastest = chains.with_alive(480, None)
+    chains = CascadeSearch(program, PROCESSOR, effort=Effort.EXACT)
+    fastest = chains.within_live_bytes(480, None)
     assert fastest is not None
     assert fastest.cycles == cycles
-    assert chains.leaves_out_none == (steps >= 3_000)
-    assert not Cascades(program, Simulated(ENGINE)).leaves_out_none
+    assert chains.is_exhaustive == (steps >= 3_000)
+    assert not CascadeSearch(program, PROCESSOR).is_exhaustive
 
 
 def test_a_search_that_was_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(depth_first, "SMALL", 0)
+    monkeypatch.setattr(depth_first, "EXHAUSTIVE_STEPS", 0)
     monkeypatch.setattr(cascades, "STEPS", 1_000)
     program = select(optimise(random_graph(115, stock=True)))
     for sram in range(700, plan(program).scratch_bytes, 400):
-        budget = Budget(ENGINE, sram + len(plan(program).weights), policy=FetchPolicy.NEVER)
+        budget = Budget(PROCESSOR, sram + len(plan(program).weights), policy=FetchPolicy.NEVER)
         fast = plan_within(program, budget)[1]
         exact = plan_within(program, replace(budget, effort=Effort.EXACT))[1]
         assert exact.planned_cycles <= fast.planned_cycles
@@ -260,40 +260,44 @@ def test_a_search_that_was_cut_short_proves_nothing(monkeypatch: pytest.MonkeyPa
 
 
 def test_steps_are_calls_of_all_stripes_of_chains_shorter_ones_first() -> None:
-    rowed = Rowed(PROGRAM)
+    analysis = RowAnalysis(PROGRAM, CALLS)
     steps = {
         length: sum(
             length
-            * (1 if chain is None else 1 + 2 * sum(len(chain.stripes(h, keeps=False)) for h in range(1, chain.count)))
-            for chain in (rowed.chain(first, first + length) for first in range(len(PROGRAM.calls) - length + 1))
+            * (
+                1
+                if chain is None
+                else 1 + 2 * sum(len(chain.stripes(h, cache_halo=False)) for h in range(1, chain.count))
+            )
+            for chain in (analysis.chain(first, first + length) for first in range(len(PROGRAM.calls) - length + 1))
         )
         for length in range(2, len(PROGRAM.calls) + 1)
     }
     total = 0
     for length, own in steps.items():
         total += own
-        assert longest_exhausted(PROGRAM, total) == length
-        assert longest_exhausted(PROGRAM, total - 1) == length - 1
+        assert longest_exhaustive_chain(PROGRAM, total, CALLS) == length
+        assert longest_exhaustive_chain(PROGRAM, total - 1, CALLS) == length - 1
 
 
 def test_less_is_packed_than_would_take_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
     rooms: list[int] = []
-    monkeypatch.setattr(Cascades, "fastest", _counted(Cascades.fastest, rooms))
-    monkeypatch.setattr(depth_first, "STEADY", 0)
-    budget = Budget(ENGINE, 3_600, effort=Effort.EXACT)
+    monkeypatch.setattr(CascadeSearch, "fastest", _counted(CascadeSearch.fastest, rooms))
+    monkeypatch.setattr(depth_first, "LADDER_STEPS", 0)
+    budget = Budget(PROCESSOR, 3_600, effort=Effort.EXACT)
     all_ = plan_within(PROGRAM, budget)[1]
     count = len(rooms)
     rooms.clear()
-    monkeypatch.setattr(depth_first, "PLACED", 0)
+    monkeypatch.setattr(depth_first, "EXACT_PACKING_WORK", 0)
     some = plan_within(PROGRAM, budget)[1]
     assert len(rooms) == count // 2 + 1
     assert 0 < some.cycles_bound == all_.cycles_bound <= all_.planned_cycles <= some.planned_cycles
 
 
 def _counted(fastest: Callable[..., Cut | None], rooms: list[int]) -> Callable[..., Cut | None]:
-    """`Cascades.fastest`, which notes the bytes that it is asked for."""
+    """`CascadeSearch.fastest`, which notes the bytes that it is asked for."""
 
-    def counted(chains: Cascades, scratch: int, *others: int | None) -> Cut | None:
+    def counted(chains: CascadeSearch, scratch: int, *others: int | None) -> Cut | None:
         rooms.append(scratch)
         return fastest(chains, scratch, *others)
 
@@ -303,7 +307,7 @@ def _counted(fastest: Callable[..., Cut | None], rooms: list[int]) -> Callable[.
 @pytest.mark.parametrize("policy", [FetchPolicy.AUTO, FetchPolicy.ALWAYS])
 def test_the_bound_holds_where_weights_are_fetched(policy: FetchPolicy) -> None:
     for sram in (2_400, 3_600, 4_800):
-        budget = Budget(ENGINE, sram, policy=policy)
+        budget = Budget(PROCESSOR, sram, policy=policy)
         fast = plan_within(PROGRAM, budget)[1]
         exact = plan_within(PROGRAM, replace(budget, effort=Effort.EXACT))[1]
         assert fast.cycles_bound <= exact.cycles_bound <= exact.planned_cycles <= fast.planned_cycles

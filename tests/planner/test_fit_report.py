@@ -13,17 +13,18 @@ from deuteron.arch.engine import engine
 from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.errors import CapacityError
 from deuteron.npu.neutron.kernels import catalogue
-from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
+from deuteron.npu.neutron.kernels.processor import NeutronProcessor
 from deuteron.npu.neutron.machine import hazards
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators import params as p
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.planner import Budget, check, plan, plan_within
 
-ENGINE = engine(targets.load("imxrt700"))
+PROCESSOR = NeutronProcessor(engine(targets.load("imxrt700")))
 ROWS = 4
 ALWAYS, AUTO, NEVER = FetchPolicy.ALWAYS, FetchPolicy.AUTO, FetchPolicy.NEVER
 
@@ -52,24 +53,24 @@ PROGRAM = _program(ROWS)
 SCRATCH = ROWS * (64 + 96)
 WEIGHTS = 16 * 64 + 64 * 96 + 96 * 8 + 4 * (64 + 96 + 8) + 3 * 16
 INTERMEDIATE = """kernel call 1, `fully_connected_s8` of op 1: intermediate results need 640 bytes of SRAM, 624 are \
-available; most are alive here, the largest are:
+available; the peak is here; the largest values are:
   op 1: 384 bytes, `h1` of `fully_connected_s8`
   op 0: 256 bytes, `h0` of `fully_connected_s8`
 
-hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier)"""
+hint: make these values smaller (a smaller input, fewer channels, a stride earlier)"""
 
 LINKED = """kernel call 1, `fully_connected_s8` of op 1: 9,296 bytes of SRAM are needed, 640 for intermediate results, \
-most of which are alive here, and 8,656 for weights; 9,000 are available; the largest values are:
+whose peak is here, and 8,656 for weights; 9,000 are available; the largest values are:
   op 1: 6,144 bytes, weights `w1` of `fully_connected_s8`
   op 0: 1,024 bytes, weights `w0` of `fully_connected_s8`
   op 2: 768 bytes, weights `w2` of `fully_connected_s8`
   op 1: 384 bytes, `h1` of `fully_connected_s8`
   op 1: 384 bytes, weights `b1` of `fully_connected_s8`
 
-hint: fetch weights from flash with `--fetch-constants-to-sram auto`: 7,184 bytes do then"""
+hint: fetch weights from flash with `--fetch-constants-to-sram auto`: 7,184 bytes are enough then"""
 
 CHUNK = """kernel call 1, `fully_connected_s8` of op 1: 7,184 bytes of SRAM are needed, 640 for intermediate results \
-and 6,544 for the weights of this call, all at once; 7,168 are available; the largest values are:
+and 6,544 for the weights of this call; 7,168 are available; the largest values are:
   op 1: 6,144 bytes, weights `w1` of `fully_connected_s8`
   op 1: 384 bytes, `h1` of `fully_connected_s8`
   op 1: 384 bytes, weights `b1` of `fully_connected_s8`
@@ -90,21 +91,21 @@ hint: split this layer into smaller ones, or give `--weights-budget 6544` or mor
 @pytest.mark.parametrize(
     ("budget", "text"),
     [
-        (Budget(ENGINE, 624), f"{INTERMEDIATE}, or give `--sram-budget 7184` or more"),
-        (Budget(ENGINE, 624, policy=NEVER), f"{INTERMEDIATE}, or give `--sram-budget 9296` or more"),
+        (Budget(PROCESSOR, 624), f"{INTERMEDIATE}, or give `--sram-budget 7184` or more"),
+        (Budget(PROCESSOR, 624, policy=NEVER), f"{INTERMEDIATE}, or give `--sram-budget 9296` or more"),
         (
-            Budget(ENGINE, 624, target=4096),
+            Budget(PROCESSOR, 624, target=4096),
             f"{INTERMEDIATE}; with all 4,096 bytes of the target it would not fit either",
         ),
-        (Budget(ENGINE, 9000, policy=NEVER), f"{LINKED}, or give `--sram-budget 9296` or more"),
+        (Budget(PROCESSOR, 9000, policy=NEVER), f"{LINKED}, or give `--sram-budget 9296` or more"),
         (
-            Budget(ENGINE, 9000, policy=NEVER, target=9000),
+            Budget(PROCESSOR, 9000, policy=NEVER, target=9000),
             f"{LINKED}; with all 9,000 bytes of the target weights do not fit without that",
         ),
-        (Budget(ENGINE, 7168), f"{CHUNK}, or give `--sram-budget 7184` or more"),
-        (Budget(ENGINE, 7168, target=7168), f"{CHUNK}; with all 7,168 bytes of the target it would not fit either"),
-        (Budget(ENGINE, 20_000, 6528), AREA),
-        (Budget(ENGINE, 7168, 6528), f"{AREA} and `--sram-budget 7184`"),
+        (Budget(PROCESSOR, 7168), f"{CHUNK}, or give `--sram-budget 7184` or more"),
+        (Budget(PROCESSOR, 7168, target=7168), f"{CHUNK}; with all 7,168 bytes of the target it would not fit either"),
+        (Budget(PROCESSOR, 20_000, 6528), AREA),
+        (Budget(PROCESSOR, 7168, 6528), f"{AREA} and `--sram-budget 7184`"),
     ],
     ids=[
         "intermediate", "intermediate, never", "target too small", "weights, never", "weights, never, target too small",
@@ -122,10 +123,10 @@ def test_what_does_not_fit_is_told(budget: Budget, text: str) -> None:
 @pytest.mark.parametrize(
     "budget",
     [
-        Budget(ENGINE, 7184),
-        Budget(ENGINE, 9296, policy=NEVER),
-        Budget(ENGINE, 7184, 6544),
-        Budget(ENGINE, SCRATCH + WEIGHTS),
+        Budget(PROCESSOR, 7184),
+        Budget(PROCESSOR, 9296, policy=NEVER),
+        Budget(PROCESSOR, 7184, 6544),
+        Budget(PROCESSOR, SCRATCH + WEIGHTS),
     ],
 )
 def test_what_an_error_asks_for_is_enough(budget: Budget) -> None:
@@ -135,7 +136,7 @@ def test_what_an_error_asks_for_is_enough(budget: Budget) -> None:
 
 
 PIECE = """kernel call 1, `fully_connected_s8` of op 1: 1,376 bytes of SRAM are needed, 160 for intermediate results \
-and 1,216 for the smallest piece of the weights of this call, all at once; 1,360 are available; the largest values are:
+and 1,216 for the smallest piece of the weights of this call; 1,360 are available; the largest values are:
   op 1: 1,024 bytes, weights `w1[0:16]` of `fully_connected_s8`
   op 1: 128 bytes, weights `r1[0:16]` of `fully_connected_s8`
   op 1: 96 bytes, `h1` of `fully_connected_s8`
@@ -157,12 +158,15 @@ def test_a_call_that_can_be_cut_asks_for_one_piece() -> None:
     """With one row, sixteen filters of the second layer are a piece."""
     single = _program(1)
     scratch, piece = 64 + 96, 16 * 64 + 4 * 16 + 8 * 16
-    for budget, text in ((Budget(ENGINE, scratch + piece - 16), PIECE), (Budget(ENGINE, 5000, piece - 16), PIECE_AREA)):
+    for budget, text in (
+        (Budget(PROCESSOR, scratch + piece - 16), PIECE),
+        (Budget(PROCESSOR, 5000, piece - 16), PIECE_AREA),
+    ):
         with pytest.raises(CapacityError) as error:
             plan_within(single, budget)
         assert str(error.value) == text
-    plan_within(single, Budget(ENGINE, scratch + piece))
-    plan_within(single, Budget(ENGINE, 5000, piece))
+    plan_within(single, Budget(PROCESSOR, scratch + piece))
+    plan_within(single, Budget(PROCESSOR, 5000, piece))
 
 
 @pytest.mark.parametrize("policy", FetchPolicy)
@@ -175,24 +179,24 @@ def test_a_program_without_weights_asks_for_its_results_alone(policy: FetchPolic
     )
     program = Program(tuple(Buffer(name, 64) for name in names), ("in",), ("out",), tuple(calls))
     with pytest.raises(CapacityError) as error:
-        plan_within(program, Budget(ENGINE, 64, policy=policy))
+        plan_within(program, Budget(PROCESSOR, 64, policy=policy))
     assert str(error.value) == (
-        "kernel call 1, `copy_s8`: intermediate results need 128 bytes of SRAM, 64 are available; most are alive here, "
-        "the largest are:\n  64 bytes, `a` of `copy_s8`\n  64 bytes, `b` of `copy_s8`\n\n"
-        "hint: make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
+        "kernel call 1, `copy_s8`: intermediate results need 128 bytes of SRAM, 64 are available; the peak is here; "
+        "the largest values are:\n  64 bytes, `a` of `copy_s8`\n  64 bytes, `b` of `copy_s8`\n\n"
+        "hint: make these values smaller (a smaller input, fewer channels, a stride earlier), or give "
         "`--sram-budget 128` or more"
     )
-    assert plan_within(program, Budget(ENGINE, 128, policy=policy))[1].scratch_bytes == 128
+    assert plan_within(program, Budget(PROCESSOR, 128, policy=policy))[1].scratch_bytes == 128
 
 
 def test_what_lies_beside_may_be_too_much_alone() -> None:
     with pytest.raises(CapacityError) as error:
-        plan_within(PROGRAM, Budget(ENGINE, -1000, beside=((3000, "inputs"),)))
+        plan_within(PROGRAM, Budget(PROCESSOR, -1000, other_uses=((3000, "inputs"),)))
     assert str(error.value).startswith(
-        "kernel call 1, `fully_connected_s8` of op 1: intermediate results need 640 bytes of SRAM beside 3,000 for "
-        "inputs, 2,000 are available; most are alive here, the largest are:\n"
+        "kernel call 1, `fully_connected_s8` of op 1: intermediate results need 640 bytes of SRAM besides 3,000 for "
+        "inputs, 2,000 are available; the peak is here; the largest values are:\n"
     )
-    hint = "make what lies beside smaller, it needs 3,000 bytes alone, or give `--sram-budget 10184` or more"
+    hint = "make the other contents of SRAM smaller, they need 3,000 bytes, or give `--sram-budget 10184` or more"
     assert error.value.hint == hint
 
 
@@ -200,7 +204,7 @@ def test_of_several_calls_of_one_operator_the_one_that_needs_most_is_named() -> 
     whole = _program(ROWS)
     calls = tuple(replace(call, origin=(0,)) for call in whole.calls)
     with pytest.raises(CapacityError, match=r"^kernel call 1, `fully_connected_s8` of op 0: 7,184 bytes"):
-        plan_within(replace(whole, calls=calls), Budget(ENGINE, 7168))
+        plan_within(replace(whole, calls=calls), Budget(PROCESSOR, 7168))
 
 
 def _chain(seed: int) -> Program:
@@ -229,14 +233,14 @@ def _chain(seed: int) -> Program:
 def test_what_programs_with_weights_that_live_long_ask_for_is_enough(seed: int) -> None:
     """Weights of two layers stay in place between them, and what comes and goes beside them leaves gaps."""
     program = _chain(seed)
-    least = _asked(program, Budget(ENGINE, 16, policy=ALWAYS))
+    least = _asked(program, Budget(PROCESSOR, 16, policy=ALWAYS))
     for sram in (least, least + 16, least + 64, least + 256):
-        pieces, planned = plan_within(program, Budget(ENGINE, sram, policy=ALWAYS))
+        pieces, planned = plan_within(program, Budget(PROCESSOR, sram, policy=ALWAYS))
         check(pieces, planned)
         decoded = decode(encode(pieces, planned))
         assert hazards(decoded, dataflow(pieces, planned.constants)) == ()
         assert planned.scratch_bytes + planned.prefetch_bytes <= sram
-    assert _asked(program, Budget(ENGINE, least - 16, policy=ALWAYS)) == least
+    assert _asked(program, Budget(PROCESSOR, least - 16, policy=ALWAYS)) == least
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -244,7 +248,7 @@ def test_the_bytes_that_random_programs_ask_for_are_enough(seed: int) -> None:
     program = select(optimise(random_graph(seed)))
     linked = plan(program)
     for policy, sram in ((AUTO, 16), (NEVER, 16), (ALWAYS, linked.scratch_bytes + 16)):
-        budget = Budget(ENGINE, sram, policy=policy)
+        budget = Budget(PROCESSOR, sram, policy=policy)
         enough = _asked(program, budget)
         if not enough:
             continue  # some random programs need next to nothing
@@ -273,6 +277,6 @@ def test_gaps_between_results_may_be_packed_by_the_solver() -> None:
 
     packed = replace(plan(PROGRAM).packing, nbytes=SCRATCH + 64)
     for effort in Effort:
-        error = too_large(PROGRAM, packed, WEIGHTS, Budget(ENGINE, SCRATCH, effort=effort))
+        error = too_large(PROGRAM, packed, WEIGHTS, Budget(PROCESSOR, SCRATCH, effort=effort))
         tried = "`--effort exact`, which may pack them into 640 bytes" in (error.hint or "")
         assert tried == (effort is Effort.FAST)

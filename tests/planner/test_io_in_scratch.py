@@ -4,22 +4,22 @@ from dataclasses import replace
 
 import pytest
 from tests.graphs import random_graph, random_inputs
-from tests.npu.neutron.machine.plans import ENGINE
+from tests.npu.neutron.machine.plans import PROCESSOR
 
 from deuteron.arch.memory import DepthFirst
 from deuteron.errors import InternalError
 from deuteron.npu.neutron.kernels import catalogue
-from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.regions import Place, Region
 from deuteron.npu.neutron.machine import hazards
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators import params as p
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
+from deuteron.operators.regions import Place, Region
 from deuteron.planner import Budget, check, plan, plan_within
-from deuteron.planner.lifetimes import spans
+from deuteron.planner.lifetimes import live_ranges
 from deuteron.runtime.driver import Driver
 
 
@@ -40,8 +40,8 @@ PROGRAM = Program(
 def test_an_input_lives_until_it_was_read_and_an_output_from_when_it_is_written() -> None:
     placed = PROGRAM.with_ends_placed
     assert placed.placed == {"in", "out", "side"}
-    assert spans(PROGRAM) == {"mid": (0, 2)}
-    assert spans(placed) == {"in": (0, 1), "mid": (0, 2), "side": (1, 2), "out": (2, 2)}
+    assert live_ranges(PROGRAM) == {"mid": (0, 2)}
+    assert live_ranges(placed) == {"in": (0, 1), "mid": (0, 2), "side": (1, 2), "out": (2, 2)}
     planned = plan(placed)
     check(placed, planned)
     assert sorted(block.buffers for block in planned.lifetimes) == [("in", "side"), ("mid", "out")]
@@ -49,7 +49,7 @@ def test_an_input_lives_until_it_was_read_and_an_output_from_when_it_is_written(
     assert planned.ends == {name: planned.ends[name] for name in ("in", "side", "out")}
     assert planned.ends["in"] == planned.ends["side"] != planned.ends["out"]
     assert planned.placements["in"] == Place(Region.INPUT, 0, 0, 100)
-    assert planned.lying("in") == Place(Region.SCRATCH, 0, planned.ends["in"], 100)
+    assert planned.place_of("in") == Place(Region.SCRATCH, 0, planned.ends["in"], 100)
     assert plan(PROGRAM).ends == {}
     assert plan(PROGRAM).scratch_bytes == 112
 
@@ -99,7 +99,7 @@ def test_random_programs_compute_the_same_with_their_ends_in_scratch(seed: int) 
 def test_random_programs_in_stripes_with_their_ends_in_scratch(seed: int) -> None:
     program = select(optimise(random_graph(seed))).with_ends_placed
     if program.calls:
-        pieces, planned = plan_within(program, Budget(ENGINE, 1 << 20, depth_first=DepthFirst.ALWAYS))
+        pieces, planned = plan_within(program, Budget(PROCESSOR, 1 << 20, depth_first=DepthFirst.ALWAYS))
         check(pieces, planned)
         assert pieces.placed == program.placed
         assert hazards(decode(encode(pieces, planned)), dataflow(pieces, planned.constants)) == ()

@@ -2,26 +2,26 @@
 
 import pytest
 from tests.graphs import random_graph
-from tests.npu.neutron.machine.plans import ENGINE
+from tests.npu.neutron.machine.plans import PROCESSOR
 from tests.planner.test_depth_first import LATE, PROGRAM, SKIPS
 
 from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.npu.neutron.ir.parser import parse_graph
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.processor import CALLS
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators.program import Program
 from deuteron.planner import Budget, plan_within
 from deuteron.planner.lifetimes import lifetimes
-from deuteron.planner.liveness import Alive
-from deuteron.planner.packing import place
-from deuteron.planner.processor_model import NEUTRON
-from deuteron.planner.stripes import Cascade, Rowed, striped
+from deuteron.planner.liveness import ChainLiveness
+from deuteron.planner.packing import pack
+from deuteron.planner.stripes import Cascade, RowAnalysis, cut_into_stripes
 
 
 def _alive(program: Program) -> int:
     """The most bytes in use during a call of a stripe."""
     blocks = lifetimes(program)
-    return max(sum(block.alive(at) for block in blocks) for at, call in enumerate(program.calls) if call.stripe)
+    return max(sum(block.live_bytes(at) for block in blocks) for at, call in enumerate(program.calls) if call.stripe)
 
 
 def _random(seed: int) -> Program:
@@ -39,19 +39,19 @@ def test_it_is_what_the_calls_have_in_use(seed: int | str) -> None:
     """
     networks = {"network": PROGRAM, "skipping": SKIPS, "late": select(parse_graph(LATE))}
     program = _random(seed) if isinstance(seed, int) else networks[seed]
-    rowed, compared = Rowed(program), 0
+    analysis, compared = RowAnalysis(program, CALLS), 0
     for first in range(len(program.calls)):
         for last in range(first + 2, len(program.calls) + 1):
-            chain = rowed.chain(first, last)
+            chain = analysis.chain(first, last)
             for height in range(1, 0 if chain is None else chain.count):
-                for keeps in (False, True):
-                    pieces = striped(program, (Cascade(first, last, height, keeps),))
+                for cache_halo in (False, True):
+                    pieces = cut_into_stripes(program, (Cascade(first, last, height, cache_halo),), CALLS)
                     if chain is not None and pieces is not None:
-                        alive = Alive(program, chain, NEUTRON)
-                        sets = chain.stripes(height, keeps=keeps)
+                        alive = ChainLiveness(program, chain, CALLS)
+                        sets = chain.stripes(height, cache_halo=cache_halo)
                         peak, in_use = alive.peak(sets), _alive(pieces)
-                        assert peak == in_use or (seed == "late" and in_use < peak <= place(lifetimes(pieces)).nbytes)
-                        assert alive.sampled(sets) <= alive.peak(sets)
+                        assert peak == in_use or (seed == "late" and in_use < peak <= pack(lifetimes(pieces)).nbytes)
+                        assert alive.sampled_peak(sets) <= alive.peak(sets)
                         compared += 1
     assert compared
 
@@ -59,6 +59,6 @@ def test_it_is_what_the_calls_have_in_use(seed: int | str) -> None:
 @pytest.mark.parametrize("effort", Effort)
 @pytest.mark.parametrize(("seed", "sram", "cycles"), [(845, 571, 5_802), (1204, 2_473, 4_825)])
 def test_no_bound_counts_bytes_that_are_not_in_use(seed: int, sram: int, cycles: int, effort: Effort) -> None:
-    planned = plan_within(_random(seed), Budget(ENGINE, sram, policy=FetchPolicy.AUTO, effort=effort))[1]
+    planned = plan_within(_random(seed), Budget(PROCESSOR, sram, policy=FetchPolicy.AUTO, effort=effort))[1]
     assert planned.cycles_bound <= cycles  # those of a cut that fits
     assert planned.cycles_bound <= planned.planned_cycles

@@ -4,20 +4,19 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 from tests.planner.test_depth_first import PROGRAM
 
-from deuteron import native
 from deuteron.errors import InternalError
+from deuteron.npu.neutron.kernels.processor import CALLS
 from deuteron.planner import check, packing_multipart, plan
 from deuteron.planner import packing as packing_module
-from deuteron.planner.lifetimes import Lifetime, Part, lifetimes
-from deuteron.planner.packing import max_live, place
-from deuteron.planner.stripes import Cascade, striped
+from deuteron.planner.lifetimes import Lifetime, LifetimePart, lifetimes
+from deuteron.planner.packing import max_live, pack
+from deuteron.planner.stripes import Cascade, cut_into_stripes
 
-CUT = striped(PROGRAM, (Cascade(1, 4, 8),))
+CUT = cut_into_stripes(PROGRAM, (Cascade(1, 4, 8),), CALLS)
 """Two stripes of eight rows, of two depthwise convolutions and the sum of `a` and what they give, `s`."""
 
 
@@ -31,7 +30,9 @@ def drawn(seed: int, count: int, calls: int) -> list[Lifetime]:
         rows, row = choose.randint(1, 6), 16 * choose.randint(1, 12)
         begins = sorted(choose.choices(range(first, last + 1), k=rows)) if choose.random() < 0.4 else [first] * rows
         ends = sorted(choose.choices(range(first, last + 1), k=rows)) if choose.random() < 0.4 else [last] * rows
-        parts = tuple(Part(at * row, row, b, max(b, e)) for at, (b, e) in enumerate(zip(begins, ends, strict=True)))
+        parts = tuple(
+            LifetimePart(at * row, row, b, max(b, e)) for at, (b, e) in enumerate(zip(begins, ends, strict=True))
+        )
         first, last = min(part.first for part in parts), max(part.last for part in parts)
         blocks.append(Lifetime((f"b{number}",), rows * row, first, last, parts))
     return blocks
@@ -51,51 +52,51 @@ def assert_valid(blocks: list[Lifetime], offsets: dict[Lifetime, int], end: int)
 def test_rows_that_a_chain_reads_last_die_and_rows_that_it_writes_first_begin_with_their_stripes() -> None:
     assert CUT is not None
     parts = {block.buffers[0]: block.parts for block in lifetimes(CUT)}
-    assert parts["a"] == (Part(0, 768, 0, 3), Part(768, 256, 0, 4), Part(1024, 1024, 0, 6))
-    assert parts["s"] == (Part(0, 1024, 3, 7), Part(1024, 1024, 6, 7))
-    assert parts["m[0:9]"] == (Part(0, 1152, 1, 2),)
+    assert parts["a"] == (LifetimePart(0, 768, 0, 3), LifetimePart(768, 256, 0, 4), LifetimePart(1024, 1024, 0, 6))
+    assert parts["s"] == (LifetimePart(0, 1024, 3, 7), LifetimePart(1024, 1024, 6, 7))
+    assert parts["m[0:9]"] == (LifetimePart(0, 1152, 1, 2),)
 
 
 def test_what_is_read_after_a_chain_lives_as_a_whole() -> None:
     assert CUT is not None
     parts = {b.buffers[0]: b.parts for b in lifetimes(replace(CUT, calls=(*CUT.calls, CUT.calls[0])))}
-    assert parts["a"] == (Part(0, 2048, 0, 8),)
+    assert parts["a"] == (LifetimePart(0, 2048, 0, 8),)
 
 
 @pytest.mark.parametrize("seed", range(40))
 def test_blocks_in_parts_take_no_more_than_as_wholes(seed: int) -> None:
     blocks = drawn(seed, 30, 20)
-    packing = place(blocks)
+    packing = pack(blocks)
     assert_valid(blocks, packing.offsets, packing.nbytes)
     assert max_live(blocks) == packing.bound <= packing.nbytes
-    assert packing.nbytes <= place([replace(block, parts=()) for block in blocks]).nbytes
+    assert packing.nbytes <= pack([replace(block, parts=()) for block in blocks]).nbytes
     assert packing.proven == (packing.nbytes == packing.bound)
 
 
 def rows(count: int) -> list[Lifetime]:
     """A map that is read and one that is written row by row."""
     end = 3 * count - 1
-    reads = tuple(Part(16 * i, 16, 0, 3 * i + 2) for i in range(count))
-    writes = tuple(Part(16 * i, 16, 3 * i + 2, end) for i in range(count))
+    reads = tuple(LifetimePart(16 * i, 16, 0, 3 * i + 2) for i in range(count))
+    writes = tuple(LifetimePart(16 * i, 16, 3 * i + 2, end) for i in range(count))
     edges = [Lifetime(("in",), 16 * count, 0, end, reads), Lifetime(("out",), 16 * count, 2, end, writes)]
     return edges + [Lifetime((f"a{i}",), 16, 3 * i, 3 * i + 1) for i in range(count)]
 
 
 def test_of_very_many_rows_several_are_taken_together(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = rows(60)
-    alone = place(blocks)
+    alone = pack(blocks)
     looked_at: list[int] = []
-    work_out = packing_multipart.forbidden
+    work_out = packing_multipart.forbidden_distances
 
-    def counted(parted: Sequence[Lifetime]) -> packing_multipart.Between:
+    def counted(parted: Sequence[Lifetime]) -> packing_multipart.Distances:
         looked_at.append(max(len(block.parts) for block in parted))
         return work_out(parted)
 
-    monkeypatch.setattr(packing_module, "forbidden", counted)
-    monkeypatch.setattr(packing_multipart, "MOST_PAIRS", 4_000)
-    together = place(blocks)
-    monkeypatch.setattr(packing_multipart, "MOST_PAIRS", 0)
-    wholes = place(blocks)
+    monkeypatch.setattr(packing_module, "forbidden_distances", counted)
+    monkeypatch.setattr(packing_multipart, "MAX_PAIRS", 4_000)
+    together = pack(blocks)
+    monkeypatch.setattr(packing_multipart, "MAX_PAIRS", 0)
+    wholes = pack(blocks)
     assert looked_at == [30, 1]
     for packing in (alone, together, wholes):
         assert_valid(blocks, packing.offsets, packing.nbytes)
@@ -104,26 +105,28 @@ def test_of_very_many_rows_several_are_taken_together(monkeypatch: pytest.Monkey
     assert not together.proven
 
 
-def test_mending_saves_memory_and_is_left_out_without_the_library(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_local_search_saves_memory() -> None:
     programs = [drawn(seed, 60, 40) for seed in range(10)]
-    mended = [packing_multipart.pack(blocks, packing_multipart.forbidden(blocks), 0, 0.1) for blocks in programs]
-    assert mended == [
-        packing_multipart.pack(blocks, packing_multipart.forbidden(blocks), 0, 0.1) for blocks in programs
-    ]
-    monkeypatch.setattr(native, "LIBRARY_DIRECTORY", tmp_path)
-    packing_multipart.library.cache_clear()
-    greedy = [packing_multipart.pack(blocks, packing_multipart.forbidden(blocks), 0, 0.1) for blocks in programs]
-    packing_multipart.library.cache_clear()
     ends: list[list[int]] = []
-    for packings in (mended, greedy):
-        offsets = [dict(zip(blocks, packing, strict=True)) for blocks, packing in zip(programs, packings, strict=True)]
-        ends.append([max(at + block.nbytes for block, at in each.items()) for each in offsets])
-        for blocks, each, end in zip(programs, offsets, ends[-1], strict=True):
-            assert_valid(blocks, each, end)
-    assert all(less <= more for less, more in zip(*ends, strict=True))
-    assert sum(ends[0]) < sum(ends[1])
+    for seconds in (0, 0.1):
+        ends.append([])
+        for blocks in programs:
+            distances = packing_multipart.forbidden_distances(blocks)
+            offsets = packing_multipart.pack_multipart(blocks, distances, 0, seconds)
+            assert offsets == packing_multipart.pack_multipart(blocks, distances, 0, seconds)
+            ends[-1].append(max(at + block.nbytes for block, at in zip(blocks, offsets, strict=True)))
+            assert_valid(blocks, dict(zip(blocks, offsets, strict=True)), ends[-1][-1])
+    assert all(more >= less for more, less in zip(*ends, strict=True))
+    assert sum(ends[0]) > sum(ends[1])
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_first_fit_in_c_is_that_in_python(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = drawn(seed, 60, 40)
+    distances = packing_multipart.forbidden_distances(blocks)
+    native = packing_multipart.pack_multipart(blocks, distances, 0, 0)
+    monkeypatch.setattr(packing_multipart, "MAX_UNITS", 0)  # more than the library counts
+    assert packing_multipart.pack_multipart(blocks, distances, 0, 0) == native
 
 
 def test_the_checker_lets_only_rows_that_are_not_in_use_overlap() -> None:

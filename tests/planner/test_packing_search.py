@@ -6,12 +6,13 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from tests.planner import packing_cpsat
 
 from deuteron import native
+from deuteron.errors import MissingToolError
 from deuteron.planner import packing_search as module
 from deuteron.planner.lifetimes import Lifetime
-from deuteron.planner.packing import EXACT_EFFORT, Packing, max_live, place
-from deuteron.planner.packing_cpsat import pack
+from deuteron.planner.packing import max_live, pack
 from deuteron.planner.packing_search import Answer, improve, search
 from deuteron.runtime.build_native import CHECKOUT
 
@@ -71,7 +72,7 @@ def test_the_smallest_packing_is_above_the_bound_where_the_bound_cannot_be_met()
     blocks = blocks_of(*CYCLE)
     assert max_live(blocks) == 64
     assert search(blocks, 64, STEPS).answer is Answer.IMPOSSIBLE
-    found = place(blocks)
+    found = pack(blocks)
     assert (found.nbytes, found.bound, found.proven) == (80, 64, True)
 
 
@@ -88,7 +89,7 @@ def test_the_smallest_packing_is_the_constraint_solvers() -> None:
         bound = max_live(blocks)
         start = side_by_side(blocks)
         ours, proven = improve(blocks, start, bound, 10.0)
-        solvers, solver_proven = pack(blocks, start, bound, 10.0)
+        solvers, solver_proven = packing_cpsat.pack(blocks, start, bound, 10.0)
         assert (proven, solver_proven) == (True, True)
         assert size_of(ours) == size_of(solvers), seed
         assert_valid(ours, blocks, size_of(ours))
@@ -131,9 +132,9 @@ def test_more_room_than_the_library_counts_is_enough() -> None:
 
 def test_a_search_that_would_take_too_much_memory_is_left_undecided(monkeypatch: pytest.MonkeyPatch) -> None:
     blocks = cut(5, 60, 4096, 40)
-    monkeypatch.setattr(module, "MOST_BYTES", 1 << 20)
+    monkeypatch.setattr(module, "MAX_BYTES", 1 << 20)
     assert search(blocks, 4096, STEPS) == module.Found(Answer.UNDECIDED, {}, 0)
-    found = place(blocks)
+    found = pack(blocks)
     assert (found.nbytes > found.bound, found.proven) == (True, False)
 
 
@@ -141,23 +142,19 @@ def test_a_block_is_placed_where_it_wastes_nothing_even_if_greedy_wastes(monkeyp
     blocks = cut(5, 60, 4096, 40)
     with monkeypatch.context() as patch:
         patch.setattr("deuteron.planner.packing.improve", lambda blocks, start, bound, effort: (start, False))
-        greedy = place(blocks)
-    found = place(blocks)
+        greedy = pack(blocks)
+    found = pack(blocks)
     assert greedy.nbytes > 4096
     assert (found.nbytes, found.bound, found.proven) == (4096, 4096, True)
     assert_valid(found.offsets, blocks, 4096)
 
 
-def test_without_the_library_the_constraint_solver_packs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    blocks = cut(5, 24, 1024, 16)
+def test_without_the_library_nothing_is_packed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    blocks = cut(5, 60, 4096, 40)
     monkeypatch.setattr(native, "LIBRARY_DIRECTORY", tmp_path)
-    monkeypatch.setattr("deuteron.planner.packing.ORDERS", {"start": lambda block: (block.first,)})
-    monkeypatch.setattr("deuteron.planner.packing.MOST_SHUFFLES", 0)
     module._load.cache_clear()
-    found = place(blocks, EXACT_EFFORT)
-    assert isinstance(found, Packing)
-    assert (found.nbytes, found.proven) == (1024, True)
-    assert_valid(found.offsets, blocks, 1024)
+    with pytest.raises(MissingToolError, match=r"the native library `libdeuteron_packing\.so` is not built"):
+        pack(blocks)
 
 
 @pytest.mark.slow
@@ -169,6 +166,6 @@ def test_the_c_code_with_sanitizers(tmp_path: Path) -> None:
         capture_output=True,
     )
     subprocess.run(("cmake", "--build", str(tmp_path)), check=True, capture_output=True)
-    for program in ("packing_test", "fetching_test", "mending_test"):
+    for program in ("packing_test", "prefetch_search_test", "local_search_test"):
         done = subprocess.run((str(tmp_path / program),), capture_output=True, text=True, check=False)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 from tests.graphs import random_graph
-from tests.npu.neutron.machine.plans import ENGINE
+from tests.npu.neutron.machine.plans import PROCESSOR
 
 from deuteron.arch.memory import FetchPolicy
 from deuteron.errors import InternalError
 from deuteron.npu.neutron.kernels import catalogue
-from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.regions import Region
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators import params as p
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
+from deuteron.operators.regions import Region
 from deuteron.planner import Budget, check, plan, plan_within
 from deuteron.planner.lifetimes import lifetimes
 
@@ -158,7 +158,7 @@ def test_the_checker_knows_what_may_be_written_in_place() -> None:
 @pytest.mark.parametrize("policy", [FetchPolicy.NEVER, FetchPolicy.ALWAYS])
 def test_the_checker_finds_a_constant_outside_its_memory(policy: FetchPolicy, offset: int) -> None:
     program = _program(_lut("in", "out", 100), sizes={"in": 100, "out": 100})
-    program, planned = plan_within(program, Budget(ENGINE, 256, policy=policy))
+    program, planned = plan_within(program, Budget(PROCESSOR, 256, policy=policy))
     check(program, planned)
     moved = {**planned.placements, "table": replace(planned.placements["table"], offset=offset)}
     memory = "weights" if policy is FetchPolicy.NEVER else "prefetch"

@@ -10,13 +10,21 @@ from tests.planner.stream_twin import Follow, Search
 from deuteron import native
 from deuteron.errors import CapacityError, InternalError, MissingToolError, OptionError
 from deuteron.planner import prefetch_schedule
-from deuteron.planner.prefetch_schedule import MOST_CHUNKS, Costs, Issue, Schedule, Spot, Streams, schedule
-from deuteron.planner.reserved_intervals import NO_SCRATCH, Scratch, Wall
+from deuteron.planner.prefetch_schedule import (
+    MAX_CHUNKS,
+    FetchCosts,
+    FetchSlot,
+    Issue,
+    Schedule,
+    ScheduleSearch,
+    schedule,
+)
+from deuteron.planner.reserved_intervals import NO_SCRATCH, ReservedInterval, Scratch
 from deuteron.planner.weight_chunks import Chunk
-from deuteron.planner.weight_residency import _search, most_alive
+from deuteron.planner.weight_residency import _search, max_needed_bytes
 
 
-def _instance(seed: int) -> tuple[tuple[Chunk, ...], Costs, int]:
+def _instance(seed: int) -> tuple[tuple[Chunk, ...], FetchCosts, int]:
     """Chunks of some calls, and an area that holds what one call needs, and not all."""
     rng = random.Random(seed)
     calls = rng.randint(1, 14)
@@ -24,31 +32,37 @@ def _instance(seed: int) -> tuple[tuple[Chunk, ...], Costs, int]:
     for i, first in enumerate(sorted(rng.randrange(calls) for _ in range(rng.randint(1, 18)))):
         last = rng.choice((first, first, rng.randrange(first, calls)))
         parts.append(Chunk((f"w{i}",), 16 * rng.randint(1, 60), first, last))
-    costs = Costs(
+    costs = FetchCosts(
         tuple(rng.randint(0, 400) for _ in range(calls)),
         tuple(rng.randint(1, 5) + chunk.nbytes // rng.choice((2, 4)) for chunk in parts),
         rng.randint(0, 40),
     )
-    return tuple(parts), costs, rng.randint(most_alive(parts), max(1, sum(chunk.nbytes for chunk in parts)))
+    return tuple(parts), costs, rng.randint(max_needed_bytes(parts), max(1, sum(chunk.nbytes for chunk in parts)))
 
 
 def _scratch(rng: random.Random, calls: int) -> Scratch:
-    """Up to 4,096 bytes with walls, which may overlap."""
+    """Up to 4,096 bytes with reserved, which may overlap."""
     nbytes = 16 * rng.randint(1, 256)
-    walls: list[Wall] = []
+    reserved: list[ReservedInterval] = []
     for first in sorted(rng.randrange(calls) for _ in range(rng.randint(0, 5))):
         offset = 16 * rng.randrange(nbytes // 16)
-        walls.append(Wall(offset, 16 * rng.randint(1, (nbytes - offset) // 16), first, rng.randrange(first, calls)))
-    return Scratch(nbytes, tuple(walls))
+        reserved.append(
+            ReservedInterval(offset, 16 * rng.randint(1, (nbytes - offset) // 16), first, rng.randrange(first, calls))
+        )
+    return Scratch(nbytes, tuple(reserved))
 
 
 def _meets(parts: tuple[Chunk, ...], area: int, scratch: Scratch, planned: Schedule) -> bool:
-    """Whether some fetch to scratch meets a wall, or leaves scratch."""
+    """Whether some fetch to scratch meets a interval, or leaves scratch."""
     for step in planned.steps:
         if isinstance(step, Issue) and step.offset + parts[step.chunk].nbytes > area:
             start, end = step.offset - area, step.offset - area + parts[step.chunk].nbytes
-            walls = (w for w in scratch.walls if w.first <= parts[step.chunk].last and w.last >= step.call)
-            if start < 0 or end > scratch.nbytes or any(w.offset < end and start < w.offset + w.nbytes for w in walls):
+            reserved = (w for w in scratch.reserved if w.first <= parts[step.chunk].last and w.last >= step.call)
+            if (
+                start < 0
+                or end > scratch.nbytes
+                or any(w.offset < end and start < w.offset + w.nbytes for w in reserved)
+            ):
                 return True
     return False
 
@@ -65,8 +79,8 @@ def test_schedules_are_those_of_the_definition() -> None:
         others = [j for j in range(len(parts)) if j not in resident]
         rng.shuffle(others)
         calls = sorted(rng.randint(0, len(costs.calls) - 1) for _ in others)
-        spots = {j: Spot(call, rng.choice((None, 16 * j))) for j, call in zip(others, calls, strict=True)}
-        assert schedule(parts, costs, resident, area, spots) == Follow(parts, costs, resident, area, spots).run()
+        slots = {j: FetchSlot(call, rng.choice((None, 16 * j))) for j, call in zip(others, calls, strict=True)}
+        assert schedule(parts, costs, resident, area, slots) == Follow(parts, costs, resident, area, slots).run()
     assert 50 < without_room < 250
 
 
@@ -87,18 +101,18 @@ def test_schedules_beside_walls_are_those_of_the_definition() -> None:
         others = [j for j in range(len(parts)) if j not in resident]
         rng.shuffle(others)
         calls = sorted(rng.randint(0, len(costs.calls) - 1) for _ in others)
-        spots = {j: Spot(call, rng.choice((None, None, 16 * j))) for j, call in zip(others, calls, strict=True)}
-        wanted = Follow(parts, costs, resident, area, spots, scratch).run()
-        assert schedule(parts, costs, resident, area, spots, scratch) == wanted
+        slots = {j: FetchSlot(call, rng.choice((None, None, 16 * j))) for j, call in zip(others, calls, strict=True)}
+        wanted = Follow(parts, costs, resident, area, slots, scratch).run()
+        assert schedule(parts, costs, resident, area, slots, scratch) == wanted
     assert to_scratch > 300
     assert more > 50
 
 
 def test_what_is_free_in_scratch_is_taken_before_the_area() -> None:
-    """The wall ends with call 0, and the next begins with call 3: what calls 1 and 2 read is fetched in between."""
+    """The interval ends with call 0, and the next begins with call 3: what calls 1 and 2 read is fetched in between."""
     parts = (Chunk(("a",), 64, 1, 1), Chunk(("b",), 64, 2, 2), Chunk(("c",), 64, 2, 3))
-    scratch = Scratch(128, (Wall(0, 128, 0, 0), Wall(0, 64, 3, 3)))
-    planned = schedule(parts, Costs((10, 1000, 10, 10), (5, 5, 5), 1), frozenset(), 64, scratch=scratch)
+    scratch = Scratch(128, (ReservedInterval(0, 128, 0, 0), ReservedInterval(0, 64, 3, 3)))
+    planned = schedule(parts, FetchCosts((10, 1000, 10, 10), (5, 5, 5), 1), frozenset(), 64, scratch=scratch)
     assert planned is not None
     issues = [(step.call, step.chunk, step.offset) for step in planned.steps if isinstance(step, Issue)]
     assert issues == [(0, 0, 0), (1, 1, 64), (1, 2, 128)]
@@ -106,50 +120,61 @@ def test_what_is_free_in_scratch_is_taken_before_the_area() -> None:
 
 def test_walls_stand_in_scratch_and_in_order() -> None:
     parts, costs, area = _instance(3)
-    for walls in ((Wall(16, 112, 0, 0), Wall(0, 129, 1, 1)), (Wall(0, 16, 1, 1), Wall(0, 16, 0, 0))):
-        with pytest.raises(InternalError, match=r"or walls, are not in the order of their first use, or walls leave"):
-            Streams(parts, costs, area, scratch=Scratch(128, walls))
+    for reserved in (
+        (ReservedInterval(16, 112, 0, 0), ReservedInterval(0, 129, 1, 1)),
+        (ReservedInterval(0, 16, 1, 1), ReservedInterval(0, 16, 0, 0)),
+    ):
+        with pytest.raises(
+            InternalError, match=r"or reserved, are not in the order of their first use, or reserved leave"
+        ):
+            ScheduleSearch(parts, costs, area, scratch=Scratch(128, reserved))
 
 
 @pytest.mark.parametrize("to_scratch", [True, False])
-@pytest.mark.parametrize("keeps", [True, False])
-def test_the_search_finds_what_the_definition_finds(*, keeps: bool, to_scratch: bool) -> None:
+@pytest.mark.parametrize("keep_resident", [True, False])
+def test_the_search_finds_what_the_definition_finds(*, keep_resident: bool, to_scratch: bool) -> None:
     for seed in range(60):
         parts, costs, area = _instance(seed)
         scratch = _scratch(random.Random(seed), len(costs.calls)) if to_scratch else NO_SCRATCH
         bound = sum(costs.calls)
         kept = frozenset(name for chunk in parts[:: 1 + seed % 3] for name in chunk.buffers)
-        plain = Search(parts, costs, area, bound, scratch, keeps=keeps)
+        plain = Search(parts, costs, area, bound, scratch, keep_resident=keep_resident)
         plain.begin(kept)
-        assert _search(parts, costs, area, bound, kept, scratch, keeps=keeps, improve=False) == plain.best
+        assert (
+            _search(parts, costs, area, bound, kept, scratch, keep_resident=keep_resident, improve=False) == plain.best
+        )
         plain.improve()
-        assert _search(parts, costs, area, bound, kept, scratch, keeps=keeps, improve=True) == plain.best
+        assert (
+            _search(parts, costs, area, bound, kept, scratch, keep_resident=keep_resident, improve=True) == plain.best
+        )
 
 
 def test_what_cannot_be_counted_is_refused() -> None:
     parts, costs, area = _instance(3)
     with pytest.raises(OptionError) as caught:
-        Streams(parts, replace(costs, transfers=(1 << 63,) * len(parts)), area)
+        ScheduleSearch(parts, replace(costs, transfers=(1 << 63,) * len(parts)), area)
     assert caught.value.message == (
         "a run of the program may take more than 9,223,372,036,854,775,807 cycles, which cannot be planned"
     )
     assert caught.value.hint == "give a faster flash, or a slower clock"
-    count = MOST_CHUNKS + 1
+    count = MAX_CHUNKS + 1
     pieces = tuple(Chunk((f"w{at}",), 16, at, at) for at in range(count))
     with pytest.raises(CapacityError) as refused:
-        Streams(pieces, Costs((1,) * count, (1,) * count, 1), 1000)
+        ScheduleSearch(pieces, FetchCosts((1,) * count, (1,) * count, 1), 1000)
     assert refused.value.message == "the weights are 65,536 pieces, the fetches of at most 65,535 can be planned"
     assert refused.value.hint == "give enough SRAM that all weights stay there, or split the model"
 
 
-@pytest.mark.parametrize(("resident", "spots", "turns"), [((), (0,), (0,)), ((0,), (0, 1), (0, 0, 1))])
+@pytest.mark.parametrize(("resident", "slots", "turns"), [((), (0,), (0,)), ((0,), (0, 1), (0, 0, 1))])
 def test_each_chunk_stays_or_has_one_spot(
-    resident: tuple[int, ...], spots: tuple[int, ...], turns: tuple[int, ...]
+    resident: tuple[int, ...], slots: tuple[int, ...], turns: tuple[int, ...]
 ) -> None:
     parts = tuple(Chunk((f"w{at}",), 16, at, at) for at in range(2))
     with pytest.raises(InternalError) as refused:
-        schedule(parts, Costs((1, 1), (1, 1), 1), frozenset(resident), 1000, {at: Spot(0, None) for at in spots})
-    assert f"of 2 chunks, {turns} are fetched: each either stays or has one spot" in str(refused.value)
+        schedule(
+            parts, FetchCosts((1, 1), (1, 1), 1), frozenset(resident), 1000, {at: FetchSlot(0, None) for at in slots}
+        )
+    assert f"of 2 chunks, {turns} are fetched: each either stays or has one slot" in str(refused.value)
 
 
 def test_without_the_library_no_fetches_are_planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

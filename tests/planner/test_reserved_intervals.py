@@ -6,26 +6,26 @@ from dataclasses import replace
 import pytest
 from tests.differential.budgets import painted
 from tests.graphs import random_graph, random_inputs
-from tests.npu.neutron.machine.plans import ENGINE
+from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR
 
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
 from deuteron.errors import CapacityError, InternalError
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.program import Program
-from deuteron.npu.neutron.kernels.regions import Region
-from deuteron.npu.neutron.kernels.transfers import Fetch
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators.program import Program
+from deuteron.operators.regions import Region
+from deuteron.operators.transfers import Fetch
 from deuteron.planner import Budget, Plan, check, plan, plan_within
 from deuteron.planner.lifetimes import Lifetime
 from deuteron.planner.packing import ORDERS
-from deuteron.planner.reserved_intervals import NO_SCRATCH, Scratch, Wall, between, scratch_of
+from deuteron.planner.reserved_intervals import NO_SCRATCH, ReservedInterval, Scratch, place_between, scratch_of
 from deuteron.planner.weight_chunks import Chunk
-from deuteron.planner.weight_residency import _packing, least_area, most_alive
-from deuteron.planner.weight_tiling_search import fetching
+from deuteron.planner.weight_residency import _packing, max_needed_bytes, min_area
+from deuteron.planner.weight_tiling_search import tile_weights
 
 
 def _fetches(planned: Plan) -> list[tuple[int, int, Fetch]]:
@@ -41,7 +41,7 @@ def _to_scratch(planned: Plan) -> list[tuple[int, int, Fetch]]:
 def test_walls_are_the_blocks_of_scratch_in_order() -> None:
     blocks = {Lifetime(("b",), 100, 2, 5): 0, Lifetime(("a",), 40, 0, 2): 112}
     scratch = scratch_of(blocks)
-    assert scratch == Scratch(160, (Wall(112, 48, 0, 2), Wall(0, 112, 2, 5)))
+    assert scratch == Scratch(160, (ReservedInterval(112, 48, 0, 2), ReservedInterval(0, 112, 2, 5)))
     assert scratch.free(7) == [112, 112, 0, 48, 48, 48, 160]
     assert scratch.free(3) == [112, 112, 0]
     assert scratch_of({}) == NO_SCRATCH
@@ -50,30 +50,30 @@ def test_walls_are_the_blocks_of_scratch_in_order() -> None:
 def test_blocks_go_between_walls_and_not_onto_each_other() -> None:
     for seed in range(100):
         rng = random.Random(seed)
-        walls = tuple(
-            Wall(16 * rng.randrange(32), 16 * rng.randint(1, 32), first, first + rng.randrange(4))
+        reserved = tuple(
+            ReservedInterval(16 * rng.randrange(32), 16 * rng.randint(1, 32), first, first + rng.randrange(4))
             for first in sorted(rng.randrange(12) for _ in range(8))
         )
-        scratch = Scratch(1024, walls)
+        scratch = Scratch(1024, reserved)
         blocks = [Lifetime((str(i),), rng.randint(1, 500), i, i + rng.randrange(4)) for i in range(12)]
-        offsets = between(scratch.met(blocks), scratch, ORDERS["size"])
+        offsets = place_between(scratch.conflicts(blocks), scratch, ORDERS["size"])
         placed = scratch_of(offsets)
         assert placed.nbytes <= scratch.nbytes
-        for own in placed.walls:
-            others = [wall for wall in (*walls, *placed.walls) if wall is not own]
-            others = [wall for wall in others if wall.first <= own.last and own.first <= wall.last]
+        for own in placed.reserved:
+            others = [interval for interval in (*reserved, *placed.reserved) if interval is not own]
+            others = [interval for interval in others if interval.first <= own.last and own.first <= interval.last]
             assert all(w.offset + w.nbytes <= own.offset or own.offset + own.nbytes <= w.offset for w in others)
-        assert between(NO_SCRATCH.met(blocks), NO_SCRATCH, ORDERS["size"]) == {}
+        assert place_between(NO_SCRATCH.conflicts(blocks), NO_SCRATCH, ORDERS["size"]) == {}
 
 
 def test_the_least_area_is_what_scratch_has_no_room_for() -> None:
     parts = (Chunk(("a",), 64, 0, 0), Chunk(("b",), 256, 1, 1), Chunk(("c",), 128, 1, 3))
-    scratch = Scratch(256, (Wall(0, 256, 0, 0), Wall(0, 128, 3, 4)))
-    assert (least_area(parts), most_alive(parts)) == (384, 384)
-    assert (least_area(parts, scratch), most_alive(parts, scratch)) == (128, 128)
-    nbytes, spots = _packing(parts, {0: 0, 1: 1, 2: 1}, 0, 128, scratch)
+    scratch = Scratch(256, (ReservedInterval(0, 256, 0, 0), ReservedInterval(0, 128, 3, 4)))
+    assert (min_area(parts), max_needed_bytes(parts)) == (384, 384)
+    assert (min_area(parts, scratch), max_needed_bytes(parts, scratch)) == (128, 128)
+    nbytes, slots = _packing(parts, {0: 0, 1: 1, 2: 1}, 0, 128, scratch)
     assert nbytes == 128
-    assert {j: spot.offset for j, spot in spots.items()} == {0: 0, 1: 128, 2: 0}
+    assert {j: slot.offset for j, slot in slots.items()} == {0: 0, 1: 128, 2: 0}
 
 
 def _programs() -> list[Program]:
@@ -87,8 +87,8 @@ def test_plans_that_fetch_to_scratch_are_no_slower(effort: Effort) -> None:
         linked = plan(program)
         for share in (2, 5):
             area = linked.constant_bytes // share // 16 * 16
-            alone = fetching(program, ENGINE, area, effort) if linked.constants else None
-            beside = fetching(program, ENGINE, area, effort, linked.packing) if linked.constants else None
+            alone = tile_weights(program, PROCESSOR, area, effort) if linked.constants else None
+            beside = tile_weights(program, PROCESSOR, area, effort, linked.packing) if linked.constants else None
             if alone is not None:
                 assert beside is not None
                 assert beside.prefetch.bound <= beside.cycles <= alone.cycles
@@ -104,9 +104,14 @@ def test_what_is_fetched_to_scratch_computes_the_same(effort: Effort) -> None:
         program, inputs = select(optimise(graph)), [value.tobytes() for value in random_inputs(graph, seed)]
         whole = plan(program)
         expected, _ = painted(encode(program, whole), inputs)
-        for keeps in (True, False):
+        for keep_resident in (True, False):
             budget = Budget(
-                ENGINE, 16, policy=FetchPolicy.ALWAYS, depth_first=DepthFirst.NEVER, effort=effort, keeps=keeps
+                PROCESSOR,
+                16,
+                policy=FetchPolicy.ALWAYS,
+                depth_first=DepthFirst.NEVER,
+                effort=effort,
+                keep_resident=keep_resident,
             )
             try:
                 pieces, planned = plan_within(program, budget)
@@ -120,7 +125,7 @@ def test_what_is_fetched_to_scratch_computes_the_same(effort: Effort) -> None:
             to_scratch += len(_to_scratch(planned))
             without_area += bool(planned.transfers) and planned.prefetch_bytes == 0
             if planned.prefetch is not None:
-                cycles = simulate(decoded, ENGINE, keep_resident=keeps).cycles
+                cycles = simulate(decoded, ENGINE, keep_resident=keep_resident).cycles
                 assert planned.prefetch.bound <= planned.prefetch.schedule.cycles == cycles
     assert to_scratch > 20
     assert without_area > 1
@@ -130,9 +135,9 @@ def _one_in_scratch() -> tuple[Program, Plan]:
     """A plan with a fetch to scratch."""
     for program in _programs():
         try:
-            plan_within(program, Budget(ENGINE, 16, policy=FetchPolicy.ALWAYS))
+            plan_within(program, Budget(PROCESSOR, 16, policy=FetchPolicy.ALWAYS))
         except CapacityError as error:
-            pieces, planned = plan_within(program, Budget(ENGINE, error.needed, policy=FetchPolicy.ALWAYS))
+            pieces, planned = plan_within(program, Budget(PROCESSOR, error.needed, policy=FetchPolicy.ALWAYS))
             if _to_scratch(planned) and len(_fetches(planned)) > 1:
                 return pieces, planned
     raise AssertionError

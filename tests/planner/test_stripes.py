@@ -7,23 +7,23 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from tests.graphs import random_graph, random_inputs
-from tests.npu.neutron.machine.plans import ENGINE
+from tests.npu.neutron.machine.plans import PROCESSOR
 
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.catalogue import COPY, FILL
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.processor import CALLS
 from deuteron.npu.neutron.machine import hazards
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators.program import Program
 from deuteron.planner import check, plan
-from deuteron.planner.cascades import Cascades
+from deuteron.planner.cascades import CascadeSearch
 from deuteron.planner.lifetimes import lifetimes
 from deuteron.planner.packing import max_live
-from deuteron.planner.processor_model import Simulated
-from deuteron.planner.stripes import Cascade, Rowed, striped
+from deuteron.planner.stripes import Cascade, RowAnalysis, cut_into_stripes
 from deuteron.runtime.driver import Driver
 
 SEEDS = range(100)
@@ -103,17 +103,20 @@ SKIPPED = f"""graph skipped {{
 
 def _cascades(program: Program, rng: np.random.Generator) -> Iterator[Cascade]:
     """Chains one after the other, each as long as it can be or shorter, of any height."""
-    rowed, at = Rowed(program), 0
+    analysis, at = RowAnalysis(program, CALLS), 0
     while at < len(program.calls):
-        chains = (rowed.chain(at, last) for last in range(at + 1, len(program.calls) + 1))
+        chains = (analysis.chain(at, last) for last in range(at + 1, len(program.calls) + 1))
         usable = [chain for chain in chains if chain is not None and chain.count > 1]
         if usable:
             chain = usable[-1] if rng.random() < 0.6 else usable[rng.integers(len(usable))]
-            keeps, again = (bool(flag) for flag in rng.integers(0, 2, 2))
-            cascades = [Cascade(at, at + len(chain.links), height, keeps, again) for height in range(1, chain.count)]
-            possible = [cascade for cascade in cascades if striped(program, (cascade,)) is not None]
+            cache_halo, refetch_weights = (bool(flag) for flag in rng.integers(0, 2, 2))
+            cascades = [
+                Cascade(at, at + len(chain.calls), height, cache_halo, refetch_weights)
+                for height in range(1, chain.count)
+            ]
+            possible = [cascade for cascade in cascades if cut_into_stripes(program, (cascade,), CALLS) is not None]
             yield from possible[-1 - int(rng.integers(len(possible))) :][:1] if possible else ()
-            at += len(chain.links)
+            at += len(chain.calls)
         else:
             at += 1
 
@@ -134,7 +137,7 @@ def test_random_programs_compute_the_same_in_stripes() -> None:
         program = select(optimise(graph))
         inputs = [value.tobytes() for value in random_inputs(graph, seed)]
         cascades = tuple(_cascades(program, np.random.default_rng(seed)))
-        pieces = striped(program, cascades)
+        pieces = cut_into_stripes(program, cascades, CALLS)
         assert pieces is not None
         assert _run(pieces, inputs) == _run(program, inputs), (seed, cascades)
         cut += bool(cascades)
@@ -153,30 +156,30 @@ def network() -> Program:
     return select(parse_graph(NETWORK))
 
 
-@pytest.mark.parametrize("keeps", [False, True])
-def test_stripes_hold_the_rows_that_windows_reach(network: Program, keeps: bool) -> None:
-    chain = Rowed(network).chain(0, 5)
+@pytest.mark.parametrize("cache_halo", [False, True])
+def test_stripes_hold_the_rows_that_windows_reach(network: Program, cache_halo: bool) -> None:
+    chain = RowAnalysis(network, CALLS).chain(0, 5)
     assert chain is not None
     assert (chain.exit, chain.count) == (network.outputs[0], 8)
-    first, second, *_ = chain.stripes(2, keeps=keeps)
+    first, second, *_ = chain.stripes(2, cache_halo=cache_halo)
     assert first.rows == {"p": (0, 2), "s": (0, 4), "n": (0, 4), "m": (0, 5), "a": (0, 6)}
-    assert second.rows == {"p": (2, 4), "s": (4, 8), "n": (4, 8), "m": (3, 9), "a": (4 if keeps else 2, 10)}
-    assert [second.new[name] for name in "am"] == ([(6, 10), (5, 9)] if keeps else [(2, 10), (3, 9)])
-    assert first.kept == ({"a": (4, 6), "m": (3, 5)} if keeps else {})
+    assert second.rows == {"p": (2, 4), "s": (4, 8), "n": (4, 8), "m": (3, 9), "a": (4 if cache_halo else 2, 10)}
+    assert [second.new[name] for name in "am"] == ([(6, 10), (5, 9)] if cache_halo else [(2, 10), (3, 9)])
+    assert first.kept == ({"a": (4, 6), "m": (3, 5)} if cache_halo else {})
 
 
-@pytest.mark.parametrize("keeps", [False, True])
-def test_rows_between_those_of_a_call_are_of_others(keeps: bool) -> None:
+@pytest.mark.parametrize("cache_halo", [False, True])
+def test_rows_between_those_of_a_call_are_of_others(cache_halo: bool) -> None:
     program = select(parse_graph(UPWARDS))
     assert [call.kernel for call in program.calls[:2]] == [FILL, COPY]
-    chain = Rowed(program).chain(0, len(program.calls))
+    chain = RowAnalysis(program, CALLS).chain(0, len(program.calls))
     assert chain is not None
-    assert [link.rows.every for link in chain.links] == [1, 2, 1, 1, 1]
-    assert [chain.links[1].own(rows) for rows in ((0, 1), (1, 2), (1, 4), (2, 15))] == [(0, 1), (1, 1), (1, 2), (1, 8)]
+    assert [link.rows.every for link in chain.calls] == [1, 2, 1, 1, 1]
+    assert [chain.calls[1].own(rows) for rows in ((0, 1), (1, 2), (1, 4), (2, 15))] == [(0, 1), (1, 1), (1, 2), (1, 8)]
     value = np.random.default_rng(0).integers(-128, 128, 8 * 8 * 16).astype(np.int8).tobytes()
     expected = _run(program, [value])
     for height in range(1, chain.count):
-        pieces = striped(program, (Cascade(0, len(program.calls), height, keeps),))
+        pieces = cut_into_stripes(program, (Cascade(0, len(program.calls), height, cache_halo),), CALLS)
         assert pieces is not None
         assert max_live(lifetimes(pieces)) < max_live(lifetimes(program))
         assert _run(pieces, [value]) == expected
@@ -189,14 +192,14 @@ BEHIND = "%o: i8[1,{rows},8,16] q(8.0:-5) = conv2d(%u, %v, %c) pads=(1,1,1,1) @[
 @pytest.mark.parametrize(("rows", "grain"), [(24, 2), (36, 3)])
 def test_rows_that_are_computed_together_are_never_apart(rows: int, grain: int, behind: str) -> None:
     program = select(parse_graph(REPEATED.format(rows=rows, behind=behind.format(rows=rows))))
-    chain = Rowed(program).chain(0, len(program.calls))
+    chain = RowAnalysis(program, CALLS).chain(0, len(program.calls))
     assert chain is not None
     assert (chain.grains["u"], chain.grain) == (grain, 1 if behind == BEHIND else grain)
     value = np.random.default_rng(0).integers(-128, 128, 12 * 8 * 16).astype(np.int8).tobytes()
     expected = _run(program, [value])
     for height in range(1, chain.count):
-        for keeps in (False, True):
-            pieces = striped(program, (Cascade(0, len(program.calls), height, keeps),))
+        for cache_halo in (False, True):
+            pieces = cut_into_stripes(program, (Cascade(0, len(program.calls), height, cache_halo),), CALLS)
             assert (pieces is None) == (height % chain.grain > 0)
             assert pieces is None or _run(pieces, [value]) == expected
 
@@ -207,34 +210,34 @@ def test_rows_that_are_computed_together_are_never_apart(rows: int, grain: int, 
 def test_rows_are_kept_for_whichever_stripe_reads_them_or_computed_again(text: str, nbytes: int) -> None:
     """Halves of a map that change places: the first stripes read rows that come after those of the last."""
     program = select(parse_graph(text))
-    chain = Rowed(program).chain(0, len(program.calls))
+    chain = RowAnalysis(program, CALLS).chain(0, len(program.calls))
     assert chain is not None
     value = np.random.default_rng(0).integers(-128, 128, nbytes).astype(np.int8).tobytes()
     expected = _run(program, [value])
     for height in range(1, chain.count):
-        pieces = striped(program, (Cascade(0, len(program.calls), height, keeps=True),))
+        pieces = cut_into_stripes(program, (Cascade(0, len(program.calls), height, cache_halo=True),), CALLS)
         assert pieces is not None
         assert _run(pieces, [value]) == expected
 
 
 def test_a_chain_ends_where_values_are_needed_as_a_whole(network: Program) -> None:
-    rowed = Rowed(network)
-    assert rowed.chain(0, 2) is None  # the sum reads what the first call writes, too
-    assert rowed.chain(1, 4) is not None
+    analysis = RowAnalysis(network, CALLS)
+    assert analysis.chain(0, 2) is None  # the sum reads what the first call writes, too
+    assert analysis.chain(1, 4) is not None
     both = replace(network, outputs=("p", "a"))
-    assert Rowed(both).chain(0, 5) is None
+    assert RowAnalysis(both, CALLS).chain(0, 5) is None
 
 
 def test_rows_that_start_where_kernels_cannot_read_them_are_not_cut() -> None:
     text = NETWORK.replace("16,16,4]", "16,15,4]").replace("16,16,8]", "16,15,8]").replace("8,8,8]", "8,7,8]")
     program = select(parse_graph(text))
-    assert striped(program, (Cascade(0, 4, 1),)) is None
-    assert striped(program, (Cascade(0, 4, 2),)) is not None
+    assert cut_into_stripes(program, (Cascade(0, 4, 1),), CALLS) is None
+    assert cut_into_stripes(program, (Cascade(0, 4, 2),), CALLS) is not None
 
 
 def _planted(program: Program, cascade: Cascade, move: str) -> str:
     """What is found in a program cut into stripes after a defect was planted into it."""
-    pieces = striped(program, (cascade,))
+    pieces = cut_into_stripes(program, (cascade,), CALLS)
     assert pieces is not None
     planned = plan(pieces)
     values = dataflow(pieces, planned.constants)
@@ -260,7 +263,7 @@ def _planted(program: Program, cascade: Cascade, move: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("move", "keeps", "message"),
+    ("move", "cache_halo", "message"),
     [
         (
             "left out",
@@ -289,13 +292,13 @@ def _planted(program: Program, cascade: Cascade, move: str) -> str:
         ("nothing", True, "nothing"),
     ],
 )
-def test_every_hazard_of_rows_is_found(network: Program, move: str, keeps: bool, message: str) -> None:
-    assert _planted(network, Cascade(0, 5, 2, keeps), move) == message
+def test_every_hazard_of_rows_is_found(network: Program, move: str, cache_halo: bool, message: str) -> None:
+    assert _planted(network, Cascade(0, 5, 2, cache_halo), move) == message
 
 
 def test_the_search_says_what_a_chain_takes(network: Program) -> None:
     """Cycles are those of its calls, and memory is no less than what is alive."""
-    search = Cascades(network, Simulated(ENGINE))
+    search = CascadeSearch(network, PROCESSOR)
     whole = max_live(lifetimes(network))
     sizes: list[int] = []
     for limit in range(whole - 1, 0, -400):

@@ -7,31 +7,31 @@ from itertools import chain, combinations, product
 
 import numpy as np
 import pytest
-from tests.npu.neutron.machine.plans import ENGINE, attention, random_program
+from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR, attention, random_program
 
 from deuteron import extras
 from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.errors import MissingToolError
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.params import Conv2DParams
-from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
+from deuteron.operators.params import Conv2DParams
+from deuteron.operators.program import Program
 from deuteron.planner import Budget, check, plan, plan_within
-from deuteron.planner.prefetch_cpsat import optimum
-from deuteron.planner.prefetch_schedule import Costs, Issue, Schedule, Spot, schedule
-from deuteron.planner.reserved_intervals import NO_SCRATCH, Scratch, Wall
+from deuteron.planner.prefetch_cpsat import solve
+from deuteron.planner.prefetch_schedule import FetchCosts, FetchSlot, Issue, Schedule, schedule
+from deuteron.planner.reserved_intervals import NO_SCRATCH, ReservedInterval, Scratch
 from deuteron.planner.weight_chunks import Chunk, chunks
-from deuteron.planner.weight_residency import costs_of, least_area, lower_bound, prefetch
-from deuteron.planner.weight_tiling import cut, unshared
-from deuteron.planner.weight_tiling_search import fetching
+from deuteron.planner.weight_residency import costs_of, lower_bound, min_area, prefetch
+from deuteron.planner.weight_tiling import tile, unshare_constants
+from deuteron.planner.weight_tiling_search import tile_weights
 from deuteron.runtime.driver import Driver
 
 
-def _instance(seed: int) -> tuple[tuple[Chunk, ...], Costs, int]:
+def _instance(seed: int) -> tuple[tuple[Chunk, ...], FetchCosts, int]:
     """A few chunks of a few calls, and an area that does not hold them all."""
     rng = random.Random(seed)
     calls = rng.randint(2, 4)
@@ -40,13 +40,13 @@ def _instance(seed: int) -> tuple[tuple[Chunk, ...], Costs, int]:
         for i, call in enumerate(sorted(rng.randrange(calls) for _ in range(rng.randint(2, 4))))
     )
     transfers = tuple(ENGINE.fetch_latency + ENGINE.transfer(chunk.nbytes) for chunk in parts)
-    costs = Costs(tuple(rng.randint(200, 4000) for _ in range(calls)), transfers, ENGINE.fetch_setup)
-    least, most = least_area(parts), sum(chunk.nbytes for chunk in parts)
+    costs = FetchCosts(tuple(rng.randint(200, 4000) for _ in range(calls)), transfers, ENGINE.fetch_setup)
+    least, most = min_area(parts), sum(chunk.nbytes for chunk in parts)
     return parts, costs, 16 * rng.randint(least // 16, most // 16)
 
 
 def _every(
-    parts: tuple[Chunk, ...], costs: Costs, area: int, scratch: Scratch = NO_SCRATCH
+    parts: tuple[Chunk, ...], costs: FetchCosts, area: int, scratch: Scratch = NO_SCRATCH
 ) -> Iterator[tuple[frozenset[int], Schedule]]:
     """Every choice of resident chunks, and of the call that each other is issued before, that has room."""
     indices, free = range(len(parts)), scratch.free(len(costs.calls))
@@ -62,7 +62,7 @@ def _every(
                 for call in range(len(costs.calls))
             )
             if room:
-                found = schedule(parts, costs, frozenset(kept), area, {j: Spot(k, 0) for j, k in issued.items()})
+                found = schedule(parts, costs, frozenset(kept), area, {j: FetchSlot(k, 0) for j, k in issued.items()})
                 assert found is not None
                 yield frozenset(kept), found
 
@@ -70,7 +70,7 @@ def _every(
 def _scratch(seed: int, calls: int) -> Scratch:
     """Scratch of 2,048 bytes that is in use but for its end, which differs from call to call."""
     rng = random.Random(-seed)
-    return Scratch(2048, tuple(Wall(0, 16 * rng.randint(80, 128), at, at) for at in range(calls)))
+    return Scratch(2048, tuple(ReservedInterval(0, 16 * rng.randint(80, 128), at, at) for at in range(calls)))
 
 
 @pytest.mark.parametrize("to_scratch", [False, True])
@@ -81,7 +81,7 @@ def test_no_schedule_of_a_small_program_beats_the_bounds(*, to_scratch: bool) ->
         scratch = _scratch(seed, len(costs.calls)) if to_scratch else NO_SCRATCH
         resident, best = min(_every(parts, costs, area, scratch), key=lambda found: found[1].cycles)
         bound = lower_bound(parts, costs, ENGINE, area, scratch)
-        exact = optimum(parts, costs, area, (resident, best), 1.0, scratch)
+        exact = solve(parts, costs, area, (resident, best), 1.0, scratch)
         assert exact is not None
         assert bound <= best.cycles
         assert exact.bound <= best.cycles
@@ -97,7 +97,7 @@ def test_addresses_of_the_solver_are_free_when_they_are_needed() -> None:
     for seed in range(60):
         parts, costs, area = _instance(seed)
         start = min(_every(parts, costs, area), key=lambda found: found[1].cycles)
-        free, placed = (optimum(parts, costs, area, start, 1.0, addresses=addresses) for addresses in (False, True))
+        free, placed = (solve(parts, costs, area, start, 1.0, addresses=addresses) for addresses in (False, True))
         if free is None or placed is None:
             continue  # the best without addresses may have none
         assert free.offsets == {}
@@ -108,21 +108,21 @@ def test_addresses_of_the_solver_are_free_when_they_are_needed() -> None:
             apart_in_time = placed.issues[i] > parts[j].last or placed.issues[j] > parts[i].last
             low, high = sorted((i, j), key=lambda chunk: placed.offsets[chunk])
             assert apart_in_time or placed.offsets[low] + parts[low].nbytes <= placed.offsets[high]
-        spots = {j: Spot(call, placed.offsets[j]) for j, call in placed.issues.items()}
-        found = schedule(parts, costs, placed.resident, area, spots)
+        slots = {j: FetchSlot(call, placed.offsets[j]) for j, call in placed.issues.items()}
+        found = schedule(parts, costs, placed.resident, area, slots)
         assert found is not None
         assert free.bound <= placed.bound <= found.cycles
-        streamed += len(spots)
+        streamed += len(slots)
     assert streamed >= 60
 
 
 def test_chunks_are_joined_only_where_that_is_faster() -> None:
-    program = unshared(attention())
+    program = unshare_constants(attention())
     parts = chunks(program)
-    least, most = least_area(parts), sum(chunk.nbytes for chunk in parts)
+    least, most = min_area(parts), sum(chunk.nbytes for chunk in parts)
     for area in range(least, most, 160):
-        each = schedule(parts, costs_of(program, parts, ENGINE), frozenset(), area)
-        planned = prefetch(program, ENGINE, area)
+        each = schedule(parts, costs_of(program, parts, PROCESSOR), frozenset(), area)
+        planned = prefetch(program, PROCESSOR, area)
         assert planned is not None
         assert each is not None
         assert planned.schedule.cycles <= each.cycles
@@ -135,16 +135,16 @@ def test_nothing_is_resident_where_nothing_keeps_it(effort: Effort) -> None:
     linked = plan(program)
     room = linked.scratch_bytes + len(linked.weights) // 2 // 16 * 16
     cycles: list[int] = []
-    for keeps in (True, False):
-        budget = Budget(ENGINE, room, policy=FetchPolicy.ALWAYS, effort=effort, keeps=keeps)
+    for keep_resident in (True, False):
+        budget = Budget(PROCESSOR, room, policy=FetchPolicy.ALWAYS, effort=effort, keep_resident=keep_resident)
         pieces, planned = plan_within(program, budget)
         decoded = decode(encode(pieces, planned))
         assert hazards(decoded, dataflow(pieces, planned.constants)) == ()
         assert planned.prefetch is not None
-        assert (planned.resident_bytes > 0) == keeps
+        assert (planned.resident_bytes > 0) == keep_resident
         assert planned.prefetch.bound <= planned.prefetch.schedule.cycles
         cycles.append(simulate(decoded, ENGINE, keep_resident=False).cycles)
-        if not keeps:
+        if not keep_resident:
             assert cycles[-1] == planned.prefetch.schedule.cycles
     assert cycles[1] <= cycles[0]
 
@@ -155,10 +155,10 @@ def test_no_schedule_without_resident_chunks_beats_their_bounds() -> None:
         scratch = _scratch(seed, len(costs.calls)) if seed % 2 else NO_SCRATCH
         ways = _every(parts, costs, area, scratch)
         start = min((found for found in ways if not found[0]), key=lambda found: found[1].cycles)
-        exact = optimum(parts, costs, area, start, 1.0, scratch, keeps=False)
+        exact = solve(parts, costs, area, start, 1.0, scratch, keep_resident=False)
         assert exact is not None
         assert exact.resident == frozenset()
-        bound = lower_bound(parts, costs, ENGINE, area, scratch, keeps=False)
+        bound = lower_bound(parts, costs, ENGINE, area, scratch, keep_resident=False)
         assert lower_bound(parts, costs, ENGINE, area, scratch) <= bound <= start[1].cycles
         assert exact.bound <= start[1].cycles
 
@@ -166,10 +166,10 @@ def test_no_schedule_without_resident_chunks_beats_their_bounds() -> None:
 def test_a_small_chunk_may_come_before_a_large_one_that_has_no_room_yet() -> None:
     parts = (Chunk(("a",), 7168, 0, 0), Chunk(("b",), 6144, 1, 1), Chunk(("c",), 3072, 2, 2))
     transfers = tuple(ENGINE.fetch_latency + ENGINE.transfer(chunk.nbytes) for chunk in parts)
-    costs = Costs((40_000, 500, 500), transfers, ENGINE.fetch_setup)
+    costs = FetchCosts((40_000, 500, 500), transfers, ENGINE.fetch_setup)
     in_order = schedule(parts, costs, frozenset(), 10_240)
     small_first = schedule(
-        parts, costs, frozenset(), 10_240, {0: Spot(0, 0), 2: Spot(0, 7168), 1: Spot(1, 0)}
+        parts, costs, frozenset(), 10_240, {0: FetchSlot(0, 0), 2: FetchSlot(0, 7168), 1: FetchSlot(1, 0)}
     )  # fmt: skip
     assert in_order is not None
     assert small_first is not None
@@ -209,7 +209,7 @@ def _wide(*, per_channel: bool) -> Program:
 @pytest.mark.parametrize("per_channel", [False, True])
 def test_a_convolution_in_pieces_computes_the_same(per_channel: bool) -> None:
     program = _wide(per_channel=per_channel)
-    pieces = cut(program, 0).program
+    pieces = tile(program, 0).program
     channels = [call.params.out_c for call in pieces.calls if isinstance(call.params, Conv2DParams)]
     assert channels == [16, 16, 8, 16, 16, 16]
     x = np.random.default_rng(1).integers(-128, 128, 5 * 4 * 16).astype(np.int8).tobytes()
@@ -230,7 +230,7 @@ def test_fetched_pieces_compute_the_same(effort: Effort) -> None:
     whole = Driver().run(encode(program, linked), [x])
     for share in (2, 3):
         room = linked.scratch_bytes + len(linked.weights) // share // 16 * 16
-        pieces, planned = plan_within(program, Budget(ENGINE, room, policy=FetchPolicy.ALWAYS, effort=effort))
+        pieces, planned = plan_within(program, Budget(PROCESSOR, room, policy=FetchPolicy.ALWAYS, effort=effort))
         container = encode(pieces, planned)
         decoded = decode(container)
         assert len(pieces.calls) > len(program.calls)
@@ -244,22 +244,22 @@ def test_fetched_pieces_compute_the_same(effort: Effort) -> None:
 def test_calls_whose_weights_stay_in_place_are_not_cut() -> None:
     program = _wide(per_channel=True)
     most = len(plan(program).weights)
-    found = fetching(program, ENGINE, most, Effort.FAST)
+    found = tile_weights(program, PROCESSOR, most, Effort.FAST)
     assert found is not None
     assert found.program == program
     assert found.prefetch.proven
-    tight = fetching(program, ENGINE, most // 2, Effort.FAST)
+    tight = tile_weights(program, PROCESSOR, most // 2, Effort.FAST)
     assert tight is not None
     assert len(tight.program.calls) > len(program.calls)
 
 
 def test_proofs_need_the_solver_and_nothing_else_does(monkeypatch: pytest.MonkeyPatch) -> None:
     program = random_program(0)
-    area = least_area(chunks(unshared(program)))
+    area = min_area(chunks(unshare_constants(program)))
     monkeypatch.setattr(extras, "is_installed", lambda package: package != "ortools")
-    assert fetching(program, ENGINE, area, Effort.FAST) is not None
+    assert tile_weights(program, PROCESSOR, area, Effort.FAST) is not None
     with pytest.raises(MissingToolError) as refused:
-        fetching(program, ENGINE, area, Effort.EXACT)
+        tile_weights(program, PROCESSOR, area, Effort.EXACT)
     assert str(refused.value) == (
         "`--effort exact` with fetches of weights needs the Python package `ortools`, which is not installed\n\n"
         "hint: install Deuteron with its extra: `pip install 'deuteron[solver]'`"
@@ -269,7 +269,7 @@ def test_proofs_need_the_solver_and_nothing_else_does(monkeypatch: pytest.Monkey
 def test_a_plan_that_nothing_is_faster_than_needs_no_solver(monkeypatch: pytest.MonkeyPatch) -> None:
     program = _wide(per_channel=True)
     monkeypatch.setattr(extras, "is_installed", lambda package: package != "ortools")
-    exact = fetching(program, ENGINE, len(plan(program).weights), Effort.EXACT)
+    exact = tile_weights(program, PROCESSOR, len(plan(program).weights), Effort.EXACT)
     assert exact is not None
     assert exact.prefetch.proven
 
@@ -278,9 +278,9 @@ def test_the_solver_makes_no_plan_slower_and_proves_its_bound() -> None:
     proofs = 0
     for seed in range(12):
         program = random_program(seed)
-        least, most = least_area(chunks(unshared(program))), len(plan(program).weights)
+        least, most = min_area(chunks(unshare_constants(program))), len(plan(program).weights)
         area = least + (most - least) // 3 // 16 * 16
-        fast, exact = (fetching(program, ENGINE, area, effort) for effort in (Effort.FAST, Effort.EXACT))
+        fast, exact = (tile_weights(program, PROCESSOR, area, effort) for effort in (Effort.FAST, Effort.EXACT))
         assert fast is not None
         assert exact is not None
         assert exact.prefetch.bound <= exact.cycles <= fast.cycles

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from tests.npu.neutron.machine.plans import ENGINE
+from tests.npu.neutron.machine.plans import PROCESSOR
 
 from deuteron.arch.memory import FetchPolicy
 from deuteron.npu.neutron.kernels import catalogue
-from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.operators import params as p
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.planner import Budget, check, plan, plan_within
 from deuteron.planner.weight_chunks import chunks
-from deuteron.planner.weight_tiling import cut, unshared
+from deuteron.planner.weight_tiling import tile, unshare_constants
 from deuteron.runtime.driver import Driver
 
 WIDTH, LAYERS = 64, 6
@@ -50,10 +50,10 @@ def test_constants_that_layers_share_cost_a_plan_nothing(factors: int) -> None:
     cycles: dict[bool, list[int]] = {}
     for share in (False, True):
         program = _layers(share=share, factors=factors)
-        pieces = cut(unshared(program), 0).program
+        pieces = tile(unshare_constants(program), 0).program
         assert len(pieces.calls) == LAYERS * WIDTH // 16 + 1
         assert all(chunk.first == chunk.last for chunk in chunks(pieces))
-        budgets = [Budget(ENGINE, area + 2 * WIDTH, policy=FetchPolicy.ALWAYS) for area in (2_000, 10_000, 13_000)]
+        budgets = [Budget(PROCESSOR, area + 2 * WIDTH, policy=FetchPolicy.ALWAYS) for area in (2_000, 10_000, 13_000)]
         plans = [plan_within(program, budget)[1] for budget in budgets]
         cycles[share] = [planned.prefetch.schedule.cycles for planned in plans if planned.prefetch]
     assert cycles[True] == cycles[False]
@@ -63,7 +63,7 @@ def test_constants_that_layers_share_cost_a_plan_nothing(factors: int) -> None:
 def test_shared_constants_stay_shared_where_all_fit() -> None:
     program = _layers(share=True, factors=1)
     linked = plan(program)
-    budget = Budget(ENGINE, linked.scratch_bytes + len(linked.weights), policy=FetchPolicy.ALWAYS)
+    budget = Budget(PROCESSOR, linked.scratch_bytes + len(linked.weights), policy=FetchPolicy.ALWAYS)
     pieces, planned = plan_within(program, budget)
     assert (pieces, planned.prefetch_bytes) == (program, len(linked.weights))
 
@@ -73,10 +73,10 @@ def test_filters_that_two_layers_have_stay_one() -> None:
     first, second, *rest = program.calls
     operands = (second.operands[0], first.operands[1], *second.operands[2:])
     tied = replace(program, calls=(first, replace(second, operands=operands), *rest))
-    apart = unshared(tied)
+    apart = unshare_constants(tied)
     assert [call.operands[1].buffer for call in apart.calls[:3]] == ["w0", "w0", "w2"]
     assert [call.operands[2].buffer for call in apart.calls[:3]] == ["b0", "b0'", "b0''"]
-    assert cut(apart, 0).calls == (0, 1, *(2 + i // 4 for i in range(16)), LAYERS)
+    assert tile(apart, 0).calls == (0, 1, *(2 + i // 4 for i in range(16)), LAYERS)
 
 
 @pytest.mark.parametrize("table", ["table", "w0[0:16]", "b0[16:32]", "r0[0:16]'"])
@@ -85,7 +85,7 @@ def test_a_constant_called_like_a_piece_keeps_its_bytes(table: str, factors: int
     program = _layers(share=True, factors=factors, table=table)
     x = _bytes(7, WIDTH)
     whole = Driver().run(encode(program, plan(program)), [x])
-    pieces, planned = plan_within(program, Budget(ENGINE, 2 * WIDTH + 2_000, policy=FetchPolicy.ALWAYS))
+    pieces, planned = plan_within(program, Budget(PROCESSOR, 2 * WIDTH + 2_000, policy=FetchPolicy.ALWAYS))
     check(pieces, planned)
     names = [buffer.name for buffer in pieces.buffers]
     assert len(names) == len(set(names))

@@ -121,22 +121,22 @@ REFUSALS: list[tuple[str, Callable[[Container], Container], str]] = [
     (
         "vendor",
         lambda c: changed(c, Header.DEUTERON_MAGIC, 1),
-        "the driver refused the microcode: the microcode is another converter's: only Deuteron's runs on this driver",
+        "the driver rejected the microcode: the microcode is another converter's: only Deuteron's runs on this driver",
     ),
     (
         "version",
         lambda c: changed(c, Header.VERSION, 2 << 16),
-        "the driver refused the microcode: the microcode's format version is not one that this driver runs",
+        "the driver rejected the microcode: the microcode's format version is not one that this driver runs",
     ),
     (
         "microcode bit",
         lambda c: replace(c, microcode=flipped(c.microcode, len(c.microcode) - 1)),
-        "the driver refused the microcode: the microcode is damaged: its CRC-32 does not match",
+        "the driver rejected the microcode: the microcode is damaged: its CRC-32 does not match",
     ),
     (
         "weights bit",
         lambda c: replace(c, weights=flipped(c.weights, 0)),
-        "the driver refused the microcode: the weights are damaged: their CRC-32 does not match",
+        "the driver rejected the microcode: the weights are damaged: their CRC-32 does not match",
     ),
 ]
 
@@ -153,8 +153,8 @@ def test_a_broken_command_is_named_by_its_number(container: Container) -> None:
     with pytest.raises(FormatError) as caught:
         Driver().load(changed(container, first, 0x1_0063))
     assert str(caught.value) == (
-        "the driver refused the microcode: the first word of a command is not one of the format's (command 0)\n\n"
-        f"hint: {CONVERT_AGAIN}"
+        "the driver rejected the microcode: the first word of a command is not one of the format's (command "
+        f"0)\n\nhint: {CONVERT_AGAIN}"
     )
 
 

@@ -58,21 +58,21 @@ FOLDER = Path("/a")
 WRONG = {
     "an argument": (
         [*words(FOLDER), "--gdb"],
-        "unknown argument `--gdb`\n\nhint: the stand-in takes --application, --parameter, --timelimit, -C, -a",
+        "unknown argument `--gdb`\n\nhint: the substitute takes --application, --parameter, --timelimit, -C, -a",
     ),
     "no value": ([*words(FOLDER), "-a"], "`-a` has no value" + HOW),
     "no setting": (["-C", "enable"], "`-C enable` sets nothing\n\nhint: write `-C enable=VALUE`"),
     "no program": (
         ["-C", "cpu0.semihosting-cwd=/a", "-a", "runner.elf"],
-        "the setting `cpu0.semihosting-cmd_line` is missing: the stand-in runs programs that the runner reads from "
-        "this computer's files, none that is part of an image\n\n"
+        "the setting `cpu0.semihosting-cmd_line` is missing: the substitute runs programs from this "
+        "computer's files, not programs inside an image\n\n"
         "hint: build the runner with `--pte=semihosting`, and start the simulator as ExecuTorch's "
         "`backends/arm/test/runner_utils.py` does",
     ),
     "no image": (words(FOLDER)[:-4], "the image that the simulator boots is missing\n\nhint: give it with `-a`"),
     "macs": (
         words(FOLDER, macs="512"),
-        "`ethosu.num_macs=512` is no size of an Ethos-U55\n\nhint: allowed are 32, 64, 128, 256",
+        "`ethosu.num_macs=512` is not a size of an Ethos-U55\n\nhint: allowed are 32, 64, 128, 256",
     ),
     "no model": (
         words(FOLDER, line="runner -o y"),
@@ -113,8 +113,8 @@ def test_a_wrong_command_line_is_refused(name: str, capsys: pytest.CaptureFixtur
 def test_a_stand_in_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert fvp_program.main([U65, "--version"]) == 0
     assert capsys.readouterr().out == (
-        f"deuteron-fvp {deuteron.__version__}, a stand-in for Arm's {U65}\n"
-        "It runs .pte files in ExecuTorch's runtime on this computer: results bit for bit, no cycles, no firmware.\n"
+        f"deuteron-fvp {deuteron.__version__}, a substitute for Arm's {U65}\nIt runs .pte files in ExecuTorch's "
+        "runtime on this computer: results bit for bit, no cycles, no firmware.\n"
     )
     assert fvp_program.main(["--help"]) == 0
     shown = capsys.readouterr().out
@@ -122,8 +122,8 @@ def test_a_stand_in_says_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(f"\n  {one.name}" in shown for one in fvp.FVPS)
     assert fvp_program.main(["FVP_Base"]) == 2
     assert capsys.readouterr().out == (
-        "E: there is no stand-in for a simulator `FVP_Base`\n\n"
-        f"hint: there are stand-ins for `{U55}`, `{U65}`, `{SSE_320}`\n"
+        f"E: there is no substitute for a simulator `FVP_Base`\n\nhint: there are substitutes for `{U55}`, `{U65}`, "
+        f"`{SSE_320}`\n"
     )
 
 
@@ -185,7 +185,7 @@ def test_partitions_of_other_accelerators_are_refused(folder: Path, capsys: pyte
 
 def test_what_is_missing_is_said(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert refused(folder, capsys, U55, words(folder, "i0.bin", image=Path("nowhere/x"))) == (
-        "E: there is no image `nowhere/x`\n\nhint: `deuteron fvp install` writes what stands for it\n"
+        "E: there is no image `nowhere/x`\n\nhint: `deuteron fvp install` writes a placeholder for it\n"
     )
     assert refused(folder, capsys, U55, words(folder, "i1.bin", image=folder / IMAGE)) == (
         f"E: {folder}: there is no input `i1.bin`\n"
@@ -222,7 +222,7 @@ def test_a_runner_that_crashes(folder: Path) -> None:
     asked = Simulation.of(fvp.fvp(U55), words(folder, "i0.bin", image=folder / IMAGE))
     with pytest.raises(InternalError) as raised:
         fvp.on_host(asked, crashing)
-    assert str(raised.value) == "program.pte: the program that runs it ended with status -11: out of luck"
+    assert str(raised.value) == "program.pte: the runner ended with status -11: out of luck"
 
 
 def exported(function: Callable[[torch.Tensor], torch.Tensor], shape: tuple[int, ...]) -> bytes:
@@ -245,7 +245,7 @@ def sine(folder: Path) -> Path:
 
 
 def test_an_image_has_the_operators_of_its_build(sine: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hint = "\n\nhint: boot an image in a folder of another name: it is taken to have every operator\n"
+    hint = "\n\nhint: use an image in a folder of another name: it is assumed to have all operators\n"
     for kind, lacking in (("", "`aten::relu.out`, `aten::sin.out`"), ("portable-ops_", "`aten::sin.out`")):
         build = f"arm_semihosting_executor_runner_{kind}corstone-300"
         image = sine / "arm_test" / build / "arm_executor_runner"
@@ -279,7 +279,7 @@ def test_an_image_has_the_memory_of_its_build(
     assert refused(folder, capsys, U55, words(folder, "i0.bin", image=folder / IMAGE)) == (
         "E: program.pte, delegate 0: the partition needs 2,097,168 B of scratch memory, ExecuTorch's runner for its "
         "tests, `arm_semihosting_executor_runner_corstone-300`, has 2,097,152 B\n\n"
-        "hint: boot an image in a folder of another name: it is taken to have enough\n"
+        "hint: use an image in a folder of another name: it is assumed to have enough\n"
     )
     (folder / "own.elf").touch()
     assert fvp_program.main([U55, *words(folder, "i0.bin", image=folder / "own.elf")]) == 0

@@ -160,7 +160,7 @@ def test_missing_operators_are_named(build: Build, tmp_path: Path) -> None:
     assert str(caught.value) == (
         f"{path}: ExecuTorch's runtime has no operators "
         "`quantized_decomposed::dequantise_per_tensor.out`, `quantized_decomposed::quantise_per_tensor.out`\n\n"
-        "hint: build the model so that the NPU takes these operators, or write it with others"
+        "hint: build the model for an NPU that supports these operators, or use other operators"
     )
 
 
@@ -168,7 +168,7 @@ def test_a_missing_backend_is_named(build: Build, tmp_path: Path) -> None:
     path = patched(build, "conv", tmp_path, b"NeutronBackend", b"ElectronBackend"[:14])
     with pytest.raises(UnsupportedError) as caught:
         HostRunner(path)
-    assert caught.value.message == "the program is for backends that are not here: `ElectronBacken`"
+    assert caught.value.message == "the program needs backends that are not installed: `ElectronBacken`"
     assert caught.value.hint is not None
     assert "NeutronBackend" in caught.value.hint
 
@@ -179,7 +179,7 @@ def test_damaged_weights_are_refused_in_the_drivers_words(build: Build, tmp_path
     with pytest.raises(FormatError) as caught:
         HostRunner(path)
     assert str(caught.value) == (
-        f"{path}: ExecuTorch's runtime refuses the program: The NPU driver refused the model: "
+        f"{path}: ExecuTorch's runtime rejects the program: The NPU driver rejected the model: "
         "the weights are damaged: their CRC-32 does not match (error 0x00001613, detail 0)\n\n"
         "hint: the file is damaged, or another version of Deuteron or ExecuTorch wrote it: build it again"
     )

@@ -165,7 +165,7 @@ def test_building_without_the_sources(tmp_path: Path) -> None:
     with pytest.raises(MissingToolError) as caught:
         build_native.build_native(tmp_path, tmp_path / "lib")
     assert str(caught.value) == (
-        f"{tmp_path / 'firmware'}: Deuteron's C sources are not here: the native libraries are built in a checkout\n\n"
+        f"{tmp_path / 'firmware'}: Deuteron's C sources are missing: native libraries are built in a checkout\n\n"
         "hint: clone the repository and run `make native` there"
     )
 

@@ -74,7 +74,7 @@ def test_payload_parser_refuses_damage_and_reads_nothing_outside(tmp_path: Path)
 def test_bindings_refuse_other_tensors_and_reorder_every_rank(tmp_path: Path) -> None:
     done = run_with_executorch(tmp_path / "layout_test", "tests/layout_test.cpp", "layout.cpp")
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr[-2000:]
-    assert [line.partition("] ")[2] for line in done.stderr.splitlines() if ".cpp" in line or "apart.h" in line] == [
+    assert [line.partition("] ")[2] for line in done.stderr.splitlines() if ".cpp" in line or "overlap.h" in line] == [
         *("The copy of Input 7 failed", "The copy of Output 7 failed") * 4,
         "Input 7 has elements of type Byte, the NPU's are Char",
         "Output 7 has elements of type Float, the NPU's are Char",
@@ -113,15 +113,15 @@ def test_cortex_m_operators_refuse_what_no_sound_program_has(sanitized: Path) ->
     done = subprocess.run((program,), capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr[-2000:]
     assert [line.partition("] ")[2] for line in done.stderr.splitlines()] == [
-        "cortex_m::softmax cannot run: it has more rows than 32 bits count",
+        "cortex_m::softmax cannot run: it has more rows than 32 bits can count",
         "cortex_m::softmax cannot run: a tensor has no memory",
         "cortex_m::softmax cannot run: a tensor has no memory",
-        "cortex_m::softmax cannot run: the order of a tensor names a dimension that it has not",
-        "cortex_m::transpose cannot run: an argument is no list of whole numbers",
+        "cortex_m::softmax cannot run: the dim order of a tensor has an invalid dimension",
+        "cortex_m::transpose cannot run: an argument is not a list of integers",
         "cortex_m::transpose cannot run: its tensors and numbers do not fit together, or are out of range",
         "aten::cat cannot run: its tensors differ in size",
         "aten::cat cannot run: its tensors differ in size",
-        "aten::cat cannot run: an argument is no list of tensors",
+        "aten::cat cannot run: an argument is not a list of tensors",
         "cortex_m::quantized_avg_pool2d cannot run: an output shares memory with another tensor",
     ]
 

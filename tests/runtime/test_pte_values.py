@@ -243,7 +243,7 @@ def set_place(index: int, memory: int, low: int) -> Callable[[Any, Any], None]:
         (set_instruction(0, op_index=2), "an instruction calls operator 2 of 2"),
         (set_instruction(0, args=[0, 14]), "argument of an instruction: index 14 of 14"),
         (set_instruction(1, move_to=-1), "argument of an instruction: index -1 of 14"),
-        (set_instruction(2, destination_instruction=5), "a jump goes to instruction 5 of 5"),
+        (set_instruction(2, destination_instruction=5), "a jump leads to instruction 5 of 5"),
         (set_instruction(2, cond_value_index=99), "argument of an instruction: index 99 of 14"),
         (set_instruction(3, value_index=-3), "argument of an instruction: index -3 of 14"),
     ],

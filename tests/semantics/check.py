@@ -17,7 +17,7 @@ from deuteron.frontend.eager import capture
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.pipeline import Flow
-from deuteron.frontend.quantise import rewrite_equivalence
+from deuteron.frontend.quantize import rewrite_equivalence
 
 TARGETS = ("cortex-m55", "ethos-u55-128", "imxrt700cm", "imxrt700")
 ORDER = (0, 1, 2, 0, 1)

@@ -6,7 +6,7 @@ from tests.semantics.check import check, runs, unclear
 from tests.semantics.programs import Program, programs
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.quantise import promotion
+from deuteron.frontend.quantize import promotion
 
 MODULES = 20
 

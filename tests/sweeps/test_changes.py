@@ -90,7 +90,7 @@ def test_what_goes_wrong_once_is_no_row(folder: Path, tmp_path: Path, monkeypatc
             swept(tmp_path / "sweep", *models)
         assert str(error.value) == (
             f"`{models[0]}` on `imxrt700` could not be evaluated: net.py: RuntimeError: not now\n\n"
-            "hint: all other points are written: mend this, and give the same command again to go on"
+            "hint: all other points are written: fix this, and run the same command again to continue"
         )
         assert [row["number"] for row in dataset.rows(tmp_path / "sweep")] == [1]
         assert len(started) == count
@@ -126,7 +126,7 @@ def test_an_unsound_program_does_not_fit(
     (row,) = swept(tmp_path / "sweep", builds["small.tflite"])
     work._planned.cache_clear()
     assert (row["fits"], row["cycles"]) == (False, None)
-    assert str(row["why"]).startswith("the program is unsound: ")
+    assert str(row["why"]).startswith("the program is wrong: ")
     assert "weights are overwritten" in str(row["why"])
 
 
@@ -190,7 +190,7 @@ def test_times_that_are_not_whole_compete_among_themselves(whole: Path, tmp_path
         with pytest.raises(OptionError) as caught:
             api.sweep_table(tmp_path, at_most=limit)
         assert str(caught.value) == (
-            f"`--at-most` is {said} ms, it must be above 0\n\nhint: give the longest time that a run may take"
+            f"`--at-most` is {said} ms, it must be above 0\n\nhint: give the maximum time of a run"
         )
 
 
@@ -215,11 +215,11 @@ def test_points_without_a_time_hide_none_that_have_one(whole: Path, tmp_path: Pa
     lines = [*shown.lines()]
     assert [line.split()[1] for line in lines if line[:8].strip().isdigit()] == ["309.0", ">400.0", "-", "-", "-"]
     assert lines[2:5] == [
-        "1 point that fits has the time of the NPU alone (>), as an operator of the CPU is not counted or, beside an "
-        "Ethos-U, its clock is not known: it is compared with such alone",
-        "3 points that fit have no time, as the clock of cortex-m55, cortex-m33 is not known, give `clock`: they are "
+        "1 point that fits has the time of the NPU alone (>), as a CPU operator has no cycle count or, with an "
+        "Ethos-U, the CPU's clock is unknown: it is compared with such alone",
+        "3 points that fit have no time, as the clock of cortex-m55, cortex-m33 is unknown (give `clock`): they are "
         "compared with such on the same target alone",
-        "1 point that fits has no time, as an operator of the CPU is not counted: it is compared with such on the same "
+        "1 point that fits has no time, as a CPU operator has no cycle count: it is compared with such on the same "
         "target alone",
     ]
     assert [*api.sweep_table(tmp_path, at_most=1).lines()][2:5] == lines[2:5]

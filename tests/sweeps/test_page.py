@@ -128,7 +128,7 @@ def test_where_it_is_written(whole: Path, tmp_path: Path, monkeypatch: pytest.Mo
         api.sweep_page(whole, tmp_path / "b.html")
     assert str(error.value) == (
         f"`{whole}` has 72 points, a page shows at most 71\n\n"
-        "hint: `deuteron sweep show` without `--page` shows the best; pandas and DuckDB read all"
+        "hint: `deuteron sweep show` without `--page` shows the best points; pandas and DuckDB read all points"
     )
     profile = next(str(row["command"]).split()[2] for row in dataset.rows(whole) if row["command"])
     (tmp_path / profile / "profile_sim").mkdir(parents=True)

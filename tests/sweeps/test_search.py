@@ -92,7 +92,7 @@ def test_more_models_than_can_be_listed(tmp_path: Path) -> None:
     with pytest.raises(OptionError) as error:
         spec.parse({"models": ["digits", f"net.py:net({ten})"], "targets": "imxrt700"}, tmp_path, "here")
     assert str(error.value) == (
-        "here: `models` has more than 50,000 values\n\nhint: give fewer, such as fewer values of parameters"
+        "here: `models` has more than 50,000 values\n\nhint: give fewer values, for example of parameters"
     )
 
 
@@ -139,8 +139,8 @@ def test_a_search_that_learns_nothing_says_so(
     command = ["sweep", str(file), "-o", str(output), "--search", "8", "--workers", "1"]
     app.main(command, standalone_mode=False, obj=Printer())
     assert capsys.readouterr().err == (
-        "no point that fits has a figure for each of latency, sram: these were chosen blindly\n"
-        f"`deuteron sweep show {output}` shows the best\n"
+        "no point that fits has a figure for each of latency, sram: the search chose at random\n`deuteron sweep show "
+        f"{output}` shows the best\n"
     )
     app.main([*command, "--json"], standalone_mode=False, obj=Printer())
     assert json.loads(capsys.readouterr().out)["blind"]
@@ -157,19 +157,19 @@ def test_what_cannot_be_searched(axes: dict[str, Any], tmp_path: Path, monkeypat
         "`cost` cannot be minimised\n\nhint: allowed are `latency`, `sram`, `flash`, `accuracy`"
     )
     assert message(search=1, minimise=["latency", "accuracy"]) == (
-        '`accuracy` is known of no point: nothing measures it\n\nhint: add `evaluate = "file.py:function"` to the sweep'
+        'no point has an `accuracy`: nothing measures it\n\nhint: add `evaluate = "file.py:function"` to the sweep'
     )
     monkeypatch.setattr(spec, "MOST_POINTS", 100)
     assert message() == (
         "the sweep has 128 points, at most 100 can be evaluated\n\n"
-        "hint: leave out values, or look for the best with `--search`"
+        "hint: remove values, or search the best with `--search`"
     )
     api.sweep(axes, tmp_path / "search", workers=1, search=1)
     monkeypatch.undo()
     hint = "hint: give another directory, or remove this one"
     with pytest.raises(DeuteronError) as error:
         api.sweep(axes, tmp_path / "search", workers=1)
-    assert str(error.value) == f"`{tmp_path / 'search'}` holds another sweep: `search` differs\n\n{hint}"
+    assert str(error.value) == f"`{tmp_path / 'search'}` has another sweep: `search` differs\n\n{hint}"
     monkeypatch.setattr(extras, "is_installed", lambda name: name != "optuna")
     assert message(search=1) == (
         "`--search` needs the Python package `optuna`, which is not installed\n\n"

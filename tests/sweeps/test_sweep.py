@@ -49,7 +49,7 @@ def test_what_cannot_be_says_why(whole: Path) -> None:
     assert reasons.pop(("small.tflite", "imxrt700"), "") == ""
     assert str(reasons["large.tflite", "imxrt700"]).splitlines()[0] == (
         "kernel call 0, `fully_connected_s8` of op 0: 1,808 bytes of SRAM are needed, 0 for intermediate results and "
-        "1,616 for the smallest piece of the weights of this call, all at once beside 192 for inputs, outputs and CPU "
+        "1,616 for the smallest piece of the weights of this call besides 192 for inputs, outputs and CPU "
         "tensors; 600 are available; the largest values are:"
     )
     ethosu = "the NPU of `ethos-u55-128` is an Arm Ethos-U"
@@ -106,7 +106,7 @@ def test_a_cpu_has_budgets_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     budgets = [4096, 10_240, 13_824]
     api.sweep({"models": [str(build)], "targets": ["cortex-m55"], "sram_budget": budgets}, tmp_path / "s", workers=1)
     small, cut, whole = dataset.rows(tmp_path / "s")
-    assert str(small["why"]).startswith("inputs, outputs and what lies between operators need 8,640 bytes of SRAM")
+    assert str(small["why"]).startswith("inputs, outputs and intermediate tensors need 8,640 bytes of SRAM")
     assert (cut["sram_bytes"], whole["sram_bytes"], cut["ignored"]) == (9_408, 13_824, "")
     bundle = image.translated(build, api.read_manifest(build))
     before, after = planned(bundle, MemoryOptions(sram_budget=budgets[1]), "cortex-m55").instructions
@@ -183,7 +183,7 @@ def test_a_sweep_that_has_not_ended_says_so(whole: Path, tmp_path: Path) -> None
     shown = api.sweep_table(left)
     told = f"{len(shown.rows)} of {POINTS} points"
     assert POINTS > len(shown.rows) > 0
-    ended = "the sweep has not ended, and the points that it lacks may be better; its command, given again, goes on"
+    ended = "the sweep is not complete, and missing points may be better; run its command again to continue"
     lines = [*shown.lines()]
     assert lines[0].startswith(f"{left}: {told}, ")
     assert lines[1] == ended
@@ -241,7 +241,7 @@ def test_a_full_disk(folder: Path, whole: Path, tmp_path: Path, monkeypatch: pyt
     name = written[2].removeprefix(".").removesuffix(".new")
     assert str(error.value) == (
         f"`{directory / 'points' / name}` cannot be written: No space left on device\n\n"
-        "hint: what is written stays: make room, and give the same command again to go on"
+        "hint: written points are kept: free some space, and run the same command again to continue"
     )
     assert api.sweep(folder / "sweep.toml", directory, workers=1).kept == 8
     assert files(directory) == files(whole)
@@ -299,9 +299,7 @@ def test_an_evaluation_that_its_file_does_not_have(tmp_path: Path) -> None:
     spec.write_text("models = ['a']\ntargets = ['imxrt700']\nevaluate = 'nets.py:acuracy'")
     with pytest.raises(InputError) as error:
         api.sweep(spec, tmp_path / "sweep", workers=1)
-    assert str(error.value) == (
-        f"{spec}: `nets.py` has no function named `acuracy`, which `evaluate` names\n\nhint: check its name"
-    )
+    assert str(error.value) == (f"{spec}: `nets.py` has no function `acuracy` for `evaluate`\n\nhint: check its name")
 
 
 def test_a_directory_of_another_sweep(folder: Path, whole: Path, tmp_path: Path) -> None:
@@ -310,7 +308,7 @@ def test_a_directory_of_another_sweep(folder: Path, whole: Path, tmp_path: Path)
     hint = "hint: give another directory, or remove this one"
     with pytest.raises(DeuteronError) as error:
         api.sweep(spec, whole, workers=1)
-    assert str(error.value) == f"`{whole}` holds another sweep: `clock` differs\n\n{hint}"
+    assert str(error.value) == f"`{whole}` has another sweep: `clock` differs\n\n{hint}"
     copy = tmp_path / "copy"
     for described, told in {
         '{"schema": 99}': f"{copy / 'sweep.json'}: `sweep.json` has schema 99, this version of Deuteron reads schema 3",
@@ -339,13 +337,13 @@ def test_the_best_points(whole: Path, tmp_path: Path) -> None:
         }
         assert best == sorted(best)
     told = subprocess.run([PROGRAM, "sweep", "show", whole], capture_output=True, text=True, check=True).stdout
-    assert told.startswith(f"{whole}: {POINTS} points, {len(rows)} fit; {len(report['best'])} that none betters\n")
+    assert told.startswith(f"{whole}: {POINTS} points, {len(rows)} fit; {len(report['best'])} Pareto-optimal\n")
     assert f"imxrt700: {silicon.band(targets.load('imxrt700'))}" in told.splitlines()
     limited = api.sweep_table(whole, at_most=min(float(row["latency_us"] or 0) for row in rows))
     assert len(limited.best) == 1
     refused = subprocess.run([PROGRAM, "sweep", "show", tmp_path], capture_output=True, text=True)
     assert refused.stderr == (
-        f"error: `{tmp_path}` holds no `sweep.json`\n\nhint: give a directory that `deuteron sweep` has written\n"
+        f"error: `{tmp_path}` has no `sweep.json`\n\nhint: give a directory of `deuteron sweep`\n"
     )
     goals = subprocess.run([PROGRAM, "sweep", "show", whole, "--minimise", "cost"], capture_output=True, text=True)
     assert goals.stderr == (

@@ -92,9 +92,9 @@ def test_an_activation_between_operators_of_the_cpu_stays_there_by_cost(builds: 
     assert island.turns is not None
     assert island.copies is not None
     assert why == (
-        f"kept on the CPU by `--partition cost`: its part of the NPU's work would take {island.npu:,} cycles there "
-        f"(simulated) and {island.turns + island.copies:,} for copies at its edges, on the CPU it takes {island.cpu:,} "
-        "(estimated)"
+        f"kept on the CPU by `--partition cost`: its share of the NPU's work takes {island.npu:,} cycles there "
+        f"(simulated) and {island.turns + island.copies:,} for copies of inputs and outputs, {island.cpu:,} on the "
+        "CPU (estimated)"
     )
 
 

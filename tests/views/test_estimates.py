@@ -69,7 +69,7 @@ def test_builds_are_compared_within_one_kind(tmp_path: Path) -> None:
     with pytest.raises(OptionError) as caught:
         changes(simulation, other)
     assert str(caught.value) == (
-        "the first build's times are estimated, the second's simulated: they are not of one kind\n\n"
+        "the first build's times are estimated, the second's simulated: they are not comparable\n\n"
         "hint: compare builds for NPUs of one family"
     )
 
@@ -89,7 +89,7 @@ def test_the_memory_over_time_is_vela_s() -> None:
         f"weights of depthwise DEPTHWISE_CONV2D {at('y = self.second(x)')} RESCALE",
         f"result of max_pool MAX_POOL2D {at('x = functional.max_pool2d(x, 2)')}",
     }
-    assert any(line.startswith("  most is alive at command ") for line in planned.lines())
+    assert any(line.startswith("  peak at command ") for line in planned.lines())
 
 
 def test_memories_beside_the_sram_are_not_counted_as_sram() -> None:
@@ -158,16 +158,16 @@ def refused(error: type[DeuteronError], path: Path, **options: object) -> str:
 def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     program = built() / "model.pte"
     assert refused(InputError, program) == (
-        f"`{program}` is a file: what its times and memories are told from is kept beside it, in its build\n\n"
-        "hint: give the directory that `deuteron build` has written"
+        f"`{program}` is a file, but its times and memories are recorded in its build directory\n\nhint: give a "
+        "directory of `deuteron build`"
     )
     assert refused(OptionError, built(), clock=1_000_000) == (
         "`--clock` is for simulated times, Vela estimates those of `ethos-u55-128` when it compiles\n\n"
         "hint: build the model again, with another `--vela-system-config` or `--memory-mode`"
     )
     assert refused(OptionError, built(), first_run=True) == (
-        "`--first-run` is for weights that stay in SRAM from run to run, `ethos-u55-128` has none\n\n"
-        "hint: leave it out: every run takes as long as the first one"
+        "`--first-run` is for weights that stay in SRAM between runs; `ethos-u55-128` has none\n\nhint: leave it "
+        "out: every run takes as long as the first one"
     )
     bare = tmp_path / "bare"
     shutil.copytree(built(), bare)

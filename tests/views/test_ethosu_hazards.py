@@ -58,7 +58,7 @@ def test_it_is_told_with_the_line_of_the_model(hasty: Path) -> None:
     assert [line for line in simulation.lines() if "wrong" in line] == [f"  wrong: {text}" for text in told]
     assert f"  {EthosUProgram.advice}" in simulation.lines()
     warning = (
-        f"the commands of npu 0 are unsound: {told[0]}, and 1 more, which `deuteron sim` lists; {EthosUProgram.advice}"
+        f"the commands of npu 0 are wrong: {told[0]}, and 1 more, which `deuteron sim` lists; {EthosUProgram.advice}"
     )
     planned = planning(hasty)
     assert list(planned.lines())[1:] == list(planning(built()).lines())[1:]
@@ -86,7 +86,7 @@ def test_where_nobody_watches_that_is_said(monkeypatch: pytest.MonkeyPatch) -> N
         family.setattr(EthosUProgram, "hazards", NpuProgram.hazards)
         simulation = simulate_build(networks.built(networks.layer, "ethos-u85-256"))
     watched = simulate_build(built())
-    note = "not watched: whether the commands wait for each other where they must"
+    note = "not checked: waits between dependent commands"
     assert (simulation.sound, watched.sound, simulation.passed) == (None, True, True)
     assert [line for line in simulation.lines() if "watched" in line] == [note]
     assert "watched" not in "".join(watched.lines())

@@ -18,7 +18,7 @@ from deuteron.views.costs import Costs, Island
 from deuteron.views.explain import Explanation
 
 WHY = "ExecuTorch's NXP backend has no converter for `aten::gelu`"
-ADDED = "quantises what integer operators read"
+ADDED = "quantises for integer operators"
 COPIES = "copies an image into the order of memory that its reader takes"
 QUANTISE = CpuOp("cortex_m::quantize_per_tensor", "q", (), "", ADDED, Work.QUANTISE, 100)
 COPY = CpuOp("dim_order_ops::_clone_dim_order", "copy", (), "", COPIES, Work.TRANSPOSE, 50)
@@ -75,11 +75,11 @@ def test_text():
         f"    1  cortex_m::quantize_per_tensor: {ADDED}",
         f"    2  dim_order_ops::_clone_dim_order: {COPIES}",
         "",
-        "parts on the NPU, in cycles (simulated), beside the CPU (estimated):",
-        "npu 0: 1,000, copies at its edges 500 (50 B); on the CPU 9,000",
-        "npu 1: 700, copies at its edges 1,700 (70 B); on the CPU 1,200",
-        "       costs 1,200 cycles more than it saves by itself: `--partition cost` moves it to the CPU where the "
-        "whole takes less for it",
+        "partitions on the NPU, in cycles (simulated), against the CPU (estimated):",
+        "npu 0: 1,000, copies of inputs and outputs 500 (50 B); on the CPU 9,000",
+        "npu 1: 700, copies of inputs and outputs 1,700 (70 B); on the CPU 1,200",
+        "       costs 1,200 cycles more than it saves by itself: `--partition cost` moves it to the CPU if that "
+        "makes the whole build faster",
     ]
 
 
@@ -97,8 +97,8 @@ def test_a_line_that_stands_for_several_modules_has_their_names():
 def test_a_part_that_does_not_pay_and_stays():
     cost = replace(BUILD, options=replace(BUILD.options, partition=api.Partitioning.COST))
     assert list(Explanation("out", cost, COSTS).lines())[-1] == (
-        "       costs 1,200 cycles more than it saves by itself: `--partition cost` left it there, since the "
-        "whole would take more without it"
+        "       costs 1,200 cycles more than it saves by itself: `--partition cost` keeps it there because the whole "
+        "build would be slower without it"
     )
 
 
@@ -112,7 +112,7 @@ def test_a_part_that_does_not_pay_and_stays():
 )
 def test_on_how_many_samples_outputs_are_measured(quality: Quality, where: str):
     lines = Explanation("out", replace(BUILD, quality=quality), COSTS).lines()
-    assert f"signal to quantisation noise beside the float model, {where}:" in lines
+    assert f"signal to quantisation noise against the float model, {where}:" in lines
 
 
 def test_json():
@@ -140,7 +140,7 @@ def test_what_nobody_has_counted_is_said_to_be_unknown():
         "cpu                  2             0         400               not known",
         "cpu, added           4             0           0               not known",
     ]
-    assert lines[-1] == "npu 0: 1,000, copies at its edges not known (50 B); on the CPU not known"
+    assert lines[-1] == "npu 0: 1,000, copies of inputs and outputs not known (50 B); on the CPU not known"
     nodes = tuple(replace(node, nbytes=None) if node.name == "gelu" else node for node in BUILD.nodes)
     uncounted = Explanation("out", replace(BUILD, nodes=nodes), COSTS)
     assert list(uncounted.lines())[4] == "cpu                  2     not known   not known          890  estimated"
@@ -168,7 +168,7 @@ def test_cycles_of_two_clocks_are_told_apart():
         "npu                  2         2,700         700  100  estimated by Vela",
         "cpu                  2             0         400          890  estimated",
         "cpu, added           3             0           0        6,400  estimated",
-        "The NPU's cycles are of its own clock, the CPU's of the CPU's: they do not add up",
+        "NPU cycles and CPU cycles are of different clocks and do not add up",
     ]
     assert [share.clock for share in beside.shares()] == ["npu", "cpu", "cpu"]
     assert [share.clock for share in alone.shares()] == ["npu", "npu", "npu"]
@@ -178,8 +178,8 @@ def test_cycles_of_two_clocks_are_told_apart():
 def test_only_islands_that_lose_are_kept_with_the_numbers():
     assert placement.kept_by_cost(BUILD, COSTS) == {
         "cat": (
-            "kept on the CPU by `--partition cost`: its part of the NPU's work would take 700 cycles there (simulated) "
-            "and 1,700 for copies at its edges, on the CPU it takes 1,200 (estimated)"
+            "kept on the CPU by `--partition cost`: its share of the NPU's work takes 700 cycles there (simulated) "
+            "and 1,700 for copies of inputs and outputs, 1,200 on the CPU (estimated)"
         )
     }
 
@@ -215,8 +215,8 @@ def test_builds_go_on_until_the_whole_gets_no_faster(monkeypatch: pytest.MonkeyP
     [
         (
             "cortex-m33",
-            "`--partition cost` compares a Neutron with the CPU, and `cortex-m33` has none\n\n"
-            "hint: build for `imxrt700cm`, or with `--partition npu-first`",
+            "`--partition cost` compares a Neutron with the CPU; `cortex-m33` has none\n\nhint: build for "
+            "`imxrt700cm`, or with `--partition npu-first`",
         ),
         (
             "imxrt700",

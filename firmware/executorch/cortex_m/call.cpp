@@ -6,7 +6,7 @@
 
 #include <limits>
 
-#include "../apart.h"
+#include "../overlap.h"
 
 namespace deuteron
 {
@@ -21,8 +21,8 @@ executorch::runtime::Span<const uint8_t> bytes_of(const dtn_tensor_t &tensor)
     return {static_cast<const uint8_t *>(tensor.data), tensor.bytes};
 }
 
-/* No output shares a byte with another value: what the executor promises to operators. */
-bool are_apart(const dtn_operator_call_t &call)
+/* True if no output shares a byte with another value, as the executor promises to operators. */
+bool are_disjoint(const dtn_operator_call_t &call)
 {
     const uint32_t values = call.input_count + call.output_count;
     for (uint32_t i = call.input_count; i < values; i++) {
@@ -40,7 +40,7 @@ bool are_apart(const dtn_operator_call_t &call)
 Call::Call(Context &context, const char *name, Stack stack, size_t arguments)
     : context_(context), name_(name), stack_(stack)
 {
-    need(stack.size() == arguments + 1, "it has another number of arguments");
+    need(stack.size() == arguments + 1, "it has a wrong number of arguments");
 }
 
 void Call::need(bool good, const char *reason)
@@ -74,28 +74,28 @@ int32_t Call::word(int64_t number)
 int32_t Call::integer()
 {
     const EValue *const value = next();
-    need(value->isInt(), "an argument is no whole number");
+    need(value->isInt(), "an argument is not an integer");
     return value->isInt() ? word(value->toInt()) : 0;
 }
 
 double Call::real()
 {
     const EValue *const value = next();
-    need(value->isDouble(), "an argument is no number");
+    need(value->isDouble(), "an argument is not a number");
     return value->isDouble() ? value->toDouble() : 0.0;
 }
 
 void Call::list(int32_t *numbers, size_t count)
 {
-    /* A list of values: the runtime takes any kind, and would end the process where one is no whole number. */
+    /* The runtime accepts any kind of list, and aborts the process if an item is not an integer. */
     const auto given = next()->tryToIntList();
-    need(given.ok(), "an argument is no list of whole numbers");
+    need(given.ok(), "an argument is not a list of integers");
     if (!given.ok()) {
         return;
     }
     const auto items = *given;
     const bool both = items.size() == 1 && count == 2;
-    need(items.size() == count || both, "a list of its arguments has another length");
+    need(items.size() == count || both, "a list argument has a wrong length");
     for (size_t i = 0; i < count && !failed_; i++) {
         numbers[i] = word(items[both ? 0 : i]);
     }
@@ -108,7 +108,7 @@ Value Call::value_of(const executorch::aten::Tensor &tensor)
     value.item = static_cast<size_t>(tensor.element_size());
     const bool small = value.rank <= kMaxRank && tensor.nbytes() <= std::numeric_limits<uint32_t>::max();
     need(small, "a tensor is larger than operators take");
-    /* A device has all values at multiples of 16; here only what the processor and the language ask for counts. */
+    /* Devices align all values to 16 bytes; here only the alignment of the language is required. */
     const bool aligned = reinterpret_cast<uintptr_t>(tensor.const_data_ptr()) % value.item == 0;
     need(aligned, "a tensor does not start at a multiple of its elements' size");
     const bool there = tensor.const_data_ptr() != nullptr || tensor.nbytes() == 0;
@@ -123,7 +123,7 @@ Value Call::value_of(const executorch::aten::Tensor &tensor)
         value.sizes[i] = static_cast<uint32_t>(tensor.sizes()[i]);
         value.order[i] = tensor.dim_order()[i];
         if (value.order[i] >= value.rank) {
-            need(false, "the order of a tensor names a dimension that it has not");
+            need(false, "the dim order of a tensor has an invalid dimension");
             return Value{};
         }
         value.strides[i] = static_cast<uint32_t>(tensor.strides()[i]);
@@ -141,7 +141,7 @@ Value Call::tensor()
 bool Call::optional_tensor(Value *value)
 {
     const EValue *const given = next();
-    need(given->isTensor() || given->isNone(), "an argument is no tensor");
+    need(given->isTensor() || given->isNone(), "an argument is not a tensor");
     if (!given->isTensor()) {
         return false;
     }
@@ -152,7 +152,7 @@ bool Call::optional_tensor(Value *value)
 size_t Call::tensors()
 {
     const auto given = next()->tryToTensorList();
-    need(given.ok(), "an argument is no list of tensors");
+    need(given.ok(), "an argument is not a list of tensors");
     if (given.ok()) {
         list_ = *given;
     }
@@ -176,7 +176,7 @@ void Call::run_added(dtn_operator_t run_operator, size_t inputs)
     std::array<uint32_t, kMaxWords> words{};
     const auto given = next()->tryToIntList();
     const bool good = given.ok() && given->size() <= words.size();
-    need(good, "its words are no list of whole numbers, or more than operators have");
+    need(good, "its words are not a list of integers, or too many");
     const size_t count = good ? given->size() : 0;
     for (size_t i = 0; i < count; i++) {
         words[i] = static_cast<uint32_t>(word((*given)[i]));
@@ -204,11 +204,11 @@ void Call::run_words(dtn_operator_t run_operator, const uint32_t *words, uint32_
     if (failed_) {
         return;
     }
-    need(are_apart(call), "an output shares memory with another tensor");
+    need(are_disjoint(call), "an output shares memory with another tensor");
     need(failed_ || run_operator(&call, DTN_PHASE_CHECK) == DTN_OK,
          "its tensors and numbers do not fit together, or are out of range");
     need(failed_ || run_operator(&call, DTN_PHASE_RUN) == DTN_OK, "a constant tensor has numbers out of range");
-    /* For who asks the runtime for the results of operators, as ExecuTorch's own kernels do. */
+    /* Logs the result for requests to the runtime, as ExecuTorch's own kernels do. */
     executorch::runtime::internal::event_tracer_log_evalue(context_.internal_event_tracer(),
                                                            *stack_[stack_.size() - 1]);
 }

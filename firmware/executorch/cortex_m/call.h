@@ -1,5 +1,5 @@
-/* A call of a Cortex-M operator by ExecuTorch's runtime: the arguments read in order, then the C operator checked and
- * run. A wrong argument is logged, makes the call fail, and lets the reading go on with zeros. */
+/* A call of a Cortex-M operator by ExecuTorch's runtime: reads the arguments in order, then checks and runs the C
+ * operator. A wrong argument is logged and makes the call fail; reading continues with zeros. */
 #ifndef DEUTERON_EXECUTORCH_CORTEX_M_CALL_H
 #define DEUTERON_EXECUTORCH_CORTEX_M_CALL_H
 
@@ -22,10 +22,10 @@ using Context = executorch::runtime::KernelRuntimeContext;
 
 constexpr size_t kMaxRank = 16;
 
-/* Most words of a record. */
+/* Maximum words of a record. */
 constexpr size_t kMaxWords = 64;
 
-/* A tensor; of rank 0 and without memory when the argument is none. */
+/* A tensor; of rank 0 and without memory if the argument is none. */
 struct Value {
     dtn_tensor_t tensor;
     size_t item; /* bytes of an element */
@@ -42,7 +42,7 @@ class Call
     Call(Context &context, const char *name, Stack stack, size_t arguments);
 
     Value tensor();
-    /* For an argument that may be left out: whether it is there. */
+    /* For an optional argument: returns whether it is given. */
     bool optional_tensor(Value *value);
     /* The number of tensors of a list, and one of them. */
     size_t tensors();
@@ -57,7 +57,7 @@ class Call
         }
         return numbers;
     }
-    /* A list of this many numbers; of one where two are wanted it is used for both. */
+    /* Reads a list of this many numbers; a list of one is used for both of two. */
     template <size_t count> std::array<int32_t, count> list()
     {
         std::array<int32_t, count> numbers{};
@@ -67,14 +67,14 @@ class Call
     void list(int32_t *numbers, size_t count);
     void skip();
 
-    /* Makes the call fail for this reason, unless `good` or it fails already. */
+    /* Makes the call fail for this reason, unless `good` is true or it has failed already. */
     void need(bool good, const char *reason);
     bool failed() const
     {
         return failed_;
     }
 
-    /* Checks and runs the operator, unless the call fails already. `params` is its parameter record. */
+    /* Checks and runs the operator, unless the call has failed. `params` is its parameter record. */
     template <typename Params>
     void run(dtn_operator_t run_operator, const Params &params, std::initializer_list<const Value *> inputs,
              std::initializer_list<const Value *> outputs)
@@ -84,7 +84,7 @@ class Call
                   Values(inputs.begin(), inputs.size()), Values(outputs.begin(), outputs.size()));
     }
 
-    /* Reads the arguments of an operator that Deuteron adds, and checks and runs it: tensors, the shape of the output,
+    /* Reads the arguments of an operator that Deuteron adds, then checks and runs it: tensors, the shape of the output,
      * the words of its record, the output. */
     void run_added(dtn_operator_t run_operator, size_t inputs);
 

@@ -11,7 +11,7 @@ namespace
 using Params = dtn_cm_quantized_conv2d_params_t;
 using Pair = std::array<int32_t, 2>;
 
-/* What the arguments of all convolutions begin and end with. */
+/* Common first and last arguments of all convolutions. */
 struct Convolution {
     Value input;
     Value weights;
@@ -28,7 +28,7 @@ struct Convolution {
         input = call.tensor();
         weights = call.tensor();
         has_bias = call.optional_tensor(&bias);
-        call.need(weights.rank == 4 && is_contiguous(weights), "its weights have not four dimensions in order");
+        call.need(weights.rank == 4 && is_contiguous(weights), "its weights do not have four dimensions in order");
     }
 
     void read_plane(Call &call)
@@ -59,7 +59,7 @@ struct Convolution {
         scratch = call.tensor();
     }
 
-    /* Reads the output and fills in the sizes; weights have the dimension `out_dim` for the output's channels. */
+    /* Reads the output and fills in the sizes; dimension `out_dim` of the weights is the output's channels. */
     void read_output(Call &call, bool nhwc, size_t out_dim)
     {
         output = call.tensor();
@@ -79,7 +79,7 @@ struct Convolution {
                   "its maps and weights differ in batches or channels");
     }
 
-    /* The number of input channels that one output channel reads, as dimension 3 of the weights says. */
+    /* The number of input channels that one output channel reads, dimension 3 of the weights. */
     int32_t depth() const
     {
         return static_cast<int32_t>(weights.sizes[3]);
@@ -102,7 +102,8 @@ template <bool nhwc> void quantized_conv2d(Context &context, Stack stack)
     c.read_dilation(call);
     c.read_numbers(call);
     c.read_output(call, nhwc, 0);
-    call.need(c.depth() > 0 && c.params.in_c % c.depth() == 0, "its weights do not divide the channels into groups");
+    call.need(c.depth() > 0 && c.params.in_c % c.depth() == 0,
+              "its channels are not a multiple of its weights' group size");
     c.params.groups = call.failed() ? 0 : c.params.in_c / c.depth();
     call.run(dtn_cm_quantized_conv2d, c.params, {&c.input, &c.weights, &c.multipliers, &c.shifts, c.optional_bias()},
              {&c.scratch, &c.output});
@@ -120,7 +121,7 @@ template <bool nhwc> void quantized_depthwise_conv2d(Context &context, Stack sta
     c.read_output(call, nhwc, 3);
     c.params.groups = c.params.in_c;
     call.need(c.weights.sizes[0] == 1 && int64_t{c.params.in_c} * multiplier == c.params.out_c,
-              "its weights are not for each channel by itself");
+              "its weights are not depthwise");
     call.run(dtn_cm_quantized_depthwise_conv2d, c.params,
              {&c.input, &c.weights, &c.multipliers, &c.shifts, c.optional_bias()}, {&c.scratch, &c.output});
 }
@@ -131,13 +132,13 @@ template <bool nhwc> void quantized_transpose_conv2d(Context &context, Stack sta
     Convolution c{};
     c.read_tensors(call);
     c.read_plane(call);
-    call.list<2>(); /* the output's padding, which its sizes have */
+    call.list<2>(); /* the output's padding is implied by its size */
     c.read_dilation(call);
     c.read_numbers(call);
     const Value output_scratch = call.tensor();
     c.read_output(call, nhwc, 0);
     c.params.groups = 1;
-    call.need(c.depth() == c.params.in_c, "its weights are not for all channels in one group");
+    call.need(c.depth() == c.params.in_c, "its weights are not of one group");
     call.run(dtn_cm_quantized_transpose_conv2d, c.params,
              {&c.input, &c.weights, &c.multipliers, &c.shifts, c.optional_bias()},
              {&c.scratch, &output_scratch, &c.output});
@@ -165,7 +166,7 @@ void quantized_linear(Context &context, Stack stack)
     const Value output = call.tensor();
     call.need(is_contiguous(input) && is_contiguous(weights) && is_contiguous(output) && weights.rank == 2 &&
                   weights.sizes[0] > 0,
-              "its tensors do not lie in the order of their shapes");
+              "its tensors are not contiguous");
     if (!call.failed()) {
         params.out_features = static_cast<int32_t>(weights.sizes[0]);
         params.in_features = static_cast<int32_t>(weights.sizes[1]);
@@ -189,7 +190,7 @@ void quantized_batch_matmul(Context &context, Stack stack)
     const Value scratch = call.tensor();
     const Value output = call.tensor();
     call.need(a.rank == 3 && b.rank == 3 && is_contiguous(a) && is_contiguous(b) && is_contiguous(output),
-              "its tensors have not three dimensions in order");
+              "its tensors do not have three dimensions in order");
     params.batches = static_cast<int32_t>(a.sizes[0]);
     params.rows = static_cast<int32_t>(a.sizes[1]);
     params.depth = static_cast<int32_t>(a.sizes[2]);

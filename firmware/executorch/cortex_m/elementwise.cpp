@@ -1,4 +1,4 @@
-/* Operators that take each element, or each row, by itself. */
+/* Element-wise and row-wise operators. */
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -19,13 +19,13 @@ constexpr int64_t kAny = std::numeric_limits<int32_t>::max();
 uint32_t scale_bits(Call &call, double scale)
 {
     const float nearest = static_cast<float>(scale);
-    call.need(nearest > 0.0F && std::isfinite(nearest), "a scale is no positive float32 number");
+    call.need(nearest > 0.0F && std::isfinite(nearest), "a scale is not a positive float32 number");
     uint32_t bits;
     std::memcpy(&bits, &nearest, sizeof bits);
     return bits;
 }
 
-/* In memory the smaller operand must be the innermost part of the larger, again and again. */
+/* The smaller operand must repeat along the outer dimensions in memory. */
 void need_repeated(Call &call, const Value &a, const Value &b, const Value &output)
 {
     const Walk walk = broadcast(call, a, b, output, kAny);
@@ -54,7 +54,7 @@ void quantize_per_tensor(Context &context, Stack stack)
     const Value input = call.tensor();
     const uint32_t scale = scale_bits(call, call.real());
     const auto [zero_point, lowest, highest] = call.integers<3>();
-    call.skip(); /* the type is the output's */
+    call.skip(); /* the output has the type */
     const Value output = call.tensor();
     const std::array<uint32_t, DTN_QUANTIZE_PARAMS> words = {
         scale, static_cast<uint32_t>(zero_point), static_cast<uint32_t>(lowest), static_cast<uint32_t>(highest)};
@@ -68,9 +68,9 @@ void dequantize_per_tensor(Context &context, Stack stack)
     const Value input = call.tensor();
     const uint32_t scale = scale_bits(call, call.real());
     const int32_t zero_point = call.integer();
-    call.skip(); /* the limits do not change what is stored */
+    call.skip(); /* the limits do not affect stored values */
     call.skip();
-    call.skip(); /* the type is the input's */
+    call.skip(); /* the input has the type */
     const Value output = call.tensor();
     const std::array<uint32_t, DTN_DEQUANTIZE_PARAMS> words = {scale, static_cast<uint32_t>(zero_point)};
     call.need(same_layout(input, output), "its tensors differ in layout");
@@ -162,11 +162,11 @@ void softmax(Context &context, Stack stack)
     Call call(context, "cortex_m::softmax", stack, 8);
     const Value input = call.tensor();
     const int32_t dim = call.integer();
-    call.skip(); /* differences alone count, not the input's zero point */
+    call.skip(); /* only differences matter, not the input's zero point */
     const int32_t zero_point = call.integer();
     const int32_t multiplier = call.integer();
     const int32_t shift = call.integer();
-    call.skip(); /* what lies below the least difference is 0 anyway */
+    call.skip(); /* smaller differences give 0 anyway */
     const Value output = call.tensor();
     const auto rank = static_cast<int32_t>(input.rank);
     call.need(dim >= -rank && dim < rank, "it has no such dimension");
@@ -183,7 +183,7 @@ void softmax(Context &context, Stack stack)
             continue;
         }
         const int64_t product = int64_t{*part} * size;
-        call.need(product <= kAny, "it has more rows than 32 bits count");
+        call.need(product <= kAny, "it has more rows than 32 bits can count");
         *part = static_cast<int32_t>(product);
     }
     call.run(dtn_cm_softmax, params, {&input}, {&output});

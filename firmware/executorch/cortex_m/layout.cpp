@@ -5,7 +5,7 @@ namespace deuteron
 namespace
 {
 
-/* The stride of an operand along a dimension of an output of rank `rank`, 0 where it repeats. */
+/* The stride of an operand along a dimension of an output of rank `rank`, 0 if it repeats. */
 int32_t step_of(Call &call, const Value &operand, const Value &output, size_t dim)
 {
     const size_t missing = output.rank - operand.rank;
@@ -37,8 +37,8 @@ Map map_of(Call &call, const Value &value, bool nhwc)
     static const size_t channels_last[] = {0, 2, 3, 1};
     const size_t *const order = nhwc ? plain : channels_last;
     const bool good = value.rank == 4 && is_in_order(value, order);
-    call.need(good, nhwc ? "a map has not four dimensions in the order of its shape"
-                         : "a map has not four dimensions in the order channels last");
+    call.need(good, nhwc ? "a map does not have four dimensions in the order of its shape"
+                         : "a map does not have four dimensions in channels-last order");
     if (!good) {
         return Map{};
     }
@@ -91,7 +91,7 @@ Walk broadcast(Call &call, const Value &a, const Value &b, const Value &output, 
 
 void write_dims(Call &call, const Walk &walk, size_t rank, int32_t *sizes, int32_t *a, int32_t *b)
 {
-    call.need(walk.rank <= rank, "it walks along more dimensions than operators have");
+    call.need(walk.rank <= rank, "it needs more dimensions than operators support");
     const size_t missing = walk.rank <= rank ? rank - walk.rank : rank;
     for (size_t i = 0; i < rank; i++) {
         const bool used = i >= missing;

@@ -8,7 +8,7 @@ namespace deuteron
 namespace
 {
 
-/* The order of dimensions in memory that ExecuTorch's lowering took the tensor to have. */
+/* The memory order that ExecuTorch's lowering assumed for the tensor. */
 std::array<size_t, kMaxRank> lowered_order(const Value &value)
 {
     std::array<size_t, kMaxRank> order{};
@@ -24,7 +24,7 @@ std::array<size_t, kMaxRank> lowered_order(const Value &value)
     return order;
 }
 
-/* Appends the bytes of an element and runs the copy from `start` of the output on. */
+/* Appends the bytes of an element and runs the copy, from offset `start` of the output on. */
 void copy(Call &call, Walk &walk, const Value &input, const Value &output, uint32_t start)
 {
     append(walk, static_cast<int32_t>(output.item), 1, 1, DTN_MAX_DIMENSION);
@@ -73,7 +73,7 @@ void transpose(Context &context, Stack stack)
     const Value output = call.tensor();
     call.need(input.rank == output.rank, "its tensors differ in rank");
     Walk walk{};
-    /* Unsigned: tensors without elements can have strides that do not fit in bytes, and no element to count. */
+    /* Unsigned: tensors without elements can have strides that overflow in bytes. */
     const auto bytes = [&input](uint32_t stride) { return static_cast<int32_t>(stride * input.item); };
     for (size_t i = 0; i < output.rank && !call.failed(); i++) {
         const size_t dim = output.order[i];

@@ -1,4 +1,4 @@
-/* The operators of the namespace `cortex_m` as ExecuTorch's runtime calls them; register.cpp names them. */
+/* The operators of the namespace `cortex_m` for ExecuTorch's runtime; register.cpp registers them. */
 #ifndef DEUTERON_EXECUTORCH_CORTEX_M_OPERATORS_H
 #define DEUTERON_EXECUTORCH_CORTEX_M_OPERATORS_H
 
@@ -18,12 +18,12 @@ void maximum(Context &context, Stack stack);
 void softmax(Context &context, Stack stack);
 void transpose(Context &context, Stack stack);
 void pad(Context &context, Stack stack);
-/* aten::cat of int8 tensors of which the output is channels last; ExecuTorch's own takes all as contiguous. */
+/* aten::cat of int8 tensors with a channels-last output; ExecuTorch's own assumes contiguous tensors. */
 void cat_channels_last(Context &context, Stack stack);
 void quantized_linear(Context &context, Stack stack);
 void quantized_batch_matmul(Context &context, Stack stack);
 
-/* Maps: `nhwc` is true for the operators whose shapes have this order. */
+/* Maps: `nhwc` is true for operators whose shapes have this order. */
 template <bool nhwc> void quantized_conv2d(Context &context, Stack stack);
 template <bool nhwc> void quantized_depthwise_conv2d(Context &context, Stack stack);
 template <bool nhwc> void quantized_transpose_conv2d(Context &context, Stack stack);

@@ -10,7 +10,7 @@ namespace
 
 using Pair = std::array<int32_t, 2>;
 
-/* The fields that both records share. */
+/* The fields of both records. */
 template <typename Params>
 Params shape_of(Call &call, const Value &input, const Value &output, bool nhwc, Pair kernel, Pair stride, Pair padding)
 {
@@ -42,9 +42,9 @@ template <bool nhwc> void quantized_avg_pool2d(Context &context, Stack stack)
     const Pair kernel = call.list<2>();
     const Pair stride = call.list<2>();
     const Pair padding = call.list<2>();
-    call.skip(); /* the output's size says it */
+    call.skip(); /* implied by the output's size */
     const int32_t zero_point = call.integer();
-    call.skip(); /* input and output have one scale: its factor does not matter */
+    call.skip(); /* input and output have the same scale: the factor is 1 */
     call.skip();
     const Value scratch = call.tensor();
     const Value output = call.tensor();
@@ -66,7 +66,7 @@ template <bool nhwc> void quantized_max_pool2d(Context &context, Stack stack)
     const Pair stride = call.list<2>();
     const Pair padding = call.list<2>();
     const Pair dilation = call.list<2>();
-    call.skip(); /* the output's size says whether it was rounded up */
+    call.skip(); /* implied by the output's size */
     const auto zero_points = call.integers<2>();
     const auto limits = call.integers<2>();
     const Value output = call.tensor();

@@ -1,7 +1,7 @@
 /* Registers the operators of ExecuTorch's Cortex-M backend, and those that Deuteron adds, when this library is loaded.
  *
- * The runtime ends the process when a name is registered twice. So names that it has already are left to whoever came
- * first: another copy of this library, or an application that brings its own. */
+ * The runtime aborts the process if a name is registered twice. Names that it already has are therefore skipped: they
+ * belong to another copy of this library, or to an application with its own operators. */
 #include <executorch/runtime/kernel/operator_registry.h>
 #include <executorch/runtime/platform/log.h>
 
@@ -52,13 +52,13 @@ const Kernel kKernels[] = {
     Kernel(DTN_NAME(quantized_avg_pool2d_nhwc), quantized_avg_pool2d<true>),
     Kernel(DTN_NAME(quantized_max_pool2d), quantized_max_pool2d<false>),
     Kernel(DTN_NAME(quantized_max_pool2d_nhwc), quantized_max_pool2d<true>),
-    /* For an int8 output in the order channels last, which counts twice: as an argument and as the result. */
+    /* For a channels-last int8 output, which is listed twice: as an argument and as the result. */
     Kernel("aten::cat.out", "v1/1;0,2,3,1|1;0,2,3,1", cat_channels_last),
 };
 
 const Kernel kAdded[] = {DTN_CM_ADDED(DTN_ADDED) DTN_CM_FORMER_NAMES(DTN_FORMER)};
 
-/* Whether the runtime has a kernel of this name for the same types and orders. */
+/* True if the runtime has a kernel of this name for the same types and orders. */
 bool is_registered(const Kernel &kernel)
 {
     for (const Kernel &known : executorch::runtime::get_registered_kernels()) {

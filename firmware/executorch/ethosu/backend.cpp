@@ -1,8 +1,8 @@
-/* `EthosUBackend` for ExecuTorch's runtime on hosts: runs the partitions of a .pte by the command streams that the NPU
- * would run, on the CPU. Its partitions are those of ExecuTorch's own Ethos-U backend (blob.h).
+/* `EthosUBackend` for ExecuTorch's runtime on hosts: executes the command streams of a .pte's partitions on the CPU, as
+ * the NPU would. Its partitions are those of ExecuTorch's own Ethos-U backend (blob.h).
  *
- * Where tensors lie in the scratch memory is copied when a method is loaded, because an operator of a damaged program
- * could change it in the payload after it is checked. Commands are checked again whenever they run.
+ * The places of tensors in scratch memory are copied when a method is loaded, because an operator of a damaged program
+ * could change them in the payload after their check. Commands are checked in every run.
  */
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/platform/platform.h>
@@ -11,9 +11,9 @@
 #include <cstring>
 #include <new>
 
-#include "../apart.h"
 #include "../copy.h"
 #include "../observer.h"
+#include "../overlap.h"
 #include "blob.h"
 #include "deuteron/ethosu.h"
 #include "profile.h"
@@ -45,17 +45,17 @@ using executorch::runtime::Span;
 /* Regions of the commands. */
 enum { kWeights = 0, kScratch = 1, kFastScratch = 2 };
 
-/* Partitions do not say how much of the fast scratch memory they use, which Vela gives those that keep feature maps in
- * memory of their own. This is more than any memory mode of Vela has. */
+/* Partitions do not contain the size of the fast scratch memory, which Vela uses for feature maps in separate memory.
+ * This is more than in any memory mode of Vela. */
 constexpr size_t kFastScratchBytes = size_t{4} << 20;
 
-/* How faults are logged. */
+/* Format of logged faults. */
 #define FAULT_FORMAT "%s (command at byte 0x%" PRIx32 ", opcode 0x%03x, detail 0x%" PRIx64 ")"
 #define FAULT_ARGS(fault, event) dtn_ethosu_message(fault), (event).offset, (event).opcode, (event).detail
 
 using MutableBytes = Span<uint8_t>;
 
-/* What outlives a call: one per delegate of a loaded method. */
+/* State that outlives a call: one per delegate of a loaded method. */
 struct Handle {
     Bytes payload;
     Blob blob;
@@ -63,11 +63,11 @@ struct Handle {
     Span<Tensor> outputs;
     const dtn_ethosu_config_t *config;
     size_t workspace_bytes;
-    size_t fast_scratch_bytes; /* 0 where no command uses it */
+    size_t fast_scratch_bytes; /* 0 if no command uses it */
     dtn_ethosu_t machine;
 };
 
-/* The memory of a run but for its bytes: the constants, and where they lie, are read only. */
+/* The memories of a run without their bytes: only the constants are set, read-only. */
 dtn_ethosu_memory_t memory_of(const Handle &handle)
 {
     const Blob &blob = handle.blob;
@@ -78,10 +78,11 @@ dtn_ethosu_memory_t memory_of(const Handle &handle)
     return memory;
 }
 
-/* Checks what a tensor of the program is against what the partition has for it, and gives its bytes. */
+/* Checks a tensor of the program against the partition's, and returns its bytes. */
 Error bytes_of(EValue *value, const char *side, size_t index, const Tensor &tensor, MutableBytes *bytes)
 {
-    ET_CHECK_OR_RETURN_ERROR(value->isTensor(), InvalidArgument, "%s %zu of the partition is no tensor", side, index);
+    ET_CHECK_OR_RETURN_ERROR(value->isTensor(), InvalidArgument, "%s %zu of the partition is not a tensor", side,
+                             index);
     executorch::aten::Tensor at = value->toTensor();
     ET_CHECK_OR_RETURN_ERROR(
         static_cast<size_t>(at.element_size()) == tensor.element_bytes && at.nbytes() == tensor.bytes, InvalidArgument,
@@ -113,11 +114,11 @@ Error bind(BackendExecutionContext &context, const Handle &handle, Span<EValue *
     }
     const auto memory = [bound](size_t i) { return Bytes(bound[i].data(), bound[i].size()); };
     const auto output = [&](size_t i) { return memory(inputs + i); };
-    ET_CHECK_OK_OR_RETURN_ERROR(check_apart(handle.payload, inputs, memory, outputs, output));
-    /* Weights may lie elsewhere in the program. */
-    ET_CHECK_OK_OR_RETURN_ERROR(check_apart(handle.blob.weights, 0, memory, outputs, output));
+    ET_CHECK_OK_OR_RETURN_ERROR(check_no_overlap(handle.payload, inputs, memory, outputs, output));
+    /* Weights may be elsewhere in the program. */
+    ET_CHECK_OK_OR_RETURN_ERROR(check_no_overlap(handle.blob.weights, 0, memory, outputs, output));
     *bytes = bound;
-    return check_apart(handle.blob.commands, 0, memory, outputs, output);
+    return check_no_overlap(handle.blob.commands, 0, memory, outputs, output);
 }
 
 Error allocate(BackendExecutionContext &context, const char *what, size_t bytes, uint8_t **memory)
@@ -140,7 +141,7 @@ Error allocate_all(BackendExecutionContext &context, const Handle &handle, dtn_e
     return allocate(context, "workspace", memory->workspace_bytes, &memory->workspace);
 }
 
-/* Tells the observer, if there is one, of a finished run: its tensors as they lie in the program's memory. */
+/* Reports a finished run to the observer, if there is one, with the tensors in the program's memory order. */
 Error observe(BackendExecutionContext &context, const Handle &handle, Span<EValue *> args)
 {
     if (observer_fn == nullptr) {
@@ -206,7 +207,7 @@ class EthosUBackend final : public BackendInterface
         ET_CHECK_OK_OR_RETURN_ERROR(allocate_all(context, handle, &memory));
         uint8_t *const scratch = memory.regions[kScratch].data;
         for (size_t i = 0; i < inputs; i++) {
-            const Stretch copied(context.event_tracer());
+            const TimeSpan copied(context.event_tracer());
             ET_CHECK_OK_OR_RETURN_ERROR(
                 copy(scratch + handle.inputs[i].offset, bytes[i].data(), bytes[i].size(), "input", i));
             copied.end("copy in", i);
@@ -214,7 +215,7 @@ class EthosUBackend final : public BackendInterface
         ET_CHECK_OK_OR_RETURN_ERROR(run(context.event_tracer(), handle, memory));
         for (size_t i = 0; i < handle.outputs.size(); i++) {
             const MutableBytes output = bytes[inputs + i];
-            const Stretch copied(context.event_tracer());
+            const TimeSpan copied(context.event_tracer());
             ET_CHECK_OK_OR_RETURN_ERROR(
                 copy(output.data(), scratch + handle.outputs[i].offset, output.size(), "output", i));
             copied.end("copy out", i);
@@ -298,7 +299,7 @@ class EthosUBackend final : public BackendInterface
 };
 
 EthosUBackend backend;
-/* A second copy of this library in one process finds the name taken, which is no fault: the first one serves. */
+/* If a second copy of this library is loaded, the name is already registered; the first one is used. */
 const Error registered = executorch::runtime::register_backend({"EthosUBackend", &backend});
 
 } // namespace

@@ -26,7 +26,7 @@ constexpr size_t kDimensions = 6;
 constexpr size_t kRecordBytes = (kDimensions + 3) * sizeof(int32_t);
 constexpr int32_t kScratchRegion = 1;
 
-/* Tensors of one side that a partition may have; bounds the work of comparing them. */
+/* Maximum tensors of one side of a partition; bounds the work of comparing them. */
 constexpr int32_t kMostTensors = 255;
 
 /* A block: its name, padded with zeros, and its bytes. */
@@ -48,7 +48,7 @@ bool is_named(const Block &block, const char *name)
     return strncmp(block.name, name, kNameBytes) == 0;
 }
 
-/* Makes text of a file fit for a log: what cannot be printed becomes a question mark. */
+/* Replaces unprintable characters of a file's text by question marks, for logs. */
 void make_printable(char *text)
 {
     for (; *text != '\0'; text++) {
@@ -58,7 +58,7 @@ void make_printable(char *text)
     }
 }
 
-/* Reads the block at `*at` and moves behind it. */
+/* Reads the block at `*at` and moves after it. */
 Error next_block(Bytes bytes, size_t *at, Block *block)
 {
     const size_t left = bytes.size() - *at;
@@ -78,7 +78,7 @@ Error next_block(Bytes bytes, size_t *at, Block *block)
     return Error::Ok;
 }
 
-/* The bytes of a block that stand in the program's named data. */
+/* Returns the bytes of a block that are in the program's named data. */
 Error load(const Block &block, const NamedDataMap *data, Blob *blob, Bytes *bytes)
 {
     ET_CHECK_OR_RETURN_ERROR(data != nullptr && block.bytes.size() == kKeyBytes && blob->external.data() == nullptr,
@@ -91,7 +91,7 @@ Error load(const Block &block, const NamedDataMap *data, Blob *blob, Bytes *byte
     make_printable(key);
     ET_CHECK_OR_RETURN_ERROR(loaded.ok(), InvalidProgram, "The program has no data `%s` for block `%s`", key,
                              block.name);
-    /* The buffer that is replaced holds nothing. */
+    /* The replaced buffer is empty. */
     new (&blob->external) FreeableBuffer(std::move(loaded.get()));
     *bytes = Bytes(static_cast<const uint8_t *>(blob->external.data()), blob->external.size());
     return Error::Ok;
@@ -112,7 +112,7 @@ Error read_tensors(const Block &block, Tensors *tensors)
     return Error::Ok;
 }
 
-/* Checks that the tensors lie inside the scratch memory. */
+/* Checks that the tensors are inside the scratch memory. */
 Error check_tensors(const char *side, Bytes block, size_t count, size_t scratch_bytes)
 {
     for (size_t i = 0; i < count; i++) {
@@ -138,8 +138,8 @@ Error check_tensors(const char *side, Bytes block, size_t count, size_t scratch_
     return Error::Ok;
 }
 
-/* Checks that no two inputs lie in the same bytes: all are there when a run starts. */
-Error check_inputs_apart(const Tensors &inputs)
+/* Checks that no two inputs overlap: all exist when a run starts. */
+Error check_inputs_disjoint(const Tensors &inputs)
 {
     for (size_t i = 0; i < inputs.count(); i++) {
         const Tensor tensor = inputs[i];
@@ -195,7 +195,7 @@ executorch::runtime::Error parse_blob(Bytes bytes, const NamedDataMap *data, Blo
     Block block = {};
     ET_CHECK_OK_OR_RETURN_ERROR(next_block(bytes, &at, &block));
     ET_CHECK_OR_RETURN_ERROR(is_named(block, "vela_bin_stream"), InvalidProgram,
-                             "The partition is none of ExecuTorch's Ethos-U backend");
+                             "The partition is not of ExecuTorch's Ethos-U backend");
     while (!is_named(block, "vela_end_stream")) {
         ET_CHECK_OK_OR_RETURN_ERROR(next_block(bytes, &at, &block));
         ET_CHECK_OK_OR_RETURN_ERROR(read_block(block, data, blob));
@@ -203,7 +203,7 @@ executorch::runtime::Error parse_blob(Bytes bytes, const NamedDataMap *data, Blo
     ET_CHECK_OR_RETURN_ERROR(blob->commands.size() > 0, InvalidProgram, "The Ethos-U partition has no commands");
     ET_CHECK_OK_OR_RETURN_ERROR(
         check_tensors("Input", blob->inputs.records(), blob->inputs.count(), blob->scratch_bytes));
-    ET_CHECK_OK_OR_RETURN_ERROR(check_inputs_apart(blob->inputs));
+    ET_CHECK_OK_OR_RETURN_ERROR(check_inputs_disjoint(blob->inputs));
     return check_tensors("Output", blob->outputs.records(), blob->outputs.count(), blob->scratch_bytes);
 }
 

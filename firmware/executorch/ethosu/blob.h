@@ -1,10 +1,10 @@
-/* What ExecuTorch's Ethos-U backend writes for each partition: blocks of a 32-byte header and bytes.
+/* Format of ExecuTorch's Ethos-U backend for partitions: blocks of a 32-byte header and bytes.
  *
  *   char[16] name, u32 size, u8 external, 11 bytes reserved; then `size` bytes, and zeros up to a multiple of 16
  *
- * The first block is `vela_bin_stream`, the last `vela_end_stream`; between stand `cmd_data`, `weight_data`,
+ * The first block is `vela_bin_stream`, the last `vela_end_stream`; between them are `cmd_data`, `weight_data`,
  * `scratch_size` (u32), `inputs` and `outputs`: i32 count, then for each tensor i32 shape[6], element size, offset in
- * the scratch memory, region. An external block holds the key of its bytes in the program's named data.
+ * the scratch memory, region. An external block has the key of its bytes in the program's named data.
  */
 #ifndef DEUTERON_EXECUTORCH_ETHOSU_BLOB_H
 #define DEUTERON_EXECUTORCH_ETHOSU_BLOB_H
@@ -24,7 +24,7 @@ namespace ethosu
 
 using Bytes = executorch::runtime::Span<const uint8_t>;
 
-/* What blocks, scratch memory and commands are aligned to, in bytes. */
+/* Alignment of blocks, scratch memory and commands, in bytes. */
 constexpr size_t kAlignment = 16;
 
 /* A tensor of the partition in the scratch memory. */
@@ -34,8 +34,8 @@ struct Tensor {
     size_t offset;
 };
 
-/* The tensors of one side; they are read from the block whenever they are asked for, so only while nothing can have
- * changed it since it was checked. */
+/* The tensors of one side; each access reads the block, so they are valid only while nothing changes it after its
+ * check. */
 class Tensors
 {
   public:
@@ -51,7 +51,7 @@ class Tensors
     {
         return records_;
     }
-    /* Tensor `index`; only of a list that has been checked. */
+    /* Tensor `index`; only of a checked list. */
     Tensor operator[](size_t index) const;
 
   private:
@@ -59,7 +59,7 @@ class Tensors
     size_t count_ = 0;
 };
 
-/* A view of a partition; it points into the program's bytes, or into named data that `external` keeps. */
+/* A view of a partition; it points into the program's bytes, or into named data held by `external`. */
 struct Blob {
     Bytes commands;
     Bytes weights;
@@ -69,8 +69,8 @@ struct Blob {
     executorch::runtime::FreeableBuffer external;
 };
 
-/* Fills `blob`. Every tensor lies inside the scratch memory when this returns Ok, and the inputs lie apart. Otherwise
- * the cause is logged and the code is InvalidProgram, or that of the named data. */
+/* Fills `blob`. If this returns Ok, every tensor is inside the scratch memory, and the inputs do not overlap. Otherwise
+ * it logs the cause and returns InvalidProgram, or the error of the named data. */
 executorch::runtime::Error parse_blob(Bytes bytes, const executorch::runtime::NamedDataMap *data, Blob *blob);
 
 } // namespace ethosu

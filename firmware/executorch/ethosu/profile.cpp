@@ -5,7 +5,7 @@
 
 #include <cstring>
 
-#include "../named.h"
+#include "../named_event.h"
 
 namespace deuteron
 {
@@ -19,7 +19,7 @@ using executorch::runtime::event_tracer_log_profiling_delegate;
 using executorch::runtime::EventTracer;
 using executorch::runtime::pal_current_ticks;
 
-/* By the parameter of the operation. */
+/* Names by the parameter of the operation. */
 struct Name {
     uint16_t param;
     const char *name;
@@ -46,7 +46,7 @@ template <size_t N> const char *named(const Name (&names)[N], uint16_t param)
     return "unknown";
 }
 
-/* What listings call an operation, as `deuteron/npu/ethosu/isa.py` has it. */
+/* The name of an operation in listings, as in `deuteron/npu/ethosu/isa.py`. */
 const char *name_of(const dtn_ethosu_event_t &event)
 {
     switch (event.opcode) {
@@ -67,14 +67,14 @@ const char *name_of(const dtn_ethosu_event_t &event)
 
 } // namespace
 
-Stretch::Stretch(EventTracer *tracer) : tracer_(tracer)
+TimeSpan::TimeSpan(EventTracer *tracer) : tracer_(tracer)
 {
     if (tracer_ != nullptr) {
         start_ = pal_current_ticks();
     }
 }
 
-void Stretch::end(const char *name, size_t index) const
+void TimeSpan::end(const char *name, size_t index) const
 {
     if (tracer_ != nullptr) {
         log_named(tracer_, name, start_, pal_current_ticks(), static_cast<int>(index));
@@ -88,7 +88,7 @@ dtn_ethosu_fault_t run_logged(EventTracer *tracer, dtn_ethosu_t *machine, dtn_et
     }
     const et_timestamp_t begin = pal_current_ticks();
     uint32_t at = 0;
-    DebugHandle number = 0; /* of the operation at that byte of the commands */
+    DebugHandle number = 0; /* number of the operation at that byte of the commands */
     for (;;) {
         const et_timestamp_t start = pal_current_ticks();
         const dtn_ethosu_fault_t fault = dtn_ethosu_step(machine, event);

@@ -1,11 +1,11 @@
 /* ETDump events of a partition's run.
  *
- * - For each operation of the command stream an event with an integer id, 0 for the first of the partition and so on,
- *   as the delegate map of an ETRecord of ours has them, each time that it runs; its metadata is what listings call the
- *   operation;
- * - for each copy of the NPU's DMA one named `fetch`;
- * - one named `run` round all of them;
- * - `copy in` and `copy out` for each input and output, with its number behind it.
+ * - for each operation of the command stream and each time that it runs, an event with an integer id, 0 for the
+ *   partition's first operation and so on, as in the delegate map of our ETRecords; its metadata is the operation's
+ * name in listings;
+ * - for each copy of the NPU's DMA an event `fetch`;
+ * - an event `run` around all of them;
+ * - `copy in` and `copy out` for each input and output, followed by its number.
  *
  * Times are in the runtime's ticks. Without an event tracer nothing is measured.
  */
@@ -24,11 +24,11 @@ namespace deuteron
 namespace ethosu
 {
 
-/* A stretch of a delegate call from now until `end`, which logs it; nothing where there is no tracer. */
-class Stretch
+/* A time span of a delegate call from now until `end`, which logs it; does nothing without a tracer. */
+class TimeSpan
 {
   public:
-    explicit Stretch(executorch::runtime::EventTracer *tracer);
+    explicit TimeSpan(executorch::runtime::EventTracer *tracer);
     void end(const char *name, size_t index) const;
 
   private:

@@ -1,8 +1,8 @@
-/* The port of ExecuTorch's own Ethos-U backend on hosts: an NPU that is executed, there as soon as the library is. */
+/* The port of ExecuTorch's own Ethos-U backend on hosts: a simulated NPU, registered when the library is loaded. */
 #include "deuteron/ethosu_device.h"
 #include "ethosu_driver.h"
 
-/* As much as the largest configuration has, and more than the layers of any network that it was tried on need. */
+/* The SHRAM of the largest configuration, and more workspace than any tested network needs. */
 enum { SHRAM_BYTES = 48 << 10, WORKSPACE_BYTES = 4 << 20, FAST_SCRATCH_BYTES = 4 << 20 };
 #define ALIGNED __attribute__((aligned(16)))
 
@@ -17,7 +17,7 @@ static struct ethosu_device device = {
     .workspace_bytes = WORKSPACE_BYTES,
 };
 
-/* What that backend gives as region 2. */
+/* Region 2 of that backend. */
 unsigned char *ethosu_fast_scratch = fast_scratch;
 size_t ethosu_fast_scratch_size = FAST_SCRATCH_BYTES;
 

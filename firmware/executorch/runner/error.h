@@ -1,4 +1,4 @@
-/* What the runner tells the user when it cannot go on. */
+/* Errors of the runner. */
 #ifndef DEUTERON_EXECUTORCH_RUNNER_ERROR_H
 #define DEUTERON_EXECUTORCH_RUNNER_ERROR_H
 
@@ -9,7 +9,7 @@
 namespace deuteron::runner
 {
 
-/* A failure with the way out of it; `main` prints both and exits with 1. */
+/* A failure with a hint; `main` prints both and exits with 1. */
 struct Failure : std::runtime_error {
     explicit Failure(const std::string &what, std::string the_hint = "")
         : std::runtime_error(what), hint(std::move(the_hint))
@@ -19,13 +19,13 @@ struct Failure : std::runtime_error {
     std::string hint;
 };
 
-/* The way out of damage that is found in a program. */
+/* The hint for damage in a program. */
 inline const char *damaged()
 {
     return "the file is damaged or truncated: build it again";
 }
 
-/* A command line that makes no sense; `main` exits with 2. */
+/* An invalid command line; `main` exits with 2. */
 struct UsageError : Failure {
     using Failure::Failure;
 };

@@ -15,7 +15,7 @@ namespace deuteron::runner
 namespace
 {
 
-/* Plain files of a directory in name order, which is the order of a program's inputs. */
+/* Regular files of a directory in name order, the order of a program's inputs. */
 std::vector<fs::path> files_of(const fs::path &directory)
 {
     std::error_code code;
@@ -31,7 +31,7 @@ std::vector<fs::path> files_of(const fs::path &directory)
     }
     std::sort(files.begin(), files.end());
     if (files.empty()) {
-        throw Failure("directory `" + directory.string() + "` holds no files", "put the raw input tensors there");
+        throw Failure("directory `" + directory.string() + "` has no files", "put the raw input tensors there");
     }
     return files;
 }
@@ -96,7 +96,7 @@ void write_file(const fs::path &path, const void *data, size_t bytes)
     std::error_code code;
     fs::create_directories(path.parent_path(), code);
     if (code) {
-        throw Failure("cannot make directory `" + path.parent_path().string() + "`: " + code.message());
+        throw Failure("cannot create directory `" + path.parent_path().string() + "`: " + code.message());
     }
     std::ofstream stream(path, std::ios::binary | std::ios::trunc);
     stream.write(static_cast<const char *>(data), static_cast<std::streamsize>(bytes));

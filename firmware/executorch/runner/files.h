@@ -1,4 +1,4 @@
-/* Sample files in, tensor files out. */
+/* Reads sample files and writes tensor files. */
 #ifndef DEUTERON_EXECUTORCH_RUNNER_FILES_H
 #define DEUTERON_EXECUTORCH_RUNNER_FILES_H
 
@@ -14,17 +14,17 @@ namespace deuteron::runner
 {
 
 struct Sample {
-    std::string name; /* the directory of its outputs */
+    std::string name; /* directory name of its outputs */
     std::vector<std::filesystem::path> inputs;
 };
 
-/* Samples of `--dataset` or `--inputs` in name order (`--inputs`: as listed). Throws Failure when there are none. */
+/* Samples of `--dataset` or `--inputs` in name order (`--inputs`: as listed). Throws Failure if there are none. */
 std::vector<Sample> find_samples(const Options &options);
 
 /* All bytes of a file. */
 std::vector<uint8_t> read_file(const std::filesystem::path &path);
 
-/* Makes or replaces a file, and its directory if it is missing. A file that cannot be written completely is removed. */
+/* Creates or replaces a file, and its directory if it is missing. Removes a file that cannot be written completely. */
 void write_file(const std::filesystem::path &path, const void *data, size_t bytes);
 
 } // namespace deuteron::runner

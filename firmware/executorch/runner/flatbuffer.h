@@ -1,4 +1,4 @@
-/* The tables of a flatbuffer; a read outside of its bytes throws. */
+/* Reads the tables of a flatbuffer; a read outside its bytes throws. */
 #ifndef DEUTERON_EXECUTORCH_RUNNER_FLATBUFFER_H
 #define DEUTERON_EXECUTORCH_RUNNER_FLATBUFFER_H
 
@@ -18,14 +18,14 @@ using FileBytes = std::vector<uint8_t>;
 template <typename T> T read(const FileBytes &bytes, size_t at)
 {
     if (at > bytes.size() || sizeof(T) > bytes.size() - at) {
-        throw std::out_of_range("an offset of the program leads outside of it");
+        throw std::out_of_range("an offset of the program is out of range");
     }
     T value;
     std::memcpy(&value, bytes.data() + at, sizeof value);
     return value;
 }
 
-/* One table: positions and fields by slot number, in the order of the schema; a union takes two slots. */
+/* One table: positions and fields by slot number, in the order of the schema; a union has two slots. */
 class Table
 {
   public:
@@ -37,7 +37,7 @@ class Table
         return Table(bytes, read<uint32_t>(bytes, 0));
     }
 
-    /* Where a field lies, 0 where the table has none. */
+    /* Position of a field, 0 if the table does not have it. */
     size_t field(size_t slot) const
     {
         const size_t vtable = at_ - static_cast<size_t>(ptrdiff_t{read<int32_t>(*bytes_, at_)});
@@ -53,7 +53,7 @@ class Table
         const size_t at = field(slot);
         return at == 0 ? T{} : read<T>(*bytes_, at);
     }
-    /* Where the items of a vector start and how many there are. */
+    /* Start and number of the items of a vector. */
     std::pair<size_t, size_t> vector(size_t slot) const
     {
         const size_t at = field(slot);
@@ -63,12 +63,12 @@ class Table
         const size_t start = at + read<uint32_t>(*bytes_, at);
         return {start + 4, read<uint32_t>(*bytes_, start)};
     }
-    /* The bytes of a vector of them, or of a string. */
+    /* The bytes of a byte vector or a string. */
     std::string bytes(size_t slot) const
     {
         const auto [start, count] = vector(slot);
         if (start > bytes_->size() || count > bytes_->size() - start) {
-            throw std::out_of_range("a vector of the program leads outside of it");
+            throw std::out_of_range("a vector of the program is out of range");
         }
         return std::string(bytes_->begin() + static_cast<ptrdiff_t>(start),
                            bytes_->begin() + static_cast<ptrdiff_t>(start + count));
@@ -83,7 +83,7 @@ class Table
         }
         return found;
     }
-    /* The table in a field that is there. */
+    /* The table in a required field. */
     Table table(size_t slot) const
     {
         const size_t at = field(slot);

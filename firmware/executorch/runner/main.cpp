@@ -16,7 +16,7 @@ namespace
 using deuteron::runner::Options;
 using deuteron::runner::Sample;
 
-/* Files of NXP's simulator change nothing here, so a wrong path is worth a word but not a failure. */
+/* Files of NXP's simulator have no effect, so that a wrong path is only a warning. */
 void warn_if_missing(const char *option, const std::string &path)
 {
     if (!path.empty() && !std::filesystem::exists(path)) {

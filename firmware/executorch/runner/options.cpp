@@ -11,7 +11,7 @@ namespace
 
 struct Row {
     const char *name;
-    const char *value; /* what stands for it in --help */
+    const char *value; /* placeholder in --help */
     const char *help;
     std::string Options::*field;
 };
@@ -19,12 +19,12 @@ struct Row {
 constexpr std::array<Row, 8> kRows = {{
     {"model", "FILE", "program to run (.pte)", &Options::model},
     {"dataset", "DIR", "one file per sample; for programs with one input", &Options::dataset},
-    {"inputs", "PATH,PATH..",
-     "one directory per sample, its files in name order are the inputs; or the files of one sample", &Options::inputs},
-    {"output", "DIR", "where to write DIR/<sample>/0000.bin, 0001.bin .. and DIR/trace.etdump (default: results)",
+    {"inputs", "PATH,PATH..", "one directory per sample with its inputs in name order; or the files of one sample",
+     &Options::inputs},
+    {"output", "DIR", "writes DIR/<sample>/0000.bin, 0001.bin .. and DIR/trace.etdump (default: results)",
      &Options::output},
     {"method", "NAME", "method to run (default: forward, or the only one)", &Options::method},
-    {"firmware", "FILE", "accepted for scripts written for NXP's simulator; not used", &Options::firmware},
+    {"firmware", "FILE", "accepted for scripts for NXP's simulator; not used", &Options::firmware},
     {"nsys", "FILE", "the same", &Options::nsys},
     {"nsys_config", "FILE", "the same", &Options::nsys_config},
 }};
@@ -92,7 +92,7 @@ std::string help_text()
         "\n"
         "Runs a program with raw input tensors, NPU partitions through Deuteron's driver, and writes raw output "
         "tensors.\n"
-        "An input file holds the bytes of its tensor in the tensor's own dim order, or, for a float tensor, one "
+        "An input file has the bytes of its tensor in the tensor's dim order, or, for a float tensor, one "
         "unsigned\n"
         "byte per element; for a number 8 bytes. Exit codes: 0 every sample was run and written, 1 something failed, 2 "
         "wrong usage.\n"

@@ -13,7 +13,7 @@ struct Options {
     std::string inputs;
     std::string output = "results";
     std::string method;
-    /* What NXP's simulator needs. Nothing is read from them: the NPU's kernels run in this process. */
+    /* Files for NXP's simulator; ignored, because the NPU's kernels run in this process. */
     std::string firmware;
     std::string nsys;
     std::string nsys_config;

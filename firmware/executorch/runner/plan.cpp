@@ -28,7 +28,7 @@ enum { kPlans = 1, kInlineData = 3 };
 enum { kValues = 2, kMethodInputs = 3, kMethodOutputs = 4, kChains = 5, kOperators = 6, kDelegates = 7 };
 enum { kScalarType = 0, kSizes = 2, kBuffer = 5, kPlace = 6, kExtra = 9, kLocation = 2 };
 
-/* That one value may hold, and how often values are looked at on average: both bound the work. */
+/* Maximum tensors of one value, and average visits per value; both bound the work. */
 constexpr size_t kMostTensors = 16;
 constexpr size_t kLooks = 64;
 
@@ -46,7 +46,7 @@ void check(bool good, const std::string &what)
     }
 }
 
-/* Bytes that a tensor lies in. Memories count from 1; those below 0 are of inputs and outputs of a method. */
+/* Bytes of a tensor. Memories count from 1; negative ones are inputs and outputs of a method. */
 struct Extent {
     int64_t memory;
     uint64_t start;
@@ -66,7 +66,7 @@ struct Extent {
     }
 };
 
-/* A value: a tensor, a list of tensors, or of no interest. */
+/* A value: a tensor, a list of tensors, or something else. */
 struct Value {
     bool is_tensor = false;
     bool is_constant = false;
@@ -77,20 +77,20 @@ struct Value {
     std::vector<int32_t> items;
 };
 
-/* A tensor that a value can hold: its index, and where it lies; nowhere for a constant. */
-struct Held {
+/* A tensor that a value can hold: its index, and its extent; none for a constant. */
+struct HeldTensor {
     int32_t index;
     std::optional<Extent> extent;
 };
 
-/* What an instruction does: values that it reads, writes and frees. */
+/* Effect of an instruction: values that it reads, writes and frees. */
 struct Access {
     std::string what;
     std::vector<int32_t> reads;
     std::vector<int32_t> writes;
-    bool apart; /* written values have to lie apart from all others */
+    bool exclusive; /* written values must not overlap others */
     std::vector<int32_t> frees;
-    std::vector<int32_t> gives; /* values that get another tensor, or another's memory */
+    std::vector<int32_t> rebinds; /* values that get another tensor, or another's memory */
 };
 
 uint64_t item_bytes(int8_t type)
@@ -165,7 +165,7 @@ Value value_of(const Table &table)
     }
 }
 
-/* How many arguments of a call are inputs of a delegate, the others being outputs; none where nobody knows it. */
+/* Number of a call's arguments that are inputs of a delegate, the others are outputs; none if unknown. */
 std::optional<size_t> input_count(const std::string &id, const std::string &payload)
 {
     if (id == "NeutronBackend") {
@@ -194,10 +194,10 @@ std::optional<size_t> input_count(const std::string &id, const std::string &payl
 }
 
 /* The last writers of the bytes of a memory. */
-class Owners
+class LastWriters
 {
   public:
-    /* Who wrote another extent to some of these bytes last, "" where nobody did. */
+    /* The last writer of another extent to some of these bytes, "" if there is none. */
     std::string foreign(const Extent &extent) const
     {
         for (auto at = first_of(extent.start); at != sections_.end() && at->first < extent.end; ++at) {
@@ -222,13 +222,13 @@ class Owners
         std::string who;
     };
 
-    /* The last section that starts at or before a byte, or the first. */
+    /* The last section that starts at or before a byte, or the first one. */
     std::map<uint64_t, Section>::const_iterator first_of(uint64_t byte) const
     {
         auto at = sections_.upper_bound(byte);
         return at == sections_.begin() ? at : std::prev(at);
     }
-    /* Lets a section start at a byte that one has inside. */
+    /* Splits a section at a byte. */
     void split(uint64_t byte)
     {
         const auto at = sections_.upper_bound(byte);
@@ -245,7 +245,7 @@ class Owners
     std::map<uint64_t, Section> sections_;
 };
 
-/* One method. */
+/* Checks one method. */
 class PlanCheck
 {
   public:
@@ -293,7 +293,7 @@ class PlanCheck
         for (const Access &access : accesses) {
             check_access(access);
             free(access);
-            for (const int32_t value : access.gives) {
+            for (const int32_t value : access.rebinds) {
                 given_[index(value)] = true;
             }
         }
@@ -313,20 +313,20 @@ class PlanCheck
         return static_cast<size_t>(value);
     }
 
-    /* The member of an instruction's union; the runtime refuses one without. */
+    /* The member of an instruction's union; the runtime rejects one without. */
     static Table content(const Table &instruction)
     {
         check(instruction.field(1) != 0, "an instruction has no content");
         return instruction.table(1);
     }
 
-    /* Checks that a jump stays in its chain, as the runtime does not do before it jumps. */
+    /* Checks that a jump stays in its chain; the runtime does not check this. */
     static void check_jump(const Table &instruction, size_t count)
     {
         if (instruction.scalar<uint8_t>(0) == kJumpFalse) {
             const auto target = content(instruction).scalar<int32_t>(1);
             check(target >= 0 && static_cast<size_t>(target) < count,
-                  "a jump goes to instruction " + std::to_string(target) + " of " + std::to_string(count));
+                  "a jump leads to instruction " + std::to_string(target) + " of " + std::to_string(count));
         }
     }
 
@@ -357,7 +357,7 @@ class PlanCheck
         const std::vector<int32_t> args = call.numbers<int32_t>(1);
         Access access = {what + " (`" + name + "`)", {}, {}, true, {}, {}};
         if (name == kView && !args.empty()) {
-            access.gives.push_back(args.back());
+            access.rebinds.push_back(args.back());
         }
         const Outputs outputs = outputs_of(name, args.size());
         for (size_t i = 0; i < args.size(); i++) {
@@ -425,7 +425,7 @@ class PlanCheck
         return found;
     }
 
-    /* Finds what values hold that moves and views change. */
+    /* Finds the tensors that values hold after moves and views. */
     void follow_moves()
     {
         std::map<size_t, std::vector<size_t>> targets;
@@ -467,7 +467,7 @@ class PlanCheck
         }
     }
 
-    /* The values that one can hold. */
+    /* The values whose tensors a value can hold. */
     std::vector<size_t> slots(int32_t value) const
     {
         const std::set<size_t> &held = held_[index(value)];
@@ -475,9 +475,9 @@ class PlanCheck
     }
 
     /* The tensors that a value, or a list in it, can hold. */
-    std::vector<Held> tensors(int32_t value)
+    std::vector<HeldTensor> tensors(int32_t value)
     {
-        std::vector<Held> found;
+        std::vector<HeldTensor> found;
         for (const size_t slot : slots(value)) {
             add(slot, found);
             for (const int32_t item : values_[slot].items) {
@@ -489,7 +489,7 @@ class PlanCheck
         return found;
     }
 
-    void add(size_t at, std::vector<Held> &found)
+    void add(size_t at, std::vector<HeldTensor> &found)
     {
         check(left_-- > 0, "its instructions name values more than " + std::to_string(kLooks) + " times");
         const Value &value = values_[at];
@@ -502,7 +502,7 @@ class PlanCheck
         } else if (value.is_constant) {
             found.push_back({number, std::nullopt});
         } else {
-            /* The caller gives inputs and outputs their memory, a view its result. */
+            /* The caller provides memory for inputs and outputs, a view for its result. */
             const bool given = value.bytes == 0 || ends_[at] || given_[at];
             check(given && !freed_[at], "an instruction uses value " + std::to_string(at) + ", which has no memory");
             if (ends_[at]) {
@@ -511,15 +511,15 @@ class PlanCheck
         }
     }
 
-    /* Checks that an instruction writes to no constant, and to no bytes of its other arguments. */
+    /* Checks that an instruction writes no constant and no bytes of its other arguments. */
     void check_access(const Access &access)
     {
         std::map<std::pair<Extent, size_t>, int32_t> extents;
         for (size_t i = 0; i < access.writes.size(); i++) {
-            for (const Held &tensor : tensors(access.writes[i])) {
+            for (const HeldTensor &tensor : tensors(access.writes[i])) {
                 check(tensor.extent.has_value(),
                       access.what + " writes value " + std::to_string(tensor.index) + ", which is a constant");
-                if (access.apart && tensor.extent->end > tensor.extent->start) {
+                if (access.exclusive && tensor.extent->end > tensor.extent->start) {
                     extents[{*tensor.extent, i}] = tensor.index;
                 }
             }
@@ -535,7 +535,7 @@ class PlanCheck
                       std::to_string(outputs[i].second) + ", which share memory");
         }
         for (const int32_t read : outputs.empty() ? std::vector<int32_t>() : access.reads) {
-            for (const Held &tensor : tensors(read)) {
+            for (const HeldTensor &tensor : tensors(read)) {
                 if (!tensor.extent) {
                     continue;
                 }
@@ -549,15 +549,15 @@ class PlanCheck
         }
     }
 
-    /* Notes what an instruction frees, which must be memory of its own. */
+    /* Records what an instruction frees; it must have its own memory. */
     void free(const Access &access)
     {
         for (const int32_t value : access.frees) {
             for (const size_t slot : slots(value)) {
                 check(values_[slot].is_tensor,
-                      access.what + " frees value " + std::to_string(value) + ", which is no tensor");
+                      access.what + " frees value " + std::to_string(value) + ", which is not a tensor");
             }
-            for (const Held &tensor : tensors(value)) {
+            for (const HeldTensor &tensor : tensors(value)) {
                 check(tensor.extent && tensor.extent->memory < 0,
                       access.what + " frees value " + std::to_string(tensor.index) + ", whose memory is planned");
                 freed_[static_cast<size_t>(tensor.index)] = true;
@@ -565,26 +565,27 @@ class PlanCheck
         }
     }
 
-    /* Checks that values keep what is written to them until it is read. */
+    /* Checks that values keep their content until it is read. */
     void check_order(const std::vector<Access> &accesses)
     {
-        std::map<int64_t, Owners> memories;
+        std::map<int64_t, LastWriters> memories;
         for (const Access &access : accesses) {
             for (const int32_t read : access.reads) {
-                std::vector<Held> found = tensors(read);
-                found.erase(std::remove_if(found.begin(), found.end(), [](const Held &each) { return !each.extent; }),
-                            found.end());
+                std::vector<HeldTensor> found = tensors(read);
+                found.erase(
+                    std::remove_if(found.begin(), found.end(), [](const HeldTensor &each) { return !each.extent; }),
+                    found.end());
                 if (found.size() != 1 && !held_[index(read)].empty()) {
                     continue;
                 }
-                for (const Held &tensor : found) {
+                for (const HeldTensor &tensor : found) {
                     const std::string other = memories[tensor.extent->memory].foreign(*tensor.extent);
                     check(other.empty(), access.what + " reads value " + std::to_string(tensor.index) + ", which " +
                                              other + " overwrites before");
                 }
             }
             for (const int32_t write : access.writes) {
-                for (const Held &tensor : tensors(write)) {
+                for (const HeldTensor &tensor : tensors(write)) {
                     if (tensor.extent && tensor.extent->end > tensor.extent->start) {
                         memories[tensor.extent->memory].take(*tensor.extent, access.what + ", writing value " +
                                                                                  std::to_string(tensor.index) + ",");
@@ -602,11 +603,11 @@ class PlanCheck
     std::vector<Value> values_;
     std::vector<std::string> operators_;
     std::vector<Table> instructions_;
-    std::vector<std::set<size_t>> held_; /* what values hold that moves and views change; empty for all others */
+    std::vector<std::set<size_t>> held_; /* values whose tensors a moved value can hold; empty for others */
     std::vector<bool> freed_;
-    std::vector<bool> given_; /* values that moves and views so far have changed */
+    std::vector<bool> given_; /* values that earlier moves and views changed */
     std::vector<bool> ends_;  /* inputs and outputs of the method */
-    size_t left_ = 0;         /* how many more values may be looked at */
+    size_t left_ = 0;         /* remaining visits of values */
 };
 
 } // namespace

@@ -14,7 +14,7 @@ namespace
 /* Slots of ExecuTorch's schema/program.fbs. */
 enum { kSegments = 4, kSegmentOffset = 0, kSegmentBytes = 1 };
 
-/* Where the header behind the flatbuffer's identifier lies, its magic bytes, and its fields. */
+/* Offset of the header after the flatbuffer's identifier, its magic bytes, and its fields. */
 constexpr size_t kHeaderAt = 8;
 constexpr uint32_t kHeaderMagic = 0x30306865;
 constexpr size_t kProgramBytesAt = kHeaderAt + 8;
@@ -33,7 +33,7 @@ std::vector<Segment> segments_of(const FileBytes &file)
         const uint64_t bytes = table.scalar<uint64_t>(kSegmentBytes);
         const uint64_t room = base < file.size() ? file.size() - base : 0;
         if (bytes != 0 && (offset > room || bytes > room - offset)) {
-            throw Failure("a segment leaves the file", damaged());
+            throw Failure("a segment ends after the file", damaged());
         }
         segments.push_back(bytes == 0 ? Segment{0, 0} : Segment{base + offset, base + offset + bytes});
     }

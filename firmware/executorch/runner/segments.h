@@ -16,8 +16,8 @@ struct Segment {
     size_t end;
 };
 
-/* The segments of a program. Checks, as `deuteron.runtime.pte` does, that they lie in the file, behind the program's
- * flatbuffer and apart from each other; ExecuTorch's runtime checks the first only, and each segment when it is loaded.
+/* The segments of a program. Checks, as `deuteron.runtime.pte` does, that they are inside the file, after the program's
+ * flatbuffer, and do not overlap; ExecuTorch's runtime checks only the first, and each segment when it is loaded.
  * Throws Failure. */
 std::vector<Segment> segments_of(const FileBytes &file);
 

@@ -33,7 +33,7 @@ using executorch::runtime::Result;
 using executorch::runtime::Tag;
 using executorch::runtime::TensorInfo;
 
-/* The error's name and number, and the first thing that the runtime logged about it. */
+/* The error's name and number, and the first line that the runtime logged about it. */
 std::string describe(Error error)
 {
     std::string text =
@@ -63,7 +63,7 @@ std::string choose_method(Module &module, const std::string &wanted)
     return name;
 }
 
-/* Refuses a program whose segments or plans let it write to memory that is not for that. */
+/* Rejects a program whose segments or plans let it write to other memory than its own. */
 void check_memory(const std::string &model)
 {
     try {
@@ -84,7 +84,7 @@ size_t elements(const TensorInfo &info)
     return count;
 }
 
-/* The bytes of an input tensor; a float tensor's file may hold one unsigned byte per element instead. */
+/* The bytes of an input tensor; a float tensor's file may have one unsigned byte per element instead. */
 std::vector<uint8_t> load_input(const TensorInfo &info, const std::filesystem::path &path)
 {
     std::vector<uint8_t> bytes = read_file(path);
@@ -93,8 +93,8 @@ std::vector<uint8_t> load_input(const TensorInfo &info, const std::filesystem::p
     }
     const bool is_float = info.scalar_type() == ScalarType::Float;
     if (!is_float || bytes.size() != elements(info)) {
-        throw Failure("`" + path.string() + "` has " + std::to_string(bytes.size()) +
-                      " bytes; the input tensor takes " + std::to_string(info.nbytes()) +
+        throw Failure("`" + path.string() + "` has " + std::to_string(bytes.size()) + " bytes; the input tensor has " +
+                      std::to_string(info.nbytes()) +
                       (is_float ? ", or " + std::to_string(elements(info)) + " of unsigned 8-bit values" : ""));
     }
     std::vector<uint8_t> widened(info.nbytes());
@@ -105,7 +105,7 @@ std::vector<uint8_t> load_input(const TensorInfo &info, const std::filesystem::p
     return widened;
 }
 
-/* A tensor of the program's own type, shape and dim order round `bytes`. */
+/* A tensor of the program's type, shape and dim order over `bytes`. */
 TensorPtr make_input(const TensorInfo &info, std::vector<uint8_t> bytes)
 {
     return executorch::extension::make_tensor_ptr({info.sizes().begin(), info.sizes().end()}, std::move(bytes),
@@ -113,7 +113,7 @@ TensorPtr make_input(const TensorInfo &info, std::vector<uint8_t> bytes)
                                                   info.scalar_type());
 }
 
-/* A value of the file that is no tensor. The runtime compares it with that of the program, which was exported for it.
+/* A scalar value of the file. The runtime compares it with the value that the program was exported with.
  */
 template <typename Value> Value load_value(const std::filesystem::path &path, const std::string &kind)
 {
@@ -127,8 +127,8 @@ template <typename Value> Value load_value(const std::filesystem::path &path, co
     return value;
 }
 
-/* An input that is no tensor. There is nothing in the file of one that the program was exported without; or an address,
- * as ExecuTorch's tests for Arm write it: NumPy's bytes of a None. */
+/* An input that is not a tensor. The file of an omitted input is empty; or has an address, as ExecuTorch's tests for
+ * Arm write it: NumPy's bytes of a None. */
 EValue load_other(Tag tag, const std::filesystem::path &path, size_t index)
 {
     switch (tag) {
@@ -140,7 +140,7 @@ EValue load_other(Tag tag, const std::filesystem::path &path, size_t index)
         return EValue(load_value<uint8_t>(path, "truth value") != 0);
     case Tag::None:
         if (const size_t bytes = read_file(path).size(); bytes != 0 && bytes != sizeof(void *)) {
-            throw Failure("`" + path.string() + "` has " + std::to_string(bytes) + " bytes; the input is nothing");
+            throw Failure("`" + path.string() + "` has " + std::to_string(bytes) + " bytes; the input is None");
         }
         return EValue();
     default:
@@ -148,12 +148,12 @@ EValue load_other(Tag tag, const std::filesystem::path &path, size_t index)
     }
 }
 
-/* The inputs of a sample; `tensors` owns what those that are tensors refer to. */
+/* The inputs of a sample; `tensors` owns their tensors. */
 std::vector<EValue> load_inputs(const MethodMeta &meta, const Sample &sample, std::vector<TensorPtr> &tensors)
 {
     if (meta.num_inputs() != sample.inputs.size()) {
         throw Failure("sample `" + sample.name + "` has " + std::to_string(sample.inputs.size()) +
-                          " input file(s), the program takes " + std::to_string(meta.num_inputs()),
+                          " input file(s), the program has " + std::to_string(meta.num_inputs()),
                       "`--inputs DIR,DIR..` takes one directory per sample with one file per input");
     }
     std::vector<EValue> inputs;
@@ -189,10 +189,10 @@ Session::Session(const std::string &model, const std::string &method)
     : module_(model, Module::LoadMode::File, std::make_unique<ETDumpGen>())
 {
     deuteron_keep_log();
-    /* Verified: the runtime follows the offsets of a flatbuffer that is not. */
+    /* Verified, because the runtime follows the offsets of an unverified flatbuffer. */
     const Error loaded = module_.load(Program::Verification::InternalConsistency);
     if (loaded != Error::Ok) {
-        throw Failure("cannot load program `" + model + "`: " + describe(loaded), "is it a .pte file of ExecuTorch?");
+        throw Failure("cannot load program `" + model + "`: " + describe(loaded), "give a .pte file of ExecuTorch");
     }
     check_memory(model);
     method_ = choose_method(module_, method);

@@ -19,7 +19,7 @@ class Session
     /* Loads a program and one of its methods; an empty name means `forward`, or the only method. Throws Failure. */
     Session(const std::string &model, const std::string &method);
 
-    /* Runs a sample and writes its outputs as 0000.bin, 0001.bin .. into `directory`; the number of outputs. */
+    /* Runs a sample, writes its outputs as 0000.bin, 0001.bin .. into `directory`, and returns their number. */
     size_t run(const Sample &sample, const std::filesystem::path &directory);
 
     /* Writes the events of all runs. */

@@ -181,7 +181,7 @@ void test_apart()
     const Binding inputs[] = {bound(subject, block.data() + 200), bound(subject, block.data() + 210)};
     const auto check = [&](size_t first, size_t second) {
         const Binding outputs[] = {bound(subject, block.data() + first), bound(subject, block.data() + second)};
-        return deuteron::check_apart(payload, deuteron::Bindings(inputs, 2), deuteron::Bindings(outputs, 2));
+        return deuteron::check_no_overlap(payload, deuteron::Bindings(inputs, 2), deuteron::Bindings(outputs, 2));
     };
     expect(check(76, 234) == Error::Ok, "neighbours are refused", 4);
     expect(check(234, 258) == Error::Ok, "outputs side by side are refused", 4);

@@ -65,7 +65,7 @@ typedef struct {
 } dtn_cm_argmax_argmin_params_t;
 
 /**
- * Place of the first largest (`maximum` 1) or least (0) stored value over the middle of [outer, reduced, inner].
+ * Argmax (`maximum` 1) or argmin (0) over the middle of [outer, reduced, inner]; the first of equal values wins.
  *
  * The output is int64.
  *
@@ -91,7 +91,7 @@ typedef struct {
 } dtn_cm_cumsum_params_t;
 
 /**
- * Sums of all elements up to each, over the middle of [outer, depth, inner].
+ * Cumulative sum over the middle of [outer, depth, inner].
  *
  * out = sat(out_zp + rne(sum(x - in_zp) * mult / 2^shift)), shift 1..62.
  *
@@ -130,16 +130,16 @@ typedef struct {
 } dtn_cm_normalise_params_t;
 
 /**
- * Groups of channels * spatial elements, each normalised by its own mean and variance, or by its mean square.
+ * Normalises groups of channels * spatial elements by their mean and variance, or by their mean square.
  *
- * Element [b, g, c, s] lies at the sum of its indices times the strides, in elements. With n elements of a group, each
- * less in_zp, S their sum if `centred`, else 0, Q that of their squares, and e = epsilon_high * 2^32 + epsilon_low:
+ * Element [b, g, c, s] is at the sum of its indices times the strides, in elements. With n elements of a group, each
+ * less in_zp, S their sum if `centred`, else 0, Q the sum of their squares, and e = epsilon_high * 2^32 + epsilon_low:
  *
- * y = (n * x - S) / sqrt(n * Q - S^2 + e / 2^fraction), with value_bits behind the point
+ * y = (n * x - S) / sqrt(n * Q - S^2 + e / 2^fraction), with value_bits fraction bits
  * out = sat(out_zp + rne((y * factor + offset * 2^offset_shift) / 2^out_shift))
  *
  * Factors and offsets are int32, one per channel of all groups where factor_step is 1, one for all where it is 0.
- * spec/rounding.md says how y is rounded.
+ * spec/rounding.md defines the rounding of y.
  *
  * Values: input, factors, offsets, output.
  */
@@ -168,7 +168,7 @@ typedef struct {
  * Logarithm of the softmax over the middle, at most 65536 elements, of [outer, depth, inner].
  *
  * The table has 256 numbers, e[k] = round(2^30 * exp(-k * scale)). With m the largest x and l = log2(sum(e[m - x]) /
- * 2^30) with 26 bits behind the point:
+ * 2^30) with 26 fraction bits:
  *
  * out = sat(out_zp + rne(((x - m) * mult - rne(l * log_mult / 2^log_shift)) / 2^shift))
  *
@@ -235,7 +235,7 @@ typedef struct {
 /**
  * Broadcasting comparison of stored values; strides are in elements, 0 repeats; the output is bool.
  *
- * `kind` 0: a < b, 1: a <= b, 2: a = b, 3: a is another than b.
+ * `kind` 0: a < b, 1: a <= b, 2: a = b, 3: a != b.
  *
  * Values: a, b, output.
  */
@@ -275,7 +275,7 @@ typedef struct {
 } dtn_cm_where_params_t;
 
 /**
- * Broadcasting choice; strides are in elements, 0 repeats: a where the condition is true, else b.
+ * Broadcasting select; strides are in elements, 0 repeats: a where the condition is true, else b.
  *
  * Values: condition, a, b, output.
  */
@@ -291,9 +291,9 @@ enum {
 typedef dtn_resize_bilinear_s8_params_t dtn_cm_resize_bilinear_params_t;
 
 /**
- * Bilinear interpolation, NHWC, input and output of one quantisation.
+ * Bilinear interpolation, NHWC; input and output have the same quantisation.
  *
- * Output row i lies at (start_h + i * step_h) / unit_h rows of the input, limited to 0..in_h - 1; columns alike. Each
+ * Output row i is at (start_h + i * step_h) / unit_h rows of the input, clamped to 0..in_h - 1; columns likewise. Each
  * output is zero_point + rne(sum of four weighted x - zero_point / (unit_h * unit_w)).
  *
  * Values: input, output.
@@ -319,7 +319,7 @@ typedef struct {
 } dtn_cm_masked_softmax_params_t;
 
 /**
- * As SoftmaxParams, over the elements whose mask is not 0; the others get the zero point.
+ * Softmax as SoftmaxParams over the elements with a mask other than 0; the others get the zero point.
  *
  * Row r has row r % mask_rows of the mask. The table is that of the NPU's softmax.
  *
@@ -360,7 +360,7 @@ typedef struct {
 } dtn_cm_convolution_s16_params_t;
 
 /**
- * Convolution, NHWC; weights [out_c, kernel_h, kernel_w, in_c / groups]; linear layers have images of one by one.
+ * Convolution, NHWC; weights [out_c, kernel_h, kernel_w, in_c / groups]; a linear layer has 1 x 1 images.
  *
  * out = clamp(rne((sum(x * w) * multiplier + bias * 2^(shift - 10)) / 2^shift))
  *
@@ -442,13 +442,13 @@ typedef struct {
 } dtn_cm_interpolate_s16_params_t;
 
 /**
- * A function by pieces of straight lines; the table has its values at low + k * 2^bits, k = 0, 1 and so on.
+ * Piecewise linear function; the table has its values at low + k * 2^bits, k = 0, 1 and so on.
  *
- * With v = clamp(x, low, high) - low, k = floor(v / 2^bits) and f the rest:
+ * With v = clamp(x, low, high) - low, k = floor(v / 2^bits) and f the remainder:
  *
  * out = sat(rne((table[k] * 2^bits + (table[k + 1] - table[k]) * f) / 2^(bits + 8)))
  *
- * The table is int32 and has one value beyond the last piece; bits 0..15.
+ * The table is int32 and has one value after the last piece; bits 0..15.
  *
  * Values: input, table, output.
  */
@@ -479,9 +479,9 @@ typedef struct {
 } dtn_cm_pool_s16_params_t;
 
 /**
- * Largest value (`maximum` 1) or mean, rounded to even, over each window, NHWC.
+ * Maximum (`maximum` 1) or mean, rounded to even, of each window, NHWC.
  *
- * Elements inside the map count, and each window has at least one. A mean's divisor is their number where `divisor` is
+ * Elements inside the map count, and each window has at least one. A mean's divisor is their number if `divisor` is
  * 0. Windows have at most 65535 elements.
  *
  * Values: input, output.
@@ -565,9 +565,9 @@ typedef struct {
 } dtn_cm_pad_s16_params_t;
 
 /**
- * `value` before and after each dimension of a tensor; dimensions from the outermost in memory.
+ * Pads each dimension of a tensor with `value` before and after; dimensions from the outermost in memory.
  *
- * Less than none of the second dimension, for some of its rows alone, leaves out as many.
+ * Negative padding of the second dimension crops rows, for calls that compute some rows only.
  *
  * Values: input, output.
  */
@@ -589,7 +589,7 @@ typedef struct {
 } dtn_cm_requantise_s16_params_t;
 
 /**
- * Another dtype and scale: sat(out_zp + rne((x - in_zp) * mult / 2^shift)), shift 1..62.
+ * Change of dtype and scale: sat(out_zp + rne((x - in_zp) * mult / 2^shift)), shift 1..62.
  *
  * The zero point of int16 is 0.
  *
@@ -607,7 +607,7 @@ enum {
 typedef dtn_cm_requantise_s16_params_t dtn_cm_requantise_s8_params_t;
 
 /**
- * Another dtype and scale: sat(out_zp + rne((x - in_zp) * mult / 2^shift)), shift 1..62.
+ * Change of dtype and scale: sat(out_zp + rne((x - in_zp) * mult / 2^shift)), shift 1..62.
  *
  * The zero point of int16 is 0.
  *

@@ -36,7 +36,7 @@ typedef struct {
 } dtn_op_add_params_t;
 
 /**
- * a + b * alpha, float32 along `dims`; `alpha` has the bits of a float32.
+ * a + b * alpha, float32 along `dims`; `alpha` is the bits of a float32.
  *
  * Values: a, b, output.
  */
@@ -57,7 +57,7 @@ typedef struct {
 } dtn_op_mul_params_t;
 
 /**
- * Product, or quotient, of two float32 tensors along `dims`; strides of what repeats are 0.
+ * Product, or quotient, of two float32 tensors along `dims`; a stride of 0 repeats an operand.
  *
  * Values: a, b, output.
  */
@@ -74,7 +74,7 @@ enum {
 typedef dtn_op_mul_params_t dtn_op_div_params_t;
 
 /**
- * Product, or quotient, of two float32 tensors along `dims`; strides of what repeats are 0.
+ * Product, or quotient, of two float32 tensors along `dims`; a stride of 0 repeats an operand.
  *
  * Values: a, b, output.
  */
@@ -96,9 +96,9 @@ typedef struct {
 } dtn_op_compare_params_t;
 
 /**
- * Whether a relation holds between two int8 or two float32 tensors along `dims`: 1 or 0, of the type bool.
+ * Comparison of two int8 or two float32 tensors along `dims`; the output is bool, 1 or 0.
  *
- * `relation` is 0 for a == b, 1 for a != b, 2 for a > b, 3 for a >= b; the others have their operands exchanged.
+ * `relation` is 0 for a == b, 1 for a != b, 2 for a > b, 3 for a >= b; the others exchange their operands.
  *
  * Values: a, b, output.
  */
@@ -117,9 +117,9 @@ typedef struct {
 } dtn_op_clamp_params_t;
 
 /**
- * The smaller of `high` and the larger of `low` and x, int8 or float32; NaN stays.
+ * Clamp: min(`high`, max(`low`, x)), int8 or float32; NaN is kept.
  *
- * The limits are numbers for int8, the bits of them for float32.
+ * The limits are numbers for int8, float32 bits for float32.
  *
  * Values: input, output.
  */
@@ -140,9 +140,9 @@ typedef struct {
 } dtn_op_amax_params_t;
 
 /**
- * The largest of the elements along `reduced` for each element along `kept`, int8 or float32; NaN wins.
+ * Maximum over the dimensions `reduced` for each element along `kept`, int8 or float32; NaN wins.
  *
- * The output lies along `kept` as that is.
+ * The output has the memory order of `kept`.
  *
  * Values: input, output.
  */
@@ -160,7 +160,7 @@ typedef struct {
 } dtn_op_full_params_t;
 
 /**
- * A value in each element of the output; `low` and `high` have its bits, as many as an element takes.
+ * Fills the output with a value; `low` and `high` are its bits, as many as an element has.
  *
  * Values: output.
  */
@@ -195,11 +195,11 @@ typedef struct {
 /**
  * Convolution of float32 maps.
  *
- * A sum takes channels, rows and columns in this order, then the bias. A transposed one starts with the bias, and
- * takes the input's rows, columns and channels.
+ * A sum adds channels, rows and columns in this order, then the bias. A transposed one starts with the bias, and
+ * adds the input's rows, columns and channels.
  *
- * Dimensions and strides are those of batches, channels, rows and columns; of the weights output channels (of all
- * groups), input channels of a group, rows and columns. They, steps, dilations and pads are at most 32767.
+ * Dimensions and strides are batches, channels, rows and columns; of the weights output channels (of all
+ * groups), input channels of a group, rows and columns. They, strides, dilations and pads are at most 32767.
  *
  * Values: input, weights, bias if has_bias, output.
  */
@@ -229,9 +229,9 @@ typedef struct {
 } dtn_op_max_pool2d_params_t;
 
 /**
- * The largest element under each window, int8 or float32, the first of equal ones. NaN is larger than nothing.
+ * Maximum of each window, int8 or float32, the first of equal ones; NaN wins.
  *
- * Dimensions and strides as in a convolution; indices, of the type int64, count the elements of a plane row by row.
+ * Dimensions and strides as in a convolution; indices are int64 and count the elements of a plane row by row.
  *
  * Values: input, indices, output.
  */

@@ -1,25 +1,25 @@
 /**
  * @file
- * A bundle: a program of ExecuTorch, read ahead of time and written as C tables.
+ * A bundle: an ExecuTorch program, translated ahead of time to C tables.
  *
- * `deuteron firmware` generates one C file per program. Nothing on the device parses a file: the tables are what
- * runs. `dtn_executor_init` checks every whole number in them, and the bytes of constants and delegates, before use: a
- * damaged one gives an error code. Pointers, to tables, blocks, operators and NPUs, are the linker's and are trusted:
- * the CRCs cannot know them. Only a NULL instead of a constant, a block, an operator or an NPU is refused.
+ * `deuteron firmware` generates one C file per program. The device parses no file; it runs the tables.
+ * `dtn_executor_init` checks every integer in them, and the bytes of constants and delegates, before use: damage gives
+ * an error code. Pointers to tables, blocks, operators and NPUs are set by the linker and trusted, as the CRCs cannot
+ * include them. Only a NULL instead of a constant, a block, an operator or an NPU is rejected.
  *
- * The last memory is the working memory of the delegates. The only values in it are inputs and outputs of a Neutron's
- * partition that have places in its scratch (spec/microcode.md). A step of a delegate with other values of it
- * is refused; who writes a bundle sees to it that no CPU operator and no caller writes to other values there, as
- * weights stay between runs. It needs
+ * The last memory is the working memory of the delegates. It contains only values that are inputs and outputs of a
+ * Neutron's partition with places in its scratch (spec/microcode.md). The executor rejects a step of a delegate with
+ * other values in it. A bundle's generator must ensure that no CPU operator and no caller writes to other bytes there,
+ * because weights stay between runs. It needs
  *
  *   DTN_CONTEXT_BYTES * delegates + the largest `working_bytes` of a delegate's NPU
  *
- * bytes, 0 without delegates. Of a Neutron these are, with R(n) as n rounded up to a multiple of 16 and the numbers in
+ * bytes, 0 without delegates. For a Neutron these are, with R(n) as n rounded up to a multiple of 16 and the numbers in
  * the header of the microcode,
  *
  *   R(DTN_POINTER_BYTES * (inputs + outputs + 2)) + scratch bytes + profile bytes + prefetch bytes
  *
- * and of an Ethos-U, with the numbers of its layout (deuteron/npu.h), R(scratch bytes) + R(fast scratch bytes), and 16
+ * and for an Ethos-U, with the numbers of its layout (deuteron/npu.h), R(scratch bytes) + R(fast scratch bytes), and 16
  * for each recorded operation and one more if there are any.
  */
 #ifndef DEUTERON_BUNDLE_H
@@ -33,16 +33,16 @@
 extern "C" {
 #endif
 
-/** Version of these tables; a bundle of another version is refused. */
+/** Version of these tables; the executor rejects a bundle of another version. */
 #define DTN_BUNDLE_VERSION UINT32_C(2)
 
-/** Bytes of a Neutron's working memory for each pointer to a tensor, whatever the target: one bundle fits all. */
+/** Bytes of a Neutron's working memory for each pointer to a tensor on any target: one bundle fits all. */
 #define DTN_POINTER_BYTES UINT32_C(8)
 
-/** `dtn_value_t.memory` of constants starts here: DTN_MEMORY_CONSTANT + k is `constants[k]`. */
+/** `dtn_value_t.memory` of constants: DTN_MEMORY_CONSTANT + k is `constants[k]`. */
 #define DTN_MEMORY_CONSTANT UINT32_C(0x10000)
 
-/** Most values that one operator takes, inputs and outputs together. */
+/** Maximum values of one operator, inputs and outputs together. */
 #define DTN_MAX_OPERATOR_VALUES 8
 
 /** Element types, numbered as ExecuTorch's ScalarType. */
@@ -57,7 +57,7 @@ enum {
     DTN_TYPE_BOOL = 11,
 };
 
-/** A tensor: where it lies and what it holds. */
+/** A tensor: its memory, type and shape. */
 typedef struct {
     uint32_t memory; /**< index of a memory, or DTN_MEMORY_CONSTANT + index of a constant */
     uint32_t offset; /**< bytes, a multiple of 16 */
@@ -65,7 +65,7 @@ typedef struct {
     uint32_t type;
 } dtn_value_t;
 
-/** What a step runs. */
+/** Kind of a step. */
 enum {
     DTN_STEP_OPERATOR = 0, /**< a CPU operator, deuteron/operators.h */
     DTN_STEP_DELEGATE = 1, /**< an NPU: values in its own order, no parameters */
@@ -78,30 +78,30 @@ enum {
 typedef struct {
     uint32_t kind;
     uint32_t index; /**< in `operators` or `delegates` */
-    uint32_t first; /**< of its words */
+    uint32_t first; /**< index of its first word */
     uint32_t inputs;
     uint32_t outputs;
     uint32_t params;
 } dtn_step_t;
 
-/** Constant bytes, aligned to 16, in the section that the bundle's generator was asked for. */
+/** Constant bytes, aligned to 16, in the section that the bundle's options select. */
 typedef struct {
     const void *data;
     uint32_t bytes;
-    uint32_t crc; /**< CRC-32 of the bytes; not looked at if 0, as of a block whose NPU checks it */
+    uint32_t crc; /**< CRC-32 of the bytes; ignored if 0, as for a block that its NPU checks */
 } dtn_constant_t;
 
 /** An NPU family, deuteron/npu.h. */
 typedef struct dtn_npu dtn_npu_t;
 
-/** A partition for an NPU. `bytes` of a block may be more than the block's own size. */
+/** A partition for an NPU. `bytes` of a block may exceed the block's own size. */
 typedef struct {
     const dtn_npu_t *npu;
-    uint32_t first;  /**< of its blocks in `constants`, in the order that the NPU takes */
-    uint32_t blocks; /**< how many they are */
+    uint32_t first;  /**< index of its first block in `constants`; the NPU defines the order */
+    uint32_t blocks; /**< number of its blocks */
 } dtn_delegate_t;
 
-/** A tensor with its address, as an operator sees it. */
+/** A tensor with its address, for operators. */
 typedef struct {
     void *data; /**< written only for outputs */
     uint32_t bytes;
@@ -120,16 +120,16 @@ typedef struct {
 /**
  * A CPU operator: returns DTN_OK, or in the check phase the reason why the call must not run.
  *
- * The executor has checked that every value lies in its memory, starts at a multiple of 16, and that no output overlaps
- * another value; the operator checks numbers, types, sizes and parameters. The content of values is not there yet.
+ * The executor has checked that every value is in its memory, starts at a multiple of 16, and that no output overlaps
+ * another value; the operator checks numbers, types, sizes and parameters. The content of values is not available yet.
  */
 typedef int32_t (*dtn_operator_t)(const dtn_operator_call_t *call, dtn_phase_t phase);
 
-/** A program. Everything in it is constant and may lie in flash. */
+/** A program. Everything in it is constant and may be in flash. */
 typedef struct {
     uint32_t version;
-    uint32_t counts_crc; /**< CRC-32 of the nine counts, in their order here: until it matches no table is read */
-    uint32_t crc;        /**< continues it over values, steps, words, inputs, outputs and memory_bytes, in this order,
+    uint32_t counts_crc; /**< CRC-32 of the nine counts, in their order here: checked before any table is read */
+    uint32_t crc;        /**< continued over values, steps, words, inputs, outputs and memory_bytes, in this order,
                                 then over `bytes` and `crc` of each constant, and `first` and `blocks` of each delegate */
     const char *name;
     const dtn_value_t *values;
@@ -137,7 +137,7 @@ typedef struct {
     const uint32_t *words;
     const uint32_t *inputs;       /**< index of the value of each input of the program */
     const uint32_t *outputs;      /**< index of the value of each output */
-    const uint32_t *memory_bytes; /**< what each memory needs, the last for the delegates: at least one entry */
+    const uint32_t *memory_bytes; /**< size of each memory, the last for the delegates: at least one entry */
     const dtn_operator_t *operators;
     const dtn_constant_t *constants; /**< of values and of delegates */
     const dtn_delegate_t *delegates;

@@ -44,9 +44,9 @@ typedef struct {
 } dtn_cm_quantized_add_params_t;
 
 /**
- * Sum of two tensors; the smaller repeats along the larger, whose last dimensions it has.
+ * Sum of two tensors; the smaller has the last dimensions of the larger and repeats along the others.
  *
- * Each operand, less its zero point and times 2^20, is multiplied by its factor; the sum of both by the output's. A
+ * Each operand minus its zero point, times 2^20, is multiplied by its factor; the sum by the output's factor. A
  * difference has a negative b_multiplier.
  *
  * Values: a, b, output.
@@ -70,7 +70,7 @@ typedef struct {
 } dtn_cm_quantized_mul_params_t;
 
 /**
- * Product of two tensors, the smaller repeated along the larger, times the factor of the output.
+ * Product of two tensors, the smaller repeated along the larger, times the output's factor.
  *
  * Values: a, b, output.
  */
@@ -92,9 +92,9 @@ typedef struct {
 } dtn_cm_quantized_div_params_t;
 
 /**
- * Quotient of two int8 or int16 tensors of one size, in float32, rounded to nearest even; by zero it is 0.
+ * Quotient of two int8 or int16 tensors of one size, in float32, rounded to nearest even; division by zero gives 0.
  *
- * `scale` has the bits of the float32 by which the quotient is multiplied.
+ * `scale` is the float32 bits of the factor of the quotient.
  *
  * Values: a, b, output.
  */
@@ -191,7 +191,7 @@ typedef struct {
 } dtn_cm_copy_params_t;
 
 /**
- * Strided copy of any type: transposes, and the operators that only move bytes.
+ * Strided copy of any type, for transposes and other operators that only move bytes.
  *
  * out[out_start + sum(i * out_strides)] = in[in_start + sum(i * in_strides)], i over `dims`; all count bytes. Input
  * strides may be negative.
@@ -218,7 +218,7 @@ typedef struct {
 /**
  * Rows of a table of any type, [outer, rows, row_bytes], by int32 or int64 indices: [outer, count, row_bytes].
  *
- * A run refuses indices that are no row's.
+ * A run fails for indices out of range.
  *
  * Values: table, indices, output.
  */
@@ -239,9 +239,9 @@ typedef struct {
 } dtn_cm_pad_params_t;
 
 /**
- * `value` before and after each dimension of a tensor; dimensions from the outermost in memory.
+ * Pads each dimension of a tensor with `value` before and after; dimensions from the outermost in memory.
  *
- * Less than none of the second dimension, for some of its rows alone, leaves out as many.
+ * Negative padding of the second dimension crops rows, for calls that compute some rows only.
  *
  * Values: input, output.
  */
@@ -319,12 +319,12 @@ typedef struct {
 /**
  * Convolution, NHWC: sums of (input + in_offset) * weight, and the bias, times the channel's factor.
  *
- * With a kernel sum instead of a bias, which has what the offset of all weights adds, sums of input * weight, where
- * -in_offset stands beside the map, and the kernel sum: `quantized_conv2d` only.
- * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
- * its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
+ * With a kernel sum instead of a bias (`quantized_conv2d` only), sums are of input * weight, padding has the value
+ * -in_offset, and the kernel sum, which includes the offset of all weights, is added.
+ * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; of the depthwise operator [kernel_h, kernel_w, out_c],
+ * whose groups are in_c; of the transposed one [out_c, kernel_h, kernel_w, in_c], whose groups and dilations are 1.
  * Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
- * are at most 32767. A run refuses factors that are out of range.
+ * are at most 32767. A run fails for factors out of range.
  *
  * Values: input, weights, multipliers, shifts, bias if has_bias, kernel_sum if has_kernel_sum, scratch, output.
  */
@@ -344,12 +344,12 @@ typedef dtn_cm_quantized_conv2d_params_t dtn_cm_quantized_depthwise_conv2d_param
 /**
  * Convolution, NHWC: sums of (input + in_offset) * weight, and the bias, times the channel's factor.
  *
- * With a kernel sum instead of a bias, which has what the offset of all weights adds, sums of input * weight, where
- * -in_offset stands beside the map, and the kernel sum: `quantized_conv2d` only.
- * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
- * its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
+ * With a kernel sum instead of a bias (`quantized_conv2d` only), sums are of input * weight, padding has the value
+ * -in_offset, and the kernel sum, which includes the offset of all weights, is added.
+ * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; of the depthwise operator [kernel_h, kernel_w, out_c],
+ * whose groups are in_c; of the transposed one [out_c, kernel_h, kernel_w, in_c], whose groups and dilations are 1.
  * Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
- * are at most 32767. A run refuses factors that are out of range.
+ * are at most 32767. A run fails for factors out of range.
  *
  * Values: input, weights, multipliers, shifts, bias if has_bias, scratch, output.
  */
@@ -369,12 +369,12 @@ typedef dtn_cm_quantized_conv2d_params_t dtn_cm_quantized_transpose_conv2d_param
 /**
  * Convolution, NHWC: sums of (input + in_offset) * weight, and the bias, times the channel's factor.
  *
- * With a kernel sum instead of a bias, which has what the offset of all weights adds, sums of input * weight, where
- * -in_offset stands beside the map, and the kernel sum: `quantized_conv2d` only.
- * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
- * its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
+ * With a kernel sum instead of a bias (`quantized_conv2d` only), sums are of input * weight, padding has the value
+ * -in_offset, and the kernel sum, which includes the offset of all weights, is added.
+ * Weights are [out_c, kernel_h, kernel_w, in_c / groups]; of the depthwise operator [kernel_h, kernel_w, out_c],
+ * whose groups are in_c; of the transposed one [out_c, kernel_h, kernel_w, in_c], whose groups and dilations are 1.
  * Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
- * are at most 32767. A run refuses factors that are out of range.
+ * are at most 32767. A run fails for factors out of range.
  *
  * Values: input, weights, multipliers, shifts, bias if has_bias, scratch, output_scratch, output.
  */
@@ -403,7 +403,7 @@ typedef struct {
 } dtn_cm_quantized_linear_params_t;
 
 /**
- * Input [rows, in_features] by weights [out_features, in_features], one factor for all channels.
+ * Linear layer: input [rows, in_features] by weights [out_features, in_features], one factor for all channels.
  *
  * Sums of (input + in_offset) * (weight + weight_offset), and the bias; with a kernel sum instead of a bias, of
  * input * (weight + weight_offset), and the kernel sum. Both are int32, one per output channel.

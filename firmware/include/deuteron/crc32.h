@@ -18,12 +18,12 @@ extern "C" {
 #endif
 
 /**
- * CRC-32 of IEEE 802.3, as zlib and PNG have it: polynomial 0x04C11DB7, input and output reflected, initial value and
+ * CRC-32 of IEEE 802.3, as in zlib and PNG: polynomial 0x04C11DB7, input and output reflected, initial value and
  * final XOR 0xFFFFFFFF.
  *
  * The default is weak: a port whose chip has a CRC unit may define its own. It must be linked as an object, or from an
- * archive before this library with `-Wl,-u,dtn_crc32` before that: a linker takes the weak default in silence otherwise
- * (`deuteron kernels show app.elf --check-override dtn_crc32`). Calls may come from several threads at once.
+ * archive before this library with `-Wl,-u,dtn_crc32` before that; otherwise a linker silently keeps the weak default
+ * (`deuteron kernels show app.elf --check-override dtn_crc32`). Several threads may call it at once.
  *
  * @param crc 0, or the CRC of the bytes before these.
  * @return the CRC of all bytes so far; `crc` for a size of 0.

@@ -2,10 +2,10 @@
  * @file
  * The error codes of this driver.
  *
- * The code of a `NeutronError` (bits 8-30) is a reason in its low 8 bits and a detail in the 15 bits above: the number
- * of what the row names, counted from 0 (tensors: the inputs, then the outputs; kernels: by their number), 0 for NONE.
- * FAULT is what the NPU's driver says of a run: a `dtn_ethosu_fault_t` (deuteron/ethosu.h) of Deuteron's driver for an
- * Ethos-U, 0 of a driver that says no more. The number of a partition that failed in a run follows from the step.
+ * The code of a `NeutronError` (bits 8-30) is a reason in its low 8 bits and a detail in the 15 bits above: the index
+ * of the object that the row names (tensors: inputs, then outputs; kernels: by number), 0 for NONE. FAULT is the fault
+ * of a run: a `dtn_ethosu_fault_t` (deuteron/ethosu.h) of Deuteron's driver for an Ethos-U, 0 for other drivers. The
+ * step identifies the partition that failed in a run.
  */
 #ifndef DEUTERON_ERRORS_H
 #define DEUTERON_ERRORS_H
@@ -19,7 +19,7 @@ extern "C" {
 /** Largest detail; a higher command number is reported as this one. */
 #define DTN_MAX_DETAIL UINT32_C(0x7FFF)
 
-/** One row per reason: X(number, NAME, category, what the detail is, sentence). Numbers are never reused. */
+/** One row per reason: X(number, NAME, category, kind of the detail, text). Numbers are never reused. */
 #define DTN_REASONS(X)                                                                                                 \
     X(1, NULL_POINTER, INVALID, NONE, "a required pointer is NULL")                                                    \
     X(2, MISALIGNED, INVALID, NONE, "a block or buffer does not start at a multiple of its alignment")                 \
@@ -72,19 +72,18 @@ extern "C" {
     X(69, BUNDLE_STEP, INVALID, STEP, "a step names what does not exist, or writes to a constant or another value")    \
     X(70, BUNDLE_CONSTANT, INVALID, CONSTANT, "a constant of the bundle is damaged: its CRC-32 does not match")        \
     X(71, MEMORY_SIZE, NO_MEMORY, MEMORY, "a memory given to the executor is smaller than the bundle needs")           \
-    X(72, OPERATOR, INVALID, STEP, "a CPU operator got values or parameters that it does not take")                    \
-    X(73, DELEGATE, INVALID, STEP, "the values of a delegate's step are not what its microcode takes")                 \
+    X(72, OPERATOR, INVALID, STEP, "a CPU operator got unsupported values or parameters")                              \
+    X(73, DELEGATE, INVALID, STEP, "the values of a delegate's step do not match its microcode")                       \
     X(74, DELEGATE_BLOCK, INVALID, DELEGATE,                                                                           \
       "a block of a delegate does not exist, or is shorter than it says itself")                                       \
     X(75, BUNDLE_TENSOR, INVALID, TENSOR, "an input or output of the bundle names no value, or an input a constant")   \
     X(76, MEMORY_OVERLAP, INVALID, MEMORY, "a memory given to the executor overlaps one before it")                    \
     X(77, NPU_COPY, INTERNAL_FAULT, TENSOR, "a copy of a partition's input or output failed or took too long")         \
-    X(78, NPU_BUSY, INTERNAL_FAULT, DELEGATE,                                                                          \
-      "the NPU's driver has no NPU to give: none was started, or all are taken")                                       \
-    X(79, NPU_RUN, INTERNAL_FAULT, FAULT, "the NPU's driver refused the run of a partition, or it failed")             \
-    X(80, IO_BUSY, INTERNAL_FAULT, TENSOR, "the port's copies of inputs and outputs are another run's now")            \
+    X(78, NPU_BUSY, INTERNAL_FAULT, DELEGATE, "the NPU's driver has no free NPU: none was started, or all are in use") \
+    X(79, NPU_RUN, INTERNAL_FAULT, FAULT, "the NPU's driver rejected the run of a partition, or it failed")            \
+    X(80, IO_BUSY, INTERNAL_FAULT, TENSOR, "another run uses the port's copies of inputs and outputs")                 \
     X(81, ABORTED, GENERIC, COMMAND, "the function of `dtn_set_progress` aborted the run")                             \
-    X(82, RUN_STATE, INVALID, NONE, "the executor has no run for this call, or one that is not over")                  \
+    X(82, RUN_STATE, INVALID, NONE, "the executor has no run for this call, or an unfinished one")                     \
     X(83, TENSOR_INDEX, INVALID, TENSOR, "the program has no such input or output")                                    \
     X(84, BUFFER_SIZE, NO_MEMORY, TENSOR, "a buffer is smaller than the input or output that it is bound to")          \
     X(85, BUFFER_OVERLAP, INVALID, TENSOR,                                                                             \
@@ -106,12 +105,12 @@ typedef enum {
 /** The detail in an error of this driver. */
 #define DTN_ERROR_DETAIL(error) ((uint32_t)GET_ERROR_CODE(error) >> 8)
 
-/** The error for a reason; ENONE for DTN_OK. A detail above DTN_MAX_DETAIL is cut to it. */
+/** The error for a reason; ENONE for DTN_OK. A detail above DTN_MAX_DETAIL is limited to it. */
 NeutronError dtn_error(dtn_reason_t reason, uint32_t detail);
 
 /**
- * What an error means, in one static sentence without a full stop; "no error" for ENONE, "unknown error" for numbers
- * that this driver does not make. In a translation unit of its own: a device that does not call it does not link it.
+ * Returns the text of an error, a static string without a full stop; "no error" for ENONE, "unknown error" for other
+ * numbers. It is in its own translation unit: a device that does not call it does not link it.
  */
 const char *dtn_error_string(NeutronError error);
 

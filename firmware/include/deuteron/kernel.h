@@ -1,6 +1,6 @@
 /**
  * @file
- * What a kernel is to the driver: one function per kernel number, called with resolved operands.
+ * Kernels: one function per kernel number, called with resolved operands.
  */
 #ifndef DEUTERON_KERNEL_H
 #define DEUTERON_KERNEL_H
@@ -17,22 +17,22 @@ extern "C" {
 
 /** One operand of a call. */
 typedef struct {
-    /** NULL while the address is not known (check before a run); written only for output and workspace. */
+    /** NULL while the address is unknown (check before a run); written only for output and workspace. */
     uint8_t *data;
-    /** Inside its region. */
+    /** Size, inside its region. */
     uint32_t bytes;
-    /** In the check before a run: the operand is read, and the output lies exactly on it. False in a run, which may ask
-     * for a second check of tables: places cannot change after the first. */
+    /** In the check before a run: the operand is read, and the output equals it exactly. False in a run, which may
+     * check tables a second time: places cannot change after the first check. */
     bool in_place;
 } dtn_operand_t;
 
-/** One call; operands stand in the catalogue's order (`DTN_<KERNEL>_<OPERAND>`), their number is right. */
+/** One call; operands are in the catalogue's order (`DTN_<KERNEL>_<OPERAND>`), and their number is right. */
 typedef struct {
     const int32_t *params; /**< the kernel's parameter record, `dtn_<kernel>_params_t` */
     dtn_operand_t operands[DTN_MAX_OPERANDS];
 } dtn_call_t;
 
-/** What a kernel is asked to do. */
+/** Phase of a kernel's call. */
 typedef enum {
     /**
      * Check parameters, operand sizes, and the content of tables whose address is known. The driver has checked the
@@ -46,19 +46,19 @@ typedef enum {
 /**
  * A kernel: returns DTN_OK, or in the check phase the reason (`dtn_reason_t`) why the call must not run.
  *
- * Kernels keep nothing between calls and use a bounded stack. Data operands in inputs and outputs have any alignment,
- * tables, weights and workspace 16 bytes.
+ * Kernels keep no state between calls and use a bounded stack. Data operands in inputs and outputs have any alignment;
+ * tables, weights and workspace are aligned to 16 bytes.
  */
 typedef int32_t (*dtn_kernel_t)(const dtn_call_t *call, dtn_phase_t phase);
 
 /**
- * The linked kernels by number, NULL where one is absent. The only reference to the kernels: a build that defines its
- * own table in an object before the library links just what that table names (spec/kernel-selection.md). It is
- * constant, so that it lies in read-only memory like the code that it points to.
+ * The linked kernels by number, NULL for absent ones. This is the only reference to the kernels: a build that defines
+ * its own table in an object before the library links only the kernels of that table (spec/kernel-selection.md). It is
+ * constant, so that it is in read-only memory like the code.
  */
 extern int32_t (*const neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase);
 
-/* The kernels: `dtn_k_<name>` for speed, `dtn_k_<name>_ref` as the definition; both give the same bytes. */
+/* The kernels: `dtn_k_<name>` for speed, `dtn_k_<name>_ref` as the reference; both give the same bytes. */
 #define DTN_X(name, NAME, read, written, words, checked, aligned, in_place)                                            \
     int32_t dtn_k_##name(const dtn_call_t *call, dtn_phase_t phase);                                                   \
     int32_t dtn_k_##name##_ref(const dtn_call_t *call, dtn_phase_t phase);

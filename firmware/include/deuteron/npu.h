@@ -1,6 +1,6 @@
 /**
  * @file
- * What the executor asks of an NPU: one `dtn_npu_t` per family. A bundle names those of its partitions as it names its
+ * The executor's interface to NPUs: one `dtn_npu_t` per family. A bundle names the families of its partitions like its
  * operators, so that an image links only what it runs.
  *
  * Functions return ENONE or DTN_OK, or a reason of deuteron/errors.h. None may keep the pointers to a partition or
@@ -23,30 +23,30 @@ extern "C" {
 typedef struct {
     const dtn_constant_t *blocks; /**< in the family's order, none NULL, all aligned to 16 */
     uint32_t block_count;
-    uint32_t index; /**< of the delegate, for errors */
-    bool is_alone;  /**< nothing but its own runs writes to `working` */
+    uint32_t index; /**< index of the delegate, for errors */
+    bool is_alone;  /**< only its own runs write to `working` */
     void *context;  /**< DTN_CONTEXT_BYTES, aligned to 16: kept between runs */
-    void *working;  /**< in a run its working bytes, aligned to 16; before, a part of them may not be there */
+    void *working;  /**< its working bytes in a run, aligned to 16; may be incomplete before */
 } dtn_partition_t;
 
-/** A call of a partition: a step of the program, whose values `dtn_npu_tensor` gives. */
+/** A call of a partition: a step of the program, whose values `dtn_npu_tensor` returns. */
 typedef struct {
     const dtn_executor_t *executor;
     uint32_t input_count;
     uint32_t output_count;
-    uint32_t first; /**< of the step's words in the bundle */
+    uint32_t first; /**< index of the step's first word in the bundle */
 } dtn_npu_call_t;
 
-/** A tensor of a call: the inputs are counted first, then the outputs. */
+/** A tensor of a call: inputs first, then outputs. */
 dtn_tensor_t dtn_npu_tensor(const dtn_npu_call_t *call, uint32_t index);
 
-/** What an NPU does that has the tensors of a call in its working memory, and takes none where they are. */
+/** Functions of an NPU that has the tensors of a call in its working memory instead of using them in place. */
 typedef struct {
-    /** Where in the working memory it has a tensor, counted as by `dtn_npu_tensor`. */
+    /** Address of a tensor in the working memory, by its index for `dtn_npu_tensor`. */
     void *(*place)(const dtn_partition_t *partition, uint32_t index);
 
-    /** Runs a checked call whose inputs stand in their places, and returns when the outputs stand in theirs. Of the
-     * core's data cache the executor takes care, as it does with `run`. */
+    /** Runs a checked call whose inputs are in their places, and returns when the outputs are in theirs. The executor
+     * maintains the core's data cache, as for `run`. */
     NeutronError (*run)(const dtn_partition_t *partition);
 } dtn_npu_apart_t;
 
@@ -57,48 +57,48 @@ NeutronError dtn_npu_run_apart(const dtn_partition_t *partition, const dtn_npu_c
 /** How partitions of a family run. */
 struct dtn_npu {
     /**
-     * Checks the blocks, whose content is not trusted, and fills the context. The executor has compared with their CRC
-     * those that bear one in the bundle. Hardware must not be given the blocks yet, as their cache lines are cleaned
-     * after this. Nothing may be taken that `unprepare` would have to give back: where a later partition or step is
-     * refused, it is not called.
+     * Checks the blocks, whose content is not trusted, and fills the context. The executor has checked the CRC of
+     * blocks that have one in the bundle. Hardware must not read the blocks yet, as their cache lines are cleaned after
+     * this. It must not acquire anything that `unprepare` would have to release: if a later partition or step is
+     * rejected, `unprepare` is not called.
      */
     NeutronError (*prepare)(const dtn_partition_t *partition);
 
-    /** Bytes that a run needs of the working memory, beside the context. Called after prepare. */
+    /** Bytes of the working memory that a run needs, without the context. Called after prepare. */
     uint64_t (*working_bytes)(const dtn_partition_t *partition);
 
-    /** Checks that number, sizes and types of a call's tensors are the partition's. Their content is not there yet; the
-     * executor has checked that they lie in their memories and that no output overlaps another tensor. */
+    /** Checks that number, sizes and types of a call's tensors match the partition's. Their content is not available
+     * yet; the executor has checked that they are in their memories and that no output overlaps another tensor. */
     dtn_reason_t (*check)(const dtn_partition_t *partition, const dtn_npu_call_t *call);
 
     /**
-     * Runs a checked call, and returns when the outputs are there.
+     * Runs a checked call, and returns when the outputs are complete.
      *
-     * Of the core's data cache the executor takes care: whatever the NPU reads and writes of tensors, blocks and
-     * working memory is in memory when this is called, and what the core reads of them afterwards comes from there.
+     * The executor maintains the core's data cache: everything that the NPU reads or writes of tensors, blocks and
+     * working memory is in memory when this is called, and the core reads it from there afterwards.
      */
     NeutronError (*run)(const dtn_partition_t *partition, const dtn_npu_call_t *call);
 
-    /** NULL for families that read and write the tensors where they are. */
+    /** NULL for families that read and write the tensors in place. */
     const dtn_npu_apart_t *apart;
 
-    /** Ends the use of the context; an error when it was overwritten. */
+    /** Releases the context; an error if it was overwritten. */
     NeutronError (*unprepare)(const dtn_partition_t *partition);
 
 #if DTN_PROFILING
     /** The driver's records of the last run, DTN_PROFILE_RECORD_BYTES each, and their number: one per command and one
-     * for the run, from its end to its start (spec/microcode.md, section 7); 0 where there are none. NULL for families
-     * that never have any. */
+     * for the run, from its end to its start (spec/microcode.md, section 7); 0 if there are none. NULL for families
+     * without records. */
     const uint32_t *(*records)(const dtn_partition_t *partition, uint32_t *count);
 #endif
 };
 
-/** NXP's Neutron-C, by the driver of this library: the blocks are microcode, weights and kernels. */
+/** NXP's Neutron-C, through the driver of this library: the blocks are microcode, weights and kernels. */
 extern const dtn_npu_t dtn_npu_neutron;
 
 /** Words of the first block of an Ethos-U's partition: bytes of the scratch memory and of the fast scratch memory,
- * number of inputs and of outputs, number of operations and copies that runs record, 0 for none; then for each tensor
- * its offset in the scratch memory and its bytes. */
+ * number of inputs and of outputs, number of recorded operations and copies, 0 for none; then for each tensor its
+ * offset in the scratch memory and its bytes. */
 enum {
     DTN_ETHOSU_LAYOUT_SCRATCH,
     DTN_ETHOSU_LAYOUT_FAST,
@@ -108,11 +108,11 @@ enum {
     DTN_ETHOSU_LAYOUT_TENSORS
 };
 
-/** Bytes between what the NPU writes of the working memory and the records, which the core writes meanwhile: a line of
- * any data cache, or one of the core's writes could bring a line back over the NPU's. */
+/** Gap between the NPU's bytes of the working memory and the records, which the core writes meanwhile: a line of any
+ * data cache, so that no write of the core brings a line back over the NPU's bytes. */
 #define DTN_ETHOSU_RECORDS_GAP 64
 
-/** Arm's Ethos-U, by the API of Arm's driver (ethosu_driver.h), which the application has to start with `ethosu_init`:
+/** Arm's Ethos-U, through the API of Arm's driver (ethosu_driver.h), which the application starts with `ethosu_init`:
  * the blocks are the layout, the command data and the weights. */
 extern const dtn_npu_t dtn_npu_ethosu;
 

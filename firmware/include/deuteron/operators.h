@@ -1,10 +1,10 @@
 /**
  * @file
- * The CPU operators of bundles: what ExecuTorch runs on the core (more in aten.h), and the changes of layout round a
- * delegate.
+ * The CPU operators of bundles: operators that ExecuTorch runs on the core (more in aten.h), and layout changes around
+ * a delegate.
  *
- * Each is an object of its own; a bundle links those that it names. Bytes come out as ExecuTorch's own kernels for
- * hosts compute them.
+ * Each is its own object; a bundle links those that it names. Results equal those of ExecuTorch's own kernels for
+ * hosts, byte for byte.
  */
 #ifndef DEUTERON_OPERATORS_H
 #define DEUTERON_OPERATORS_H
@@ -52,8 +52,8 @@ enum {
 };
 
 /**
- * One input [batches, rows, columns], one output [batches, columns, rows], of the same type of one byte: from NCHW to
- * NHWC with C rows and H*W columns, and back with H*W rows and C columns.
+ * One input [batches, rows, columns], one output [batches, columns, rows], of the same one-byte type: NCHW to NHWC with
+ * C rows and H*W columns, and back with H*W rows and C columns.
  */
 int32_t dtn_op_transpose(const dtn_operator_call_t *call, dtn_phase_t phase);
 

@@ -24,7 +24,7 @@
 #define DTN_BOARD_CMSDK_TIMERS {0x40000000U, 0x40001000U}
 #define DTN_BOARD_CMSDK_INTERRUPTS {8, 9}
 
-/** The interrupts in use: X(number, name of the handler). 30 and 31 have no device and are pended by software. */
+/** The interrupts in use: X(number, name of the handler). 30 and 31 have no device; software pends them. */
 #define DTN_BOARD_INTERRUPTS(X)                                                                                        \
     X(8, dtn_on_timer0)                                                                                                \
     X(9, dtn_on_timer1)                                                                                                \

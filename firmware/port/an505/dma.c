@@ -42,12 +42,12 @@ enum {
 #define CONTROL_INCREMENTS (UINT32_C(3) << 26)
 #define CONTROL_INTERRUPT (UINT32_C(1) << 31)
 
-/* What a unit copies. */
+/* The copy of a unit. */
 typedef struct {
-    uint32_t end;        /* of what the unit copies at the destination */
-    uint32_t bytes;      /* of the whole copy: the core has copied some at both ends */
+    uint32_t end;        /* end of the unit's part at the destination */
+    uint32_t bytes;      /* bytes of the whole copy: the core copies some at both ends */
     uint32_t width;      /* log2 of an element's bytes */
-    dtn_dma_done_t done; /* NULL when the unit is idle */
+    dtn_dma_done_t done; /* NULL if the unit is idle */
 } transfer_t;
 
 static transfer_t transfers[DTN_DMA_UNITS];
@@ -57,7 +57,7 @@ static const uint8_t interrupts[DTN_DMA_UNITS] = {58, 61};
 void dtn_on_dma0(void);
 void dtn_on_dma1(void);
 
-/* Starts the next part, from where the unit's address registers stand. */
+/* Starts the next part, from the unit's address registers. */
 static void next_part(uint32_t unit)
 {
     pl081_t *device = units[unit];
@@ -69,7 +69,7 @@ static void next_part(uint32_t unit)
     device->channel.control =
         elements | CONTROL_BURSTS_OF_4 | CONTROL_WIDTHS(transfer->width) | CONTROL_INCREMENTS | CONTROL_INTERRUPT;
     device->channel.config = CHANNEL_ENABLE | CHANNEL_INTERRUPTS;
-    /* Enables nothing new, but the emulated board raises the interrupt of a channel only when this is written. */
+    /* Enables nothing new, but the emulated board raises a channel's interrupt only on this write. */
     device->config = CONFIG_ENABLE;
 }
 
@@ -78,11 +78,11 @@ void dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dt
     pl081_t *device = units[unit];
     uint32_t to = (uint32_t)(uintptr_t)dst;
     uint32_t from = (uint32_t)(uintptr_t)src;
-    /* The widest element that can be aligned at both ends; one byte for so few bytes that wide ones may be none. */
+    /* The widest element that is aligned at both ends; one byte for very short copies. */
     uint32_t apart = to ^ from;
     uint32_t width = bytes < 8 || (apart & 1U) != 0 ? 0 : (apart & 2U) != 0 ? 1 : 2;
     uint32_t mask = (UINT32_C(1) << width) - 1;
-    /* The core copies what lies before the first and behind the last whole element: up to three bytes each. */
+    /* The core copies the bytes before the first and after the last whole element: up to three each. */
     uint32_t head = (0U - to) & mask;
     uint32_t tail = (bytes - head) & mask;
     for (uint32_t i = 0; i < head; i++) {
@@ -97,7 +97,7 @@ void dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dt
     device->channel.src = from + head;
     device->channel.dst = to + head;
     device->channel.next = 0;
-    dtn_barrier(); /* what the core has written is in memory before the controller reads it */
+    dtn_barrier(); /* the core's writes are in memory before the controller reads */
     next_part(unit);
 }
 
@@ -114,9 +114,9 @@ void dtn_dma_stop(uint32_t unit)
     units[unit]->channel.config = 0;
     dtn_barrier();
     while ((units[unit]->channel.config & CHANNEL_ENABLE) != 0) {
-        /* The controller finishes the burst that it is in. One that never ends is at a memory that does not answer,
-         * where the core would stand still, too: only a watchdog helps. To return meanwhile would give back memory
-         * that the controller may still write. */
+        /* The controller finishes its current burst. It never ends if the memory does not answer, where the core would
+         * stop too: only a watchdog helps. Returning meanwhile would release memory that the controller may still
+         * write. */
     }
     acknowledge(units[unit]);
     dtn_interrupt_unpend(interrupts[unit]);
@@ -139,7 +139,7 @@ static void on_interrupt(uint32_t unit)
     }
     dtn_dma_done_t done = transfer->done;
     transfer->done = NULL;
-    /* After an error it cannot be known how far the copy came: the address may be ahead of the memory. */
+    /* After an error the progress is unknown: the address may be ahead of the memory. */
     done(failed ? 0 : transfer->bytes);
 }
 

@@ -20,7 +20,7 @@
 /** The free-running counter of the FPGA's system control block. */
 #define DTN_BOARD_COUNTER (*(const volatile uint32_t *)0x59302018U)
 
-/** The interrupts in use: X(number, name of the handler). 30 and 31 have no device and are pended by software. */
+/** The interrupts in use: X(number, name of the handler). 30 and 31 have no device; software pends them. */
 #define DTN_BOARD_INTERRUPTS(X)                                                                                        \
     X(3, dtn_on_timer0)                                                                                                \
     X(4, dtn_on_timer1)                                                                                                \

@@ -21,7 +21,7 @@ enum { CONTROL_ENABLE = 1 };
 static sse_timer_t *const timers[] = {(sse_timer_t *)0x58000000U, (sse_timer_t *)0x58001000U};
 static const uint8_t interrupts[] = {3, 4};
 
-/* Control of the system counter, which must run for the timers to. */
+/* Control of the system counter, which must run for the timers. */
 #define SYSTEM_COUNTER (*(volatile uint32_t *)0x58100000U)
 
 static uint64_t now(const sse_timer_t *device)
@@ -29,7 +29,7 @@ static uint64_t now(const sse_timer_t *device)
     uint32_t high = device->count_high;
     uint32_t low = device->count_low;
     if (high != device->count_high) {
-        high++;  /* the low half wrapped between two of the reads, */
+        high++;  /* the low half wrapped between two reads, */
         low = 0; /* and a few ticks do not matter */
     }
     return (uint64_t)high << 32 | low;
@@ -42,8 +42,8 @@ void dtn_timer_start(uint32_t timer, uint32_t ticks)
         SYSTEM_COUNTER = 1;
     }
     device->control = 0;
-    /* A multiple of four ticks, which is whole nanoseconds: the emulated timer would wait for ever for a moment between
-     * two of them when it counts instructions. */
+    /* A multiple of four ticks, which is whole nanoseconds: when it counts instructions, the emulated timer would wait
+     * forever for a time between two of them. */
     uint64_t compare = (now(device) + ticks + 3) & ~(uint64_t)3;
     device->compare_low = (uint32_t)compare;
     device->compare_high = (uint32_t)(compare >> 32);

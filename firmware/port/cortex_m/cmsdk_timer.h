@@ -1,7 +1,7 @@
 /**
  * @file
- * The timers of boards with two CMSDK APB timers, which stop at 0 when there is nothing to reload: definitions, for the
- * `timer.c` of such a board. Its `board.h` has DTN_BOARD_CMSDK_TIMERS, addresses, and DTN_BOARD_CMSDK_INTERRUPTS.
+ * Timers of boards with two CMSDK APB timers, which stop at 0 without a reload value: definitions, for the `timer.c` of
+ * such a board. Its `board.h` has DTN_BOARD_CMSDK_TIMERS, addresses, and DTN_BOARD_CMSDK_INTERRUPTS.
  */
 #include "timer.h"
 

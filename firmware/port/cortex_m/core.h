@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Fails to compile when a register does not stand where the manual says. */
+/** Fails to compile if a register does not have the manual's offset. */
 #define DTN_CHECK_OFFSET(type, member, at) typedef char type##_##member##_at[offsetof(type, member) == (at) ? 1 : -1]
 
 /** System control block. */
@@ -53,7 +53,7 @@ DTN_CHECK_OFFSET(dtn_nvic_t, unpend, 0x180);
 #define DTN_NVIC ((dtn_nvic_t *)0xE000E100U)
 
 #define DTN_CCR_LOB (UINT32_C(1) << 19)             /**< low-overhead loops of Armv8.1-M */
-#define DTN_SHCSR_FAULTS (UINT32_C(0xF) << 16)      /**< MemManage, Bus, Usage and Secure have handlers of their own */
+#define DTN_SHCSR_FAULTS (UINT32_C(0xF) << 16)      /**< MemManage, Bus, Usage and Secure have their own handlers */
 #define DTN_CFSR_STACKING (UINT32_C(0x1010))        /**< an exception could not save registers */
 #define DTN_CPACR_FPU_AND_MVE (UINT32_C(0xF) << 20) /**< full access to coprocessors 10 and 11 */
 
@@ -65,13 +65,13 @@ static inline void dtn_barrier(void)
     __asm__ volatile("dsb 0xF\n isb 0xF" ::: "memory");
 }
 
-/** Sleeps until an interrupt is pending, even one that `dtn_interrupts_off` keeps from being taken. */
+/** Sleeps until an interrupt is pending, even one that `dtn_interrupts_off` masks. */
 static inline void dtn_sleep(void)
 {
     __asm__ volatile("dsb 0xF\n wfi" ::: "memory");
 }
 
-/** Whether interrupts may be kept pending: all or some are masked, or the core serves an exception itself. */
+/** True if interrupts may stay pending: all or some are masked, or the core handles an exception. */
 static inline bool dtn_interrupts_are_off(void)
 {
     uint32_t primask;
@@ -83,7 +83,7 @@ static inline bool dtn_interrupts_are_off(void)
     return (primask | faultmask | basepri | ipsr) != 0;
 }
 
-/** Keeps interrupts pending; returns the state that `dtn_interrupts_restore` takes. */
+/** Masks interrupts; returns the state for `dtn_interrupts_restore`. */
 static inline uint32_t dtn_interrupts_off(void)
 {
     uint32_t state;
@@ -107,7 +107,7 @@ static inline void dtn_interrupt_pend(uint32_t number)
     DTN_NVIC->pend[number / 32] = UINT32_C(1) << number % 32;
 }
 
-/** Takes back a pending interrupt, whose device must have stopped to ask for it. */
+/** Clears a pending interrupt, whose device must no longer request it. */
 static inline void dtn_interrupt_unpend(uint32_t number)
 {
     __asm__ volatile("dsb 0xF" ::: "memory");

@@ -3,8 +3,8 @@
  * Copies on boards without a DMA, by the core in interrupts that software pends: definitions, for the `dma.c` of such a
  * board. Interrupts 30 and 31 have no device there.
  *
- * With DTN_DMA_APART `dtn_port_ticks` leaves out what these copies take: what it counts is then what a core beside a
- * DMA would have to do.
+ * With DTN_DMA_APART `dtn_port_ticks` does not include these copies: its count is then that of a core with a
+ * DMA.
  */
 #include "dma.h"
 
@@ -21,7 +21,7 @@ typedef struct {
     void *dst;
     const void *src;
     uint32_t bytes;
-    dtn_dma_done_t done; /* NULL when the unit is idle */
+    dtn_dma_done_t done; /* NULL if the unit is idle */
 } transfer_t;
 
 static transfer_t transfers[DTN_DMA_UNITS];
@@ -34,7 +34,7 @@ void dtn_dma_start(uint32_t unit, void *dst, const void *src, uint32_t bytes, dt
 {
     transfers[unit] = (transfer_t){dst, src, bytes, done};
     dtn_interrupt_enable(interrupts[unit]);
-    dtn_barrier(); /* the handler finds the transfer */
+    dtn_barrier(); /* the handler sees the transfer */
     dtn_interrupt_pend(interrupts[unit]);
 }
 

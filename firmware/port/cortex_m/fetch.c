@@ -15,7 +15,7 @@ typedef struct {
     void *dst;
     const void *src;
     uint32_t bytes;
-    uint32_t ticks; /* that the flash takes */
+    uint32_t ticks; /* of the flash */
     bool taken;     /* from the copy hook until the wait hook returns */
     volatile bool busy;
     volatile bool failed;
@@ -23,7 +23,7 @@ typedef struct {
 
 static fetch_t fetches[DTN_CHANNELS];
 
-/* The channels with busy fetches, in the flash's order: a ring. Changed with interrupts off. */
+/* Ring buffer of channels with busy fetches, in the flash's order. Changed with interrupts off. */
 static uint32_t queue[DTN_CHANNELS];
 static uint32_t first;
 static uint32_t queued;
@@ -95,7 +95,7 @@ static void stop_all(void)
     dtn_interrupts_restore(state);
 }
 
-/* All that is queued may have to pass before a fetch is done. */
+/* All queued fetches may precede this one. */
 static uint32_t time_limit(void)
 {
     uint64_t ticks = (uint64_t)DTN_FETCH_TIMEOUT_MS * (DTN_TIMER_HZ / 1000);
@@ -118,7 +118,7 @@ static bool wait(uint32_t channel)
 
 static bool copy(void *dst, const void *src, uint32_t size, uint32_t channel)
 {
-    /* A place where nobody could wait for the end, or another run's channel: only this run fails then. */
+    /* No wait is possible here, or another run uses the channel: only this run fails. */
     if (dtn_interrupts_are_off()) {
         return false;
     }

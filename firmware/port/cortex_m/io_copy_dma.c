@@ -1,7 +1,7 @@
 /*
- * The copies of inputs and outputs by DMA, while the core sleeps. Linking this object takes the place of the defaults
- * of deuteron/io.h; it must be an object on the command line, since a linker does not look into an archive for what it
- * has already found.
+ * Copies of inputs and outputs by DMA, while the core sleeps. Linking this object replaces the defaults of
+ * deuteron/io.h; it must be an object on the command line, because a linker takes from an archive only undefined
+ * symbols.
  */
 #include "board.h"
 #include "core.h"
@@ -12,19 +12,19 @@
 #include <stdbool.h>
 #include <string.h>
 
-/* Bytes below which the core copies by itself: starting the DMA and taking its interrupt costs it about as many
- * instructions as that. */
+/* Copies below this size use the core: starting the DMA and handling its interrupt costs about as many
+ * instructions. */
 #ifndef DTN_IO_DMA_BYTES
 #define DTN_IO_DMA_BYTES 256
 #endif
 
-/* Time after which a copy has failed, in milliseconds; up to 60 s. */
+/* Time limit of a copy, in milliseconds; up to 60 s. */
 #ifndef DTN_IO_TIMEOUT_MS
 #define DTN_IO_TIMEOUT_MS 100
 #endif
 
 static volatile bool taken; /* from a start until the wait for it returns */
-static volatile bool busy;  /* the DMA copies */
+static volatile bool busy;  /* the DMA is copying */
 static volatile bool failed;
 static size_t wanted;
 
@@ -34,11 +34,11 @@ static void done(uint32_t moved)
     busy = false;
 }
 
-/* Whether the copies were free; they are the caller's then. */
-static bool take(void)
+/* Reserves the copies for the caller; false if they are in use. */
+static bool reserve(void)
 {
     uint32_t state = dtn_interrupts_off();
-    bool is_free = !taken; /* no other thread can take them now */
+    bool is_free = !taken; /* no other thread can reserve them now */
     taken = true;
     dtn_interrupts_restore(state);
     return is_free;
@@ -46,7 +46,7 @@ static bool take(void)
 
 int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
 {
-    if (!take()) {
+    if (!reserve()) {
         return DTN_IO_BUSY;
     }
     failed = false;

@@ -1,4 +1,4 @@
-/* The port for the boards under `port/`: no heap, no NPU clock to gate, and data caches that start-up leaves off. */
+/* The port for the boards under `port/`: no heap, no NPU clock gate, and data caches that start-up leaves off. */
 #include "deuteron/port.h"
 
 #include "board.h"
@@ -30,10 +30,10 @@ volatile uint32_t dtn_dma_ticks;
 
 uint32_t dtn_port_ticks(void)
 {
-    /* Neither work before the call nor work after it may move to its other side. */
+    /* The compiler must not move work across the call. */
     __asm__ volatile("" ::: "memory");
 #if DTN_DMA_APART
-    /* An interrupt that copies between the two reads would be in one of them alone. */
+    /* An interrupt with a copy between the two reads would be in only one of them. */
     uint32_t apart;
     uint32_t ticks;
     do {

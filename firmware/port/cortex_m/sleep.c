@@ -19,12 +19,12 @@ bool dtn_sleep_while(const volatile bool *busy, uint32_t ticks)
         return true; /* the usual case for short copies: no timer is needed */
     }
     if (dtn_interrupts_are_off()) {
-        return false; /* neither the end nor the deadline would ever be seen */
+        return false; /* neither the end nor the deadline would be noticed */
     }
     expired = false;
     dtn_timer_start(DTN_TIMER_DEADLINE, ticks);
     while (*busy && !expired) {
-        /* Interrupts stay pending between the test and the sleep, which they end: none can be missed. */
+        /* Interrupts stay pending between the test and the sleep, which they end: none is missed. */
         uint32_t state = dtn_interrupts_off();
         if (*busy && !expired) {
             dtn_sleep();

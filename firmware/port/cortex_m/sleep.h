@@ -1,6 +1,6 @@
 /**
  * @file
- * Sleeping until an interrupt has done something, with a limit.
+ * Sleeps until an interrupt clears a flag, with a time limit.
  */
 #ifndef DTN_SLEEP_H
 #define DTN_SLEEP_H
@@ -9,10 +9,10 @@
 #include <stdint.h>
 
 /**
- * Sleeps while `*busy`, which an interrupt clears; false when it is still set after `ticks` of the timers, and at once
- * when the caller has switched interrupts off or is in one itself: nothing might clear it.
+ * Sleeps while `*busy`, which an interrupt clears. Returns false if it is still set after `ticks` of the timers, or
+ * immediately if interrupts are off or the caller is an interrupt: nothing could clear it.
  *
- * By one thread at a time: there is one timer for it.
+ * For one thread at a time, as there is one timer for it.
  */
 bool dtn_sleep_while(const volatile bool *busy, uint32_t ticks);
 

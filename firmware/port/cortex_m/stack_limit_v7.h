@@ -1,6 +1,6 @@
 /**
  * @file
- * The limit of the stack on an Armv7-M core: the guard below it is a region of the memory protection unit.
+ * Stack limit on an Armv7-M core: the guard below it is a region of the memory protection unit.
  */
 #ifndef DTN_STACK_LIMIT_H
 #define DTN_STACK_LIMIT_H
@@ -21,12 +21,12 @@ DTN_CHECK_OFFSET(dtn_mpu_t, attributes, 0x10);
 
 #define DTN_MPU ((dtn_mpu_t *)0xE000ED90U)
 
-#define DTN_MPU_ENABLE UINT32_C(5) /**< all that no region describes is as without the unit */
+#define DTN_MPU_ENABLE UINT32_C(5) /**< memory outside the regions is unprotected */
 
-/** Nothing may be executed, read or written in 512 bytes, which start at a multiple of that. */
+/** No access to 512 bytes, which start at a multiple of 512. */
 #define DTN_MPU_GUARD (UINT32_C(1) << 28 | UINT32_C(8) << 1 | 1U)
 
-/** Stops the core when the stack grows below `limit` into `guard`. */
+/** Faults when the stack grows below `limit` into `guard`. */
 static inline void dtn_stack_limit_set(const uint32_t *guard, const uint32_t *limit)
 {
     (void)limit;
@@ -37,8 +37,8 @@ static inline void dtn_stack_limit_set(const uint32_t *guard, const uint32_t *li
     __asm__ volatile("dsb\n isb\n" ::: "memory");
 }
 
-/** Opens the guard to the handler of faults, and has it start there: the stack may end anywhere below the limit. May
- * change r1 and r2, after r0 is where the exception's frame is. */
+/** Opens the guard for the fault handler, which starts there: the stack may end anywhere below the limit. May change r1
+ * and r2; r0 is the exception's frame. */
 #define DTN_STACK_LIMIT_LIFT                                                                                           \
     "mov r1, #0\n"                                                                                                     \
     "ldr r2, =0xE000ED94\n"                                                                                            \

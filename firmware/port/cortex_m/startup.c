@@ -5,14 +5,14 @@
 #include "board.h"
 #include "core.h"
 
-/* Addresses that the linker script defines; only their addresses have a meaning. */
+/* Addresses that the linker script defines; only their addresses are meaningful. */
 extern uint32_t __dtn_stack_guard[], __dtn_stack_limit[], __dtn_stack_top[];
 extern uint8_t __dtn_sram_load[], __dtn_sram_start[], __dtn_sram_end[];
 extern uint8_t __dtn_data_load[], __dtn_data_start[], __dtn_data_end[];
 extern uint8_t __dtn_bss_start[], __dtn_bss_end[];
 extern uint8_t __dtn_free_start[], __dtn_free_end[];
 
-/* What an unused word of the stack holds. */
+/* Fill pattern of unused stack words. */
 #define PAINT UINT32_C(0xC0DEC0DE)
 
 typedef void (*handler_t)(void);
@@ -28,13 +28,13 @@ void dtn_reset(void);
 void dtn_unhandled(void);
 void dtn_fault_gather(uint32_t *frame);
 
-/* Handlers of the board's interrupts: those that no linked object defines are faults. */
+/* Handlers of the board's interrupts: an undefined one is a fault. */
 #define DTN_X(number, name) __attribute__((weak, alias("dtn_unhandled"))) void name(void);
 DTN_BOARD_INTERRUPTS(DTN_X)
 #undef DTN_X
 __attribute__((weak, alias("dtn_unhandled"))) void dtn_on_system_tick(void);
 
-/* Interrupts that are not listed are never enabled. The linker script keeps the section and places it. */
+/* Unlisted interrupts are never enabled. The linker script keeps the section and places it. */
 const vector_t dtn_vectors[]
     __attribute__((section(".dtn_vectors"), used)) = {{.stack = __dtn_stack_top},
                                                       {.handler = dtn_reset},
@@ -53,7 +53,7 @@ const vector_t dtn_vectors[]
 #undef DTN_X
 };
 
-/* From the limit up to here: what lies above is in use, first of all by this function. */
+/* Fills the stack from the limit up to here: above, it is in use, for example by this function. */
 static void paint_stack(void)
 {
     volatile uint32_t *word = __dtn_stack_limit;
@@ -65,7 +65,7 @@ static void paint_stack(void)
     }
 }
 
-/* A function of its own, so that nothing in it may use vector registers before the core allows them. */
+/* A separate function, so that nothing in it uses vector registers before they are enabled. */
 __attribute__((noinline)) static void start(void)
 {
     paint_stack();
@@ -92,7 +92,7 @@ void dtn_reset(void)
     start();
 }
 
-/* Finds the stack that the exception's frame is on, gives the handler the guard to work on, and goes on in C. */
+/* Finds the stack with the exception's frame, opens the guard for the handler, and continues in C. */
 __attribute__((naked)) void dtn_unhandled(void)
 {
     __asm__ volatile("tst lr, #4\n"
@@ -113,7 +113,7 @@ __attribute__((used)) void dtn_fault_gather(uint32_t *frame)
         .bfar = DTN_SCB->bfar,
         .sp = (uint32_t)(uintptr_t)frame,
     };
-    /* On a full stack the core stops without saving anything: at the limit, or where the guard kept it from writing. */
+    /* On a full stack the core saves nothing: at the limit, or where the guard prevents the write. */
     if (frame != __dtn_stack_limit && (fault.cfsr & DTN_CFSR_STACKING) == 0) {
         fault.lr = frame[5];
         fault.pc = frame[6];

@@ -7,16 +7,16 @@
 
 #include <stdint.h>
 
-/** What each timer is for; its interrupt calls the handler `dtn_on_timer<number>`, which must stop it. */
+/** Purpose of each timer; its interrupt calls the handler `dtn_on_timer<number>`, which must stop it. */
 enum { DTN_TIMER_FLASH = 0, DTN_TIMER_DEADLINE = 1 };
 
-/** Longest time that every board's timers can run. */
+/** Maximum time of every board's timers. */
 #define DTN_TIMER_MAX_TICKS UINT32_C(0x7FFFFFFF)
 
-/** Starts a timer, anew if it runs: its interrupt comes once, after 1 to DTN_TIMER_MAX_TICKS ticks. */
+/** Starts or restarts a timer: its interrupt comes once, after 1 to DTN_TIMER_MAX_TICKS ticks. */
 void dtn_timer_start(uint32_t timer, uint32_t ticks);
 
-/** Stops a timer and takes back its interrupt: the handler is not called after this. */
+/** Stops a timer and clears its interrupt: the handler is not called after this. */
 void dtn_timer_stop(uint32_t timer);
 
 #endif /* DTN_TIMER_H */

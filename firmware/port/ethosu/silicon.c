@@ -1,6 +1,6 @@
 /*
- * A board's own Ethos-U, by Arm's driver. Its mutexes are the driver's own, which lock nothing: one thread at a time
- * may reserve and release. Semaphores it would allocate: an image has one that counts the free NPUs and one per NPU.
+ * A board's own Ethos-U, through Arm's driver. Its mutexes are the driver's defaults, which do not lock: only one
+ * thread at a time may reserve and release. Its semaphores are static: one counts the free NPUs, and each NPU has one.
  */
 #include "board.h"
 #include "core.h"
@@ -41,7 +41,7 @@ void ethosu_semaphore_destroy(void *sem)
     ((semaphore_t *)sem)->is_used = false;
 }
 
-/* Adds 1 or -1; false when there is none to take. */
+/* Adds 1 or -1; false if there is none to take. */
 static bool add(semaphore_t *semaphore, int32_t places)
 {
     const uint32_t state = dtn_interrupts_off();
@@ -52,8 +52,8 @@ static bool add(semaphore_t *semaphore, int32_t places)
     return is_there;
 }
 
-/* Sleeps until an interrupt or another thread has given, for milliseconds that the timer bounds; fails at once where
- * interrupts are off, as the NPU's would not come. */
+/* Sleeps until an interrupt or another thread gives the semaphore, for milliseconds that the timer bounds; fails
+ * immediately if interrupts are off, as the NPU's interrupt would not come. */
 int ethosu_semaphore_take(void *sem, uint64_t timeout)
 {
     semaphore_t *semaphore = sem;
@@ -81,7 +81,7 @@ void dtn_on_ethosu(void)
 }
 
 #if COUNTS
-/* The events that are counted, by the driver's names and by the numbers of the NPU's manual. */
+/* The counted events, by the driver's names and by the numbers of the NPU's manual. */
 static const struct {
     enum ethosu_pmu_event_type type;
     uint32_t what;
@@ -89,7 +89,7 @@ static const struct {
 enum { EVENTS = sizeof events / sizeof events[0] };
 #define COUNTERS (ETHOSU_PMU_CCNT_Msk | ((1UL << EVENTS) - 1))
 
-/* Of all jobs so far: between two of them the NPU may have no power, and its counters nothing. */
+/* Totals of all jobs: between two of them the NPU may be powered off, which clears its counters. */
 static uint32_t cycles;
 static uint32_t counts[EVENTS];
 
@@ -135,7 +135,7 @@ bool dtn_port_npu_counter(uint32_t index, uint32_t *what, uint32_t *count)
 
 bool dtn_npu_start(void)
 {
-    /* No memory of the driver's own for fast scratch; secure and privileged, like the core. */
+    /* No fast scratch memory in the driver; secure and privileged, like the core. */
     if (ethosu_init(&driver, (void *)DTN_ETHOSU_BASE, NULL, 0, 1, 1) != 0) {
         return false;
     }

@@ -1,12 +1,12 @@
 /*
- * An Ethos-U for emulated boards, which have none: Deuteron's driver behind the API of Arm's executes commands on the
- * core. What that takes beside an NPU lies in external memory, of which it has all that is left.
+ * A simulated Ethos-U for emulated boards: Deuteron's driver behind the API of Arm's executes commands on the core. Its
+ * memory is external memory: all that is left.
  */
 #include "deuteron/ethosu_device.h"
 #include "ethosu_driver.h"
 #include "npu.h"
 
-/* As much as the largest configuration has. */
+/* SHRAM of the largest configuration. */
 enum { SHRAM_BYTES = 48 << 10 };
 
 /* From the linker script. */
@@ -18,7 +18,7 @@ static struct ethosu_device device __attribute__((section(".dtn_ext_arena.device
 
 bool dtn_npu_start(void)
 {
-    /* Nobody clears external memory. */
+    /* External memory is not cleared at start-up. */
     device = (struct ethosu_device){
         .shram = shram,
         .shram_bytes = SHRAM_BYTES,

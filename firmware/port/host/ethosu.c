@@ -1,5 +1,5 @@
-/* The locks of Arm's driver API on hosts, where several threads may want an NPU: one mutex, and a semaphore for each
- * that waits. Time-outs other than for ever are milliseconds. */
+/* Locks of Arm's driver API on hosts with several threads: one mutex, and a semaphore for each waiting thread.
+ * Time-outs other than infinite ones are milliseconds. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <pthread.h>
@@ -52,7 +52,7 @@ void ethosu_semaphore_destroy(void *sem)
     free(semaphore);
 }
 
-/* Waits for what is given; false when the time is over. */
+/* Waits for a give; false on time-out. */
 static bool wait_until(semaphore_t *semaphore, const struct timespec *end)
 {
     return (end == NULL ? pthread_cond_wait(&semaphore->given, &semaphore->mutex)

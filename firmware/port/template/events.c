@@ -1,12 +1,12 @@
-/* Events of profiled runs (deuteron/profile.h), kept in memory until someone reads them: a debugger that dumps the
- * bytes `dtn_events_kept` .. + `dtn_events_count` to a file for `deuteron profile --from-events`, or the application.
- * A run for which there is no room is left out whole and counted in `dtn_events_refused`.
- * Only images with DTN_PROFILING need this file. With a UART, send the bytes instead of keeping them. */
+/* Stores events of profiled runs (deuteron/profile.h) in memory for a debugger, which dumps the bytes
+ * `dtn_events_kept` .. + `dtn_events_count` to a file for `deuteron profile --from-events`, or for the application.
+ * A run that does not fit is dropped as a whole and counted in `dtn_events_refused`.
+ * Only images with DTN_PROFILING need this file. With a UART, send the bytes instead. */
 #include <string.h>
 
 #include "deuteron/profile.h"
 
-/* Bytes that are kept; default 16 KiB, 16 per event and 72 per run. */
+/* Size of the store; default 16 KiB, 16 per event and 72 per run. */
 #ifndef DTN_EVENTS_BYTES
 #define DTN_EVENTS_BYTES 16384
 #endif

@@ -7,7 +7,7 @@
 
 #include "NeutronDriver.h"
 
-/** Installs the hooks; not during a run. */
+/** Installs the hooks; must not be called during a run. */
 NeutronError fetch_hooks_install(void);
 
 #endif /* FETCH_HOOKS_H */

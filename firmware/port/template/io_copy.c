@@ -1,7 +1,7 @@
 /*
- * The copies of inputs and outputs by a DMA, in place of the library's defaults, which copy with the core. Needed only
- * where a DMA saves something. Link it as an object: deuteron/io.h says why. One copy at a time is made; a second is
- * refused (deuteron/driver.h, Concurrency).
+ * Copies of inputs and outputs by a DMA, replacing the library's defaults, which copy with the core. Needed only if a
+ * DMA saves time. Link it as an object (see deuteron/io.h). It makes one copy at a time, and rejects a second one
+ * (deuteron/driver.h, Concurrency).
  */
 #include "deuteron/io.h"
 
@@ -11,41 +11,41 @@
 #include "deuteron/port.h"
 #include "whole_lines.h"
 
-/* What the DMA copies; no bytes when there is nothing to wait for. */
-static whole_lines_t under_way;
+/* The copy of the DMA; no bytes if there is nothing to wait for. */
+static whole_lines_t outstanding;
 
-/* Starts a copy from memory to memory; false when it cannot start. */
+/* Starts a copy from memory to memory; false if it cannot start. */
 static bool dma_start(void *dst, const void *src, size_t size)
 {
-    /* Start the DMA instead. A few bytes are copied faster by the core: measure how many. */
+    /* Start the DMA instead. The core copies few bytes faster: measure the limit. */
     memcpy(dst, src, size);
     dtn_port_cache_clean(dst, size);
     return true;
 }
 
-/* Returns when the copy is done; false when it failed or took too long: nothing goes on copying then. */
+/* Returns when the copy is complete; false if it failed or timed out; the copy must have stopped. */
 static bool dma_wait(void)
 {
-    /* Sleep until the DMA's interrupt, with a limit; after that, stop the channel. */
+    /* Sleep until the DMA's interrupt, with a time limit; then stop the channel. */
     return true;
 }
 
 int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
 {
-    /* Where several threads copy, let no other in from here until `under_way` is set: mask interrupts, for example. */
-    if (under_way.bytes != 0) {
+    /* With several threads, exclude others from here until `outstanding` is set: mask interrupts, for example. */
+    if (outstanding.bytes != 0) {
         return DTN_IO_BUSY;
     }
     whole_lines_t lines = whole_lines(dst, src, size);
     if (lines.bytes == 0) {
         return 0;
     }
-    under_way = lines;
-    /* The DMA sees memory and not the cache, which may write a line back at any time unless it is clean. */
+    outstanding = lines;
+    /* The DMA bypasses the cache, which may write back a dirty line at any time. */
     dtn_port_cache_clean(lines.src, lines.bytes);
     dtn_port_cache_clean(lines.dst, lines.bytes);
     if (!dma_start(lines.dst, lines.src, lines.bytes)) {
-        under_way.bytes = 0;
+        outstanding.bytes = 0;
         return -1;
     }
     return 0;
@@ -53,12 +53,12 @@ int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
 
 int32_t dtn_io_copy_wait(void)
 {
-    if (under_way.bytes == 0) {
+    if (outstanding.bytes == 0) {
         return 0;
     }
     bool good = dma_wait();
-    dtn_port_cache_invalidate(under_way.dst, under_way.bytes);
-    under_way.bytes = 0;
+    dtn_port_cache_invalidate(outstanding.dst, outstanding.bytes);
+    outstanding.bytes = 0;
     return good ? 0 : -1;
 }
 

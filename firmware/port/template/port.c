@@ -1,12 +1,12 @@
 /*
- * Start of a port: copy this directory, then replace what the comments name. As it stands it is a correct port for a
- * chip without heap, counter, clock gate or data cache; docs/guides/own-board.md is the guide to it.
+ * Start of a port: copy this directory, then replace the parts that the comments name. Unchanged, it is a correct port
+ * for a chip without heap, counter, clock gate or data cache; see docs/guides/own-board.md.
  */
 #include "deuteron/port.h"
 
 #include <string.h>
 
-/* The weights that memory.ld places in SRAM, and where the image holds them. */
+/* The weights that memory.ld places in SRAM, and their place in the image. */
 extern uint8_t __dtn_sram_start[], __dtn_sram_end[];
 extern const uint8_t __dtn_sram_load[];
 
@@ -14,7 +14,7 @@ bool dtn_port_init(void)
 {
     /* Enable the NPU's clock and power domain, and start the counter that dtn_port_ticks reads. */
 
-    /* Drop this where the start-up code copies `.dtn_sram` as it does `.data`. */
+    /* Remove this if the start-up code copies `.dtn_sram` like `.data`. */
     memcpy(__dtn_sram_start, __dtn_sram_load, (size_t)(__dtn_sram_end - __dtn_sram_start));
     return true;
 }
@@ -26,7 +26,8 @@ void dtn_port_deinit(void)
 
 void *dtn_port_alloc(size_t size)
 {
-    /* No heap: callers pass context memory to neutronModelPrepare. With an RTOS, take from its heap, 16-byte aligned.
+    /* No heap: callers pass context memory to neutronModelPrepare. With an RTOS, allocate from its heap, 16-byte
+     * aligned.
      */
     (void)size;
     return NULL;
@@ -51,14 +52,14 @@ void dtn_port_clock(bool on)
 
 void dtn_port_cache_clean(const void *data, size_t bytes)
 {
-    /* Nothing without a data cache. With one, for every line that holds one of the bytes: SCB_CleanDCache_by_Addr. */
+    /* Nothing without a data cache. With one, for every line with one of the bytes: SCB_CleanDCache_by_Addr. */
     (void)data;
     (void)bytes;
 }
 
 void dtn_port_cache_invalidate(void *data, size_t bytes)
 {
-    /* Nothing without a data cache. With one, for every line that holds one of the bytes: SCB_InvalidateDCache_by_Addr.
+    /* Nothing without a data cache. With one, for every line with one of the bytes: SCB_InvalidateDCache_by_Addr.
      */
     (void)data;
     (void)bytes;

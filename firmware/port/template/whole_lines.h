@@ -2,10 +2,9 @@
  * @file
  * Splits a copy between the core and a DMA, so that they never share a line of the data cache.
  *
- * A line at the end of the destination may hold another's bytes. Nothing done to such a line is right while both write
- * to it: dropping it loses what the core has written, and writing it back overwrites what the DMA has. So the core
- * copies these ends and writes them back at once, for an NPU or a DMA that reads them next, and the DMA gets whole
- * lines only.
+ * A cache line at the end of the destination may contain other data. If core and DMA both write to it, invalidating it
+ * loses the core's writes, and writing it back overwrites the DMA's. So the core copies these ends and writes them back
+ * immediately, for an NPU or a DMA that reads them next, and the DMA gets whole lines only.
  */
 #ifndef WHOLE_LINES_H
 #define WHOLE_LINES_H
@@ -16,17 +15,17 @@
 
 #include "deuteron/port.h"
 
-/** Bytes of a line, a power of two: 32 on a Cortex-M7 and a Cortex-M55. Set what your chip has, its own caches too. */
+/** Bytes of a cache line, a power of two: 32 on a Cortex-M7 and a Cortex-M55. Include your chip's other caches. */
 #define CACHE_LINE_BYTES ((size_t)32)
 
-/** What is left for the DMA. */
+/** The part that is left for the DMA. */
 typedef struct {
     uint8_t *dst;
     const uint8_t *src;
     size_t bytes;
 } whole_lines_t;
 
-/** Copies what does not fill a line of the destination with the core; returns the rest, which may be nothing. */
+/** Copies the partial lines of the destination with the core; returns the rest, which may be empty. */
 static inline whole_lines_t whole_lines(void *dst, const void *src, size_t bytes)
 {
     size_t head = (0U - (uintptr_t)dst) & (CACHE_LINE_BYTES - 1);

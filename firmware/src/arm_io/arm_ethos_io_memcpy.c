@@ -1,14 +1,14 @@
-/* Nothing else may stand in this file: an override must not bring a second definition with it. */
+/* This file has no other definition: an override must not pull in a second one. */
 #include "deuteron/arm_io.h"
 #include "deuteron/io.h"
 #include "ethosu_driver.h"
 
-/* A place for a failed copy is free, is filled, and holds one, in turn; the rest of its state counts the turns, so that
- * who has looked at one copy cannot free the place of another. */
+/* A slot for a failed copy is free, filling, or holds one, in turn. The other bits of its state count the turns, so
+ * that a thread that read one copy cannot free the slot of another. */
 enum { FREE = 0, FILLING = 1, HELD = 2, PHASE = 3, TURN = 4, PLACES = 8 };
 
-/* A copy that has failed, of which nothing has told yet. One of its ends lies in memory of the inference: threads that
- * run at the same time have memory of their own each, by which a failure finds its inference. */
+/* A failed copy that no check has reported yet. One of its addresses is in memory of the inference: concurrent threads
+ * have their own memory, which assigns a failure to its inference. */
 typedef struct {
     uint32_t state;
     uintptr_t dst;
@@ -17,15 +17,15 @@ typedef struct {
 
 static failure_t failures[PLACES];
 
-/* That there were more failures than places: until someone has asked, no inference is trusted. */
-static bool overflown;
+/* True after more failures than slots: no inference is trusted until the next check. */
+static bool overflowed;
 
 static bool advance(failure_t *failure, uint32_t from, uint32_t to)
 {
     return __atomic_compare_exchange_n(&failure->state, &from, to, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
 }
 
-static void keep(const void *dst, const void *src)
+static void record_failure(const void *dst, const void *src)
 {
     for (size_t i = 0; i < PLACES; i++) {
         failure_t *failure = &failures[i];
@@ -37,10 +37,10 @@ static void keep(const void *dst, const void *src)
             return;
         }
     }
-    __atomic_store_n(&overflown, true, __ATOMIC_RELEASE);
+    __atomic_store_n(&overflowed, true, __ATOMIC_RELEASE);
 }
 
-/* Whether an address lies in memory of an inference; any may when its sizes are not known. */
+/* True if an address is in memory of an inference; true for any address if the sizes are unknown. */
 static bool is_inside(uintptr_t address, const uint64_t *bases, const size_t *sizes, int count)
 {
     for (int i = 0; sizes != NULL && i < count; i++) {
@@ -51,8 +51,8 @@ static bool is_inside(uintptr_t address, const uint64_t *bases, const size_t *si
     return sizes == NULL;
 }
 
-/* Forgets the failures that are an inference's, and tells whether there was one. */
-static bool take(const uint64_t *bases, const size_t *sizes, int count)
+/* Clears the failures of an inference, and returns true if there was one. */
+static bool clear_failures(const uint64_t *bases, const size_t *sizes, int count)
 {
     bool taken = false;
     for (size_t i = 0; i < PLACES; i++) {
@@ -71,17 +71,17 @@ static bool take(const uint64_t *bases, const size_t *sizes, int count)
 void arm_ethos_io_memcpy(void *dst, const void *src, size_t size)
 {
     if (size != 0 && (dtn_io_copy_start(dst, src, size) != 0 || dtn_io_copy_wait() != 0)) {
-        keep(dst, src);
+        record_failure(dst, src);
     }
 }
 
 bool dtn_arm_io_failed(void)
 {
-    const bool taken = take(NULL, NULL, 0);
-    return __atomic_exchange_n(&overflown, false, __ATOMIC_ACQ_REL) || taken;
+    const bool taken = clear_failures(NULL, NULL, 0);
+    return __atomic_exchange_n(&overflowed, false, __ATOMIC_ACQ_REL) || taken;
 }
 
-/* What the linker calls the driver's function, and what it makes of calls of that. */
+/* The linker's names of the driver's function, and of the wrapper that calls of it reach. */
 int __real_ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
                             uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr,
                             void *user_arg);
@@ -93,8 +93,8 @@ int __wrap_ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_p
                             uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr,
                             void *user_arg)
 {
-    const bool failed = take(base_addr, base_addr_size, num_base_addr);
-    return failed || __atomic_load_n(&overflown, __ATOMIC_ACQUIRE)
+    const bool failed = clear_failures(base_addr, base_addr_size, num_base_addr);
+    return failed || __atomic_load_n(&overflowed, __ATOMIC_ACQUIRE)
                ? -1
                : __real_ethosu_invoke_v3(drv, custom_data_ptr, custom_data_size, base_addr, base_addr_size,
                                          num_base_addr, user_arg);

@@ -2,7 +2,7 @@
 
 typedef char ref_is_its_words[sizeof(dtn_ref_t) == DTN_OPERAND_WORDS * DTN_WORD_BYTES ? 1 : -1];
 
-/* What a kernel takes, by its number: how many operands it reads, and how many there are with those that it writes. */
+/* A kernel's operands, by its number: how many it reads, and how many it has with those that it writes. */
 typedef struct {
     uint8_t read;
     uint8_t operands;
@@ -19,7 +19,7 @@ static const signature_t signatures[DTN_KERNEL_KINDS] = {
 #undef DTN_X
 };
 
-/* Parameters are read in place, as words of the microcode: a record must be as long as its words, without padding. */
+/* Parameters are read in place as words of the microcode: a record must be as long as its words, without padding. */
 #define DTN_X(name, NAME, read, written, words, checked, aligned, in_place)                                            \
     typedef char name##_record_is_its_words[sizeof(dtn_##name##_params_t) == DTN_WORD_BYTES * (words) ? 1 : -1];
 DTN_KERNELS(DTN_X)
@@ -30,10 +30,10 @@ static uint32_t region_of(const dtn_ref_t *ref)
     return ref->place & 0xFFU;
 }
 
-/* Checks `ref`, operand `i` of a call, but for overlap, and fills `lying`: the same, but in scratch for a tensor that
- * has its place there. */
+/* Checks `ref`, operand `i` of a call, except for overlap, and fills `resolved`: the same operand, with its place in
+ * scratch if the tensor has one. */
 static dtn_reason_t ref_check(const dtn_model_t *model, uint32_t kind, const signature_t *signature,
-                              const dtn_ref_t *ref, uint32_t i, dtn_ref_t *lying)
+                              const dtn_ref_t *ref, uint32_t i, dtn_ref_t *resolved)
 {
     bool any_offset = kind == DTN_KERNEL_COPY_S8 || kind == DTN_KERNEL_FILL_S8;
     uint32_t region = region_of(ref);
@@ -63,20 +63,20 @@ static dtn_reason_t ref_check(const dtn_model_t *model, uint32_t kind, const sig
     if (i >= signature->read && region != DTN_REGION_OUTPUT && region != DTN_REGION_SCRATCH) {
         return DTN_REASON_OPERAND_READ_ONLY;
     }
-    *lying = *ref;
+    *resolved = *ref;
     if (place != DTN_ELSEWHERE) {
-        lying->place = DTN_REGION_SCRATCH;
-        lying->offset += place;
+        resolved->place = DTN_REGION_SCRATCH;
+        resolved->offset += place;
     }
     return DTN_OK;
 }
 
-bool dtn_is_apart(const dtn_ref_t *a, const dtn_ref_t *b)
+bool dtn_is_disjoint(const dtn_ref_t *a, const dtn_ref_t *b)
 {
     return a->place != b->place || a->offset + a->bytes <= b->offset || b->offset + b->bytes <= a->offset;
 }
 
-/* Where a checked operand lies. There are no buffers before a run: then NULL but for weights. */
+/* Address of a checked operand. Before a run there are no buffers: then NULL, except for weights. */
 static const void *base_of(const dtn_model_t *model, const dtn_buffers_t *buffers, const dtn_ref_t *ref)
 {
     uint32_t region = region_of(ref);
@@ -90,8 +90,8 @@ static const void *base_of(const dtn_model_t *model, const dtn_buffers_t *buffer
                                        : buffers->memories[region - DTN_REGION_SCRATCH];
 }
 
-/* Fills `call`, whose operands in place have a bit in `in_place`; false when a table that is to be checked is not in
- * the weights: only a run has its content. */
+/* Fills `call`; operands in place have a bit in `in_place`. False if a table to be checked is not in the weights: its
+ * content is known only in a run. */
 static bool call_fill(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command,
                       uint32_t in_place, dtn_call_t *call)
 {
@@ -100,7 +100,7 @@ static bool call_fill(const dtn_model_t *model, const dtn_buffers_t *buffers, co
     uint32_t in_weights = 0;
     for (uint32_t i = 0; i < signature->operands; i++) {
         const void *base = base_of(model, buffers, ref);
-        /* One pointer type serves all operands; ref_check made sure that what is written is writable. */
+        /* One pointer type for all operands; ref_check ensures that written ones are writable. */
         call->operands[i].data = base == NULL ? NULL : (uint8_t *)(uintptr_t)base + ref->offset;
         call->operands[i].bytes = ref->bytes;
         call->operands[i].in_place = (in_place >> i & 1U) != 0;
@@ -111,15 +111,15 @@ static bool call_fill(const dtn_model_t *model, const dtn_buffers_t *buffers, co
     return (signature->checked & ~in_weights) == 0;
 }
 
-/* True when operand `i`, which is written, lies apart from those before it, or exactly on those that have a bit in
- * `replaceable`; they get one in `in_place`. */
-static bool is_apart_or_exact(const dtn_ref_t *lying, uint32_t i, uint32_t replaceable, uint32_t *in_place)
+/* True if the written operand `i` does not overlap earlier ones, or equals those with a bit in `replaceable` exactly;
+ * these get a bit in `in_place`. */
+static bool is_apart_or_exact(const dtn_ref_t *resolved, uint32_t i, uint32_t replaceable, uint32_t *in_place)
 {
     for (uint32_t j = 0; j < i; j++) {
-        if (dtn_is_apart(&lying[i], &lying[j])) {
+        if (dtn_is_disjoint(&resolved[i], &resolved[j])) {
             continue;
         }
-        bool exact = lying[i].offset == lying[j].offset && lying[i].bytes == lying[j].bytes;
+        bool exact = resolved[i].offset == resolved[j].offset && resolved[i].bytes == resolved[j].bytes;
         if (!exact || (replaceable >> j & 1U) == 0) {
             return false;
         }
@@ -128,7 +128,7 @@ static bool is_apart_or_exact(const dtn_ref_t *lying, uint32_t i, uint32_t repla
     return true;
 }
 
-dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command, dtn_ref_t *lying)
+dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command, dtn_ref_t *resolved)
 {
     uint32_t kind = command[1] & 0xFFFFU;
     if (kind == 0 || kind >= DTN_KERNEL_KINDS) {
@@ -146,11 +146,11 @@ dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command, d
     }
     uint32_t in_place = 0;
     for (uint32_t i = 0; i < operands; i++) {
-        dtn_reason_t reason = ref_check(model, kind, signature, dtn_refs(command) + i, i, &lying[i]);
+        dtn_reason_t reason = ref_check(model, kind, signature, dtn_refs(command) + i, i, &resolved[i]);
         if (reason != DTN_OK) {
             return reason;
         }
-        if (i >= signature->read && !is_apart_or_exact(lying, i, signature->in_place, &in_place)) {
+        if (i >= signature->read && !is_apart_or_exact(resolved, i, signature->in_place, &in_place)) {
             return DTN_REASON_OPERAND_OVERLAP;
         }
     }

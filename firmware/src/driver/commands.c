@@ -27,19 +27,19 @@ NeutronError dtn_kernels_check(const uint32_t *block, dtn_model_t *model)
     return ENONE;
 }
 
-/* What the fetches so far have left behind. */
+/* State of the fetches so far. */
 typedef struct {
-    dtn_ref_t flights[DTN_CHANNELS]; /* for each busy channel, the bytes that its fetch writes */
-    uint32_t busy;                   /* a bit per channel: nothing has waited for its fetch */
-    uint32_t resident_end;           /* of the last resident fetch */
+    dtn_ref_t outstanding[DTN_CHANNELS]; /* for each busy channel, the bytes that its fetch writes */
+    uint32_t busy;                       /* a bit per channel with a fetch that no wait has completed */
+    uint32_t resident_end;               /* end of the last resident fetch */
 } fetches_t;
 
-/* True when a fetch of any channel still writes one of the bytes, which lie in their region; those of a tensor that has
- * a place in scratch, there. */
-static bool is_in_flight(const fetches_t *fetches, const dtn_ref_t *ref)
+/* True if an outstanding fetch of any channel writes one of the bytes, which are in their region; for a tensor with a
+ * place in scratch, there. */
+static bool is_outstanding(const fetches_t *fetches, const dtn_ref_t *ref)
 {
     for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
-        if ((fetches->busy >> i & 1U) != 0 && !dtn_is_apart(&fetches->flights[i], ref)) {
+        if ((fetches->busy >> i & 1U) != 0 && !dtn_is_disjoint(&fetches->outstanding[i], ref)) {
             return true;
         }
     }
@@ -65,14 +65,14 @@ static dtn_reason_t fetch_check(const dtn_model_t *model, const uint32_t *comman
         !dtn_is_inside(offset, bytes, model->memory_bytes[region - DTN_REGION_SCRATCH])) {
         return DTN_REASON_FETCH_RANGE;
     }
-    dtn_ref_t *target = &fetches->flights[channel];
+    dtn_ref_t *target = &fetches->outstanding[channel];
     *target = (dtn_ref_t){region, offset, bytes};
-    if (is_in_flight(fetches, target)) {
+    if (is_outstanding(fetches, target)) {
         return DTN_REASON_IN_FLIGHT;
     }
     fetches->busy |= UINT32_C(1) << channel;
     if (!to_scratch && offset < model->resident_bytes) {
-        /* Resident fetches lie inside the resident bytes, one after the other. */
+        /* Resident fetches fill the resident bytes in order. */
         if (bytes > model->resident_bytes - offset || offset < fetches->resident_end) {
             return DTN_REASON_RESIDENT;
         }
@@ -92,13 +92,13 @@ static dtn_reason_t wait_check(const uint32_t *command, fetches_t *fetches)
 
 static dtn_reason_t call_check(const dtn_model_t *model, const uint32_t *command, const fetches_t *fetches)
 {
-    dtn_ref_t lying[DTN_MAX_OPERANDS];
-    dtn_reason_t reason = dtn_call_check(model, command, lying);
+    dtn_ref_t resolved[DTN_MAX_OPERANDS];
+    dtn_reason_t reason = dtn_call_check(model, command, resolved);
     if (reason != DTN_OK) {
         return reason;
     }
     for (uint32_t i = 0; i < (command[1] >> 16 & 0xFFU); i++) {
-        if (is_in_flight(fetches, &lying[i])) {
+        if (is_outstanding(fetches, &resolved[i])) {
             return DTN_REASON_IN_FLIGHT;
         }
     }

@@ -1,6 +1,6 @@
 /**
  * @file
- * The check steps after the header's: the kernels block, then the commands.
+ * Checks the kernels block and the commands, after the header.
  */
 #ifndef DTN_COMMANDS_H
 #define DTN_COMMANDS_H
@@ -10,7 +10,7 @@
 /** Checks the kernels block against `model->kernels` and fills `model->listed`. */
 NeutronError dtn_kernels_check(const uint32_t *block, dtn_model_t *model);
 
-/** Checks every command, and the bytes after the last. */
+/** Checks every command, and the bytes after the last one. */
 NeutronError dtn_commands_check(const dtn_model_t *model);
 
 #endif /* DTN_COMMANDS_H */

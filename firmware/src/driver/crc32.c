@@ -1,9 +1,9 @@
 #include "deuteron/crc32.h"
 
-/* Nothing else may stand in this file: an override must not bring a second definition with it. */
+/* This file has no other definition: an override must not pull in a second one. */
 
 #if DTN_CRC_TABLE
-/* The remainder of a byte is the sum of those of its bits. */
+/* The remainder of a byte is the XOR of the remainders of its bits. */
 #define BIT(byte, bit, remainder) (((byte) >> (bit) & 1U) != 0 ? UINT32_C(remainder) : 0)
 #define BYTE(byte)                                                                                                     \
     (BIT(byte, 0, 0x77073096) ^ BIT(byte, 1, 0xEE0E612C) ^ BIT(byte, 2, 0x076DC419) ^ BIT(byte, 3, 0x0EDB8832) ^       \

@@ -6,23 +6,22 @@
 #include "hooks.h"
 #include "model.h"
 
-/* Marks a live context; cleared by unprepare, so that a stale handle is noticed while its memory is still ours. */
+/* Marks a live context; cleared by unprepare, so that a stale handle is detected while its memory is still ours. */
 #define LIVE UINT32_C(0x6E757444)
 
-/* What a handle points to. */
+/* The context behind a handle. */
 typedef struct {
     uint32_t live;
     bool owned;       /* the memory came from the port */
     bool keeps;       /* the caller promised to leave the prefetch area alone between runs */
-    const void *kept; /* the prefetch area that a complete run has left behind, or NULL */
+    const void *kept; /* the prefetch area that a complete run filled, or NULL */
     dtn_model_t model;
 } context_t;
 
-/* What is promised to those who lay out memory ahead of time. */
+/* The promised bound for callers that lay out memory ahead of time. */
 typedef char context_fits_its_bound[sizeof(context_t) <= DTN_CONTEXT_BYTES ? 1 : -1];
 
-/* ExecuTorch's delegate asks its allocator for a context with the alignment of a pointer only, and a context needs no
- * more. */
+/* ExecuTorch's delegate allocates a context with pointer alignment only, which suffices. */
 static bool is_context_aligned(const void *memory)
 {
     return (uintptr_t)memory % sizeof(void *) == 0;
@@ -37,7 +36,7 @@ static context_t *context_of(NeutronModelHandle hdl)
     return context;
 }
 
-/* Calls of neutronInit that neutronDeinit has not undone. */
+/* Number of neutronInit calls without a neutronDeinit. */
 static uint32_t users;
 
 NeutronError neutronInit(void)
@@ -108,9 +107,9 @@ NeutronError neutronRunBlocking(NeutronModelHandle hdl, const NeutronDataConfig 
         return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
     if (!context->keeps) {
-        return dtn_model_run(&context->model, dcfg, false); /* one of several at the same time, maybe */
+        return dtn_model_run(&context->model, dcfg, false); /* may be one of several concurrent runs */
     }
-    bool resident = context->kept == dcfg->scratchWeights; /* a run without an area is refused: both are NULL then */
+    bool resident = context->kept == dcfg->scratchWeights; /* a run without an area fails: both are NULL then */
     context->kept = NULL;
     NeutronError error = dtn_model_run(&context->model, dcfg, resident);
     if (error == ENONE) {
@@ -125,7 +124,7 @@ NeutronError dtn_model_keep_prefetch(NeutronModelHandle hdl, bool keep)
     if (context == NULL) {
         return dtn_error(DTN_REASON_BAD_HANDLE, 0);
     }
-    /* Callers leave the pointer to the area uninitialised for a model without one. */
+    /* The pointer to the area is uninitialised for a model without one. */
     context->keeps = keep && context->model.resident_bytes != 0;
     context->kept = NULL;
     return ENONE;

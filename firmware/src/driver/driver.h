@@ -1,6 +1,6 @@
 /**
  * @file
- * What stands behind a handle.
+ * The model behind a handle.
  */
 #ifndef DTN_DRIVER_H
 #define DTN_DRIVER_H
@@ -8,7 +8,7 @@
 #include "NeutronDriver.h"
 #include "types.h"
 
-/** The model behind a handle; NULL for a handle that is none. */
+/** The model behind a handle; NULL for an invalid handle. */
 dtn_model_t *dtn_model_of(NeutronModelHandle hdl);
 
 #endif /* DTN_DRIVER_H */

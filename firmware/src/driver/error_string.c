@@ -8,7 +8,7 @@ const char *dtn_error_string(NeutronError error)
     if (error == ENONE) {
         return "no error";
     }
-    /* Another component's number, or one with another category than its reason has. */
+    /* An error of another component, or one whose category does not match its reason. */
     if (error != dtn_error(reason, DTN_ERROR_DETAIL(error))) {
         return "unknown error";
     }
@@ -24,7 +24,7 @@ const char *dtn_error_string(NeutronError error)
     return "unknown error";
 }
 
-/* The API's type has no const; nobody may write to these. */
+/* The API's type has no const; callers must not write to these. */
 char *getNeutronErrorComponent(NeutronError ne)
 {
     static const char *const names[] = {"none", "library", "firmware", "driver"};

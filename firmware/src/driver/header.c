@@ -27,7 +27,7 @@ static uint32_t microcode_crc(const uint32_t *words, uint32_t bytes)
     return dtn_crc32(crc, words + DTN_HEADER_CRC + 1, bytes - after);
 }
 
-/* What this is and whether it is whole: until this has passed, only the fixed header may be read. */
+/* Checks magic, size and CRC: before that, only the fixed header may be read. */
 static dtn_reason_t identity_check(const uint32_t *words)
 {
     uint32_t bytes = words[DTN_HEADER_MICROCODE_BYTES];
@@ -51,7 +51,7 @@ static dtn_reason_t identity_check(const uint32_t *words)
     return DTN_OK;
 }
 
-/* What is the same in both layouts, two words further on in B. */
+/* Both layouts have the same fields, in B two words later. */
 typedef char layouts_have_one_order[DTN_LAYOUT_B_INPUTS - DTN_LAYOUT_A_INPUTS ==
                                                 DTN_LAYOUT_B_PREFETCH_BYTES - DTN_LAYOUT_A_PREFETCH_BYTES &&
                                             DTN_LAYOUT_B_OUTPUTS - DTN_LAYOUT_A_OUTPUTS ==
@@ -59,10 +59,10 @@ typedef char layouts_have_one_order[DTN_LAYOUT_B_INPUTS - DTN_LAYOUT_A_INPUTS ==
                                         ? 1
                                         : -1];
 
-/* The flags are bits 0 and 1; the second one needs this version. */
+/* Flags are bits 0 and 1; the second one needs this version. */
 #define PLACES_VERSION (DTN_MICROCODE_VERSION_MAJOR << 16 | DTN_MINOR_OF_PLACES)
 
-/* Words 10 to 14 come in two layouts; the profiling flag chooses. */
+/* Words 10 to 14 have two layouts; the profiling flag chooses. */
 static dtn_reason_t layout_read(const uint32_t *words, dtn_model_t *model)
 {
     const uint32_t *layout = words;
@@ -93,7 +93,7 @@ static dtn_reason_t layout_read(const uint32_t *words, dtn_model_t *model)
     return DTN_OK;
 }
 
-/* Whether all places of inputs and outputs, if there are any, are aligned and inside scratch. */
+/* True if all places of inputs and outputs, if there are any, are aligned and inside scratch. */
 static bool places_fit(const dtn_model_t *model, uint32_t tensors, uint32_t tables_end)
 {
     const uint32_t scratch = model->memory_bytes[DTN_SCRATCH];
@@ -115,7 +115,7 @@ static dtn_reason_t weights_check(const dtn_model_t *model)
 
 dtn_reason_t dtn_header_verify(const dtn_model_t *model)
 {
-    /* By the size that was checked: the word in the header may be what is damaged. */
+    /* Uses the checked size: the header's word may be damaged. */
     if (model->words[DTN_HEADER_CRC] != microcode_crc(model->words, model->word_count * DTN_WORD_BYTES)) {
         return DTN_REASON_MICROCODE_CRC;
     }

@@ -17,13 +17,13 @@ static bool nothing_to_wait_for(uint32_t channel)
     return true;
 }
 
-/* Hooks belong to the process, because neutronSetConfig gets no handle. Runs only read them. */
+/* Hooks are global, because neutronSetConfig gets no handle. Runs only read them. */
 static dtn_fetch_hooks_t in_force = {copy_now, nothing_to_wait_for};
-static NeutronConfig plain; /* what copy_plain and wait_plain call */
+static NeutronConfig plain; /* the functions that copy_plain and wait_plain call */
 
 static bool copy_plain(void *dst, const void *src, uint32_t size, uint32_t channel)
 {
-    /* The hook's type has no const; it only reads from there. */
+    /* The hook's type has no const; it only reads the source. */
     plain.copy(dst, (void *)(uintptr_t)src, size, channel);
     return true;
 }

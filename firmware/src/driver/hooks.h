@@ -1,6 +1,6 @@
 /**
  * @file
- * The hooks in force.
+ * The current fetch hooks.
  */
 #ifndef DTN_HOOKS_H
 #define DTN_HOOKS_H
@@ -10,7 +10,7 @@
 /** The hooks that fetch weights. */
 const dtn_fetch_hooks_t *dtn_hooks(void);
 
-/** Puts the default hooks (memcpy, nothing to wait for) in force. */
+/** Sets the default hooks (memcpy, no wait). */
 void dtn_hooks_reset(void);
 
 #endif /* DTN_HOOKS_H */

@@ -39,7 +39,7 @@ NeutronError dtn_model_check(const NeutronModelConfig *config, const dtn_kernel_
     return dtn_commands_check(model);
 }
 
-/* True when there are pointers to look at and their array, or one of them, is NULL. */
+/* True if the array of pointers, or one of its pointers, is NULL. */
 static bool any_null(const void *const *pointers, uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
@@ -50,8 +50,8 @@ static bool any_null(const void *const *pointers, uint32_t count)
     return false;
 }
 
-/* Checks the pointers of `data` and fills the buffers, which are NULL. A block that the model does not need is not
- * looked at: callers leave its pointer uninitialised. */
+/* Checks the pointers of `data` and fills the buffers, which are NULL. Ignores blocks that the model does not need:
+ * callers leave their pointers uninitialised. */
 static dtn_reason_t buffers_read(const dtn_model_t *model, const NeutronDataConfig *data, dtn_buffers_t *buffers)
 {
     buffers->tensors[DTN_REGION_INPUT] = (const void *const *)data->inputs;
@@ -77,7 +77,7 @@ static dtn_reason_t buffers_read(const dtn_model_t *model, const NeutronDataConf
     return reason;
 }
 
-/* Opcodes of profile records, which are the vendor's: those of commands come in the order of ours. */
+/* Opcodes of profile records, defined by the vendor: those of commands are in our order. */
 enum { PROFILE_CALL = 6 };
 typedef char calls_fetches_and_waits_follow
     [DTN_OPCODE_FETCH == DTN_OPCODE_CALL + 1 && DTN_OPCODE_WAIT == DTN_OPCODE_CALL + 2 ? 1 : -1];
@@ -91,9 +91,9 @@ static void record(uint32_t *to, uint32_t code, uint32_t start, uint32_t stop)
     to[3] = stop;
 }
 
-/* Fetches of a run are its own: `flights` has a bit per channel whose copy it has started and not waited for. */
+/* A run has its own fetches: `outstanding` has a bit per channel with an outstanding copy. */
 static dtn_reason_t fetch(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command,
-                          uint32_t *flights)
+                          uint32_t *outstanding)
 {
     bool to_scratch = dtn_is_to_scratch(command[1]);
     uint32_t channel = dtn_fetch_channel(command[1]);
@@ -104,45 +104,45 @@ static dtn_reason_t fetch(const dtn_model_t *model, const dtn_buffers_t *buffers
     if (!dtn_hooks()->copy(target, model->weights + command[2], command[4], channel)) {
         return DTN_REASON_FETCH;
     }
-    *flights |= UINT32_C(1) << channel;
+    *outstanding |= UINT32_C(1) << channel;
     return DTN_OK;
 }
 
-static dtn_reason_t wait(uint32_t channel, uint32_t *flights)
+static dtn_reason_t wait(uint32_t channel, uint32_t *outstanding)
 {
     uint32_t flight = UINT32_C(1) << channel;
-    if ((*flights & flight) == 0) {
+    if ((*outstanding & flight) == 0) {
         return DTN_OK;
     }
-    *flights &= ~flight;
+    *outstanding &= ~flight;
     return dtn_hooks()->wait(channel) ? DTN_OK : DTN_REASON_FETCH;
 }
 
 static dtn_reason_t command_run(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command,
-                                uint32_t *flights)
+                                uint32_t *outstanding)
 {
     switch (dtn_opcode(command[0])) {
     case DTN_OPCODE_CALL:
         return dtn_call_run(model, buffers, command);
     case DTN_OPCODE_FETCH:
-        return fetch(model, buffers, command, flights);
+        return fetch(model, buffers, command, outstanding);
     default:
-        return wait(command[1], flights);
+        return wait(command[1], outstanding);
     }
 }
 
 static void command_record(uint32_t *to, const uint32_t *command, uint32_t start)
 {
     uint32_t kind = dtn_opcode(command[0]) - DTN_OPCODE_CALL + PROFILE_CALL;
-    uint32_t number = command[1] & 0xFFU; /* of a kernel or of a channel */
+    uint32_t number = command[1] & 0xFFU; /* number of the kernel or of the channel */
     record(to, kind << 8 | number << 16, start, dtn_port_ticks());
 }
 
-/* After a failed command or an abort: what is still copied into the caller's memory must not outlive the run. */
-static void settle_copies(uint32_t *flights)
+/* After a failed command or an abort: waits for outstanding copies, so that none writes to memory after the run. */
+static void wait_for_copies(uint32_t *outstanding)
 {
     for (uint32_t channel = 0; channel < DTN_CHANNELS; channel++) {
-        (void)wait(channel, flights);
+        (void)wait(channel, outstanding);
     }
 }
 
@@ -156,10 +156,10 @@ NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *da
     uint32_t *profile = buffers.profile;
     uint32_t run_start = profile == NULL ? 0 : dtn_port_ticks();
     const uint32_t *command = model->program;
-    uint32_t flights = 0;
+    uint32_t outstanding = 0;
     for (uint32_t i = 0; i + 1 < model->commands; i++) {
         uint32_t start = profile == NULL ? 0 : dtn_port_ticks();
-        reason = command_run(model, &buffers, command, &flights);
+        reason = command_run(model, &buffers, command, &outstanding);
         if (reason == DTN_OK) {
             if (profile != NULL) {
                 command_record(profile, command, start);
@@ -169,12 +169,12 @@ NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *da
             reason = dtn_progress();
         }
         if (reason != DTN_OK) {
-            settle_copies(&flights);
+            wait_for_copies(&outstanding);
             return dtn_error(reason, i);
         }
     }
     if (profile != NULL) {
-        /* Backwards, so that who adds the time of its call to the stop gets what the driver took after the commands. */
+        /* In reverse order: adding the call's time to the stop includes the driver's time after the commands. */
         record(profile, 0, dtn_port_ticks(), run_start);
     }
     return ENONE;

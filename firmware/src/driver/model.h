@@ -1,6 +1,6 @@
 /**
  * @file
- * The steps of prepare, and of a run.
+ * Prepares and runs a model.
  */
 #ifndef DTN_MODEL_H
 #define DTN_MODEL_H
@@ -9,12 +9,12 @@
 #include "types.h"
 
 /**
- * All check steps on the blocks of `config` with the kernels of `kernels`; fills `model`. Each returns the first rule
- * that does not hold, and may read what earlier ones checked: header, then kernels block, then commands.
+ * Checks the blocks of `config` with the kernels of `kernels`, and fills `model`. Returns the first violated rule. Each
+ * step may rely on earlier ones: header, then kernels block, then commands.
  */
 NeutronError dtn_model_check(const NeutronModelConfig *config, const dtn_kernel_t *kernels, dtn_model_t *model);
 
-/** Checks the pointers of `data` and runs the model; resident bytes of its prefetch area may be in place already. */
+/** Checks the pointers of `data` and runs the model; `resident`: resident bytes of the prefetch area are in place. */
 NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *data, bool resident);
 
 #endif /* DTN_MODEL_H */

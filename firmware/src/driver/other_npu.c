@@ -1,4 +1,4 @@
-/* Functions of NPUs with a controller of their own, and of Linux: here so that every user of the API links. */
+/* Functions for NPUs with their own controller, and for Linux; they exist so that every user of the API links. */
 #include "deuteron/errors.h"
 #include "NeutronDriver.h"
 

@@ -1,6 +1,6 @@
 /**
  * @file
- * What the files of the driver share: the checked view of a model, and the words of its commands.
+ * Shared types of the driver: the checked view of a model, and the words of its commands.
  */
 #ifndef DTN_TYPES_H
 #define DTN_TYPES_H
@@ -17,7 +17,7 @@
     "microcode, weights and tables are little-endian and read in place: a big-endian target needs a converted payload"
 #endif
 
-/** The regions of one memory each, in their order. */
+/** Regions with one memory each, in order. */
 enum {
     DTN_SCRATCH = DTN_REGION_SCRATCH - DTN_REGION_SCRATCH,
     DTN_WEIGHTS = DTN_REGION_WEIGHTS - DTN_REGION_SCRATCH,
@@ -25,7 +25,7 @@ enum {
     DTN_MEMORIES,
 };
 
-/** A model whose header has been checked: pointers into the caller's blocks, and the header's numbers. */
+/** A model with a checked header: pointers into the caller's blocks, and the header's numbers. */
 typedef struct {
     const uint32_t *words;
     const uint8_t *weights;
@@ -40,18 +40,18 @@ typedef struct {
     uint32_t first_command;  /**< index of a word */
     uint32_t listed;         /**< bit k: the kernels block lists kernel k */
     const uint32_t *program; /**< the first command of a run */
-    const uint32_t *places;  /**< where in scratch each input, then each output, lies; NULL if none does */
+    const uint32_t *places;  /**< scratch offsets of the inputs, then of the outputs; NULL if none has one */
 } dtn_model_t;
 
 /** The buffers of a run. */
 typedef struct {
     const void *const *tensors[DTN_REGION_SCRATCH]; /**< the inputs, then the outputs */
-    uint8_t *memories[DTN_MEMORIES]; /**< but for the weights; NULL, as the one below, when none is needed */
+    uint8_t *memories[DTN_MEMORIES];                /**< except the weights; NULL, as the one below, if not needed */
     uint32_t *profile;
     bool resident; /**< the resident bytes of the prefetch area are in place */
 } dtn_buffers_t;
 
-/** Where in scratch a tensor lies, the inputs counted first, then the outputs; DTN_ELSEWHERE without a place. */
+/** Scratch offset of a tensor, inputs first, then outputs; DTN_ELSEWHERE if it has none. */
 static inline uint32_t dtn_place(const dtn_model_t *model, uint32_t tensor)
 {
     return model->places == NULL ? DTN_ELSEWHERE : model->places[tensor];
@@ -63,13 +63,13 @@ static inline bool dtn_is_aligned(const void *pointer)
     return ((uintptr_t)pointer & (DTN_ALIGNMENT - 1U)) == 0;
 }
 
-/** True for bytes from `offset` on that lie within `size`. */
+/** True if the bytes from `offset` on are within `size`. */
 static inline bool dtn_is_inside(uint32_t offset, uint32_t bytes, uint32_t size)
 {
     return offset <= size && bytes <= size - offset;
 }
 
-/** The channel of a fetch with this word, and whether its target is in scratch. */
+/** The channel of a fetch with this word, and whether it writes to scratch. */
 static inline uint32_t dtn_fetch_channel(uint32_t word)
 {
     return word & ~DTN_FETCH_TO_SCRATCH;

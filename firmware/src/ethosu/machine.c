@@ -1,16 +1,16 @@
 #include "accesses.h"
+#include "chain_buffers.h"
 #include "operations.h"
-#include "stage.h"
 
 #include <string.h>
 
-/* Configuration words: product, SHRAM and MACs; of an Ethos-U85 also the logarithms of its ports and weight decoders.
+/* Configuration words: product, SHRAM and MACs; of an Ethos-U85 also log2 of its ports and weight decoders.
  */
-enum { U55 = DTN_EU_U55, U65 = DTN_EU_U65 };
+enum { U55 = DTN_ETHOSU_U55, U65 = DTN_ETHOSU_U65 };
 #define WORD(product, log2_macs, shram_kib) ((uint32_t)(product) << 28 | (uint32_t)(shram_kib) << 8 | (log2_macs))
 
 #define WORD_85(log2_macs, log2_sram_ports, log2_ports, log2_decoders)                                                 \
-    ((uint32_t)DTN_EU_U85 << 28 | (uint32_t)(log2_decoders) << 12 | (uint32_t)(log2_ports) << 10 |                     \
+    ((uint32_t)DTN_ETHOSU_U85 << 28 | (uint32_t)(log2_decoders) << 12 | (uint32_t)(log2_ports) << 10 |                 \
      (uint32_t)(log2_sram_ports) << 8 | 1U << 4 | (log2_macs))
 
 static const dtn_ethosu_config_t configs[] = {
@@ -27,14 +27,14 @@ static const dtn_ethosu_config_t configs[] = {
     {"ethos-u85-2048", WORD_85(11, 2, 1, 2), 2048, 4, 256, 2048},
 };
 
-/* Actions of the command data. */
+/* Actions in the command data. */
 enum { ACTION_CONFIG = 1, ACTION_COMMANDS = 2, ACTION_NOP = 5 };
 #define MAGIC UINT32_C(0x31504F43)
 
-/* Commands that are neither registers nor operations. */
+/* Commands other than registers and operations. */
 enum { OP_IRQ = 0x001, OP_DMA_WAIT = 0x011, OP_KERNEL_WAIT = 0x012, OP_PMU_MASK = 0x013, OP_BRANCH = 0x100 };
 
-/* The first and last opcode of what the NPU computes. */
+/* The first and last opcode of compute operations. */
 enum { FIRST_OPERATION = DTN_ETHOSU_OP_CONV, LAST_OPERATION = DTN_ETHOSU_OP_RESIZE };
 
 /* Fields of a command. */
@@ -82,12 +82,12 @@ static uint32_t word_at(const uint8_t *bytes, size_t at)
 
 /* ---- The header ---- */
 
-/* What the actions of a driver say. */
+/* Result of the driver actions. */
 typedef struct {
-    const dtn_ethosu_config_t *config; /* that the commands have to be for; NULL: they decide */
+    const dtn_ethosu_config_t *config; /* required configuration; NULL: that of the commands */
     const uint8_t *commands;
     size_t bytes;
-    uint64_t detail; /* of a fault */
+    uint64_t detail; /* detail of a fault */
 } header_t;
 
 static const dtn_ethosu_config_t *config_with(uint32_t word)
@@ -105,7 +105,7 @@ static dtn_ethosu_fault_t header_fault(header_t *header, dtn_ethosu_fault_t faul
     return fault;
 }
 
-/* Finds the commands behind the actions of a driver. */
+/* Finds the commands after the driver actions. */
 static dtn_ethosu_fault_t read_actions(header_t *header, const uint8_t *data, size_t bytes)
 {
     bool is_configured = false;
@@ -140,9 +140,9 @@ static bool is_aligned(const void *at)
     return (uintptr_t)at % ALIGNMENT == 0;
 }
 
-/* A machine before its first command. */
-dtn_ethosu_fault_t dtn_eu_begin(dtn_ethosu_t *m, const dtn_ethosu_config_t *config, const void *data, size_t bytes,
-                                const dtn_ethosu_memory_t *memory)
+/* Initialises a machine before its first command. */
+dtn_ethosu_fault_t dtn_ethosu_begin(dtn_ethosu_t *m, const dtn_ethosu_config_t *config, const void *data, size_t bytes,
+                                    const dtn_ethosu_memory_t *memory)
 {
     if (m == NULL || config == NULL || data == NULL || memory == NULL) {
         return DTN_ETHOSU_NULL_POINTER;
@@ -195,7 +195,7 @@ static dtn_ethosu_fault_t check_memory(const dtn_ethosu_config_t *config, const 
 dtn_ethosu_fault_t dtn_ethosu_start(dtn_ethosu_t *m, const dtn_ethosu_config_t *config, const void *command_data,
                                     size_t command_data_bytes, const dtn_ethosu_memory_t *memory)
 {
-    dtn_ethosu_fault_t fault = dtn_eu_begin(m, config, command_data, command_data_bytes, memory);
+    dtn_ethosu_fault_t fault = dtn_ethosu_begin(m, config, command_data, command_data_bytes, memory);
     if (fault == DTN_ETHOSU_OK) {
         fault = check_memory(config, memory);
         m->is_finished = fault != DTN_ETHOSU_OK;
@@ -205,8 +205,8 @@ dtn_ethosu_fault_t dtn_ethosu_start(dtn_ethosu_t *m, const dtn_ethosu_config_t *
 
 /* ---- Commands ---- */
 
-/* A bit for each register of a product, by the low 8 bits of its opcode: the places of `dtn_eu_slot` and
- * `dtn_eu_long_slot` are for these. */
+/* A bit for each register of a product, by the low 8 bits of its opcode; `dtn_ethosu_slot` and `dtn_ethosu_long_slot`
+ * map these to array indices. */
 typedef uint32_t registers_t[3][8];
 
 static const registers_t shorts = {
@@ -225,75 +225,75 @@ static bool has_register(const dtn_ethosu_t *m, const registers_t registers, uin
     return (registers[m->config->word >> 28][index / 32] >> (index % 32) & 1U) != 0;
 }
 
-/* Sets a register; false when the command is none of this NPU's. */
+/* Sets a register; false if this NPU has no such command. */
 static bool set_register(dtn_ethosu_t *m, uint32_t opcode, uint32_t param, bool has_payload, uint32_t payload)
 {
     uint32_t index = opcode & 0xFFU;
     bool is_short = opcode >> 8 == 1 && !has_payload;
     bool is_long = opcode >> 8 == 0 && has_payload;
     if (is_short && has_register(m, shorts, index)) {
-        m->parameters[dtn_eu_slot(index)] = (uint16_t)param;
+        m->parameters[dtn_ethosu_slot(index)] = (uint16_t)param;
     } else if (is_long && has_register(m, longs, index)) {
-        m->addresses[dtn_eu_long_slot(index)] = (uint64_t)param << 32 | payload;
+        m->addresses[dtn_ethosu_long_slot(index)] = (uint64_t)param << 32 | payload;
     } else {
         return false;
     }
-    const uint32_t bit = dtn_eu_slot(index) + (is_long ? DTN_ETHOSU_SHORTS : 0);
+    const uint32_t bit = dtn_ethosu_slot(index) + (is_long ? DTN_ETHOSU_SHORTS : 0);
     m->is_set[bit / 32] |= UINT32_C(1) << (bit % 32);
     return true;
 }
 
-dtn_ethosu_fault_t dtn_eu_need(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count, uint32_t above)
+dtn_ethosu_fault_t dtn_ethosu_need(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count, uint32_t above)
 {
     for (size_t i = 0; i < count; i++) {
-        const uint32_t bit = dtn_eu_slot(opcodes[i]) + above;
+        const uint32_t bit = dtn_ethosu_slot(opcodes[i]) + above;
         if ((m->is_set[bit / 32] >> (bit % 32) & 1U) == 0) {
-            return dtn_eu_fault(m, DTN_ETHOSU_UNSET, opcodes[i]);
+            return dtn_ethosu_fault(m, DTN_ETHOSU_UNSET, opcodes[i]);
         }
     }
     return DTN_ETHOSU_OK;
 }
 
-/* Runs an operation; false when the opcode is none of them. */
+/* Runs an operation; false if the opcode is not an operation. */
 static bool operate(dtn_ethosu_t *m, uint32_t opcode, dtn_ethosu_fault_t *fault)
 {
     switch (opcode) {
     case DTN_ETHOSU_OP_RESIZE:
-        if (!dtn_eu_is_u85(m)) {
+        if (!dtn_ethosu_is_u85(m)) {
             return false;
         }
-        *fault = dtn_eu_resize(m);
+        *fault = dtn_ethosu_resize(m);
         return true;
     case DTN_ETHOSU_OP_STOP:
-        *fault = dtn_eu_stop(m);
+        *fault = dtn_ethosu_stop(m);
         return true;
     case DTN_ETHOSU_OP_CONV:
-        *fault = dtn_eu_convolution(m);
+        *fault = dtn_ethosu_convolution(m);
         return true;
     case DTN_ETHOSU_OP_DEPTHWISE:
-        *fault = dtn_eu_depthwise(m);
+        *fault = dtn_ethosu_depthwise(m);
         return true;
     case DTN_ETHOSU_OP_POOL:
-        *fault = dtn_eu_pool(m);
+        *fault = dtn_ethosu_pool(m);
         return true;
     case DTN_ETHOSU_OP_ELEMENTWISE:
-        *fault = dtn_eu_is_u85(m) ? dtn_eu_elementwise_85(m) : dtn_eu_elementwise(m);
+        *fault = dtn_ethosu_is_u85(m) ? dtn_ethosu_elementwise_85(m) : dtn_ethosu_elementwise(m);
         return true;
     case DTN_ETHOSU_OP_DMA_START:
-        *fault = dtn_eu_is_u85(m) ? dtn_eu_copy_85(m) : dtn_eu_copy(m);
+        *fault = dtn_ethosu_is_u85(m) ? dtn_ethosu_copy_85(m) : dtn_ethosu_copy(m);
         return true;
     default:
         return false;
     }
 }
 
-/* True for commands that order operations, which are executed one after the other here, or count them. */
+/* True for commands that order or count operations, which this machine runs one after the other. */
 static bool is_order(uint32_t opcode)
 {
     return opcode == OP_IRQ || opcode == OP_DMA_WAIT || opcode == OP_KERNEL_WAIT || opcode == OP_PMU_MASK;
 }
 
-/* Executes the next command; `is_operation` says whether it was one. */
+/* Executes the next command; sets `is_operation`. */
 static dtn_ethosu_fault_t command(dtn_ethosu_t *m, bool *is_operation)
 {
     *is_operation = false;
@@ -308,26 +308,26 @@ static dtn_ethosu_fault_t command(dtn_ethosu_t *m, bool *is_operation)
     m->event.param = (uint16_t)(word >> PARAM_AT);
     m->at += 4;
     if (words > 1 || (words == 1 && m->command_bytes - m->at < 4)) {
-        return words > 1 ? dtn_eu_fault(m, DTN_ETHOSU_OPCODE, word) : DTN_ETHOSU_TRUNCATED;
+        return words > 1 ? dtn_ethosu_fault(m, DTN_ETHOSU_OPCODE, word) : DTN_ETHOSU_TRUNCATED;
     }
     dtn_ethosu_fault_t fault = DTN_ETHOSU_OK;
     uint32_t payload = words == 1 ? word_at(m->commands, m->at) : 0;
     m->at += 4 * (size_t)words;
     bool has_maps = words == 0 && opcode >= FIRST_OPERATION && opcode <= LAST_OPERATION;
     if (has_maps) {
-        dtn_eu_stage_start(m);
+        dtn_ethosu_chains_start(m);
     }
     if (words == 0 && operate(m, opcode, &fault)) {
         *is_operation = true;
-        fault = fault == DTN_ETHOSU_OK ? dtn_eu_stage_end(m) : fault;
-        if (fault == DTN_ETHOSU_OK && has_maps && dtn_eu_is_u85(m)) {
-            dtn_eu_note_result(m);
-            dtn_eu_tell(m, &(dtn_eu_accesses_t){.is_end = true});
+        fault = fault == DTN_ETHOSU_OK ? dtn_ethosu_write_transposed(m) : fault;
+        if (fault == DTN_ETHOSU_OK && has_maps && dtn_ethosu_is_u85(m)) {
+            dtn_ethosu_note_result(m);
+            dtn_ethosu_report_accesses(m, &(dtn_ethosu_accesses_t){.is_end = true});
         }
         return fault;
     }
-    if (dtn_eu_is_u85(m) && words == 1 && opcode == OP_BRANCH) {
-        return dtn_eu_branch(m, payload);
+    if (dtn_ethosu_is_u85(m) && words == 1 && opcode == OP_BRANCH) {
+        return dtn_ethosu_branch(m, payload);
     }
     if (words == 0 && is_order(opcode)) {
         if (m->observer != NULL) {
@@ -338,7 +338,7 @@ static dtn_ethosu_fault_t command(dtn_ethosu_t *m, bool *is_operation)
     if (set_register(m, opcode, word >> PARAM_AT, words == 1, payload)) {
         return DTN_ETHOSU_OK;
     }
-    return dtn_eu_fault(m, DTN_ETHOSU_OPCODE, word);
+    return dtn_ethosu_fault(m, DTN_ETHOSU_OPCODE, word);
 }
 
 dtn_ethosu_fault_t dtn_ethosu_step(dtn_ethosu_t *m, dtn_ethosu_event_t *event)
@@ -385,7 +385,7 @@ dtn_ethosu_fault_t dtn_ethosu_check(dtn_ethosu_t *m, const dtn_ethosu_config_t *
         return DTN_ETHOSU_NULL_POINTER;
     }
     *event = (dtn_ethosu_event_t){0};
-    dtn_ethosu_fault_t fault = dtn_eu_begin(m, config, command_data, command_data_bytes, memory);
+    dtn_ethosu_fault_t fault = dtn_ethosu_begin(m, config, command_data, command_data_bytes, memory);
     if (fault != DTN_ETHOSU_OK) {
         return fault;
     }

@@ -1,9 +1,9 @@
 /**
  * @file
- * The registers that commands set, as operations read them.
+ * Registers that commands set.
  *
- * A command is a word: an opcode in its low 10 bits, at bits 14 and 15 how many words follow, a parameter in the upper
- * 16. Opcodes with a parameter alone set the registers of 16 bits, those with a word behind set the others.
+ * A command is a word: an opcode in its low 10 bits, the number of following words in bits 14 and 15, and a parameter
+ * in the upper 16 bits. Opcodes with only a parameter set 16-bit registers; those with a payload word set the others.
  */
 #ifndef DTN_ETHOSU_REGISTERS_H
 #define DTN_ETHOSU_REGISTERS_H
@@ -68,7 +68,7 @@ typedef enum {
     REG_IFM2_HEIGHT1_M1 = 0x18C,
     REG_IFM2_IB_START = 0x18D,
     REG_IFM2_REGION = 0x18F,
-} dtn_eu_short_t;
+} dtn_ethosu_short_t;
 
 /** Registers with a payload, by opcode. */
 typedef enum {
@@ -109,111 +109,111 @@ typedef enum {
     REG_WEIGHT3_LENGTH = 0x095,
     REG_RESIZE_X_STEP = 0x096,
     REG_RESIZE_Y_STEP = 0x097,
-} dtn_eu_long_t;
+} dtn_ethosu_long_t;
 
 /** Products of the configuration word. */
-enum { DTN_EU_U55 = 0, DTN_EU_U65 = 1, DTN_EU_U85 = 2 };
+enum { DTN_ETHOSU_U55 = 0, DTN_ETHOSU_U65 = 1, DTN_ETHOSU_U85 = 2 };
 
 /** True for an Ethos-U85. */
-static inline bool dtn_eu_is_u85(const dtn_ethosu_t *m)
+static inline bool dtn_ethosu_is_u85(const dtn_ethosu_t *m)
 {
-    return m->config->word >> 28 == DTN_EU_U85;
+    return m->config->word >> 28 == DTN_ETHOSU_U85;
 }
 
-/** Notes what a fault is about, and gives it back. */
-static inline dtn_ethosu_fault_t dtn_eu_fault(dtn_ethosu_t *m, dtn_ethosu_fault_t fault, uint64_t detail)
+/** Records a fault with its detail, and returns it. */
+static inline dtn_ethosu_fault_t dtn_ethosu_fault(dtn_ethosu_t *m, dtn_ethosu_fault_t fault, uint64_t detail)
 {
     m->event.detail = detail;
     return fault;
 }
 
-/** Notes that an operation has this many outputs of this many terms; a fault where no sound stream has as many in all.
+/** Counts the work of an operation; a fault if the total exceeds that of any valid stream.
  */
-static inline dtn_ethosu_fault_t dtn_eu_work(dtn_ethosu_t *m, uint64_t outputs, uint64_t terms)
+static inline dtn_ethosu_fault_t dtn_ethosu_work(dtn_ethosu_t *m, uint64_t outputs, uint64_t terms)
 {
     const uint64_t most = DTN_ETHOSU_MOST_WORK;
     if (terms > most || outputs > most / (terms > 0 ? terms : 1)) {
-        return dtn_eu_fault(m, DTN_ETHOSU_WORK, outputs);
+        return dtn_ethosu_fault(m, DTN_ETHOSU_WORK, outputs);
     }
     m->work += outputs * terms;
-    return m->work <= most ? DTN_ETHOSU_OK : dtn_eu_fault(m, DTN_ETHOSU_WORK, m->work);
+    return m->work <= most ? DTN_ETHOSU_OK : dtn_ethosu_fault(m, DTN_ETHOSU_WORK, m->work);
 }
 
-/** Where a register of 16 bits stands: its opcode has 0x00 to 0x3F or 0x80 to 0x9F in the low 8 bits. */
-static inline uint32_t dtn_eu_slot(uint32_t opcode)
+/** Index of a 16-bit register: its opcode has 0x00 to 0x3F or 0x80 to 0x9F in the low 8 bits. */
+static inline uint32_t dtn_ethosu_slot(uint32_t opcode)
 {
     return (opcode & 0x3FU) + ((opcode & 0x80U) >> 1);
 }
 
-/** Where a register with a payload stands: of 16 opcodes the first 10 are registers at most. */
-static inline uint32_t dtn_eu_long_slot(uint32_t opcode)
+/** Index of a register with a payload: at most the first 10 of 16 opcodes are registers. */
+static inline uint32_t dtn_ethosu_long_slot(uint32_t opcode)
 {
-    return dtn_eu_slot(opcode) / 16 * 10 + opcode % 16;
+    return dtn_ethosu_slot(opcode) / 16 * 10 + opcode % 16;
 }
 
-/** DTN_ETHOSU_OK when commands have set all of these registers, which stand `above` their slots. */
-dtn_ethosu_fault_t dtn_eu_need(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count, uint32_t above);
+/** DTN_ETHOSU_OK if commands have set all these registers, which are `above` their slots. */
+dtn_ethosu_fault_t dtn_ethosu_need(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count, uint32_t above);
 
-/** The same for registers of 16 bits. */
-static inline dtn_ethosu_fault_t dtn_eu_need_shorts(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count)
+/** The same for 16-bit registers. */
+static inline dtn_ethosu_fault_t dtn_ethosu_need_shorts(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count)
 {
-    return dtn_eu_need(m, opcodes, count, 0);
+    return dtn_ethosu_need(m, opcodes, count, 0);
 }
 
 /** The same for registers with a payload. */
-static inline dtn_ethosu_fault_t dtn_eu_need_longs(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count)
+static inline dtn_ethosu_fault_t dtn_ethosu_need_longs(dtn_ethosu_t *m, const uint16_t *opcodes, size_t count)
 {
-    return dtn_eu_need(m, opcodes, count, DTN_ETHOSU_SHORTS);
+    return dtn_ethosu_need(m, opcodes, count, DTN_ETHOSU_SHORTS);
 }
 
 /** The arguments as an array of opcodes and its length. */
-#define DTN_EU_LIST(...) (const uint16_t[]){__VA_ARGS__}, sizeof((const uint16_t[]){__VA_ARGS__}) / sizeof(uint16_t)
+#define DTN_ETHOSU_LIST(...) (const uint16_t[]){__VA_ARGS__}, sizeof((const uint16_t[]){__VA_ARGS__}) / sizeof(uint16_t)
 
-/** A register of 16 bits. */
-static inline uint32_t dtn_eu_short(const dtn_ethosu_t *m, uint32_t opcode)
+/** A 16-bit register. */
+static inline uint32_t dtn_ethosu_short(const dtn_ethosu_t *m, uint32_t opcode)
 {
-    return m->parameters[dtn_eu_slot(opcode)];
+    return m->parameters[dtn_ethosu_slot(opcode)];
 }
 
-/** A field of a register of 16 bits. */
-static inline uint32_t dtn_eu_field(const dtn_ethosu_t *m, uint32_t opcode, uint32_t low, uint32_t bits)
+/** A field of a 16-bit register. */
+static inline uint32_t dtn_ethosu_field(const dtn_ethosu_t *m, uint32_t opcode, uint32_t low, uint32_t bits)
 {
-    return dtn_eu_short(m, opcode) >> low & ((1U << bits) - 1U);
+    return dtn_ethosu_short(m, opcode) >> low & ((1U << bits) - 1U);
 }
 
-/** A register of 16 bits that holds one less than its number. */
-static inline int32_t dtn_eu_count(const dtn_ethosu_t *m, uint32_t opcode)
+/** A 16-bit register with a count minus one. */
+static inline int32_t dtn_ethosu_count(const dtn_ethosu_t *m, uint32_t opcode)
 {
-    return (int32_t)dtn_eu_short(m, opcode) + 1;
+    return (int32_t)dtn_ethosu_short(m, opcode) + 1;
 }
 
-/** The address in a register: its low 40 bits. */
-static inline uint64_t dtn_eu_address(const dtn_ethosu_t *m, uint32_t opcode)
+/** The address in a register, its low 40 bits. */
+static inline uint64_t dtn_ethosu_address(const dtn_ethosu_t *m, uint32_t opcode)
 {
-    return m->addresses[dtn_eu_long_slot(opcode)] & UINT64_C(0xFFFFFFFFFF);
+    return m->addresses[dtn_ethosu_long_slot(opcode)] & UINT64_C(0xFFFFFFFFFF);
 }
 
-/** The stride in a register: 40 bits with a sign. */
-static inline int64_t dtn_eu_stride(const dtn_ethosu_t *m, uint32_t opcode)
+/** The signed 40-bit stride in a register. */
+static inline int64_t dtn_ethosu_stride(const dtn_ethosu_t *m, uint32_t opcode)
 {
-    uint64_t stride = dtn_eu_address(m, opcode);
+    uint64_t stride = dtn_ethosu_address(m, opcode);
     return (int64_t)(stride ^ UINT64_C(0x8000000000)) - INT64_C(0x8000000000);
 }
 
 /** The payload of a register. */
-static inline uint32_t dtn_eu_payload(const dtn_ethosu_t *m, uint32_t opcode)
+static inline uint32_t dtn_ethosu_payload(const dtn_ethosu_t *m, uint32_t opcode)
 {
-    return (uint32_t)m->addresses[dtn_eu_long_slot(opcode)];
+    return (uint32_t)m->addresses[dtn_ethosu_long_slot(opcode)];
 }
 
-/** The parameter beside a payload. */
-static inline uint32_t dtn_eu_beside(const dtn_ethosu_t *m, uint32_t opcode)
+/** The parameter of a register with a payload. */
+static inline uint32_t dtn_ethosu_payload_param(const dtn_ethosu_t *m, uint32_t opcode)
 {
-    return (uint32_t)(m->addresses[dtn_eu_long_slot(opcode)] >> 32);
+    return (uint32_t)(m->addresses[dtn_ethosu_long_slot(opcode)] >> 32);
 }
 
-/** A region by its number; NULL, with the fault noted, where there is none. */
-static inline const dtn_ethosu_region_t *dtn_eu_region(dtn_ethosu_t *m, uint32_t number)
+/** Returns a region by its number; NULL, with a fault, if there is none. */
+static inline const dtn_ethosu_region_t *dtn_ethosu_region(dtn_ethosu_t *m, uint32_t number)
 {
     if (number >= DTN_ETHOSU_REGIONS || m->memory.regions[number].bytes == 0) {
         m->event.detail = number;

@@ -2,18 +2,18 @@
 
 #include <string.h>
 
-/* Codes of the header's fields, and the widest remainder of each kind. */
+/* Codes of the header's fields, and the maximum divisor of each kind. */
 enum { NO_ZEROS = 6, PADDING = 7, PLAIN = 7, MOST_ZERO_DIVISOR = 3, MOST_DIVISOR = 5 };
 
 /* Weights have at most 9 bits. */
 enum { LARGEST = 511 };
 
-/* A chunk of weights is read when fewer than this are ahead of the runs. */
+/* The decoder reads a chunk of weights when fewer than this are ahead of the runs. */
 enum { AHEAD = 8 };
 
 /* ---- Bits ---- */
 
-static void refill(dtn_eu_weights_t *s)
+static void refill(dtn_ethosu_weights_t *s)
 {
     while (s->bit_count <= 56 && s->at < s->length) {
         s->bits |= (uint64_t)s->bytes[s->at++] << s->bit_count;
@@ -21,8 +21,8 @@ static void refill(dtn_eu_weights_t *s)
     }
 }
 
-/* The next `count` bits, at most 32; behind the end zeros, and the stream is broken. */
-static uint32_t take(dtn_eu_weights_t *s, uint32_t count)
+/* The next `count` bits, at most 32; after the end zeros, and the stream is marked as broken. */
+static uint32_t read_bits(dtn_ethosu_weights_t *s, uint32_t count)
 {
     if (s->bit_count < count) {
         refill(s);
@@ -50,38 +50,38 @@ static uint32_t bits_for(uint32_t numbers)
     return bits;
 }
 
-static void read_palette(dtn_eu_weights_t *s)
+static void read_palette(dtn_ethosu_weights_t *s)
 {
-    s->offset = take(s, 5);
-    uint32_t size = take(s, 5);
+    s->offset = read_bits(s, 5);
+    uint32_t size = read_bits(s, 5);
     s->palette_size = size > 0 ? size + 1 : 0;
-    s->palette_bits = take(s, 3) + 2;
+    s->palette_bits = read_bits(s, 3) + 2;
     for (uint32_t i = 0; i < s->palette_size; i++) {
-        s->palette[i] = (uint16_t)take(s, s->palette_bits);
+        s->palette[i] = (uint16_t)read_bits(s, s->palette_bits);
     }
     s->has_palette = true;
 }
 
-static void start_numbers(dtn_eu_numbers_t *numbers, uint32_t total, uint32_t divisor)
+static void start_numbers(dtn_ethosu_numbers_t *numbers, uint32_t total, uint32_t divisor)
 {
-    *numbers = (dtn_eu_numbers_t){.total = total, .divisor = divisor};
+    *numbers = (dtn_ethosu_numbers_t){.total = total, .divisor = divisor};
 }
 
-/* Reads the header of a slice, after padding; the slice before is at its end. */
-static void read_header(dtn_eu_weights_t *s)
+/* Reads the header of a slice, after padding; the previous slice is complete. */
+static void read_header(dtn_ethosu_weights_t *s)
 {
-    uint32_t zero_divisor = take(s, 3);
+    uint32_t zero_divisor = read_bits(s, 3);
     while (zero_divisor == PADDING && !s->is_broken) {
-        (void)take(s, s->bit_count % 8);
+        (void)read_bits(s, s->bit_count % 8);
         s->has_palette = false;
-        zero_divisor = take(s, 3);
+        zero_divisor = read_bits(s, 3);
     }
-    uint32_t count = take(s, 15) + 1;
-    uint32_t divisor = take(s, 3);
-    s->is_truncated = take(s, 1) != 0;
-    bool has_palette = take(s, 1) != 0;
+    uint32_t count = read_bits(s, 15) + 1;
+    uint32_t divisor = read_bits(s, 3);
+    s->is_truncated = read_bits(s, 1) != 0;
+    bool has_palette = read_bits(s, 1) != 0;
     bool has_zeros = zero_divisor != NO_ZEROS;
-    /* Without a palette of its own a slice goes on like the one before. */
+    /* A slice without a palette continues with the previous one. */
     bool goes_on = s->has_palette && has_zeros == s->has_zeros;
     if ((has_zeros && zero_divisor > MOST_ZERO_DIVISOR) || (!has_palette && !goes_on) ||
         (divisor > MOST_DIVISOR && divisor != PLAIN)) {
@@ -103,16 +103,16 @@ static void read_header(dtn_eu_weights_t *s)
 
 /* ---- Chunks ---- */
 
-/* The unary parts of the weights: a bit each says whether there is a second, and that whether it is 2 or more. */
-static void start_weights(dtn_eu_weights_t *s, uint32_t first)
+/* The unary parts of the weights: one bit says whether a second follows, and that one whether it is 2 or more. */
+static void start_weights(dtn_ethosu_weights_t *s, uint32_t first)
 {
-    dtn_eu_numbers_t *numbers = &s->weights;
-    uint32_t places = s->is_plain && numbers->divisor > 5 ? 8 : DTN_EU_CHUNK;
+    dtn_ethosu_numbers_t *numbers = &s->weights;
+    uint32_t places = s->is_plain && numbers->divisor > 5 ? 8 : DTN_ETHOSU_CHUNK;
     uint32_t ones = 0;
     for (uint32_t i = 0; i < places; i++) {
         ones += first >> i & 1U;
     }
-    uint32_t second = take(s, ones);
+    uint32_t second = read_bits(s, ones);
     numbers->chunk_count = 0;
     for (uint32_t i = 0; i < places; i++) {
         uint32_t code = first >> i & 1U;
@@ -129,12 +129,12 @@ static void start_weights(dtn_eu_weights_t *s, uint32_t first)
     numbers->started += numbers->chunk_count;
 }
 
-/* The unary parts of the runs of zeros: ones, ended by a zero. */
-static void start_runs(dtn_eu_weights_t *s)
+/* The unary parts of the zero runs: ones, terminated by a zero. */
+static void start_runs(dtn_ethosu_weights_t *s)
 {
-    dtn_eu_numbers_t *numbers = &s->runs;
-    uint32_t places = numbers->divisor < 3 ? DTN_EU_CHUNK : 8;
-    uint32_t unary = take(s, places);
+    dtn_ethosu_numbers_t *numbers = &s->runs;
+    uint32_t places = numbers->divisor < 3 ? DTN_ETHOSU_CHUNK : 8;
+    uint32_t unary = read_bits(s, places);
     numbers->chunk_count = 0;
     for (uint32_t i = 0; i < places; i++) {
         if ((unary >> i & 1U) != 0) {
@@ -147,22 +147,22 @@ static void start_runs(dtn_eu_weights_t *s)
     numbers->started += numbers->chunk_count;
 }
 
-/* What remains of the numbers of a chunk. */
-static void finish(dtn_eu_weights_t *s, dtn_eu_numbers_t *numbers, const uint32_t *chunk, uint32_t count)
+/* Reads the remainders of a chunk's numbers. */
+static void finish(dtn_ethosu_weights_t *s, dtn_ethosu_numbers_t *numbers, const uint32_t *chunk, uint32_t count)
 {
     for (uint32_t i = 0; i < count && numbers->read < numbers->total; i++) {
-        uint32_t rest = take(s, numbers->divisor);
-        numbers->waiting[numbers->read++ % DTN_EU_WAITING] = (chunk[i] << numbers->divisor) + rest;
+        uint32_t rest = read_bits(s, numbers->divisor);
+        numbers->waiting[numbers->read++ % DTN_ETHOSU_WAITING] = (chunk[i] << numbers->divisor) + rest;
     }
 }
 
-/* Reads the unary parts of the next chunk and the rests of the last; false when there is neither. */
-static bool read_chunk(dtn_eu_weights_t *s)
+/* Reads the unary parts of the next chunk and the remainders of the last; false if there is neither. */
+static bool read_chunk(dtn_ethosu_weights_t *s)
 {
-    dtn_eu_numbers_t *weights = &s->weights;
-    dtn_eu_numbers_t *runs = &s->runs;
-    uint32_t old_weights[DTN_EU_CHUNK];
-    uint32_t old_runs[DTN_EU_CHUNK];
+    dtn_ethosu_numbers_t *weights = &s->weights;
+    dtn_ethosu_numbers_t *runs = &s->runs;
+    uint32_t old_weights[DTN_ETHOSU_CHUNK];
+    uint32_t old_runs[DTN_ETHOSU_CHUNK];
     uint32_t weight_count = weights->has_chunk ? weights->chunk_count : 0;
     uint32_t run_count = runs->has_chunk ? runs->chunk_count : 0;
     bool had_chunk = weights->has_chunk || runs->has_chunk;
@@ -171,7 +171,7 @@ static bool read_chunk(dtn_eu_weights_t *s)
     int32_t balance = s->has_zeros ? (int32_t)weights->started - (int32_t)runs->started : 0;
     weights->has_chunk = balance < AHEAD && weights->started < weights->total;
     runs->has_chunk = s->has_zeros && balance >= 0 && runs->started < runs->total;
-    uint32_t first = weights->has_chunk && !s->is_plain ? take(s, DTN_EU_CHUNK) : 0;
+    uint32_t first = weights->has_chunk && !s->is_plain ? read_bits(s, DTN_ETHOSU_CHUNK) : 0;
     if (runs->has_chunk) {
         start_runs(s);
     }
@@ -183,8 +183,8 @@ static bool read_chunk(dtn_eu_weights_t *s)
     return had_chunk || weights->has_chunk || runs->has_chunk;
 }
 
-/* The next number, in `value`; chunks are read until it is there. */
-static bool next(dtn_eu_weights_t *s, dtn_eu_numbers_t *numbers, uint32_t *value)
+/* Returns the next number in `value`; reads chunks until it is available. */
+static bool next(dtn_ethosu_weights_t *s, dtn_ethosu_numbers_t *numbers, uint32_t *value)
 {
     while (numbers->taken == numbers->read) {
         if (s->is_broken || !read_chunk(s)) {
@@ -192,13 +192,13 @@ static bool next(dtn_eu_weights_t *s, dtn_eu_numbers_t *numbers, uint32_t *value
             return false;
         }
     }
-    *value = numbers->waiting[numbers->taken++ % DTN_EU_WAITING];
+    *value = numbers->waiting[numbers->taken++ % DTN_ETHOSU_WAITING];
     return true;
 }
 
 /* ---- Weights ---- */
 
-static bool next_slice(dtn_eu_weights_t *s)
+static bool next_slice(dtn_ethosu_weights_t *s)
 {
     while (!s->is_broken && (s->weights.has_chunk || s->runs.has_chunk)) {
         (void)read_chunk(s);
@@ -209,7 +209,7 @@ static bool next_slice(dtn_eu_weights_t *s)
     return !s->is_broken;
 }
 
-static bool next_weight(dtn_eu_weights_t *s, int16_t *weight)
+static bool next_weight(dtn_ethosu_weights_t *s, int16_t *weight)
 {
     uint32_t number = 0;
     if (!next(s, &s->weights, &number)) {
@@ -226,12 +226,12 @@ static bool next_weight(dtn_eu_weights_t *s, int16_t *weight)
     return true;
 }
 
-void dtn_eu_weights_start(dtn_eu_weights_t *stream, const uint8_t *bytes, size_t length)
+void dtn_ethosu_weights_start(dtn_ethosu_weights_t *stream, const uint8_t *bytes, size_t length)
 {
-    *stream = (dtn_eu_weights_t){.bytes = bytes, .length = length};
+    *stream = (dtn_ethosu_weights_t){.bytes = bytes, .length = length};
 }
 
-bool dtn_eu_weights_read(dtn_eu_weights_t *s, int16_t *weights, size_t count)
+bool dtn_ethosu_weights_read(dtn_ethosu_weights_t *s, int16_t *weights, size_t count)
 {
     for (size_t i = 0; i < count;) {
         if (s->zeros > 0) {

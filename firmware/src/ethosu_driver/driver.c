@@ -3,25 +3,25 @@
 
 #include <string.h>
 
-/* Regions that Arm's driver knows: constants, which a stream must not write, and what it may replace. */
+/* Regions of Arm's driver: constants, which a stream must not write, and fast memory, which it may replace. */
 enum { CONSTANTS = 0, FAST_MEMORY = 2 };
 
-/* Where a configuration word has what. */
+/* Fields of a configuration word. */
 enum { PRODUCT_AT = 28, LOG2_MACS_MASK = 0xF };
 
-/* Who waits for a driver: for any, for one of a kind, or for that one. */
+/* A waiting caller of the queue: for any driver, for one of a kind, or for that one. */
 typedef struct waiter {
     struct waiter *next;
     const struct ethosu_driver *only;
     bool any;
     uint32_t product;
     uint32_t log2_macs;
-    void *semaphore; /* given when it has come, or there is none any more to wait for */
+    void *semaphore; /* given when a driver is available, or none is left */
     struct ethosu_driver *driver;
     bool is_done;
 } waiter_t;
 
-/* The drivers that `ethosu_init` has made available, and who waits, the first first; by the mutex. */
+/* The drivers registered by `ethosu_init`, and the queue of waiting callers; protected by the mutex. */
 static struct ethosu_driver *drivers;
 static waiter_t *waiters;
 static void *mutex;
@@ -43,13 +43,13 @@ uint32_t dtn_ethosu_driver_fault(const struct ethosu_driver *drv)
     return drv->dev == NULL ? DTN_ETHOSU_NULL_POINTER : drv->dev->fault;
 }
 
-/* The configuration that a stream is run for. */
+/* The configuration for a stream. */
 static const dtn_ethosu_config_t *config_for(const struct ethosu_device *device, const void *data, size_t bytes)
 {
     return device->config != NULL ? device->config : dtn_ethosu_config_of(data, bytes);
 }
 
-static dtn_ethosu_fault_t refuse(struct ethosu_device *device, dtn_ethosu_fault_t fault)
+static dtn_ethosu_fault_t set_fault(struct ethosu_device *device, dtn_ethosu_fault_t fault)
 {
     device->fault = fault;
     return fault;
@@ -62,10 +62,10 @@ dtn_ethosu_fault_t dtn_ethosu_device_check(struct ethosu_device *device, const v
     const dtn_ethosu_config_t *config = config_for(device, command_data, command_data_bytes);
     memset(&device->event, 0, sizeof device->event);
     if (config == NULL || regions > DTN_ETHOSU_REGIONS) {
-        return refuse(device, config == NULL ? DTN_ETHOSU_HEADER : DTN_ETHOSU_REGION);
+        return set_fault(device, config == NULL ? DTN_ETHOSU_HEADER : DTN_ETHOSU_REGION);
     }
     if (device->shram_bytes < config->shram_bytes) {
-        return refuse(device, DTN_ETHOSU_SHRAM_SIZE);
+        return set_fault(device, DTN_ETHOSU_SHRAM_SIZE);
     }
     for (size_t i = 0; i < regions; i++) {
         memory.regions[i].bytes = region_bytes[i];
@@ -78,13 +78,13 @@ dtn_ethosu_fault_t dtn_ethosu_device_check(struct ethosu_device *device, const v
         device->event.detail = device->workspace_needed;
         fault = DTN_ETHOSU_WORKSPACE;
     }
-    return refuse(device, fault);
+    return set_fault(device, fault);
 }
 
 /* ---- Drivers ---- */
 
-/* Whether a driver is one that someone waits for. */
-static bool suits(const struct ethosu_driver *drv, const waiter_t *waiter)
+/* True if a caller waits for this driver. */
+static bool matches(const struct ethosu_driver *drv, const waiter_t *waiter)
 {
     if (waiter->any || waiter->only != NULL) {
         return waiter->any || drv == waiter->only;
@@ -94,17 +94,17 @@ static bool suits(const struct ethosu_driver *drv, const waiter_t *waiter)
            (config->word >> PRODUCT_AT == waiter->product && (config->word & LOG2_MACS_MASK) == waiter->log2_macs);
 }
 
-/* The first driver that suits, of those that are free or of all. */
+/* The first matching driver, of the free ones or of all. */
 static struct ethosu_driver *first(const waiter_t *waiter, bool is_free)
 {
     struct ethosu_driver *drv = drivers;
-    while (drv != NULL && ((is_free && drv->reserved) || !suits(drv, waiter))) {
+    while (drv != NULL && ((is_free && drv->reserved) || !matches(drv, waiter))) {
         drv = drv->next;
     }
     return drv;
 }
 
-/* Takes who waits at a place of the queue out of it, with what has come. */
+/* Removes a caller from the queue, and gives it a driver. */
 static void wake(waiter_t **at, struct ethosu_driver *drv)
 {
     waiter_t *waiter = *at;
@@ -114,11 +114,11 @@ static void wake(waiter_t **at, struct ethosu_driver *drv)
     (void)ethosu_semaphore_give(waiter->semaphore);
 }
 
-/* Gives a driver that nobody has to the first who waits for it: no other comes in between. */
-static void hand_on(struct ethosu_driver *drv)
+/* Gives a free driver to the first caller that waits for it, so that no other caller gets it first. */
+static void give_to_waiter(struct ethosu_driver *drv)
 {
     waiter_t **at = &waiters;
-    while (*at != NULL && !suits(drv, *at)) {
+    while (*at != NULL && !matches(drv, *at)) {
         at = &(*at)->next;
     }
     drv->reserved = *at != NULL;
@@ -127,8 +127,8 @@ static void hand_on(struct ethosu_driver *drv)
     }
 }
 
-/* Ends the waits for which there is no driver any more. */
-static void dismiss(void)
+/* Ends the waits of callers without a remaining driver. */
+static void end_waits(void)
 {
     for (waiter_t **at = &waiters; *at != NULL;) {
         if (first(*at, false) == NULL) {
@@ -139,7 +139,7 @@ static void dismiss(void)
     }
 }
 
-/* Waits at the end of the queue, the mutex locked before and after. */
+/* Waits at the end of the queue; the mutex is locked before and after. */
 static void wait_in_queue(waiter_t *waiter)
 {
     waiter_t **at = &waiters;
@@ -164,7 +164,7 @@ static void wait_in_queue(waiter_t *waiter)
     ethosu_semaphore_destroy(waiter->semaphore);
 }
 
-/* A driver that suits, which is the caller's then; NULL when there is none, or it cannot be waited for. */
+/* Reserves a matching driver for the caller; NULL if there is none, or waiting is impossible. */
 static struct ethosu_driver *reserve(waiter_t *waiter)
 {
     if (mutex == NULL) {
@@ -202,14 +202,14 @@ int(ethosu_init)(struct ethosu_driver *drv, void *const base_address, const void
     (void)ethosu_mutex_lock(mutex);
     drv->next = drivers;
     drivers = drv;
-    hand_on(drv);
+    give_to_waiter(drv);
     (void)ethosu_mutex_unlock(mutex);
     return 0;
 }
 
 void ethosu_deinit(struct ethosu_driver *drv)
 {
-    /* Where nobody could give it back, without an operating system, it is taken away as it is. */
+    /* Without an operating system nobody could release it: it is removed immediately. */
     waiter_t waiter = {.only = drv};
     (void)reserve(&waiter);
     (void)ethosu_mutex_lock(mutex);
@@ -217,11 +217,11 @@ void ethosu_deinit(struct ethosu_driver *drv)
         if (*at == drv) {
             *at = drv->next;
             drv->dev = NULL;
-            drv->job.state = ETHOSU_JOB_IDLE; /* nothing runs that nobody has a device for */
+            drv->job.state = ETHOSU_JOB_IDLE; /* no job runs without a device */
             break;
         }
     }
-    dismiss();
+    end_waits();
     (void)ethosu_mutex_unlock(mutex);
 }
 
@@ -253,7 +253,7 @@ void ethosu_release_driver(struct ethosu_driver *drv)
         reset_job(drv);
     }
     (void)ethosu_mutex_lock(mutex);
-    hand_on(drv);
+    give_to_waiter(drv);
     (void)ethosu_mutex_unlock(mutex);
 }
 
@@ -332,7 +332,7 @@ static dtn_ethosu_fault_t memory_of(const struct ethosu_driver *drv, dtn_ethosu_
     }
     for (int i = 0; i < job->num_base_addr; i++) {
         dtn_ethosu_region_t *region = &memory->regions[i];
-        /* On cores of 32 bits an address may have more. */
+        /* On 32-bit cores an address may have more bits. */
         if (job->base_addr[i] != (uintptr_t)job->base_addr[i]) {
             return DTN_ETHOSU_BOUNDS;
         }
@@ -346,16 +346,16 @@ static dtn_ethosu_fault_t memory_of(const struct ethosu_driver *drv, dtn_ethosu_
     return DTN_ETHOSU_OK;
 }
 
-/* Gives the port the memories of a job, each or all at once. */
+/* Passes the memories of a job to the port, one by one or all together. */
 #if DTN_ETHOSU_RELEASE == 0
-static void tell_memories(const struct ethosu_job *job, void (*call)(uint32_t *p, size_t bytes))
+static void pass_memories(const struct ethosu_job *job, void (*call)(uint32_t *p, size_t bytes))
 {
     for (int i = 0; i < job->num_base_addr; i++) {
         call((uint32_t *)(uintptr_t)job->base_addr[i], job->base_addr_size[i]);
     }
 }
 #else
-static void tell_memories(const struct ethosu_job *job, void (*call)(const uint64_t *, const size_t *, int))
+static void pass_memories(const struct ethosu_job *job, void (*call)(const uint64_t *, const size_t *, int))
 {
     call(job->base_addr, job->base_addr_size, job->num_base_addr);
 }
@@ -373,7 +373,7 @@ static dtn_ethosu_fault_t start(struct ethosu_driver *drv)
     if (fault == DTN_ETHOSU_OK) {
         fault = dtn_ethosu_start(&device->machine, config, job->custom_data_ptr, bytes, &memory);
     }
-    return refuse(device, fault);
+    return set_fault(device, fault);
 }
 
 int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, const int custom_data_size,
@@ -394,7 +394,7 @@ int ethosu_invoke_async(struct ethosu_driver *drv, const void *custom_data_ptr, 
         reset_job(drv);
         return -1;
     }
-    tell_memories(&drv->job, ethosu_flush_dcache);
+    pass_memories(&drv->job, ethosu_flush_dcache);
     (void)ethosu_request_power(drv);
     drv->job.state = ETHOSU_JOB_RUNNING;
     ethosu_inference_begin(drv, user_arg);
@@ -419,7 +419,7 @@ int ethosu_wait(struct ethosu_driver *drv, bool block)
     drv->job.result = drv->status_error ? ETHOSU_JOB_RESULT_ERROR : ETHOSU_JOB_RESULT_OK;
     ethosu_inference_end(drv, drv->job.user_arg);
     ethosu_release_power(drv);
-    tell_memories(&drv->job, ethosu_invalidate_dcache);
+    pass_memories(&drv->job, ethosu_invalidate_dcache);
     reset_job(drv);
     return drv->status_error ? -1 : 0;
 }

@@ -1,4 +1,4 @@
-/* What a port may define otherwise. Each is weak; none of them is called by a name that a compiler could inline. */
+/* Functions that a port may override. Each is weak; none is called by a name that a compiler could inline. */
 #include "ethosu_driver.h"
 
 #define WEAK __attribute__((weak))
@@ -48,7 +48,7 @@ WEAK void ethosu_inference_end(struct ethosu_driver *drv, void *user_arg)
     (void)user_arg;
 }
 
-/* One thread needs no mutex; a pointer tells that there is one. */
+/* A single thread needs no mutex; any pointer is valid. */
 WEAK void *ethosu_mutex_create(void)
 {
     static uint8_t place;

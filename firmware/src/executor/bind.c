@@ -1,4 +1,4 @@
-/* Inputs and outputs in buffers of the caller's. */
+/* Inputs and outputs in buffers of the caller. */
 #include <stddef.h>
 
 #include "../driver/types.h"
@@ -7,7 +7,7 @@
 #include "deuteron/executor.h"
 #include "values.h"
 
-/* Who wrote the bytes last that two values have in common. */
+/* The last writer of the bytes that two values share. */
 typedef enum { NONE, OWN, OTHER } writer_t;
 
 static bool names(const uint32_t *words, uint32_t count, uint32_t value)
@@ -31,7 +31,7 @@ static bool is_written(const dtn_bundle_t *bundle, uint32_t value)
     return false;
 }
 
-/* Bytes of a memory that two values have in common; without such bytes `to` is not above `from`. */
+/* Bytes of a memory that two values share; if there are none, `to` is not above `from`. */
 typedef struct {
     uint32_t memory;
     uint32_t from;
@@ -45,7 +45,7 @@ static common_t common_of(const dtn_value_t *a, const dtn_value_t *b)
     return (common_t){a->memory, a->offset > b->offset ? a->offset : b->offset, a_end < b_end ? a_end : b_end};
 }
 
-/* Who has written all of the common bytes last, after a step: value `own`, or any other. */
+/* The last writer of all common bytes after a step: value `own`, or any other. */
 static writer_t writer_after(const dtn_bundle_t *bundle, const dtn_step_t *step, uint32_t own, const common_t *common,
                              writer_t before)
 {
@@ -61,8 +61,8 @@ static writer_t writer_after(const dtn_bundle_t *bundle, const dtn_step_t *step,
 }
 
 /*
- * Whether value `own` may lie elsewhere, while `other`, which overlaps it, stays: `own` is only read when it has been
- * written last, and `other` only when `own` has not. With `other` the same, only the first is asked.
+ * True if value `own` may move while `other`, which overlaps it, stays: `own` is read only after it was written last,
+ * and `other` only if `own` was not. With `other` equal to `own`, only the first is checked.
  */
 static bool is_independent(const dtn_bundle_t *bundle, uint32_t own, uint32_t other)
 {
@@ -89,16 +89,16 @@ static bool is_independent(const dtn_bundle_t *bundle, uint32_t own, uint32_t ot
     return true;
 }
 
-/* Whether a value may lie elsewhere than in the program's memory. */
+/* True if a value may move out of the program's memory. */
 static bool is_movable(const dtn_bundle_t *bundle, uint32_t index)
 {
     const dtn_value_t *value = &bundle->values[index];
-    /* Constants are not written, and microcode has the places in the working memory. */
+    /* Constants are read-only, and microcode contains the places in the working memory. */
     if (value->memory >= bundle->memory_count - 1) {
         return false;
     }
     for (uint32_t i = 0; i < bundle->value_count; i++) {
-        bool is_concerned = i == index || !dtn_values_are_apart(value, &bundle->values[i]);
+        bool is_concerned = i == index || !dtn_values_are_disjoint(value, &bundle->values[i]);
         if (is_concerned && !is_independent(bundle, index, i)) {
             return false;
         }
@@ -106,8 +106,8 @@ static bool is_movable(const dtn_bundle_t *bundle, uint32_t index)
     return true;
 }
 
-/* Whether the buffer of a binding has bytes in common with memory that a run writes or, if it is written itself, reads.
- * `replaced` is the binding whose place it takes. */
+/* True if the buffer of a binding overlaps memory that a run writes or, if the buffer is written, reads. `replaced` is
+ * the binding that it replaces. */
 static bool overlaps_any(const dtn_executor_t *executor, const dtn_binding_t *binding, const dtn_binding_t *replaced)
 {
     const dtn_bundle_t *bundle = executor->bundle;
@@ -145,8 +145,8 @@ static const dtn_binding_t *binding_of(const dtn_executor_t *executor, const dtn
     return binding;
 }
 
-/* Takes a binding out of the list, if it is there. */
-static void take_out(dtn_executor_t *executor, const dtn_binding_t *binding)
+/* Removes a binding from the list, if it is in it. */
+static void remove_binding(dtn_executor_t *executor, const dtn_binding_t *binding)
 {
     dtn_binding_t **link = &executor->bindings;
     while (*link != NULL && *link != binding) {
@@ -157,7 +157,7 @@ static void take_out(dtn_executor_t *executor, const dtn_binding_t *binding)
     }
 }
 
-/* Binds tensor `tensor` of the program, the inputs counted first, which is value `index`. */
+/* Binds tensor `tensor` of the program, inputs first, which is value `index`. */
 static NeutronError bind(dtn_executor_t *executor, uint32_t tensor, uint32_t index, dtn_binding_t *binding, void *data,
                          size_t bytes)
 {
@@ -177,7 +177,7 @@ static NeutronError bind(dtn_executor_t *executor, uint32_t tensor, uint32_t ind
     }
     const dtn_binding_t *before = binding_of(executor, bound.value);
     if (before != NULL) {
-        bound.is_written = before->is_written; /* a buffer that changes from run to run costs no look at the plan */
+        bound.is_written = before->is_written; /* changing buffers between runs does not check the plan again */
     } else {
         bound.is_written = is_written(bundle, index);
         if ((bound.is_written && tensor < bundle->input_count) || !is_movable(bundle, index)) {
@@ -187,8 +187,8 @@ static NeutronError bind(dtn_executor_t *executor, uint32_t tensor, uint32_t ind
     if (overlaps_any(executor, &bound, before)) {
         return dtn_error(DTN_REASON_BUFFER_OVERLAP, tensor);
     }
-    take_out(executor, before);
-    take_out(executor, binding); /* it may be another value's */
+    remove_binding(executor, before);
+    remove_binding(executor, binding); /* it may belong to another value */
     bound.next = executor->bindings;
     *binding = bound;
     executor->bindings = binding;
@@ -228,6 +228,6 @@ NeutronError dtn_executor_unbind(dtn_executor_t *executor, const dtn_binding_t *
     if (executor->is_stepped) {
         return dtn_error(DTN_REASON_RUN_STATE, 0);
     }
-    take_out(executor, binding);
+    remove_binding(executor, binding);
     return ENONE;
 }

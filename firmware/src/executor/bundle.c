@@ -1,10 +1,10 @@
-/* What does not depend on steps and NPUs: tables, memories, constants, blocks, values. */
+/* Checks without steps and NPUs: tables, memories, constants, blocks, values. */
 #include "bundle.h"
 
 #include "../driver/types.h"
 #include "deuteron/crc32.h"
 
-/* The counts are read as one block, in the order in which they stand, and the pointers to the tables in the same. */
+/* The counts are read as one block in their order, and the pointers to the tables in the same order. */
 enum { COUNTS = 9 };
 typedef char counts_are_adjacent[offsetof(dtn_bundle_t, delegate_count) - offsetof(dtn_bundle_t, value_count) ==
                                          (COUNTS - 1) * sizeof(uint32_t)
@@ -13,7 +13,7 @@ typedef char counts_are_adjacent[offsetof(dtn_bundle_t, delegate_count) - offset
 typedef char tables_are_adjacent
     [offsetof(dtn_bundle_t, delegates) - offsetof(dtn_bundle_t, values) == (COUNTS - 1) * sizeof(void *) ? 1 : -1];
 
-/* The two numbers of a constant or delegate stand behind a pointer: that is the linker's. */
+/* The two numbers of a constant or delegate follow a pointer, which the linker sets. */
 enum { NUMBERS = 2 };
 typedef char constants_end_in_numbers
     [sizeof(dtn_constant_t) - offsetof(dtn_constant_t, bytes) == NUMBERS * sizeof(uint32_t) ? 1 : -1];
@@ -23,12 +23,12 @@ typedef char
                                               ? 1
                                               : -1];
 
-/* Bytes of an entry of each table without pointers; these come first. */
+/* Bytes of an entry of each table without pointers; these are first. */
 static const uint8_t entry_bytes[] = {
     sizeof(dtn_value_t), sizeof(dtn_step_t), sizeof(uint32_t), sizeof(uint32_t), sizeof(uint32_t), sizeof(uint32_t),
 };
 
-/* Continues `crc` over the numbers of `count` entries, which both kinds have behind a pointer. */
+/* Continues `crc` over the numbers of `count` entries, which follow a pointer in both kinds. */
 static uint32_t numbers_crc(uint32_t crc, const void *entries, uint32_t count)
 {
     const uint8_t *entry = (const uint8_t *)entries;
@@ -140,7 +140,7 @@ static bool is_placed(const dtn_bundle_t *bundle, const dtn_value_t *value)
         size = bundle->constants[index].bytes;
     } else if (value->memory < bundle->memory_count) {
         size = bundle->memory_bytes[value->memory];
-        /* What lies behind the contexts is the delegates' to refuse. */
+        /* The delegates check values after the contexts. */
         least = value->memory == bundle->memory_count - 1 ? bundle->delegate_count * DTN_CONTEXT_BYTES : 0;
     } else {
         return false;

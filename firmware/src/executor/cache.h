@@ -1,14 +1,14 @@
 /**
  * @file
- * The core's data cache round the step of an NPU, which reads and writes memory beside it.
+ * Maintenance of the core's data cache around an NPU's step, as the NPU accesses memory directly.
  *
- * Before a run, what the core has written must be in memory, and no line of what the NPU writes may be dirty: the cache
- * could write it back over the NPU's bytes. After it, no line may hold what was there before. There, lines are cleaned
- * before they are dropped: nothing is dirty where an NPU has written, and where the driver's kernels ran on the core,
- * as they do without an NPU, their results are.
+ * Before a run, everything the core has written must be in memory, and no line that the NPU writes may be dirty: the
+ * cache could write it back over the NPU's results. After it, the cache must not hold old lines. They are cleaned
+ * before they are invalidated: an NPU leaves no dirty lines, but the driver's kernels on the core, which replace an
+ * NPU, do.
  *
- * Of NPUs that have the tensors of a call in their working memory, only this is cleaned and dropped, between the copies
- * there and back (`dtn_npu_run_apart`).
+ * For NPUs with tensors of a call in their working memory, only that memory is cleaned and invalidated, between the
+ * copies to and from it (`dtn_npu_run_apart`).
  */
 #ifndef DTN_CACHE_H
 #define DTN_CACHE_H
@@ -16,19 +16,19 @@
 #include "deuteron/npu.h"
 
 #if DTN_DATA_CACHE
-/** Brings the blocks to memory, which start-up code or a loader may have written. */
+/** Cleans the blocks, which start-up code or a loader may have written. */
 void dtn_cache_prepare(const dtn_partition_t *partition);
 
-/** Brings tensors and working memory to memory. */
+/** Cleans tensors and working memory. */
 void dtn_cache_before(const dtn_npu_t *npu, const dtn_partition_t *partition, const dtn_npu_call_t *call);
 
-/** Drops what the cache holds of outputs and working memory. */
+/** Invalidates outputs and working memory. */
 void dtn_cache_after(const dtn_npu_t *npu, const dtn_partition_t *partition, const dtn_npu_call_t *call);
 
-/** Brings the working memory to memory. */
+/** Cleans the working memory. */
 void dtn_cache_clean_working(const dtn_npu_t *npu, const dtn_partition_t *partition);
 
-/** Drops what the cache holds of the working memory. */
+/** Invalidates the working memory. */
 void dtn_cache_drop_working(const dtn_npu_t *npu, const dtn_partition_t *partition);
 #else
 static inline void dtn_cache_prepare(const dtn_partition_t *partition)

@@ -1,6 +1,6 @@
 /*
- * The delegates of a bundle. The working memory holds, as bundle.h says, a context for each, unless the executor has
- * other memory for them, and then what only one at a time needs.
+ * The delegates of a bundle. As in bundle.h, the working memory starts with a context for each, unless the executor has
+ * other memory for contexts; memory that one delegate at a time uses follows.
  */
 #include "delegate.h"
 
@@ -13,7 +13,7 @@ static const dtn_npu_t *npu_of(const dtn_executor_t *executor, uint32_t index)
     return executor->bundle->delegates[index].npu;
 }
 
-/* Bytes of the working memory that hold contexts. */
+/* Bytes of the working memory that contain contexts. */
 static size_t context_bytes(const dtn_bundle_t *bundle)
 {
     return (size_t)bundle->delegate_count * DTN_CONTEXT_BYTES;

@@ -12,8 +12,7 @@
 #include "values.h"
 
 #if DTN_PROFILING
-/* NULL where the port has none. Weak here alone, so that the definition of a port, which includes its header, is not.
- */
+/* NULL if the port has none. Weak only here, so that a port's definition, which includes its header, is strong. */
 __attribute__((weak)) bool dtn_port_npu_cycles(uint32_t *cycles);
 __attribute__((weak)) bool dtn_port_npu_counter(uint32_t index, uint32_t *what, uint32_t *count);
 #endif
@@ -29,7 +28,7 @@ NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bun
 }
 
 #if DTN_PROFILING
-/* Of a caller that wants events. */
+/* For a caller that wants events. */
 static void record_until(dtn_executor_t *executor, uint32_t kind, uint32_t index, uint32_t start, uint32_t stop)
 {
     if (executor->event_count == executor->event_capacity) {
@@ -40,14 +39,14 @@ static void record_until(dtn_executor_t *executor, uint32_t kind, uint32_t index
     executor->events[executor->event_count++] = event;
 }
 
-/* What the NPU's own counters say, and the kinds of their events. */
+/* Values of the NPU's own counters, and the kinds of their events. */
 typedef struct {
     uint32_t count;
     uint32_t kinds[1 + DTN_NPU_COUNTERS];
     uint32_t values[1 + DTN_NPU_COUNTERS];
 } counters_t;
 
-/* A step that has begun: by the ticks, and by the NPU's own counters, if it runs on an NPU that has any. */
+/* A started step: ticks, and the NPU's own counters if it has any. */
 typedef struct {
     uint32_t start;
     counters_t counters;
@@ -70,14 +69,14 @@ static void read_counters(counters_t *counters)
 static void begin_step(const dtn_executor_t *executor, begun_t *begun)
 {
     begun->counters.count = 0;
-    /* The NPU may have neither clock nor power but round its steps. */
+    /* The NPU may have clock and power only during its steps. */
     if (executor->events != NULL && executor->bundle->steps[executor->step].kind == DTN_STEP_DELEGATE) {
         read_counters(&begun->counters);
     }
     begun->start = dtn_run_ticks(executor);
 }
 
-/* What each counter has counted in the step, up to the first that there was only before it or after it. */
+/* Records the counts of the step, up to the first counter that exists only before or after it. */
 static void record_counters(dtn_executor_t *executor, const counters_t *before)
 {
     counters_t after;
@@ -88,7 +87,7 @@ static void record_counters(dtn_executor_t *executor, const counters_t *before)
     }
 }
 
-/* What the driver recorded of the step, then the step itself, which stops before that is copied. */
+/* Records the driver's events of the step, then the step itself, whose stop is before that copy. */
 static void record_step(dtn_executor_t *executor, const begun_t *begun)
 {
     enum { START = 1, STOP = 3, WORDS = 4 };
@@ -153,7 +152,7 @@ NeutronError dtn_run_copy(dtn_executor_t *executor, uint32_t kind, const void *c
         const dtn_value_t *value = &bundle->values[in ? bundle->inputs[i] : bundle->outputs[i]];
         uint32_t start = dtn_run_ticks(executor);
         void *own = dtn_value_data(executor, value);
-        void *other = (void *)buffers[i]; /* the outputs' are not const */
+        void *other = (void *)buffers[i]; /* outputs are not const */
         if (other == NULL) {
             continue;
         }

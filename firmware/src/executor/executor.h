@@ -1,6 +1,6 @@
 /**
  * @file
- * What the ways to prepare an executor, and the ways to run it, have in common. Arguments are checked before.
+ * Shared parts of preparing and running an executor. Arguments are already checked.
  */
 #ifndef DTN_EXECUTOR_EXECUTOR_H
 #define DTN_EXECUTOR_EXECUTOR_H
@@ -12,7 +12,7 @@
 #include "deuteron/port.h"
 #include "step.h"
 
-/** Prepares an executor that has its memories and contexts for a bundle whose tables are checked. */
+/** Prepares an executor, which has its memories and contexts, for a bundle with checked tables. */
 static inline NeutronError dtn_executor_prepare(dtn_executor_t *executor, const dtn_bundle_t *bundle)
 {
     executor->bundle = bundle;
@@ -21,16 +21,17 @@ static inline NeutronError dtn_executor_prepare(dtn_executor_t *executor, const 
         error = dtn_step_check(executor, i);
     }
     if (error != ENONE) {
-        /* Contexts of delegates that were prepared lie in the caller's memory: there is nothing to give back. */
+        /* Prepared contexts are in the caller's memory: nothing must be freed. */
         executor->bundle = NULL;
     }
     return error;
 }
 
-/** Runs the next step, of which there is one. */
+/** Runs the next step; there must be one. */
 NeutronError dtn_run_step(dtn_executor_t *executor);
 
-/** Copies the inputs (DTN_EVENT_COPY_IN) or outputs of the program from or to the caller's buffers, where there are. */
+/** Copies the inputs (DTN_EVENT_COPY_IN) or outputs of the program from or to the caller's buffers, if there are any.
+ */
 NeutronError dtn_run_copy(dtn_executor_t *executor, uint32_t kind, const void *const *buffers);
 
 /** The time, for a caller that wants events. */

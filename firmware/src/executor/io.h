@@ -1,6 +1,6 @@
 /**
  * @file
- * Copies by the port (deuteron/io.h), with the reason for an error.
+ * Copies through the port (deuteron/io.h), with a reason for errors.
  */
 #ifndef DTN_EXECUTOR_IO_H
 #define DTN_EXECUTOR_IO_H
@@ -8,7 +8,7 @@
 #include "deuteron/errors.h"
 #include "deuteron/io.h"
 
-/** Copies and waits; DTN_REASON_IO_BUSY when the copies are another run's, `failed` for any other failure. */
+/** Copies and waits; DTN_REASON_IO_BUSY if another run is copying, `failed` for any other failure. */
 static inline dtn_reason_t dtn_copy(void *dst, const void *src, uint32_t bytes, dtn_reason_t failed)
 {
     int32_t status = dtn_io_copy_start(dst, src, bytes);

@@ -1,6 +1,6 @@
 /*
- * The Neutron family: what the executor asks of an NPU, asked of the driver. A context is the driver's; the working
- * memory holds the table of the tensors' addresses, which may be too long for a stack, scratch, profile and prefetch
+ * The Neutron family: maps the executor's NPU interface to the driver. A context is the driver's. The working memory
+ * holds the table of the tensors' addresses, which may be too long for a stack, then scratch, profile and prefetch
  * area.
  */
 #include <stddef.h>
@@ -10,7 +10,7 @@
 #include "deuteron/npu.h"
 #include "values.h"
 
-/* The blocks, in their order. */
+/* The blocks in order. */
 enum { MICROCODE = 0, WEIGHTS = 1, KERNELS = 2, BLOCKS = 3 };
 
 typedef char pointer_fits_its_place[sizeof(void *) <= DTN_POINTER_BYTES ? 1 : -1];
@@ -22,7 +22,7 @@ static uint32_t table_bytes(const dtn_model_t *model)
     return (bytes + DTN_ALIGNMENT - 1) / DTN_ALIGNMENT * DTN_ALIGNMENT;
 }
 
-/* Whether each block is as long as the driver will take it to be: it goes by the sizes that the blocks state. */
+/* True if each block has the size that it states, which the driver relies on. */
 static bool is_whole(const dtn_partition_t *partition)
 {
     const dtn_constant_t *blocks = partition->blocks;
@@ -69,8 +69,8 @@ static dtn_reason_t check(const dtn_partition_t *partition, const dtn_npu_call_t
     uint32_t scratch = bundle->delegate_count * DTN_CONTEXT_BYTES + table_bytes(model);
     for (uint32_t i = 0; i < model->inputs + model->outputs; i++) {
         const dtn_value_t *tensor = dtn_value(bundle, call->first + i);
-        /* In the working memory only its own place is no other's: of addresses, scratch, records or weights. Without
-         * one the sum is no multiple of 16, as offsets are. */
+        /* In the working memory only its own place is free for it: not addresses, scratch, records or weights. Without
+         * a place the sum is not a multiple of 16, as offsets are. */
         if (tensor->bytes != model->words[DTN_HEADER_WORDS + i] ||
             (tensor->memory == bundle->memory_count - 1 && tensor->offset != scratch + dtn_place(model, i))) {
             return DTN_REASON_DELEGATE;

@@ -1,13 +1,13 @@
-/* One step: its words checked, then handed to the operator or the delegate. */
+/* Checks the words of one step, then calls its operator or delegate. */
 #include "step.h"
 
 #include "delegate.h"
 #include "values.h"
 
-/* True when the words exist, name values, and outputs can be written. */
+/* True if the words exist and name values, and outputs can be written. */
 static bool words_check(const dtn_bundle_t *bundle, const dtn_step_t *step)
 {
-    /* Words take 4 bytes of an address space: numbers below a quarter of it add up to no more than 32 bits. */
+    /* Words have 4 bytes: counts below a quarter of the address space cannot overflow 32 bits when added. */
     if ((step->first | step->inputs | step->outputs | step->params) >> 30 != 0 ||
         step->first + step->inputs + step->outputs + step->params > bundle->word_count) {
         return false;
@@ -25,10 +25,10 @@ static bool words_check(const dtn_bundle_t *bundle, const dtn_step_t *step)
             return false;
         }
         if (step->kind == DTN_STEP_DELEGATE && output->memory == bundle->memory_count - 1) {
-            continue; /* the delegate writes it when it has read what lay there */
+            continue; /* the delegate writes it after it has read the old content */
         }
         for (uint32_t j = 0; j < i; j++) {
-            if (!dtn_values_are_apart(output, &bundle->values[words[j]])) {
+            if (!dtn_values_are_disjoint(output, &bundle->values[words[j]])) {
                 return false;
             }
         }
@@ -60,7 +60,7 @@ NeutronError dtn_step_call(const dtn_executor_t *executor, uint32_t index, dtn_p
     return dtn_error(operator_call(executor, step, phase), index);
 }
 
-/* What must hold before any operator or NPU is asked. */
+/* Checks that precede those of an operator or NPU. */
 static dtn_reason_t form_check(const dtn_bundle_t *bundle, const dtn_step_t *step)
 {
     if (!words_check(bundle, step)) {

@@ -7,10 +7,10 @@
 
 #include "deuteron/executor.h"
 
-/** Checks the step, whose number is `index`; the delegates are prepared. */
+/** Checks step `index`; the delegates are prepared. */
 NeutronError dtn_step_check(const dtn_executor_t *executor, uint32_t index);
 
-/** Hands the checked step to its operator or delegate. */
+/** Calls the operator or delegate of the checked step. */
 NeutronError dtn_step_call(const dtn_executor_t *executor, uint32_t index, dtn_phase_t phase);
 
 #endif /* DTN_STEP_H */

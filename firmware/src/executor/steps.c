@@ -1,4 +1,4 @@
-/* A run in steps that the application asks for one by one. */
+/* A run whose steps the application requests one by one. */
 #include "executor.h"
 
 #include <stddef.h>

@@ -23,7 +23,7 @@ void *dtn_value_data(const dtn_executor_t *executor, const dtn_value_t *value)
     const uint8_t *base =
         (const uint8_t *)(constant ? executor->bundle->constants[value->memory - DTN_MEMORY_CONSTANT].data
                                    : executor->memories[value->memory].data);
-    /* One pointer type serves all values; the check of a step made sure that no constant is written. */
+    /* One pointer type for all values; the check of a step ensures that no constant is written. */
     return (void *)(base + value->offset);
 }
 

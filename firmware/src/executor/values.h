@@ -1,6 +1,6 @@
 /**
  * @file
- * Where the values of a checked bundle are.
+ * Addresses of the values of a checked bundle.
  */
 #ifndef DTN_VALUES_H
 #define DTN_VALUES_H
@@ -17,16 +17,16 @@ typedef char value_starts_as_a_reference[offsetof(dtn_value_t, memory) == offset
                                              ? 1
                                              : -1];
 
-/** Whether two values have no byte in common. */
-static inline bool dtn_values_are_apart(const dtn_value_t *a, const dtn_value_t *b)
+/** True if two values share no byte. */
+static inline bool dtn_values_are_disjoint(const dtn_value_t *a, const dtn_value_t *b)
 {
-    return dtn_is_apart((const dtn_ref_t *)a, (const dtn_ref_t *)b);
+    return dtn_is_disjoint((const dtn_ref_t *)a, (const dtn_ref_t *)b);
 }
 
 /** The value that word `word` of the bundle names. */
 const dtn_value_t *dtn_value(const dtn_bundle_t *bundle, uint32_t word);
 
-/** The address of a value; to be written only where the step may. */
+/** The address of a value; writable only if the step may write it. */
 void *dtn_value_data(const dtn_executor_t *executor, const dtn_value_t *value);
 
 /** Fills in the value that word `word` names, with its address. */

@@ -2,8 +2,8 @@
 
 #include <string.h>
 
-/* Nothing else may stand in this file: an override must not bring a second definition with it, and no caller may see
- * these bodies. */
+/* This file has no other definition: an override must not pull in a second one, and no caller may inline these bodies.
+ */
 
 __attribute__((weak)) int32_t dtn_io_copy(void *dst, const void *src, size_t size)
 {

@@ -1,4 +1,4 @@
-#include "walk.h"
+#include "strided_iterator.h"
 
 typedef dtn_op_clamp_params_t params_t;
 
@@ -21,13 +21,13 @@ static void run_s8(const dtn_operator_call_t *call, const params_t *p)
     }
 }
 
-/* Written so that NaN is neither below nor above. */
+/* NaN is neither below nor above, and remains. */
 static void run_f32(const dtn_operator_call_t *call, const params_t *p)
 {
     const float *input = (const float *)call->values[0].data;
     float *output = (float *)call->values[1].data;
-    float low = dtn_walk_float(p->low);
-    float high = dtn_walk_float(p->high);
+    float low = dtn_float_of_bits(p->low);
+    float high = dtn_float_of_bits(p->high);
     for (uint32_t i = 0; i < call->values[1].bytes / sizeof(float); i++) {
         float x = input[i] < low ? low : input[i];
         output[i] = x > high ? high : x;

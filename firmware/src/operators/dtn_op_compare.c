@@ -1,4 +1,4 @@
-#include "walk.h"
+#include "strided_iterator.h"
 
 typedef dtn_op_compare_params_t params_t;
 
@@ -8,7 +8,7 @@ static bool is_valid(const dtn_operator_call_t *call)
 {
     uint32_t type = call->values[0].type;
     if ((type != DTN_TYPE_F32 && type != DTN_TYPE_S8) ||
-        !dtn_pair_is_valid(call, sizeof(params_t), type, DTN_TYPE_BOOL)) {
+        !dtn_binary_is_valid(call, sizeof(params_t), type, DTN_TYPE_BOOL)) {
         return false;
     }
     int32_t relation = ((const params_t *)(const void *)call->params)->relation;
@@ -47,14 +47,14 @@ static void run(const dtn_operator_call_t *call)
 {
     const params_t *p = (const params_t *)(const void *)call->params;
     uint8_t *output = (uint8_t *)call->values[2].data;
-    dtn_walk_t a = {{0}, 0};
-    dtn_walk_t b = {{0}, 0};
+    dtn_iterator_t a = {{0}, 0};
+    dtn_iterator_t b = {{0}, 0};
     bool is_float = call->values[0].type == DTN_TYPE_F32;
     for (uint32_t left = call->values[2].bytes; left != 0; left--) {
         *output++ = is_float ? compare_f32(call->values, a.offset, b.offset, p->relation)
                              : compare_s8(call->values, a.offset, b.offset, p->relation);
-        dtn_walk_next(&a, p->dims, p->a_strides);
-        dtn_walk_next(&b, p->dims, p->b_strides);
+        dtn_iterator_next(&a, p->dims, p->a_strides);
+        dtn_iterator_next(&b, p->dims, p->b_strides);
     }
 }
 

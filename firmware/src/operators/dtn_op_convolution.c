@@ -1,8 +1,8 @@
-#include "walk.h"
+#include "strided_iterator.h"
 
 typedef dtn_op_convolution_params_t params_t;
 
-/* Of dimensions, strides, dilations and pads: a position of the input has less than 32 bits. */
+/* Maximum of dimensions, strides, dilations and padding: a position of the input has less than 32 bits. */
 enum { MOST = INT16_MAX };
 
 enum { BATCH = 0, CHANNEL = 1, ROW = 2, COLUMN = 3, RANK = 4 };
@@ -39,16 +39,16 @@ static bool is_valid(const dtn_operator_call_t *call)
     }
     const int32_t weights[RANK] = {p->output[CHANNEL], p->input[CHANNEL] / p->groups, p->kernel_h, p->kernel_w};
     const dtn_tensor_t *output = &call->values[call->input_count];
-    bool bias = p->has_bias == 0 || dtn_walk_elements(&call->values[2]) == (uint32_t)p->output[CHANNEL];
-    return bias && dtn_walk_covers(weights, RANK, dtn_walk_elements(&call->values[1])) &&
-           dtn_walk_fits(p->input, p->input_strides, RANK, dtn_walk_elements(&call->values[0])) &&
-           dtn_walk_fits(weights, p->weight_strides, RANK, dtn_walk_elements(&call->values[1])) &&
-           dtn_walk_covers(p->output, RANK, dtn_walk_elements(output)) &&
-           dtn_walk_fits(p->output, p->output_strides, RANK, dtn_walk_elements(output));
+    bool bias = p->has_bias == 0 || dtn_tensor_elements(&call->values[2]) == (uint32_t)p->output[CHANNEL];
+    return bias && dtn_dims_cover(weights, RANK, dtn_tensor_elements(&call->values[1])) &&
+           dtn_strides_fit(p->input, p->input_strides, RANK, dtn_tensor_elements(&call->values[0])) &&
+           dtn_strides_fit(weights, p->weight_strides, RANK, dtn_tensor_elements(&call->values[1])) &&
+           dtn_dims_cover(p->output, RANK, dtn_tensor_elements(output)) &&
+           dtn_strides_fit(p->output, p->output_strides, RANK, dtn_tensor_elements(output));
 }
 
-/* What one element of the output is computed from: where its batch and group of the input, and its channel of the
- * weights, start, and its place. */
+/* The operands of one output element: start of its batch and group in the input, of its channel in the weights, and its
+ * position. */
 typedef struct {
     const params_t *p;
     const float *x;
@@ -58,7 +58,7 @@ typedef struct {
     int32_t column;
 } window_t;
 
-/* The row or column of the input under a position of the kernel, or -1 for none. */
+/* The row or column of the input under a kernel position, or -1 for none. */
 static int32_t source(int32_t position, int32_t offset, int32_t stride, int32_t size, bool transposed)
 {
     int32_t at = transposed ? position - offset : position * stride + offset;
@@ -89,7 +89,7 @@ static float product(const window_t *window, int32_t channel, int32_t y, int32_t
            window->w[channel * weights[CHANNEL] + ky * weights[ROW] + kx * weights[COLUMN]];
 }
 
-/* Channels, rows and columns in this order. */
+/* Sums channels, rows and columns in this order. */
 static float plain(const window_t *window)
 {
     float sum = 0.0F;
@@ -105,7 +105,7 @@ static float plain(const window_t *window)
     return sum;
 }
 
-/* The input's rows, columns and channels in this order: the first lie under the last of the kernel. */
+/* Sums the input's rows, columns and channels in this order: the first are under the last of the kernel. */
 static float transposed(const window_t *window, float sum)
 {
     for (int32_t ky = window->p->kernel_h; ky-- > 0;) {
@@ -126,11 +126,11 @@ static void run(const dtn_operator_call_t *call)
     float *output = (float *)call->values[call->input_count].data;
     int32_t breadth = p->output[CHANNEL] / p->groups;
     window_t window = {.p = p, .depth = p->input[CHANNEL] / p->groups};
-    const int32_t dims[DTN_WALK_RANK] = {1, p->output[0], p->output[1], p->output[2], p->output[3]};
+    const int32_t dims[DTN_ITERATOR_RANK] = {1, p->output[0], p->output[1], p->output[2], p->output[3]};
     const int32_t *s = p->output_strides;
-    const int32_t strides[DTN_WALK_RANK] = {0, s[0], s[1], s[2], s[3]};
-    dtn_walk_t at = {{0}, 0};
-    for (uint32_t left = dtn_walk_elements(&call->values[call->input_count]); left != 0; left--) {
+    const int32_t strides[DTN_ITERATOR_RANK] = {0, s[0], s[1], s[2], s[3]};
+    dtn_iterator_t at = {{0}, 0};
+    for (uint32_t left = dtn_tensor_elements(&call->values[call->input_count]); left != 0; left--) {
         int32_t channel = at.at[1 + CHANNEL];
         window.x = (const float *)call->values[0].data + at.at[1 + BATCH] * p->input_strides[BATCH] +
                    channel / breadth * window.depth * p->input_strides[CHANNEL];
@@ -139,7 +139,7 @@ static void run(const dtn_operator_call_t *call)
         window.column = at.at[1 + COLUMN];
         float bias = p->has_bias != 0 ? ((const float *)call->values[2].data)[channel] : 0.0F;
         output[at.offset] = p->transposed != 0 ? transposed(&window, bias) : plain(&window) + bias;
-        dtn_walk_next(&at, dims, strides);
+        dtn_iterator_next(&at, dims, strides);
     }
 }
 

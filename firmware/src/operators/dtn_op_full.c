@@ -1,4 +1,4 @@
-#include "walk.h"
+#include "strided_iterator.h"
 
 static uint32_t item_bytes(uint32_t type)
 {
@@ -28,7 +28,7 @@ static void run(const dtn_operator_call_t *call)
 {
     const dtn_tensor_t *output = &call->values[0];
     uint32_t item = item_bytes(output->type);
-    /* The lowest bytes of the words, which every core that this is for has first. */
+    /* The lowest bytes of the words come first: all supported cores are little-endian. */
     for (uint32_t at = 0; at < output->bytes; at += item) {
         memcpy((uint8_t *)output->data + at, call->params, item);
     }

@@ -24,9 +24,9 @@ static bool is_valid(const dtn_operator_call_t *call)
 
 static int32_t quantize(float quotient, int32_t zero_point, int32_t min, int32_t max)
 {
-    /* Beyond this the sum is outside every range of 16 bits, whatever the zero point. */
+    /* Beyond this the sum is outside the 16-bit range for any zero point. */
     const float far = 1048576.0F;
-    /* Written so that NaN is outside: see the contract. */
+    /* NaN counts as outside, as the contract requires. */
     if (!(quotient < 9223372036854775808.0F)) {
         return min;
     }
@@ -37,7 +37,7 @@ static int32_t quantize(float quotient, int32_t zero_point, int32_t min, int32_t
 
 static void run(const dtn_operator_call_t *call)
 {
-    /* Vectors take 0 for what is below the normal numbers. Up to this inverse such an input is far less than a half. */
+    /* Vector units flush subnormal numbers to 0. Up to this inverse such an input is far below one half. */
     const float most = 1.2676506e30F; /* 2^100 */
     const float *input = (const float *)call->values[0].data;
     const dtn_tensor_t *output = &call->values[1];

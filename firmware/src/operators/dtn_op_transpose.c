@@ -8,7 +8,7 @@ static bool is_valid(const dtn_operator_call_t *call)
     }
     const dtn_tensor_t *input = &call->values[0];
     const dtn_tensor_t *output = &call->values[1];
-    /* Dividing keeps the product from overflowing: what divides the size in turn, and leaves 1, has it as product. */
+    /* Division avoids overflow: factors that divide the size down to 1 have it as their product. */
     uint32_t left = input->bytes;
     for (uint32_t i = 0; i < DTN_TRANSPOSE_PARAMS; i++) {
         if (call->params[i] == 0 || left % call->params[i] != 0) {
@@ -27,7 +27,7 @@ static void run(const dtn_operator_call_t *call)
     uint32_t rows = call->params[DTN_TRANSPOSE_ROWS];
     uint32_t columns = call->params[DTN_TRANSPOSE_COLUMNS];
     for (uint32_t batch = 0; batch < call->params[DTN_TRANSPOSE_BATCHES]; batch++) {
-        /* Along the longer side, since each run has its set-up. */
+        /* Along the longer side, as each run has a set-up cost. */
         for (uint32_t row = 0; columns > rows && row < rows; row++) {
             dtn_cm_strided_copy(from + row * columns, 1, to + row, rows, columns);
         }

@@ -1,6 +1,6 @@
 /**
  * @file
- * What the checks of the CPU operators share.
+ * Shared checks of the CPU operators.
  */
 #ifndef DTN_OPERATOR_H
 #define DTN_OPERATOR_H
@@ -9,7 +9,7 @@
 
 #include "deuteron/operators.h"
 
-/** The numbers of a quantised type; `bytes` of an element is 0 for a type that is none. */
+/** The range of a quantised type; `bytes` of an element is 0 for other types. */
 typedef struct {
     int32_t min;
     int32_t max;
@@ -36,7 +36,7 @@ static inline bool dtn_operator_is_unary(const dtn_operator_call_t *call, uint32
     return call->input_count == 1 && call->output_count == 1 && call->param_count == params;
 }
 
-/** The nearest whole number of |x| <= 2^20, ties to even. Not rintf: a device need not link a mathematics library. */
+/** The nearest integer for |x| <= 2^20, ties to even. Not rintf: a device need not link a mathematics library. */
 static inline int32_t dtn_operator_round(float x)
 {
     int32_t whole = (int32_t)x;

@@ -9,7 +9,7 @@
 #error "profile.c needs -DDTN_PROFILING=1, which all files of the image must be compiled with"
 #endif
 
-/* What is sent must be the words and bytes that are declared, without padding. */
+/* The sent words and bytes must be the declared ones, without padding. */
 typedef char header_has_no_padding[sizeof(dtn_profile_header_t) == DTN_PROGRAM_HASH_BYTES + 10 * 4 ? 1 : -1];
 
 bool dtn_profile_send(const dtn_executor_t *executor, uint32_t run, uint32_t ticks_hz, uint32_t counts)

@@ -1,4 +1,4 @@
-"""Everything that the command line can do, from Python; a name is loaded from where it is defined when it is used."""
+"""The Python API: all functions of the command line; each name is loaded on first use."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -94,13 +94,13 @@ _NAMES = {
     "npu.neutron.tflite_partitioner": ("Mixed",),
     "runtime.inputs": ("check_inputs", "seeded_inputs"),
 }  # fmt: skip
-"""Module below `deuteron` -> the public names that it defines."""
+"""Module below `deuteron` -> its public names."""
 
 _HOMES = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    """The public name, loaded from the module that defines it."""
+    """Load the public name from its module."""
     if name not in _HOMES:
         raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
     return getattr(import_module(f"deuteron.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""What can be asked: of builds, files, profiles and boards, of the targets, and of this installation."""
+"""Queries: builds, files, profiles, boards, targets, and this installation."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -30,28 +30,28 @@ if TYPE_CHECKING:
 
 
 def missing(path: str | Path, *, target: str | None = None, etrecord: str | Path | None = None) -> tuple[str, ...]:
-    """Sentences about what a program in the place of a build does not say, none for all else; errors of `explain`."""
+    """Return sentences about facts that a program without its build lacks; raises the errors of `explain`."""
     from deuteron.runtime import as_build
 
     return as_build.missing(path, target, etrecord)
 
 
 def read_manifest(directory: str | Path) -> Manifest:
-    """The manifest of a build directory, whose files have been checked against it."""
+    """Return the manifest of a build directory, and check its files."""
     return manifests.read(Path(directory))
 
 
 def run(path: str | Path, inputs: "Sequence[Array]", *, on: str | None = None) -> "list[Array]":
-    """The outputs of a build or a TFLite file for one set of inputs.
+    """Return the outputs of a build or a TFLite file for one set of inputs.
 
     Args:
-        path: a build directory, which ExecuTorch's own runtime runs; a TFLite file, which the driver runs alone; or
+        path: a build directory, which runs in ExecuTorch's runtime; a TFLite file, which runs on the driver alone; or
             with `on` the directory of a build or of firmware.
         inputs: one array per input of the model, of its shape and dtype.
         on: a board, in an emulator; the host by default.
 
     Raises:
-        DeuteronError: there is nothing undamaged that can be run, or the inputs are not the model's.
+        DeuteronError: the path cannot be run or is damaged, or the inputs do not fit.
     """
     return next(run_each(path, [inputs], on=on))
 
@@ -59,7 +59,7 @@ def run(path: str | Path, inputs: "Sequence[Array]", *, on: str | None = None) -
 def run_each(
     path: str | Path, samples: "Iterable[Sequence[Array]]", *, on: str | None = None
 ) -> "Iterator[list[Array]]":
-    """The outputs for one set of inputs after the other; otherwise as `run`. A board gets all of them at once."""
+    """Yield the outputs for one set of inputs after the other; otherwise as `run`. A board runs all of them at once."""
     from deuteron.runtime.inputs import checked
 
     chosen = subject(path, on=on)
@@ -69,16 +69,16 @@ def run_each(
 def stream(
     path: str | Path, windows: "Iterable[Sequence[Array]]", states: Mapping[int, int], *, on: str | None = None
 ) -> "Iterator[list[Array]]":
-    """The outputs for one window of a stream after the other, by a program that keeps a state.
+    """Yield the outputs for one window of a stream after the other, for a program with state.
 
     Args:
-        path: a build directory or a `.pte` file, which ExecuTorch's own runtime runs, or a TFLite file.
-        windows: the inputs that are no states, in the model's order.
-        states: the output that becomes each input that is a state, which begins as zeros: `{1: 1}`.
+        path: a build directory or a `.pte` file, which runs in ExecuTorch's runtime, or a TFLite file.
+        windows: the inputs that are not states, in the model's order.
+        states: for each input that is a state the output that becomes it; states start as zeros: `{1: 1}`.
         on: a board, in an emulator that is started for each window; the host by default.
 
     Raises:
-        DeuteronError: there is nothing undamaged that can be run, or inputs or states are not the model's.
+        DeuteronError: the path cannot be run or is damaged, or inputs or states do not fit.
     """
     from deuteron.runtime.inputs import checked
     from deuteron.views.run.stream import Stream
@@ -97,20 +97,20 @@ def subject(
     flash: "FlashOptions | None" = None,
     origin: str | Path | None = None,
 ) -> "Subject":
-    """What is to be run, compared with its reference, or asked for what an emulator has counted.
+    """Return a subject that can be run and compared with its reference, and reports an emulator's counts.
 
     Args:
         path: a build directory, a TFLite file, a program, or with `on` also the directory of firmware.
         on: a board, in an emulator; the host by default.
-        target: what a TFLite file is converted for, unless it has been.
-        etrecord: of a program: what it is compared with on the host, and the lines of its steps on a board.
+        target: target of a TFLite file that is not compiled yet.
+        etrecord: ETRecord of a program: its reference on the host, and the source lines of its steps on a board.
         time_out: seconds after which an emulator counts as hung.
-        flash: of an emulated board.
-        origin: the build that firmware was made from, to be compared with.
+        flash: flash timing of an emulated board.
+        origin: build of the firmware, for a comparison.
 
     Raises:
         OptionError: an option does not fit.
-        DeuteronError: what is at `path` cannot be run.
+        DeuteronError: `path` cannot be run.
     """
     from deuteron.board.flash import FlashOptions
     from deuteron.views.run.choose import subject as choose
@@ -136,11 +136,11 @@ def compare(
     etrecord: str | Path | None = None,
     origin: str | Path | None = None,
 ) -> "Comparison":
-    """A build beside quantised PyTorch, a TFLite file beside LiteRT, or a board beside the host.
+    """Compare a build with quantised PyTorch, a TFLite file with LiteRT, or a board with the host.
 
     Args:
         path: as for `subject`.
-        samples: inputs; by default one of those that the build has kept, or a random one.
+        samples: inputs; by default one of the build's stored samples, or a random one.
         on: as for `subject`.
         target: as for `subject`.
         etrecord: as for `subject`.
@@ -158,10 +158,10 @@ def compare(
 
 
 def inspect(path: str | Path) -> "Inspection":
-    """What a build directory or one of the files that a build reads or writes contains; told by content.
+    """Return the content of a build directory or of one of the files that a build reads or writes.
 
     Raises:
-        InputError, FormatError: there is nothing that can be inspected, or it is damaged.
+        InputError, FormatError: the path cannot be inspected, or is damaged.
     """
     from deuteron.views import inspect as view
 
@@ -169,15 +169,15 @@ def inspect(path: str | Path) -> "Inspection":
 
 
 def explain(path: str | Path, *, target: str | None = None, etrecord: str | Path | None = None) -> "Explanation":
-    """Where each operator of a build runs, why, and what that costs.
+    """Return the processor of each operator of a build, the reason, and the cost.
 
     Args:
-        path: a build directory; a TFLite file, which is converted for this; or a program that anyone has made.
-        target: what a TFLite file is converted for, or what a program was made for where it does not tell.
-        etrecord: of a program, as ExecuTorch has saved it: lines of the model come from there.
+        path: a build directory; a TFLite file, which is compiled first; or any ExecuTorch program.
+        target: target of a TFLite file, or of a program that does not name its own.
+        etrecord: ExecuTorch's ETRecord of a program, for source lines of the model.
 
     Raises:
-        InputError, FormatError: it is no undamaged build, TFLite file or program.
+        InputError, FormatError: the path is not a build, TFLite file or program, or is damaged.
     """
     from deuteron.runtime.as_build import opened
     from deuteron.views import explain as view
@@ -194,7 +194,7 @@ def plan(
     svg: str | Path | None = None,
     force: bool = False,
 ) -> "Planning | ArenaPlanning":
-    """The memories of a build over time and its fetches, beside their lower bounds; without an NPU that of its bundle.
+    """Return the memories of a build over time and its fetches, with lower bounds; without an NPU its bundle's memory.
 
     Args:
         path: as for `explain`.
@@ -204,8 +204,8 @@ def plan(
         force: replace the picture if it exists.
 
     Raises:
-        DeuteronError: there is no undamaged build, nothing of it runs on the NPU that its target has, firmware lacks an
-            operator of one without an NPU, or the picture cannot be written.
+        DeuteronError: the build is missing or damaged, its target's NPU runs nothing of it, firmware lacks an operator
+            for a target without an NPU, or the picture cannot be written.
     """
     from deuteron.runtime.as_build import opened
     from deuteron.views import memory
@@ -233,25 +233,25 @@ def simulate(
     trace: str | Path | None = None,
     force: bool = False,
 ) -> "Simulation":
-    """One run of a build on a model of its target.
+    """Simulate one run of a build on a model of its target.
 
     Args:
         path: as for `explain`.
         target: as for `explain`.
         etrecord: as for `explain`.
-        flash_bandwidth: bytes per second, instead of what the build was planned for.
+        flash_bandwidth: bytes per second, instead of the planned bandwidth.
         flash_latency: nanoseconds before the first byte of a fetch arrives, instead of the target's.
         clock: Hz of NPU and CPU, instead of the target's.
-        sram_budget: plan the partitions anew for so many bytes.
-        weights_budget: the same for so many bytes of weights.
-        effort: plan them anew with it.
-        fetch_constants_to_sram: plan them anew, fetching the weights of these.
-        first_run: resident weights are not in SRAM yet.
+        sram_budget: plan the partitions again for so many bytes.
+        weights_budget: plan again for so many bytes of weights.
+        effort: plan again with this effort.
+        fetch_constants_to_sram: plan again with this policy for fetches.
+        first_run: simulate the first run, which loads resident weights.
         trace: also write a trace for the Perfetto UI to this file.
         force: replace the trace if it exists.
 
     Raises:
-        DeuteronError: there is no undamaged build with a part on the NPU, it does not fit into its memory, or the
+        DeuteronError: there is no undamaged build with a partition on the NPU, it does not fit into its memory, or the
             trace cannot be written.
     """
     from deuteron.runtime.as_build import opened
@@ -266,7 +266,7 @@ def simulate(
     }
     for name, number in numbers.items():
         if number is not None and not isinstance(number, int):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise OptionError(f"`{name}` is {number!r}, allowed are whole numbers", hint="`512Ki` is `512 << 10` here")
+            raise OptionError(f"`{name}` is {number!r}, integers are allowed", hint="`512Ki` is `512 << 10` here")
     with opened(path, target, etrecord=etrecord) as directory:
         simulation = view.simulate_build(
             directory,
@@ -282,7 +282,7 @@ def simulate(
 
 
 def compare_simulations(before: "Simulation", after: "Simulation") -> "SimulationChanges":
-    """Where the second run spends more or less time than the first."""
+    """Compare two simulated runs."""
     from deuteron.views.simulate import changes
 
     return changes(before, after)
@@ -301,7 +301,7 @@ def profile(
     output: str | Path | None = None,
     force: bool = False,
 ) -> "Profiled":
-    """Where the time of a build goes.
+    """Profile a build: times by module, line, operator and kernel.
 
     Args:
         path: as for `explain`.
@@ -309,15 +309,15 @@ def profile(
         etrecord: as for `explain`.
         on: `host`, `sim`, or a board, in an emulator.
         samples: inputs of the runs; random ones by default.
-        runs: how often to run, with the samples over and over; once each by default.
-        events: a file that a board or ExecuTorch has written: nothing runs then.
-        ticks_per_second: of the clock of an ETDump in that file.
-        output: a directory to write record, page, trace and other tools' files to; none by default.
+        runs: number of runs, which repeat the samples; by default one per sample.
+        events: a file from a board or from ExecuTorch; nothing runs then.
+        ticks_per_second: clock rate of an ETDump in that file.
+        output: a directory for record, page, trace and other tools' files; none by default.
         force: replace `output`.
 
     Raises:
         OptionError: an option does not fit, or `output` exists.
-        DeuteronError: there is no undamaged build, or what ran failed.
+        DeuteronError: there is no undamaged build, or the run failed.
     """
     from deuteron.views.profile.run import profile_build
 
@@ -336,7 +336,7 @@ def profile(
 
 
 def read_profile(path: str | Path) -> "Profile":
-    """The profile that was written before: its directory, or `profile.json`.
+    """Read a profile from its directory or from `profile.json`.
 
     Raises:
         InputError, FormatError: there is none, or it is damaged.
@@ -347,14 +347,14 @@ def read_profile(path: str | Path) -> "Profile":
 
 
 def compare_profiles(before: "Profile", after: "Profile", by: str = "operator") -> "ProfileChanges":
-    """What changed most between two profiles, by `module`, `line`, `operator` or `kernel`."""
+    """Compare two profiles by `module`, `line`, `operator` or `kernel`; largest changes first."""
     from deuteron.views.events.changes import changes
 
     return changes(before, after, by)
 
 
 def report(profile: str | Path, output: str | Path | None = None, *, force: bool = False) -> Path:
-    """The page that was written of a profile, beside it unless `output` says otherwise.
+    """Write the page of a profile, next to it unless `output` is given, and return its path.
 
     Raises:
         DeuteronError: there is no undamaged profile, or the page exists and `force` is not set.
@@ -365,15 +365,15 @@ def report(profile: str | Path, output: str | Path | None = None, *, force: bool
 
 
 def kernels(path: str | Path, *, check_override: bool | str = False) -> "Holding":
-    """The kernels in a linked image, a kernel selection file, a build, firmware, or a program.
+    """Return the kernels in a linked image, a kernel selection file, a build, firmware, or a program.
 
     Args:
-        path: of it.
-        check_override: refuse an image whose inputs and outputs are copied by the weak default; or the name of another
-            weak function, of which it must have an override.
+        path: its path.
+        check_override: true rejects an image with the weak default of the copies of inputs and outputs; the name of
+            another weak function rejects an image without an override of it.
 
     Raises:
-        DeuteronError: it holds no kernels that could be listed, or has no override.
+        DeuteronError: its kernels cannot be listed, or it has no override.
     """
     from deuteron.views import kernels as view
 
@@ -381,7 +381,7 @@ def kernels(path: str | Path, *, check_override: bool | str = False) -> "Holding
 
 
 def operators(names: Sequence[str] = (), *, target: str = DEFAULT_TARGET) -> "tuple[Operator, ...]":
-    """The TFLite operators that a target's NPU takes, or those whose name contains one of `names`.
+    """Return the TFLite operators that a target's NPU supports, or those whose name contains one of `names`.
 
     Raises:
         OptionError: there is no such target or operator, or the target has no NPU.
@@ -394,7 +394,7 @@ def operators(names: Sequence[str] = (), *, target: str = DEFAULT_TARGET) -> "tu
 
 
 def formats() -> Mapping[str, str]:
-    """The formats that are written, each with its version."""
+    """Return the written formats with their versions."""
     from deuteron.board import bundle, record
     from deuteron.builds import manifest
     from deuteron.npu.neutron.microcode import format as microcode
@@ -409,28 +409,28 @@ def formats() -> Mapping[str, str]:
 
 
 def targets() -> "tuple[Arch, ...]":
-    """The chips that can be compiled for, with what is known of them."""
+    """Return all targets with their figures."""
     from deuteron.arch import targets
 
     return tuple(targets.load(name) for name in targets.names())
 
 
 def check_installation() -> "tuple[Check, ...]":
-    """What this installation has and what it lacks, each with how to mend it."""
+    """Return the checks of this installation, each with advice."""
     from deuteron.views import installation
 
     return installation.check_installation()
 
 
 def converts_only(checks: "Sequence[Check]") -> bool:
-    """Whether these say of an installation that it takes TFLite files and no PyTorch models."""
+    """Return true if these checks describe an installation that converts TFLite files only."""
     from deuteron.views import installation
 
     return installation.converts_only(checks)
 
 
 def sweep_page(directory: str | Path, output: str | Path | None = None, *, force: bool = False) -> Path:
-    """The page that was written of a sweep, in its directory unless `output` says otherwise.
+    """Write the page of a sweep, in its directory unless `output` is given, and return its path.
 
     Raises:
         DeuteronError: there is no undamaged sweep, it has too many points, or `output` exists and `force` is not set.
@@ -443,12 +443,12 @@ def sweep_page(directory: str | Path, output: str | Path | None = None, *, force
 def sweep_table(
     directory: str | Path, *, at_most: float | None = None, minimise: Sequence[str] = ("latency", "sram")
 ) -> "Table":
-    """The points of a sweep that no other point of their model betters.
+    """Return the Pareto-optimal points of each model in a sweep.
 
     Args:
-        directory: what `sweep` has written.
-        at_most: microseconds that they may take.
-        minimise: what counts: `latency`, `sram`, `flash`, and `accuracy`, of which much is good.
+        directory: directory of a sweep.
+        at_most: maximum latency in microseconds.
+        minimise: goals: `latency`, `sram`, `flash`, and `accuracy`, which is maximised.
 
     Raises:
         DeuteronError: there is no such goal, or no undamaged sweep.

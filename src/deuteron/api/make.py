@@ -1,4 +1,4 @@
-"""What is made: builds, converted files, firmware, bundles, kernel selections."""
+"""Commands that create files: builds, converted files, firmware, bundles, kernel selections."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,14 +16,14 @@ from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.extras import require
 from deuteron.frontend.ethosu import vela
-from deuteron.frontend.gc_pause import seldom_collecting
+from deuteron.frontend.gc_pause import rare_collections
 
 if TYPE_CHECKING:
     from deuteron.board.emit import EmitOptions
     from deuteron.board.image import Image
     from deuteron.board.record import FirmwareOptions, Kernels
     from deuteron.frontend.build import BuildResult, Progress
-    from deuteron.frontend.quantise.training import Train
+    from deuteron.frontend.quantize.training import Train
     from deuteron.npu.neutron.convert import Conversion, ConvertOptions
     from deuteron.npu.neutron.kernels.selection import Selection
     from deuteron.npu.neutron.tflite_partitioner import Mixed
@@ -38,8 +38,8 @@ class Build:
     Attributes:
         manifest: the content of `build.json`.
         pte: the program for ExecuTorch's runtime.
-        directory: where it was written, if it was.
-        losses: of each step of training, where there was one.
+        directory: its directory, if it was written.
+        losses: loss of each training step, if the model was trained.
     """
 
     manifest: Manifest
@@ -48,7 +48,7 @@ class Build:
     losses: tuple[float, ...] = ()
 
 
-@seldom_collecting()
+@rare_collections()
 def build(
     module: object,
     example_inputs: object,
@@ -62,20 +62,20 @@ def build(
     name: str | None = None,
     progress: "Progress | None" = None,
 ) -> Build:
-    """The build of a `torch.nn.Module` for a target; written to the directory `output` if one is given.
+    """Build a `torch.nn.Module` for a target; writes it to the directory `output` if one is given.
 
     Args:
-        module: the model, or a `torch.export.ExportedProgram`. It is built in evaluation mode, and stays as it is.
+        module: the model, or a `torch.export.ExportedProgram`. It is built in evaluation mode, and is not changed.
         example_inputs: one tensor per argument of `forward`, or the one tensor.
-        target: a name that `deuteron targets` lists.
-        calibration: batches like the example inputs; the ranges of all tensors are measured on them.
-        train: trains the model that it is given, in place, and yields the loss of each step; for `options.use_qat`.
-        evaluate: gives a number, or numbers by name, for a model that it may call; for the float model and the program.
-            The build is written whether it fails or not; what it raises comes out.
+        target: a name of `deuteron targets`.
+        calibration: batches like the example inputs, for the ranges of all tensors.
+        train: trains the given model in place, and yields the loss of each step; for `options.use_qat`.
+        evaluate: returns a number, or numbers by name, for a callable model; called for the float model and the
+            program. The build is written even if it fails; its exceptions are raised.
         output: a directory that must not exist yet, unless `options.force` is set.
-        options: everything else.
-        name: what the manifest calls the model; its class by default.
-        progress: told when each step begins: its name, index, and the number of steps.
+        options: all other options.
+        name: name of the model in the manifest; its class by default.
+        progress: called when each step begins, with its name, its index, and the number of steps.
 
     Raises:
         DeuteronError: the model, an option or the output directory cannot be used; nothing is left half-written.
@@ -99,7 +99,7 @@ def build(
     def made(keep: Mapping[str, str], *, untrained: bool = False) -> "BuildResult":
         nonlocal calibration
         batches = calibration
-        if isinstance(calibration, Iterator):  # it can be read once, and there may be another build
+        if isinstance(calibration, Iterator):  # an iterator can be read once, but several builds may need it
             batches, calibration = tee(calibration)
         return build_in_memory(
             module,
@@ -116,7 +116,7 @@ def build(
     if options.partition is Partitioning.COST:
         from deuteron.views import costs
 
-        # Training changes the model and no cost: it happens once, when it is known what runs where.
+        # Training changes the model but no cost: it runs once, when the partitioning is decided.
         result, keep = costs.cheapest(target, partial(made, untrained=options.use_qat))
         result = made(keep) if options.use_qat else result
     else:
@@ -125,14 +125,14 @@ def build(
     try:
         if evaluate is not None:
             manifest = quality.evaluated(manifest, result, evaluate)
-    finally:  # a function that fails costs its figures, not the build
+    finally:  # if the function fails, the build is still written
         if directory is not None:
             text = manifest.to_json().encode()
             outputs.write(directory, {**result.files, manifests.NAME: text}, force=options.force)
     return Build(manifest, result.pte, directory, result.losses)
 
 
-@seldom_collecting()
+@rare_collections()
 def build_model(
     model: str,
     *,
@@ -144,11 +144,11 @@ def build_model(
     options: BuildOptions = BuildOptions(),
     progress: "Progress | None" = None,
 ) -> Build:
-    """The build of a model by name: `file.py:function` or the name of an example; otherwise as `build`.
+    """Build a model by name: `file.py:function` or the name of an example; otherwise as `build`.
 
-    `calibration` takes the place of the batches that the model's function returns. With `options.use_qat` the function
-    `train`, `file.py:function`, trains; by default the one that is called so in the model's file. `evaluate` is of the
-    same form.
+    `calibration` replaces the batches that the model's function returns. With `options.use_qat` the function `train`,
+    `file.py:function`, trains the model; by default the function `train` of the model's file. `evaluate` has the same
+    form.
     """
     _check_options(target, options)
     if output is not None:
@@ -176,13 +176,13 @@ def build_model(
 
 
 def _need_pytorch() -> None:
-    """Check that there is what builds need and a converter-only installation lacks."""
+    """Check that the packages for builds of PyTorch models are installed."""
     for package in ("torch", "executorch"):
         require("executorch", package, "a build of a PyTorch model")
 
 
 def _check_options(target: str, options: BuildOptions) -> None:
-    """What can be told without PyTorch: loading it takes seconds."""
+    """Check the options without PyTorch, which takes seconds to load."""
     arch = targets.load(target)
     options.check(arch)
     if isinstance(arch.npu, EthosU):
@@ -202,12 +202,12 @@ def convert_file(
     intermediates: bool = False,
     force: bool = False,
 ) -> "tuple[Conversion | Mixed, tuple[Path, ...]]":
-    """The conversion of a TFLite file, and the files that were written.
+    """Convert a TFLite file, and return the conversion and the written files.
 
-    Those are the TFLite file `output`, whose one operator, but for float edges, is the NPU's, or which has one for each
-    partition where the NPU takes a part of the file; with `intermediates` also the blocks of that operator, named after
-    it: `.microcode`, `.weights` and `.kernels`, of several `_0.microcode` and so on; with the option for it the kernel
-    selection file, named after it with `_kernel_selection.c` at the end.
+    The files are the TFLite file `output`, whose operators are the NPU's, one per partition, and the remaining TFLite
+    operators; with `intermediates` also the blocks of an NPU operator, named after `output`: `.microcode`, `.weights`
+    and `.kernels`, for several partitions `_0.microcode` and so on; with the option for it the kernel selection file,
+    named after `output` with `_kernel_selection.c` at the end.
 
     Raises:
         DeuteronError: the file, an option or the output cannot be used; nothing is left half-written.
@@ -229,7 +229,7 @@ def convert_file(
         outputs.check_file(path, force=force)
     data = tflite_model.read(source)
     if output.exists() and output.samefile(source):
-        raise OptionError(f"`{output}` is the file to be converted", hint="choose another name for the output")
+        raise OptionError(f"`{output}` is the input file", hint="choose another name for the output")
     with tflite_model.told_where(source):
         conversion = convert_most(data, target, options)
         is_mixed = isinstance(conversion, Mixed)
@@ -261,15 +261,15 @@ def firmware(
     options: "FirmwareOptions | None" = None,
     force: bool = False,
 ) -> "Image":
-    """The image of a build, or of a TFLite file, for a board; written to the directory `output` if one is given.
+    """Build the image of a build, or of a TFLite file, for a board; writes it to `output` if that is given.
 
     Args:
-        path: a build directory; a TFLite file, which is converted for this; or a program that anyone has made.
+        path: a build directory; a TFLite file, which is compiled first; or any ExecuTorch program.
         board: a name that `deuteron firmware --help` lists.
         output: must not exist yet, unless `force` is set.
-        target: what a TFLite file is converted for, or what a program was made for where it does not tell.
-        etrecord: of a program, as ExecuTorch has saved it: lines of the model come from there.
-        options: everything else.
+        target: target of a TFLite file, or of a program that does not name its own.
+        etrecord: ExecuTorch's ETRecord of a program, for source lines of the model.
+        options: all other options.
         force: replace `output`.
 
     Raises:
@@ -301,15 +301,15 @@ def bundle(
     kernels: "Kernels | None" = None,
     force: bool = False,
 ) -> tuple[Path, ...]:
-    """The files of a build as C tables, for firmware of one's own, written to the directory `output`.
+    """Write a build as C tables, for the user's own firmware, to the directory `output`, and return the files.
 
     Args:
-        path: a build directory; a TFLite file, which is converted for this; or a program that anyone has made.
+        path: a build directory; a TFLite file, which is compiled first; or any ExecuTorch program.
         output: must not exist yet, unless `force` is set.
-        target: what a TFLite file is converted for, or what a program was made for where it does not tell.
-        etrecord: of a program, as ExecuTorch has saved it: lines of the model come from there.
+        target: target of a TFLite file, or of a program that does not name its own.
+        etrecord: ExecuTorch's ETRecord of a program, for source lines of the model.
         options: symbol and placement.
-        kernels: those that the model calls, which is the default, or all.
+        kernels: kernels that the model calls (default), or all.
         force: replace `output`.
 
     Raises:
@@ -327,10 +327,10 @@ def bundle(
 
 
 def merge_kernel_selections(files: "Sequence[str | Path]", output: str | Path, *, force: bool = False) -> "Selection":
-    """The selection of all kernels in these kernel selection files and build directories, written to `output`.
+    """Write the selection of all kernels in these kernel selection files and build directories to `output`.
 
     Raises:
-        DeuteronError: they do not belong together, one is damaged, or the output cannot be written.
+        DeuteronError: they do not fit together, one is damaged, or the output cannot be written.
     """
     from deuteron.views import kernels as view
 
@@ -338,11 +338,11 @@ def merge_kernel_selections(files: "Sequence[str | Path]", output: str | Path, *
 
 
 def execute(command: "Sequence[str]", *, refused: "Callable[[DeuteronError], None] | None" = None) -> int:
-    """The exit code of a command that is run with our converter in the place of the vendor's.
+    """Run a command with our converter in place of the vendor's, and return its exit code.
 
     Args:
         command: its words.
-        refused: is told what our converter refused last in a command that fails, for that reason or another.
+        refused: called with our converter's last error if the command fails, for any reason.
 
     Raises:
         OptionError: the vendor's package is installed.
@@ -354,10 +354,10 @@ def execute(command: "Sequence[str]", *, refused: "Callable[[DeuteronError], Non
 
 
 def install_fvps(directory: str | Path, *, force: bool = False) -> tuple[Path, ...]:
-    """Stand-ins for Arm's simulators, written into a directory under the simulators' names.
+    """Write substitutes for Arm's simulators into a directory under the simulators' names.
 
     Raises:
-        DeuteronError: programs or images of these names are there and `force` is not given, or the directory cannot be
+        DeuteronError: programs or images of these names exist and `force` is not set, or the directory cannot be
             written.
     """
     from deuteron.runtime import fvp
@@ -375,22 +375,22 @@ def sweep(
     minimise: "Sequence[str]" = ("latency", "sram"),
     progress: "Callable[[SweepProgress], None]" = lambda _: None,
 ) -> "Swept":
-    """All combinations that `spec` names, evaluated, and written to `directory` as one Parquet dataset.
+    """Evaluate all combinations that `spec` names, and write them to `directory` as one Parquet dataset.
 
-    What is there stays: the same call goes on with what is missing.
+    Existing points are kept: the same call continues a sweep.
 
     Args:
         spec: a TOML file, as `deuteron sweep --help` shows it, or a mapping of the same form.
-        directory: made if it is not there.
+        directory: created if it does not exist.
         scheduler: the address of a Dask scheduler; by default workers of this computer.
-        workers: their number there; one per core by default, 1 for this process.
-        search: look at so many combinations only, each chosen by those before.
-        minimise: what a search looks for: `latency`, `sram`, `flash`, and `accuracy`, of which much is good.
-        progress: is called at the begin, and whenever a shard is written.
+        workers: number of workers of this computer; by default one per core, 1 for this process.
+        search: evaluate only so many combinations, chosen by an optimiser.
+        minimise: goals of a search: `latency`, `sram`, `flash`, and `accuracy`, which is maximised.
+        progress: called at the start, and whenever a shard is written.
 
     Raises:
         DeuteronError: the sweep, its directory or the scheduler cannot be used. Points that cannot be built or do not
-            fit are rows that say why.
+            fit become rows with the reason.
     """
     from deuteron.sweeps import run
     from deuteron.sweeps import spec as specs

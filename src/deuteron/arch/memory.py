@@ -1,12 +1,11 @@
 """What a user may say about a program's memory."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Self
 
 from deuteron.arch.targets import Arch, MemoryKind, Neutron
 from deuteron.errors import OptionError
+from deuteron.records import Partial
 
 UNLIMITED = 1 << 40
 """A budget of SRAM that nothing exceeds, for callers who check by themselves what there is."""
@@ -44,7 +43,7 @@ class IoInScratch(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class MemoryOptions:
+class MemoryOptions(Partial):
     """How a program may use the memories of its target; None leaves the target's figure.
 
     Attributes:
@@ -129,24 +128,3 @@ class MemoryOptions:
                 "the other",
             )
         return sram
-
-    def to_json(self) -> dict[str, object]:
-        """The options as JSON values; those left to the target are left out."""
-        values = {name: value for name, value in asdict(self).items() if value is not None}
-        return {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, object]) -> Self:
-        """The options that `to_json` wrote; ValueError for an unknown name or value."""
-        kinds = {
-            "fetch_constants_to_sram": FetchPolicy,
-            "effort": Effort,
-            "depth_first": DepthFirst,
-            "io_in_scratch": IoInScratch,
-        }
-        values: dict[str, object] = {}
-        for name, value in data.items():
-            if name not in {field.name for field in fields(cls)} or not isinstance(value, int | str):
-                raise ValueError(f"`{name}` cannot be {value!r}")
-            values[name] = kinds[name](value) if name in kinds else int(value)
-        return cls(**values)  # pyright: ignore[reportArgumentType]  # each value has been checked above

@@ -1,12 +1,11 @@
 """What a user may tell Vela, the compiler of Arm Ethos-U, by its own names."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from enum import Enum
-from typing import Self
 
 from deuteron.arch.targets import Arch, EthosU
 from deuteron.errors import OptionError
+from deuteron.records import Partial
 
 
 class Optimise(Enum):
@@ -17,7 +16,7 @@ class Optimise(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class VelaOptions:
+class VelaOptions(Partial):
     """Options of Vela; None leaves what ExecuTorch chooses for the target.
 
     Attributes:
@@ -53,18 +52,3 @@ class VelaOptions:
                     f"`{arch.name}` has none",
                     hint="leave it out, or choose another target: `deuteron targets` lists them",
                 )
-
-    def to_json(self) -> dict[str, object]:
-        """The options as JSON values; those left to ExecuTorch are left out."""
-        values = {name: value for name, value in asdict(self).items() if value is not None}
-        return {**values, "optimise": self.optimise.value}
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, object]) -> Self:
-        """The options that `to_json` wrote; ValueError for an unknown name or value."""
-        kinds = {field.name: str for field in fields(cls)} | {"arena_cache_size": int}
-        for name, value in data.items():
-            if not isinstance(value, kinds.get(name, ())):
-                raise ValueError(f"`{name}` cannot be {value!r}")
-        values = {**data, "optimise": Optimise(data.get("optimise", Optimise.PERFORMANCE.value))}
-        return cls(**values)  # pyright: ignore[reportArgumentType]  # each value has been checked above

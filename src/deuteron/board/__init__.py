@@ -1,1 +1,1 @@
-"""Firmware for boards: a program as C tables, compiled, linked, measured, and run in an emulator."""
+"""Firmware for boards: writes a program as C tables, compiles, links and measures it, and runs it in an emulator."""

@@ -1,6 +1,6 @@
-"""The memory of a bundle, planned anew: all values in one, layer by layer or, where that does not fit, in stripes.
+"""Plans the memory of a bundle: all values in one arena, layer by layer or, if that does not fit, in stripes.
 
-What single steps need beside their operands shares the memory, too, and lives as long as the step alone.
+Scratch memory of a step shares the arena and is live during that step only.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -13,36 +13,37 @@ from deuteron.arch.targets import Arch, CpuOperators, Neutron
 from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.call_sequence import ENDS, bundle_of, program_of
 from deuteron.board.memory_check import hazards
-from deuteron.board.row_dependencies import CPU, Counted, macs
+from deuteron.board.row_dependencies import Counted, macs
 from deuteron.board.translate import translate
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, InternalError
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
-from deuteron.npu.neutron.kernels.program import KernelCall, Program
 from deuteron.npu.provenance import Cascade, KernelOrigin, cascades
 from deuteron.npu.schedule import Block, Memory
-from deuteron.planner.cascades import Cascades, Cut
+from deuteron.operators.limits import ALIGNMENT, round_up
+from deuteron.operators.program import KernelCall, Program
+from deuteron.planner.cascades import CascadeSearch, Cut
 from deuteron.planner.lifetimes import lifetimes
-from deuteron.planner.packing import place
+from deuteron.planner.packing import pack
 from deuteron.runtime import pte
 
 LIMITS = 32
-"""How many limits of what is alive at once are tried between the least and that of whole steps."""
+"""Number of limits on live bytes that are tried between the minimum and the maximum with whole steps."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """The memory of a bundle.
+    """The planned memory of a bundle.
 
     Attributes:
         bundle: the tables.
-        memory: what lives where: at 0 the caller writes the inputs, then come the steps, at last it reads the outputs.
-        names: what each block is, for readers.
-        chains: of steps that run depth first; `calls` and `ops` count the instructions of the program.
-        whole_bytes: that the values take where every step runs as a whole.
-        instructions: that a run takes, estimated, and that it takes where every step runs as a whole.
-        uncounted: steps of the CPU that nobody has counted, of which `instructions` has the calls alone; they are never
-            cut. Of what an NPU computes it has nothing.
+        memory: lifetimes of all blocks: the caller writes the inputs at 0, then the steps follow, then it reads the
+            outputs.
+        names: a description of each block.
+        chains: chains of steps that run depth first; `calls` and `ops` count the instructions of the program.
+        whole_bytes: bytes of the values if every step runs as a whole.
+        instructions: estimated instructions of a run, with these stripes and with whole steps.
+        uncounted: CPU steps without an instruction count: `instructions` has only their dispatch, and they are never
+            split into stripes. Work of an NPU is not counted.
     """
 
     bundle: Bundle
@@ -56,7 +57,7 @@ class Arena:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A program with a place for each of its blocks: offsets by buffer."""
+    """A program with an offset for each of its blocks."""
 
     program: Program
     memory: Memory
@@ -64,7 +65,7 @@ class _Plan:
 
 
 def arena_of(bundle: Bundle, manifest: Manifest) -> Arena | None:
-    """The memory of a build's bundle; None where ExecuTorch's plan stays; errors as `beside`."""
+    """Return the memory of a build's bundle; None if ExecuTorch's plan is used. Raises the errors of the next one."""
     partitions = [delegate.partition for delegate in bundle.delegates]
     working = max((each.budget_bytes for each in partitions), default=0)
     taken = sum(each.linked_bytes for each in partitions) + working
@@ -72,13 +73,14 @@ def arena_of(bundle: Bundle, manifest: Manifest) -> Arena | None:
 
 
 def beside(bundle: Bundle, memory: MemoryOptions, arch: Arch, partitions: int) -> Arena | None:
-    """The memory of a bundle beside `partitions` bytes of a target's SRAM; None where ExecuTorch's plan stays.
+    """Return the memory of a bundle next to `partitions` bytes of a target's SRAM; None if ExecuTorch's plan is used.
 
-    That stays where an NPU computes, unless the CPU beside it has operators that can be cut, and the plan does not fit
-    beside what partitions have, or all is to be cut; and where all lies in the memory of partitions.
+    Targets with an NPU use ExecuTorch's plan, unless the CPU has operators that can run in stripes, and either the plan
+    does not fit next to the partitions or depth-first order is requested. It is also used if all values are in the
+    memory of partitions.
 
     Raises:
-        CapacityError: it does not fit into the budget that is asked for.
+        CapacityError: the bundle does not fit into the requested budget.
     """
     if arch.npu is None:
         return planned(bundle, memory, arch.cpu.name)
@@ -93,36 +95,36 @@ def beside(bundle: Bundle, memory: MemoryOptions, arch: Arch, partitions: int) -
     except CapacityError:
         if memory.sram_budget is not None and bundle.planned_bytes + partitions > sram:
             raise
-        return None  # of ExecuTorch's plan a budget does not bound what single steps need; without one boards say no
+        return None  # a budget does not bound scratch in ExecuTorch's plan; without a budget, linking checks
 
 
 def may_be_cut(arch: Arch) -> bool:
-    """Whether bundles of a target with a Neutron may have a memory of our own plan."""
+    """Return true if bundles of a target with a Neutron may use our plan instead of ExecuTorch's."""
     return isinstance(arch.npu, Neutron) and arch.cpu.operators is CpuOperators.CORTEX_M
 
 
 def check(program: bytes, manifest: Manifest) -> None:
-    """Check that a program fits into the budget that its build was given, if its target has no NPU.
+    """Check that a program fits into its build's budget, if its target has no NPU.
 
     Raises:
-        CapacityError: when it does not, naming the least that would do.
-        UnsupportedError: when it cannot be a bundle, for which the budget is.
+        CapacityError: it does not fit; the error names the smallest budget that does.
+        UnsupportedError: it cannot become a bundle.
     """
     if manifest.options.memory.sram_budget is not None and targets.load(manifest.target).npu is None:
         arena_of(translate(pte.read(program), manifest, name=manifest.model.name), manifest)
 
 
 def planned(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int = 0) -> Arena:
-    """The bundle with its values in one memory, within the budget where there is one.
+    """Plan a bundle with all values in one memory, within the budget if there is one.
 
     Args:
-        bundle: as ExecuTorch's plan has it.
+        bundle: the bundle with ExecuTorch's plan.
         memory: the budget, and which chains run depth first.
-        core: the CPU, whose counts decide between plans.
-        partitions: bytes of the budget that they have.
+        core: the CPU, whose instruction counts decide between plans.
+        partitions: bytes of the budget that partitions use.
 
     Raises:
-        CapacityError: when no plan that is found fits, naming the least.
+        CapacityError: no plan fits; the error names the smallest one.
     """
     rates = Counted(cores.load(core))
     whole = _plan(program_of(bundle))
@@ -142,12 +144,12 @@ def planned(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int = 
 
 
 def _check_rows(bundle: Bundle, after: Bundle, whole: Program, program: Program) -> None:
-    """Checks that no row is read before it is written, or after something else took its place."""
+    """Check that every row is read after it is written and before its memory is reused."""
     calls, cut = ([call for call in each.calls if call.origin != ENDS] for each in (whole, program))
     found = hazards(bundle, after, calls, cut)
     if found:
         raise InternalError(
-            f"the stripes of `{bundle.name}` are unsound: {found[0]}",
+            f"the stripes of `{bundle.name}` are wrong: {found[0]}",
             hint="report the model with this text; `--depth-first never` makes no stripes",
         )
 
@@ -157,7 +159,7 @@ def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted,
     if memory.depth_first is not DepthFirst.ALWAYS and (budget is None or whole.memory.nbytes <= budget):
         return whole
     search = None if memory.depth_first is DepthFirst.NEVER else _cascades(whole.program, rates.core.name)
-    least = search.least(area=None) if search else None  # weights stay where they are
+    least = search.least(area=None) if search else None  # weights are read in place
     if search and least and budget is not None and memory.depth_first is DepthFirst.AUTO:
         fitting = [cut for cut in _cuts(search, least.scratch, whole.memory.bound, budget) if cut.scratch <= budget]
         if fitting:
@@ -170,31 +172,31 @@ def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted,
 
 
 @lru_cache(maxsize=2)
-def _cascades(program: Program, core: str) -> Cascades:
-    """The chains of a program, with what is known of them from plans for other budgets."""
-    return Cascades(program, Counted(cores.load(core)), CPU)
+def _cascades(program: Program, core: str) -> CascadeSearch:
+    """Return the search over chains of a program, with its cache for other budgets."""
+    return CascadeSearch(program, Counted(cores.load(core)))
 
 
-def _cuts(search: Cascades, least: int, whole: int, budget: int) -> Iterator[Cut]:
-    """The fastest programs with limits up to a budget, the largest limit first; a smaller one may have a faster one."""
+def _cuts(search: CascadeSearch, least: int, whole: int, budget: int) -> Iterator[Cut]:
+    """Yield the fastest programs for limits up to a budget, largest first; a smaller one may give a faster program."""
     for limit in _limits(least, whole):
-        cut = search.with_alive(limit, None) if limit <= budget else None
+        cut = search.within_live_bytes(limit, None) if limit <= budget else None
         if cut is not None:
             yield cut
 
 
 def _limits(least: int, whole: int) -> Iterable[int]:
-    """What may be alive at once in the plans that are tried, the most first.
+    """Return the limits on live bytes that are tried, largest first.
 
-    They do not depend on the budget: more of it leaves more of them, so that no plan is slower with more.
+    They do not depend on the budget: a larger budget allows more of them, so no plan gets slower with more memory.
     """
     step = round_up(-(-max(0, whole - least) // LIMITS)) or ALIGNMENT
     return reversed(range(least, whole, step))
 
 
 def _plan(program: Program) -> _Plan:
-    blocks = lifetimes(program)  # of one buffer each, as no step may write onto what it reads
-    packing = place(blocks)
+    blocks = lifetimes(program)  # one buffer each: no step may overwrite its inputs
+    packing = pack(blocks)
     offsets = {b.buffers[0]: packing.offsets[b] for b in blocks if b.nbytes}
     placed = (
         Block(name, offsets[name] + part.offset, min(part.nbytes, b.nbytes - part.offset), part.first, part.last)
@@ -206,7 +208,7 @@ def _plan(program: Program) -> _Plan:
 
 
 def _on_cpu(bundle: Bundle, program: Program) -> Iterator[KernelCall]:
-    """The calls of operators."""
+    """Yield the calls of CPU operators."""
     for call in program.calls:
         if call.origin != ENDS and bundle.steps[call.origin[0]].kind is StepKind.OPERATOR:
             yield call
@@ -217,7 +219,7 @@ def _instructions(bundle: Bundle, program: Program, rates: Counted) -> int:
 
 
 def _names(bundle: Bundle, program: Program) -> Mapping[str, str]:
-    """What writes each block first, or that the caller does."""
+    """Return the first writer of each block, or the caller."""
     names: dict[str, str] = {}
     for call in program.calls:
         step = None if call.origin == ENDS else bundle.steps[call.origin[0]]
@@ -229,7 +231,7 @@ def _names(bundle: Bundle, program: Program) -> Mapping[str, str]:
 
 
 def _chains(bundle: Bundle, program: Program) -> tuple[Cascade, ...]:
-    """The chains, of the program's instructions."""
+    """Return the chains, in instructions of the program."""
     origins = [
         KernelOrigin(at, call.kernel.name, tuple(bundle.steps[i].instruction for i in call.origin), call.stripe)
         for at, call in enumerate(program.calls)
@@ -239,7 +241,7 @@ def _chains(bundle: Bundle, program: Program) -> tuple[Cascade, ...]:
 
 
 def _too_large(bundle: Bundle, best: _Plan, partitions: int, memory: MemoryOptions) -> CapacityError:
-    """Says at which step the most is alive, and how much would do."""
+    """Return an error that names the step with the most live bytes, and the smallest budget that fits."""
     alive = [
         sum(round_up(block.nbytes) for block in best.memory.blocks if block.first <= at <= block.last)
         for at in range(len(best.program.calls))
@@ -247,12 +249,12 @@ def _too_large(bundle: Bundle, best: _Plan, partitions: int, memory: MemoryOptio
     call = best.program.calls[alive.index(max(alive))]
     where = "" if call.origin == ENDS else bundle.steps[call.origin[0]].source
     title = "the inputs or outputs" if call.origin == ENDS else f"`{bundle.steps[call.origin[0]].title}`"
-    beside = f" beside {partitions:,} of partitions" if partitions else ""
+    beside = f" in addition to {partitions:,} of partitions" if partitions else ""
     other = ", or leave out `--depth-first never`" if memory.depth_first is DepthFirst.NEVER else ""
     return CapacityError(
-        f"inputs, outputs and what lies between operators need {best.memory.nbytes:,} bytes of SRAM{beside}, "
-        f"the budget is {memory.sram_budget:,}; most are alive with {title}",
+        f"inputs, outputs and intermediate tensors need {best.memory.nbytes:,} bytes of SRAM{beside}, "
+        f"the budget is {memory.sram_budget:,}; the peak is at {title}",
         where=where or None,
-        hint=f"make what is alive there smaller (a smaller input, fewer channels, a stride earlier), or give "
+        hint=f"make the tensors of that operator smaller (smaller input, fewer channels, earlier stride), or give "
         f"`--sram-budget {best.memory.nbytes + partitions}`{other}",
     )

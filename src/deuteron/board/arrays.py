@@ -1,4 +1,4 @@
-"""Arrays as the bytes of a bundle's inputs and outputs, and back."""
+"""Converts between arrays and the bytes of a bundle's inputs and outputs."""
 
 import math
 
@@ -20,16 +20,16 @@ DTYPES = {
     ElementType.F64: np.dtype("<f8"),
     ElementType.BOOL: np.dtype("bool"),
 }
-"""The elements of values, little-endian as devices hold them."""
+"""Element types of values, little-endian as on devices."""
 
 
 def dtype_name(value: Value) -> str:
-    """The type of a value's elements in numpy's spelling."""
+    """Return numpy's name for the type of a value's elements."""
     return DTYPES[value.type].name
 
 
 def to_bytes(value: Value, array: Array) -> bytes:
-    """The bytes of an array in the order that the value has in memory; InputError when it does not fit."""
+    """Return an array's bytes in the memory order of the value; InputError if it does not fit."""
     dtype = DTYPES[value.type]
     if array.shape != value.shape or array.dtype != dtype:
         message = f"{value.note} is {dtype.name} {value.shape}, an array {array.dtype.name} {array.shape} was given"
@@ -38,7 +38,7 @@ def to_bytes(value: Value, array: Array) -> bytes:
 
 
 def from_bytes(value: Value, data: bytes) -> Array:
-    """The array, in its logical shape, whose bytes the value has; InputError when they are not of its size."""
+    """Return the bytes of a value as an array in its logical shape; InputError for a wrong size."""
     if len(data) != math.prod(value.shape) * DTYPES[value.type].itemsize:
         raise InputError(f"{value.note} has {value.bytes} bytes, {len(data)} were given", hint="give all of its bytes")
     stored = np.frombuffer(data, DTYPES[value.type]).reshape([value.shape[d] for d in value.dim_order])

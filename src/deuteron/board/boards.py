@@ -1,7 +1,6 @@
-"""Boards by name: frozen records, read from the TOML presets beside this file.
+"""Boards by name: frozen records, read from the TOML presets next to this file.
 
-Where code and data go is the linker script's business, `firmware/port/<board>/`; a preset holds what the compiler and
-the emulator are told.
+The linker scripts in `firmware/port/<board>/` place code and data; a preset has the options of compiler and emulator.
 """
 
 from dataclasses import dataclass
@@ -18,12 +17,12 @@ class Board:
 
     Attributes:
         name: the name of its preset, and of its directory in `firmware/port/`.
-        title: what its maker calls it.
-        dma: whether it has a DMA that can copy inputs and outputs.
-        tcm: whether data lies in memory of the core's own, which is not its SRAM.
+        title: its maker's name for it.
+        dma: true if a DMA can copy inputs and outputs.
+        tcm: true if data are in tightly coupled memory instead of SRAM.
         cpu: the core.
-        flags: what the compiler is told of the core.
-        machine: what QEMU calls the board.
+        flags: compiler options for the core.
+        machine: QEMU's name of the board.
         tick_hz: rate of the counter that `dtn_port_ticks` reads.
     """
 
@@ -46,25 +45,25 @@ def names() -> tuple[str, ...]:
 
 @cache
 def load(name: str) -> Board:
-    """The board of that name.
+    """Return the board of that name.
 
     Raises:
-        OptionError: when there is none; the hint lists all.
+        OptionError: there is none; the hint lists all.
     """
     if name not in names():
         listed = ", ".join(f"`{n}`" for n in names())
         raise OptionError(
             f"unknown board `{name}`",
-            hint=f"the boards are {listed}; docs/guides/firmware.md says how to use the firmware on one of your own",
+            hint=f"the boards are {listed}; docs/guides/firmware.md explains how to use the firmware on your own board",
         )
     return parse(name, (resources.files("deuteron.board") / "presets" / f"{name}.toml").read_text("utf-8"))
 
 
 def parse(name: str, text: str) -> Board:
-    """The board that a preset describes.
+    """Return the board that a preset describes.
 
     Raises:
-        FormatError: when the text is no TOML, or a field is missing, unknown or of the wrong type.
+        FormatError: when the text is not TOML, or a field is missing, unknown or of the wrong type.
     """
     table = Table.parse(text, f"board `{name}`")
     cpu, emulator = table.table("cpu"), table.table("emulator")

@@ -1,4 +1,4 @@
-"""A bundle: what `firmware/include/deuteron/bundle.h` describes, as frozen values.
+"""A bundle as frozen values; `firmware/include/deuteron/bundle.h` is its C form.
 
 `deuteron.board.translate` makes one from a program, `deuteron.board.emit` writes it as C.
 """
@@ -14,7 +14,7 @@ MEMORY_CONSTANT = 0x10000
 """`Value.memory` of constants starts here: MEMORY_CONSTANT + k is `constants[k]`."""
 
 CONTEXT_BYTES = 128
-"""DTN_CONTEXT_BYTES of deuteron/driver.h: what a partition keeps in the working memory between runs."""
+"""DTN_CONTEXT_BYTES of deuteron/driver.h: bytes of the working memory that a partition keeps between runs."""
 
 
 class ElementType(IntEnum):
@@ -31,7 +31,7 @@ class ElementType(IntEnum):
 
 
 class StepKind(IntEnum):
-    """What a step runs."""
+    """Runner of a step: CPU operator or delegate."""
 
     OPERATOR = 0
     DELEGATE = 1
@@ -39,7 +39,7 @@ class StepKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """What an integer stands for: (integer - zero_point) * scale."""
+    """Affine quantisation: the integer stands for (integer - zero_point) * scale."""
 
     scale: float
     zero_point: int
@@ -47,17 +47,18 @@ class Quantisation:
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A tensor: where it lies and what it holds.
+    """A tensor: its place in memory, its type and its shape.
 
     Attributes:
-        memory: index of a memory, the last for ends of a partition alone, or MEMORY_CONSTANT + index of a constant.
+        memory: index of a memory, or MEMORY_CONSTANT + index of a constant; the last memory holds only inputs and
+            outputs of partitions.
         offset: bytes from its start, a multiple of 16.
         bytes: its size.
-        type: of its elements.
+        type: element type.
         shape: its logical shape.
         dim_order: its dimensions from the outermost in memory inwards.
-        note: what it is, for readers of the C file.
-        quantisation: of an integer input or output of a program that leaves quantising to the application.
+        note: description for the C file's comments.
+        quantisation: of an integer input or output that the application quantises or dequantises.
     """
 
     memory: int
@@ -75,14 +76,14 @@ class Step:
     """One step of the program.
 
     Attributes:
-        kind: what `index` counts in: `operators` or `delegates`.
-        index: of what runs.
+        kind: whether `index` counts `operators` or `delegates`.
+        index: index of the operator or delegate.
         inputs: indices of values.
-        outputs: the same.
-        params: words of an operator, none for a delegate.
-        title: what it does, for readers of the C file.
-        source: the lines of the model that ask for it; empty where nobody knows.
-        instruction: number of the program's that it is of: one may take several steps, or none.
+        outputs: indices of values.
+        params: parameter words of an operator, none for a delegate.
+        title: description for the C file's comments.
+        source: the model's source lines for it; empty if unknown.
+        instruction: number of the program's instruction; one instruction may need several steps or none.
     """
 
     kind: StepKind
@@ -97,7 +98,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Delegate:
-    """A partition for an NPU, and how the NPU's family runs it."""
+    """A partition for an NPU, in the form of the NPU family's firmware."""
 
     firmware: Firmware
     partition: FirmwarePartition
@@ -105,7 +106,7 @@ class Delegate:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Memory that the executor is given, and what lies there, for readers."""
+    """Memory that the application gives the executor, with a description of its content."""
 
     bytes: int
     note: str
@@ -116,16 +117,16 @@ class Bundle:
     """A program as tables.
 
     Attributes:
-        name: the model's, for readers.
-        values: every tensor that a step, an input or an output names.
-        steps: in their order.
+        name: the model's name, for comments.
+        values: every tensor that a step, an input or an output uses.
+        steps: in execution order.
         inputs: index of the value of each input of the program.
-        outputs: the same of each output.
-        memories: what the executor is given; the last is the working memory of the delegates.
+        outputs: index of the value of each output.
+        memories: memories that the executor gets; the last is the working memory of the delegates.
         operators: names of C functions.
         constants: bytes of constant tensors.
         delegates: the partitions.
-        planned_bytes: what ExecuTorch's plan has of the memories.
+        planned_bytes: bytes of the memories in ExecuTorch's plan.
     """
 
     name: str

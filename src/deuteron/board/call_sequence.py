@@ -1,8 +1,8 @@
-"""The tables of a bundle as calls over blocks of memory, and back.
+"""Converts the tables of a bundle to calls over blocks of memory, and back.
 
-ExecuTorch's plan, which a program comes with, says where each tensor of it lies. Here only what it means is kept: a
-step reads what the last step that wrote there left, so that tensors over the same bytes are one block. Where blocks lie
-is free then, and steps can be cut into stripes of rows.
+ExecuTorch's plan of a program gives each tensor an offset. This conversion keeps only the data flow: a step reads what
+the last step wrote to those bytes, so tensors that share bytes become one block. The planner can then place the blocks
+anew and split steps into stripes of rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,20 +11,19 @@ from itertools import chain
 
 from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.board.row_dependencies import CONVOLUTION, COPY, RECORDS, TRANSPOSED, CpuParams, Words
-from deuteron.npu.neutron.kernels.catalogue import Kernel
-from deuteron.npu.neutron.kernels.params import CopyParams, KernelParams
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
 from deuteron.operators.cortex_m import QuantizedConvolutionParams, gather_bytes
+from deuteron.operators.params import CopyParams, KernelParams
+from deuteron.operators.program import Buffer, Kernel, KernelCall, Program, Ref
 
-NOTE = "inputs, outputs and what lies between steps"
-"""What the memory of all values holds, for readers."""
+NOTE = "inputs, outputs and intermediate tensors"
+"""Description of the memory with all values."""
 
 ENDS = (-1,)
-"""The origin of a call that stands for the caller, who writes the inputs and reads the outputs."""
+"""Origin of the calls that represent the caller, which writes the inputs and reads the outputs."""
 
 
 def program_of(bundle: Bundle) -> Program:
-    """The steps as calls, between one that writes all inputs and one that reads all outputs."""
+    """Return the steps as calls, between one that writes all inputs and one that reads all outputs."""
     blocks = _Blocks(bundle)
     calls = [_call(bundle, blocks, at, step) for at, step in enumerate(bundle.steps)]
     ends = [_opaque([blocks.refs[i] for i in indices], ENDS) for indices in (bundle.inputs, bundle.outputs)]
@@ -36,13 +35,13 @@ def program_of(bundle: Bundle) -> Program:
 
 
 def bundle_of(bundle: Bundle, program: Program, offsets: Mapping[str, int], nbytes: int) -> Bundle:
-    """The bundle whose values lie in one memory of `nbytes` bytes, as a plan of its program has them.
+    """Return the bundle with all values in one memory of `nbytes` bytes, at the offsets of a plan.
 
     Args:
-        bundle: what `program_of` was given.
-        program: what it gave, or that cut into stripes.
-        offsets: of each block.
-        nbytes: of all of them.
+        bundle: the argument of `program_of`.
+        program: its result, possibly split into stripes.
+        offsets: offset of each block.
+        nbytes: size of the memory.
     """
     return _Tables(bundle, offsets).bundle(program, nbytes)
 
@@ -52,7 +51,7 @@ def _constant(index: int) -> str:
 
 
 def _opaque(refs: Sequence[Ref], origin: tuple[int, ...]) -> KernelCall:
-    """A call of which nothing is known but what it reads and writes."""
+    """Return a call with known reads and writes but unknown row dependencies."""
     kernel = Kernel(0, "", ("",) * (len(refs) - 1), CpuParams)
     return KernelCall(kernel, tuple(refs), CpuParams("", Words(()), tuple(ref.nbytes for ref in refs), 0), origin)
 
@@ -82,12 +81,12 @@ def _call(bundle: Bundle, blocks: "_Blocks", at: int, step: Step) -> KernelCall:
 
 
 class _Blocks:
-    """Which values share bytes.
+    """Groups values that share bytes into blocks.
 
     Attributes:
-        refs: of each value its part of a block, or of a constant.
-        sizes: of each block.
-        mixed: blocks that hold one value after the other at places that overlap.
+        refs: each value's range in a block or a constant.
+        sizes: bytes of each block.
+        mixed: blocks that hold several values one after the other at overlapping offsets.
     """
 
     def __init__(self, bundle: Bundle) -> None:
@@ -114,7 +113,7 @@ class _Blocks:
         self.mixed = {name for name in several if several.count(name) > 1}
 
     def _follow(self, bundle: Bundle) -> set[int]:
-        """Joins what a value is read from, step by step; the values that are written."""
+        """Unite the values that each step reads with those written before; return the written values."""
         written = set(bundle.inputs)
         for index in bundle.inputs:
             self._write(index)
@@ -153,7 +152,7 @@ class _Blocks:
 
 
 class _Tables:
-    """The tables of a plan on their way."""
+    """Builds the tables of a planned bundle."""
 
     def __init__(self, bundle: Bundle, offsets: Mapping[str, int]) -> None:
         self._old, self._offsets = bundle, offsets
@@ -163,7 +162,7 @@ class _Tables:
         self._operators = list(bundle.operators)
 
     def bundle(self, program: Program, nbytes: int) -> Bundle:
-        """The whole."""
+        """Return the bundle."""
         steps = [self._step(call) for call in program.calls if call.origin != ENDS]
         ends = (*self._old.inputs, *self._old.outputs)
         used = sorted({*ends, *chain.from_iterable((*step.inputs, *step.outputs) for step in steps)})
@@ -183,9 +182,9 @@ class _Tables:
         )
 
     def _moved(self, index: int, value: Value) -> Value:
-        """A value where the plan has it, one without bytes where no other lies before it.
+        """Return a value at its planned offset; with no bytes if no other value precedes it there.
 
-        One that now only exists in stripes lies nowhere, and nothing names it.
+        A value that exists only in stripes has no offset, and no step names it.
         """
         ref = self._refs[index]
         if value.memory < MEMORY_CONSTANT and not value.bytes:
@@ -221,11 +220,11 @@ class _Tables:
         )
 
     def _start(self, ref: Ref) -> int:
-        """Where it starts in its memory, or in its constant."""
+        """Return the start of an operand in its memory or its constant."""
         return self._offsets.get(ref.buffer, 0) + ref.offset
 
     def _part(self, ref: Ref, like: int, element: ElementType | None = None) -> int:
-        """The value of an operand, a part of `like`, from the last place before it at which a value may start."""
+        """Return a value for an operand, a part of `like`, from the last allowed offset at or before its start."""
         whole = self._values[like]
         if ref == self._refs[like]:
             return like
@@ -233,7 +232,7 @@ class _Tables:
         size = self._start(ref) + ref.nbytes - start
         kind = whole.type if element is None else element
         memory = whole.memory if ref.buffer == self._refs[like].buffer and whole.memory >= MEMORY_CONSTANT else 0
-        note = f"a part of {whole.note}" if element is None else "scratch memory"
+        note = f"part of {whole.note}" if element is None else "scratch memory"
         value = Value(memory, start, size, kind, (size,), (0,), note)
         if value not in self._new:
             self._values.append(value)

@@ -1,9 +1,8 @@
-"""The functions of an image: who calls whom, and how much stack each takes itself.
+"""Call graph of an image: callers, callees and stack frames of functions.
 
-Calls are read from the instructions, so that they are those of the linked image: overrides have taken the place of weak
-functions, and names that nothing defines are never called. Frames are what GCC says in an object's call graph, with
-`-fcallgraph-info=su`; for the compiler's own libraries, which come without one, and for functions without a frame, all
-that lowers the stack pointer is added up.
+Calls are read from the instructions of the linked image: overrides have replaced weak functions, and undefined names
+are never called. Frame sizes come from GCC's call graph of an object (`-fcallgraph-info=su`). The compiler's libraries
+have none, and functions in assembler have 0; there the instructions that lower the stack pointer are summed.
 """
 
 import re
@@ -26,12 +25,12 @@ class Function:
     """A function of the image.
 
     Attributes:
-        address: where it starts.
-        name: in C; not unique among static functions.
-        object: the object that it comes from.
-        frame: bytes of stack that it takes itself, at most; None when nothing bounds them.
+        address: start address.
+        name: C name; not unique among static functions.
+        object: object file that defines it.
+        frame: maximum bytes of its own stack frame; None if it is unbounded.
         calls: addresses of the functions that it calls.
-        indirect: whether it also calls by pointer.
+        indirect: true if it also calls through pointers.
     """
 
     address: int
@@ -43,7 +42,7 @@ class Function:
 
 
 def functions(elf: Path, pieces: Iterable[Piece], objects: Iterable[Object]) -> tuple[Function, ...]:
-    """The functions of an image, made of these objects and the compiler's libraries, by address."""
+    """Return the functions of an image, which is linked from these objects and the compiler's libraries, by address."""
     frames = {item.name: frames_of(item.calls.read_text("utf-8")) for item in objects if item.calls.is_file()}
     homes = sorted((piece.address, piece.address + piece.size, piece.object) for piece in pieces if piece.address)
     bodies = tuple(_bodies(elf))
@@ -56,18 +55,18 @@ _BOUNDED = ("static", "dynamic,bounded")
 
 
 def frames_of(text: str) -> dict[str, int | None]:
-    """The frame of each function in GCC's call graph of an object; None where its size depends on data."""
+    """Return the frame size of each function in GCC's call graph of an object; None if it depends on data."""
     return {
         title.rpartition(":")[2]: int(frame) if kind in _BOUNDED else None for title, frame, kind in _NODE.findall(text)
     }
 
 
 _TAKES_ADDRESS = {2, 38, 43, 47}
-"""Relocations that put an address somewhere: R_ARM_ABS32, R_ARM_TARGET1, R_ARM_MOVW_ABS_NC, R_ARM_THM_MOVW_ABS_NC."""
+"""Relocations that store an address: R_ARM_ABS32, R_ARM_TARGET1, R_ARM_MOVW_ABS_NC, R_ARM_THM_MOVW_ABS_NC."""
 
 
 def pointed_at(item: Object) -> tuple[str, ...]:
-    """Names that an object takes the address of, functions and variables alike."""
+    """Return the names of functions and variables whose address an object takes."""
     names: dict[str, None] = {}
     with item.path.open("rb") as file:
         elf = ELFFile(file)
@@ -82,7 +81,7 @@ def pointed_at(item: Object) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """A function's instructions: each with its operands."""
+    """A function's instructions, each with its operands."""
 
     address: int
     name: str
@@ -93,7 +92,7 @@ _LABEL = re.compile(r"^([0-9a-f]+) <([^>]+)>:$")
 _INSTRUCTION = re.compile(r"^ *[0-9a-f]+:\t(\S+)(?:\t([^@]*))?")
 _TARGET = re.compile(r"([0-9a-f]+) <")
 _BRANCH = re.compile(r"bl?|b(?:eq|ne|cs|cc|mi|pl|vs|vc|hi|ls|ge|lt|gt|le)|cbn?z")
-"""What goes to a target. Binutils without vectors take VCTP for `bfcsel`, a branch that GCC does not write."""
+"""Branches to a target. Binutils without vectors decode VCTP as `bfcsel`, a branch that GCC does not emit."""
 
 
 def _bodies(elf: Path) -> Iterator[_Body]:
@@ -111,7 +110,7 @@ def _bodies(elf: Path) -> Iterator[_Body]:
 
 
 def _home(address: int, homes: Sequence[tuple[int, int, str]]) -> str:
-    """The object that an address lies in."""
+    """Return the object that contains an address."""
     at = bisect_right(homes, address, key=lambda home: home[0]) - 1
     return homes[at][2] if at >= 0 and address < homes[at][1] else ""
 
@@ -127,7 +126,7 @@ def _function(
             indirect = indirect or operands != "lr"
         elif _BRANCH.fullmatch(root) and (target := _TARGET.search(operands)):
             at = bisect_right(starts, int(target[1], 16)) - 1
-            # A branch inside of a function is a loop, but one with a link to its start is recursion.
+            # A branch inside a function is a loop, but one with a link to its start is recursion.
             if at >= 0 and (starts[at] != body.address or root == "bl"):
                 calls[starts[at]] = None
     # GCC says 0 for functions in assembler (`naked`), which save registers themselves.
@@ -142,7 +141,7 @@ _SETS_STACK = re.compile(r"^(?:sp, r|MSP, )")
 
 
 def _frame(body: _Body) -> int | None:
-    """The sum of all by which the instructions lower the stack pointer; None where a register says by how much."""
+    """Return the sum of all stack pointer decreases; None if one is by a register."""
     total = 0
     for mnemonic, operands in body.instructions:
         lowered = _lowered(mnemonic.partition(".")[0], operands)
@@ -166,7 +165,7 @@ def _lowered(mnemonic: str, operands: str) -> int | None:
 
 
 def _pushed(registers: str) -> int:
-    """Bytes that a list such as `r4, r5, lr` or `d8-d15` takes."""
+    """Return the bytes of a register list such as `r4, r5, lr` or `d8-d15`."""
     total = 0
     for item in registers.split(","):
         first, _, last = item.strip().partition("-")

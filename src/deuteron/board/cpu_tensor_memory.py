@@ -1,4 +1,4 @@
-"""What lies between the steps of a program, beside its partitions in one budget: the bytes that count of it."""
+"""Memory of a program's CPU tensors, which share one SRAM budget with its partitions."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -16,12 +16,12 @@ from deuteron.runtime import pte
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Inputs, outputs and what a CPU computes, as ExecuTorch plans them or, where that does not fit, as a bundle does.
+    """Memory of inputs, outputs and CPU tensors, from ExecuTorch's plan or, if that does not fit, a bundle's plan.
 
     Attributes:
-        program: a `.pte`; what its partitions have does not matter.
+        program: a `.pte`; the content of its partitions does not matter.
         arch: its target.
-        planned_bytes: that ExecuTorch plans.
+        planned_bytes: bytes of ExecuTorch's plan.
     """
 
     program: bytes = field(repr=False)
@@ -29,9 +29,9 @@ class Between:
     planned_bytes: int
 
     def sizes(self, depth_first: DepthFirst) -> Iterator[int]:
-        """The bytes beside which partitions may be planned, in the order in which they are tried.
+        """Yield the sizes for which partitions may be planned, in the order in which they are tried.
 
-        ExecuTorch's are the first; a bundle's, with whole steps and then in the least, come where it may have its own.
+        ExecuTorch's plan is first; a bundle's plan, with whole steps and then with least memory, follows if allowed.
         """
         yield self.planned_bytes
         if not arena.may_be_cut(self.arch):
@@ -39,20 +39,20 @@ class Between:
         try:
             yield _alone(self.program, self.arch.cpu.name, DepthFirst.NEVER)
         except UnsupportedError:
-            return  # no firmware has it: ExecuTorch's plan is all there is
+            return  # firmware does not support it: only ExecuTorch's plan exists
         if depth_first is not DepthFirst.NEVER:
             yield _alone(self.program, self.arch.cpu.name, DepthFirst.ALWAYS)
 
     @property
     def is_alone(self) -> bool:
-        """Whether the program is one partition, beside whose inputs and outputs there are no tensors."""
+        """Return true if the program is one partition and has no tensors but its inputs and outputs."""
         try:
             return is_alone(_bundle(self.program))
         except UnsupportedError:
             return False
 
     def beside(self, memory: MemoryOptions, partitions: int) -> int:
-        """The bytes beside `partitions` bytes that partitions have; CapacityError where the budget is too small."""
+        """Return the bytes next to `partitions` bytes of partitions; CapacityError if the budget is too small."""
         if not arena.may_be_cut(self.arch):
             return self.planned_bytes
         try:
@@ -64,7 +64,7 @@ class Between:
 
 @lru_cache(maxsize=2)
 def _alone(program: bytes, core: str, depth_first: DepthFirst) -> int:
-    """Bytes of a bundle's own memory without a budget."""
+    """Return the bytes of a bundle's plan without a budget."""
     return arena.planned(_bundle(program), MemoryOptions(depth_first=depth_first), core).memory.nbytes
 
 

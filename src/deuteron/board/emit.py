@@ -1,4 +1,4 @@
-"""A bundle as files: a C file of tables, its header, and a file that puts large bytes into sections."""
+"""Writes a bundle as files: a C file of tables, its header, and a file that places large data in sections."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Placement(Enum):
-    """Where bytes lie; the value is its spelling on the command line."""
+    """Memory of data; the value is the name on the command line."""
 
     FLASH = "flash"
     SRAM = "sram"
@@ -26,7 +26,7 @@ class Placement(Enum):
 
 
 class Data(Enum):
-    """How large bytes are written; the value is its spelling on the command line."""
+    """Form of large data; the value is the name on the command line."""
 
     ASSEMBLER = "assembler"
     ARRAYS = "arrays"
@@ -44,13 +44,13 @@ _KEYWORDS = frozenset(
     )
     for keyword in line.split()
 )
-"""The words of C99, and of C++, which may include the header; and `main`."""
+"""Keywords of C99, and of C++, which may include the header; and `main`."""
 
 _DEFAULT_SYMBOL = "dtn_bundle"
 _RESERVED = ("dtn_", "neutron")
-"""How names of the library start, in any case."""
+"""Prefixes of the library's names, in any case."""
 _CALLED = frozenset(("memcpy", "memset"))
-"""What the library calls of the C library."""
+"""Functions of the C library that the library calls."""
 
 _NUMBERS_OF_LINE = 20
 
@@ -68,12 +68,12 @@ _ARENA_SECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class EmitOptions:
-    """How a bundle is written.
+    """Options for writing a bundle.
 
     Attributes:
         symbol: the C name of the bundle; file names and every other global name start with it.
-        weights: where weights and constants lie. All else of a partition always lies in flash.
-        arenas: where the memories lie: in SRAM, external memory or the core's tightly coupled memory.
+        weights: memory of weights and constants. Other data of a partition are always in flash.
+        arenas: memory of the arenas: SRAM, external memory or the core's tightly coupled memory.
         data: an assembler file that includes them from a file, or C arrays, for compilers without `.incbin`.
     """
 
@@ -84,7 +84,7 @@ class EmitOptions:
 
     def __post_init__(self) -> None:
         if not (self.symbol.isidentifier() and self.symbol.isascii()) or self.symbol in _KEYWORDS:
-            hint = "give letters, digits and underscores, no digit first, and no word of C or C++"
+            hint = "use letters, digits and underscores, no leading digit, and no keyword of C or C++"
             raise OptionError(f"`{self.symbol}` cannot be the C name of a bundle", hint=hint)
         is_ours = self.symbol != _DEFAULT_SYMBOL and self.symbol.lower().startswith(_RESERVED)
         if is_ours or self.symbol in _CALLED:
@@ -95,15 +95,15 @@ class EmitOptions:
             )
         if self.arenas is Placement.FLASH:
             hint = "choose `sram`, `external` or `tcm`"
-            raise OptionError("memories cannot lie in flash: they are written to", hint=hint)
+            raise OptionError("arenas cannot be in flash: programs write to them", hint=hint)
         if self.weights is Placement.TCM:
             hint = "choose `flash`, `sram` or `external`"
-            raise OptionError("weights cannot lie in tightly coupled memory: nothing copies them there", hint=hint)
+            raise OptionError("weights cannot be in tightly coupled memory: nothing copies them there", hint=hint)
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Bytes with a global name: content, which starts at `offset` of the data file, or an arena with None there."""
+    """Bytes with a global name: content from `offset` of the data file on, or an arena, whose offset is None."""
 
     name: str
     section: str
@@ -113,22 +113,22 @@ class Block:
 
     @property
     def section_name(self) -> str:
-        """The section without its flags."""
+        """Return the section without its flags."""
         return self.section.partition(",")[0]
 
 
 def emit(bundle: Bundle, options: EmitOptions = EmitOptions()) -> Mapping[str, bytes]:
-    """The files by name: `SYMBOL.c`, `SYMBOL.h`, and `SYMBOL_data.S` and `SYMBOL_data.bin` or `SYMBOL_data.c`.
+    """Return the files by name: `SYMBOL.c`, `SYMBOL.h`, and `SYMBOL_data.S` and `SYMBOL_data.bin` or `SYMBOL_data.c`.
 
-    The C and the assembler files are compiled and linked; the folder of all must be on the include path of both.
-    The same bundle and options give the same bytes.
+    The C and the assembler files are compiled and linked; their folder must be on the include path of both. The same
+    bundle and options give the same bytes.
 
     Raises:
-        OptionError: for memories in tightly coupled memory that an NPU of the bundle does not reach.
+        OptionError: memories are in tightly coupled memory, which an NPU of the bundle cannot access.
     """
     if options.arenas is Placement.TCM and bundle.delegates:
         raise OptionError(
-            f"`{bundle.name}` has partitions for an NPU, which does not reach the core's tightly coupled memory",
+            f"`{bundle.name}` has partitions for an NPU, which cannot access the core's tightly coupled memory",
             hint="leave out `--arenas tcm`, or build the model for the CPU alone",
         )
     symbol = options.symbol
@@ -167,7 +167,7 @@ def emit(bundle: Bundle, options: EmitOptions = EmitOptions()) -> Mapping[str, b
 
 
 def _contents(bundle: Bundle, options: EmitOptions) -> list[tuple[FirmwareBlock, Placement]]:
-    """Each constant, then the blocks of each delegate, by their C names, with their places."""
+    """Return each constant, then the blocks of each delegate, by their C names, with their memories."""
     symbol = options.symbol
     blocks = [FirmwareBlock(f"{symbol}_constant{i}", data, is_weights=True) for i, data in enumerate(bundle.constants)]
     for i, delegate in enumerate(bundle.delegates):
@@ -176,7 +176,7 @@ def _contents(bundle: Bundle, options: EmitOptions) -> list[tuple[FirmwareBlock,
 
 
 def _lines(block: Block, content: bytes) -> Iterator[str]:
-    """The numbers of a block's bytes in the content of all; C has no empty array, so that none is one zero."""
+    """Yield the numbers of a block's bytes; an empty block is one zero, as C has no empty array."""
     start = block.offset or 0
     own = content[start : start + block.bytes] or bytes(1)
     for at in range(0, len(own), _NUMBERS_OF_LINE):
@@ -191,7 +191,7 @@ def _render(template: str, values: Mapping[str, object]) -> str:
 def _environment() -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    environment = Environment(  # noqa: S701  # what comes out is C, where comments and strings have filters of their own
+    environment = Environment(  # noqa: S701  # the output is C; its comments and strings have their own filters
         loader=PackageLoader("deuteron.board"),
         undefined=StrictUndefined,
         trim_blocks=True,
@@ -203,19 +203,19 @@ def _environment() -> "Environment":
 
 
 def comment(text: str) -> str:
-    """The text as part of a C comment: printable, on one line, neither opening nor closing one."""
+    """Return the text as part of a C comment: printable, on one line, without comment marks."""
     line = "".join(c if c.isprintable() else " " for c in text)
     return line.replace("*/", "* /").replace("/*", "/ *")
 
 
 def string(text: str) -> str:
-    """The text as a C string literal."""
+    """Return the text as a C string literal."""
     plain = "".join(chr(c) if 0x20 <= c <= 0x7E and c not in b'"\\?' else f"\\{c:03o}" for c in text.encode())
     return f'"{plain}"'
 
 
 def layout(value: Value) -> str:
-    """Type and shape of a value, and its order in memory where that is not the plain one."""
+    """Return type and shape of a value, and its memory order unless it is contiguous."""
     shape, rank = "x".join(str(size) for size in value.shape) or "scalar", len(value.shape)
     if value.dim_order == tuple(range(rank)):
         return f"{value.type.name} {shape}"
@@ -229,5 +229,5 @@ def _hex(word: int) -> str:
 
 
 def _memory(memory: int) -> str:
-    """The memory of a value, spelt as bundle.h does."""
+    """Return the memory of a value as bundle.h writes it."""
     return str(memory) if memory < MEMORY_CONSTANT else f"DTN_MEMORY_CONSTANT + {memory - MEMORY_CONSTANT}"

@@ -15,18 +15,18 @@ _DEVICES = {"u55": "ethosu_device_u55_u65.c", "u65": "ethosu_device_u55_u65.c", 
 _ACCELERATOR = re.compile(r"ethos-(u\d+)-(\d+)")
 _FAMILY = "executor.npu_ethosu"
 _LONGEST_MS = 60_000
-"""After which an inference has failed: an NPU that hangs must not hang the core. As long as the boards' timers run."""
+"""Time limit of an inference: a hanging NPU must not hang the core. It equals the range of the boards' timers."""
 _HINT = "give a checkout of Arm's driver, or a directory with its headers and its one library"
 
 
 @dataclass(frozen=True, slots=True)
 class EthosUDriver:
-    """The driver.
+    """Arm's driver.
 
     Attributes:
         headers: directory of its headers.
-        sources: of a checkout, what is compiled; none of a library.
-        library: the archive; None of a checkout.
+        sources: files to compile, from a checkout; none for a library.
+        library: the archive; None for a checkout.
     """
 
     headers: Path
@@ -34,7 +34,7 @@ class EthosUDriver:
     library: Path | None
 
     def calling(self, sources: Sequence[Source]) -> tuple[Source, ...]:
-        """These sources, of which those that call the driver take its own header."""
+        """Return the sources; those that call the driver include its own header."""
         included = tuple(sorted(self.headers.glob("*.h")))
         flags = ("-iquote", str(self.headers))
         return tuple(
@@ -46,35 +46,35 @@ class EthosUDriver:
 
 
 def find(directory: Path, accelerators: Sequence[str]) -> EthosUDriver:
-    """The driver in a directory, for images whose partitions are compiled for these accelerators.
+    """Find the driver in a directory, for images with partitions for these accelerators.
 
     Raises:
-        OptionError: there is no partition for an Ethos-U, or there are some for several.
-        InputError: the directory holds no driver.
+        OptionError: there is no partition for an Ethos-U, or there are some for different ones.
+        InputError: the directory has no driver.
     """
     if not accelerators:
         raise OptionError(
-            "`--ethos-u-driver` is for programs of an Arm Ethos-U, this one has none", hint="leave it out"
+            "`--ethos-u-driver` needs a program with Ethos-U partitions; this one has none", hint="leave it out"
         )
     directory = directory.absolute()
     headers = next((d for d in (directory / "include", directory) if (d / _HEADER).is_file()), None)
     if headers is None:
-        raise InputError(f"`{directory}` holds no `{_HEADER}`, nor does its `include`", hint=_HINT)
+        raise InputError(f"`{directory}` has no `{_HEADER}`, and neither has its `include`", hint=_HINT)
     if (directory / _CORE).is_file():
         return EthosUDriver(headers, _sources(directory, headers, accelerators), None)
     libraries = sorted(directory.rglob("*.a"))
     if len(libraries) != 1:
         counted = f"{len(libraries)} libraries" if libraries else "no library"
-        raise InputError(f"`{directory}` holds {counted} and no `{_CORE}`", hint=_HINT)
+        raise InputError(f"`{directory}` has {counted} and no `{_CORE}`", hint=_HINT)
     return EthosUDriver(headers, (), libraries[0])
 
 
 def _sources(directory: Path, headers: Path, accelerators: Sequence[str]) -> tuple[Source, ...]:
-    """What a checkout's own build compiles for an accelerator, without its log."""
+    """Return the files that the checkout's own build compiles for an accelerator, without its log."""
     products = {match.groups() for name in accelerators if (match := _ACCELERATOR.fullmatch(name))}
     if len(products) != 1:
         listed = ", ".join(f"`{name}`" for name in accelerators)
-        raise OptionError(f"a driver is compiled for one accelerator, the program is for {listed}")
+        raise OptionError(f"a driver supports one accelerator, but the program is for {listed}")
     ((arch, macs),) = products
     own = directory / "src"
     flags = (

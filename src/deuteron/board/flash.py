@@ -1,4 +1,4 @@
-"""The flash that weights are fetched from: a timer stands in for it in an emulator."""
+"""Model of the flash that weights are fetched from; a timer of the emulator simulates it."""
 
 from dataclasses import dataclass, replace
 
@@ -10,11 +10,11 @@ from deuteron.errors import OptionError
 
 @dataclass(frozen=True, slots=True)
 class Flash:
-    """How long fetches take.
+    """Timing of fetches.
 
     Attributes:
-        latency_ns: time until the first byte of a fetch is there.
-        bandwidth: bytes per second after that; 0 for a flash that needs no time for them.
+        latency_ns: time until the first byte of a fetch.
+        bandwidth: bytes per second after that; 0 means that they take no time.
     """
 
     latency_ns: int
@@ -23,7 +23,7 @@ class Flash:
 
 @dataclass(frozen=True, slots=True)
 class FlashOptions:
-    """What is asked for of the flash; None leaves a figure as it is."""
+    """Requested timing of the flash; None keeps a figure."""
 
     latency_ns: int | None = None
     bandwidth: int | None = None
@@ -34,13 +34,13 @@ class FlashOptions:
                 raise OptionError(f"`--flash-{name}` is {value:,}, it must be at least 0 and below 2^32")
 
     def of(self, flash: Flash) -> Flash:
-        """That flash with the figures that are asked for."""
+        """Return that flash with the requested figures."""
         asked = {"latency_ns": self.latency_ns, "bandwidth": self.bandwidth}
         return replace(flash, **{name: value for name, value in asked.items() if value is not None})
 
 
 def planned_for(target: str, memory: MemoryOptions) -> Flash:
-    """The flash of a target, with the bandwidth that a build was planned for; what is not known takes no time."""
+    """Return the flash of a target, with the bandwidth of the build's plan; unknown figures take no time."""
     flash = next((memory for memory in targets.load(target).memories if memory.kind is MemoryKind.FLASH), None)
     latency, bandwidth = (flash.latency, flash.bandwidth) if flash else (None, None)
     known = Flash(latency.value if latency else 0, bandwidth.value if bandwidth else 0)

@@ -1,4 +1,4 @@
-"""A build as C files, for firmware that someone else builds."""
+"""Writes a build as C files, for the user's own firmware."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from deuteron.records import FileEntry, RecordFile, entry_of
 
 @dataclass(frozen=True, slots=True)
 class BundleFiles:
-    """The content of `bundle.json`: what the files beside it were made from."""
+    """Content of `bundle.json`: the origin of the files next to it."""
 
     deuteron: str
     model: str
@@ -32,11 +32,11 @@ FILE = RecordFile("bundle.json", 1, "deuteron bundle DIR -o OUT", "write the bun
 
 
 def generate(directory: Path, target: Path, options: EmitOptions, kernels: Kernels, *, force: bool) -> Sequence[str]:
-    """Names of the files of the build in `directory`, written to the directory `target`: all of them, or none.
+    """Write the files of a build to `target`, all or none, and return their names.
 
     Raises:
-        OptionError, InputError: when something is at `target` that may not be replaced, or there is no build.
-        UnsupportedError: for an operator or tensor that firmware does not have.
+        OptionError, InputError: `target` exists and must not be replaced, or there is no build.
+        UnsupportedError: firmware lacks an operator or a tensor type.
     """
     output.check_output(target, force=force, record=FILE.name)
     bundle = image.bundle_of(directory)

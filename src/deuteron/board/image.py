@@ -1,4 +1,4 @@
-"""From a build directory to an image for a board."""
+"""Builds an image for a board from a build directory."""
 
 import tempfile
 from collections.abc import Mapping
@@ -20,32 +20,33 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds import output
 from deuteron.errors import InputError, OptionError
 from deuteron.native import cache_directory
-from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
+from deuteron.operators.program import Kernel
 from deuteron.records import entry_of
 from deuteron.runtime import pte
 
 OBJECTS = cache_directory() / "firmware"
-"""Where objects are kept between builds."""
+"""Cache of objects between builds."""
 
 _KEPT = {".elf", ".map", ".c", ".h", ".S", ".bin"}
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A finished image: its record, and the files of its directory but for the record."""
+    """A linked image: its record, and the other files of its directory."""
 
     record: Firmware
     files: Mapping[str, bytes]
 
 
 def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: Toolchain) -> Image:
-    """The image of the build in `directory`.
+    """Return the image of the build in `directory`.
 
     Raises:
-        OptionError: when the board lacks what the options ask for, or its core what the target's has.
-        InputError, FormatError: when there is no undamaged build.
-        UnsupportedError: for an operator or tensor that firmware does not have.
-        CapacityError: when the model does not fit the board's memories, or the stack what is kept for it.
+        OptionError: the board lacks a requested feature, or its core lacks instructions of the target.
+        InputError, FormatError: there is no undamaged build.
+        UnsupportedError: firmware lacks an operator or a tensor type.
+        CapacityError: the model does not fit the board's memories, or the stack bound exceeds the reserved stack.
     """
     _check_copier(board, options.io_copy)
     manifest = manifests.read(directory)
@@ -90,7 +91,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
 
 
 def _write_hash(sha256: str, work: Path) -> Source:
-    """The C file with the hash that profiles of the image bear."""
+    """Return the C file with the program's hash, which profiles of the image contain."""
     text = ", ".join(f"0x{byte:02x}" for byte in bytes.fromhex(sha256))
     path = work / "program.c"
     path.write_text(
@@ -103,18 +104,18 @@ def _write_hash(sha256: str, work: Path) -> Source:
 
 
 def check_output(directory: Path, *, force: bool) -> None:
-    """Checks, before the work, that an image may be written there; OptionError or InputError when not."""
+    """Check before the work that an image may be written there; OptionError or InputError if not."""
     output.check_output(directory, force=force, record=record.FILE.name)
 
 
 def write(image: Image, directory: Path, *, force: bool) -> None:
-    """Write the whole directory, or nothing of it and raise OptionError or InputError."""
+    """Write the whole directory; if it may not be replaced, write nothing and raise OptionError or InputError."""
     text = record.FILE.to_json(image.record).encode()
     output.write(directory, {**image.files, record.FILE.name: text}, force=force, record=record.FILE.name)
 
 
 def check_origin(directory: Path, firmware: Firmware, build: Path) -> None:
-    """Checks that the firmware in `directory` was made from a build.
+    """Check that the firmware in `directory` was made from a build.
 
     Raises:
         InputError: it was made from another, or there is no build.
@@ -124,13 +125,13 @@ def check_origin(directory: Path, firmware: Firmware, build: Path) -> None:
     if sha256 != firmware.program_sha256:
         raise InputError(
             f"`{directory}` was not made from `{build}`: its program has SHA-256 {firmware.program_sha256[:12]}, that "
-            f"of the build {sha256[:12]}",
-            hint="name the build that it was made from, or build the firmware again",
+            f"of the build has {sha256[:12]}",
+            hint="give the build that it was made from, or build the firmware again",
         )
 
 
 def bundle_of(directory: Path) -> Bundle:
-    """The program of a build as tables; otherwise as `build`."""
+    """Return the program of a build as tables; raises the errors of `build`."""
     manifest = manifests.read(directory)
     bundle = translated(directory, manifest)
     arena = arena_of(bundle, manifest)
@@ -138,49 +139,49 @@ def bundle_of(directory: Path) -> Bundle:
 
 
 def translated(directory: Path, manifest: manifests.Manifest) -> Bundle:
-    """The same with the memory that ExecuTorch has planned."""
+    """Return the program as tables, with ExecuTorch's memory plan."""
     program = pte.read((directory / manifests.PROGRAM).read_bytes(), str(directory))
     return translate(program, manifest, name=manifest.model.name)
 
 
 def called(bundle: Bundle) -> tuple[Kernel, ...]:
-    """The kernels that a bundle's partitions call, by number."""
+    """Return the kernels that a bundle's partitions call, by number."""
     names = {name for delegate in bundle.delegates for name in delegate.partition.kernels}
     return tuple(kernel for kernel in KERNELS if kernel.name in names)
 
 
 def _check_core(board: Board, manifest: manifests.Manifest) -> None:
-    """Refuses a program whose operators are lowered for instructions that the board's core lacks."""
+    """Reject a program with operators lowered for instructions that the board's core lacks."""
     target = manifest.target
     cpu = targets.load(target).cpu.name
     wanted = cores.load(cpu).inner
     if not cores.load(board.cpu).inner.has(wanted):
         able = ", ".join(f"`{name}`" for name in boards.names() if cores.load(boards.load(name).cpu).inner.has(wanted))
         what, mend = "the build is for", f"build the model with `--target {board.cpu}`"
-        if not (manifest.executorch or manifest.partitions):  # a program without its build, and for any core
-            what, mend = "the program is taken to be for", f"say what it was made for, as by `--target {board.cpu}`"
+        if not (manifest.executorch or manifest.partitions):  # a program without its build fits any core
+            what, mend = "the program is assumed to be for", f"set its target, for example `--target {board.cpu}`"
         raise OptionError(
             f"{what} `{target}` and its {wanted.value.upper()} instructions, which the {board.cpu} of the board "
             f"`{board.name}` lacks",
-            hint=f"use a board whose core has them: {able}; or {mend}",
+            hint=f"use a board with these instructions: {able}; or {mend}",
         )
 
 
 def _check_tcm(board: Board) -> None:
-    """Refuses tightly coupled memory that the board does not have."""
+    """Reject tightly coupled memory on a board without any."""
     if not board.tcm:
         able = ", ".join(f"`{name}`" for name in boards.names() if boards.load(name).tcm)
         raise OptionError(
-            f"the board `{board.name}` has no tightly coupled memory: its {board.cpu} has its data in SRAM",
+            f"the board `{board.name}` has no tightly coupled memory: its data are in SRAM",
             hint=f"leave out `--arenas tcm`, or use a board that has it: {able}",
         )
 
 
 def _check_copier(board: Board, io_copy: IoCopy) -> None:
-    """Refuses copies by a DMA that the board does not have."""
+    """Reject copies by DMA on a board without one."""
     if io_copy is IoCopy.DMA and not board.dma:
         able = ", ".join(f"`{name}`" for name in boards.names() if boards.load(name).dma)
         raise OptionError(
-            f"the board `{board.name}` has no DMA: its {board.cpu} alone can copy inputs and outputs",
+            f"the board `{board.name}` has no DMA: only its {board.cpu} can copy inputs and outputs",
             hint=f"use `--io-copy cpu`, or a board with a DMA: {able}",
         )

@@ -1,4 +1,4 @@
-"""Inputs and outputs of a program in the working memory of its partition, where that has places for them."""
+"""Places a program's inputs and outputs in the working memory of its partition, where the partition has places."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +7,7 @@ from deuteron.board.bundle import ALIGNMENT, CONTEXT_BYTES, MEMORY_CONSTANT, Bun
 
 
 def is_alone(bundle: Bundle) -> bool:
-    """Whether all that a bundle does is one partition, whose inputs and outputs are the program's."""
+    """Return true if a bundle is a single partition with the program's inputs and outputs."""
     if len(bundle.steps) != 1 or bundle.steps[0].kind is not StepKind.DELEGATE:
         return False
     step = bundle.steps[0]
@@ -17,9 +17,9 @@ def is_alone(bundle: Bundle) -> bool:
 
 
 def placed(bundle: Bundle) -> Bundle:
-    """The bundle with inputs and outputs in their places, if all that it does is one partition that has any.
+    """Return the bundle with inputs and outputs at the partition's places, if it is a single partition that has any.
 
-    What has none stays where it was.
+    Inputs and outputs without a place keep their memory.
     """
     offsets = dict(_places(bundle)) if is_alone(bundle) else {}
     if not offsets:
@@ -38,7 +38,7 @@ def placed(bundle: Bundle) -> Bundle:
 
 
 def _places(bundle: Bundle) -> Iterator[tuple[int, int]]:
-    """The values that have places, and where in the working memory these are."""
+    """Yield the values with places, and their offsets in the working memory."""
     step = bundle.steps[0]
     places = bundle.delegates[step.index].partition.places
     for index, place in zip((*step.inputs, *step.outputs), places, strict=False):

@@ -1,4 +1,4 @@
-"""From a bundle to a linked image: the order on the linker's line, and where weights and arenas go."""
+"""Links a bundle to an image: order of the linker's inputs, and memories of weights and arenas."""
 
 import shutil
 from collections.abc import Sequence
@@ -15,19 +15,19 @@ from deuteron.board.size import NPU_DRIVER
 from deuteron.board.tensor_places import padded
 from deuteron.board.toolchain import PLACE_ALL, Object, Region, Source, Toolchain
 from deuteron.errors import CapacityError
-from deuteron.npu.neutron.kernels.catalogue import Kernel
 from deuteron.npu.neutron.kernels.selection import FILE_NAME, Selection
+from deuteron.operators.program import Kernel
 
 ARCHIVE = "libdeuteron.a"
 NPU_ARCHIVE = f"lib{NPU_DRIVER}.a"
-"""Of a driver that is not ours."""
+"""Archive of an NPU driver of the NPU's maker."""
 SELECTION = f"neutron{FILE_NAME}"
 
 _FREE = "SRAM"
 """The memory whose free part applications get."""
 
 _EVENT_BYTES = 16
-"""Of a `dtn_event_t`."""
+"""Size of a `dtn_event_t`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +35,9 @@ class Linked:
     """An image that fits its board.
 
     Attributes:
-        placement: where weights and arenas lie.
-        regions: how full the board's memories are.
-        objects: what the linker was given, those of the archive last.
+        placement: memories of weights and arenas.
+        regions: use of the board's memories.
+        objects: the linker's inputs, those of the archive last.
     """
 
     placement: EmitOptions
@@ -55,14 +55,14 @@ def link(
     application: Sequence[Source] | None = None,
     extra: Sequence[Source] = (),
 ) -> Linked:
-    """The image in `work`, with weights and arenas in the first of the allowed places where all fits.
+    """Return the image in `work`, with weights and arenas in the first allowed memories where all fits.
 
-    The port, the override of the copies and the selection of kernels stand before the library as objects: the linker
-    takes from an archive only what it has not found yet. The application is the runner of files of the host by default,
-    which has its buffers in the SRAM that is left; `extra` is beside it.
+    The port, the override of the copies and the selection of kernels are objects before the library, because the linker
+    takes from an archive only undefined symbols. By default the application is the runner for files of the
+    host, with its buffers in free SRAM; `extra` adds objects.
 
     Raises:
-        CapacityError: when there is no such place.
+        CapacityError: no allowed placement fits.
     """
     profiling = options.use_profiling
     core_flags = (*board.flags, library.PROFILING) if profiling else board.flags
@@ -109,7 +109,7 @@ def link(
 
 
 def _npu_driver(bundle: Bundle, options: FirmwareOptions) -> ethosu_driver.EthosUDriver | None:
-    """The driver that an image was asked to have for silicon."""
+    """Return the NPU driver for silicon, if one is requested."""
     if options.ethosu_driver is None:
         return None
     names = (delegate.partition.accelerator for delegate in bundle.delegates)
@@ -119,7 +119,7 @@ def _npu_driver(bundle: Bundle, options: FirmwareOptions) -> ethosu_driver.Ethos
 def _write_npu_driver(
     driver: ethosu_driver.EthosUDriver, toolchain: Toolchain, flags: Sequence[str], work: Path
 ) -> tuple[Object, ...]:
-    """The objects that the driver was compiled to, none of a library; its archive is written."""
+    """Write the driver's archive; return its compiled objects, none for a library."""
     if driver.library:
         shutil.copyfile(driver.library, work / NPU_ARCHIVE)
         return ()
@@ -129,14 +129,14 @@ def _write_npu_driver(
 
 
 def _runner_bytes(bundle: Bundle) -> int:
-    """What the runner takes for the inputs, the outputs and the events of a run."""
+    """Return the bytes that the runner needs for the inputs, the outputs and the events of a run."""
     tensors = (bundle.values[i].bytes for i in (*bundle.inputs, *bundle.outputs))
     events = len(bundle.steps) + len(bundle.inputs) + len(bundle.outputs)
     return sum(map(padded, tensors)) + padded(_EVENT_BYTES * events)
 
 
 def _placements(options: FirmwareOptions) -> Sequence[EmitOptions]:
-    """Where weights and arenas may lie, the best first."""
+    """Return the allowed memories of weights and arenas, best first."""
     weights = options.weights
     allowed = (Placement.FLASH, Placement.EXTERNAL) if weights is Weights.AUTO else (Placement(weights.value),)
     arenas = (Placement.TCM,) if options.arenas is Arenas.TCM else (Placement.SRAM, Placement.EXTERNAL)
@@ -144,7 +144,7 @@ def _placements(options: FirmwareOptions) -> Sequence[EmitOptions]:
 
 
 def _write_model(bundle: Bundle, placement: EmitOptions, work: Path) -> tuple[Source, ...]:
-    """The bundle's files, written; those to be compiled."""
+    """Write the bundle's files and return those to compile."""
     files = emit(bundle, placement)
     for name, data in files.items():
         (work / name).write_bytes(data)
@@ -162,19 +162,19 @@ int32_t (*const neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_ph
 
 
 def selection(kernels: Sequence[Kernel]) -> str:
-    """The table of these kernels in C."""
+    """Return the table of these kernels in C."""
     return Selection.of(kernels).to_c() if kernels else _NO_KERNELS
 
 
 def _write_selection(kernels: Sequence[Kernel], work: Path) -> Source:
-    """The table of the kernels, written."""
+    """Write the table of the kernels."""
     path = work / SELECTION
     path.write_text(selection(kernels), "ascii")
     return Source("kernels.selection", path)
 
 
 def _overflow(bundle: Bundle, board: Board, weights: Weights, regions: Sequence[Region]) -> CapacityError:
-    """The error for what does not fit, with every memory that is too small for it in the last place that was tried."""
+    """Return the error for an image that does not fit, with every memory that is too small in the last placement."""
     small = [region for region in regions if region.used > region.size]
     listed = "".join(f"\n  {r.name} required: {r.used:,} B of {r.size:,} B" for r in small)
     blocks = (block for delegate in bundle.delegates for block in delegate.partition.blocks)
@@ -187,20 +187,20 @@ def _overflow(bundle: Bundle, board: Board, weights: Weights, regions: Sequence[
         ways.insert(0, f"build it for the SRAM of this board with `deuteron build ... --sram-budget {budget >> 10}Ki`")
     return CapacityError(
         f"`{bundle.name}` does not fit the board `{board.name}`:{listed}\n"
-        f"  weights and constants have {held:,} B, arenas {arenas:,} B",
+        f"  weights and constants need {held:,} B, arenas {arenas:,} B",
         hint=f"{', '.join(ways[:-1])}, or {ways[-1]}",
     )
 
 
 def _fitting_budget(bundle: Bundle, regions: Sequence[Region]) -> int:
-    """The SRAM budget with which the arenas of a program that fetches weights fit; 0 when there is none.
+    """Return the SRAM budget with which the arenas of a program that fetches weights fit; 0 if there is none.
 
     The regions are those of an image whose arenas lie in external memory.
     """
     partitions = [delegate.partition for delegate in bundle.delegates]
     *tensors, working = (memory.bytes for memory in bundle.memories)
     planned = max((partition.budget_bytes for partition in partitions), default=0)
-    others = working - planned  # the rest is what a build's budget counts
+    others = working - planned  # the rest counts for a build's budget
     budget = next((r.size - r.used - others for r in regions if r.name == _FREE), 0)
     fetches = any(partition.fetches_weights for partition in partitions)
     return budget if fetches and sum(tensors) + (1 << 10) <= budget < sum(tensors) + planned else 0

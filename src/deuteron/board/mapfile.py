@@ -1,4 +1,4 @@
-"""The linker's map: which piece of which object went where."""
+"""Reads the linker's map: address, section and object of each input section."""
 
 import re
 from collections.abc import Iterator
@@ -21,9 +21,9 @@ class Piece:
     """An input section in the image.
 
     Attributes:
-        output: the section of the image that it is in.
-        section: its own name in its object; `PADDING` for what the linker put between two.
-        address: where it starts.
+        output: output section of the image.
+        section: its name in its object; `PADDING` for bytes that the linker inserted.
+        address: start address.
         size: its bytes, above 0.
         file: the object, or the archive with the member in brackets; empty for padding.
     """
@@ -36,22 +36,22 @@ class Piece:
 
     @property
     def object(self) -> str:
-        """Name of the object without directory, archive and suffix."""
+        """Return the object's name without directory, archive and suffix."""
         member = _MEMBER.match(self.file)
         return (member[1] if member else self.file.rpartition("/")[2]).removesuffix(".o")
 
 
 def pieces(text: str) -> tuple[Piece, ...]:
-    """Every piece of the image with its size above 0; what the linker dropped is not among them.
+    """Return every input section of the image with a size above 0; discarded sections are left out.
 
     Raises:
-        FormatError: when this is no map of GNU ld.
+        FormatError: this is not a map of GNU ld.
     """
     _, listed, body = text.partition(_HEAD)
     if not listed:
         raise FormatError("the linker's map has no memory map", hint="build the firmware again")
     listed = list(_pieces(body))
-    # ld counts the strings that two objects share in both, though only the second piece starts behind them.
+    # ld counts merged strings of two objects in both, but only the second piece starts after them.
     for i, (piece, after) in enumerate(pairwise(listed)):
         if piece.output == after.output and after.address < piece.address + piece.size:
             listed[i] = replace(piece, size=after.address - piece.address)
@@ -68,7 +68,7 @@ def _pieces(body: str) -> Iterator[Piece]:
 
 
 def _whole_lines(body: str) -> Iterator[str]:
-    """The lines, with those put together again that ld broke after a long name."""
+    """Yield the lines; joins those that ld broke after a long name."""
     name = ""
     for line in map(str.rstrip, body.splitlines()):
         if _NAME_ONLY.match(line):

@@ -1,8 +1,8 @@
-"""What every byte of a bundle's memory holds while it runs, and where that is not what a step needs.
+"""Checks the memory of a planned bundle: tracks the content of every byte, and reports wrong reads of a step.
 
-The memory is that of a plan of ours. What each step needs is what it reads in the bundle that was planned, step by
-step in the memory of ExecuTorch's plan; of a step for some rows, the part of that which these rows depend on. Copies
-move the bytes that they find, so that rows that are kept for another stripe are followed wherever they go.
+The reference is the bundle with ExecuTorch's plan: a step must read the same values there. A step for some rows must
+read the bytes that these rows depend on. Copies move the bytes that they read, so rows kept for another stripe are
+tracked too.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,27 +12,27 @@ import numpy as np
 
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Step, StepKind, Value
 from deuteron.board.row_dependencies import COPY, CPU
-from deuteron.npu.neutron.kernels.access_footprint import Ints, reached_by
-from deuteron.npu.neutron.kernels.params import CopyParams, KernelParams
-from deuteron.npu.neutron.kernels.program import KernelCall
-from deuteron.npu.neutron.kernels.shadow_memory import NOTHING, Contents
 from deuteron.npu.provenance import Stripe
+from deuteron.operators.access_footprint import Ints, reached_by
+from deuteron.operators.params import CopyParams, KernelParams
+from deuteron.operators.program import KernelCall
+from deuteron.operators.shadow_memory import NOTHING, Contents
 
 Pairs = tuple[Ints, Ints]
-"""Of each byte the value that it is of, and which byte of that."""
+"""For each byte: the value that owns it, and the byte's index in that value."""
 
 _CONSTANT = -3
-"""The owner of the first constant; the others count down from it."""
+"""Owner number of the first constant; the others count down from it."""
 
 
 def hazards(before: Bundle, after: Bundle, whole: Iterable[KernelCall], calls: Sequence[KernelCall]) -> Sequence[str]:
-    """Everything that would make a planned bundle compute something else; nothing for a sound plan.
+    """Return everything that makes a planned bundle compute something else; nothing for a sound plan.
 
     Args:
-        before: the bundle as ExecuTorch has planned it.
-        after: as it is planned now.
+        before: the bundle with ExecuTorch's plan.
+        after: the bundle with our plan.
         whole: the steps of `before` as calls.
-        calls: those of `after`, one for one.
+        calls: the steps of `after` as calls, one for one.
     """
     source = _Run(before)
     needs = [source.step(at, step) for at, step in enumerate(before.steps)]
@@ -44,14 +44,14 @@ def hazards(before: Bundle, after: Bundle, whole: Iterable[KernelCall], calls: S
 
 
 def copied(step: Step) -> tuple[Ints, Ints]:
-    """The bytes that a step of `COPY` reads, counted from the start of what it reads, and those that it writes."""
+    """Return the bytes that a copy step reads, relative to its source, and those that it writes."""
     start, *words = (word - (word >> 31 << 32) for word in step.params)
     reached = reached_by(CopyParams.from_words(tuple(words)))
     return reached[0], reached[1] + start
 
 
 class _Run:
-    """The memories of a run, each step of which writes bytes of its own."""
+    """The memories of a run; each step writes bytes that it owns."""
 
     def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
@@ -65,7 +65,7 @@ class _Run:
             self.write(index, owner, np.arange(bundle.values[index].bytes), -1)
 
     def read(self, index: int) -> Pairs:
-        """What a value holds."""
+        """Return the content of a value."""
         value = self.bundle.values[index]
         if value.memory >= MEMORY_CONSTANT:
             owner = _CONSTANT - (value.memory - MEMORY_CONSTANT)
@@ -74,13 +74,13 @@ class _Run:
         return memory.owner[where].astype(np.int64), memory.byte[where].astype(np.int64)
 
     def write(self, index: int, owner: Ints | int, byte: Ints, writer: int, at: Ints | None = None) -> None:
-        """Write bytes of a value, all or those at some places of it."""
+        """Write bytes of a value, all or at some offsets."""
         value = self.bundle.values[index]
         where = np.arange(value.bytes) if at is None else at
         self.memories[value.memory].put(where + value.offset, owner, byte, writer)
 
     def step(self, at: int, step: Step) -> Sequence[Pairs]:
-        """What a step reads; then it writes."""
+        """Return what a step reads, then write its outputs."""
         reads = [self.read(index) for index in step.inputs]
         if self.is_copy(step):
             source, target = copied(step)
@@ -91,25 +91,25 @@ class _Run:
         return reads
 
     def owner(self, at: int, output: int) -> int:
-        """What stands for an output of a step."""
+        """Return the owner number of a step's output."""
         return self._firsts[at] + output
 
     def name(self, owner: int) -> str:
-        """What a value is called."""
+        """Return the name of a value."""
         return f"constant {_CONSTANT - owner}" if owner <= _CONSTANT else self._names[owner]
 
     def is_copy(self, step: Step) -> bool:
-        """Whether it moves bytes and does nothing else."""
+        """Return true if a step only moves bytes."""
         return step.kind is StepKind.OPERATOR and self.bundle.operators[step.index] == COPY
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What a step computes of one that was planned.
+    """The part of a whole step that a step for some rows computes.
 
     Attributes:
-        reads: for each input the first of the bytes that it is of those of the whole, and how many; all where None.
-        first: of the bytes that it writes, of those of the whole.
+        reads: for each input the first byte and the number of bytes in the whole input; None for all.
+        first: index of its first written byte in the whole output.
     """
 
     reads: Sequence[tuple[int, int] | None]
@@ -117,7 +117,7 @@ class _Part:
 
 
 class _Planned:
-    """A plan as it runs, and what was found so far."""
+    """Runs a planned bundle step by step and collects the errors."""
 
     def __init__(
         self,
@@ -132,7 +132,7 @@ class _Planned:
         self._bundle = bundle
 
     def check(self, at: int, step: Step, call: KernelCall) -> None:
-        """Check what a step reads, then let it write."""
+        """Check the reads of a step, then write its outputs."""
         where = f"step {at}, `{step.title}`"
         values = [self._bundle.values[i] for i in (*step.inputs, *step.outputs)]
         if not (self._are_inside(where, values) and self._are_apart(where, len(step.inputs), values)):
@@ -140,7 +140,7 @@ class _Planned:
         if self._run.is_copy(step):
             source, target = copied(step)
             if source.max(initial=-1) >= values[0].bytes or target.max(initial=-1) >= values[1].bytes:
-                self.found.append(f"{where} copies what lies outside its values")
+                self.found.append(f"{where} copies bytes outside its values")
                 return
             owner, byte = self._run.read(step.inputs[0])
             self._run.write(step.outputs[0], owner[source], byte[source], at, target)
@@ -160,23 +160,23 @@ class _Planned:
             self._run.write(index, self._source.owner(origin, output), byte, at)
 
     def end(self, outputs: Sequence[Pairs]) -> None:
-        """Check that the outputs are there."""
+        """Check that the outputs hold their values."""
         for number, (index, needed) in enumerate(zip(self._bundle.outputs, outputs, strict=True)):
             self._read(f"output {number}", index, needed)
 
     def _part(self, where: str, values: Sequence[Value], step: Step, origin: int, stripe: Stripe) -> _Part | None:
-        """What a step for some rows reads and writes; None where it is not what the rows of its operator say."""
+        """Return the part of a step for some rows; None if it does not match the rows of its operator."""
         nbytes = values[-1].bytes // (stripe.last - stripe.first)
         rows = CPU.rowwise(self._whole[origin], nbytes)
         if rows is None:
-            self.found.append(f"{where} computes rows of {nbytes} bytes, which its operator has not")
+            self.found.append(f"{where} computes rows of {nbytes} bytes, which its operator does not have")
             return None
         own = stripe.first // rows.grain, stripe.last // rows.grain
         part = rows.narrowed(*own)
         sizes = [*(value.bytes for value in values[: len(step.inputs)]), values[-1].bytes]
         words = tuple(word & 0xFFFFFFFF for word in part.words())
         if words != step.params or tuple(sizes) != CPU.operand_bytes(part)[: len(sizes)]:
-            self.found.append(f"{where} has other numbers or sizes than its rows")
+            self.found.append(f"{where} has parameters or sizes that do not match its rows")
             return None
         reads: list[tuple[int, int] | None] = []
         for window in rows.reads:
@@ -189,7 +189,7 @@ class _Planned:
             if value.memory < MEMORY_CONSTANT:
                 has = len(self._run.memories[value.memory].owner)
                 if value.offset + value.bytes > has:
-                    self.found.append(f"{where}: {_bytes(value)} leave the {has} bytes of memory {value.memory}")
+                    self.found.append(f"{where}: {_bytes(value)} exceed the {has} bytes of memory {value.memory}")
                     return False
         return True
 
@@ -198,12 +198,12 @@ class _Planned:
             for other in (*values[:at], *values[at + 1 :]):
                 apart = written.offset + written.bytes <= other.offset or other.offset + other.bytes <= written.offset
                 if written.memory == other.memory and not apart:
-                    self.found.append(f"{where} would write {_bytes(written)} over {_bytes(other)}, which it uses, too")
+                    self.found.append(f"{where} would write {_bytes(written)} over {_bytes(other)}, which it also uses")
                     return False
         return True
 
     def _read(self, what: str, index: int, needed: Pairs) -> None:
-        """Reports the first byte that is not what it should be; what nothing has written may be anything."""
+        """Report the first byte with wrong content; bytes that no step has written may have any."""
         value = self._bundle.values[index]
         owner, byte = needed
         if value.memory >= MEMORY_CONSTANT:

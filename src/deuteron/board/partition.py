@@ -1,4 +1,4 @@
-"""A partition for an NPU in a program, and what its tensors must become for it."""
+"""A partition for an NPU in a program, and the layout changes of its tensors."""
 
 import math
 
@@ -14,14 +14,14 @@ Matrices = tuple[int, int, int]
 
 
 def matrices_of(port: FirmwarePort, tensor: TensorValue) -> Matrices | None:
-    """What to transpose to get from the tensor's order to the NPU's; None if they are the same.
+    """Return the transpose from the tensor's memory order to the NPU's; None if they are the same.
 
     Raises:
-        UnsupportedError: when this tensor cannot be had in the NPU's order.
+        UnsupportedError: this tensor cannot be transposed to the NPU's order.
     """
     spec = tensor.spec
     if port.dtype not in (None, spec.dtype) or tensor.bytes != port.bytes:
-        message = f"{port.name} is {spec.dtype} of {tensor.bytes} bytes, the NPU takes {port.dtype or 'a tensor'}"
+        message = f"{port.name} is {spec.dtype} of {tensor.bytes} bytes, the NPU needs {port.dtype or 'a tensor'}"
         raise UnsupportedError(f"{message} of {port.bytes}", hint="build the model again")
     if port.channels_last is None:
         return None
@@ -33,22 +33,22 @@ def matrices_of(port: FirmwarePort, tensor: TensorValue) -> Matrices | None:
     if port.channels_last and spec.channels_last:
         return None
     allowed = "contiguous or channels last" if port.channels_last else "contiguous"
-    message = f"{port.name} has its dimensions in the order {spec.dim_order} in memory, allowed is {allowed}"
+    message = f"{port.name} has its dimensions in the order {spec.dim_order} in memory; allowed is {allowed}"
     raise UnsupportedError(message, hint="export the model with contiguous inputs")
 
 
 def delegate_of(delegate: program.Delegate, index: int, *, is_recorded: bool = False) -> Delegate:
-    """The partition of a program, checked by its family; with room for records of its commands if asked.
+    """Return the partition of a program, checked by its NPU family; optionally with memory for command records.
 
     Raises:
-        UnsupportedError: when it is for another backend than an NPU's, or for an NPU without firmware.
-        FormatError: when it is damaged.
+        UnsupportedError: it is for a backend without an NPU, or for an NPU without firmware.
+        FormatError: it is damaged.
     """
     name = f"partition {index}"
     family = families.family_of(delegate.id)
     if family is None:
         known = " and ".join(f"`{known.delegate_id}`" for known in families.FAMILIES if known.firmware)
-        message = f"{name} is for the backend `{delegate.id}`, firmware has {known} only"
+        message = f"{name} is for the backend `{delegate.id}`, firmware supports {known} only"
         raise UnsupportedError(message, hint="build the program with `deuteron build`")
     if family.firmware is None:
         raise UnsupportedError(

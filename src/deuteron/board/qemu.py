@@ -1,7 +1,7 @@
-"""Running an image in an emulator: arrays in; arrays, counted instructions and the stack in use out.
+"""Runs an image in an emulator; returns outputs, instruction counts and stack use.
 
-Time in the emulator is counted, not measured: one instruction takes 2^6 ns, and sleep takes none of the host's time, so
-that every run of an image on the same inputs counts the same.
+Emulated time is deterministic: one instruction takes 2^6 ns, and sleep takes no time of the host. Every run of an image
+on the same inputs gives the same counts.
 """
 
 import struct
@@ -23,11 +23,11 @@ PROGRAM = "qemu-system-arm"
 PACKAGE = "qemu-system-arm"
 
 TIME_OUT = 600
-"""Seconds until an emulator counts as hung."""
+"""Seconds after which an emulator counts as hung."""
 
 _SHIFT = 6
 INSTRUCTIONS_PER_SECOND = 1_000_000_000 >> _SHIFT
-"""Of an emulated core."""
+"""Instructions per second of an emulated core."""
 
 _WRAP = 1 << 32
 _NS = 1_000_000_000
@@ -42,7 +42,7 @@ _FAILED, _USAGE, _FAULT = 1, 2, 3
 
 
 class EventKind(Enum):
-    """What an event is about, numbered as `deuteron/executor.h` does."""
+    """Subject of an event, numbered as in `deuteron/executor.h`."""
 
     COPY_IN = 0
     STEP = 1
@@ -51,7 +51,7 @@ class EventKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A span of a run: the input, step or output that it is about, and the instructions that it took."""
+    """A span of a run: its input, step or output, and its instructions."""
 
     kind: EventKind
     index: int
@@ -64,9 +64,9 @@ class Run:
 
     Attributes:
         outputs: in their logical shapes.
-        instructions: of all, with what the executor takes itself.
-        events: in their order.
-        stack: most bytes in use since start-up.
+        instructions: total of the run, including the executor's.
+        events: in order.
+        stack: maximum bytes in use since start-up.
     """
 
     outputs: tuple[Array, ...]
@@ -77,13 +77,13 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What an emulator gave.
+    """Results of an emulator.
 
     Attributes:
         runs: one per sample.
-        init_instructions: of checking and preparing the program, once.
-        stack_bytes: what the stack may take.
-        packets: events of each run (deuteron/profile.h), of an image that records them.
+        init_instructions: instructions to check and prepare the program, once.
+        stack_bytes: size of the stack.
+        packets: events of each run (deuteron/profile.h), for an image that records them.
     """
 
     runs: tuple[Run, ...]
@@ -102,29 +102,29 @@ def run(
     event_capacity: int = 0,
     options: Sequence[str] = (),
 ) -> Report:
-    """The outputs and counts of a firmware directory on samples of its inputs, one after the other.
+    """Run a firmware directory on samples of its inputs, one after the other, and return outputs and counts.
 
     Args:
-        directory: of the firmware.
+        directory: the firmware.
         firmware: its record.
-        board: what it is for.
+        board: its board.
         samples: inputs of each run.
         time_out: seconds.
-        event_capacity: of a profiling image: events of a run that it has room for; 0 for all that fit into memory.
-        options: further ones of the emulator.
+        event_capacity: number of events that a profiling image can store per run; 0 for all that fit into memory.
+        options: further options of the emulator.
 
     Raises:
-        MissingToolError: when QEMU is not installed.
-        OptionError: when the image is for silicon.
-        FormatError: when the image refuses its program, in the driver's words.
-        CapacityError: when it does not end in time.
-        InternalError: when the image or the emulator fails otherwise.
+        MissingToolError: QEMU is not installed.
+        OptionError: the image is for silicon.
+        FormatError: the image rejects its program; the message is the driver's.
+        CapacityError: it does not end in time.
+        InternalError: the image or the emulator fails otherwise.
     """
     if firmware.options.ethosu_driver is not None:
         raise OptionError(
             f"`{directory}` was linked with a driver for an Ethos-U, which the emulator of `{board.name}` does not "
             "have",
-            hint="build the firmware without `--ethos-u-driver`: the core then does what the NPU would",
+            hint="build the firmware without `--ethos-u-driver`: the core then executes the NPU's commands",
         )
     with tempfile.TemporaryDirectory(prefix="deuteron-qemu-") as scratch:
         work = Path(scratch)
@@ -156,13 +156,13 @@ def emulate(
     time_out: float = TIME_OUT,
     options: Sequence[str] = (),
 ) -> tuple[int, str]:
-    """The exit status of an image, started in the directory `work` with a command line, and what it printed.
+    """Run an image in the directory `work` with a command line; return its exit status and its output.
 
-    `options` are further ones of the emulator.
+    `options` are further options of the emulator.
 
     Raises:
-        MissingToolError: when QEMU is not installed.
-        CapacityError: when the image does not end in time.
+        MissingToolError: QEMU is not installed.
+        CapacityError: the image does not end in time.
     """
     program = find_program(PROGRAM, PACKAGE, "the emulator for Arm boards")
     semihosting = ",".join(("enable=on", "target=native", *(f"arg={word}" for word in words)))
@@ -179,18 +179,18 @@ def emulate(
     except subprocess.TimeoutExpired:
         raise CapacityError(
             f"`{elf.name}` did not end within {time_out:g} s on `{board.machine}`",
-            hint="it hangs, or waits for what never comes; for a model this large, raise the limit with `--time-out`",
+            hint="it hangs or waits forever; for a large model, raise the limit with `--time-out`",
         ) from None
     return done.returncode, done.stdout + done.stderr
 
 
 def instructions(ticks: int, hz: int) -> int:
-    """Instructions in a span of ticks, exact but for the one that the counter was read in."""
+    """Return the instructions in a span of ticks, exact except for the one that read the counter."""
     return ticks * (_NS // hz) >> _SHIFT
 
 
 def _error(status: int, said: str, elf: Path) -> FormatError | InternalError:
-    """The error for an exit status other than 0, with the first line that tells a reason."""
+    """Return the error for an exit status other than 0, with the first line that gives a reason."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     reasons = [line for line in lines if line.startswith(("error: ", "fault: "))]
     reason = (reasons or lines or [f"it ended with status {status} and said nothing"])[0]
@@ -202,13 +202,13 @@ def _error(status: int, said: str, elf: Path) -> FormatError | InternalError:
             at = next((line for line in lines if line.startswith("pc ")), "")
             return InternalError(f"the processor stopped with a fault: {reason}; {at}", where=elf.name)
         case _ if status == _USAGE:
-            return InternalError(f"the firmware does not understand what it is told: {reason}", where=elf.name)
+            return InternalError(f"the firmware does not understand its command line: {reason}", where=elf.name)
         case _:
             return InternalError(f"the emulator ended with status {status}: {reason}", where=elf.name)
 
 
 def _report(data: bytes, firmware: Firmware, outputs: Sequence[bytes]) -> Report:
-    """What the events file and the output files tell."""
+    """Parse the events file and the output files."""
     magic, version, hz, init, stack_bytes, count = _HEADER.unpack_from(data)
     if (magic, version) != (_MAGIC, _VERSION):
         raise InternalError(f"the image writes events of version {version}, version {_VERSION} is known")
@@ -219,9 +219,9 @@ def _report(data: bytes, firmware: Firmware, outputs: Sequence[bytes]) -> Report
         at += _RUN.size
         spans = [_EVENT.unpack_from(data, at + i * _EVENT.size) for i in range(events)]
         at += events * _EVENT.size
-        known = {kind.value for kind in EventKind}  # a profile tells of what is inside of these
+        known = {kind.value for kind in EventKind}  # a profile also has events inside of these
         lengths = [(kind, index, (stop - start) % _WRAP) for kind, index, start, stop in spans if kind in known]
-        # A run may take longer than the counter needs to come round; a step of it does not.
+        # A run may take longer than the counter's period; a step does not.
         rounds = max(0, sum(length for *_, length in lengths) - ticks + _WRAP - 1) // _WRAP
         runs.append(
             Run(
@@ -235,5 +235,5 @@ def _report(data: bytes, firmware: Firmware, outputs: Sequence[bytes]) -> Report
 
 
 def _part(data: bytes, value: Value, number: int) -> Array:
-    """What run `number` gave of an output."""
+    """Return an output of run `number`."""
     return from_bytes(value, data[number * value.bytes : (number + 1) * value.bytes])

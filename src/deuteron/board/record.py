@@ -1,4 +1,4 @@
-"""What a firmware build can be told, and the record that is kept of one."""
+"""Options of a firmware build, and its record."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ from deuteron.records import FileEntry, RecordFile
 
 
 class Kernels(Enum):
-    """Which kernels are linked; the value is its spelling on the command line, as in all of these."""
+    """Kernels to link; the value is the name on the command line, as in all enums here."""
 
     SELECTED = "selected"
     ALL = "all"
 
 
 class Weights(Enum):
-    """Where weights and constants lie."""
+    """Memory of weights and constants."""
 
     AUTO = "auto"
     FLASH = "flash"
@@ -31,14 +31,14 @@ class Weights(Enum):
 
 
 class Arenas(Enum):
-    """Where the program's memories lie."""
+    """Memory of the program's arenas."""
 
     AUTO = "auto"
     TCM = "tcm"
 
 
 class IoCopy(Enum):
-    """Who copies the program's inputs and outputs."""
+    """What copies the program's inputs and outputs."""
 
     CPU = "cpu"
     DMA = "dma"
@@ -49,15 +49,15 @@ class FirmwareOptions:
     """Options of a firmware build.
 
     Attributes:
-        kernels: those that the model's microcode calls, or all that there are.
-        weights: `auto` is flash where all fits, else external memory.
+        kernels: those that the model's microcode calls, or all.
+        weights: `auto` is flash if all fits, else external memory.
         io_copy: `dma` links the board's override of `dtn_io_copy`.
-        stack: bytes to keep for the stack; None for what the linker script keeps by itself.
-        flash: what is other than the figures that the build was made for.
-        use_profiling: record and send events of each run; without it nothing of that is in the image.
-        ethosu_driver: directory of Arm's driver, by which the image runs on silicon; None for the stand-in of an
-            Ethos-U that emulated boards have.
-        arenas: `auto` is SRAM where all fits, else external memory.
+        stack: bytes reserved for the stack; None for the linker script's default.
+        flash: figures that differ from those that the build was planned for.
+        use_profiling: record and send events of each run; without it the image has no code for events.
+        ethosu_driver: directory of Arm's driver, with which the image runs on silicon; None for the Ethos-U stand-in
+            of emulated boards.
+        arenas: `auto` is SRAM if all fits, else external memory.
     """
 
     kernels: Kernels = Kernels.SELECTED
@@ -76,7 +76,7 @@ class FirmwareOptions:
 
 @dataclass(frozen=True, slots=True)
 class StepInfo:
-    """A step of the program: what it does, and the line of the model that asks for it where that is known."""
+    """A step of the program: its description, and the line of the model if it is known."""
 
     title: str
     source: str
@@ -88,22 +88,22 @@ class Firmware:
 
     Attributes:
         deuteron: the version that built it.
-        compiler: what the compiler says of itself.
+        compiler: the compiler's version line.
         board: its name.
-        options: what was asked for.
+        options: requested options.
         model: the program's name.
-        program_sha256: of the `.pte` that it was made from.
-        weights: where weights and constants lie.
-        arenas: where the program's memories lie.
-        kernels: those that are linked.
-        inputs: of the program.
-        outputs: of the program.
-        steps: of the program.
-        memories: of the program.
-        regions: how full the board's memories are.
-        sizes: of the image by part.
-        stack: how much of it the image takes.
-        flash: what an emulator lets fetches of weights take.
+        program_sha256: hash of the `.pte` that it was made from.
+        weights: memory of weights and constants.
+        arenas: memory of the program's arenas.
+        kernels: linked kernels.
+        inputs: inputs of the program.
+        outputs: outputs of the program.
+        steps: steps of the program.
+        memories: memories of the program.
+        regions: use of the board's memories.
+        sizes: sizes of the image by part.
+        stack: stack bound of the image.
+        flash: timing of fetches in an emulator.
         files: the other files of the directory.
     """
 
@@ -133,10 +133,10 @@ MAP = "firmware.map"
 
 
 def read(directory: Path) -> Firmware:
-    """The record of a firmware directory, with every file that it lists present and unaltered.
+    """Read the record of a firmware directory, and check that every file that it lists is present and unaltered.
 
     Raises:
-        InputError: when this is no firmware directory.
-        FormatError: when the record or a file is damaged.
+        InputError: this is not a firmware directory.
+        FormatError: the record or a file is damaged.
     """
     return FILE.read(directory, Firmware)

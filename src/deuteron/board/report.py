@@ -1,4 +1,4 @@
-"""The size of a firmware as text, and two sizes beside each other."""
+"""Formats the size of a firmware as text, and compares two sizes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -7,7 +7,7 @@ from deuteron.board.size import KINDS, WITH_PARTS, Row
 
 
 def text(firmware: Firmware) -> str:
-    """The size report of one firmware."""
+    """Return the size report of one firmware."""
     sizes, stack = firmware.sizes, firmware.stack
     lines = [
         f"{firmware.model} on {firmware.board}: {firmware.options.kernels.value} kernels, weights in "
@@ -20,7 +20,7 @@ def text(firmware: Firmware) -> str:
         *(f"memory {r.name:<5} {r.used:,} B of {r.size:,} B" for r in firmware.regions),
         *(f"arena {i}      {memory.bytes:,} B: {memory.note}" for i, memory in enumerate(firmware.memories)),
         f"stack        {'at least' if stack.gaps else 'at most'} {stack.bytes:,} B of "
-        f"{stack.available:,} B kept for it",
+        f"{stack.available:,} B reserved for it",
         f"             deepest: {' > '.join(call.function for call in stack.path)}",
         *(f"             interrupt {call.function}: {call.frame or 0:,} B" for call in stack.interrupts),
         *(f"             not bounded: {gap}" for gap in stack.gaps),
@@ -29,7 +29,7 @@ def text(firmware: Firmware) -> str:
 
 
 def diff(before: Firmware, after: Firmware) -> str:
-    """What changed from one firmware to another: what was asked for, every row that differs, the total, the stack."""
+    """Return the differences of two firmwares: options, every row that differs, the total, the stack."""
     was, now = _by_key(before), _by_key(after)
     rows = [
         (_label(now.get(key) or was[key]), *_change(was.get(key), now.get(key)))
@@ -54,7 +54,7 @@ def diff(before: Firmware, after: Firmware) -> str:
 
 
 def _asked(firmware: Firmware) -> dict[str, str]:
-    """What an image was made of and how, as far as it decides what is in it."""
+    """Return the inputs and options that determine an image."""
     options = firmware.options
     return {
         "program": f"SHA-256 {firmware.program_sha256[:12]}",
@@ -85,14 +85,14 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _change(before: Row | None, after: Row | None) -> tuple[str, ...]:
-    """By column, then before, after and the change of all."""
+    """Return the change of each column, then before, after and the change of the sum."""
     was, now = before or Row("", ""), after or Row("", "")
     columns = (f"{getattr(now, kind) - getattr(was, kind):+,}" for kind in KINDS)
     return (*columns, f"{was.total:,}", f"{now.total:,}", f"{now.total - was.total:+,}")
 
 
 def _with_sums(rows: Sequence[Row], total: Row) -> Iterator[Row]:
-    """The rows, each module that has parts with a sum before them, and the total."""
+    """Yield the rows, each module with parts preceded by its sum, and the total."""
     summed: set[str] = set()
     for row in rows:
         if row.module in WITH_PARTS and row.module not in summed:
@@ -103,7 +103,7 @@ def _with_sums(rows: Sequence[Row], total: Row) -> Iterator[Row]:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """Lines of a table whose first column stands left and all others right."""
+    """Yield lines of a table; its first column is left-aligned, the others right-aligned."""
     lines = [tuple(head), *(tuple(row) for row in rows)]
     widths = [max(len(line[i]) for line in lines) for i in range(len(head))]
     for line in lines:

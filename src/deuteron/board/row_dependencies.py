@@ -1,7 +1,7 @@
-"""How rows of what a CPU operator writes depend on rows of what it reads, and what its calls cost.
+"""Row dependencies of CPU operators, and the cost of their calls.
 
-The records of operators are those of `deuteron.operators`. Their windows and strides are read as those of the NPU's
-kernels (`deuteron.npu.neutron.kernels.row_dependencies`). Records leave out the sizes of operands; callers pass them.
+The records of operators are those of `deuteron.operators`; their windows and strides are read as those of the NPU's
+kernels (`deuteron.operators.row_dependencies`). Records do not contain operand sizes; callers pass them.
 """
 
 import math
@@ -9,20 +9,18 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from deuteron.arch.cores import Core, Work
-from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels import row_dependencies, rules
-from deuteron.npu.neutron.kernels.catalogue import Kernel
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT
-from deuteron.npu.neutron.kernels.params import KernelParams
-from deuteron.npu.neutron.kernels.program import KernelCall
-from deuteron.npu.neutron.kernels.row_dependencies import Rowwise, Window
+from deuteron.operators import params as p
+from deuteron.operators import row_dependencies, rules
 from deuteron.operators.cortex_m import (
     PadParams,
     QuantizedConvolutionParams,
     QuantizedLinearParams,
     QuantizedSoftmaxParams,
 )
-from deuteron.planner.processor_model import row_copy
+from deuteron.operators.limits import ALIGNMENT
+from deuteron.operators.params import KernelParams, row_copy
+from deuteron.operators.program import Kernel, KernelCall
+from deuteron.operators.row_dependencies import Rowwise, Window
 
 COPY = "dtn_cm_copy"
 CONVOLUTION = "dtn_cm_quantized_conv2d"
@@ -44,7 +42,7 @@ RECORDS: dict[str, type[KernelParams]] = {
     "dtn_cm_pad": PadParams,
     "dtn_cm_resize_bilinear": p.ResizeBilinearParams,
 }
-"""Operators whose record says which rows their output has."""
+"""Operators whose record determines the rows of their output."""
 
 ELEMENTWISE = {
     "dtn_cm_quantized_add": Work.SUM,
@@ -53,7 +51,7 @@ ELEMENTWISE = {
     "dtn_op_quantize_per_tensor": Work.QUANTISE,
     "dtn_op_dequantize_per_tensor": Work.DEQUANTISE,
 }
-"""Operators that have as many elements as their values; a smaller operand is repeated along the outer dimensions."""
+"""Operators with as many elements as their values; a smaller operand repeats along the outer dimensions."""
 
 _WORKS = {
     COPY: Work.MOVE,
@@ -72,24 +70,24 @@ _WORKS = {
 
 @dataclass(frozen=True, slots=True)
 class Words(KernelParams):
-    """A record that says nothing of rows."""
+    """A record without information on rows."""
 
     numbers: tuple[int, ...]
 
     def words(self) -> tuple[int, ...]:
-        """The words."""
+        """Return the words."""
         return self.numbers
 
 
 @dataclass(frozen=True, slots=True)
 class CpuParams(KernelParams):
-    """What a call of a CPU operator is asked for.
+    """Parameters of a call of a CPU operator.
 
     Attributes:
-        function: the operator in C.
-        record: its words.
-        sizes: bytes of each operand: those read, the output, scratch memory.
-        output: which of them is the output.
+        function: the operator's C function.
+        record: its parameter words.
+        sizes: bytes of each operand: inputs, output, scratch memory.
+        output: index of the output among them.
     """
 
     function: str
@@ -98,13 +96,13 @@ class CpuParams(KernelParams):
     output: int
 
     def words(self) -> tuple[int, ...]:
-        """The words."""
+        """Return the words."""
         return self.record.words()
 
 
 def _cpu(params: KernelParams) -> CpuParams:
     if not isinstance(params, CpuParams):
-        raise TypeError(f"{type(params).__name__} is not the record of a CPU operator's call")
+        raise TypeError(f"{type(params).__name__} is not the record of a CPU operator call")
     return params
 
 
@@ -112,7 +110,7 @@ class CpuKernels:
     """The CPU operators of firmware."""
 
     def natural_rows(self, params: KernelParams) -> int | None:
-        """Bytes of a row of the output of a window, None for other operators."""
+        """Return the bytes of a row of a window operator's output, None for other operators."""
         match _cpu(params).record:
             case QuantizedConvolutionParams() as record:
                 return record.out_w * record.out_c
@@ -122,7 +120,7 @@ class CpuKernels:
                 return row_dependencies.natural_rows(record)
 
     def rowwise(self, params: KernelParams, nbytes: int) -> Rowwise | None:
-        """The call as rows of `nbytes` bytes; None where it has no such rows."""
+        """Return the call as rows of `nbytes` bytes; None if it has no such rows."""
         own = _cpu(params)
         match own.record:
             case QuantizedConvolutionParams() as record if own.function == TRANSPOSED:
@@ -141,23 +139,23 @@ class CpuKernels:
                 return _like_kernel(own, record, nbytes)
 
     def operand_bytes(self, params: KernelParams) -> tuple[int, ...]:
-        """Size of each operand of a call."""
+        """Return the size of each operand of a call."""
         return _cpu(params).sizes
 
     def may_write_onto(self, params: KernelParams, operand: int) -> bool:
-        """False: no value of a step overlaps its output."""
+        """Return false: no value of a step overlaps its output."""
         del params, operand
         return False
 
-    def takes(self, call: KernelCall, anywhere: Collection[str]) -> bool:
-        """True where values start at multiples of the alignment, or the operator takes an offset from one."""
+    def supports(self, call: KernelCall, anywhere: Collection[str]) -> bool:
+        """Return true if values start at multiples of the alignment, or the operator accepts an offset."""
         own = _cpu(call.params)
         return own.function == COPY or all(
             ref.buffer in anywhere or ref.offset % ALIGNMENT == 0 for ref in call.operands
         )
 
     def copy(self, count: int, nbytes: int) -> tuple[Kernel, KernelParams]:
-        """The call that copies `count` rows of `nbytes` bytes."""
+        """Return the call that copies `count` rows of `nbytes` bytes."""
         size = count * nbytes
         return Kernel(0, COPY, ("input",), CpuParams), CpuParams(COPY, row_copy(count, nbytes), (size, size), 1)
 
@@ -167,7 +165,7 @@ CPU = CpuKernels()
 
 
 def _convolution(own: CpuParams, record: QuantizedConvolutionParams, nbytes: int) -> Rowwise | None:
-    """Windows over one map; rows above and below it are padding, but no window lies there alone."""
+    """Handle windows over one map; rows outside it are padding, but every window has a row of the map."""
     span = (record.kernel_h - 1) * record.dilation_h + 1
     is_on_map = record.pad_h < span and (record.out_h - 1) * record.stride_h - record.pad_h < record.in_h
     if record.batches != 1 or nbytes != record.out_w * record.out_c or not is_on_map:
@@ -184,7 +182,7 @@ def _convolution(own: CpuParams, record: QuantizedConvolutionParams, nbytes: int
 
 
 def _transposed(own: CpuParams, record: QuantizedConvolutionParams, nbytes: int) -> Rowwise | None:
-    """Row i of the input adds to those of the output from i * stride - pad on, as many as the kernel has."""
+    """Handle transposed windows: input row i adds to output rows from i * stride - pad, as many as the kernel has."""
     kernel, stride, pad = record.kernel_h, record.stride_h, record.pad_h
     if record.batches != 1 or nbytes != record.out_w * record.out_c or kernel < stride:
         return None
@@ -201,12 +199,12 @@ def _transposed(own: CpuParams, record: QuantizedConvolutionParams, nbytes: int)
 
 
 def _padded(record: PadParams) -> tuple[int, ...]:
-    """Dimensions of what a pad writes."""
+    """Return the dimensions of a pad's output."""
     return tuple(sum(each) for each in zip(record.before, record.dims, record.after, strict=True))
 
 
 def _pad(own: CpuParams, record: PadParams, nbytes: int) -> Rowwise | None:
-    """Rows along the second dimension; those of padding alone leave out the row that they have, too."""
+    """Handle rows along the second dimension; calls for padding only crop the row that they have."""
     out = _padded(record)
     if out[0] != 1 or nbytes != math.prod(out[2:]):
         return None
@@ -255,7 +253,7 @@ def _linear(own: CpuParams, record: QuantizedLinearParams, nbytes: int) -> Rowwi
 
 
 def _elementwise(own: CpuParams, nbytes: int) -> Rowwise | None:
-    """As many elements of each operand as of the output; one that is repeated must fit into a row, again and again."""
+    """Handle as many elements of each operand as of the output; a repeated operand must divide a row."""
     whole = own.sizes[own.output]
     count = whole // nbytes
     reads: list[Window | None] = []
@@ -273,7 +271,7 @@ def _elementwise(own: CpuParams, nbytes: int) -> Rowwise | None:
 
 
 def _like_kernel(own: CpuParams, record: KernelParams, nbytes: int) -> Rowwise | None:
-    """As the NPU's kernel of the same record."""
+    """Handle as the NPU's kernel with the same record."""
     inner = row_dependencies.rowwise(record, nbytes)
     if inner is None:
         return None
@@ -286,51 +284,51 @@ def _like_kernel(own: CpuParams, record: KernelParams, nbytes: int) -> Rowwise |
 
 
 def _sized(own: CpuParams, record: KernelParams, sizes: dict[int, int]) -> CpuParams:
-    """The call with another record, and other sizes of some operands."""
+    """Return the call with another record, and other sizes of some operands."""
     return replace(own, record=record, sizes=tuple(sizes.get(at, size) for at, size in enumerate(own.sizes)))
 
 
 @dataclass(frozen=True, slots=True)
-class Counted:
-    """Instructions of the operators on a core, by the counts that its figures come from."""
+class Counted(CpuKernels):
+    """Instruction counts of the operators on a core, from measurements."""
 
     core: Core
 
     @property
     def dispatch(self) -> int:
-        """Of each call."""
+        """Return the instructions to dispatch a call."""
         return self.core.call.value
 
     def work(self, params: KernelParams) -> int:
-        """Of what a call computes; 0 for what nobody has counted, which is never cut."""
+        """Return the instructions of a call's work; 0 if it was not counted; such calls are never split."""
         own = _cpu(params)
         kind, elements, terms = _work(own)
         count = self.core.instructions(kind, elements, terms)
         return 0 if count is None else count - self.core.call.value
 
     def is_counted(self, params: KernelParams) -> bool:
-        """Whether anybody has counted what a call computes."""
+        """Return true if the work of a call was counted."""
         return self.core.instructions(*_work(_cpu(params))) is not None
 
     def copied(self, nbytes: int) -> int:
-        """Of a copy."""
+        """Return the instructions of a copy."""
         count = self.core.instructions(Work.MOVE, nbytes)
         return 0 if count is None else count - self.core.call.value
 
     def fetched(self, nbytes: int, fetches: int) -> int:
-        """None: weights are read where they are."""
+        """Return 0: weights are read in place."""
         del nbytes, fetches
         return 0
 
 
 def macs(params: KernelParams) -> int:
-    """Multiply-accumulates of a call."""
+    """Return the multiply-accumulates of a call."""
     kind, _, terms = _work(_cpu(params))
     return terms if kind.multiplies else 0
 
 
 def _work(own: CpuParams) -> tuple[Work, int, int]:
-    """What the operator does, how many elements it writes, and how many terms they have."""
+    """Return the kind of work, the number of output elements, and the terms of each."""
     elements = own.sizes[own.output]
     match own.record:
         case QuantizedConvolutionParams() as record:

@@ -1,4 +1,4 @@
-"""What takes how much of an image, counted from the ELF file and the linker's map."""
+"""Measures the parts of an image, from the ELF file and the linker's map."""
 
 import re
 from collections.abc import Mapping
@@ -16,16 +16,16 @@ RESERVED = {
     ".dtn_ext_arena": "arenas in external memory",
     ".dtn_tcm_arena": "arenas in tightly coupled memory",
 }
-"""Sections that only keep memory free: told apart from what the program's variables take."""
+"""Sections that only reserve memory; they are listed separately from the program's variables."""
 
 NPU_DRIVER = "npu_driver"
-"""The module, and the archive, of a driver that is not ours."""
+"""Module and archive of an NPU driver of the NPU's maker."""
 
 _EXTERNAL = ".dtn_ext"
 """The section whose bytes are loaded into external memory, not into flash."""
 
 LIBRARY = "libc"
-"""The module of what comes with the compiler."""
+"""Module of the compiler's libraries."""
 
 PADDED = "padding"
 
@@ -35,11 +35,11 @@ class Row:
     """Bytes of a part of the firmware.
 
     Attributes:
-        module: the directory that it comes from, as `driver` or `kernels`.
-        part: the kernel, operator or file inside of it; empty where the module is the unit.
+        module: the directory that it comes from, such as `driver` or `kernels`.
+        part: the kernel, operator or file in it; empty if the module is the unit.
         text: instructions.
-        rodata: constants that stay where they are loaded.
-        data: variables and constants that start-up copies to RAM; they take space there and in flash.
+        rodata: constants that stay at their load address.
+        data: variables and constants that start-up copies to RAM; they need space there and in flash.
         bss: variables that start as zero.
     """
 
@@ -52,11 +52,11 @@ class Row:
 
     @property
     def total(self) -> int:
-        """All four."""
+        """Return the sum of all four."""
         return self.text + self.rodata + self.data + self.bss
 
     def __add__(self, other: "Row") -> "Row":
-        """The sum, under the name of the first."""
+        """Return the sum, under the name of the first."""
         sums = {kind: getattr(self, kind) + getattr(other, kind) for kind in KINDS}
         return Row(self.module, self.part, **sums)
 
@@ -70,9 +70,9 @@ class Sizes:
 
     Attributes:
         rows: modules in the order of `MODULES`, then by name.
-        reserved: bytes kept free for the stack and the arenas.
+        reserved: bytes reserved for the stack and the arenas.
         image: bytes that a flash programmer writes.
-        external: bytes that whoever loads the image puts into external memory.
+        external: bytes that are loaded into external memory with the image.
     """
 
     rows: tuple[Row, ...]
@@ -81,12 +81,12 @@ class Sizes:
     external: int
 
     def module(self, *names: str) -> Row:
-        """The sum of some modules."""
+        """Return the sum of some modules."""
         return sum((row for row in self.rows if row.module in names), Row(" + ".join(names), ""))
 
     @property
     def total(self) -> Row:
-        """The sum of all."""
+        """Return the sum of all."""
         return sum(self.rows, Row("total", ""))
 
 
@@ -109,20 +109,19 @@ MODULES = (
     LIBRARY,
     PADDED,
 )
-"""In the order of the report. `inner` is what kernels share, `model` is what the generator of bundles wrote, `messages`
-the sentences of errors, which only images that print them have, `stand_in` executes on the core of an emulated board
-what an NPU would, `npu_driver` is that of an NPU's maker, and `application` is what takes the place of the runner,
-`semihost`."""
+"""Modules in the order of the report. `inner` is shared code of kernels; `model` is the generated bundle; `messages`
+are error texts, which only images that print them have; `stand_in` executes NPU commands on the core of an emulated
+board; `npu_driver` is the driver of an NPU's maker; `application` replaces the runner `semihost`."""
 
 WITH_PARTS = ("operators", "cortex_m", "kernels", "model")
-"""Modules whose parts have rows of their own."""
+"""Modules with a row for each part."""
 
 _PARTS = re.compile(r"^dtn_(?:k|check|op|cm)_(\w+)$")
 _BLOCKS = re.compile(r"_(constant|microcode|commands|weights|kernels)\d*$")
 
 
 def measure(elf: Path, map_file: Path) -> Sizes:
-    """The sizes of an image by its two files."""
+    """Return the sizes of an image from its two files."""
     kinds: dict[str, str] = {}
     reserved = dict.fromkeys(RESERVED.values(), 0)
     external = 0
@@ -145,7 +144,7 @@ def measure(elf: Path, map_file: Path) -> Sizes:
 
 
 def _kind(flags: int, section_type: str) -> str:
-    """The column of a section."""
+    """Return the column of a section."""
     if flags & SH_FLAGS.SHF_EXECINSTR:
         return "text"
     if not flags & SH_FLAGS.SHF_WRITE:
@@ -154,7 +153,7 @@ def _kind(flags: int, section_type: str) -> str:
 
 
 def _owner(piece: Piece) -> tuple[str, str]:
-    """Module and part of a piece: what we compile has names like `driver.model`, all else is the compiler's."""
+    """Return module and part of a piece: our objects have names like `driver.model`, others are the compiler's."""
     if not piece.file or piece.section == PADDING:
         return PADDED, ""
     module, _, name = piece.object.partition(".")

@@ -1,4 +1,4 @@
-"""Which lines of the model the steps of a program come from, as the manifest of its build says."""
+"""Source lines of the model for the steps of a program, from its build's manifest."""
 
 import hashlib
 from collections.abc import Iterable
@@ -9,7 +9,7 @@ from deuteron.builds.manifest import Manifest, Source
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """What is known of a step: the node of the exported graph, and the lines, which may both be empty."""
+    """Origin of a step: the node of the exported graph, and the lines; both may be empty."""
 
     node: str = ""
     lines: tuple[Source, ...] = ()
@@ -17,11 +17,11 @@ class Origin:
 
     @property
     def where(self) -> str:
-        """The first line as `file:line`, empty if there is none."""
+        """Return the first line as `file:line`, empty if there is none."""
         return str(self.lines[0]) if self.lines else ""
 
     def __str__(self) -> str:
-        """For readers of the C file: files by name only, so that the file is the same wherever it is made."""
+        """Format for the C file: files by name only, so that the text does not depend on their directories."""
         if not self.lines:
             return ""
         first, last = self.lines[0], self.lines[-1]
@@ -38,11 +38,11 @@ class Origins:
         self._partitions = manifest.partitions if manifest else ()
 
     def operator(self, instruction: int) -> Origin:
-        """That of a call of a CPU operator. Programs have calls that the manifest does not list."""
+        """Return the origin of a CPU operator's call; the manifest may not list the call."""
         return self._operators.get(instruction, Origin())
 
     def delegate(self, payload: bytes) -> Origin:
-        """That of the partition with this payload."""
+        """Return the origin of the partition with this payload."""
         digest = hashlib.sha256(payload).hexdigest()
         for partition in self._partitions:
             if partition.payload_sha256 == digest:

@@ -1,4 +1,4 @@
-"""How much stack an image takes at most: the deepest path of calls, with every interrupt on top of it."""
+"""Bounds the stack of an image: the deepest path of calls, plus every interrupt on top of it."""
 
 import fnmatch
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +14,11 @@ from deuteron.board.toolchain import Object
 from deuteron.errors import CapacityError
 
 EXCEPTION_FRAME = 108
-"""What the core puts on the stack for an interrupt: 26 words with the floating-point context, and one for alignment."""
+"""Bytes that the core pushes for an interrupt: 26 words with the floating-point context, and one for alignment."""
 
 RESET = "dtn_reset"
 UNHANDLED = "dtn_unhandled"
-"""The handler of faults, which ends the program on a stack of its own below the limit."""
+"""The handler of faults, which ends the program on its own stack below the limit."""
 
 POINTERS: Mapping[str, tuple[str, ...]] = {
     "driver.call": ("kernels.table_fast", "kernels.selection"),
@@ -31,14 +31,14 @@ POINTERS: Mapping[str, tuple[str, ...]] = {
     "port.dma": ("port.fetch", "port.io_copy_dma"),
     "stand_in.*": ("stand_in.driver", "stand_in.watch"),
 }
-"""What the functions of objects of a name or pattern call by pointer: those whose address is taken in objects of
-these. None of an object's own, unless it is among them: a family's `run` may be the executor's, which calls the
-family."""
+"""Targets of pointer calls, by the caller's object name or pattern: functions whose address is taken in objects of
+these names. An object's own functions count only if it is listed itself: a family's `run` may be the executor's, which
+calls the family."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A function on a path and the bytes of its own frame, None when nothing bounds them."""
+    """A function on a path and the bytes of its own frame, None if it is unbounded."""
 
     function: str
     frame: int | None
@@ -46,14 +46,14 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The stack that an image takes.
+    """Stack bound of an image.
 
     Attributes:
-        bytes: at most, if there are no `gaps`; otherwise what is known to be taken.
-        available: what the linker script keeps for it.
-        path: from start-up down to where the stack is deepest.
-        interrupts: the handlers, each with what it takes with all that it calls and the frame that the core adds.
-        gaps: why it may be more: frames that nothing bounds, recursion, pointers that may lead anywhere.
+        bytes: upper bound, if there are no `gaps`; otherwise a lower bound.
+        available: bytes that the linker script reserves.
+        path: calls from start-up to the deepest point of the stack.
+        interrupts: the handlers, each with its call depth and the frame that the core pushes.
+        gaps: reasons why the bound may be exceeded: unbounded frames, recursion, unknown pointer calls.
     """
 
     bytes: int
@@ -64,7 +64,7 @@ class Bound:
 
 
 def bound(elf: Path, map_file: Path, objects: Sequence[Object]) -> Bound:
-    """The bound for an image made of these objects and the compiler's libraries."""
+    """Return the bound for an image made of these objects and the compiler's libraries."""
     placed = pieces(map_file.read_text("utf-8"))
     linked = {piece.object for piece in placed}
     pointers = {item.name: pointed_at(item) for item in objects if item.name in linked}
@@ -79,29 +79,29 @@ def bound(elf: Path, map_file: Path, objects: Sequence[Object]) -> Bound:
 
 
 def check(bound: Bound, name: str) -> None:
-    """Raise CapacityError, with the path that takes most, when an image may take more stack than it has."""
+    """Raise CapacityError, with the deepest path, if an image may exceed its stack."""
     if bound.bytes <= bound.available:
         return
     frames = " > ".join(f"{call.function} {call.frame or 0:,} B" for call in bound.path)
     interrupts = "".join(f"\n  interrupt {call.function}: {call.frame or 0:,} B" for call in bound.interrupts)
     raise CapacityError(
-        f"the stack of `{name}` may take {bound.bytes:,} B, {bound.available:,} B are kept for it:\n"
+        f"the stack of `{name}` may take {bound.bytes:,} B, but {bound.available:,} B are reserved for it:\n"
         f"  deepest: {frames}{interrupts}",
-        hint=f"keep enough with `deuteron firmware ... --stack {bound.bytes + -bound.bytes % 8}`",
+        hint=f"reserve enough with `deuteron firmware ... --stack {bound.bytes + -bound.bytes % 8}`",
     )
 
 
 def depth(path: Iterable[Call]) -> int:
-    """Bytes of all frames of a path that are known."""
+    """Return the bytes of all known frames of a path."""
     return sum(call.frame or 0 for call in path)
 
 
 class Graph:
-    """Who calls whom, and the deepest path from a function.
+    """Call graph with the deepest path from a function.
 
     Args:
         functions: all of an image.
-        pointers: for each object, the names that it takes the address of.
+        pointers: for each object, the names of functions whose address it takes.
     """
 
     def __init__(self, functions: Iterable[Function], pointers: Mapping[str, Sequence[str]]) -> None:
@@ -113,20 +113,20 @@ class Graph:
 
     @property
     def gaps(self) -> tuple[str, ...]:
-        """What keeps the paths that were asked for so far from being bounds."""
+        """Return the reasons why the paths requested so far are not bounds."""
         return tuple(self._gaps)
 
     def at(self, address: int) -> Function:
-        """The function that starts at an address."""
+        """Return the function that starts at an address."""
         return self._at.get(address) or Function(address, f"0x{address:08x}", "", None, (), indirect=False)
 
     def named(self, name: str, user: str = "") -> tuple[Function, ...]:
-        """The function that a name means in the object `user`: its own, or else those of other objects."""
+        """Return the functions that a name means in the object `user`: its own, or else those of other objects."""
         candidates = tuple(function for function in self._at.values() if function.name == name)
         return tuple(function for function in candidates if function.object == user) or candidates
 
     def deepest(self, function: Function) -> tuple[Call, ...]:
-        """The deepest path from a function."""
+        """Return the deepest path from a function."""
         if function in self._open:
             cycle = " -> ".join(f"`{f.name}`" for f in (*self._open[self._open.index(function) :], function))
             self._gaps[f"recursion: {cycle}"] = None
@@ -146,7 +146,7 @@ class Graph:
             return direct
         tables = next((POINTERS[user] for user in POINTERS if fnmatch.fnmatch(function.object, user)), None)
         if tables is None:
-            self._gaps[f"`{function.name}` calls a function by a pointer that may lead anywhere"] = None
+            self._gaps[f"`{function.name}` calls a function through an unknown pointer"] = None
             return direct
         takers = [taker for table in tables for taker in fnmatch.filter(self._pointers, table)]
         taken = (self.named(name, taker) for taker in takers for name in self._pointers[taker])
@@ -155,7 +155,7 @@ class Graph:
 
 
 def available(elf: Path) -> int:
-    """Bytes between the stack's top and the limit that the core checks."""
+    """Return the bytes between the stack's top and the limit that the core checks."""
     with elf.open("rb") as file:
         symbols = ELFFile(file).get_section_by_name(".symtab")
         if not isinstance(symbols, SymbolTableSection):
@@ -166,7 +166,7 @@ def available(elf: Path) -> int:
 
 
 def vectors(elf: Path) -> tuple[int, ...]:
-    """Addresses of the functions in the vector table, each once; the first word, the stack, is none."""
+    """Return the addresses of the functions in the vector table, each once; the first word, the stack, is skipped."""
     with elf.open("rb") as file:
         section = ELFFile(file).get_section_by_name(".vectors")
         table = section.data() if section else b""

@@ -1,4 +1,4 @@
-"""The tables of a bundle as the words that `dtn_executor_init` checks, with their two CRCs."""
+"""Tables of a bundle as the words that `dtn_executor_init` checks, with their two CRCs."""
 
 import struct
 import zlib
@@ -19,7 +19,7 @@ class Tables:
         values: rows of `dtn_value_t`.
         steps: rows of `dtn_step_t`.
         words: the words of each step.
-        delegates: of each delegate the index of its first block, which follow the constants, and their number.
+        delegates: for each delegate the index of its first block, which follow the constants, and their number.
         counts_crc: CRC-32 of `counts`.
         crc: continues it over the tables, then over size and CRC of each constant and block, then over the delegates.
     """
@@ -34,7 +34,7 @@ class Tables:
 
     @classmethod
     def of(cls, bundle: Bundle) -> Self:
-        """The tables of a bundle."""
+        """Return the tables of a bundle."""
         words = tuple((*step.inputs, *step.outputs, *step.params) for step in bundle.steps)
         firsts = accumulate((len(row) for row in words), initial=0)
         values = tuple((int(v.memory), v.offset, v.bytes, int(v.type)) for v in bundle.values)

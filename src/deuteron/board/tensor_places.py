@@ -1,4 +1,4 @@
-"""Where the tensors of a bundle lie: the plan of the program, and places of our own for what it leaves open."""
+"""Memory of a bundle's tensors: the program's plan, and our own places for tensors that it leaves out."""
 
 from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, ElementType, Memory, Value
 from deuteron.errors import UnsupportedError
@@ -18,14 +18,14 @@ _STATIC = "export the model with fixed shapes, without state, and with its weigh
 
 
 def padded(size: int) -> int:
-    """`size` rounded up to the alignment of values."""
+    """Return `size` rounded up to the alignment of values."""
     return size + -size % ALIGNMENT
 
 
 class TensorPlaces:
-    """The values of a bundle while it is made; indices count in the order in which values are first asked for.
+    """The values of a bundle during translation; indices count in the order of the first request.
 
-    Memories are those of the program's plan, then one for what has no place there.
+    Memories are those of the program's plan, then one for tensors without a place in the plan.
     """
 
     def __init__(self, method: Method) -> None:
@@ -39,7 +39,7 @@ class TensorPlaces:
         self._most = 0
 
     def tensor(self, index: int, what: str) -> TensorValue:
-        """The tensor with this index in the method; UnsupportedError if it is something else."""
+        """Return the tensor with this index in the method; UnsupportedError if it is something else."""
         value = self._method.values[index]
         match value:
             case TensorValue():
@@ -55,15 +55,15 @@ class TensorPlaces:
         raise UnsupportedError(f"{what} is {kind}, not a tensor", hint="export the model with tensors only")
 
     def value(self, index: int, what: str, *, may_be_unplanned: bool = False) -> int:
-        """The index in the bundle of a tensor of the method.
+        """Return the index in the bundle of a tensor of the method.
 
         Args:
-            index: in the method.
-            what: what the tensor is, for messages and readers.
-            may_be_unplanned: whether it may lack a place in the plan; it gets one of its own then.
+            index: index in the method.
+            what: description of the tensor, for messages and comments.
+            may_be_unplanned: true if it may lack a place in the plan; it then gets its own.
 
         Raises:
-            UnsupportedError: for tensors that firmware cannot hold.
+            UnsupportedError: firmware cannot hold the tensor.
         """
         if index not in self._indices:
             tensor = self.tensor(index, what)
@@ -72,14 +72,14 @@ class TensorPlaces:
         return self._indices[index]
 
     def prepared(self, tensor: TensorValue, what: str) -> int:
-        """The index in the bundle of a constant of our own."""
+        """Return the index in the bundle of a precomputed constant."""
         memory, offset = self._place(tensor, what, may_be_unplanned=False)
         return self._add(memory, offset, tensor.bytes, tensor.spec, what)
 
     def temporary(self, spec: TensorSpec, size: int, what: str) -> int:
-        """The index in the bundle of a tensor of our own, which lives until `end_of_step`.
+        """Return the index in the bundle of a temporary tensor, which is live until `end_of_step`.
 
-        The inputs and outputs of the method must have their places by then.
+        The inputs and outputs of the method must have their places before.
         """
         offset = self._unplanned + self._temporary
         self._temporary += padded(size)
@@ -87,43 +87,43 @@ class TensorPlaces:
         return self._add(len(self._arenas), offset, size, spec, what)
 
     def end_of_step(self) -> None:
-        """Let later temporary tensors lie where those so far do."""
+        """Let later temporary tensors reuse the memory of the current ones."""
         self._temporary = 0
 
     @property
     def values(self) -> tuple[Value, ...]:
-        """All values so far."""
+        """Return all values."""
         return tuple(self._values)
 
     @property
     def constants(self) -> tuple[bytes, ...]:
-        """The constants that values lie in."""
+        """Return the constants of values."""
         return tuple(constant.data for constant in self._constants)
 
     @property
     def memories(self) -> tuple[Memory, ...]:
-        """The memories that values lie in."""
+        """Return the memories of values."""
         memories = [Memory(padded(size), f"memory {i} of the program's plan") for i, size in enumerate(self._arenas, 1)]
         if own := self._unplanned + self._most:
-            memories.append(Memory(own, "inputs and outputs that the plan leaves out, and what single steps need"))
+            memories.append(Memory(own, "inputs and outputs outside the plan, and scratch of single steps"))
         return tuple(memories)
 
     def _add(self, memory: int, offset: int, size: int, spec: TensorSpec, note: str) -> int:
         if spec.dtype not in _TYPES:
-            message = f"{note} is a {spec.dtype} tensor, firmware has {', '.join(_TYPES)}"
+            message = f"{note} is a {spec.dtype} tensor, firmware supports {', '.join(_TYPES)}"
             raise UnsupportedError(message, hint="export the model with tensors of one of these types")
         self._values.append(Value(memory, offset, size, _TYPES[spec.dtype], spec.shape, spec.dim_order, note))
         return len(self._values) - 1
 
     def _place(self, tensor: TensorValue, what: str, may_be_unplanned: bool) -> tuple[int, int]:
-        """Memory and offset."""
+        """Return memory and offset."""
         place, constant = tensor.place, tensor.constant
         if tensor.dynamic:
-            raise UnsupportedError(f"{what} changes its shape from run to run", hint=_STATIC)
+            raise UnsupportedError(f"{what} has a dynamic shape", hint=_STATIC)
         if tensor.external:
             raise UnsupportedError(f"the content of {what} is in another file", hint=_STATIC)
         if place and constant:
-            raise UnsupportedError(f"{what} keeps state from run to run", hint=_STATIC)
+            raise UnsupportedError(f"{what} keeps state between runs", hint=_STATIC)
         if constant is not None:
             return MEMORY_CONSTANT + self._constants.setdefault(constant, len(self._constants)), 0
         if place is None:
@@ -133,6 +133,6 @@ class TensorPlaces:
             self._unplanned += padded(tensor.bytes)
             return len(self._arenas), offset
         if place.offset % ALIGNMENT:
-            message = f"{what} starts at byte {place.offset} of its memory, which is no multiple of {ALIGNMENT}"
+            message = f"{what} starts at byte {place.offset} of its memory, which is not a multiple of {ALIGNMENT}"
             raise UnsupportedError(message, hint="plan the program's memory with ExecuTorch's default alignment")
         return place.memory - 1, place.offset

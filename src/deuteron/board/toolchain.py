@@ -1,7 +1,6 @@
-"""The cross compiler: C files in, objects and linked images out.
+"""The cross compiler: compiles C files, and links images.
 
-An object is kept in a cache under the hash of all that it is made of, so that nothing is compiled twice and nothing is
-ever stale.
+Objects are cached under the hash of all their inputs: nothing is compiled twice, and no object is stale.
 """
 
 import hashlib
@@ -33,13 +32,12 @@ FLAGS = (
     "-Wall",
     "-Wextra",
 )
-"""What every C file is compiled with; the core's own flags come after."""
+"""Options of every C file; the core's own options follow."""
 
 LINK_FLAGS = ("-nostartfiles", "--specs=nano.specs", "-Wl,--gc-sections", "-Wl,--print-memory-usage")
 
 PLACE_ALL = "-Wl,--orphan-handling=error"
-"""For the boards' own linker scripts: a section that they do not place would lie in free memory, and start-up would not
-fill it."""
+"""For the boards' own linker scripts: a section without a place would be in free memory that start-up does not fill."""
 
 _USAGE = re.compile(r"^ *(\w+): +(\d+) ([KMG]?)B +(\d+) ([KMG]?)B +[\d.]+%$", re.MULTILINE)
 _REASON = re.compile(r" error: |unplaced orphan|undefined reference|multiple definition")
@@ -51,10 +49,10 @@ class Source:
     """A C or assembler file.
 
     Attributes:
-        name: the object's, `<module>.<file>`; the size report groups by it.
-        path: where it is.
-        includes: files that it takes in, but for the firmware's headers.
-        flags: of the compiler for this file, after all others.
+        name: name of the object, `<module>.<file>`; the size report groups by it.
+        path: the file.
+        includes: files that it includes, besides the firmware's headers.
+        flags: options of the compiler for this file, after all others.
     """
 
     name: str
@@ -65,7 +63,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Object:
-    """A compiled file; `calls` is its call graph with stack frames as GCC writes it, absent for an assembler file."""
+    """A compiled file; `calls` is GCC's call graph with stack frames, empty for an assembler file."""
 
     name: str
     path: Path
@@ -74,7 +72,7 @@ class Object:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A memory of the linker script: bytes that the image puts there and bytes that it has."""
+    """A memory of the linker script: bytes in use and size."""
 
     name: str
     used: int
@@ -87,7 +85,7 @@ class Toolchain:
 
     Attributes:
         compiler: path of the program.
-        version: the first line that it says of itself.
+        version: first line of its version text.
         cache: directory of the objects; may be removed at any time.
     """
 
@@ -97,21 +95,21 @@ class Toolchain:
 
     @classmethod
     def find(cls, objects: Path) -> "Toolchain":
-        """The installed toolchain, with its cache in `objects`; MissingToolError when a part of it is not there."""
+        """Find the installed toolchain, with its cache in `objects`; MissingToolError if a part of it is missing."""
         compiler = find_program(f"{PREFIX}gcc", COMPILER_PACKAGE, "the compiler for Arm boards")
         find_program(f"{PREFIX}ar", BINUTILS_PACKAGE, "the archiver for Arm boards")
         if not has_libc(compiler):
             raise MissingToolError(
-                f"the C library for Arm boards is not installed: `{compiler.name}` finds no `libc_nano.a`",
+                f"the C library for Arm boards is not installed: `{compiler.name}` does not find `libc_nano.a`",
                 hint=f"install it, on Debian with `apt-get install {LIBC_PACKAGE}`",
             )
         return cls(compiler, _say(compiler, "--version").partition("\n")[0], objects)
 
     def compile(self, sources: Sequence[Source], flags: Sequence[str], root: Path) -> tuple[Object, ...]:
-        """The objects of the sources, in their order.
+        """Return the objects of the sources, in order.
 
-        `root` is the directory of the firmware: headers are looked for in its `include`, and a change of any header in
-        it compiles everything anew, but for those of its tests, which only tests' sources include.
+        `root` is the directory of the firmware: its `include` has the headers, and a change of any header in it
+        recompiles everything, except for headers of its tests, which only the tests' sources include.
         """
         options = (*FLAGS, *flags, f"-I{root / 'include'}")
         seed = hashlib.sha256("\0".join((self.version, *FLAGS, *flags)).encode())
@@ -126,7 +124,7 @@ class Toolchain:
             return tuple(item.result() for item in futures)
 
     def _object(self, source: Source, options: Sequence[str], seed: bytes) -> Object:
-        """The object from the cache, compiled first if it is not there."""
+        """Return the object from the cache; compile it first if it is missing."""
         contents = b"".join(hashlib.sha256(path.read_bytes()).digest() for path in (source.path, *source.includes))
         own = "\0".join((source.name, *source.flags)).encode()
         kept = self.cache / hashlib.sha256(seed + contents + own).hexdigest()[:32]
@@ -154,15 +152,15 @@ class Toolchain:
     def archive(self, objects: Sequence[Object], path: Path) -> None:
         """Write a static library of the objects."""
         command = (f"{PREFIX}ar", "rcsD", path, *(item.path for item in objects))
-        _check(_run(command), f"`{path.name}` cannot be made")
+        _check(_run(command), f"`{path.name}` cannot be created")
 
     def link(
         self, inputs: Sequence[str], flags: Sequence[str], script: Path, output: Path
     ) -> tuple[tuple[Region, ...], bool]:
-        """How full each memory is, and whether all fits: only then is there an image.
+        """Link and return the use of each memory, and whether all fits; an image is written only if it does.
 
-        `inputs` are file names in the directory of `output`, in the order that the linker takes them; beside the image
-        stands its map, with the suffix `.map`.
+        `inputs` are file names in the directory of `output`, in linker order; the map is next to the image, with the
+        suffix `.map`.
         """
         options = (
             *flags,
@@ -184,7 +182,7 @@ class Toolchain:
 
 @cache
 def has_libc(compiler: Path) -> bool:
-    """Whether the compiler finds its C library: it answers with the bare name for what it does not find."""
+    """Return true if the compiler finds its C library; for a missing file it prints the bare name."""
     return "/" in _say(compiler, "-print-file-name=libc_nano.a")
 
 
@@ -197,15 +195,15 @@ def _run(command: Sequence[str | Path], directory: Path | None = None) -> "subpr
 
 
 def _check(done: "subprocess.CompletedProcess[str]", message: str) -> None:
-    """Raises InternalError with what the program said: all that it is given is ours."""
+    """Raise InternalError with the program's output: all its inputs are ours."""
     if done.returncode:
-        said = done.stderr.strip().splitlines() or ["it gives no reason"]
+        said = done.stderr.strip().splitlines() or ["no reason given"]
         error = next((line for line in said if _REASON.search(line)), said[-1])
         raise InternalError(f"{message}: {error}")
 
 
 def _keep(fresh: Path, kept: Path) -> None:
-    """Gives what was made its place in the cache, unless someone else was faster."""
+    """Move a new object into the cache, unless another process was faster."""
     try:
         fresh.rename(kept)
     except OSError:

@@ -1,4 +1,4 @@
-"""From a program to a bundle: the plan of a `.pte` followed step by step."""
+"""Translates a program to a bundle, step by step with the memory plan of the `.pte`."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -17,22 +17,22 @@ from deuteron.npu.firmware import FirmwarePort
 from deuteron.runtime.program import DelegateCall, Instruction, KernelCall, Method, Program, TensorList, TensorValue
 
 _MOST_BYTES = 0xFFFFFFF0
-"""Of a memory: sizes are words."""
+"""Maximum size of a memory: sizes are 32-bit words."""
 
 
 def translate(program: Program, manifest: Manifest | None = None, *, name: str, method: str = "forward") -> Bundle:
-    """The bundle of one method.
+    """Return the bundle of one method.
 
     Args:
-        program: what `deuteron.runtime.pte.read` gave.
-        manifest: of the build that wrote it: errors and the C file then name lines of the model.
-        name: what the bundle is called, for readers.
-        method: which method.
+        program: result of `deuteron.runtime.pte.read`.
+        manifest: manifest of its build: errors and the C file then name lines of the model.
+        name: name of the bundle, for comments.
+        method: method to translate.
 
     Raises:
-        UnsupportedError: for operators or tensors that firmware does not have, naming them and the lines.
-        FormatError: for a damaged partition or plan.
-        InputError: when the program has no such method.
+        UnsupportedError: firmware lacks operators or tensor types; names them and the lines.
+        FormatError: a partition or the plan is damaged.
+        InputError: the program has no such method.
     """
     for candidate in program.methods:
         if candidate.name == method:
@@ -42,7 +42,7 @@ def translate(program: Program, manifest: Manifest | None = None, *, name: str, 
 
 
 def _with_quantisation(bundle: Bundle, program: Program) -> Bundle:
-    """The bundle with what ExecuTorch says of quantised inputs and outputs: in a method for each number."""
+    """Return the bundle with quantised inputs and outputs, which ExecuTorch describes in methods of constants."""
     numbers = {m.name: m.values[m.outputs[0]] for m in program.methods if len(m.outputs) == 1 and not m.inputs}
     values = list(bundle.values)
     for side, indices in (("input", bundle.inputs), ("output", bundle.outputs)):
@@ -57,7 +57,7 @@ def _with_quantisation(bundle: Bundle, program: Program) -> Bundle:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """A tensor of a partition: the program's value, the NPU's own, and how the one becomes the other if they differ."""
+    """A tensor of a partition: the program's value, the NPU's own, and the transpose between them if they differ."""
 
     port: FirmwarePort
     value: int
@@ -66,7 +66,7 @@ class _End:
 
 
 class _Translator:
-    """One method on its way."""
+    """Translates one method."""
 
     def __init__(self, method: Method, manifest: Manifest | None) -> None:
         self._method = method
@@ -81,11 +81,11 @@ class _Translator:
         self._number = 0
 
     def bundle(self, name: str) -> Bundle:
-        """The whole."""
+        """Return the bundle."""
         inputs = tuple(
             self._places.value(v, f"input {i}", may_be_unplanned=True)
             for i, v in enumerate(self._method.inputs)
-            # What an exported program is given as a number is a part of it.
+            # A constant that the exported program has as an input is a part of the program.
             if not isinstance(self._method.values[v], int | float)
         )
         outputs = tuple(
@@ -120,7 +120,7 @@ class _Translator:
     def _instructions(self) -> Sequence[Instruction]:
         chains = self._method.chains
         if len(chains) != 1:
-            message = f"`{self._method.name}` has {len(chains)} lists of instructions, firmware runs one"
+            message = f"`{self._method.name}` has {len(chains)} lists of instructions, firmware supports one"
             raise UnsupportedError(message, hint="export the model with the ExecuTorch that Deuteron installs")
         return chains[0]
 
@@ -131,7 +131,7 @@ class _Translator:
             case DelegateCall(delegate, args):
                 self._delegate_call(delegate, args, where)
             case _:
-                message = f"firmware calls operators and partitions, it has no `{type(instruction).__name__}`"
+                message = f"firmware does not support the instruction `{type(instruction).__name__}`"
                 hint = "write the model without branches on values, and export it with fixed shapes"
                 raise UnsupportedError(message, where=where, hint=hint)
 
@@ -149,7 +149,7 @@ class _Translator:
             self._places.end_of_step()
 
     def _place(self, tensor: Tensor, what: str) -> int:
-        """The index in the bundle."""
+        """Return the index in the bundle."""
         if tensor.index is None and tensor.value.constant is None:
             return self._places.temporary(tensor.spec, tensor.bytes, what)
         if tensor.index is None:
@@ -157,7 +157,7 @@ class _Translator:
         return self._places.value(tensor.index, what)
 
     def _argument(self, index: int) -> Argument:
-        """A value of the method as lowerings take it."""
+        """Return a value of the method as an argument of lowerings."""
         match self._method.values[index]:
             case TensorValue() as value:
                 return Tensor(index, value)
@@ -172,7 +172,7 @@ class _Translator:
         partition = self._delegates[index].partition
         origin = self._origins.delegate(self._method.delegates[index].payload)
         if len(args) != partition.arguments:
-            message = f"{partition.name} takes {partition.arguments} arguments, the program gives {len(args)}"
+            message = f"{partition.name} has {partition.arguments} arguments, the program passes {len(args)}"
             raise _damaged(message, where)
         inputs = [self._bind(port, args[port.argument]) for port in partition.inputs]
         outputs = [self._bind(port, args[port.argument]) for port in partition.outputs]
@@ -193,7 +193,7 @@ class _Translator:
                 self._operator(operators.TRANSPOSE, [end.own], [end.value], params, title, origin)
 
     def _bind(self, port: FirmwarePort, arg: int) -> _End:
-        """The tensor of the program for a tensor of the NPU, and a place for the NPU's own where it needs one."""
+        """Match a tensor of the program with one of the NPU, and add the NPU's own tensor if it needs one."""
         tensor = self._places.tensor(arg, port.name)
         matrices = matrices_of(port, tensor)
         value = self._places.value(arg, port.name)
@@ -231,23 +231,23 @@ class _Translator:
         self._steps.append(step)
 
     def _memories(self) -> tuple[Memory, ...]:
-        """Those of the values, and the working memory, for which `bundle.h` has the formula."""
+        """Return the memories of the values, and the working memory, by the formula of `bundle.h`."""
         contexts = CONTEXT_BYTES * len(self._delegates)
         most = max((delegate.partition.working_bytes for delegate in self._delegates), default=0)
         working = Memory(contexts + most, "working memory of the partitions")
         for memory in (*self._places.memories, working):
             if memory.bytes > _MOST_BYTES:
-                message = f"{memory.note} has {memory.bytes} bytes, at most {_MOST_BYTES} are possible"
-                raise CapacityError(message, hint="make the model smaller: firmware runs on 32-bit processors")
+                message = f"{memory.note} has {memory.bytes} bytes, the maximum is {_MOST_BYTES}"
+                raise CapacityError(message, hint="make the model smaller: firmware uses 32-bit addresses")
         return (*self._places.memories, working)
 
 
 def _check_outputs(step: Step, values: Sequence[Value]) -> None:
-    """Checks that no output of a step is a constant or overlaps another of its values: what the executor asks for."""
+    """Check that no output of a step is a constant or overlaps another of its values, as the executor requires."""
     used = [values[i] for i in (*step.inputs, *step.outputs)]
     for position, output in enumerate(used[len(step.inputs) :], len(step.inputs)):
         if output.memory >= MEMORY_CONSTANT:
-            raise _damaged(f"{output.note} would be written, which is a constant", step.title)
+            raise _damaged(f"{output.note} is an output but a constant", step.title)
         for other in (*used[:position], *used[position + 1 :]):
             apart = output.offset + output.bytes <= other.offset or other.offset + other.bytes <= output.offset
             if output.memory == other.memory and not apart:
@@ -256,23 +256,23 @@ def _check_outputs(step: Step, values: Sequence[Value]) -> None:
 
 def _refused(operator: str, why: str, origin: Origin, where: str) -> UnsupportedError:
     if operator.startswith("tflite::"):
-        from deuteron.runtime.tflite_calls import on_boards  # what reads TFLite files takes a while to load
+        from deuteron.runtime.tflite_calls import on_boards  # imported here because it loads slowly
 
         name = operator.partition("::")[2].partition(".")[0]
         listed = ", ".join(f"`{known}`" for known in on_boards())
         return UnsupportedError(
-            f"of `{name}` firmware has no form for its types and options",
+            f"firmware does not support `{name}` with its types and options",
             where=f"tensor `{origin.node}`",
-            hint=f"of what the NPU leaves of a TFLite file boards have {listed}: write the model with these, or run it "
-            "on this computer with `deuteron run`",
+            hint=f"for TFLite operators that the NPU leaves to the CPU, boards support {listed}: use these, or run the "
+            "model on this computer with `deuteron run`",
         )
     code = f", at `{origin.lines[0].code}`" if origin.lines else ""
     known = ", ".join(f"`{name}`" for name in operators.supported() if not name.startswith(CORTEX_M))
     return UnsupportedError(
         f"the operator `{operator}` {why}{code}",
         where=origin.where or where,
-        hint=f"beside the NPU's operators firmware has those of ExecuTorch's Cortex-M backend, and {known}: write the "
-        "model so that the NPU takes the others, or run the program with ExecuTorch's runtime on the device",
+        hint=f"firmware supports the operators of ExecuTorch's Cortex-M backend, and {known}: change the model so that "
+        "the NPU runs the others, or run the program with ExecuTorch's runtime on the device",
     )
 
 

@@ -1,1 +1,1 @@
-"""What a build is: its manifest, options and files, free of PyTorch."""
+"""Build directories: manifest, options and files, free of PyTorch."""

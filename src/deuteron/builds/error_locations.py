@@ -1,32 +1,21 @@
-"""Errors of the compiler, which name TFLite operators as `op N`, with the lines of the user's model."""
+"""Adds source lines of the user's model to errors of the compiler, which number TFLite operators."""
 
-import re
 from collections.abc import Callable
-from copy import copy
 
 from deuteron.builds.manifest import Source
-from deuteron.errors import DeuteronError
-
-_OPERATOR_INDEX = re.compile(r"\bop (\d+)\b")
+from deuteron.errors import WHERE, DeuteronError
 
 
 def with_lines(failure: DeuteronError, source_of: Callable[[int], Source | None]) -> DeuteronError:
-    """The error, its place and each line of its message preceded by the line of the model of the operator in it.
+    """Return the error with the model's line before its place, and before each line of its message with an operator."""
 
-    One operator is named as the place; of several each has a line of the message.
-    """
-
-    def placed(line: str) -> str:
-        match = _OPERATOR_INDEX.search(line)
-        source = source_of(int(match[1])) if match else None
+    def located(text: str, line: int) -> str:
+        operator = failure.operators.get(line)
+        source = None if operator is None else source_of(operator)
         if source is None:
-            return line
-        text = line.lstrip()
-        return f"{line[: len(line) - len(text)]}{source}: `{source.code}`: {text}"
+            return text
+        content = text.lstrip()
+        return f"{text[: len(text) - len(content)]}{source}: `{source.code}`: {content}"
 
-    first, *others = failure.message.split("\n")
-    message = "\n".join((first if failure.where else placed(first), *map(placed, others)))
-    where = placed(failure.where) if failure.where else None
-    again = copy(failure)
-    again.message, again.where = message, where
-    return again
+    message = "\n".join(located(text, line) for line, text in enumerate(failure.message.split("\n")))
+    return failure.relocate(located(failure.where, WHERE) if failure.where else None, message)

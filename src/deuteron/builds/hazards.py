@@ -1,4 +1,4 @@
-"""What is wrong with the program of a partition, in the words of the model that it was built from."""
+"""Describes hazards of a partition's program by operators and source lines of the model."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,13 +8,13 @@ from deuteron.npu.timeline import Hazard
 
 
 def told(program: NpuProgram, entry: Partition, hazard: Hazard) -> str:
-    """A hazard with the operators of its call, or of the next, and their line of the model."""
+    """Describe a hazard with the operators of its call, or of the next, and their line of the model."""
     origin = entry.origin(program.calls_before[hazard.command])
     return f"{hazard} ({origin})" if origin else str(hazard)
 
 
 def warnings(number: int, program: NpuProgram, entry: Partition, hazards: Sequence[Hazard] | None) -> Iterator[str]:
-    """The first hazard of partition `number`, how many there are besides, and what to do; nothing where none is."""
+    """Yield the first hazard of partition `number`, the number of others, and advice; nothing if there is none."""
     if hazards:
         more = f", and {len(hazards) - 1} more, which `deuteron sim` lists" if len(hazards) > 1 else ""
-        yield f"the commands of npu {number} are unsound: {told(program, entry, hazards[0])}{more}; {program.advice}"
+        yield f"the commands of npu {number} are wrong: {told(program, entry, hazards[0])}{more}; {program.advice}"

@@ -1,4 +1,4 @@
-"""`build.json`: what a build directory holds and where every part of it came from; free of PyTorch."""
+"""`build.json`: the content of a build directory and the origin of every part; free of PyTorch."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ REFERENCE = "reference.pt2"
 ETRECORD = "etrecord.bin"
 SAMPLES = "samples.npz"
 KEPT = "kept on the CPU by"
-"""How `Node.why` begins where an option of the build says so; the option follows."""
+"""Start of `Node.why` if a build option keeps the node there; the option follows."""
 
 FILE = RecordFile(NAME, 8, "deuteron build MODEL -o DIR", "build the model again")
 
 
 @dataclass(frozen=True, slots=True)
 class TensorInfo:
-    """An input or output: `dtype` in numpy's spelling; `name` where it has one."""
+    """An input or output: `dtype` is numpy's name; `name` may be empty."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -39,7 +39,7 @@ class TensorInfo:
 
 @dataclass(frozen=True, slots=True)
 class PartitionOp:
-    """One operator of a partition's TFLite file, with the edge nodes and source lines that it stands for."""
+    """One operator of a partition's TFLite file, with its edge nodes and source lines."""
 
     index: int
     op: str
@@ -50,12 +50,11 @@ class PartitionOp:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """One delegate call of the program: sizes in bytes, and what is in it.
+    """One delegate call of the program, with sizes in bytes.
 
-    `prefetch_bound` are cycles that no plan which fetches the same pieces is faster than, `whole_scratch_bytes` what
-    the scratch would be if no chain of calls ran depth first, 0 where none does. Of a run with such chains,
-    `planned_cycles` and `cycles_bound` are its cycles and those that no plan in the same memory is faster than, 0 where
-    none are known.
+    `prefetch_bound` is a lower bound in cycles for any plan that fetches the same pieces. `whole_scratch_bytes` is the
+    scratch without depth-first chains, 0 if there are none. For a run with such chains, `planned_cycles` are its cycles
+    and `cycles_bound` is a lower bound for any plan in the same memory; 0 if unknown.
     """
 
     payload_sha256: str
@@ -78,21 +77,18 @@ class Partition:
     cycles_bound: int = 0
 
     def source_of(self, op: int) -> Source | None:
-        """The first line of the model that a TFLite operator comes from, if any is known."""
+        """Return the first source line of a TFLite operator, if it is known."""
         return next(iter(self.ops[op].source), None)
 
     def origin(self, call: int, *, rows: bool = True) -> str:
-        """The operators that a kernel call computes, the first line of the model of each, and which `rows`, if not all.
-
-        Empty at the end.
-        """
+        """Return the operators of a kernel call with their first source lines, and its `rows`, if not all."""
         if call >= len(self.kernels):
             return ""
         kernel = self.kernels[call]
         return f"{self.origins(kernel.ops)}{f', {kernel.stripe}' if rows and kernel.stripe else ''}"
 
     def origins(self, ops: Iterable[int]) -> str:
-        """The names of operators, and the first line of the model of each."""
+        """Return the names of operators, and the first source line of each."""
         names: list[str] = []
         for index in ops:
             names.append(self.ops[index].op)
@@ -102,28 +98,29 @@ class Partition:
 
     @property
     def chained(self) -> Mapping[str, Cascade]:
-        """The chain that each node of the model is part of, if it runs depth first."""
+        """Return the depth-first chain of each node of the model that is in one."""
         chains = cascades(self.kernels, [0] * len(self.kernels))
         return {name: chain for chain in chains for op in chain.ops for name in self.ops[op].nodes}
 
     def depth_first(self, macs: Sequence[int]) -> Iterator[str]:
-        """The chains of calls that run depth first, given the multiply-accumulates of each call, if there are any."""
+        """Yield the depth-first chains of calls, given the multiply-accumulates of each call, if there are any."""
         chains = cascades(self.kernels, macs)
         if chains:
             yield (
                 f"depth first: {self.scratch_bytes:,} B of scratch instead of {self.whole_scratch_bytes:,} B, "
-                f"{sum(chain.again for chain in chains):,} MACs again{self.gap()}"
+                f"{sum(chain.again for chain in chains):,} MACs recomputed{self.gap()}"
             )
         for chain in chains:
             ends = [self.origins((chain.ops[at],)) for at in (0, -1)]
             stripes = f"{chain.stripes} stripes of up to {counted(chain.height, 'row')}"
             yield (
                 f"  chain {chain.number}: {chain.calls} calls in {stripes}, halo {chain.halo}, "
-                f"{chain.copies} copies of kept rows, {chain.again:,} MACs again; {' to '.join(dict.fromkeys(ends))}"
+                f"{chain.copies} copies of kept rows, {chain.again:,} MACs recomputed; "
+                f"{' to '.join(dict.fromkeys(ends))}"
             )
 
     def gap(self) -> str:
-        """How much slower than any plan one with these chains is at most, as an ending; empty where it is not known."""
+        """Return the maximum slowdown against any plan, as the end of a sentence; empty if it is unknown."""
         if not self.cycles_bound:
             return ""
         if self.planned_cycles <= self.cycles_bound:
@@ -133,18 +130,18 @@ class Partition:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """One operator of the model, and who runs it.
+    """One operator of the model, and its processor.
 
     Attributes:
-        name: of the node in the edge program, before anything was lowered for a processor.
+        name: name of the node in the edge program, before it was lowered for a processor.
         op: the edge operator.
-        quantised: the node's name when it was quantised, which is the same in every build of a model; may be empty.
-        partition: where on the NPU it runs, None on the CPU.
-        why: why not on the NPU, a sentence; empty there.
-        work: what it does, if the CPU does it.
-        elements: how many, as `work` counts them.
-        terms: the same.
-        nbytes: of the tensors that it reads and writes; None where nobody has counted, its MACs neither.
+        quantised: the node's name at quantisation, which is the same in every build of a model; may be empty.
+        partition: its NPU partition, None on the CPU.
+        why: reason why it is not on the NPU, a sentence; else empty.
+        work: kind of work, if it runs on the CPU.
+        elements: number of elements, as `work` counts them.
+        terms: terms per element, as `work` counts them.
+        nbytes: bytes of the tensors that it reads and writes; None if unknown, as are its MACs.
     """
 
     name: str
@@ -160,12 +157,12 @@ class Node:
 
     @property
     def macs(self) -> int:
-        """Its multiply-accumulates, as far as they are counted."""
+        """Return its multiply-accumulates, as far as they are known."""
         return self.terms if self.work.multiplies else 0
 
     @property
     def is_kept(self) -> bool:
-        """Whether it is on the CPU because an option says so."""
+        """Return true if a build option keeps it on the CPU."""
         return self.why.startswith(KEPT)
 
 
@@ -174,12 +171,12 @@ class CpuOp:
     """One operator of the program that runs on the CPU.
 
     Attributes:
-        computes: name of the node of the model that it computes; empty for what lowering has added.
-        why: why it is there and not on the NPU, a sentence.
-        work: what it does, if lowering has added it; else that stands with the node.
-        elements: how many.
-        instructions: those of the program that call it, by number; none where planning the memory leaves nothing to
-            do, as it does of views.
+        computes: name of the node of the model that it computes; empty for operators that lowering added.
+        why: reason why it is not on the NPU, a sentence.
+        work: kind of work, if lowering added it; otherwise the node has it.
+        elements: number of elements.
+        instructions: numbers of the program's instructions that call it; none if memory planning removed them, as for
+            views.
     """
 
     op: str
@@ -194,14 +191,14 @@ class CpuOp:
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """The model by the name it was built from."""
+    """The model and the name it was built by."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """The content of `build.json`."""
+    """Content of `build.json`."""
 
     deuteron: str
     executorch: str
@@ -220,43 +217,44 @@ class Manifest:
     quality: Quality = NOT_MEASURED
 
     def to_json(self) -> str:
-        """The text of `build.json`."""
+        """Return the text of `build.json`."""
         return FILE.to_json(self)
 
     @classmethod
     def from_json(cls, text: str) -> Self:
-        """The manifest that `to_json` wrote; FormatError for any other text."""
+        """Return the manifest of a text of `to_json`; FormatError for any other text."""
         return FILE.from_json(text, cls)
 
 
 def tflite_name(partition: int) -> str:
-    """The file of a build that holds a partition as its compiler got it."""
+    """Return the name of a partition's TFLite file, the input of its compiler."""
     return f"npu_{partition}.tflite"
 
 
 def tosa_name(partition: int) -> str:
-    """The file of a build that holds a partition for an Ethos-U as Vela got it."""
+    """Return the name of an Ethos-U partition's TOSA file, the input of Vela."""
     return f"npu_{partition}.tosa"
 
 
 def database_name(partition: int) -> str:
-    """The file of a build that holds what Vela says of a partition."""
+    """Return the name of the file with Vela's data on a partition."""
     return f"npu_{partition}.xml"
 
 
 def tflites(directory: Path, manifest: Manifest) -> tuple[bytes, ...]:
-    """The TFLite file of each partition of the build in a directory that `read` has checked."""
+    """Return the TFLite file of each partition of a checked build directory."""
     return tuple((directory / tflite_name(i)).read_bytes() for i in range(len(manifest.partitions)))
 
 
 def read(directory: Path) -> Manifest:
-    """The manifest of a build directory, with every file that it lists unaltered.
+    """Return the manifest of a build directory, and check that every file that it lists is unaltered.
 
-    All are present, but for `reference.pt2` and `samples.npz`: only comparisons need these, and the first is much
+    All files must exist, except `reference.pt2` and `samples.npz`: only comparisons need these, and the first is much
+    larger than the program.
     larger than the program.
 
     Raises:
-        InputError: when this is no build directory.
-        FormatError: when the manifest or a file is damaged.
+        InputError: this is not a build directory.
+        FormatError: the manifest or a file is damaged.
     """
     return FILE.read(directory, Manifest, optional=(REFERENCE, SAMPLES))

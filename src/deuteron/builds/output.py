@@ -1,4 +1,4 @@
-"""Writing a build directory: all of it or nothing."""
+"""Writes a build directory: all of it or nothing."""
 
 import tempfile
 from collections.abc import Mapping
@@ -9,17 +9,17 @@ from deuteron.errors import InputError, OptionError, unwritable
 
 
 def check_output(directory: Path, *, force: bool, record: str = NAME) -> None:
-    """Checks, before the long work, that files may be written there.
+    """Check, before slow work, that files may be written there.
 
-    Only a directory that holds nothing, or an earlier `record`, is ever replaced.
+    Only a directory that is empty or has an earlier `record` is ever replaced.
 
     Raises:
-        OptionError: when something is there that may not be replaced.
-        InputError: when the parent directory does not exist, or nothing can be written into it.
+        OptionError: the directory must not be replaced.
+        InputError: the parent directory does not exist or is not writable.
     """
     parent = directory.absolute().parent
     if parent.exists() and not parent.is_dir():
-        raise InputError(f"`{parent}` is a file, no folder", hint="choose another output directory")
+        raise InputError(f"`{parent}` is a file, not a folder", hint="choose another output directory")
     if not parent.is_dir():
         raise InputError(f"the folder `{parent}` does not exist", hint="create it first")
     try:
@@ -33,7 +33,7 @@ def check_output(directory: Path, *, force: bool, record: str = NAME) -> None:
         raise OptionError(f"`{directory}` is not a directory", hint="choose another output directory")
     if any(directory.iterdir()) and not (directory / record).is_file():
         raise OptionError(
-            f"`{directory}` holds files but no `{record}`, and is not replaced",
+            f"`{directory}` has files but no `{record}`, so it is not replaced",
             hint="choose another output directory, or empty this one yourself",
         )
     if not force:
@@ -43,18 +43,18 @@ def check_output(directory: Path, *, force: bool, record: str = NAME) -> None:
 
 
 def check_file(path: Path, *, force: bool) -> None:
-    """Checks, before the work, that a file may be written there.
+    """Check, before slow work, that a file may be written there.
 
     Raises:
-        OptionError: when something is there that may not be replaced.
-        InputError: when there is no such folder.
+        OptionError: the file must not be replaced.
+        InputError: its folder does not exist.
     """
     if path.is_dir():
         raise OptionError(f"`{path}` is a directory", hint="name a file")
     if path.exists() and not path.is_file():
-        raise OptionError(f"`{path}` is no regular file, and is not replaced", hint="choose another name")
+        raise OptionError(f"`{path}` is not a regular file, so it is not replaced", hint="choose another name")
     if path.exists() and path.suffix == ".py":
-        raise OptionError(f"`{path}` is a Python file, and is not replaced", hint="choose another name")
+        raise OptionError(f"`{path}` is a Python file, so it is not replaced", hint="choose another name")
     if path.exists() and not force:
         raise OptionError(f"`{path}` exists", hint="choose another name, or replace it with `--force`")
     if not path.absolute().parent.is_dir():
@@ -62,10 +62,10 @@ def check_file(path: Path, *, force: bool) -> None:
 
 
 def write_files(files: Mapping[Path, bytes]) -> None:
-    """Writes each file beside the wanted one, and gives them their names when all are written.
+    """Write each file under a temporary name, and rename all when all are written.
 
     Raises:
-        InputError: when the disk refuses.
+        InputError: a file cannot be written.
     """
     fresh = {path: path.with_name(f".{path.name}.new") for path in files}
     path = next(iter(files))
@@ -83,11 +83,11 @@ def write_files(files: Mapping[Path, bytes]) -> None:
 
 
 def write(directory: Path, files: Mapping[str, bytes], *, force: bool, record: str = NAME) -> None:
-    """Writes the files into a new directory beside the wanted one and then gives it that name.
+    """Write the files into a temporary directory, and then rename it.
 
     Raises:
         OptionError: as `check_output`.
-        InputError: when the disk refuses.
+        InputError: a file cannot be written.
     """
     check_output(directory, force=force, record=record)
     target = directory.absolute()
@@ -103,12 +103,12 @@ def write(directory: Path, files: Mapping[str, bytes], *, force: bool, record: s
 
 
 def _beside(directory: Path) -> tempfile.TemporaryDirectory[str]:
-    """A directory in the same folder, on the same disk therefore, for the length of a context."""
+    """Yield a temporary directory in the same folder, and therefore on the same disk."""
     return tempfile.TemporaryDirectory(dir=directory.absolute().parent, prefix=f".{directory.name}.")
 
 
 def _replace(fresh: Path, target: Path, aside: Path) -> None:
-    """Gives `fresh` the name `target`; what had that name goes to `aside`, and comes back if this fails."""
+    """Rename `fresh` to `target`; an existing `target` becomes `aside`, and is restored on failure."""
     if target.exists():
         target.rename(aside)
     try:

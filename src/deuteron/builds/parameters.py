@@ -12,10 +12,10 @@ _CALL = re.compile(r"(.+\.py:\w+)(\(.*\))", re.DOTALL)
 
 
 def parse(model: str) -> tuple[str, Mapping[str, object]]:
-    """A model's name without its parameters, and these; what has none is given as it is.
+    """Split a model's name from its parameters; a name without parameters is returned unchanged.
 
     Raises:
-        OptionError: they are not names with plain values.
+        OptionError: the parameters are not names with plain values.
     """
     match = _CALL.fullmatch(model.strip())
     if match is None:
@@ -36,13 +36,13 @@ def parse(model: str) -> tuple[str, Mapping[str, object]]:
 
 
 def named(function: str, values: Mapping[str, object]) -> str:
-    """The name of a model with these parameters."""
+    """Return the name of a model with these parameters."""
     listed = ", ".join(f"{name}={value!r}" for name, value in values.items())
     return f"{function}({listed})" if values else function
 
 
 def choices(model: str) -> tuple[str, Mapping[str, Sequence[object]]]:
-    """A model's name without its parameters, and the values of each that can be chosen from: a list's, or one.
+    """Split a model's name from the list of values of each parameter.
 
     Raises:
         OptionError: as `parse`, or a list is empty.
@@ -58,7 +58,7 @@ def choices(model: str) -> tuple[str, Mapping[str, Sequence[object]]]:
 
 
 def every(model: str) -> Iterator[str]:
-    """The names of all models that a name with lists of values stands for."""
+    """Yield the names of all models for a name with lists of values."""
     function, offered = choices(model)
     for values in product(*offered.values()):
         yield named(function, dict(zip(offered, values, strict=True)))

@@ -1,4 +1,4 @@
-"""How far a program is from the float model: what a build measures, and keeps in its manifest; free of PyTorch."""
+"""Quality of a program against the float model: figures that a build measures and stores; free of PyTorch."""
 
 import math
 from collections.abc import Iterator
@@ -8,29 +8,29 @@ from deuteron.errors import counted
 from deuteron.records import Source
 
 MOST = 150.0
-"""Decibels of what is equal: float32 itself has no more."""
+"""Decibels of equal values: float32 has no more."""
 
 LITTLE = 20.0
-"""Decibels that int8 has of most networks and more."""
+"""Decibels that most int8 networks exceed."""
 
 _LISTED = 8
-"""Channels that a text lists."""
+"""Number of channels in a text."""
 
 PROGRAM, PYTORCH = "program", "quantised PyTorch"
-"""What was measured: the program in ExecuTorch's runtime on the host, or the quantised model where it does not run."""
+"""Measured object: the program in ExecuTorch's runtime on the host, or the quantised model if that cannot run."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputQuality:
-    """One output beside the float model's, over all samples.
+    """One output compared with the float model's, over all samples.
 
     Attributes:
         sqnr: signal to quantisation noise, in dB.
         axis: the dimension of its channels.
-        channels: the same for each channel; none where it has no such dimension.
-        scale: of the stored integers where the program gives such, else 0.
-        zero_point: the same.
-        equal: of integers and bools, which have no channels, the share of values that equal the float model's.
+        channels: SQNR of each channel; none if it has no such dimension.
+        scale: scale of the stored integers of a quantised output, else 0.
+        zero_point: their zero point.
+        equal: for integers and bools, which have no channels, the share of values that equal the float model's.
     """
 
     sqnr: float
@@ -41,7 +41,7 @@ class OutputQuality:
     equal: float = 0.0
 
     def lines(self, index: int) -> Iterator[str]:
-        """As text, for output `index`, with its worst channels."""
+        """Yield the text for output `index`, with its worst channels."""
         if not self.channels:
             yield f"output {index}: integers, {self.equal:.1%} equal the float model's"
             return
@@ -55,14 +55,14 @@ class OutputQuality:
 
 @dataclass(frozen=True, slots=True)
 class LayerQuality:
-    """One value between operators that is quantised.
+    """One quantised intermediate value.
 
     Attributes:
-        name: of the node that computes it, as `manifest.Node.quantised`.
+        name: name of the node that computes it, as `manifest.Node.quantised`.
         op: its operator.
         source: its line of the model.
-        sqnr: of all that was computed up to it, in dB.
-        own: of this operator alone: its inputs are the float model's, rounded.
+        sqnr: SQNR of everything computed up to it, in dB.
+        own: SQNR of this operator alone: its inputs are the float model's, rounded.
     """
 
     name: str
@@ -74,28 +74,28 @@ class LayerQuality:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number of the user's own: of the float model, and of the program."""
+    """A metric of the user's function, for the float model and for the program."""
 
     name: str
     model: float
     program: float
 
     def text(self) -> str:
-        """Both, in a line."""
+        """Return both values in a line."""
         return f"{self.name}: {self.program:.6g}, of the float model {self.model:.6g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """What was measured.
+    """Quality figures.
 
     Attributes:
-        samples: how many, of the calibration batches.
-        kept: how many of these are stored with the build; outputs of PROGRAM are measured on them alone.
-        measured: what, of PROGRAM and PYTORCH, for the outputs; layers are always those of quantised PyTorch.
+        samples: number of samples from the calibration batches.
+        kept: number of these stored with the build; outputs of PROGRAM are measured on them alone.
+        measured: PROGRAM or PYTORCH, for the outputs; layers are always those of quantised PyTorch.
         outputs: one entry each.
-        layers: those with the least `own` first.
-        metrics: what the user's function gave.
+        layers: ordered by `own`, smallest first.
+        metrics: results of the user's function.
     """
 
     samples: int = 0
@@ -107,7 +107,7 @@ class Quality:
 
     @property
     def summary(self) -> str:
-        """The signal to noise of each output, and what may give more where one has little; empty where none has any."""
+        """Return the SQNR of each output, with advice if one is low; empty if none has any."""
         listed = [
             f"output {i} {output.sqnr:.1f} dB" if output.channels else f"output {i} {output.equal:.1%} equal"
             for i, output in enumerate(self.outputs)
@@ -118,18 +118,18 @@ class Quality:
 
     @property
     def title(self) -> str:
-        """What its figures are of."""
+        """Return a title for the figures."""
         samples = counted(self.samples, "sample")
         if self.measured == PROGRAM and self.kept < self.samples:
             samples = f"{self.kept} of {samples}"
-        return f"signal to quantisation noise beside the float model, on {samples}, of {self.measured}"
+        return f"signal to quantisation noise against the float model, on {samples}, of {self.measured}"
 
 
 NOT_MEASURED = Quality()
 
 
 def decibels(signal: float, noise: float) -> float:
-    """The ratio of two sums of squares in dB, to two places; MOST where there is no noise, or next to none."""
+    """Return the ratio of two sums of squares in dB, to two places; MOST for no noise, or nearly none."""
     if not math.isfinite(signal) or not math.isfinite(noise):
         return -MOST
     if noise <= signal * 10 ** (-MOST / 10):

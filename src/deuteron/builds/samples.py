@@ -1,4 +1,4 @@
-"""`samples.npz`: some of the samples that a build was calibrated with, and what the float model gives for each."""
+"""`samples.npz`: some calibration samples of a build, and the float model's results for each."""
 
 import io
 import zipfile
@@ -20,26 +20,26 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """Samples as the program takes them, and the float model's outputs for each."""
+    """Samples in the program's input format, and the float model's outputs for each."""
 
     inputs: tuple[Sample, ...]
     outputs: tuple[Sample, ...]
 
     def within(self, most: int) -> "Stored":
-        """As many of them, from first to last, as take so many bytes together; one in any case."""
+        """Return the first samples that fit into so many bytes together; at least one."""
         size = sum(array.nbytes for side in (self.inputs, self.outputs) for array in side[0])
         count = max(1, most // max(1, size))
         return Stored(tuple(evenly(self.inputs, count)), tuple(evenly(self.outputs, count)))
 
 
 def evenly(items: Sequence[T], most: int) -> list[T]:
-    """At most so many of the items, the first and others at even distances."""
+    """Return at most so many of the items, evenly spaced from the first."""
     count = min(most, len(items))
     return [items[i * len(items) // count] for i in range(count)]
 
 
 def to_bytes(stored: Stored) -> bytes:
-    """The file for these samples."""
+    """Return the file for these samples."""
     stream = io.BytesIO()
     sides = {"input": stored.inputs, "output": stored.outputs}
     arrays = {
@@ -52,7 +52,7 @@ def to_bytes(stored: Stored) -> bytes:
 
 
 def read(directory: Path) -> Stored | None:
-    """The samples of a build directory; None where the file was deleted.
+    """Read the samples of a build directory; None if the file was deleted.
 
     Raises:
         FormatError: it is damaged.

@@ -1,4 +1,4 @@
-"""Printed stack traces: the line in them that a user has written."""
+"""Finds the user's line in a printed stack trace."""
 
 import importlib.util
 import re
@@ -10,15 +10,15 @@ _FRAME = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in .*\n\s*
 _LIBRARIES = ("torch", "torchao", "executorch", "deuteron")
 
 _ELSEWHERE = re.compile(rf"[/\\](?:site|dist)-packages[/\\](?:{'|'.join(_LIBRARIES)})[/\\]")
-"""The libraries in an environment that is not this one, or on another machine."""
+"""The libraries in another environment, or on another machine."""
 
 _EXAMPLES = re.compile(r"[/\\]executorch[/\\]examples[/\\]")
-"""Models that come with ExecuTorch, which are models all the same."""
+"""Models in ExecuTorch's examples, which count as users' models."""
 
 
 @lru_cache(maxsize=4096)
 def last_user_line(trace: str) -> tuple[str, int, str] | None:
-    """(file, line, code) of the innermost frame of a printed stack trace that is neither PyTorch's nor generated."""
+    """Return (file, line, code) of the innermost frame of a stack trace that is not a library's or generated."""
     for frame in reversed(list(_FRAME.finditer(trace))):
         file = frame["file"]
         if not file.startswith("<") and not in_library(file):
@@ -33,7 +33,7 @@ def _library_folders() -> tuple[str, ...]:
 
 
 def in_library(file: str) -> bool:
-    """True for a file of PyTorch, ExecuTorch or this package, but for the models that come with ExecuTorch."""
+    """Return true for a file of PyTorch, ExecuTorch or this package, except for models in ExecuTorch's examples."""
     if _EXAMPLES.search(file):
         return False
     return file.startswith(_library_folders()) or _ELSEWHERE.search(file) is not None

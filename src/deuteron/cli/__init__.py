@@ -1,4 +1,4 @@
-"""The command line: one file per command, `app.py` lists them."""
+"""The command line: one file per command; `app.py` lists the commands."""
 
 from deuteron.cli.app import main
 

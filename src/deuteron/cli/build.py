@@ -1,4 +1,4 @@
-"""`deuteron build`: from a PyTorch model to a build directory."""
+"""`deuteron build`: compiles a PyTorch model to a build directory."""
 
 import json
 from pathlib import Path
@@ -30,53 +30,57 @@ if TYPE_CHECKING:
     default="open",
     show_default=True,
     metavar="open|vendor",
-    help="Deuteron's own, or NXP's if installed.",
+    help="Deuteron's own converter, or NXP's if installed.",
 )
 @click.option(
     "--partition",
     default="npu-first",
     show_default=True,
     metavar="npu-first|cost",
-    help="Give the NPU all that it takes, or only what is not cheaper on the CPU by the cycle model.",
+    help="Give the NPU all operators that it supports, or only those that the cycle model finds faster there.",
 )
 @click.option(
     "--activations",
     default="int8",
     show_default=True,
     metavar="int8|int16",
-    help="Of how many bits activations are, on a CPU alone or an Ethos-U.",
+    help="Type of activations; int16 on CPU-only and Ethos-U targets.",
 )
 @click.option(
-    "--weights", default="int8", show_default=True, metavar="int8|int4", help="Ethos-U: what values weights have."
+    "--weights",
+    default="int8",
+    show_default=True,
+    metavar="int8|int4",
+    help="Type of weights; int4 on Ethos-U targets.",
 )
 @click.option(
     "--calibration-method",
     default="histogram",
     show_default=True,
     metavar="histogram|minmax|percentile|mse",
-    help="How ranges of activations are chosen from the values of the calibration.",
+    help="How activation ranges are chosen from the calibration data.",
 )
-@click.option("--equalise", is_flag=True, help="Bring channels between layers to like ranges before quantisation.")
-@click.option("--correct-biases", is_flag=True, help="Take off biases what rounding adds to the means of results.")
+@click.option("--equalise", is_flag=True, help="Equalise channel ranges across layers before quantisation.")
+@click.option("--correct-biases", is_flag=True, help="Correct biases for the mean error of quantised weights.")
 @click.option(
     "--min-sqnr",
     type=float,
     metavar="DB",
-    help="Give the layers that lose most 16 bits until each output has so much signal to noise.",
+    help="Raise the most sensitive layers to 16 bits until each output reaches this SQNR.",
 )
 @click.option(
     "--operators-not-to-delegate",
     multiple=True,
     metavar="OP",
-    help="Keep an edge operator, such as `aten::convolution`, on the CPU; may be repeated.",
+    help="Keep this edge operator (`aten::convolution`) on the CPU; may be repeated.",
 )
-@click.option("--remove-quant-io-ops", is_flag=True, help="Leave quantising inputs and outputs to the application.")
-@click.option("--use-qat", is_flag=True, help="Train the model with quantisation in it before it is built.")
-@click.option("--train", metavar="FILE.py:FUNCTION", help="What trains; by default `train` of the model's file.")
+@click.option("--remove-quant-io-ops", is_flag=True, help="Let the application quantise inputs and dequantise outputs.")
+@click.option("--use-qat", is_flag=True, help="Use quantisation-aware training before the build.")
+@click.option("--train", metavar="FILE.py:FUNCTION", help="Training function; by default `train` of the model's file.")
 @click.option(
     "--evaluate",
     metavar="FILE.py:FUNCTION",
-    help="Also measure by a function that takes a model, which it may call with tensors, and returns a number.",
+    help="Also measure the model by this function, which takes a callable model and returns a number.",
 )
 @click.option("--use-profiling", is_flag=True, help="Make microcode that records when each kernel starts and stops.")
 @memory_options
@@ -136,7 +140,7 @@ def command(
 
 
 def _summary(printer: Printer, build: "Build", output: Path) -> None:
-    """What runs where, how large it is, and what was written."""
+    """Print which operators run where, the sizes, and the files written."""
     manifest = build.manifest
     if build.losses:
         printer.note(f"trained in {len(build.losses)} steps: loss {build.losses[0]:.4g} to {build.losses[-1]:.4g}")
@@ -152,7 +156,7 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
             continue
         proven = " (proven optimal)" if part.scratch_proven_optimal else ""
         fetched, area = "", f", prefetch area {part.prefetch_bytes:,} B" if part.prefetch_bytes else ""
-        if area or part.prefetch_bound:  # with an area some may go to scratch all the same
+        if area or part.prefetch_bound:  # with a prefetch area, some fetches may still go to scratch
             fetched = " fetched" if area else " fetched to scratch"
         fetched += " (time proven optimal)" if part.prefetch_proven_optimal else ""
         printer.data(
@@ -175,9 +179,9 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
 
 
 def _memory(manifest: "Manifest", output: Path) -> str | None:
-    """The SRAM that a build takes; None where nothing runs on the NPU, or it cannot be told.
+    """Return the SRAM that a build needs, or None where nothing runs on the NPU or the figure is unknown.
 
-    Of the vendor's microcode nothing is known, nor of a program with operators that firmware lacks.
+    It is unknown for microcode of the vendor's converter and for programs with operators that firmware lacks.
     """
     from deuteron import api
 

@@ -1,10 +1,10 @@
-"""`deuteron bundle`: from a build directory to C files for firmware of one's own."""
+"""`deuteron bundle`: writes a build as C files for the user's own firmware."""
 
 from pathlib import Path
 
 import click
 
-from deuteron.cli.options import PATH, choice, etrecord_option, tell_missing, tflite_target_option
+from deuteron.cli.options import PATH, choice, etrecord_option, note_missing_facts, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
@@ -20,20 +20,18 @@ from deuteron.cli.printer import Printer
     default="selected",
     show_default=True,
     metavar="selected|all",
-    help="Write the kernel selection file, or leave it out.",
+    help="Write the kernel selection file (`model`), or omit it (`all`).",
 )
 @click.option(
-    "--weights", default="flash", show_default=True, metavar="flash|sram|external", help="Where weights shall lie."
+    "--weights", default="flash", show_default=True, metavar="flash|sram|external", help="Memory of the weights."
 )
-@click.option(
-    "--arenas", default="sram", show_default=True, metavar="sram|external|tcm", help="Where arenas shall lie."
-)
+@click.option("--arenas", default="sram", show_default=True, metavar="sram|external|tcm", help="Memory of the arenas.")
 @click.option(
     "--data",
     default="assembler",
     show_default=True,
     metavar="assembler|arrays",
-    help="Write the large bytes as an assembler file with `.incbin`, or as C arrays.",
+    help="Write large data as an assembler file with `.incbin`, or as C arrays.",
 )
 @click.option("--force", is_flag=True, help="Replace the output directory if it exists.")
 def command(
@@ -50,7 +48,7 @@ def command(
     data: str,
     force: bool,
 ) -> None:
-    """Write a build, TFLite file or .pte as C tables, which any project can compile with the firmware library."""
+    """Write a build, TFLite file or .pte as C tables, which any project compiles with the firmware library."""
     from deuteron import api
     from deuteron.board.emit import Data, EmitOptions, Placement
     from deuteron.board.record import Kernels
@@ -59,7 +57,7 @@ def command(
     options = EmitOptions(symbol, *places, choice(Data, "--data", data))
     selected = choice(Kernels, "--kernels", kernels)
     paths = api.bundle(path, output, target=target, etrecord=etrecord, options=options, kernels=selected, force=force)
-    tell_missing(printer, path, target, etrecord)
+    note_missing_facts(printer, path, target, etrecord)
     if printer.as_json:
         printer.json({"schema": 1, "directory": str(output), "files": [path.name for path in paths]})
     for path in paths:

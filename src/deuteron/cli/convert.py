@@ -1,4 +1,4 @@
-"""`deuteron convert`: a TFLite file for the NPU."""
+"""`deuteron convert`: compiles a TFLite file for the NPU."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 OTHER_FATES = {
     "folded": "computed at compile time",
     "free": "free, because they change no byte",
-    "unused": "left out, because no output depends on them",
+    "unused": "removed, because no output depends on them",
     "edge": "float edges, left to the CPU",
 }
-"""What the report says of the operators that no kernel call computes."""
+"""Texts of the report for operators that no kernel call computes."""
 
-FROM_NO_OPERATOR = "the copy of an input or a constant that is an output"
-"""What the report says of the only kernel calls that come from no operator."""
+FROM_NO_OPERATOR = "copy of an input or a constant that is an output"
+"""Text of the report for kernel calls that come from no operator."""
 
 
 @new_command
 @click.argument("source", metavar="IN.tflite", type=PATH)
 @click.option("-o", "--output", metavar="OUT.tflite", required=True, type=PATH, help="TFLite file to write.")
 @target_option
-@click.option("--use-profiling", is_flag=True, help="Let the microcode record when each kernel starts and stops.")
+@click.option("--use-profiling", is_flag=True, help="Make microcode that records when each kernel starts and stops.")
 @memory_options
 @click.option("--dump-kernel-selection-code", is_flag=True, help="Also write OUT_kernel_selection.c.")
-@click.option("--exclude-pass", "excluded_passes", multiple=True, metavar="NAME", help="Leave a compiler pass out.")
+@click.option("--exclude-pass", "excluded_passes", multiple=True, metavar="NAME", help="Skip a compiler pass.")
 @click.option("--verify-each", is_flag=True, help="Check the graph after every compiler pass.")
 @click.option("--intermediates", is_flag=True, help="Also write OUT.microcode, OUT.weights and OUT.kernels.")
 @click.option("--force", is_flag=True, help="Replace output files that exist.")
@@ -57,8 +57,8 @@ def command(
 ) -> None:
     """Convert the TFLite model IN.tflite into OUT.tflite, whose one operator runs on the NPU.
 
-    Float inputs and outputs stay as they are when the model quantises and dequantises them itself. So do operators that
-    the NPU does not take: several operators of OUT.tflite may run on the NPU then.
+    Operators that the NPU does not support stay TFLite operators, and OUT.tflite then has one NPU operator per
+    partition. Float inputs and outputs keep their types if the model quantises and dequantises them itself.
     """
     from deuteron import api
     from deuteron.arch import targets
@@ -93,7 +93,7 @@ def _sizes(conversion: "Conversion") -> dict[str, int]:
 
 
 def _lines(target: str, conversion: "Conversion | Mixed") -> "Iterator[str]":
-    """The lines of each partition, and one per operator that the NPU leaves."""
+    """Yield the lines of each partition, and one per operator that stays on the CPU."""
     from deuteron import api
 
     if not isinstance(conversion, api.Mixed):
@@ -107,15 +107,15 @@ def _lines(target: str, conversion: "Conversion | Mixed") -> "Iterator[str]":
 
 
 def _left(mixed: "Mixed") -> "list[dict[str, int | str]]":
-    """The operators that the NPU leaves, and why."""
+    """List the operators that stay on the CPU, with the reasons."""
     names = [op.title for op in mixed.model.operators]
     return [{"index": i, "op": names[i], "why": error.message} for i, error in sorted(mixed.refused.items())]
 
 
 def _partition(name: str, conversion: "Conversion", operators: "Sequence[int]") -> "Iterator[str]":
-    """One line for all sizes, one per kernel call with the TFLite operators that it computes, one per other fate.
+    """Yield one line of sizes, one per kernel call with its TFLite operators, one per group of other operators.
 
-    `operators` are those of the file, by index.
+    `operators` are their indices in the file.
     """
     provenance = conversion.provenance
     sizes = ", ".join(f"{name} {size:,} B" for name, size in _sizes(conversion).items())

@@ -1,4 +1,4 @@
-"""`deuteron doctor`: what this installation has, what it lacks, and how to mend it."""
+"""`deuteron doctor`: checks this installation and says how to repair it."""
 
 from typing import TYPE_CHECKING
 
@@ -9,12 +9,12 @@ if TYPE_CHECKING:
     from deuteron.views.installation import Check
 
 
-CONVERTS_ONLY = "this installation takes TFLite files; for PyTorch models, `pip install 'deuteron[executorch]'`"
+CONVERTS_ONLY = "this installation compiles TFLite files only; `pip install 'deuteron[executorch]'` adds PyTorch models"
 
 
 @new_command
 def command(printer: Printer) -> int:
-    """Check Python packages, native libraries and programs; exit with 1 when something required is not right."""
+    """Check Python packages, native libraries and programs; exit with 1 if a required one is missing or wrong."""
     from deuteron import api
 
     checks = api.check_installation()
@@ -34,7 +34,7 @@ def command(printer: Printer) -> int:
 
 def _verdict(bad: int) -> str:
     if bad == 0:
-        return "everything that is required is there"
+        return "all requirements are met"
     return f"{bad} required {'thing is' if bad == 1 else 'things are'} not right"
 
 

@@ -1,4 +1,4 @@
-"""`deuteron exec`: another's command, with our converter in the place of the vendor's."""
+"""`deuteron exec`: runs a vendor's script with our converter in place of the vendor's."""
 
 import click
 
@@ -11,8 +11,8 @@ from deuteron.cli.printer import Printer
 def command(printer: Printer, *, words: tuple[str, ...]) -> int:
     """Run COMMAND, written after `--`, with our converter as `eiq_neutron_sdk`; exit with its code.
 
-    For ExecuTorch's and NXP's scripts as their pages have them, such as
-    `deuteron exec -- python -m executorch.examples.nxp.aot_neutron_compile -m linear -q -d`. Refused where the vendor's
+    Runs scripts of ExecuTorch and NXP as their pages have them, such as
+    `deuteron exec -- python -m executorch.examples.nxp.aot_neutron_compile -m linear -q -d`. Fails if the vendor's
     package is installed.
     """
     from deuteron import api

@@ -1,4 +1,4 @@
-"""`deuteron firmware`: from a build directory to an image for a board."""
+"""`deuteron firmware`: builds an image for a board from a build directory."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import click
 from deuteron.arch.sizes import parse_size
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash import flash_options
-from deuteron.cli.options import PATH, choice, etrecord_option, tell_missing, tflite_target_option
+from deuteron.cli.options import PATH, choice, etrecord_option, note_missing_facts, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
@@ -24,33 +24,39 @@ from deuteron.cli.printer import Printer
     default="selected",
     show_default=True,
     metavar="selected|all",
-    help="Link those that the model calls, or all.",
+    help="Link the kernels that the model calls, or all.",
 )
 @click.option(
     "--weights",
     default="auto",
     show_default=True,
     metavar="auto|flash|sram|external",
-    help="Where weights lie; `auto` is flash where all fits, else external memory.",
+    help="Memory of the weights; `auto` is flash if they fit, else external memory.",
 )
 @click.option(
     "--arenas",
     default="auto",
     show_default=True,
     metavar="auto|tcm",
-    help="Where arenas lie; `auto` is SRAM where all fits, else external memory.",
+    help="Memory of the arenas; `auto` is SRAM if they fit, else external memory.",
 )
-@click.option("--io-copy", default="cpu", show_default=True, metavar="cpu|dma", help="Who copies inputs and outputs.")
-@click.option("--stack", metavar="SIZE", help="What to keep for the stack (`16Ki`).  [default: 8Ki]")
+@click.option(
+    "--io-copy",
+    default="cpu",
+    show_default=True,
+    metavar="cpu|dma",
+    help="Copy inputs and outputs by the CPU or by DMA.",
+)
+@click.option("--stack", metavar="SIZE", help="Bytes reserved for the stack (`16Ki`).  [default: 8Ki]")
 @flash_options
-@click.option("--use-profiling", is_flag=True, help="Record events of each run, and let the port send them.")
+@click.option("--use-profiling", is_flag=True, help="Record profiling events of each run; the port sends them.")
 @click.option(
     "--ethos-u-driver",
     metavar="DIR",
     type=PATH,
-    help="Arm's driver: a checkout, or its headers and library. The image is for silicon then, not for the emulator.",
+    help="Arm's driver: a checkout, or its headers and library. The image then runs on silicon, not in the emulator.",
 )
-@click.option("--diff", "other", metavar="OTHER", type=PATH, help="Show what changed from another firmware directory.")
+@click.option("--diff", "other", metavar="OTHER", type=PATH, help="Show the changes from another firmware directory.")
 @click.option("--force", is_flag=True, help="Replace the output directory if it exists.")
 def command(
     printer: Printer,
@@ -73,7 +79,7 @@ def command(
 ) -> None:
     """Compile and link a build, TFLite file or .pte for a board, write the image to OUT, and report its size.
 
-    OUT holds the image, the linker's map, the program as C tables, and `firmware.json` about all of it.
+    OUT gets the image, the linker's map, the program as C tables, and `firmware.json`, which describes them.
     """
     from deuteron import api
     from deuteron.board import record, report
@@ -91,9 +97,9 @@ def command(
     before = record.read(other) if other else None
     with printer.work(f"building firmware for {board}"):
         image = api.firmware(path, board, output, target=target, etrecord=etrecord, options=options, force=force)
-    tell_missing(printer, path, target, etrecord)
+    note_missing_facts(printer, path, target, etrecord)
     if printer.as_json:
         printer.data(json.dumps({"directory": str(output), **json.loads(record.FILE.to_json(image.record))}, indent=2))
     else:
         printer.data(report.diff(before, image.record) if before else report.text(image.record))
-    printer.note(f"wrote `{output / record.ELF}` and {len(image.files)} files beside it")
+    printer.note(f"wrote `{output / record.ELF}` and {len(image.files)} other files")

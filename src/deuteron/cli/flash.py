@@ -1,4 +1,4 @@
-"""The options about the flash that an emulated board fetches weights from."""
+"""Options for the flash model that an emulated board fetches weights from."""
 
 import functools
 from collections.abc import Callable
@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def flash_options(function: Callable[P, R]) -> Callable[P, R]:
-    """The command with the options about the flash, which it gets as `flash`, a FlashOptions."""
+    """Add the flash options to a command, which gets them as `flash`, a FlashOptions."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -29,12 +29,12 @@ def flash_options(function: Callable[P, R]) -> Callable[P, R]:
         "--flash-latency-ns",
         type=int,
         metavar="N",
-        help="In an emulator: time until the flash gives the first byte of a fetch.  [default: the target's]",
+        help="Emulator: latency of the flash before a fetch's first byte.  [default: the target's]",
     )
     bandwidth = click.option(
         "--flash-bandwidth",
         metavar="RATE",
-        help="In an emulator: of the flash after that (`100MB/s`), 0 for no limit.  [default: what the build was "
-        "planned for]",
+        help="Emulator: bandwidth of the flash (`100MB/s`), 0 for no limit.  [default: the one that "
+        "the build was planned for]",
     )
     return latency(bandwidth(run))

@@ -1,4 +1,4 @@
-"""`deuteron fvp`: programs that take the place of Arm's simulators."""
+"""`deuteron fvp`: writes programs that replace Arm's simulators."""
 
 from pathlib import Path
 
@@ -11,21 +11,21 @@ from deuteron.cli.printer import Printer
 
 @click.group()
 def command() -> None:
-    """Write stand-ins for Arm's simulators of the Corstone platforms (FVPs).
+    """Write substitutes for Arm's simulators of the Corstone platforms (FVPs).
 
-    ExecuTorch's tests and scripts find a simulator by its name on PATH. A stand-in takes the same command line, runs
-    the .pte file in ExecuTorch's runtime on this computer, Ethos-U partitions bit for bit, and writes its outputs.
-    `deuteron-fvp --help` says more.
+    ExecuTorch's tests and scripts find a simulator by its name on PATH. A substitute takes the same command line, runs
+    the .pte file in ExecuTorch's runtime on this computer, and writes its outputs. Ethos-U partitions are bit-exact.
+    `deuteron-fvp --help` has the details.
     """
 
 
 @new_command
 @click.argument("directory", metavar="DIR", type=PATH)
-@click.option("--force", is_flag=True, help="Replace programs and images of these names that are there.")
+@click.option("--force", is_flag=True, help="Replace programs and images of these names that exist.")
 def install(printer: Printer, *, directory: Path, force: bool) -> None:
     """Write programs with the simulators' names into DIR.
 
-    What stands for the images that they would boot comes with them, so that ExecuTorch's tests run when PATH and
+    Also writes placeholders for the images that the simulators boot. ExecuTorch's tests run when PATH and
     EXECUTORCH_ROOT name DIR.
     """
     from deuteron import api
@@ -36,7 +36,7 @@ def install(printer: Printer, *, directory: Path, force: bool) -> None:
         return
     for path in programs:
         printer.data(str(path))
-    directory = directory.absolute()  # ExecuTorch's tests run elsewhere
+    directory = directory.absolute()  # ExecuTorch's tests run in another directory
     printer.note(f"for ExecuTorch's tests: export PATH={directory}:$PATH EXECUTORCH_ROOT={directory}")
 
 

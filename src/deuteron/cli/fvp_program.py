@@ -1,4 +1,4 @@
-"""`deuteron-fvp`: a stand-in for Arm's simulators of the Corstone platforms, with their command line."""
+"""`deuteron-fvp`: a substitute for Arm's simulators of the Corstone platforms, with their command line."""
 
 import sys
 from collections.abc import Sequence
@@ -11,15 +11,15 @@ USAGE = """\
 usage: deuteron-fvp SIMULATOR -C NAME=VALUE .. -a IMAGE [--timelimit SECONDS]
        deuteron-fvp SIMULATOR --version
 
-A stand-in for Arm's simulators (FVPs) with the command line that ExecuTorch's tests give them: runs the .pte file that
-`cpu0.semihosting-cmd_line` names in ExecuTorch's runtime on this computer, its Ethos-U partitions bit for bit, and
+A substitute for Arm's simulators (FVPs) with the command line that ExecuTorch's tests use. It runs the .pte file that
+`cpu0.semihosting-cmd_line` names in ExecuTorch's runtime on this computer, Ethos-U partitions bit for bit, and
 writes its outputs. It boots no image and counts no cycles. `deuteron fvp install DIR` writes programs with the
-simulators' own names. SIMULATOR is one of:
+simulators' names. SIMULATOR is one of:
 """
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """0 when the outputs are written; otherwise the reason stands on standard output, where ExecuTorch's tests look."""
+    """Return 0 if the outputs are written; else print the reason to standard output, where ExecuTorch's tests look."""
     printer = Printer()
     name, *rest = (sys.argv[1:] if words is None else words) or ("--help",)
     try:

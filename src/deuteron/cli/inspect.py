@@ -1,4 +1,4 @@
-"""`deuteron inspect`: what is inside a build or one of its files."""
+"""`deuteron inspect`: shows the content of a build or one of its files."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from deuteron.cli.printer import Printer
 def command(printer: Printer, *, path: Path) -> None:
     """Show what is in PATH: a build directory, a .pte, a microcode file, or a TFLite file.
 
-    The kind of a file is told by its content. Prints one line per kernel call, then where weights and scratch lie.
+    The content determines the kind of a file. Prints a line per kernel call, then the memories of weights and scratch.
     """
     from deuteron import api
 

@@ -1,4 +1,4 @@
-"""`deuteron kernels`: kernel selection files merged, and which kernels an image, a file or a build holds."""
+"""`deuteron kernels`: merges kernel selection files, and lists the kernels of an image, a file or a build."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from deuteron.views.kernels import Holding
 
 _ETHOSU = {
-    "DRIVER": "by a driver with the API of Arm's; nothing of Deuteron's stand-in",
-    "STAND_IN": "Deuteron's stand-in, which executes its commands on the core",
+    "DRIVER": "by Arm's driver or one with its API; Deuteron's stand-in is not linked",
+    "STAND_IN": "by Deuteron's stand-in, which executes the NPU's commands on the CPU",
 }
-"""What an image may have for one, by the names of `EthosU`."""
+"""Text for each way in which an image drives an Ethos-U."""
 
 
 @click.group()
@@ -24,7 +24,7 @@ def command() -> None:
     """Merge kernel selection files, and show which kernels an image holds.
 
     `deuteron build` and `deuteron convert` write such a file with `--dump-kernel-selection-code`. A firmware that is
-    linked with it holds the kernels of that model and no others; for several models their files are merged first.
+    linked with it holds the kernels of that model only. For several models, merge their files first.
     """
 
 
@@ -33,9 +33,9 @@ def command() -> None:
 @click.option("-o", "--output", metavar="OUT.c", required=True, type=PATH, help="File to write.")
 @click.option("--force", is_flag=True, help="Replace the output file if it exists.")
 def merge(printer: Printer, *, files: tuple[Path, ...], output: Path, force: bool) -> None:
-    """Write one file that selects the kernels of all: kernel selection files, and directories of builds.
+    """Write one file that selects the kernels of all given selection files and build directories.
 
-    All must be of one version of Deuteron and of the microcode format.
+    All must have the same version of Deuteron and of the microcode format.
     """
     from deuteron import api
     from deuteron.views.kernels import selected
@@ -52,19 +52,19 @@ def merge(printer: Printer, *, files: tuple[Path, ...], output: Path, force: boo
     is_flag=False,
     flag_value="",
     metavar="[SYMBOL]",
-    help="Fail unless the image has an override of this weak function, or of the copies of inputs and outputs.",
+    help="Fail unless the image overrides this weak function; by default the copies of inputs and outputs.",
 )
 def show(printer: Printer, *, path: Path, check_override: str | None) -> None:
-    """Show which kernels something holds.
+    """Show which kernels PATH holds.
 
-    That is a linked image, a kernel selection file, the directory of a build or of a firmware, or a file that
-    `deuteron inspect` reads. Of an image, its table of kernels is read; functions of kernels that were linked although
-    the table does not name them are listed, too. Of a build or a `.pte`, the kernels that its partitions call. An
-    Ethos-U has no kernels: of an image that drives one, what stands behind the API of its driver.
+    PATH is a linked image, a kernel selection file, the directory of a build or of a firmware, or a file that
+    `deuteron inspect` reads. For an image, the list comes from its table of kernels; linked kernel functions that the
+    table does not name are listed too. For a build or a `.pte`, it lists the kernels that its partitions call. An
+    Ethos-U has no kernels: for an image that drives one, it names the driver.
 
-    With `--check-override`, an image fails whose copies of inputs and outputs are the weak default: a linker takes it
-    in silence when an override stands in an archive. With `--check-override arm_ethos_io_memcpy`, or the name of any
-    other weak function, an image fails that has no override of that.
+    With `--check-override`, the command fails if the image has the weak default of the copies of inputs and outputs:
+    a linker silently ignores an override in an archive. With `--check-override arm_ethos_io_memcpy`, or another weak
+    function's name, it fails if the image does not override that function.
     """
     from deuteron import api
 

@@ -1,4 +1,4 @@
-"""The options about memory that compiling commands share."""
+"""Memory options that compiling commands share."""
 
 import functools
 from collections.abc import Callable
@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def memory_options(function: Callable[P, R]) -> Callable[P, R]:
-    """The command with the options about memory, which it gets as `memory`, a MemoryOptions."""
+    """Add the memory options to a command, which gets them as `memory`, a MemoryOptions."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -41,33 +41,33 @@ def memory_options(function: Callable[P, R]) -> Callable[P, R]:
             default=FetchPolicy.AUTO.value,
             show_default=True,
             type=click.Choice([policy.value for policy in FetchPolicy]),
-            help="Fetch weights from flash while kernels run; auto: if they do not fit into SRAM.",
+            help="Fetch weights from flash while kernels run; auto: if they do not fit in SRAM.",
         ),
         click.option("--sram-budget", metavar="SIZE", help="SRAM for tensors and weights (`512Ki`)."),
+        click.option("--weights-budget", metavar="SIZE", help="SRAM for fetched weights, in addition to free scratch."),
         click.option(
-            "--weights-budget", metavar="SIZE", help="SRAM for weights that are fetched, beside scratch that is free."
+            "--flash-bandwidth", metavar="RATE", help="Flash bandwidth that the prefetch is planned for (`100MB/s`)."
         ),
-        click.option("--flash-bandwidth", metavar="RATE", help="What the prefetch is planned for (`100MB/s`)."),
         click.option(
             "--effort",
             default=Effort.FAST.value,
             show_default=True,
             type=click.Choice([effort.value for effort in Effort]),
-            help="How hard the planner tries; exact proves what it can.",
+            help="Search effort of the planner; exact proves optimality where it can.",
         ),
         click.option(
             "--depth-first",
             default=DepthFirst.AUTO.value,
             show_default=True,
             type=click.Choice([choice.value for choice in DepthFirst]),
-            help="Compute chains of layers some rows at a time; auto: if it does not fit otherwise, or is faster.",
+            help="Compute chains of layers in stripes of rows; auto: if needed to fit, or faster.",
         ),
         click.option(
             "--io-in-scratch",
             default=IoInScratch.AUTO.value,
             show_default=True,
             type=click.Choice([choice.value for choice in IoInScratch]),
-            help="Let other values use the memory of inputs and outputs; auto: if the program gains by it.",
+            help="Let other tensors reuse the memory of inputs and outputs; auto: if that helps the program.",
         ),
     )
     for option in reversed(options):

@@ -6,7 +6,7 @@ from deuteron.cli.printer import Printer
 
 @new_command
 def command(printer: Printer) -> None:
-    """List the models that `deuteron build` takes by name."""
+    """List the reference models, which `deuteron build` takes by name."""
     from deuteron.api import COMBINED, EXAMPLES
 
     examples = (*EXAMPLES, *COMBINED)

@@ -1,4 +1,4 @@
-"""`deuteron ops`: what the NPU takes."""
+"""`deuteron ops`: the operators that the NPU supports."""
 
 from dataclasses import asdict
 
@@ -14,9 +14,9 @@ from deuteron.cli.printer import Printer
 @target_option
 @click.option("--markdown", is_flag=True, help="Print the table as a Markdown page.")
 def command(printer: Printer, *, names: tuple[str, ...], target: str, markdown: bool) -> None:
-    """List the TFLite operators that the NPU takes, or only those whose name or edge operator contains a NAME.
+    """List the TFLite operators that the NPU supports, or those whose name or edge operator contains a NAME.
 
-    For each: the edge operators of ExecuTorch that arrive as it, the conditions, and the kernels that run it.
+    For each: ExecuTorch's edge operators that become it, its conditions, and the kernels that run it.
     """
     from deuteron import api
     from deuteron.npu.neutron import support

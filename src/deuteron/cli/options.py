@@ -1,4 +1,4 @@
-"""What every command has: the printer as first argument, `-q`, `-v`, and `--json` where it reports."""
+"""Shared parts of all commands: the printer argument, `-q`, `-v`, and `--json` where a command reports."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -31,28 +31,30 @@ def _set_json(ctx: click.Context, _param: click.Parameter, as_json: bool) -> Non
 
 
 class Command(click.Command):
-    """A command that takes nothing empty, as what a variable gives that is not set."""
+    """A command that refuses empty arguments, which come from variables that are not set."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """What is left of the arguments when the options are read."""
+        """Parse the options and return the rest of the arguments."""
         values, _, _ = self.make_parser(ctx).parse_args([*args])
         for param in self.get_params(ctx):
             value: object = values.get(str(param.name))
             each = cast("Sequence[object]", value) if isinstance(value, list | tuple) else (value,)
-            if "" in (each[:1] if param.type is click.UNPROCESSED else each):  # another program may want it
+            if "" in (
+                each[:1] if param.type is click.UNPROCESSED else each
+            ):  # another program may accept an empty word
                 if isinstance(param, click.Option):
                     name = f"`{param.opts[-1]}`"
                 else:
                     name = "the path" if param.type is PATH else f"`{param.make_metavar(ctx).strip('[].')}`"
                 out = "" if param.required else ", or leave it out"
                 raise OptionError(
-                    f"{name} is empty", hint=f"give it a value{out}; is a variable that should hold it not set?"
+                    f"{name} is empty", hint=f"give it a value{out}; check that the variable for it is set"
                 )
         return super().parse_args(ctx, args)
 
 
 def command(function: Callable[Concatenate[Printer, P], int | None], cls: type[Command] = Command) -> click.Command:
-    """The function as a command that gets the printer first and returns its exit code (None is 0)."""
+    """Return the function as a command that gets the printer first and returns its exit code (None is 0)."""
 
     @click.pass_obj
     @functools.wraps(function)
@@ -69,23 +71,32 @@ def command(function: Callable[Concatenate[Printer, P], int | None], cls: type[C
         help="No notes, no warnings.",
     )
     verbose = click.option(
-        "-v", "--verbose", count=True, expose_value=False, callback=_set_verbose, help="Say more; -vv adds tracebacks."
+        "-v",
+        "--verbose",
+        count=True,
+        expose_value=False,
+        callback=_set_verbose,
+        help="Print more; -vv adds tracebacks.",
     )
-    run.__doc__ = (function.__doc__ or "").replace("\\b\n", "\b\n")  # click's mark of lines that stay as they are
+    run.__doc__ = (function.__doc__ or "").replace("\\b\n", "\b\n")  # click's mark for preformatted lines
     return click.command(cls=cls)(as_json(quiet(verbose(run))))
 
 
 target_option = click.option(
-    "--target", default=DEFAULT_TARGET, show_default=True, metavar="NAME", help="`deuteron targets` lists them."
+    "--target",
+    default=DEFAULT_TARGET,
+    show_default=True,
+    metavar="NAME",
+    help="Target to compile for; `deuteron targets` lists them.",
 )
-"""What is compiled for."""
+"""The target to compile for."""
 
 tflite_target_option = click.option(
     "--target",
     metavar="NAME",
-    help=f"What a TFLite file is converted for, `{DEFAULT_TARGET}` by default, or what a .pte was made for.",
+    help=f"Target of a TFLite file, `{DEFAULT_TARGET}` by default, or of a .pte.",
 )
-"""The same where a build says it."""
+"""The target of a file that is not a build."""
 
 
 class _PathType(click.ParamType[Path]):
@@ -106,13 +117,13 @@ etrecord_option = click.option(
     "--etrecord",
     metavar="FILE",
     type=PATH,
-    help="Of a .pte: ExecuTorch's record of the model, which has lines, modules and names.",
+    help="ExecuTorch's ETRecord of a .pte: source lines, modules and names.",
 )
-"""What says the rest of a program without its build."""
+"""The ETRecord, for facts about a .pte that its build would have."""
 
 
-def tell_missing(printer: Printer, path: Path, target: str | None, etrecord: Path | None) -> None:
-    """Note what a program in the place of a build does not say."""
+def note_missing_facts(printer: Printer, path: Path, target: str | None, etrecord: Path | None) -> None:
+    """Print a note on the facts that a program without its build lacks."""
     from deuteron import api
 
     for sentence in api.missing(path, target=target, etrecord=etrecord):
@@ -120,7 +131,7 @@ def tell_missing(printer: Printer, path: Path, target: str | None, etrecord: Pat
 
 
 def choice(kind: type[E], option: str, value: str) -> E:
-    """The member of an enum that an option's value spells."""
+    """Return the member of an enum for an option's value."""
     allowed = [str(member.value) for member in kind]
     if value not in allowed:
         listed = ", ".join(f"`{name}`" for name in allowed)

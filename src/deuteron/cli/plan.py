@@ -1,10 +1,10 @@
-"""`deuteron plan`: where a build's bytes live, and when."""
+"""`deuteron plan`: shows a build's memories over time."""
 
 from pathlib import Path
 
 import click
 
-from deuteron.cli.options import PATH, etrecord_option, tell_missing, tflite_target_option
+from deuteron.cli.options import PATH, etrecord_option, note_missing_facts, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
@@ -18,11 +18,11 @@ from deuteron.cli.printer import Printer
 def command(
     printer: Printer, *, path: Path, target: str | None, etrecord: Path | None, svg: Path | None, force: bool
 ) -> None:
-    """Show the memories of a build, TFLite file or .pte over time and its fetches, and how near both are to bounds."""
+    """Show the memories of a build, TFLite file or .pte over time, its fetches, and the lower bounds of both."""
     from deuteron import api
 
     planning = api.plan(path, target=target, etrecord=etrecord, svg=svg, force=force)
-    tell_missing(printer, path, target, etrecord)
+    note_missing_facts(printer, path, target, etrecord)
     if svg is not None:
         printer.note(f"wrote `{svg}`")
     if printer.as_json:

@@ -1,4 +1,4 @@
-"""The one object that writes for a command: data to stdout; progress, warnings and errors to stderr."""
+"""The only object that writes for a command: data to stdout; progress, warnings and errors to stderr."""
 
 import contextlib
 import io
@@ -16,10 +16,10 @@ from deuteron.errors import DeuteronError, InternalError
 
 
 class Report(Protocol):
-    """What long work calls when it begins a step."""
+    """Callback that long work calls when it begins a step."""
 
     def __call__(self, step: str, index: int, count: int) -> None:
-        """Tells the step's name, its index, and the number of steps, 0 while that is unknown."""
+        """Report the step's name, its index, and the number of steps, 0 while that is unknown."""
         ...
 
 
@@ -34,19 +34,19 @@ class Printer:
         self.as_json = False
 
     def data(self, text: str) -> None:
-        """Write a line of what was asked for."""
+        """Write a line of the command's result."""
         sys.stdout.write(text + "\n")
 
     def row(self, text: str) -> None:
-        """Write a line of what was asked for that has names of others: what a terminal would obey is escaped."""
+        """Write a line of the result that has foreign names: control characters are escaped."""
         self.data("".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text))
 
     def json(self, value: object) -> None:
-        """Write what was asked for as one JSON document."""
+        """Write the command's result as one JSON document."""
         self.data(json.dumps(value, indent=2))
 
     def note(self, text: str) -> None:
-        """Write a line about what was done."""
+        """Write a line about an action that was completed."""
         if self.verbosity >= NORMAL:
             sys.stderr.write(text + "\n")
 
@@ -61,23 +61,23 @@ class Printer:
             sys.stderr.write(f"{self._coloured('warning', '33')}: {text}\n")
 
     def error(self, error: DeuteronError) -> None:
-        """Write an error and its hint; with a traceback where that helps a developer."""
+        """Write an error and its hint, with a traceback where it helps a developer."""
         if self.verbosity >= DEBUG or isinstance(error, InternalError):
-            # What was never raised only stands for its cause.
+            # An error that was never raised has no traceback: its cause's is shown.
             shown = error if error.__traceback__ else error.__cause__ or error
             sys.stderr.write("".join(traceback.format_exception(shown)) + "\n")
         sys.stderr.write(f"{self._coloured('error', '31;1')}: {error}\n")
 
     def flush(self) -> None:
-        """Hand everything to the operating system, so that a closed pipe shows now."""
+        """Hand all output to the operating system, so that a closed pipe raises here."""
         sys.stdout.flush()
         sys.stderr.flush()
 
     @contextlib.contextmanager
     def work(self, title: str) -> Generator[Report]:
-        """Long work: its steps as a live line on a terminal, as lines with `-v`, otherwise not at all.
+        """Show the steps of long work: a live line on a terminal, lines with `-v`, otherwise nothing.
 
-        Libraries that print or warn meanwhile reach stderr with `-v` only, so that stdout stays clean.
+        Output of libraries meanwhile reaches stderr with `-v` only, so that stdout stays clean.
         """
         elsewhere: TextIO = sys.stderr if self.verbosity >= VERBOSE else io.StringIO()
         with contextlib.redirect_stdout(elsewhere), warnings.catch_warnings(), _library_logs(self.verbosity):
@@ -96,7 +96,7 @@ class Printer:
 
 @contextlib.contextmanager
 def _live_line(title: str) -> Generator[Report]:
-    """A progress bar that is redrawn in place and gone at the end; what others write meanwhile appears above it."""
+    """Show a progress bar that is redrawn in place and removed at the end; other output appears above it."""
     from tqdm import tqdm
     from tqdm.contrib import DummyTqdmFile
 
@@ -124,9 +124,9 @@ def _live_line(title: str) -> Generator[Report]:
 
 @contextlib.contextmanager
 def _library_logs(verbosity: int) -> Generator[None]:
-    """Keep log records of libraries below the level that `verbosity` asks for out of sight.
+    """Hide log records of libraries below the level for `verbosity`.
 
-    With `-v` our own logger is at debug level, which is how the frontend knows that it need not keep them quiet.
+    With `-v` our own logger is at debug level; the frontend reads that and lets libraries log.
     """
     ours = logging.getLogger("deuteron")
     before, level = logging.root.manager.disable, ours.level

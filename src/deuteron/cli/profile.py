@@ -1,4 +1,4 @@
-"""`deuteron profile`: where the time of a build goes."""
+"""`deuteron profile`: measures where the time of a build goes."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deuteron.cli.options import PATH, etrecord_option, tell_missing, tflite_target_option
+from deuteron.cli.options import PATH, etrecord_option, note_missing_facts, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
@@ -23,13 +23,13 @@ BY = ("module", "line", "operator", "kernel")
 @click.argument("directory", metavar="DIR|FILE", type=PATH, required=False)
 @tflite_target_option
 @etrecord_option
-@click.option("--on", metavar=ON, help="Where the build runs.  [default: host]")
+@click.option("--on", metavar=ON, help="Host, simulator or board that runs the build.  [default: host]")
 @click.option("-o", "--output", metavar="OUT", type=PATH, help="Directory to write.  [default: DIR/profile_ON]")
 @click.option(
     "--runs",
     type=click.IntRange(1),
     metavar="N",
-    help="How often to run.  [default: once, or with every input of the files]",
+    help="Number of runs.  [default: once, or with every input of the files]",
 )
 @click.option(
     "--input",
@@ -37,17 +37,15 @@ BY = ("module", "line", "operator", "kernel")
     multiple=True,
     metavar="X.npy",
     type=PATH,
-    help="One file per input of the model, in order; one dimension more than the input means several runs.",
+    help="One file per input of the model, in order; one more dimension than the input's means several runs.",
 )
-@click.option("--from-events", metavar="FILE", type=PATH, help="Do not run: read what a board or ExecuTorch has sent.")
-@click.option(
-    "--ticks-per-second", type=click.IntRange(1), metavar="N", help="With an ETDump in FILE: the rate of its clock."
-)
-@click.option("--compare", metavar="A B", type=(PATH, PATH), help="Two profiles, the largest changes first, not a DIR.")
+@click.option("--from-events", metavar="FILE", type=PATH, help="Do not run; read the events of a board or ExecuTorch.")
+@click.option("--ticks-per-second", type=click.IntRange(1), metavar="N", help="Clock rate of an ETDump in FILE.")
+@click.option("--compare", metavar="A B", type=(PATH, PATH), help="Compare two profiles, largest changes first.")
 @click.option("--by", type=click.Choice(BY), multiple=True, help="Tables to show; all by default.")
-@click.option("--sort", metavar="time|order|macs|bytes|name", help="Order of the rows; modules are a tree by default.")
-@click.option("--top", type=click.IntRange(1), metavar="N", help="Show the first N rows, the others as one.")
-@click.option("--force", is_flag=True, help="Replace OUT if it exists; the default one always is.")
+@click.option("--sort", metavar="time|order|macs|bytes|name", help="Order of the rows; by default modules form a tree.")
+@click.option("--top", type=click.IntRange(1), metavar="N", help="Show the first N rows, and one for the others.")
+@click.option("--force", is_flag=True, help="Replace OUT if it exists; the default OUT is always replaced.")
 def command(
     printer: Printer,
     *,
@@ -66,11 +64,11 @@ def command(
     top: int | None,
     force: bool,
 ) -> None:
-    """Run a build, TFLite file or .pte and show where its time goes: by module, line, operator and kernel call.
+    """Run a build, TFLite file or .pte and show its time by module, line, operator and kernel call.
 
-    Of a profile that was written before, its directory or `profile.json`, DIR shows the tables.
+    If DIR is the directory or `profile.json` of an existing profile, this shows its tables and runs nothing.
 
-    Writes to OUT `profile.json`, the page `report.html`, a trace for the Perfetto UI, an ETDump for ExecuTorch's
+    Writes to OUT: `profile.json`, the page `report.html`, a trace for the Perfetto UI, an ETDump for ExecuTorch's
     Inspector, and node data for Model Explorer.
     """
     if sort is not None and sort not in SORTS:
@@ -81,9 +79,9 @@ def command(
         others = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events}
         others |= {"DIR": directory, "--output": output, "--force": force, "--ticks-per-second": ticks_per_second}
         _refuse("`--compare` reads two profiles: it runs and writes nothing", others)
-        _refuse("`--compare` has the largest changes first", {"--sort": sort})
+        _refuse("`--compare` always shows the largest changes first", {"--sort": sort})
         if printer.as_json:
-            _refuse("`--compare` gives all rows with `--json`", {"--top": top})
+            _refuse("`--compare --json` always gives all rows", {"--top": top})
         _compare(printer, compare, by, top)
         return
     if directory is None:
@@ -98,15 +96,15 @@ def command(
     if not is_input and (directory.is_file() or (directory / record.NAME).is_file()):
         others = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events, "--output": output}
         others |= {"--target": target, "--etrecord": etrecord, "--force": force, "--ticks-per-second": ticks_per_second}
-        _refuse(f"`{directory}` is a profile: its tables are shown, and nothing runs", others)
+        _refuse(f"`{directory}` is a profile: this shows its tables and runs nothing", others)
         _show(printer, api.read_profile(directory), by, sort, top)
         return
     if from_events is not None:
         _refuse("`--from-events` runs nothing", {"--on": on, "--runs": runs, "--input": inputs})
     else:
-        _refuse("a run here has a clock of its own", {"--ticks-per-second": ticks_per_second})
+        _refuse("a run on this host uses the host's clock", {"--ticks-per-second": ticks_per_second})
     if on == "sim":
-        _refuse("the simulator has one run, whatever its input", {"--runs": runs, "--input": inputs})
+        _refuse("the simulator runs once, for any input", {"--runs": runs, "--input": inputs})
     from deuteron.views.profile.run import default_output
 
     place = "board" if from_events else on or "host"
@@ -130,7 +128,7 @@ def command(
             force=force,
         )
     _show(printer, profiled.profile, by, sort, top)
-    tell_missing(printer, directory, target, etrecord)
+    note_missing_facts(printer, directory, target, etrecord)
     for warning in profiled.warnings:
         printer.warn(warning)
     for path in profiled.files:
@@ -138,13 +136,13 @@ def command(
 
 
 def _refuse(why: str, values: Mapping[str, object]) -> None:
-    """Raises an OptionError that names those of the options that have a value."""
+    """Raise an OptionError that names the options with a value."""
     if names := [f"`{name}`" for name, value in values.items() if value not in (None, (), False)]:
         raise OptionError(why, hint=f"leave out {' and '.join(names)}")
 
 
 def _compare(printer: Printer, paths: tuple[Path, Path], by: Sequence[str], top: int | None) -> None:
-    """What changed most between two profiles."""
+    """Print the largest changes between two profiles."""
     from deuteron import api
 
     before, after = map(api.read_profile, paths)
@@ -158,7 +156,7 @@ def _compare(printer: Printer, paths: tuple[Path, Path], by: Sequence[str], top:
 
 
 def _show(printer: Printer, profile: "Profile", by: Sequence[str], sort: str | None, top: int | None) -> None:
-    """The tables that are asked for, all in text and one document in JSON."""
+    """Print the requested tables in text, or all in one JSON document."""
     from deuteron.views.events import tables, text
 
     chosen = by or BY

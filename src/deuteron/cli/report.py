@@ -1,4 +1,4 @@
-"""`deuteron report`: a profile as a page."""
+"""`deuteron report`: writes a profile as a page."""
 
 from pathlib import Path
 
@@ -11,10 +11,12 @@ from deuteron.cli.printer import Printer
 
 @new_command
 @click.argument("profile", metavar="PROFILE", type=PATH)
-@click.option("-o", "--output", metavar="FILE", type=PATH, help="Page to write.  [default: report.html beside PROFILE]")
+@click.option(
+    "-o", "--output", metavar="FILE", type=PATH, help="Page to write.  [default: report.html next to PROFILE]"
+)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 def command(printer: Printer, *, profile: Path, output: Path | None, force: bool) -> None:
-    """Write a page that shows PROFILE, which is a `profile.json` or the directory of one; no build is needed."""
+    """Write a page that shows PROFILE, a `profile.json` or its directory; needs no build."""
     from deuteron import api
 
     written = api.report(profile, output, force=force)

@@ -1,4 +1,4 @@
-"""`deuteron run`: a build or `.pte` on this machine, through ExecuTorch's runtime, or a TFLite file without it."""
+"""`deuteron run`: runs a build or `.pte` in ExecuTorch's runtime on this computer, or a TFLite file without it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -9,7 +9,7 @@ import click
 
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash import flash_options
-from deuteron.cli.options import PATH, Command, etrecord_option, tell_missing
+from deuteron.cli.options import PATH, Command, etrecord_option, note_missing_facts
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
@@ -19,20 +19,20 @@ if TYPE_CHECKING:
     from deuteron.views.run.subjects import Subject
 
 SHOWN = 20
-"""Samples that the text report lists."""
+"""Number of samples that the text report lists."""
 
 REFERENCES = ("reference", "pytorch", "litert", "host", "float")
-"""What `--compare` may name, see `views.run.subjects`.
+"""Values of `--compare`, see `views.run.subjects`.
 
-The first, the one that fits the model, need not be named, nor need the host, where a board runs.
+The value may be omitted for the first, which fits the model, and for the host where a board runs.
 """
 
 
 class _Command(Command):
-    """The command, whose `--compare` may stand before the path without a value of its own."""
+    """The command, whose `--compare` may precede the path without a value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """What is left of the arguments when the options are read."""
+        """Parse the options and return the rest of the arguments."""
         following = (*args[1:], "")
         named = (arg == "--compare" and after not in REFERENCES for arg, after in zip(args, following, strict=True))
         fits = "host" if any(arg.partition("=")[0] == "--on" for arg in args) else REFERENCES[0]
@@ -49,7 +49,7 @@ class _Command(Command):
     multiple=True,
     metavar="X.npy",
     type=PATH,
-    help="One file per input of the model, in order; one dimension more than the input means several samples.",
+    help="One file per input of the model, in order; one more dimension than the input's means several samples.",
 )
 @click.option(
     "--output",
@@ -63,40 +63,37 @@ class _Command(Command):
     "--samples",
     type=click.IntRange(1),
     metavar="N",
-    help="Number of samples when no input is given, 1 by default: some that the build has kept, then random ones like "
-    "them.",
+    help="Number of samples without `--input`, 1 by default: those stored in the build, then random ones like them.",
 )
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the random samples.")
 @click.option(
     "--compare",
     type=click.Choice(REFERENCES),
-    help="Compare with quantised PyTorch (a build) or LiteRT (a file), or a board with the host; exit 1 beyond the "
-    "bounds. Goes operator by operator on a Neutron, by partition on an Ethos-U, end to end on a CPU alone. `float`: "
-    "how far a build is from the float model, on samples that it has kept.",
+    help="Compare with quantised PyTorch (a build), LiteRT (a file) or the host (a board); exit 1 beyond the "
+    "bounds. Compares each operator on a Neutron, each partition on an Ethos-U, outputs on a CPU. `float`: "
+    "error from the float model on the build's stored samples.",
 )
 @click.option(
     "--stream",
     multiple=True,
     metavar="INPUT=OUTPUT",
-    help="Samples are windows of one stream, and an input is a state: the output of the window before, zeros at first. "
-    "`--input` files are for the other inputs then.",
+    help="Samples are windows of one stream, and an input is a state: the previous window's output, first zeros. "
+    "`--input` files are then for the other inputs.",
 )
 @click.option(
     "--on", metavar="BOARD", help="Run on a board (`an500`, `an505`, `an547`) in an emulator, not on the host."
 )
 @click.option(
-    "--build", "origin", metavar="DIR", type=PATH, help="What firmware was made from, for `--compare host` with it."
+    "--build", "origin", metavar="DIR", type=PATH, help="Build that the firmware was made from, for `--compare host`."
 )
 @click.option(
     "--time-out",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="When an emulator counts as hung.",
+    help="Time after which an emulator counts as hung.",
 )
 @flash_options
-@click.option(
-    "--target", metavar="NAME", help="What a TFLite file is converted for, unless it has been.  [default: imxrt700]"
-)
+@click.option("--target", metavar="NAME", help="Target of a TFLite file that is not compiled yet.  [default: imxrt700]")
 @etrecord_option
 @click.option("--force", is_flag=True, help="Replace output files that exist.")
 def command(
@@ -117,12 +114,11 @@ def command(
     etrecord: Path | None,
     force: bool,
 ) -> int:
-    """Run the build in DIR, or a .pte or TFLite file; with no `--input`, on random samples.
+    """Run the build in DIR, or a .pte or TFLite file; without `--input`, on random samples.
 
-    On the host, builds and .pte files run through ExecuTorch's own runtime; a TFLite file is converted, unless it has
-    been already, and runs on the NPU driver alone. One that Vela has compiled for an Ethos-U runs as it is. With
-    `--on`, DIR is a build, for which firmware is made, or firmware that `deuteron firmware` has written; instructions
-    are counted then.
+    On the host, builds and .pte files run in ExecuTorch's runtime. A TFLite file is converted, unless it already is,
+    and runs on the NPU driver alone; a file that Vela compiled for an Ethos-U runs as it is. With `--on`, DIR is a
+    build, for which firmware is made, or a directory of `deuteron firmware`; the emulator counts instructions.
     """
     from deuteron import api
     from deuteron.views.run import samples as files
@@ -134,12 +130,12 @@ def command(
     subject.check(compare)
     if compare == "float" and (inputs or samples is not None):
         raise OptionError(
-            "what the float model gives is known for the samples alone that the build has kept",
+            "results of the float model exist for the build's stored samples only",
             hint="leave out `--input` and `--samples`; `deuteron build --evaluate` measures other data",
         )
     if stream and compare == "float":
         raise OptionError(
-            "the samples that a build has kept are no stream", hint="leave out `--compare float` or `--stream`"
+            "the build's stored samples are not a stream", hint="leave out `--compare float` or `--stream`"
         )
     streamed = streams.Stream(subject, streams.parse(stream)) if stream else None
     files.check_outputs(len(subject.model.outputs), outputs, force=force)
@@ -153,7 +149,7 @@ def command(
     if bad := files.not_finite(data):
         printer.warn(f"{len(bad)} of {len(data)} samples hold NaN or infinite values, the first is sample {bad[0]}")
     if on:
-        tell_missing(printer, path, target, etrecord)
+        note_missing_facts(printer, path, target, etrecord)
     if outputs or not compare or streamed:
         with printer.work("running") as progress:
             if streamed:
@@ -170,7 +166,7 @@ def command(
 
 
 def _report(printer: Printer, results: "Sequence[Sample]", subject: "Subject") -> None:
-    """Every output in JSON; in text its range and, for a row of scores, the best; then what else there is to tell."""
+    """Print every output in JSON; in text its range, the best of a row of scores, and further facts."""
     if printer.as_json:
         samples = [[{"shape": list(y.shape), "dtype": y.dtype.name, "values": y.tolist()} for y in s] for s in results]
         printer.json({"schema": 1, "samples": samples, **subject.to_json()})
@@ -188,7 +184,7 @@ def _report(printer: Printer, results: "Sequence[Sample]", subject: "Subject") -
 
 
 def _compare(printer: Printer, subject: "Subject", data: "Sequence[Sample] | None") -> int:
-    """Compare with the reference, without data with the float model, and report it; 1 when a bound is exceeded."""
+    """Compare with the reference, or without data with the float model; return 1 if a bound is exceeded."""
     with printer.work("comparing") as progress:
         if data is None:
             comparison = subject.compare_floats(progress)

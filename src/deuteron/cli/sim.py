@@ -1,4 +1,4 @@
-"""`deuteron sim`: a build's run on a model of its target."""
+"""`deuteron sim`: simulates a build on a model of its target."""
 
 from functools import partial
 from pathlib import Path
@@ -8,7 +8,7 @@ import click
 
 from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.arch.sizes import parse_size
-from deuteron.cli.options import PATH, choice, etrecord_option, tell_missing, tflite_target_option
+from deuteron.cli.options import PATH, choice, etrecord_option, note_missing_facts, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
@@ -21,15 +21,17 @@ if TYPE_CHECKING:
 @click.argument("path", metavar="DIR|FILE", type=PATH, required=False)
 @tflite_target_option
 @etrecord_option
-@click.option("--compare", metavar="A B", type=(PATH, PATH), help="Two builds, the largest changes first, not one DIR.")
-@click.option("--flash-bandwidth", metavar="RATE", help="Of the flash (`100MB/s`), instead of what was planned for.")
-@click.option("--flash-latency", metavar="NS", type=int, help="Of the flash, before a fetch's first byte.")
-@click.option("--sram-budget", metavar="SIZE", help="Plan anew for so much SRAM (`512Ki`); the build stays as it is.")
-@click.option("--weights-budget", metavar="SIZE", help="Plan anew with so much of it for weights that are fetched.")
-@click.option("--effort", metavar="fast|exact", help="Plan anew, trying so hard.")
-@click.option("--fetch-constants-to-sram", metavar="auto|always|never", help="Plan anew, fetching weights so.")
-@click.option("--clock", metavar="HZ", help="Of NPU and CPU (`324M`), instead of the target's.")
-@click.option("--first-run", is_flag=True, help="Resident weights are not in SRAM yet.")
+@click.option("--compare", metavar="A B", type=(PATH, PATH), help="Compare two builds, largest changes first.")
+@click.option(
+    "--flash-bandwidth", metavar="RATE", help="Bandwidth of the flash (`100MB/s`), instead of the planned one."
+)
+@click.option("--flash-latency", metavar="NS", type=int, help="Latency of the flash before a fetch's first byte.")
+@click.option("--sram-budget", metavar="SIZE", help="Plan again for this SRAM (`512Ki`); the build does not change.")
+@click.option("--weights-budget", metavar="SIZE", help="Plan again with this SRAM for fetched weights.")
+@click.option("--effort", metavar="fast|exact", help="Plan again with this search effort.")
+@click.option("--fetch-constants-to-sram", metavar="auto|always|never", help="Plan again with this policy for fetches.")
+@click.option("--clock", metavar="HZ", help="Clock of NPU and CPU (`324M`), instead of the target's.")
+@click.option("--first-run", is_flag=True, help="Simulate the first run, which loads resident weights.")
 @click.option("--trace", metavar="FILE", type=PATH, help="Also write a trace for the Perfetto UI.")
 @click.option("--force", is_flag=True, help="Replace the trace if it exists.")
 def command(
@@ -50,7 +52,7 @@ def command(
     trace: Path | None,
     force: bool,
 ) -> int:
-    """Simulate one run of a build, TFLite file or .pte: kernels, stalls, fetches; exit 1 when it is unsound."""
+    """Simulate one run of a build, TFLite file or .pte: kernels, stalls, fetches; exit 1 if a check fails."""
     from deuteron import api
 
     numbers = {
@@ -76,10 +78,10 @@ def command(
         case None, (Path() as before, Path() as after) if trace is None:
             shown = api.compare_simulations(simulate(before), simulate(after))
         case None, (_, _):
-            raise OptionError("`--trace` writes the run of one build", hint="leave out `--compare`, and give the build")
+            raise OptionError("`--trace` writes one build's run", hint="leave out `--compare`, and give the build")
         case Path() as build, None:
             shown = simulate(build, trace=trace, force=force)
-            tell_missing(printer, build, target, etrecord)
+            note_missing_facts(printer, build, target, etrecord)
             if trace is not None:
                 printer.note(f"wrote `{trace}`")
         case _:

@@ -1,6 +1,6 @@
 """`python -m deuteron.cli.subprocess_entry ERROR ARGUMENTS...`: run the program as a child process.
 
-A DeuteronError goes into the file ERROR, as JSON, so that the parent process knows its kind.
+Writes a DeuteronError into the file ERROR, as JSON, so that the parent process knows its kind.
 """
 
 import ctypes

@@ -1,4 +1,4 @@
-"""`deuteron sweep`: many models, targets, memories and clocks at once."""
+"""`deuteron sweep`: evaluates many models, targets, memories and clocks."""
 
 from pathlib import Path
 
@@ -13,15 +13,17 @@ from deuteron.errors import OptionError
 @new_command
 @click.argument("what", metavar="SPEC.toml|show")
 @click.argument("directory", metavar="[DIR]", type=PATH, required=False)
-@click.option("-o", "--output", metavar="DIR", type=PATH, help="Directory of the dataset; goes on with what it has.")
-@click.option("--scheduler", metavar="ADDRESS", help="Of a Dask cluster (`tcp://host:8786`), instead of this computer.")
-@click.option("--workers", metavar="N", type=int, help="On this computer; one per core by default, 1 for no others.")
-@click.option("--search", metavar="N", type=int, help="Look at N of the combinations only, chosen by those before.")
-@click.option("--at-most", metavar="MS", type=float, help="Show: leave out what takes longer.")
-@click.option("--minimise", metavar="GOALS", help="What counts, of latency,sram,flash,accuracy; latency,sram.")
 @click.option(
-    "--page", is_flag=True, help="Show: write an offline page of all points instead, to DIR/sweep.html or -o."
+    "-o", "--output", metavar="DIR", type=PATH, help="Directory of the dataset; an existing one is continued."
 )
+@click.option("--scheduler", metavar="ADDRESS", help="Dask cluster (`tcp://host:8786`), instead of this computer.")
+@click.option(
+    "--workers", metavar="N", type=int, help="Processes on this computer, by default one per core; 1 uses this process."
+)
+@click.option("--search", metavar="N", type=int, help="Evaluate only N combinations, chosen by an optimiser.")
+@click.option("--at-most", metavar="MS", type=float, help="Show: omit points with a longer latency.")
+@click.option("--minimise", metavar="GOALS", help="Some of latency,sram,flash,accuracy.  [default: latency,sram]")
+@click.option("--page", is_flag=True, help="Show: write a page of all points instead, to DIR/sweep.html or -o.")
 @click.option("--force", is_flag=True, help="Show: replace the page that -o names if it exists.")
 def command(
     printer: Printer,
@@ -37,7 +39,7 @@ def command(
     page: bool,
     force: bool,
 ) -> None:
-    r"""Evaluate all combinations that SPEC.toml names, or show the best of what is in DIR.
+    r"""Evaluate all combinations that SPEC.toml names, or show the best points in DIR.
 
     \b
     models = ["digits", "net.py:net", "model.tflite", "my-build"]
@@ -48,7 +50,7 @@ def command(
 
     A model's function may have parameters, with lists of values: "net.py:net(width=[0.25, 0.5], resolution=96)".
 
-    Others: weights_budget, flash_latency (ns), partition, effort, fetch_constants_to_sram, vela_system_config,
+    Other axes: weights_budget, flash_latency (ns), partition, effort, fetch_constants_to_sram, vela_system_config,
     memory_mode, optimise, arena_cache_size, evaluate.
     """
     from deuteron import api
@@ -56,7 +58,7 @@ def command(
     goals = tuple(goal.strip() for goal in minimise.split(",")) if minimise else ("latency", "sram")
     if what == "show":
         if directory is None or (output and not page) or scheduler or workers or search is not None:
-            raise OptionError("`show` takes a directory, and no more", hint="`deuteron sweep show DIR`")
+            raise OptionError("`show` takes only a directory", hint="`deuteron sweep show DIR`")
         if page:
             written = api.sweep_page(directory, output, force=force)
             if printer.as_json:
@@ -73,7 +75,9 @@ def command(
         return
     searches = search is not None
     if directory is not None or output is None or at_most is not None or (minimise and not searches) or page or force:
-        raise OptionError("a sweep takes its file, and a directory to write", hint="`deuteron sweep SPEC.toml -o DIR`")
+        raise OptionError(
+            "a sweep takes a specification and an output directory", hint="`deuteron sweep SPEC.toml -o DIR`"
+        )
     with printer.work(f"sweeping {what}") as report:
         done = api.sweep(
             what,
@@ -96,9 +100,9 @@ def command(
             }
         )
         return
-    kept = f", {done.kept:,} of them were there" if done.kept else ""
+    kept = f", {done.kept:,} of them existed" if done.kept else ""
     points, do = "point" if done.points == 1 else "points", "does" if done.refused == 1 else "do"
     printer.data(f"{done.points:,} {points} in `{output}`{kept}; {done.refused:,} {do} not fit")
     if done.is_blind:
-        printer.note(f"no point that fits has a figure for each of {', '.join(goals)}: these were chosen blindly")
+        printer.note(f"no point that fits has a figure for each of {', '.join(goals)}: the search chose at random")
     printer.note(f"`deuteron sweep show {output}` shows the best")

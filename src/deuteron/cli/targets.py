@@ -1,38 +1,53 @@
-"""`deuteron targets`: the chips that can be compiled for."""
+"""`deuteron targets`: lists the targets, or shows the figures of one."""
 
+import click
+
+from deuteron.arch import targets
 from deuteron.arch.targets import Arch, CpuOperators, EthosU, Figure
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
 
 @new_command
-def command(printer: Printer) -> None:
-    """List the targets, each figure with how certain it is and where it comes from."""
+@click.argument("name", metavar="[NAME]", required=False)
+def command(printer: Printer, *, name: str | None) -> None:
+    """List the targets; with a NAME, show that target's figures, how certain each is, and its source."""
     from deuteron import api
 
+    if name is not None:
+        arch = targets.load(name)
+        if printer.as_json:
+            printer.json({"schema": 1, "targets": [_record(arch)]})
+        else:
+            _show_figures(printer, arch)
+        return
     archs = api.targets()
     if printer.as_json:
         printer.json({"schema": 1, "targets": [_record(arch) for arch in archs]})
         return
-    for arch in archs:
-        printer.data(f"{arch.name}  {arch.title}")
-        for processor in processors(arch):
-            printer.data(f"  {processor}")
-        for label, figure in figures(arch):
-            value = f"{figure.value:,} {figure.unit}".rstrip()
-            printer.data(f"  {label:<36} {value:>20}  {figure.certainty.value:<10}  {figure.source}")
+    rows = [("target", "NPU", "CPU", "CPU operators")]
+    rows += [(a.name, a.npu.name if a.npu else "none", a.cpu.name, a.cpu.operators.value) for a in archs]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        printer.data("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    printer.note("`deuteron targets NAME` shows the figures of a target and their sources")
 
 
-def processors(arch: Arch) -> list[str]:
-    """What of a model runs where, one line for each processor."""
-    rest = "all of a model" if arch.npu is None else "what the NPU does not take"
-    how = "int8 operators" if arch.cpu.operators is CpuOperators.CORTEX_M else "ExecuTorch's portable operators"
-    npu = [f"npu {arch.npu.name}: int8 partitions of a model"] if arch.npu else []
-    return [*npu, f"cpu {arch.cpu.name}: {rest}, as {how}"]
+def _show_figures(printer: Printer, arch: Arch) -> None:
+    """Print what each processor of a target runs, then one line per figure."""
+    printer.data(f"{arch.name}  {arch.title}")
+    if arch.npu is not None:
+        printer.data(f"  npu {arch.npu.name}: int8 partitions of a model")
+    operators = "all operators" if arch.npu is None else "operators that the NPU does not support"
+    library = "int8 operators" if arch.cpu.operators is CpuOperators.CORTEX_M else "ExecuTorch's portable operators"
+    printer.data(f"  cpu {arch.cpu.name}: {operators}, as {library}")
+    for label, figure in figures(arch):
+        value = f"{figure.value:,} {figure.unit}".rstrip()
+        printer.data(f"  {label:<36} {value:>20}  {figure.certainty.value:<10}  {figure.source}")
 
 
 def figures(arch: Arch) -> list[tuple[str, Figure]]:
-    """Every figure of a target with its label, in the order of the preset."""
+    """Return the figures of a target with their labels, in the order of the preset."""
     npu, cpu = arch.npu, arch.cpu
     if npu is None:
         return []

@@ -1,4 +1,4 @@
-"""The options that Vela gets, for targets with an Ethos-U."""
+"""Options of Vela, for targets with an Ethos-U."""
 
 import functools
 from collections.abc import Callable
@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def vela_options(function: Callable[P, R]) -> Callable[P, R]:
-    """The command with the options of Vela, which it gets as `vela`, a VelaOptions."""
+    """Add the options of Vela to a command, which gets them as `vela`, a VelaOptions."""
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -29,19 +29,19 @@ def vela_options(function: Callable[P, R]) -> Callable[P, R]:
         return function(*args, **kwargs)
 
     options = (
+        click.option("--vela-config", metavar="FILE", help="Ethos-U: configuration file for Vela (.ini)."),
         click.option(
-            "--vela-config", metavar="FILE", help="Ethos-U: Vela's configuration file (.ini), if not its own."
+            "--vela-system-config", metavar="NAME", help="Ethos-U: system configuration of Vela (memories and clocks)."
         ),
-        click.option("--vela-system-config", metavar="NAME", help="Ethos-U: the memories that Vela compiles for."),
-        click.option("--memory-mode", metavar="NAME", help="Ethos-U: what Vela keeps in which of them."),
+        click.option("--memory-mode", metavar="NAME", help="Ethos-U: memory mode of Vela (tensors' memories)."),
         click.option(
             "--optimise",
             default=Optimise.PERFORMANCE.value,
             show_default=True,
             type=click.Choice([strategy.value for strategy in Optimise]),
-            help="Ethos-U: what Vela optimises for.",
+            help="Ethos-U: goal of Vela's optimiser.",
         ),
-        click.option("--arena-cache-size", metavar="SIZE", help="Ethos-U: the SRAM that Vela aims at (`384Ki`)."),
+        click.option("--arena-cache-size", metavar="SIZE", help="Ethos-U: SRAM that Vela may use (`384Ki`)."),
     )
     for option in reversed(options):
         run = option(run)

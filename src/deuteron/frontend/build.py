@@ -45,8 +45,8 @@ from deuteron.frontend.export import not_exported
 from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module, copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.pipeline import Flow, Stage
-from deuteron.frontend.quality.calibration_subset import Kept
-from deuteron.frontend.quantise.training import Train, Trainer
+from deuteron.frontend.quality.calibration_subset import CalibrationSubset
+from deuteron.frontend.quantize.training import Train, Trainer
 from deuteron.frontend.source_lines import first_line, not_lowered
 
 if TYPE_CHECKING:
@@ -135,33 +135,33 @@ def build(
     options.check(arch)
     model, inputs = check_module(module), check_example_inputs(example_inputs)
     first, calibration = _first_batches(calibration, inputs)
-    steps = _Steps(progress, QAT_STEPS if options.use_qat else STEPS)
+    steps = _StepReporter(progress, QAT_STEPS if options.use_qat else STEPS)
     trainer = _trainer(train, options, steps)
-    seen = Kept()
+    subset = CalibrationSubset()
     with quiet():
         steps.begin("export")
         observed, graph = capture.captured(model, [inputs, *first])
-        compiled = _compile(graph, inputs, calibration, trainer, arch, options, steps, keep, seen)
+        compiled = _compile(graph, inputs, calibration, trainer, arch, options, steps, keep, subset)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
-    side, recording = compiled.flow.side, compiled.flow.recording
+    npu_backend, recording = compiled.flow.npu_backend, compiled.flow.recording
     files = {
         PROGRAM: bytes(compiled.manager.buffer),
         REFERENCE: saved.save(compiled.reference),
-        **side.files(recording),
+        **npu_backend.files(recording),
     }
-    partitions = side.describe(recording)
+    partitions = npu_backend.describe(recording)
     if options.use_profiling:
         files[ETRECORD] = etrecord(compiled.manager, [partition.kernels for partition in partitions])
     warnings = [NO_CALIBRATION] * (calibration is None)
     warnings += [NOTHING_DELEGATED] * (arch.npu is not None and not partitions)
     warnings += much_in_float(arch, nodes) if partitions else ()
-    warnings += side.warnings(recording, partitions)
+    warnings += npu_backend.warnings(recording, partitions)
     warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.kept, nodes)
     outputs = _outputs(program)
-    batches = seen.some(sum(node.macs for node in nodes))
+    batches = subset.some(sum(node.macs for node in nodes))
     evidence = _evidence(compiled.flow, program, outputs, batches, None if trainer else observed)
     files[SAMPLES] = samples.to_bytes(evidence.samples)
-    warnings += seen.findings(inputs) if calibration is not None else ()
+    warnings += subset.findings(inputs) if calibration is not None else ()
     warnings += evidence.findings
     manifest = Manifest(
         deuteron=importlib.metadata.version("deuteron"),
@@ -181,7 +181,7 @@ def build(
         quality=evidence.quality,
     )
     arena.check(files[PROGRAM], manifest)
-    stored = partial(lowering_check.given, program, compiled.flow.module)
+    stored = partial(lowering_check.program_inputs, program, compiled.flow.module)
 
     def floats(*inputs: torch.Tensor) -> object:
         return compiled.flow.float_model(*copies(inputs))
@@ -202,7 +202,7 @@ def _first_batches(
     return tuple(islice(check_calibration(head, inputs), _OBSERVED)), batches
 
 
-def _trainer(train: Train | None, options: BuildOptions, steps: "_Steps") -> Trainer | None:
+def _trainer(train: Train | None, options: BuildOptions, steps: "_StepReporter") -> Trainer | None:
     """What trains the model, if the options ask for it."""
     if options.use_qat and train is None:
         raise OptionError("`use_qat` needs a function that trains the model", hint="give it as `train`")
@@ -239,9 +239,9 @@ def _compile(
     trainer: Trainer | None,
     arch: Arch,
     options: BuildOptions,
-    steps: "_Steps",
+    steps: "_StepReporter",
     keep: Mapping[str, str],
-    seen: Kept,
+    subset: CalibrationSubset,
 ) -> _Compiled:
     """The program of an exported graph, by ExecuTorch's own session with the recipe that its users have, too."""
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
@@ -250,13 +250,13 @@ def _compile(
     flow = Flow(
         arch,
         replace(options, memory=replace(options.memory, sram_budget=UNLIMITED)),  # until all partitions are known
-        lambda: seen.passing(
+        lambda: subset.observe(
             steps.counted(check_calibration([inputs] if batches is None else batches, inputs), batches)
         ),
         inputs,
         trainer,
-        told=steps.begin,
-        refused=heterogeneous.Refused(keep),
+        on_step=steps.begin,
+        rejected=heterogeneous.RejectedNodes(keep),
         repeats=True,
     )
     session = run(flow, capture.Captured(model), inputs)
@@ -266,7 +266,7 @@ def _compile(
     on_cpu = with_instructions(flow.on_cpu, manager.exported_program().graph, plan)
     need_runnable(plan, on_cpu)
     program_checks.check_orders(plan, on_cpu)
-    kept = (*(op.node for op in on_cpu), *flow.refused.edge)
+    kept = (*(op.node for op in on_cpu), *flow.rejected.edge)
     return _Compiled(session.get_exported_program(), flow, on_cpu, kept, manager)
 
 
@@ -320,7 +320,7 @@ def _is_exported(session: Any, flow: Flow) -> bool:
     return True
 
 
-class _Steps:
+class _StepReporter:
     """Reports the steps of one build."""
 
     def __init__(self, progress: Progress | None, names: Sequence[str]) -> None:
@@ -351,11 +351,11 @@ def _failure(error: Exception, flow: Flow) -> Exception:
     match flow.stage:
         case Stage.EXPORT:
             return not_exported(error)
-        case Stage.QUANTISE:
+        case Stage.QUANTIZE:
             return error
         case Stage.LOWER:
-            backend = flow.side.backend if flow.arch.npu else "ExecuTorch"
-            return flow.side.failure(flow.recording) or not_lowered(backend, error)
+            backend = flow.npu_backend.backend if flow.arch.npu else "ExecuTorch"
+            return flow.npu_backend.failure(flow.recording) or not_lowered(backend, error)
         case Stage.EMIT:
             missing = no_out_variant(error, flow.on_cpu) if isinstance(error, RuntimeError) else None
             return missing or UnsupportedError(

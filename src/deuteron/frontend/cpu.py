@@ -1,4 +1,4 @@
-"""What stays on the CPU, and whether ExecuTorch's runtime on the CPU can run it."""
+"""Lists the operators that run on the CPU and checks that ExecuTorch's runtime has kernels for them."""
 
 import re
 from collections import Counter
@@ -22,15 +22,15 @@ from deuteron.native import CORTEX_M, load_cortex_m, stale
 from deuteron.npu.neutron.kernels import names
 
 _HINT = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
-_QUANTISES = Work.QUANTISE, "quantises what integer operators read"
-_DEQUANTISES = Work.DEQUANTISE, "turns integers into float for those who read them so"
+_QUANTIZES = Work.QUANTISE, "quantises what integer operators read"
+_DEQUANTIZES = Work.DEQUANTISE, "turns integers into float for those who read them so"
 _COPIES = Work.TRANSPOSE, "copies an image into the order of memory that its reader takes"
 _SCALES = "brings values to the scale that their reader has"
 _ADDED = {
-    "quantize_per_tensor": _QUANTISES,
-    "quantize_per_channel": _QUANTISES,
-    "dequantize_per_tensor": _DEQUANTISES,
-    "dequantize_per_channel": _DEQUANTISES,
+    "quantize_per_tensor": _QUANTIZES,
+    "quantize_per_channel": _QUANTIZES,
+    "dequantize_per_tensor": _DEQUANTIZES,
+    "dequantize_per_channel": _DEQUANTIZES,
     "_clone_dim_order": _COPIES,
     "_to_dim_order_copy": _COPIES,
     "transpose": _COPIES,
@@ -41,28 +41,28 @@ _ADDED = {
     ),
     "pad": (Work.MOVE, "pads an image for the operator that reads it"),
 }
-"""What lowering adds: its work and why."""
+"""Operators that lowering adds: kind of work and reason."""
 
 _OTHER = Work.UNKNOWN, "was added when the model was lowered for the CPU"
 _MISSING_OUT = re.compile(r"[\w.]+::[\w.]+")
 
 _MUCH = 0.1
-"""The part of the multiply-accumulates that is worth a warning."""
+"""The share of the multiply-accumulates on the CPU that causes a warning."""
 
 _LISTED = 4
-"""Operators that a warning names."""
+"""The number of operators that a warning names."""
 
 _KEY = "deuteron_cpu_op"
-"""Key of a node's metadata, which what is emitted for it keeps: its index among what stays on the CPU."""
+"""Key of a node's metadata: its index among the CPU operators. Emitted nodes keep it."""
 
 _VIEW = "executorch_prim::et_view"
-"""Called for views whose memory is not planned, which are no operators of the graph any more."""
+"""Operator of views without planned memory, which the graph does not contain."""
 
 
 def cpu_ops(graph: fx.Graph, nodes: Iterable[Node] = ()) -> tuple[CpuOp, ...]:
-    """The operators of a lowered edge graph that are not inside a delegate, in order, marked for `with_instructions`.
+    """List the operators of a lowered edge graph outside of delegates, and mark each for `with_instructions`.
 
-    `nodes` are those of the model, from before it was lowered.
+    `nodes` are the model's nodes before lowering.
     """
     reasons = {node.name: node.why for node in nodes}
     listed: list[CpuOp] = []
@@ -77,15 +77,15 @@ def cpu_ops(graph: fx.Graph, nodes: Iterable[Node] = ()) -> tuple[CpuOp, ...]:
 
 
 def with_instructions(ops: Sequence[CpuOp], graph: fx.Graph, plan: Any) -> tuple[CpuOp, ...]:
-    """The operators with the instructions that call them.
+    """Add to each operator the numbers of the instructions that call it.
 
     Args:
-        ops: what `cpu_ops` gave.
-        graph: the one that the plan was emitted from.
+        ops: the result of `cpu_ops`.
+        graph: the graph that the plan was emitted from.
         plan: ExecuTorch's execution plan.
 
     Raises:
-        InternalError: the plan has other calls than the graph.
+        InternalError: the calls of the plan differ from those of the graph.
     """
     calls = [(number, name) for number, name in _calls(plan) if name != _VIEW]
     nodes = [*_called(graph)]
@@ -99,7 +99,7 @@ def with_instructions(ops: Sequence[CpuOp], graph: fx.Graph, plan: Any) -> tuple
 
 
 def _called(graph: fx.Graph) -> Iterator[fx.Node]:
-    """The calls of operators, which a Python function or a delegate is not."""
+    """Yield the calls of registered operators: no Python functions, no delegates."""
     for node in graph.nodes:
         name = operator_name(node.target)
         if node.op == "call_function" and "::" in name and not is_delegate(node):
@@ -119,7 +119,7 @@ def _results(node: fx.Node) -> int:
 
 
 def much_in_float(arch: Arch, nodes: Sequence[Node]) -> Iterator[str]:
-    """A warning where much of a model for an NPU stays on a CPU without int8 operators, and nobody asked for that."""
+    """Warn if a large share of an NPU model runs in float on the CPU although the user did not ask for it."""
     total = sum(node.macs for node in nodes)
     left = [node for node in nodes if node.macs and node.partition is None and not node.is_kept]
     share = sum(node.macs for node in left) / max(total, 1)
@@ -139,15 +139,15 @@ def much_in_float(arch: Arch, nodes: Sequence[Node]) -> Iterator[str]:
 
 
 def need_runnable(plan: Any, ops: Sequence[CpuOp]) -> None:
-    """Checks that ExecuTorch's runtime has every operator of a program's table; the Cortex-M's come with our library.
+    """Check that ExecuTorch's runtime has every operator of a program; our library provides the Cortex-M operators.
 
     Args:
         plan: ExecuTorch's execution plan.
-        ops: what `with_instructions` gave for it.
+        ops: the result of `with_instructions`.
 
     Raises:
-        UnsupportedError: naming each operator that it lacks, and the lines of the model that ask for it.
-        MissingToolError: when our library lacks an operator that it should have.
+        UnsupportedError: naming each missing operator and the lines of the model that use it.
+        MissingToolError: our library lacks a Cortex-M operator.
     """
     from executorch.runtime import Runtime
 
@@ -168,7 +168,7 @@ def need_runnable(plan: Any, ops: Sequence[CpuOp]) -> None:
 
 
 def no_out_variant(error: RuntimeError, ops: Iterable[CpuOp]) -> UnsupportedError | None:
-    """What `to_executorch` means by its error about missing out variants, or None if it is another error."""
+    """Convert the error of `to_executorch` about missing out variants; None for another error."""
     text = str(error)
     missing = _MISSING_OUT.findall(text.partition("out variant")[2])  # without overloads
     calls = {name: [op for op in ops if op.op.partition(".")[0] == name and _lacks_out(op.op)] for name in missing}

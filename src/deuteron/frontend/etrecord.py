@@ -1,4 +1,4 @@
-"""ExecuTorch's ETRecord of a build: what its Inspector resolves the events of runs with."""
+"""Writes ExecuTorch's ETRecord of a build, with which its Inspector resolves events."""
 
 import io
 import zipfile
@@ -11,20 +11,20 @@ from deuteron.npu.provenance import KernelOrigin
 
 _METHOD = "forward"
 _DATE = (1980, 1, 1, 0, 0, 0)
-"""Of every entry, so that the same build gives the same bytes."""
+"""The date of every archive entry: the same build gives the same bytes."""
 
 DelegateMap = dict[int, dict[str, Any]]
 
 
 def etrecord(manager: Any, partitions: Sequence[Sequence[KernelOrigin]]) -> bytes:
-    """The file's bytes.
+    """Return the bytes of the ETRecord.
 
-    ExecuTorch's delegate maps have the numbers of kernel calls, which are the names of events that a runtime writes.
-    The names of the calls, which are in the ETDump files that `deuteron profile` writes, are added.
+    ExecuTorch's delegate maps have the numbers of kernel calls as keys, which a runtime writes as event names. This
+    adds the names of the calls, which the ETDump files of `deuteron profile` contain.
 
     Args:
-        manager: the program manager, of a lowering that was told to keep a record.
-        partitions: the kernel calls of each.
+        manager: the program manager of a lowering that kept a record.
+        partitions: the kernel calls of each partition.
     """
     record = manager.get_etrecord()
     delegates = cast("DelegateMap", record._delegate_map[_METHOD])  # noqa: SLF001 - ExecuTorch has no other way
@@ -39,7 +39,7 @@ def etrecord(manager: Any, partitions: Sequence[Sequence[KernelOrigin]]) -> byte
 
 
 def _without_dates(data: bytes) -> bytes:
-    """The same archive, whose entries do not tell when they were made, and compressed."""
+    """The same archive, compressed, with a constant date for all entries."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as dated, zipfile.ZipFile(buffer, "w") as fresh:
         for name in dated.namelist():

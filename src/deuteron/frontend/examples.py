@@ -1,7 +1,7 @@
-"""The example models by name: what `deuteron models` lists and `deuteron build NAME` takes.
+"""Lists the example models: those that `deuteron models` prints and `deuteron build NAME` accepts.
 
-They live in `examples/models/` of the source checkout, in the form that any user's model has: a file with a function
-that returns a module, example inputs and calibration batches.
+They are in `examples/models/` of the source checkout. Each is a file with a function that returns a module, example
+inputs and calibration batches, as any user's model.
 """
 
 from dataclasses import dataclass
@@ -14,9 +14,9 @@ FOLDER = Path(__file__).resolve().parents[3] / "examples" / "models"
 
 @dataclass(frozen=True, slots=True)
 class ExampleModel:
-    """One model: where its function is, what goes in and out, and what it is.
+    """One model: its function, input and output shapes, and a summary.
 
-    `reference` marks those that every bench and test of whole models goes through.
+    `reference` marks the models that all benches and tests of whole models use.
     """
 
     name: str
@@ -83,7 +83,7 @@ EXAMPLES: tuple[ExampleModel, ...] = (
         reference=False,
     ),
 )
-"""Models that run on the NPU as a whole."""
+"""Models that run completely on the NPU."""
 
 COMBINED: tuple[ExampleModel, ...] = (
     ExampleModel(
@@ -112,12 +112,12 @@ COMBINED: tuple[ExampleModel, ...] = (
         "network with operators in its middle that the NPU refuses",
     ),
 )
-"""Models whose operators are for NPU and CPU together."""
+"""Models that run partly on the NPU and partly on the CPU."""
 
 REFERENCES = tuple(example for example in EXAMPLES if example.reference)
 """The reference models."""
 
 
 def find(name: str) -> ExampleModel | None:
-    """The example of that name, if there is one."""
+    """Return the example of that name; None if there is none."""
     return next((example for example in (*EXAMPLES, *COMBINED) if example.name == name), None)

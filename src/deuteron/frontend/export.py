@@ -1,4 +1,4 @@
-"""What a model must be for `torch.export` and for us, with errors that a user of Deuteron can act on."""
+"""Checks what `torch.export` and Deuteron require of a model, with errors that a user can act on."""
 
 from typing import Any
 
@@ -11,22 +11,22 @@ from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.operators import called, operator_name
 from deuteron.frontend.source_lines import first_line, source_of, user_line_of
 
-BRANCHES = "compute both sides of the branch, and choose with `torch.where`; give a loop a fixed number of steps"
+BRANCHES = "compute both branches and select with `torch.where`; give a loop a fixed number of steps"
 
-DROPS = "pass `training=self.training`, or use `torch.nn.Dropout`: then nothing is dropped in evaluation mode"
+DROPS = "pass `training=self.training`, or use `torch.nn.Dropout`: neither drops anything in evaluation mode"
 
-DRAWS = "draw the numbers when the model is made and keep them as a buffer, or take them as an input"
+DRAWS = "draw the numbers once, when the model is created, and keep them as a buffer, or pass them as an input"
 
 MEASURES = (
     "a program runs one batch of fixed size: build with trained statistics (`track_running_stats=True`) in evaluation "
-    "mode, or use `nn.GroupNorm` or `nn.InstanceNorm2d`, which measure each sample"
+    "mode, or use `nn.GroupNorm` or `nn.InstanceNorm2d`, which normalise each sample"
 )
 
-KEEPS = "take it as an input, and return its new value: the application keeps it from one run to the next"
+KEEPS = "take it as an input and return its new value: the application keeps the value between runs"
 
 
 def not_exported(error: Exception) -> InputError:
-    """The error for a model that `torch.export` has refused."""
+    """Return the error for a model that `torch.export` cannot export."""
     line = last_user_line(str(error)) or user_line_of(error)
     details = "`torch.export.export(model, example_inputs, strict=True)` must work; it prints the details"
     return InputError(
@@ -37,11 +37,11 @@ def not_exported(error: Exception) -> InputError:
 
 
 def check_exported(model: fx.GraphModule, *, takes_complex: bool) -> None:
-    """Checks that all shapes of an exported model are fixed, and all floats are float32, or complex if that is taken.
+    """Check that an exported model has fixed shapes and float32 floats, or complex numbers if `takes_complex`.
 
     Raises:
-        UnsupportedError: when a shape inside depends on data or was declared dynamic, an output has no elements, or
-            floats are not float32.
+        UnsupportedError: a shape depends on data or was declared dynamic, an output has no elements, or floats are
+            not float32.
     """
     for node in model.graph.nodes:
         value: object = node.meta.get("val")
@@ -98,7 +98,7 @@ def _no_float32(node: fx.Node, value: torch.Tensor) -> UnsupportedError:
 
 
 def _power(node: fx.Node) -> str:
-    """A power in Python, of tensors `x` and `y`; its exponent is a number in most."""
+    """Return a power as Python code of tensors `x` and `y`; most exponents are numbers."""
     names = iter("xy")
     base, exponent = (next(names) if isinstance(value, fx.Node) else str(value) for value in node.args)
     return f"({base}) ** {exponent}" if base.startswith("-") else f"{base} ** {exponent}"
@@ -108,13 +108,13 @@ def check_norms(model: fx.GraphModule) -> None:
     """Check that batch norms use the statistics that they were trained with.
 
     Raises:
-        UnsupportedError: for the first that measures the batch that it is given.
+        UnsupportedError: for the first batch norm that computes the statistics of its input batch.
     """
     for node in model.graph.nodes:
         if called(node) == "batch_norm" and node.args[5]:
             source = source_of(node)
             raise UnsupportedError(
-                f"`{operator_name(node.target)}` measures mean and variance of the batch that it is given"
+                f"`{operator_name(node.target)}` computes mean and variance of its input batch"
                 f"{f', at `{source.code}`' if source else ''}",
                 where=str(source) if source else None,
                 hint=MEASURES,
@@ -122,16 +122,16 @@ def check_norms(model: fx.GraphModule) -> None:
 
 
 def check_repeatable(model: fx.GraphModule) -> None:
-    """Check that an exported model gives the same for the same inputs.
+    """Check that an exported model returns the same outputs for the same inputs.
 
     Raises:
-        UnsupportedError: when an operator draws random numbers, or changes a buffer that the model reads.
+        UnsupportedError: an operator draws random numbers, or changes a buffer that the model reads.
     """
     for node in model.graph.nodes:
         if _draws(node):
             source, name = source_of(node), operator_name(node.target)
             raise UnsupportedError(
-                f"`{name}` gives other values in each run{f', at `{source.code}`' if source else ''}",
+                f"`{name}` returns other values in each run{f', at `{source.code}`' if source else ''}",
                 where=str(source) if source else None,
                 hint=DROPS if "dropout" in name else DRAWS,
             )
@@ -140,7 +140,7 @@ def check_repeatable(model: fx.GraphModule) -> None:
 
 
 def _need_unchanged(buffer: fx.Node) -> None:
-    """Let no operator change a buffer which others read; what is only counted, as batches in training, is none."""
+    """Refuse a change of a buffer that other operators read; a counter that nothing reads may change."""
     aliases, changes, is_read = [buffer], list[fx.Node](), False
     for alias in aliases:
         for user in alias.users:
@@ -173,7 +173,7 @@ def _writes(node: fx.Node, arg: fx.Node) -> bool:
 
 
 def _is_alias(node: fx.Node, arg: fx.Node) -> bool:
-    """True for an operator whose result may share memory with its first argument: what has another dtype does not."""
+    """True for an operator whose result may share memory with its first argument; a result of another dtype cannot."""
     schema: Any = getattr(node.target, "_schema", None)
     value: object = node.meta.get("val")
     if schema is None or node.args[0] is not arg or not isinstance(value, torch.Tensor):
@@ -182,7 +182,7 @@ def _is_alias(node: fx.Node, arg: fx.Node) -> bool:
 
 
 def _draws(node: fx.Node) -> bool:
-    """True for an operator that draws random numbers; one that can in training may not do it as it is called here."""
+    """True if this call draws random numbers; some operators draw them in training only."""
     target: Any = node.target
     if torch.Tag.nondeterministic_seeded not in getattr(target, "tags", ()):
         return False
@@ -193,5 +193,5 @@ def _draws(node: fx.Node) -> bool:
 
 
 def _text(dim: int | torch.SymInt) -> str:
-    """A dimension, `?` where it is not known; PyTorch's own names for such change from run to run."""
+    """A dimension as text; `?` for a symbolic one, because PyTorch's names for these change from run to run."""
     return "?" if isinstance(dim, torch.SymInt) else str(dim)

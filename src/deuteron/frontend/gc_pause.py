@@ -1,16 +1,16 @@
-"""How often Python looks for objects that hold each other and nobody else holds."""
+"""Reduces how often Python's garbage collector runs."""
 
 import gc
 from collections.abc import Generator
 from contextlib import contextmanager
 
 THRESHOLD = 10_000_000
-"""New objects between two looks: builds of ordinary models make fewer, and few of theirs would go before the end."""
+"""New objects between two collections. Builds of ordinary models make fewer, and few could be freed before the end."""
 
 
 @contextmanager
-def seldom_collecting() -> Generator[None]:
-    """Lets Python look seldom for a while, as suits code that loads PyTorch or makes graphs."""
+def rare_collections() -> Generator[None]:
+    """Make garbage collections rare in a context that loads PyTorch or builds graphs."""
     thresholds = gc.get_threshold()
     gc.set_threshold(THRESHOLD, *thresholds[1:])
     try:

@@ -1,8 +1,8 @@
-"""A model on the NPU and the CPU together: the NPU has what it really takes, the Cortex-M all the rest in int8.
+"""Combines NPU and CPU in one model: the NPU runs what its partitioner accepts, the Cortex-M runs the rest in int8.
 
-Which nodes the NPU takes is asked of its own partitioner, on the quantised model: what it leaves is quantised again for
-the CPU, until nothing that was quantised for the NPU is left over. Most models leave nothing, so the first to be asked
-is the real one; where it costs more to make than a trial, as with training, it is a trial quantised by one sample.
+The NPU's partitioner sees the quantised model. Nodes that it rejects are quantised again for the CPU, until it accepts
+all nodes that were quantised for the NPU. Most models need no repetition, so the first attempt is the real lowering. If
+a repetition costs more than a trial, as with training, a trial quantised with one sample comes first.
 """
 
 import copy
@@ -26,24 +26,24 @@ from deuteron.frontend.cortex_m.layout import make_explicit, put_channels_last
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.lowering_record import EdgeNode, Recording, edge_node
 from deuteron.frontend.neutron import upstream
-from deuteron.frontend.nodes import MARK, QUANTISED, WHY, computing, nodes_of
-from deuteron.frontend.npu_backend import Side
-from deuteron.frontend.quantise import annotations
+from deuteron.frontend.nodes import MARK, QUANTIZED, WHY, computing, nodes_of
+from deuteron.frontend.npu_backend import NpuBackend
+from deuteron.frontend.quantize import annotations
 
 
 class LeftOverError(Exception):
-    """Nodes that were quantised for the NPU and that it has left; they are among the refused from now on."""
+    """The NPU rejected nodes that were quantised for it; they are now among the rejected nodes."""
 
 
 @dataclass(slots=True)
-class Refused:
-    """What the NPU's quantiser would have and its partitioner leaves.
+class RejectedNodes:
+    """Nodes that the NPU's quantiser annotates and its partitioner rejects.
 
     Attributes:
-        kept: nodes to keep on the CPU whatever the partitioner says, by their names when they are quantised, and why.
-        on_cpu: all, by their names when they are quantised, and why the NPU leaves them.
+        kept: nodes that must stay on the CPU, by their names at quantisation, and why.
+        on_cpu: all nodes that stay on the CPU, by their names at quantisation, and why.
         edge: the edge operators that they became, by name.
-        is_left_over: whether a lowering has ended with LeftOverError, and the same model is to be quantised again.
+        is_left_over: whether a lowering ended with LeftOverError, and the same model is to be quantised again.
     """
 
     kept: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -55,13 +55,13 @@ class Refused:
         self.on_cpu |= self.kept
 
     def clear(self) -> None:
-        """Forget what has been found."""
+        """Reset to the nodes that must stay on the CPU."""
         self.on_cpu.clear()
         self.on_cpu |= self.kept
         self.edge.clear()
 
     def add(self, program: ExportedProgram) -> bool:
-        """True when a partitioned edge program has new ones."""
+        """Add the rejected nodes of a partitioned edge program; True if there are any."""
         left: list[tuple[str, fx.Node]] = []
         for node in computing(program.graph):
             name = mark_of(node)
@@ -74,100 +74,107 @@ class Refused:
 
 def quantizer(
     arch: Arch,
-    side: Side,
-    refused: Refused,
+    npu_backend: NpuBackend,
+    rejected: RejectedNodes,
     recording: Recording[Any],
     sample: Callable[[], Inputs],
     activations: Activations = Activations.INT8,
     search: mixed_precision.Search | None = None,
     *,
-    tries: bool = True,
+    runs_trials: bool = True,
 ) -> Any:
-    """PT2E's quantiser for a target with both.
+    """PT2E's quantiser for a target with Cortex-M operators, and with an NPU or without one.
 
-    A `search` says what has activations of 16 bits where others have 8. Before that `refused` is filled by trials, for
-    which it quantises a `sample`; unless it `tries`, the lowering fills it, which ends with LeftOverError then.
+    A `search` selects the nodes with int16 activations. With `runs_trials`, lowerings of a model that is quantised with
+    one `sample` fill `rejected` first. Otherwise the real lowering fills it and ends with LeftOverError.
     """
     from torchao.quantization.pt2e.quantizer import Quantizer
 
     def on_cpu() -> Collection[str]:
-        return {*refused.on_cpu, *(search.wide if search else ())}
+        return {*rejected.on_cpu, *(search.int16_nodes if search else ())}
 
     class Trial(Quantizer):
-        chosen = activations
+        activations_of_cpu = activations
 
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-            model = cortex_m.prepare(side.quantizer().transform_for_annotation(model), self.chosen)
+            model = npu_backend.quantizer().transform_for_annotation(model)
+            model = cortex_m.prepare(model, self.activations_of_cpu)
             make_explicit(model)
-            npu = _annotate_npu(model, side, on_cpu()) if arch.npu else frozenset[str]()
+            npu = _annotate_npu(model, npu_backend, on_cpu()) if arch.npu else frozenset[str]()
             unsupported_check.check(model, npu)
             annotations.clear(model)
             put_channels_last(model, {node.name for node in model.graph.nodes} - npu)
             return model
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
-            npu = _annotate_npu(model, side, on_cpu()) if arch.npu else frozenset[str]()
+            npu = _annotate_npu(model, npu_backend, on_cpu()) if arch.npu else frozenset[str]()
             for node in model.graph.nodes:
-                marks = {QUANTISED: node.name} | ({MARK: node.name} if node.name in npu else {})
+                marks = {QUANTIZED: node.name} | ({MARK: node.name} if node.name in npu else {})
                 node.meta["custom"] = {**node.meta.get("custom", {}), **marks}
-            cortex_m.annotate(model, self.chosen, search.wide if search else ())
-            annotations.mend_dangling(model)
+            cortex_m.annotate(model, self.activations_of_cpu, search.int16_nodes if search else ())
+            annotations.resolve_dangling(model)
             return model
 
         def validate(self, model: fx.GraphModule) -> None:
             pass
 
-    class Whole(Trial):
-        chosen = Activations.INT16
+    class Int16Trial(Trial):
+        activations_of_cpu = Activations.INT16
 
-    class Composed(Trial):
+    class HeterogeneousQuantizer(Trial):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
-            asks = partial(partitioner, arch, side, refused=refused, recording=recording, delegates=False)
-            while tries and arch.npu and _leaves_more(model, side, Trial(), asks, refused, sample()):
+            lowering = partial(partitioner, arch, npu_backend, rejected=rejected, recording=recording, delegates=False)
+            while runs_trials and arch.npu and _rejects_more(model, npu_backend, Trial(), lowering, rejected, sample()):
                 pass
-            if search:  # whose neighbours may go with none any more: then the lowering ends with LeftOverError
-                search.choose(model, Trial(), None if arch.npu else Whole())
-                refused.on_cpu |= dict.fromkeys(search.wide, mixed_precision.WHY) if arch.npu else {}
+            if search:  # neighbours of int16 nodes may fit no partition; the lowering then ends with LeftOverError
+                search.run(model, Trial(), None if arch.npu else Int16Trial())
+                rejected.on_cpu |= dict.fromkeys(search.int16_nodes, mixed_precision.WHY) if arch.npu else {}
             return super().transform_for_annotation(model)
 
-    return Composed()
+    return HeterogeneousQuantizer()
 
 
-def _leaves_more(
-    model: fx.GraphModule, side: Side, trial: Any, asks: Callable[..., Any], refused: Refused, sample: Inputs
+def _rejects_more(
+    model: fx.GraphModule,
+    npu_backend: NpuBackend,
+    trial: Any,
+    lowering: Callable[..., Any],
+    rejected: RejectedNodes,
+    sample: Inputs,
 ) -> bool:
-    """True when the NPU leaves nodes of the model that are not among the refused yet."""
-    known = len(refused.on_cpu)
-    module = upstream.quantise(copy.deepcopy(model), [sample], trial)
-    quantise_once(module)
-    side.ask(torch.export.export(module, sample, strict=True), asks(state=module.state_dict), module.state_dict())
-    return len(refused.on_cpu) > known
+    """True if the NPU rejects nodes of the model that are not among the rejected nodes yet."""
+    count = len(rejected.on_cpu)
+    module = upstream.quantize(copy.deepcopy(model), [sample], trial)
+    quantize_once(module)
+    exported = torch.export.export(module, sample, strict=True)
+    npu_backend.tag(exported, lowering(state=module.state_dict), module.state_dict())
+    return len(rejected.on_cpu) > count
 
 
-def _annotate_npu(model: fx.GraphModule, side: Side, on_cpu: Collection[str]) -> frozenset[str]:
-    """The names of the nodes that are now annotated for the NPU, which are none of those on the CPU."""
-    side.quantizer().annotate(model)
+def _annotate_npu(model: fx.GraphModule, npu_backend: NpuBackend, on_cpu: Collection[str]) -> frozenset[str]:
+    """Annotate the model for the NPU except for groups with nodes in `on_cpu`; return the annotated nodes' names."""
+    npu_backend.quantizer().annotate(model)
     for group in annotations.groups(model):
         if any(node.name in on_cpu for node in group):
             annotations.clear(model, group)
     return frozenset(node.name for group in annotations.groups(model) for node in group)
 
 
-def quantise_once(module: fx.GraphModule) -> None:
-    """Quantise what the CPU computes with one scale, and for readers that want another once more.
+def quantize_once(module: fx.GraphModule) -> None:
+    """Give each value that the CPU computes one scale, and quantise it again for readers with another scale.
 
-    A delegate may have an output for each. The Cortex-M's operators have one, and would leave out the others.
+    A delegate may have one output per scale. A Cortex-M operator has one output, so lowering would drop other scales.
     """
-    quantise, dequantise = (
+    quantize, dequantize = (
         torch.ops.quantized_decomposed.quantize_per_tensor.default,
         torch.ops.quantized_decomposed.dequantize_per_tensor.default,
     )
     for node in list(module.graph.nodes):
-        first, *others = [user for user in node.users if user.target is quantise] or [None]
+        first, *others = [user for user in node.users if user.target is quantize] or [None]
         for other in others:
             if first is not None and mark_of(node) is None and other.args[1:] != first.args[1:]:
                 with module.graph.inserting_after(first):
-                    value = module.graph.call_function(dequantise, first.args, first.kwargs)
+                    value = module.graph.call_function(dequantize, first.args, first.kwargs)
                 value.update_arg(0, first)
                 value.meta = {key: data for key, data in node.meta.items() if key != "custom"}
                 other.replace_input_with(node, value)
@@ -177,33 +184,33 @@ def quantise_once(module: fx.GraphModule) -> None:
 
 def partitioner(
     arch: Arch,
-    side: Side,
+    npu_backend: NpuBackend,
     state: Callable[[], Mapping[str, Any]],
-    refused: Refused,
+    rejected: RejectedNodes,
     recording: Recording[Any],
     *,
     delegates: bool = True,
 ) -> Any:
-    """ExecuTorch's partitioner for a target with both, in which each finds undecomposed the operators that it wants so.
+    """ExecuTorch's partitioner for such a target; each processor gets the operators that it wants undecomposed.
 
     Args:
         arch: the target.
-        side: its NPU's.
-        state: the quantised module's state dict, when it is known.
-        refused: gets what the NPU leaves.
-        recording: gets all nodes of the model, and why the NPU does not take them.
-        delegates: whether the NPU gets its nodes, or is only asked.
+        npu_backend: the back end of its NPU.
+        state: returns the quantised module's state dict, once there is one.
+        rejected: gets the nodes that the NPU rejects.
+        recording: gets all nodes of the model, and why the NPU does not run them.
+        delegates: whether the partitioner delegates the nodes, or only tags them.
     """
     from executorch.exir.backend.partitioner import Partitioner, PartitionResult
 
     preserved = cortex_m.preserved()
-    npu = side.partitioner(state, recording.tell) if arch.npu else None
+    npu = npu_backend.partitioner(state, recording.record_nodes) if arch.npu else None
 
-    class Composed(Partitioner):
+    class HeterogeneousPartitioner(Partitioner):
         def ops_to_not_decompose(self, ep: ExportedProgram) -> tuple[list[Any], Callable[[fx.Node], bool]]:
             operators: list[Any] = []
             kept = {*preserved, *(node.target for node in ep.graph.nodes if _is_kept(node))}
-            wanted: Callable[[fx.Node], bool] = _nothing
+            wanted: Callable[[fx.Node], bool] = _never
             if npu:
                 operators, wanted = npu.ops_to_not_decompose(ep)
 
@@ -217,37 +224,37 @@ def partitioner(
                 recording.nodes = nodes_of(exported_program, f"the target `{arch.name}` has no NPU")
                 return PartitionResult(exported_program, {})
             for node in computing(exported_program.graph):
-                name = node.meta.get("custom", {}).get(QUANTISED, "")
-                if name in refused.kept:
-                    side.keep(node, refused.kept[name])
-                elif name in refused.on_cpu:
-                    node.meta[WHY] = refused.on_cpu[name]
+                name = node.meta.get("custom", {}).get(QUANTIZED, "")
+                if name in rejected.kept:
+                    npu_backend.keep(node, rejected.kept[name])
+                elif name in rejected.on_cpu:
+                    node.meta[WHY] = rejected.on_cpu[name]
             result = npu.partition(exported_program)
-            if refused.add(result.tagged_exported_program) and delegates:
-                refused.is_left_over = True
-                raise LeftOverError(", ".join(sorted(refused.on_cpu)))
+            if rejected.add(result.tagged_exported_program) and delegates:
+                rejected.is_left_over = True
+                raise LeftOverError(", ".join(sorted(rejected.on_cpu)))
             if delegates:
                 return result
             for node in result.tagged_exported_program.graph.nodes:
                 node.meta.pop("delegation_tag", None)
             return PartitionResult(result.tagged_exported_program, {})
 
-    return Composed()
+    return HeterogeneousPartitioner()
 
 
 def _is_kept(node: fx.Node) -> bool:
-    """True for a function of one tensor that the CPU computes: its table is that of the whole.
+    """True for a function of one tensor on the CPU, which becomes one table and must not be decomposed.
 
-    In an edge program, of which ExecuTorch asks again, nobody must want such an operator.
+    ExecuTorch asks again about edge programs; there the answer must be no.
     """
     return isinstance(node.target, OpOverload) and mark_of(node) is None and is_function(node)
 
 
-def _nothing(_: fx.Node) -> bool:
+def _never(_: fx.Node) -> bool:
     return False
 
 
 def mark_of(node: fx.Node) -> str | None:
-    """The name that a node had when it was quantised for the NPU, if it was."""
+    """The name at quantisation of a node that was quantised for the NPU; None for other nodes."""
     custom: Mapping[str, Any] = node.meta.get("custom", {})
     return custom.get(MARK)

@@ -1,4 +1,4 @@
-"""The checks on what a user hands over: the module, its example inputs, its calibration batches."""
+"""Checks the module, the example inputs and the calibration batches of a user."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
@@ -16,12 +16,12 @@ Inputs = tuple[Tensor, ...]
 
 
 def copies(inputs: Sequence[Tensor]) -> Inputs:
-    """The inputs for one run of a model, which may write into them: they are the user's, or needed again."""
+    """Copy the inputs for one run of a model, which may write into them."""
     return tuple(x.clone() for x in inputs)
 
 
 def check_module(module: object) -> nn.Module | ExportedProgram:
-    """The module, or the program that PyTorch has exported of one."""
+    """Check that the model is a module or an exported program, and return it."""
     if not isinstance(module, nn.Module | ExportedProgram):
         kind = f"the class `{module.__name__}`" if isinstance(module, type) else f"of type `{type(module).__name__}`"
         raise InputError(
@@ -31,13 +31,13 @@ def check_module(module: object) -> nn.Module | ExportedProgram:
     if isinstance(module, torch.jit.ScriptModule):
         raise InputError(
             "the model is TorchScript, which PyTorch does not export",
-            hint="pass the module that `torch.jit.script` or `torch.jit.trace` made it of",
+            hint="pass the module from which `torch.jit.script` or `torch.jit.trace` made it",
         )
     return module
 
 
 def check_example_inputs(inputs: object) -> Inputs:
-    """The example inputs as a tuple of tensors, one per argument."""
+    """Return the example inputs as a tuple of tensors, one per argument."""
     values = _as_tuple(inputs)
     if not values:
         raise InputError("there are no example inputs", hint="give one tensor per argument of `forward`")
@@ -61,7 +61,7 @@ def check_example_inputs(inputs: object) -> Inputs:
 
 
 def check_early(batches: Iterable[object], example: Inputs) -> Iterable[object]:
-    """The calibration batches, checked before any work: the samples of a list, what makes them one by one by its first.
+    """Check calibration batches before the build starts: all samples of a list, the first item of other iterables.
 
     Raises:
         InputError: naming the batch that does not fit.
@@ -81,9 +81,9 @@ def check_early(batches: Iterable[object], example: Inputs) -> Iterable[object]:
 
 
 def check_calibration(batches: Iterable[object], example: Inputs) -> Iterator[Inputs]:
-    """The calibration batches one by one, each like the example inputs in number, shape and dtype, and finite.
+    """Yield the calibration batches, each finite and with the number, shapes and dtypes of the example inputs.
 
-    Where the example is one sample, a batch of several, and one tensor of all, are taken apart into samples.
+    If the example is one sample, larger batches are split into samples.
     """
     is_whole = isinstance(batches, Tensor | np.ndarray) and batches.ndim == example[0].dim()
     count = 0
@@ -99,7 +99,7 @@ def check_calibration(batches: Iterable[object], example: Inputs) -> Iterator[In
 
 
 def _samples(batch: tuple[object, ...], example: Inputs) -> Iterable[tuple[object, ...]]:
-    """The samples of a batch, if it has more than the example's one; else the batch."""
+    """Split a batch into samples if the example is one sample; else return the batch."""
     values = [torch.tensor(value) if isinstance(value, np.ndarray) else value for value in batch]
     tensors = [value for value in values if isinstance(value, Tensor)]
     counts = {x.shape[0] for x in tensors if x.dim()}
@@ -117,7 +117,7 @@ def _check_batch(batch: tuple[object, ...], example: Inputs, name: str) -> Input
         sample = f"({names})" if len(example) > 1 else names
         raise InputError(
             f"{name} has {counted(len(batch), 'input')}, the model takes {len(example)}",
-            hint=f"leave out the labels that a data set gives beside its inputs: `[{sample} for {names}, y in loader]`"
+            hint=f"leave out the labels of a data set: `[{sample} for {names}, y in loader]`"
             if len(batch) == len(example) + 1
             else "each batch is a tensor or a tuple with one tensor per argument of `forward`",
         )
@@ -133,7 +133,7 @@ def _check_batch(batch: tuple[object, ...], example: Inputs, name: str) -> Input
             )
         if value.dtype != like.dtype:
             hint = f"give it as `.to({like.dtype})`"
-            if value.is_floating_point() and not like.is_floating_point():  # it would be rounded
+            if value.is_floating_point() and not like.is_floating_point():  # a cast would round it
                 hint = f"give the example input as `.to({value.dtype})`"
             raise InputError(
                 f"{name}, input {i} has dtype {value.dtype}, the example input has {like.dtype}", hint=hint
@@ -144,7 +144,7 @@ def _check_batch(batch: tuple[object, ...], example: Inputs, name: str) -> Input
 
 
 def _in_order(value: Tensor) -> Tensor:
-    """The tensor in memory as programs take it: in the order of its shape, or an image with its channels last."""
+    """Return the tensor contiguous or in channels-last memory, the two layouts that programs accept."""
     is_image = value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last)
     return value.detach() if is_image else value.detach().contiguous()
 
@@ -154,12 +154,12 @@ def _need_finite(tensors: Inputs, name: str) -> None:
         if tensor.is_floating_point() and not (finite := torch.isfinite(tensor)).all():
             raise InputError(
                 f"{name} {i} holds {int((~finite).sum())} of {tensor.numel()} values that are NaN or infinite",
-                hint="remove or mend these samples; ranges measured from them would be meaningless",
+                hint="remove or repair these samples; ranges measured from them would be meaningless",
             )
 
 
 def _as_tuple(value: object) -> tuple[object, ...]:
-    """A tuple of the items of a list or tuple, or of the one value."""
+    """Return the items of a list or tuple as a tuple; another value as a tuple of one."""
     if isinstance(value, list | tuple):
         return tuple(cast("Sequence[object]", value))
     return (value,)

@@ -1,4 +1,4 @@
-"""A model by name: `file.py:function`, a `.pt2` file of `torch.export.save`, or the name of a reference model."""
+"""Loads a model by name: `file.py:function`, a `.pt2` file of `torch.export.save`, or a reference model's name."""
 
 import difflib
 import importlib.util
@@ -18,18 +18,18 @@ from deuteron.builds import parameters
 from deuteron.errors import DeuteronError, InputError
 from deuteron.frontend import examples, saved
 from deuteron.frontend.inputs import Inputs, check_example_inputs, check_module
-from deuteron.frontend.quantise.training import YIELDS, Train
+from deuteron.frontend.quantize.training import YIELDS, Train
 
 RETURNS = "return `module, example_inputs` or `module, example_inputs, calibration_batches`"
 
-EVALUATES = "`--evaluate FILE.py:FUNCTION` names what takes a model that it may call, and returns a number"
+EVALUATES = "`--evaluate FILE.py:FUNCTION` names a function that takes a callable model and returns a number"
 
-TRAINS = f"`--train FILE.py:FUNCTION` names what trains: {YIELDS}"
+TRAINS = f"`--train FILE.py:FUNCTION` names a training function: {YIELDS}"
 
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What is to be built: the module, one value per argument, and calibration batches where there are some."""
+    """The model to build: the module, one example value per argument, and calibration batches if there are any."""
 
     name: str
     module: nn.Module | ExportedProgram
@@ -38,11 +38,11 @@ class Model:
 
 
 def load(spec: str) -> Model:
-    """The model that `spec` names.
+    """Load the model that `spec` names.
 
     Raises:
-        InputError: for every way in which that can fail: no such name, file or function, code that raises, and a
-            result that is not a module with example inputs.
+        InputError: the name, file or function does not exist, the code raises an exception, or the result is not a
+            module with example inputs.
     """
     example = examples.find(spec)
     if example is not None:
@@ -60,7 +60,7 @@ def load(spec: str) -> Model:
 
 
 def _exported(path: Path) -> Model:
-    """The program in a file that `torch.export.save` wrote, with the example inputs that it was exported with."""
+    """Load a program and its example inputs from a file that `torch.export.save` wrote."""
     if not path.is_file():
         raise InputError(f"the model file `{path}` does not exist", hint=_near_files(path))
     program = saved.read(path)
@@ -75,10 +75,10 @@ def _exported(path: Path) -> Model:
 
 
 def load_train(model: str, train: str | None = None) -> Train:
-    """The function that trains a model for `use_qat`: `train`, or the function of that name in the model's own file.
+    """Load the training function for `use_qat`: `train`, or the function `train` in the model's own file.
 
     Raises:
-        InputError: when there is no such file or function.
+        InputError: the file or function does not exist.
     """
     example = examples.find(model)
     own = example.path if example else parameters.parse(model)[0].rpartition(":")[0]
@@ -94,10 +94,10 @@ def load_train(model: str, train: str | None = None) -> Train:
 
 
 def load_evaluate(spec: str) -> Callable[[object], object]:
-    """The function `file.py:function` that evaluates a model; what it raises becomes an error with its line.
+    """Load the evaluation function `file.py:function`; its exceptions become errors with the user's line.
 
     Raises:
-        InputError: when there is no such file or function.
+        InputError: the file or function does not exist.
     """
     file, colon, function = spec.rpartition(":")
     if not colon:
@@ -112,7 +112,7 @@ def load_evaluate(spec: str) -> Callable[[object], object]:
 
 
 def _no_such_model(spec: str) -> InputError:
-    """What to say about a name that is neither an example nor `file.py:function`."""
+    """Return the error for a name that is neither an example nor `file.py:function`."""
     if spec.endswith(".py"):
         return InputError(
             f"`{spec}` names a file but no function", hint=f"write `{spec}:FUNCTION`; the function must {RETURNS}"
@@ -124,7 +124,7 @@ def _no_such_model(spec: str) -> InputError:
 
 
 def _near_files(path: Path) -> str | None:
-    """A hint that names a Python file beside the missing one."""
+    """Return a hint that names a Python file with a similar name, or the missing folder."""
     if not path.parent.is_dir():
         return f"the folder `{path.parent}` does not exist either"
     near = difflib.get_close_matches(path.name, [p.name for p in path.parent.glob("*.py")], n=1)
@@ -132,7 +132,7 @@ def _near_files(path: Path) -> str | None:
 
 
 def _call(path: Path, function: str, values: Mapping[str, object], *, name: str) -> Model:
-    """The model that a function of a file returns, called with these values."""
+    """Call a function of a file with these values and return the model."""
     path = path.resolve()
     with _import_path(path.parent):
         module = _execute(path)
@@ -143,7 +143,7 @@ def _call(path: Path, function: str, values: Mapping[str, object], *, name: str)
 
 @contextmanager
 def _import_path(folder: Path) -> Generator[None]:
-    """Lets the file import its neighbours, as `python file.py` would."""
+    """Add the file's folder to the import path, as `python file.py` does."""
     sys.path.insert(0, str(folder))
     try:
         yield
@@ -152,7 +152,7 @@ def _import_path(folder: Path) -> Generator[None]:
 
 
 def _execute(path: Path) -> ModuleType:
-    """The file as a module."""
+    """Run the file and return it as a module."""
     name = f"_deuteron_model_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
@@ -165,7 +165,10 @@ def _execute(path: Path) -> ModuleType:
 
 
 def _function(module: ModuleType, function: str, path: Path, hint: str, *, typed: bool = True) -> Callable[..., object]:
-    """The function of that name; `hint` says what it has to do, and a name that was `typed` may be misspelt."""
+    """Return the function of that name.
+
+    `hint` describes the function's contract. If the user `typed` the name, the error suggests a similar one.
+    """
     value: object = getattr(module, function, None)
     if callable(value):
         return value
@@ -179,7 +182,7 @@ def _function(module: ModuleType, function: str, path: Path, hint: str, *, typed
 
 
 def _run(code: Callable[[], object], path: Path, name: str) -> object:
-    """What the user's code returns; what it raises becomes an error that names the user's line."""
+    """Return the result of the user's code; convert its exceptions into errors that name the user's line."""
     try:
         return code()
     except DeuteronError:
@@ -198,7 +201,7 @@ def _run(code: Callable[[], object], path: Path, name: str) -> object:
 
 
 def _model(result: object, name: str, where: str) -> Model:
-    """The checked result of the user's function."""
+    """Check the result of the user's function and return the model."""
     if not isinstance(result, tuple):
         raise InputError(f"{where} returned a value of type `{type(result).__name__}`", hint=f"it must {RETURNS}")
     values = cast("tuple[object, ...]", result)

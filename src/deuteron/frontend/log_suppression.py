@@ -1,4 +1,4 @@
-"""Keeps the noise of PyTorch and of ExecuTorch's NXP backend away from our users."""
+"""Suppresses the log output of PyTorch and ExecuTorch during a build."""
 
 import logging
 import os
@@ -11,7 +11,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 
 @contextmanager
 def quiet() -> Generator[None]:
-    """Keeps the wheel's log lines, warnings and prints away from the user unless `deuteron` logs at debug level."""
+    """Suppress log lines, warnings and prints of PyTorch and ExecuTorch unless `deuteron` logs at debug level."""
     if logging.getLogger("deuteron").isEnabledFor(logging.DEBUG):
         with redirect_stdout(sys.stderr):
             yield
@@ -35,9 +35,9 @@ def quiet() -> Generator[None]:
 
 
 @contextmanager
-def overheard() -> Generator[list[str]]:
-    """A list that has, after this context, what was written to standard output and error in it, by C++, too."""
-    said: list[str] = []
+def captured_output() -> Generator[list[str]]:
+    """Capture standard output and error, of C++ code too; the list holds the text after the context ends."""
+    captured: list[str] = []
     sys.stdout.flush()
     sys.stderr.flush()
     kept = os.dup(1), os.dup(2)
@@ -46,13 +46,13 @@ def overheard() -> Generator[list[str]]:
             for descriptor in (1, 2):
                 os.dup2(file.fileno(), descriptor)
             with redirect_stdout(file), redirect_stderr(file):
-                yield said
+                yield captured
         finally:
             for descriptor, original in zip((1, 2), kept, strict=True):
                 os.dup2(original, descriptor)
                 os.close(original)
             file.flush()
             file.seek(0)
-            said.append(file.read())
+            captured.append(file.read())
             if logging.getLogger("deuteron").isEnabledFor(logging.DEBUG):
-                sys.stderr.write(said[0])
+                sys.stderr.write(captured[0])

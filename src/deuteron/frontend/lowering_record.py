@@ -1,4 +1,4 @@
-"""What is noted of a model while ExecuTorch lowers it: its nodes, and each partition that a backend has compiled."""
+"""Records a lowering by ExecuTorch: the model's nodes and each partition that a backend compiled."""
 
 from dataclasses import dataclass, field, replace
 from typing import Generic, TypeVar
@@ -22,54 +22,54 @@ class EdgeNode:
 
 
 def edge_node(node: fx.Node) -> EdgeNode:
-    """What is kept of a node; the operator is spelt as in PyTorch's registry, `aten::add.Tensor`."""
+    """Return the record of a node; the operator's name is that of PyTorch's registry, `aten::add.Tensor`."""
     return EdgeNode(node.name, operator_name(node.target), source_of(node))
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered:
-    """One partition as it passed through a backend.
+class LoweredPartition:
+    """One partition, as a backend compiled it.
 
     Attributes:
         payload: the delegate blob in the `.pte`.
-        names: of all edge nodes in it, whether an operator came of them or not.
+        names: of all its edge nodes, including those that became no operator.
     """
 
     payload: bytes = b""
     names: tuple[str, ...] = ()
 
 
-L = TypeVar("L", bound=Lowered)
+P = TypeVar("P", bound=LoweredPartition)
 
 
 @dataclass(slots=True)
-class Recording(Generic[L]):
-    """The partitions in the order in which the backend compiled them; the last may be unfinished after an error.
+class Recording(Generic[P]):
+    """The partitions in the order of compilation; after an error the last one may be incomplete.
 
     Attributes:
-        partitions: what is known of each.
-        refused: nodes that the backend itself found to be quantised in a way that it cannot convert.
-        nodes: all nodes of the model, as the partitioner last found them.
+        partitions: one record for each.
+        refused: nodes whose quantisation the backend cannot convert.
+        nodes: all nodes of the model, as of the partitioner's last call.
     """
 
-    partitions: list[L] = field(default_factory=list[L])
+    partitions: list[P] = field(default_factory=list[P])
     refused: list[EdgeNode] = field(default_factory=list[EdgeNode])
     nodes: tuple[Node, ...] = ()
 
-    def tell(self, program: ExportedProgram) -> None:
-        """Takes note of the nodes of a program that has been tagged."""
+    def record_nodes(self, program: ExportedProgram) -> None:
+        """Record the nodes of a program that the partitioner has tagged."""
         self.nodes = nodes_of(program)
 
     def placed(self) -> tuple[Node, ...]:
-        """All nodes of the model, and where they are."""
+        """All nodes of the model, each with the index of its partition."""
         at = {name: index for index, partition in enumerate(self.partitions) for name in partition.names}
         return tuple(replace(node, partition=at[node.name], why="") if node.name in at else node for node in self.nodes)
 
     def clear(self) -> None:
-        """Forget all."""
+        """Delete all partitions and refused nodes."""
         self.partitions.clear()
         self.refused.clear()
 
     def extend_last(self, **changes: object) -> None:
-        """Adds what has become known of the partition in work."""
+        """Update the record of the partition that is being compiled."""
         self.partitions[-1] = replace(self.partitions[-1], **changes)

@@ -1,7 +1,8 @@
-"""Which layers get activations of 16 bits, so that the outputs have as much signal to noise as is asked for.
+"""Selects the layers that get int16 activations, so that the outputs reach a given signal-to-noise ratio.
 
-A value gains where what computes it and all that read it have 16 bits. Values are taken with the most loss first; how
-many that takes is found by halving, each time with a model that is quantised and measured on the calibration.
+A value gains from int16 if the operator that computes it and all its readers are int16. The search adds values in the
+order of their loss. A binary search finds how many it needs; each step quantises the model and measures it on
+calibration data.
 """
 
 import copy
@@ -20,51 +21,53 @@ from deuteron.frontend.inputs import Inputs
 WHY = "`--min-sqnr` gives it activations of 16 bits, which the NPU lacks"
 
 _SAMPLES = 16
-"""Batches that each trial is calibrated and measured with."""
+"""Batches for the calibration and measurement of each trial."""
 
 
 @dataclass(slots=True)
 class Search:
-    """What is searched for, and what was found.
+    """The search for nodes with int16 activations, and its result.
 
     Attributes:
-        least: signal to noise that each output has at least, in dB.
-        batches: gives the calibration.
-        wide: names of the nodes that have activations of 16 bits.
+        least: the signal-to-noise ratio that each output must reach, in dB.
+        batches: returns the calibration batches.
+        int16_nodes: names of the nodes with int16 activations.
     """
 
     least: float
     batches: Callable[[], Iterable[Inputs]]
-    wide: frozenset[str] = frozenset()
+    int16_nodes: frozenset[str] = frozenset()
 
-    def choose(self, model: fx.GraphModule, quantizer: Any, whole: Any = None) -> None:
-        """Set `wide` for a model; `quantizer` annotates by it.
+    def run(self, model: fx.GraphModule, quantizer: Any, int16_quantizer: Any = None) -> None:
+        """Set `int16_nodes` for a model; `quantizer` annotates by it.
 
-        `whole` annotates as `--activations int16` does, where the target has that; it is for the hint of an error.
+        `int16_quantizer` annotates as `--activations int16` does, for targets with that option; an error's hint uses
+        it.
 
         Raises:
-            UnsupportedError: when outputs have less with 16 bits wherever these can be.
+            UnsupportedError: the outputs do not reach the ratio with int16 wherever operators support it.
         """
         batches = evenly(list(self.batches()), _SAMPLES)
 
-        def sqnr(wide: frozenset[str], by: Any = quantizer) -> tuple[float, Sequence[str]]:
-            self.wide = wide
+        def sqnr(nodes: frozenset[str], by: Any = quantizer) -> tuple[float, Sequence[str]]:
+            self.int16_nodes = nodes
             return _measured(copy.deepcopy(model), batches, by)
 
         before, values = sqnr(frozenset())
         if before >= self.least:
             return
-        written = quantizer.transform_for_annotation(copy.deepcopy(model))  # as it is annotated: nodes get new names
-        able = cortex_m.has_wide(written)
+        # As for annotation, which renames nodes.
+        prepared = quantizer.transform_for_annotation(copy.deepcopy(model))
+        able = cortex_m.int16_capable(prepared)
         values = [value for value in values if value in able]
         enough = len(values)
-        best, _ = sqnr(_around(written, values, able))
+        best, _ = sqnr(_with_readers(prepared, values, able))
         if best < self.least:
-            all_wide = 0.0 if whole is None else sqnr(frozenset(), whole)[0]
+            all_int16 = 0.0 if int16_quantizer is None else sqnr(frozenset(), int16_quantizer)[0]
             why, hints = "as weights keep 8", list[str]()
-            if all_wide >= self.least:
+            if all_int16 >= self.least:
                 why = "beside those of 8"
-                hints.append(f"build with `--activations int16` instead, which has {all_wide:.1f} dB")
+                hints.append(f"build with `--activations int16` instead, which has {all_int16:.1f} dB")
             if (most := int(max(before, best))) >= 1:
                 hints.append(f"ask for at most `--min-sqnr {most}`")
             hints.append("lose less elsewhere: with `--equalise --correct-biases`, or by training with `--use-qat`")
@@ -73,21 +76,22 @@ class Search:
                 f"activations of 16 bits wherever they can be {best:.1f} dB, {why}",
                 hint=", or ".join(hints),
             )
+        # Binary search: `few` values are not enough, `enough` are.
         few = 0
         while enough - few > 1:
             half = (few + enough) // 2
-            is_enough = sqnr(_around(written, values[:half], able))[0] >= self.least
+            is_enough = sqnr(_with_readers(prepared, values[:half], able))[0] >= self.least
             few, enough = (few, half) if is_enough else (half, enough)
-        self.wide = _around(written, values[:enough], able)
+        self.int16_nodes = _with_readers(prepared, values[:enough], able)
 
 
 def _measured(model: fx.GraphModule, batches: Sequence[Inputs], quantizer: Any) -> tuple[float, list[str]]:
-    """The signal to noise of the worst output of a model, and the names of its values, with the most loss first."""
+    """The signal-to-noise ratio of the worst output in dB, and the names of all values, largest loss first."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
     from deuteron.frontend.quality.float_model import without_observers
     from deuteron.frontend.quality.measure import measure
-    from deuteron.frontend.quantise.calibration import calibrate, observe_integers
+    from deuteron.frontend.quantize.calibration import calibrate, observe_integers
 
     prepared = prepare_pt2e(model, quantizer)
     observe_integers(prepared)
@@ -98,20 +102,20 @@ def _measured(model: fx.GraphModule, batches: Sequence[Inputs], quantizer: Any) 
     return sqnr, [layer.name for layer in measured.layer_qualities()]
 
 
-def _around(model: fx.GraphModule, values: Collection[str], able: Collection[str]) -> frozenset[str]:
-    """The nodes that have 16 bits where these values do: what computes and what reads them, of what can have 16."""
+def _with_readers(model: fx.GraphModule, values: Collection[str], able: Collection[str]) -> frozenset[str]:
+    """The nodes that need int16 so that these values gain: those that compute and those that read them, if able."""
     nodes: set[fx.Node] = set()
     for node in model.graph.nodes:
         if node.name in values:
             nodes |= {node, *_readers(node, able)}
-    # An operator and what cuts off its results are one.
+    # A clamp of an operator's result belongs to the operator.
     nodes |= {arg for node in nodes if node.target in LIMITS for arg in node.all_input_nodes}
     nodes |= {user for node in nodes if len(node.users) == 1 for user in node.users if user.target in LIMITS}
     return frozenset(node.name for node in nodes if node.name in able)
 
 
 def _readers(node: fx.Node, able: Collection[str]) -> set[fx.Node]:
-    """What reads a value, also behind what only moves its elements."""
+    """The able nodes that read a value, directly or through nodes that only move elements."""
     readers: set[fx.Node] = set()
     moved, seen = [node], {node}
     while moved:

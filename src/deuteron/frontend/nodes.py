@@ -1,4 +1,4 @@
-"""The nodes of a model as they stand before it is lowered for the CPU: who runs each, and how much work each is."""
+"""Lists the nodes of an edge program before CPU lowering, with the processor and the amount of work of each."""
 
 import math
 import operator
@@ -14,20 +14,20 @@ from deuteron.arch.cores import Work
 from deuteron.builds.manifest import Node
 from deuteron.frontend.cortex_m.elementwise import LIMITS, aten_operator, is_elementwise
 from deuteron.frontend.cortex_m.layout import COPY
-from deuteron.frontend.operators import MOVES, base_name, is_dequantise, is_qdq, is_quantise, operator_name
+from deuteron.frontend.operators import MOVES, base_name, is_dequantize, is_qdq, is_quantize, operator_name
 from deuteron.frontend.source_lines import source_of
 
 KEY = "deuteron_node"
-"""Key of a node's metadata, which what is lowered of it keeps: its name before."""
+"""Key of a node's metadata: the node's name before lowering. Lowered nodes keep it."""
 
-QUANTISED = "deuteron_name"
-"""Key among a node's custom metadata: its name when it was quantised, which is the same in every build of a model."""
+QUANTIZED = "deuteron_name"
+"""Key of a node's custom metadata: the name at quantisation, which every build of a model reproduces."""
 
 MARK = "deuteron_npu"
-"""Key among a node's custom metadata: the name that it had when it was quantised for the NPU."""
+"""Key of a node's custom metadata: the name of a node that was quantised for the NPU."""
 
 WHY = "deuteron_why"
-"""Key of a node's metadata: why the NPU does not take it."""
+"""Key of a node's metadata: the reason why the NPU does not run it."""
 
 aten = torch.ops.aten
 _VIEWS = frozenset({"view_copy", "squeeze_copy", "unsqueeze_copy", "alias_copy", "clone", "expand_copy"})
@@ -64,13 +64,13 @@ _WIDE: Mapping[Work, Work] = {
     Work.PRODUCT: Work.WIDE_PRODUCT,
     Work.TABLE: Work.WIDE_TABLE,
 }
-"""What work is with activations of 16 bits."""
+"""The kind of work for int16 activations."""
 
 
 def nodes_of(program: ExportedProgram, why: str = "") -> tuple[Node, ...]:
-    """The nodes of an edge program that compute, in order, each marked with its name for `name_of`; all on the CPU.
+    """List the computing nodes of an edge program in order, all on the CPU, and mark each for `name_of`.
 
-    `why` the NPU does not take nodes that have no reason of their own.
+    `why` is the reason for nodes without a reason of their own.
     """
     listed: list[Node] = []
     constants = _constants(program)
@@ -85,7 +85,7 @@ def nodes_of(program: ExportedProgram, why: str = "") -> tuple[Node, ...]:
             Node(
                 name=node.name,
                 op=operator_name(node.target),
-                quantised=custom.get(QUANTISED, ""),
+                quantised=custom.get(QUANTIZED, ""),
                 source=(source,) if source else (),
                 partition=None,
                 why=node.meta.get(WHY, why),
@@ -99,7 +99,7 @@ def nodes_of(program: ExportedProgram, why: str = "") -> tuple[Node, ...]:
 
 
 def _constants(program: ExportedProgram) -> set[str]:
-    """The names of nodes whose values are known before the program runs."""
+    """The names of nodes with values that are known at build time."""
     variable = set(program.graph_signature.user_inputs)
     constants: set[str] = set()
     for node in program.graph.nodes:
@@ -111,26 +111,26 @@ def _constants(program: ExportedProgram) -> set[str]:
 
 
 def computing(graph: fx.Graph) -> Iterator[fx.Node]:
-    """The nodes of an edge graph that are operators of the model."""
+    """Yield the operators of the model in an edge graph: no `getitem`, no quantise or dequantise operators."""
     for node in graph.nodes:
         if node.op == "call_function" and node.target is not operator.getitem and not is_qdq(node):
             yield node
 
 
 def name_of(node: fx.Node) -> str:
-    """The name that a node of a lowered program, or what it was made of, had in `nodes_of`; empty for what is new."""
+    """The name in `nodes_of` of the node that a lowered node came from; empty for nodes that lowering added."""
     return node.meta.get(KEY, "")
 
 
 def _work_of(node: fx.Node, constants: Collection[str]) -> tuple[Work, int, int]:
-    """What a node does, and how many elements and terms that is on a CPU core."""
+    """The kind of work of a node on a CPU core, and its numbers of elements and terms."""
     work, elements, terms = _narrow_work_of(node, constants)
     is_wide = any(_read(arg).dtype == torch.int16 for arg in node.all_input_nodes if arg.name not in constants)
     return _WIDE.get(work, work) if is_wide else work, elements, terms
 
 
 def _narrow_work_of(node: fx.Node, constants: Collection[str]) -> tuple[Work, int, int]:
-    """The same if activations have 8 bits."""
+    """The same for int8 activations."""
     base = base_name(node.target)
     results, moved = _value(node).numel(), _nbytes(_written(node))
     if multiplies := _macs(node):
@@ -156,13 +156,13 @@ def _narrow_work_of(node: fx.Node, constants: Collection[str]) -> tuple[Work, in
 
 
 def _fuses(node: fx.Node) -> bool:
-    """True for what cuts off values of the operator before it, which can do that itself."""
+    """True for a clamp of an operator's result, which the operator itself can apply."""
     before = node.all_input_nodes[0]
     return aten_operator(node.target) in LIMITS and before.op == "call_function" and not is_qdq(before)
 
 
 def _copy_work(node: fx.Node) -> Work:
-    """Of a copy: none where the elements keep their places."""
+    """The work of a copy: none if the order of the elements does not change."""
     before, after = _value(node.all_input_nodes[0]), _value(node)
     orders = [cast("tuple[int, ...]", value.dim_order()) for value in (before, after)]
     kept = before.shape == after.shape and orders[0] == orders[1]
@@ -180,7 +180,7 @@ def _matrix_work(node: fx.Node) -> Work:
 
 
 def _macs(node: fx.Node) -> int:
-    """Multiply-accumulates, as PyTorch counts them; 0 for what it knows no formula of."""
+    """Multiply-accumulates as PyTorch counts them; 0 for operators without a formula."""
     target = aten_operator(node.target)
     if target is aten.linear.default:
         return _value(node).numel() * _value(node.all_input_nodes[0]).shape[-1]
@@ -194,13 +194,13 @@ def _macs(node: fx.Node) -> int:
 
 
 def _read(node: fx.Node) -> Tensor:
-    """What a reader of this node reads, as it is stored: behind a dequantise operator are quantised values."""
-    return _value(node.all_input_nodes[0] if is_dequantise(node) else node)
+    """The stored value that a reader of this node reads: before a dequantise operator, the quantised value."""
+    return _value(node.all_input_nodes[0] if is_dequantize(node) else node)
 
 
 def _written(node: fx.Node) -> Tensor:
-    """What a node writes, as it is stored."""
-    return _value(next((user for user in node.users if is_quantise(user)), node))
+    """The stored value that a node writes: after a quantise operator, the quantised value."""
+    return _value(next((user for user in node.users if is_quantize(user)), node))
 
 
 def _nbytes(value: Tensor) -> int:
@@ -208,6 +208,6 @@ def _nbytes(value: Tensor) -> int:
 
 
 def _value(node: fx.Node) -> Tensor:
-    """The tensor of a node, of several the first."""
+    """The tensor of a node; the first of several."""
     value: object = node.meta["val"]
     return cast(Tensor, cast("Sequence[Tensor]", value)[0] if isinstance(value, list | tuple) else value)

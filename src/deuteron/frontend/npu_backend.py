@@ -1,4 +1,4 @@
-"""What a build asks of an NPU's backend in ExecuTorch, whichever it is; `sides.py` says which a target has."""
+"""The interface of an NPU back end: the steps of a build that depend on ExecuTorch's backend for the NPU."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
@@ -12,71 +12,71 @@ from deuteron.builds.manifest import Partition
 from deuteron.errors import DeuteronError
 from deuteron.frontend.lowering_record import Recording
 
-Tell = Callable[[ExportedProgram], None]
-"""Is called with a program that has been tagged."""
+OnTagged = Callable[[ExportedProgram], None]
+"""Called with a program after the partitioner has tagged it."""
 
 
-class Side(ABC):
-    """An NPU's side of a build, over ExecuTorch's unmodified backend for it.
+class NpuBackend(ABC):
+    """The steps of a build over ExecuTorch's unmodified backend for one NPU.
 
     Attributes:
-        backend: what errors call that backend.
+        backend: the name of that backend in errors.
     """
 
     backend: str
 
     @abstractmethod
     def imported(self) -> AbstractContextManager[object]:
-        """A context in which the backend can be imported; MissingToolError when something is not installed."""
+        """A context in which the backend can be imported; MissingToolError if a package is not installed."""
 
     @abstractmethod
     def lowering(self, recording: Recording[Any]) -> AbstractContextManager[object]:
-        """A context in which models are lowered: the backend finds its compiler, and what it does is recorded."""
+        """A context for lowering: the backend finds its compiler, and `recording` records the partitions."""
 
     @abstractmethod
     def write(self, model: fx.GraphModule) -> None:
-        """Write operators of a float model otherwise that the backend would leave to the CPU."""
+        """Replace operators of a float model that the backend would leave to the CPU."""
 
     @abstractmethod
     def quantizer(self) -> Any:
         """PT2E's quantiser for the NPU."""
 
     @abstractmethod
-    def partitioner(self, state: Callable[[], Mapping[str, Any]], tell: Tell) -> Any:
-        """What picks the nodes that the NPU takes, and tells of them.
+    def partitioner(self, state: Callable[[], Mapping[str, Any]], on_tagged: OnTagged) -> Any:
+        """ExecuTorch's partitioner for the NPU; it calls `on_tagged` with each tagged program.
 
-        `state` gives the quantised module's state dict when it is known.
+        `state` returns the state dict of the quantised module, once there is one.
         """
 
     @abstractmethod
     def keep(self, node: fx.Node, why: str) -> None:
-        """Tell the partitioner to leave a node, for this reason."""
+        """Mark a node so that the partitioner leaves it to the CPU, with the reason."""
 
     @abstractmethod
     def edge_config(self) -> Any:
-        """How edge programs are made."""
+        """ExecuTorch's configuration of edge programs."""
 
     @abstractmethod
     def edge_passes(self, program: ExportedProgram, state: Mapping[str, Any]) -> Any:
-        """The passes that bring an edge program into the form that the partitioner wants.
+        """The passes that prepare an edge program for the partitioner.
 
-        `state` is the quantised module's state dict.
+        `state` is the state dict of the quantised module.
         """
 
     @abstractmethod
     def last_passes(self) -> Any:
-        """The passes over what is left of an edge program after delegation."""
+        """The passes over an edge program after delegation."""
 
     @abstractmethod
     def failure(self, recording: Recording[Any]) -> DeuteronError | None:
-        """What the backend or its compiler has refused, when lowering has failed; None when they do not say."""
+        """The reason for a failed lowering, as the backend or its compiler reports it; None if neither does."""
 
     @abstractmethod
     def placed_in_memory(self, manager: Any, recording: Recording[Any]) -> Any:
-        """ExecuTorch's program manager, with partitions that fit into the target's memory together.
+        """ExecuTorch's program manager, with partitions that fit together into the target's memory.
 
         Raises:
-            CapacityError: there are none.
+            CapacityError: the partitions do not fit.
         """
 
     @abstractmethod
@@ -85,15 +85,15 @@ class Side(ABC):
 
     @abstractmethod
     def files(self, recording: Recording[Any]) -> Mapping[str, bytes]:
-        """The files that a build keeps of its partitions, by name."""
+        """The files of the partitions that a build keeps, by name."""
 
     def warnings(self, recording: Recording[Any], partitions: Sequence[Partition]) -> tuple[str, ...]:
-        """Sentences about what is wrong with described partitions as their compiler made them."""
+        """Warnings about compiled partitions."""
         del recording, partitions
         return ()
 
-    def ask(self, program: ExportedProgram, partitioner: Any, state: Mapping[str, Any]) -> None:
-        """Let a partitioner see the edge program of an exported one, whose module's state dict is `state`."""
+    def tag(self, program: ExportedProgram, partitioner: Any, state: Mapping[str, Any]) -> None:
+        """Run a partitioner on the edge program of an exported program with the state dict `state`."""
         from executorch.exir import to_edge_transform_and_lower
 
         passes: Sequence[Any] | Any = self.edge_passes(program, state)

@@ -1,4 +1,4 @@
-"""What is asked of the operators of exported graphs, whichever processor they are for."""
+"""Names and properties of operators in exported graphs, for all processors."""
 
 from torch import fx
 
@@ -12,7 +12,7 @@ permute_copy pixel_shuffle repeat select_copy slice_copy split_copy split_with_s
 transpose_copy unbind_copy unfold_copy unsqueeze_copy view_copy where _clone_dim_order _to_dim_order_copy
 """
 MOVES = frozenset(_MOVES.split())
-"""Operators of ExecuTorch's portable kernels that give the right values whatever the scale: they move or choose."""
+"""Portable operators of ExecuTorch that move or select values, so that they are correct for any scale."""
 
 
 def operator_name(target: object) -> str:
@@ -27,12 +27,12 @@ def base_name(target: object) -> str:
 
 
 def called(node: fx.Node) -> str:
-    """The base name of the operator that a node calls, in place or not; empty for inputs and constants."""
+    """The base name of a node's operator, without the suffix of in-place operators; empty for inputs and constants."""
     return base_name(node.target).removesuffix("_") if node.op == "call_function" else ""
 
 
 def reads_inputs(node: fx.Node) -> bool:
-    """Whether a value of an exported graph depends on what the program is given, and is not known before it runs."""
+    """Whether a value of an exported graph depends on the program's inputs."""
     before, seen = [node], {node}
     while before:
         last = before.pop()
@@ -44,13 +44,13 @@ def reads_inputs(node: fx.Node) -> bool:
 
 
 def changes_operand(node: fx.Node) -> bool:
-    """True for an operator that writes into what it reads."""
+    """True for an operator that writes into an operand."""
     schema = getattr(node.target, "_schema", None)
     return schema is not None and schema.is_mutable
 
 
 def is_delegate(node: fx.Node) -> bool:
-    """True for the call of a partition."""
+    """True for a call of a partition."""
     return node.op == "call_function" and operator_name(node.target).startswith("executorch_call_delegate")
 
 
@@ -59,11 +59,11 @@ def is_qdq(node: fx.Node) -> bool:
     return any(name in str(node.target) for name in _QDQ)
 
 
-def is_dequantise(node: fx.Node) -> bool:
-    """True for the operators that turn quantised values into float."""
+def is_dequantize(node: fx.Node) -> bool:
+    """True for operators that convert quantised values to float."""
     return "dequantize_per_" in str(node.target)
 
 
-def is_quantise(node: fx.Node) -> bool:
-    """True for the operators that quantise."""
-    return is_qdq(node) and not is_dequantise(node)
+def is_quantize(node: fx.Node) -> bool:
+    """True for operators that quantise."""
+    return is_qdq(node) and not is_dequantize(node)

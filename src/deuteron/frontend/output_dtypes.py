@@ -1,4 +1,4 @@
-"""Gives integer outputs of a lowered program the dtype that the module gives them: Arm's backend makes int64 int32."""
+"""Restores the dtypes of integer outputs in a lowered program: Arm's backend narrows int64 to int32."""
 
 import importlib
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ def of(model: fx.GraphModule) -> tuple[torch.dtype, ...]:
 
 
 def restore(program: ExportedProgram, dtypes: Sequence[torch.dtype]) -> None:
-    """Cast, on the CPU, the outputs of an edge program that are to be integers or bools of another dtype."""
+    """Append casts on the CPU to integer and bool outputs of an edge program that have another dtype."""
     output = program.graph.output_node()
     nodes = cast("list[fx.Node]", flat(output.args[0]))
     first = len(nodes) - len(dtypes)

@@ -1,9 +1,9 @@
-"""The range that is chosen from the histogram of a tensor's values, as each method of calibration does.
+"""Selects the quantisation range of a tensor from the histogram of its values, by each calibration method.
 
-All quantisers measure activations of int8 by PyTorch's histogram observer, so that a method is another search in it.
-Its own takes off bins at either end, a 100,000th of all samples at a time, until the error of quantisation grows. Most
-of those steps only compare two numbers, and are most of the time that a quantisation takes: here they take no tensor
-for each number.
+All quantisers measure int8 activations with PyTorch's histogram observer, so each method is a search in a histogram.
+PyTorch's own search removes bins at either end, a 100,000th of all samples at a time, until the quantisation error
+grows. Most of its steps compare two numbers and dominate the time of a quantisation. `scalar_search` computes the same
+steps without tensors.
 """
 
 import math
@@ -20,17 +20,17 @@ from torch import Tensor, nn
 from deuteron.builds.options import CalibrationMethod
 
 STEP = 1e-5
-"""Share of the samples that one step gives up."""
+"""Share of the samples that one step removes."""
 
 _BEYOND = 5e-5
-"""Share of the values that a range of the method `percentile` leaves out at either end."""
+"""Share of the values that the method `percentile` excludes at either end."""
 
 _STRIDE = 8
-"""Bins between two ends of ranges that the method `mse` tries."""
+"""Distance in bins between the range limits that the method `mse` tries."""
 
 
 def choose(prepared: nn.Module, method: CalibrationMethod) -> None:
-    """Let the histogram observers of a prepared model choose ranges by a method."""
+    """Set the calibration method of the histogram observers of a prepared model."""
     from torchao.quantization.pt2e import HistogramObserver  # here, because torchao is not quiet when it is loaded
 
     if method is CalibrationMethod.HISTOGRAM:
@@ -47,7 +47,7 @@ def _least_and_most(observer: Any) -> tuple[Tensor, Tensor]:
 
 
 def _percentile(observer: Any) -> tuple[Tensor, Tensor]:
-    """The range of all values but a few at either end."""
+    """The range of all values, except for a small share at either end."""
     shares = np.cumsum(_counts(observer))
     if not shares[-1]:
         return _least_and_most(observer)
@@ -57,10 +57,10 @@ def _percentile(observer: Any) -> tuple[Tensor, Tensor]:
 
 
 def _least_squares(observer: Any) -> tuple[Tensor, Tensor]:
-    """The range, of all that begin and end at every eighth bin, with the least sum of squares of errors.
+    """The range with the least sum of squared errors, of all ranges between multiples of eight bins.
 
-    A value inside is off by a twelfth of a step's square, one outside by its distance from the range. Zero is a step of
-    every range, and values in its bin are as good as zero.
+    A value inside a range has an error of a twelfth of the squared step, a value outside has its distance from the
+    range. Every range includes zero, and values in zero's bin have no error.
     """
     counts, bins = _counts(observer), int(observer.bins)
     low, width = float(observer.min_val), float(observer.max_val - observer.min_val) / bins
@@ -68,7 +68,7 @@ def _least_squares(observer: Any) -> tuple[Tensor, Tensor]:
         return _least_and_most(observer)
     edges = low + width * np.arange(0, bins + 1, _STRIDE)
     at = low + width * (np.arange(bins) + 0.5)
-    # Sums of powers of the values below each edge; the square of a distance is a polynomial of them.
+    # Sums of powers of the values below each edge; a squared distance is a polynomial of them.
     zeroth, first, second = (_below(counts * at**power) for power in range(3))
     below = second - 2 * edges * first + edges**2 * zeroth
     above = (second[-1] - second) - 2 * edges * (first[-1] - first) + edges**2 * (zeroth[-1] - zeroth)
@@ -76,19 +76,19 @@ def _least_squares(observer: Any) -> tuple[Tensor, Tensor]:
     spans = np.maximum(edges, 0)[None, :] - np.minimum(edges, 0)[:, None]
     steps = spans / int(observer.quant_max - observer.quant_min)
     errors = below[:, None] + above[None, :] + (rounded[None, :] - rounded[:, None]) * steps**2 / 12
-    errors[1:][edges[1:] >= 0] = np.inf  # a range always reaches to zero
+    errors[1:][edges[1:] >= 0] = np.inf  # a range includes zero
     errors[:, :-1][:, edges[:-1] <= 0] = np.inf
     begin, end = divmod(int(errors.argmin()), len(edges))
     return _of_bins(observer, begin * _STRIDE, end * _STRIDE - 1)
 
 
 def _counts(observer: Any) -> npt.NDArray[np.float64]:
-    """How many values each bin has."""
+    """The number of values in each bin."""
     return cast(Tensor, observer.histogram).double().numpy()
 
 
 def _below(terms: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    """The sums of one term per bin up to each eighth edge."""
+    """The sums over bins below each eighth edge."""
     return np.append(0, np.cumsum(terms))[::_STRIDE]
 
 
@@ -103,11 +103,11 @@ _SEARCHES: Mapping[CalibrationMethod, Callable[[Any], tuple[Tensor, Tensor]]] = 
     CalibrationMethod.PERCENTILE: _percentile,
     CalibrationMethod.MSE: _least_squares,
 }
-"""The searches in the place of PyTorch's own, which is the method `histogram`."""
+"""The search of each method; `histogram` is PyTorch's own."""
 
 
-def searched_by_numbers(original: Callable[[Any], tuple[Tensor, Tensor]]) -> Callable[[Any], tuple[Tensor, Tensor]]:
-    """The search of `HistogramObserver`, with the same results bit for bit; of odd histograms `original` makes them."""
+def scalar_search(original: Callable[[Any], tuple[Tensor, Tensor]]) -> Callable[[Any], tuple[Tensor, Tensor]]:
+    """The search of `HistogramObserver` without tensors, bit for bit; `original` searches unusual histograms."""
 
     def search(observer: Any) -> tuple[Tensor, Tensor]:
         counts: Tensor = observer.histogram
@@ -122,10 +122,10 @@ def searched_by_numbers(original: Callable[[Any], tuple[Tensor, Tensor]]) -> Cal
 
 
 def _kept_bins(sums: list[float], total: float, error: Callable[[int, int], float]) -> tuple[int, int]:
-    """The first and the last bin of the range, from the counts of all bins up to each and the error of a range.
+    """The first and the last bin of the range, from cumulative counts and a function for the error of a range.
 
-    PyTorch compares tensors of float32 with Python's numbers, which it rounds to float32 for that. Steps that take off
-    no bin give up samples at the upper end alone, and are taken at once.
+    PyTorch compares float32 tensors with Python numbers, which it rounds to float32. Steps that remove no bin only
+    lower the upper limit, so the loop skips them together.
     """
     first, last = 0, len(sums) - 1
     lower, upper = 0.0, 0
@@ -152,5 +152,5 @@ def _kept_bins(sums: list[float], total: float, error: Callable[[int, int], floa
 
 @cache
 def _upper_bounds() -> npt.NDArray[np.float64]:
-    """The shares of samples below the upper end, after each number of steps down to none; with PyTorch's rounding."""
+    """The shares of samples below the upper limit after each step, with PyTorch's rounding."""
     return np.subtract.accumulate(np.append(1.0, np.full(round(1 / STEP) + 2, STEP)))

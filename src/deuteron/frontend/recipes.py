@@ -1,7 +1,7 @@
-"""ExecuTorch's export recipes for our targets; importing this module puts them into its registry.
+"""ExecuTorch export recipes for Deuteron's targets; importing this module registers them.
 
-A recipe is made by `ExportRecipe.get_recipe(Recipe.COMBINED_PTQ)` and given to an `ExportSession`, whose stages are
-ExecuTorch's own. `deuteron build` goes the same way.
+`ExportRecipe.get_recipe(Recipe.COMBINED_PTQ)` makes a recipe for an `ExportSession`. `deuteron build` uses the same
+recipes and ExecuTorch's own stages.
 """
 
 from collections.abc import Sequence
@@ -20,11 +20,10 @@ ARGUMENTS = ("target", "options", "calibration_inputs_fn", "train_fn")
 
 
 class Recipe(RecipeType):
-    """What a model is quantised for, all in int8, as it is (PTQ) or with training (QAT).
+    """The processors that a model is quantised for in int8, after training (PTQ) or with training (QAT).
 
-    `NEUTRON`: the NPU, beside ExecuTorch's portable operators on the CPU. `CORTEX_M`: the CPU alone. `COMBINED`: the
-    NPU, and the CPU with int8 operators for what the NPU does not take. `ETHOSU`: an Arm Ethos-U, beside portable
-    operators.
+    `NEUTRON`: the Neutron NPU and ExecuTorch's portable operators on the CPU. `CORTEX_M`: the CPU alone. `COMBINED`:
+    the Neutron NPU, and int8 operators on the CPU for the rest. `ETHOSU`: an Arm Ethos-U and portable operators.
     """
 
     NEUTRON_PTQ = "neutron_int8_ptq"
@@ -38,7 +37,7 @@ class Recipe(RecipeType):
 
     @classmethod
     def get_backend_name(cls) -> str:
-        """The name that the recipes have together in ExecuTorch's registry."""
+        """The name of all these recipes in ExecuTorch's registry."""
         return BACKEND
 
     @property
@@ -48,24 +47,24 @@ class Recipe(RecipeType):
 
     @property
     def target(self) -> str:
-        """The target where none is given."""
+        """The default target."""
         targets_of = {
             "NEUTRON": "imxrt700", "CORTEX_M": "cortex-m55", "COMBINED": "imxrt700cm", "ETHOSU": "ethos-u55-128"
         }  # fmt: skip
         return targets_of[self.name[:-4]]
 
     def fits(self, arch: Arch) -> bool:
-        """True for a target with the recipe's processors."""
+        """True for a target with the processors of this recipe."""
         like = targets.load(self.target)
         return (type(arch.npu), arch.cpu.operators) == (type(like.npu), like.cpu.operators)
 
 
 class Provider(BackendRecipeProvider):
-    """Makes the recipes."""
+    """Provides the recipes to ExecuTorch's registry."""
 
     @property
     def backend_name(self) -> str:
-        """The name that the recipes have together in ExecuTorch's registry."""
+        """The name of all these recipes in ExecuTorch's registry."""
         return BACKEND
 
     def get_supported_recipes(self) -> Sequence[RecipeType]:
@@ -73,16 +72,16 @@ class Provider(BackendRecipeProvider):
         return list(Recipe)
 
     def create_recipe(self, recipe_type: RecipeType, **kwargs: Any) -> ExportRecipe | None:
-        """A recipe, or None when it is another backend's.
+        """Create a recipe; None for a recipe of another backend.
 
         Args:
             recipe_type: a `Recipe`.
             kwargs: `target`, a name that `deuteron targets` lists; `options`, a `BuildOptions`;
-                `calibration_inputs_fn`, which gives batches like the example inputs; `train_fn`, which trains a model
-                in place.
+                `calibration_inputs_fn`, which returns batches like the example inputs; `train_fn`, which trains a
+                model in place.
 
         Raises:
-            OptionError: for arguments that do not go with the recipe.
+            OptionError: an argument does not fit the recipe.
         """
         if not isinstance(recipe_type, Recipe):
             return None
@@ -109,7 +108,7 @@ class Provider(BackendRecipeProvider):
 
 
 def _check_options(recipe: Recipe, options: BuildOptions) -> None:
-    """Raise OptionError for an option that a session cannot keep."""
+    """Raise OptionError for an option that an export session does not support."""
     for name in ("dump_kernel_selection_code", "intermediates", "force"):
         if getattr(options, name):
             raise OptionError(

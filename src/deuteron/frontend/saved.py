@@ -1,4 +1,4 @@
-"""The quantised PyTorch program, from `reference.pt2` or an ETRecord."""
+"""Reads and writes the quantised PyTorch program: `reference.pt2` files and ETRecords."""
 
 import importlib
 import io
@@ -16,20 +16,20 @@ from torch.export import ExportedProgram
 from deuteron.errors import FormatError, InputError
 from deuteron.frontend.inputs import copies
 from deuteron.frontend.log_suppression import quiet
-from deuteron.frontend.operators import is_quantise
+from deuteron.frontend.operators import is_quantize
 from deuteron.frontend.source_lines import first_line
 from deuteron.records import DAMAGED
 
 _PARTS = ("", "_state_dict", "_constants", "_example_inputs")
 _UNREADABLE = (*DAMAGED, OSError, AssertionError, pickle.UnpicklingError)
-"""What PyTorch and ExecuTorch raise of damage, and of operators that nobody has defined."""
+"""Exceptions that PyTorch and ExecuTorch raise for damaged files and for unknown operators."""
 
 
 @dataclass(frozen=True, slots=True)
 class Affine:
     """Quantisation of a value at the program's boundary: real = scale * (stored - zero_point).
 
-    Stored values lie from `least` to `most`.
+    Stored values range from `least` to `most`.
     """
 
     scale: float
@@ -48,11 +48,11 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """What the user evaluates in PyTorch, as the build froze it.
+    """The quantised PyTorch program that a build saved for comparison.
 
     Attributes:
         module: the quantised program; float32 in and out.
-        inputs: quantisation of each input, None where an input is not quantised at once.
+        inputs: quantisation of each input; None for an input that no quantise operator reads.
         outputs: the same for each output.
     """
 
@@ -61,10 +61,10 @@ class Reference:
     outputs: tuple[Affine | None, ...]
 
     @property
-    def is_wide(self) -> bool:
-        """Whether any value has 16 bits."""
+    def has_int16(self) -> bool:
+        """Whether any value is int16."""
         module: Any = self.module
-        return any(is_quantise(node) and torch.int16 in node.args for node in module.graph.nodes)
+        return any(is_quantize(node) and torch.int16 in node.args for node in module.graph.nodes)
 
     def run(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The program's outputs."""
@@ -74,7 +74,7 @@ class Reference:
 
 
 def save(program: ExportedProgram) -> bytes:
-    """The file for a quantised program."""
+    """Return the bytes of the file for a quantised program."""
     stream = io.BytesIO()
     with quiet():
         torch.export.save(program, stream)
@@ -82,7 +82,7 @@ def save(program: ExportedProgram) -> bytes:
 
 
 def load(path: Path) -> Reference:
-    """The content of a file that `save` made.
+    """Read a file that `save` wrote.
 
     Raises:
         FormatError: when it is damaged.
@@ -100,7 +100,7 @@ def load(path: Path) -> Reference:
 
 
 def read(path: Path) -> ExportedProgram:
-    """The program in a file that `torch.export.save` wrote.
+    """Read the program in a file that `torch.export.save` wrote.
 
     Raises:
         InputError: it is damaged, or of another release of PyTorch.
@@ -117,7 +117,7 @@ def read(path: Path) -> ExportedProgram:
 
 
 def recorded(path: Path, method: str = "forward") -> Reference:
-    """The edge program of an ETRecord: its nodes have the names that `runtime.etrecord` tells.
+    """Read the edge program of an ETRecord; its nodes have the names that `runtime.etrecord` returns.
 
     Raises:
         FormatError: when it is damaged, or has operators that nobody defines here.
@@ -141,7 +141,7 @@ def recorded(path: Path, method: str = "forward") -> Reference:
 
 
 def _reference(program: ExportedProgram, module: nn.Module) -> Reference:
-    """The program as its module; FormatError where its signature is not of its graph."""
+    """Return the reference; raise FormatError if the signature names nodes that the graph does not have."""
     nodes = {node.name: node for node in program.graph.nodes}
     signature = program.graph_signature
     inputs, outputs = ([str(name) for name in names] for names in (signature.user_inputs, signature.user_outputs))
@@ -159,17 +159,17 @@ def _reference(program: ExportedProgram, module: nn.Module) -> Reference:
 
 
 def input_affine(node: fx.Node) -> Affine | None:
-    """The quantisation of an input of a quantised program, if it is quantised at once."""
+    """The quantisation of a program's input; None if no quantise operator reads it."""
     return next((affine for user in node.users if (affine := _affine(user, ".quantize_per_tensor"))), None)
 
 
 def output_affine(node: fx.Node) -> Affine | None:
-    """The quantisation of an output of a quantised program, if it is one."""
+    """The quantisation of a program's output; None if it is not quantised."""
     return _affine(node, ".dequantize_per_tensor")
 
 
 def _affine(node: fx.Node, operator: str) -> Affine | None:
-    """The quantisation in a node, if it is that operator."""
+    """The quantisation parameters of a node; None for another operator."""
     if operator not in str(node.target):
         return None
     scale, zero_point, least, most = node.args[1:5]

@@ -1,4 +1,4 @@
-"""Where a node of an exported graph came from: the line of the user's model and the submodule it runs in."""
+"""Finds the source line and the submodule that a node of an exported graph came from."""
 
 import traceback
 from collections.abc import Mapping
@@ -12,15 +12,15 @@ from deuteron.errors import UnsupportedError
 
 
 def source_of(node: fx.Node) -> Source | None:
-    """The innermost line outside PyTorch and ExecuTorch that made this node, if it has one.
+    """The innermost line outside of PyTorch and ExecuTorch that made this node; None if there is none.
 
-    Where the model itself is a module of PyTorch's there is none, and the submodule stands for it.
+    For a model that is itself a module of PyTorch, the submodule is the source.
     """
     return source_in(node.meta)
 
 
 def source_in(meta: Mapping[str, Any]) -> Source | None:
-    """The same, of the metadata of a node."""
+    """The same for the metadata of a node."""
     trace = meta.get("stack_trace")
     user_line = last_user_line(trace) if isinstance(trace, str) else None
     stack = [*cast("dict[str, tuple[str, object]]", meta.get("nn_module_stack") or {}).values()]
@@ -32,7 +32,7 @@ def source_in(meta: Mapping[str, Any]) -> Source | None:
 
 
 def _qualified(kind: object) -> str:
-    """The full name of a class in a stack of modules, where it is the class or its name."""
+    """The full name of a class in a stack of modules, which contains classes or their names."""
     return f"{kind.__module__}.{kind.__qualname__}" if isinstance(kind, type) else str(kind)
 
 
@@ -41,12 +41,12 @@ def _class(kind: object) -> str:
 
 
 def user_line_of(error: BaseException) -> tuple[str, int, str] | None:
-    """(file, line, code) of the user's line at which an exception arose."""
+    """File, line and code of the user's line that raised an exception."""
     return last_user_line("".join(traceback.format_tb(error.__traceback__)))
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's text, with those that its colons announce; its type where it has no text."""
+    """The first line of an exception's text and the lines after its colons; the type if there is no text."""
     lines = [line.strip().removeprefix("- ") for line in str(error).splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
@@ -55,7 +55,7 @@ def first_line(error: BaseException) -> str:
 
 
 def not_lowered(backend: str, error: Exception) -> UnsupportedError:
-    """The error for a model at which a backend failed: the innermost cause, and the model's line where that has it."""
+    """The error for a model that a backend failed to lower: the innermost cause, with the model's line if known."""
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__

@@ -1,4 +1,4 @@
-"""Operators that have no int8 form on the Cortex-M, or none at all, and what to do instead: the hints of errors.
+"""Hints for operators without an int8 implementation on the Cortex-M.
 
 The guide `docs/guides/first-model.md` has the same rows.
 """
@@ -7,17 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 BUILD = "build for a target whose CPU runs portable operators, such as `imxrt700` and `ethos-u55-128`"
-_ORDERS = "give what it orders as an output of the model, and order it in the application"
+_ORDERS = "return the values that it sorts as an output of the model, and sort them in the application"
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """Advice for an operator that has no int8 form.
+    """A hint for an operator without an int8 implementation.
 
     Attributes:
-        example: the operator as models have it, of a tensor `x` of rows.
-        advice: what to do, as errors say it.
-        is_portable: ExecuTorch's portable operators have it.
+        example: a call of the operator on a tensor `x` of rows.
+        advice: the text of the hint.
+        is_portable: whether ExecuTorch's portable kernels include the operator.
     """
 
     example: str
@@ -26,7 +26,7 @@ class Rewrite:
 
     @property
     def hint(self) -> str:
-        """Return the hint of an error about this operator."""
+        """Return the hint for an error about this operator."""
         return f"{self.advice}, or {BUILD}" if self.is_portable else self.advice
 
 

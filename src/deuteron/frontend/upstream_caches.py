@@ -1,7 +1,6 @@
-"""What PyTorch and ExecuTorch would work out many times over in one build, worked out once; results stay the same.
+"""Caches what PyTorch and ExecuTorch would compute repeatedly in one build; the results are the same.
 
-The one place that touches their private names for speed. They are those of torch 2.13 and ExecuTorch 1.5: where a
-release has one no more, that shortcut is left out, builds take longer, and `missing` tells its name.
+A shortcut whose private name is missing in a release is left out, and builds take longer.
 """
 
 import importlib
@@ -17,66 +16,46 @@ from weakref import WeakSet
 from torch import fx
 from torch.export import ExportedProgram
 
-from deuteron.frontend.ranges import searched_by_numbers
-
-_OPERATORS = "torch._export.utils"
-_POST_GRAD = "torch._inductor.fx_passes.post_grad"
-_GRAPHS = "torch.fx.graph_module"
-_EXPORT = "torch.export._trace"
-_OBSERVER = "torchao.quantization.pt2e.observer"
-_FAKE = "torch._subclasses.fake_tensor"
-_NEUTRON_PASS = "executorch.backends.nxp.edge_passes.neutron_edge_pass"  # noqa: S105 - no password
-
-_PRIVATE = (
-    (_OPERATORS, "_materialize_cpp_cia_ops"),
-    (_OPERATORS, "_collect_all_valid_cia_ops_for_namespace"),
-    ("torch._ops", "Callable"),
-    ("torch.library", "Library.define"),
-    ("torch.library", "Library.impl"),
-    ("torch._library.utils", "get_source"),
-    ("torch.fx.traceback", "NodeSource"),
-    (_OBSERVER, "HistogramObserver._non_linear_param_search"),
-    (_NEUTRON_PASS, "NeutronEdgePass.recompile_module"),
-    (_GRAPHS, "GraphModule.recompile"),
-    (_EXPORT, "_strict_export"),
-    (_FAKE, "FakeTensorMode._validate_cache_key"),
-)
-
-
-def missing() -> tuple[str, ...]:
-    """The private names that the installed releases do not have."""
-    return tuple(f"{module}.{name}" for module, name in _PRIVATE if _owner(module, name) is None)
+from deuteron.frontend.ranges import scalar_search
+from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream.access import PrivateName, missing, replaced, value_of
 
 
 @contextmanager
 def active() -> Generator[None]:
-    """Takes the shortcuts for a while: for the length of a build, in which nothing else changes these modules."""
+    """Use the shortcuts in this context, in which nothing else changes the modules of PyTorch and ExecuTorch."""
+    shortcuts: list[tuple[PrivateName, Callable[[Any], object]]] = [
+        (names.RUN_DECOMPOSITIONS, _decomposed_once),
+        (names.NXP_RECOMPILE, _traced_once),
+        (names.HISTOGRAM_SEARCH, scalar_search),
+        (names.VALIDATE_CACHE_KEY, _cache_quantization),
+        (names.ANNOTATION_CALLABLE, _cached_annotation),
+    ]
+    if not missing([names.STRICT_EXPORT]):
+        shortcuts += [
+            (names.GRAPH_RECOMPILE, _generated_when_used),
+            (names.GRAPH_REDUCE, _generated_to_copy),
+            (names.STRICT_EXPORT, _generated_to_export),
+        ]
     with ExitStack() as stack:
-        stack.enter_context(_replaced("torch.export", "ExportedProgram.run_decompositions", _decomposed_once))
-        stack.enter_context(_replaced(_NEUTRON_PASS, "NeutronEdgePass.recompile_module", _traced_once))
-        stack.enter_context(_replaced(_OBSERVER, "HistogramObserver._non_linear_param_search", searched_by_numbers))
-        stack.enter_context(_replaced(_FAKE, "FakeTensorMode._validate_cache_key", _quantisation_kept))
-        stack.enter_context(_replaced("torch._ops", "Callable", _kept_annotation))
-        if _owner(_EXPORT, "_strict_export"):
-            stack.enter_context(_replaced(_GRAPHS, "GraphModule.recompile", _written_when_used))
-            stack.enter_context(_replaced(_GRAPHS, "GraphModule.__reduce__", _written_to_copy))
-            stack.enter_context(_replaced(_EXPORT, "_strict_export", _written_to_export))
-        stack.enter_context(_sources_shared())
+        for name, shortcut in shortcuts:
+            stack.enter_context(replaced(name, shortcut))
+        stack.enter_context(_shared_sources())
         stack.enter_context(_operators_listed_once())
         yield
 
 
 @contextmanager
 def importing() -> Generator[None]:
-    """Spares the import of ExecuTorch what builds seldom need, or what takes long for no reason, for a while."""
-    with _light_post_grad(), _fast_yaml(), _replaced("torch._library.utils", "get_source", _place):
+    """Shorten the import of ExecuTorch in this context."""
+    with _light_post_grad(), _fast_yaml(), replaced(names.OPERATOR_SOURCE, _caller):
         yield
 
 
-def _quantisation_kept(original: Callable[..., None]) -> Callable[..., None]:
-    """Lets PyTorch keep shapes and types that quantising gives, too: most nodes of a quantised graph quantise.
+def _cache_quantization(original: Callable[..., None]) -> Callable[..., None]:
+    """Make PyTorch cache shapes and types of quantise operators too, which are most nodes of a quantised graph.
 
-    It keeps those of its own operators only, as it cannot know of others that their results depend on nothing else.
+    By default, it only caches those of its own operators, whose results are known to depend on nothing else.
     """
 
     def validate(mode: Any, operator: Any, args: Any, kwargs: Any) -> None:
@@ -86,16 +65,16 @@ def _quantisation_kept(original: Callable[..., None]) -> Callable[..., None]:
     return validate
 
 
-def _kept_annotation(_: object) -> object:
-    """The `Callable` that keeps what it makes: annotations have it, of a function that is made for each operator."""
+def _cached_annotation(_: object) -> object:
+    """Return the `Callable` of `typing`, which caches its types; the annotations of a function per operator use it."""
     return cast("Any", typing).Callable
 
 
 @contextmanager
 def _operators_listed_once() -> Generator[None]:
-    """Lists the composite operators of each namespace once, until someone defines or implements another operator.
+    """List the composite operators of each namespace once, until another operator is defined or implemented.
 
-    PyTorch asks its dispatcher for all of them for each namespace, and for each program that it decomposes.
+    PyTorch lists all of them for each namespace and for each program that it decomposes.
     """
     listed: dict[object, set[object]] = {}
     fresh: list[bool] = []
@@ -116,7 +95,7 @@ def _operators_listed_once() -> Generator[None]:
 
         return once
 
-    def forgetting(original: Callable[..., Any]) -> Callable[..., Any]:
+    def invalidating(original: Callable[..., Any]) -> Callable[..., Any]:
         def changed(*args: Any, **kwargs: Any) -> Any:
             listed.clear()
             fresh.clear()
@@ -125,29 +104,25 @@ def _operators_listed_once() -> Generator[None]:
         return changed
 
     with (
-        _replaced("torch.library", "Library.define", forgetting),
-        _replaced("torch.library", "Library.impl", forgetting),
-        _replaced(_OPERATORS, "_materialize_cpp_cia_ops", materialise),
-        _replaced(_OPERATORS, "_collect_all_valid_cia_ops_for_namespace", collect),
+        replaced(names.LIBRARY_DEFINE, invalidating),
+        replaced(names.LIBRARY_IMPL, invalidating),
+        replaced(names.MATERIALIZE_OPERATORS, materialise),
+        replaced(names.LIST_OPERATORS, collect),
     ):
         yield
 
 
 @contextmanager
-def _sources_shared() -> Generator[None]:
-    """Lets nodes share the record of the nodes that they come from, which nobody changes.
-
-    PyTorch copies the whole chain for each node of each graph.
-    """
-    owner = _owner("torch.fx.traceback", "NodeSource")
-    if owner is None:
+def _shared_sources() -> Generator[None]:
+    """Share the records of nodes' origins, which do not change; PyTorch copies the whole chain for each node."""
+    if missing([names.NODE_SOURCE]):
         yield
         return
 
     def itself(source: object, _: Mapping[int, object]) -> object:
         return source
 
-    kind = owner[0].NodeSource
+    kind = value_of(names.NODE_SOURCE)
     kind.__deepcopy__ = itself
     try:
         yield
@@ -156,7 +131,7 @@ def _sources_shared() -> Generator[None]:
 
 
 def _decomposed_once(original: Callable[..., ExportedProgram]) -> Callable[..., ExportedProgram]:
-    """Traces a program only if it has an operator to decompose, or has not been brought into this form before."""
+    """Trace a program only if it has operators to decompose, or has not been traced for this purpose before."""
     functional: WeakSet[ExportedProgram] = WeakSet()
 
     def run_decompositions(
@@ -176,26 +151,26 @@ def _has_any(program: ExportedProgram, targets: Mapping[Any, Any]) -> bool:
 
 
 def _graphs(module: fx.GraphModule) -> Iterable[fx.Graph]:
-    """The graphs of a module and of all in it."""
+    """The graphs of a module and its submodules."""
     return [part.graph for part in module.modules() if isinstance(part, fx.GraphModule)]
 
 
 def _traced_once(original: Callable[..., fx.GraphModule]) -> Callable[..., fx.GraphModule]:
-    """Traces a graph after a pass of ExecuTorch's NXP backend only if it differs from what the last trace gave."""
+    """Trace a graph after a pass of ExecuTorch's NXP backend only if it differs from the result of the last trace."""
     last: list[object] = []
 
     def recompile_module(edge_pass: Any, module: fx.GraphModule) -> fx.GraphModule:
-        if last and last == _form(module):
+        if last and last == _trace_key(module):
             return module
         result = original(edge_pass, module)
-        last[:] = _form(result)
+        last[:] = _trace_key(result)
         return result
 
     return recompile_module
 
 
-def _form(module: fx.GraphModule) -> list[object]:
-    """All that a trace depends on; nodes and values by identity, and held, so that no others can have it."""
+def _trace_key(module: fx.GraphModule) -> list[object]:
+    """Everything that a trace depends on; nodes and values compare by identity and are kept, so no id is reused."""
     return [
         (node.op, node.name, node.target, node.args, dict(node.kwargs), _Same(node.meta.get("val")))
         for graph in _graphs(module)
@@ -204,7 +179,7 @@ def _form(module: fx.GraphModule) -> list[object]:
 
 
 class _Same:
-    """A value that equals no other than itself: tensors do not compare to a truth value."""
+    """A value that compares by identity; the comparison of tensors has no truth value."""
 
     __slots__ = ("value",)
 
@@ -217,50 +192,51 @@ class _Same:
     __hash__ = None  # type: ignore[assignment]
 
 
-def _written_when_used(original: Callable[[Any], Any]) -> Callable[[Any], object]:
-    """Writes a graph as Python when its module is called or its code read: between passes most are neither."""
+def _generated_when_used(original: Callable[[Any], Any]) -> Callable[[Any], object]:
+    """Generate a graph's Python code when its module is called or its code is read; between passes this is rare."""
 
     def recompile(module: Any) -> object:
         codegen = module._graph._codegen  # noqa: SLF001 - it has no public name
         if hasattr(codegen, "pytree_info"):
             module._in_spec, module._out_spec = codegen.pytree_info.in_spec, codegen.pytree_info.out_spec  # noqa: SLF001
-        for name in _WRITTEN:
+        for name in _GENERATED:
             module.__dict__.pop(name, None)
-            setattr(cast("type[object]", type(module)), name, _Later(name, original))  # each module has a type
-        return _Code(module, original)
+            kind = cast("type[object]", type(module))  # each module has its own
+            setattr(kind, name, _GeneratedAttribute(name, original))
+        return _GeneratedCode(module, original)
 
     return recompile
 
 
-_WRITTEN = ("forward", "_code", "_lineno_map", "_prologue_start")
-"""What a module has of its graph as Python."""
+_GENERATED = ("forward", "_code", "_lineno_map", "_prologue_start")
+"""The attributes of a module that depend on its graph's Python code."""
 
 
-class _Later:
-    """An attribute of a module that it has when its graph is written."""
+class _GeneratedAttribute:
+    """An attribute of a module that exists once the code is generated."""
 
-    def __init__(self, name: str, write: Callable[[Any], Any]) -> None:
-        self.name, self.write = name, write
+    def __init__(self, name: str, generate: Callable[[Any], Any]) -> None:
+        self.name, self.generate = name, generate
 
     def __get__(self, module: Any, owner: type) -> Any:
         if module is None:
             return self
-        self.write(module)
+        self.generate(module)
         return getattr(module, self.name)
 
 
-class _Code:
-    """What PyTorch gives for a written graph, which few read."""
+class _GeneratedCode:
+    """PyTorch's result of `recompile`, which is generated when it is read."""
 
-    def __init__(self, module: Any, write: Callable[[Any], Any]) -> None:
-        self.module, self.write = module, write
+    def __init__(self, module: Any, generate: Callable[[Any], Any]) -> None:
+        self.module, self.generate = module, generate
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self.write(self.module), name)
+        return getattr(self.generate(self.module), name)
 
 
-def _written_to_copy(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Writes a graph before all attributes of its module are taken to be stored."""
+def _generated_to_copy(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Generate a graph's code before its module is pickled or copied."""
 
     def reduce(module: Any) -> Any:
         return module.code and original(module)
@@ -268,8 +244,8 @@ def _written_to_copy(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return reduce
 
 
-def _written_to_export(original: Callable[..., Any]) -> Callable[..., Any]:
-    """Writes the graphs of a module before PyTorch reads the bytecode of all its parts."""
+def _generated_to_export(original: Callable[..., Any]) -> Callable[..., Any]:
+    """Generate the code of a module's graphs before PyTorch reads the bytecode of all submodules."""
 
     def export(mod: Any, *args: Any, **kwargs: Any) -> Any:
         for part in mod.modules():
@@ -281,31 +257,32 @@ def _written_to_export(original: Callable[..., Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _light_post_grad() -> Generator[None]:
-    """Stands in for a module of PyTorch's compiler, of which ExecuTorch wants one function for graphs with mutations.
+    """Replace a module of PyTorch's compiler, from which ExecuTorch imports one function for graphs with mutations.
 
-    The module loads the whole compiler; the function loads it when there is such a graph.
+    The module loads the whole compiler; the replacement loads it when there is such a graph.
     """
-    if _POST_GRAD in sys.modules or "executorch.exir" in sys.modules:
+    post_grad, function = names.AUTO_FUNCTIONALIZED.module, names.AUTO_FUNCTIONALIZED.name
+    if post_grad in sys.modules or "executorch.exir" in sys.modules:
         yield
         return
     from torch._higher_order_ops.auto_functionalize import auto_functionalized, auto_functionalized_v2
 
     def decompose_auto_functionalized(graph: fx.Graph) -> None:
-        """Decomposes what was made functional; most graphs have nothing of it."""
+        """Decompose functionalised operators, which most graphs do not have."""
         if any(node.target in {auto_functionalized, auto_functionalized_v2} for node in graph.nodes):
-            importlib.import_module(_POST_GRAD).decompose_auto_functionalized(graph)
+            getattr(importlib.import_module(post_grad), function)(graph)
 
-    module = ModuleType(_POST_GRAD)
-    vars(module)["decompose_auto_functionalized"] = decompose_auto_functionalized
-    sys.modules[_POST_GRAD] = module
+    module = ModuleType(post_grad)
+    vars(module)[function] = decompose_auto_functionalized
+    sys.modules[post_grad] = module
     try:
         yield
     finally:
-        del sys.modules[_POST_GRAD]
+        del sys.modules[post_grad]
 
 
-def _place(_: object) -> Callable[[int], str]:
-    """Says where an operator is registered without reading that file."""
+def _caller(_: object) -> Callable[[int], str]:
+    """Return the line that registers an operator without reading its file."""
 
     def get_source(level: int) -> str:
         frame = inspect.currentframe()
@@ -318,7 +295,7 @@ def _place(_: object) -> Callable[[int], str]:
 
 @contextmanager
 def _fast_yaml() -> Generator[None]:
-    """Lets ExecuTorch read its table of operators by libyaml, which takes a tenth of the time."""
+    """Make ExecuTorch read its table of operators with libyaml, in a tenth of the time."""
     if "executorch.exir" in sys.modules:
         yield
         return
@@ -330,32 +307,5 @@ def _fast_yaml() -> Generator[None]:
 
         return fast
 
-    with _replaced("ruamel.yaml", "YAML.load", load) if hasattr(yaml, "CSafeLoader") else ExitStack():
+    with replaced(names.LOAD_YAML, load) if hasattr(yaml, "CSafeLoader") else ExitStack():
         yield
-
-
-def _owner(module: str, name: str) -> tuple[Any, str] | None:
-    """What holds the attribute, `Class.attribute` for that of a class, and the attribute; None if there is none."""
-    path, _, attribute = name.rpartition(".")
-    try:
-        owner: Any = importlib.import_module(module)
-    except ImportError:
-        return None
-    owner = getattr(owner, path, None) if path else owner
-    return (owner, attribute) if attribute in vars(owner or object) else None
-
-
-@contextmanager
-def _replaced(module: str, name: str, wrapped: Callable[[Any], object]) -> Generator[None]:
-    """Another function in the place of one for a while, made of it; nothing where there is none."""
-    owner = _owner(module, name)
-    if owner is None:
-        yield
-        return
-    holder, attribute = owner
-    original = cast("Any", vars(holder)[attribute])
-    setattr(holder, attribute, wrapped(original))
-    try:
-        yield
-    finally:
-        setattr(holder, attribute, original)

@@ -1,15 +1,17 @@
-"""The operators that Deuteron adds to ExecuTorch's Cortex-M backend, and their calls in bundles.
+"""Parameter records of the operators that Deuteron adds to ExecuTorch's Cortex-M backend.
 
 All have one form, in the namespace `deuteron` of PyTorch's registry: tensors, the shape of the result, and the words of
-a parameter record. So this table alone says what their C functions, the header, the registration with ExecuTorch's
-runtime and the calls in bundles have in common; `deuteron.frontend.cortex_m.added` says what becomes such a call.
-CONTRIBUTING.md says how to add one.
+a parameter record. This table is the one definition for their C functions, the header, the registration with
+ExecuTorch's runtime and the calls in bundles; `deuteron.frontend.cortex_m.added` creates the calls. CONTRIBUTING.md
+explains how to add one.
 """
 
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.npu.neutron.kernels.params import (
+from deuteron.operators.cortex_m import CpuOperator
+from deuteron.operators.int16 import WIDE
+from deuteron.operators.params import (
     AddParams,
     Dims5,
     KernelParams,
@@ -19,16 +21,14 @@ from deuteron.npu.neutron.kernels.params import (
     ReduceSumParams,
     ResizeBilinearParams,
 )
-from deuteron.operators.cortex_m import CpuOperator
-from deuteron.operators.int16 import WIDE
 
 NAMESPACE = "deuteron"
-"""That of the operators, in PyTorch's registry and in programs."""
+"""Namespace of the operators, in PyTorch's registry and in programs."""
 
 
 @dataclass(frozen=True, slots=True)
 class MaskedSoftmaxParams(KernelParams):
-    """As SoftmaxParams, over the elements whose mask is not 0; the others get the zero point.
+    """Softmax as SoftmaxParams over the elements with a mask other than 0; the others get the zero point.
 
     Row r has row r % mask_rows of the mask. The table is that of the NPU's softmax.
     """
@@ -43,16 +43,16 @@ class MaskedSoftmaxParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class NormaliseParams(KernelParams):
-    """Groups of channels * spatial elements, each normalised by its own mean and variance, or by its mean square.
+    """Normalises groups of channels * spatial elements by their mean and variance, or by their mean square.
 
-    Element [b, g, c, s] lies at the sum of its indices times the strides, in elements. With n elements of a group, each
-    less in_zp, S their sum if `centred`, else 0, Q that of their squares, and e = epsilon_high * 2^32 + epsilon_low:
+    Element [b, g, c, s] is at the sum of its indices times the strides, in elements. With n elements of a group, each
+    less in_zp, S their sum if `centred`, else 0, Q the sum of their squares, and e = epsilon_high * 2^32 + epsilon_low:
 
-        y = (n * x - S) / sqrt(n * Q - S^2 + e / 2^fraction), with value_bits behind the point
+        y = (n * x - S) / sqrt(n * Q - S^2 + e / 2^fraction), with value_bits fraction bits
         out = sat(out_zp + rne((y * factor + offset * 2^offset_shift) / 2^out_shift))
 
     Factors and offsets are int32, one per channel of all groups where factor_step is 1, one for all where it is 0.
-    spec/rounding.md says how y is rounded.
+    spec/rounding.md defines the rounding of y.
     """
 
     batches: int
@@ -77,7 +77,7 @@ class NormaliseParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class ArgmaxArgminParams(KernelParams):
-    """Place of the first largest (`maximum` 1) or least (0) stored value over the middle of [outer, reduced, inner].
+    """Argmax (`maximum` 1) or argmin (0) over the middle of [outer, reduced, inner]; the first of equal values wins.
 
     The output is int64.
     """
@@ -90,7 +90,7 @@ class ArgmaxArgminParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class CumsumParams(KernelParams):
-    """Sums of all elements up to each, over the middle of [outer, depth, inner].
+    """Cumulative sum over the middle of [outer, depth, inner].
 
     out = sat(out_zp + rne(sum(x - in_zp) * mult / 2^shift)), shift 1..62.
     """
@@ -109,7 +109,7 @@ class LogSoftmaxParams(KernelParams):
     """Logarithm of the softmax over the middle, at most 65536 elements, of [outer, depth, inner].
 
     The table has 256 numbers, e[k] = round(2^30 * exp(-k * scale)). With m the largest x and l = log2(sum(e[m - x]) /
-    2^30) with 26 bits behind the point:
+    2^30) with 26 fraction bits:
 
         out = sat(out_zp + rne(((x - m) * mult - rne(l * log_mult / 2^log_shift)) / 2^shift))
 
@@ -130,7 +130,7 @@ class LogSoftmaxParams(KernelParams):
 class CompareParams(KernelParams):
     """Broadcasting comparison of stored values; strides are in elements, 0 repeats; the output is bool.
 
-    `kind` 0: a < b, 1: a <= b, 2: a = b, 3: a is another than b.
+    `kind` 0: a < b, 1: a <= b, 2: a = b, 3: a != b.
     """
 
     dims: Dims5
@@ -141,7 +141,7 @@ class CompareParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class WhereParams(KernelParams):
-    """Broadcasting choice; strides are in elements, 0 repeats: a where the condition is true, else b."""
+    """Broadcasting select; strides are in elements, 0 repeats: a where the condition is true, else b."""
 
     dims: Dims5
     condition_strides: Dims5

@@ -1,15 +1,14 @@
-"""The operators of ExecuTorch's Cortex-M backend as firmware has them: the values and parameter words of each call.
+"""Operators of ExecuTorch's Cortex-M backend in firmware: the values and parameter words of each call.
 
-This table is the one definition: the header `firmware/include/deuteron/cortex_m.h` is generated from it
-(`tools/gen_headers.py`); the lowering to bundles and the registration with ExecuTorch's runtime fill its records. A
-value's offset is the number that is added to it: the zero point, negated. Multipliers and shifts are CMSIS-NN's: a
-factor is multiplier * 2^(shift - 31).
+This table is the one definition: `tools/gen_headers.py` generates `firmware/include/deuteron/cortex_m.h` from it; the
+lowering to bundles and the registration with ExecuTorch's runtime fill its records. A value's offset is the negated
+zero point, which is added. Multipliers and shifts are CMSIS-NN's: a factor is multiplier * 2^(shift - 31).
 """
 
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.npu.neutron.kernels.params import (
+from deuteron.operators.params import (
     AveragePoolParams,
     Dims4,
     Dims6,
@@ -25,12 +24,12 @@ class CpuOperator:
     """One C function, `<prefix>_<name>`.
 
     Attributes:
-        name: that of the operator in its namespace, without the suffix of a layout.
+        name: operator name in its namespace, without the suffix of a layout.
         inputs: names of the values that it reads, in order.
-        params: the record of its words; its docstring says what the function computes.
-        optional: inputs that a call may leave out; they stand last, each has a parameter `has_<input>`.
+        params: record of its parameter words; its docstring defines the function.
+        optional: inputs that a call may omit; they are last, each has a parameter `has_<input>`.
         scratch: names of the values that it writes before the output.
-        prefix: of the C function, its types and constants.
+        prefix: prefix of the C function, its types and constants.
     """
 
     name: str
@@ -42,15 +41,15 @@ class CpuOperator:
 
     @property
     def symbol(self) -> str:
-        """The C function that runs it."""
+        """Return the C function that runs it."""
         return f"{self.prefix}_{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class QuantizedAddParams(KernelParams):
-    """Sum of two tensors; the smaller repeats along the larger, whose last dimensions it has.
+    """Sum of two tensors; the smaller has the last dimensions of the larger and repeats along the others.
 
-    Each operand, less its zero point and times 2^20, is multiplied by its factor; the sum of both by the output's. A
+    Each operand minus its zero point, times 2^20, is multiplied by its factor; the sum by the output's factor. A
     difference has a negative b_multiplier.
     """
 
@@ -71,12 +70,12 @@ class QuantizedAddParams(KernelParams):
 class QuantizedConvolutionParams(KernelParams):
     """Convolution, NHWC: sums of (input + in_offset) * weight, and the bias, times the channel's factor.
 
-    With a kernel sum instead of a bias, which has what the offset of all weights adds, sums of input * weight, where
-    -in_offset stands beside the map, and the kernel sum: `quantized_conv2d` only.
-    Weights are [out_c, kernel_h, kernel_w, in_c / groups]; those of the depthwise operator [kernel_h, kernel_w, out_c],
-    its groups are in_c, and those of the transposed one [out_c, kernel_h, kernel_w, in_c], its groups and dilations 1.
+    With a kernel sum instead of a bias (`quantized_conv2d` only), sums are of input * weight, padding has the value
+    -in_offset, and the kernel sum, which includes the offset of all weights, is added.
+    Weights are [out_c, kernel_h, kernel_w, in_c / groups]; of the depthwise operator [kernel_h, kernel_w, out_c],
+    whose groups are in_c; of the transposed one [out_c, kernel_h, kernel_w, in_c], whose groups and dilations are 1.
     Multipliers, 0 or more, shifts and bias are int32, one per output channel. Dimensions, strides, dilations and pads
-    are at most 32767. A run refuses factors that are out of range.
+    are at most 32767. A run fails for factors out of range.
     """
 
     batches: int
@@ -105,7 +104,7 @@ class QuantizedConvolutionParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class QuantizedLinearParams(KernelParams):
-    """Input [rows, in_features] by weights [out_features, in_features], one factor for all channels.
+    """Linear layer: input [rows, in_features] by weights [out_features, in_features], one factor for all channels.
 
     Sums of (input + in_offset) * (weight + weight_offset), and the bias; with a kernel sum instead of a bias, of
     input * (weight + weight_offset), and the kernel sum. Both are int32, one per output channel.
@@ -142,7 +141,7 @@ class QuantizedBatchMatmulParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class QuantizedMulParams(KernelParams):
-    """Product of two tensors, the smaller repeated along the larger, times the factor of the output."""
+    """Product of two tensors, the smaller repeated along the larger, times the output's factor."""
 
     a_zp: int
     b_zp: int
@@ -153,9 +152,9 @@ class QuantizedMulParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class QuantizedDivParams(KernelParams):
-    """Quotient of two int8 or int16 tensors of one size, in float32, rounded to nearest even; by zero it is 0.
+    """Quotient of two int8 or int16 tensors of one size, in float32, rounded to nearest even; division by zero gives 0.
 
-    `scale` has the bits of the float32 by which the quotient is multiplied.
+    `scale` is the float32 bits of the factor of the quotient.
     """
 
     a_zp: int
@@ -180,7 +179,7 @@ class QuantizedSoftmaxParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class RegionCopyParams(KernelParams):
-    """Strided copy of any type: transposes, and the operators that only move bytes.
+    """Strided copy of any type, for transposes and other operators that only move bytes.
 
     out[out_start + sum(i * out_strides)] = in[in_start + sum(i * in_strides)], i over `dims`; all count bytes. Input
     strides may be negative.
@@ -197,7 +196,7 @@ class RegionCopyParams(KernelParams):
 class GatherParams(KernelParams):
     """Rows of a table of any type, [outer, rows, row_bytes], by int32 or int64 indices: [outer, count, row_bytes].
 
-    A run refuses indices that are no row's.
+    A run fails for indices out of range.
     """
 
     outer: int
@@ -208,9 +207,9 @@ class GatherParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class PadParams(KernelParams):
-    """`value` before and after each dimension of a tensor; dimensions from the outermost in memory.
+    """Pads each dimension of a tensor with `value` before and after; dimensions from the outermost in memory.
 
-    Less than none of the second dimension, for some of its rows alone, leaves out as many.
+    Negative padding of the second dimension crops rows, for calls that compute some rows only.
     """
 
     dims: Dims4
@@ -220,10 +219,10 @@ class PadParams(KernelParams):
 
 
 def gather_bytes(params: QuantizedConvolutionParams) -> int:
-    """Bytes of scratch memory with which `quantized_conv2d` is fast: 4 per element of a window, or none.
+    """Return the bytes of scratch memory with which `quantized_conv2d` is fast: 4 per window element, or none.
 
-    It takes any size. With less it reads windows where they lie, and gives the same bytes; the other operators here
-    need no scratch memory.
+    It accepts any size. With less it reads windows in place, with the same results; the other operators here need no
+    scratch memory.
     """
     kernel = params.kernel_h * params.kernel_w
     return 0 if (kernel, params.pad_h, params.pad_w) == (1, 0, 0) else 4 * kernel * (params.in_c // params.groups)
@@ -258,4 +257,4 @@ CPU_OPERATORS: tuple[CpuOperator, ...] = (
 )
 
 BY_OPERATOR = MappingProxyType({operator.name: operator for operator in CPU_OPERATORS})
-"""The operators by their name."""
+"""The operators by name."""

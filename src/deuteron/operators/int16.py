@@ -1,30 +1,30 @@
-"""The operators that Deuteron adds for activations of 16 bits: int16 with the zero point 0, and weights of int8."""
+"""Operators that Deuteron adds for int16 activations with the zero point 0 and int8 weights."""
 
 from dataclasses import dataclass
 
-from deuteron.npu.neutron.kernels.params import (
+from deuteron.operators.cortex_m import CpuOperator, PadParams
+from deuteron.operators.params import (
     Dims5,
     ExtremumParams,
     KernelParams,
     ReduceExtremumParams,
     ReduceSumParams,
 )
-from deuteron.operators.cortex_m import CpuOperator, PadParams
 
 BIAS_BITS = 10
-"""A bias is in steps of the output, with so many bits behind the point."""
+"""Fraction bits of a bias, in steps of the output."""
 
 TABLE_BITS = 8
-"""The same of the entries of a table."""
+"""Fraction bits of the entries of a table."""
 
 
 SUM_BITS = 47
-"""Elements under a sum times its multiplier are below 2^47: so a sum of int16 times the multiplier is below 2^62."""
+"""Elements of a sum times its multiplier are below 2^47: so a sum of int16 times the multiplier is below 2^62."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionS16Params(KernelParams):
-    """Convolution, NHWC; weights [out_c, kernel_h, kernel_w, in_c / groups]; linear layers have images of one by one.
+    """Convolution, NHWC; weights [out_c, kernel_h, kernel_w, in_c / groups]; a linear layer has 1 x 1 images.
 
         out = clamp(rne((sum(x * w) * multiplier + bias * 2^(shift - 10)) / 2^shift))
 
@@ -86,13 +86,13 @@ class ProductS16Params(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class InterpolateS16Params(KernelParams):
-    """A function by pieces of straight lines; the table has its values at low + k * 2^bits, k = 0, 1 and so on.
+    """Piecewise linear function; the table has its values at low + k * 2^bits, k = 0, 1 and so on.
 
-    With v = clamp(x, low, high) - low, k = floor(v / 2^bits) and f the rest:
+    With v = clamp(x, low, high) - low, k = floor(v / 2^bits) and f the remainder:
 
         out = sat(rne((table[k] * 2^bits + (table[k + 1] - table[k]) * f) / 2^(bits + 8)))
 
-    The table is int32 and has one value beyond the last piece; bits 0..15.
+    The table is int32 and has one value after the last piece; bits 0..15.
     """
 
     elements: int
@@ -103,9 +103,9 @@ class InterpolateS16Params(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class PoolS16Params(KernelParams):
-    """Largest value (`maximum` 1) or mean, rounded to even, over each window, NHWC.
+    """Maximum (`maximum` 1) or mean, rounded to even, of each window, NHWC.
 
-    Elements inside the map count, and each window has at least one. A mean's divisor is their number where `divisor` is
+    Elements inside the map count, and each window has at least one. A mean's divisor is their number if `divisor` is
     0. Windows have at most 65535 elements.
     """
 
@@ -137,7 +137,7 @@ class ReduceSumS16Params(ReduceSumParams):
 
 @dataclass(frozen=True, slots=True)
 class RequantiseParams(KernelParams):
-    """Another dtype and scale: sat(out_zp + rne((x - in_zp) * mult / 2^shift)), shift 1..62.
+    """Change of dtype and scale: sat(out_zp + rne((x - in_zp) * mult / 2^shift)), shift 1..62.
 
     The zero point of int16 is 0.
     """
@@ -162,4 +162,4 @@ WIDE: tuple[CpuOperator, ...] = (
     CpuOperator("requantise_s16", ("input",), RequantiseParams),
     CpuOperator("requantise_s8", ("input",), RequantiseParams),
 )
-"""The last two give int16 of int8, and int8 of int16."""
+"""The last two convert int8 to int16, and int16 to int8."""

@@ -1,25 +1,25 @@
-"""Operators of ExecuTorch's portable kernels as firmware has them: the values and parameter words of each call.
+"""Operators of ExecuTorch's portable kernels in firmware: the values and parameter words of each call.
 
-They are those that ExecuTorch's own runner for Cortex-M links: what stays between int8 operators when a program is
-lowered by its scripts. This table is the one definition of `firmware/include/deuteron/aten.h` (`tools/gen_headers.py`).
+They are those that ExecuTorch's own runner for Cortex-M links: operators between int8 ones when its scripts lower a
+program. This table is the one definition of `firmware/include/deuteron/aten.h` (`tools/gen_headers.py`).
 
-Tensors may lie in memory in any order: a call walks along dimensions with a stride for each operand, in elements, from
-the outermost in the output's memory on. Results are float32's own, each operation rounded once.
+Tensors may have any memory order: a call iterates over dimensions with a stride for each operand, in elements, from the
+outermost of the output's memory. Results are in float32, each operation rounded once.
 """
 
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.npu.neutron.kernels.params import Dims4, Dims5, KernelParams
 from deuteron.operators.cortex_m import CpuOperator
+from deuteron.operators.params import Dims4, Dims5, KernelParams
 
 PREFIX = "dtn_op"
-"""Of the C functions."""
+"""Prefix of the C functions."""
 
 
 @dataclass(frozen=True, slots=True)
 class BinaryParams(KernelParams):
-    """Product, or quotient, of two float32 tensors along `dims`; strides of what repeats are 0."""
+    """Product, or quotient, of two float32 tensors along `dims`; a stride of 0 repeats an operand."""
 
     dims: Dims5
     a_strides: Dims5
@@ -28,7 +28,7 @@ class BinaryParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class AddParams(KernelParams):
-    """a + b * alpha, float32 along `dims`; `alpha` has the bits of a float32."""
+    """a + b * alpha, float32 along `dims`; `alpha` is the bits of a float32."""
 
     dims: Dims5
     a_strides: Dims5
@@ -38,9 +38,9 @@ class AddParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class CompareParams(KernelParams):
-    """Whether a relation holds between two int8 or two float32 tensors along `dims`: 1 or 0, of the type bool.
+    """Comparison of two int8 or two float32 tensors along `dims`; the output is bool, 1 or 0.
 
-    `relation` is 0 for a == b, 1 for a != b, 2 for a > b, 3 for a >= b; the others have their operands exchanged.
+    `relation` is 0 for a == b, 1 for a != b, 2 for a > b, 3 for a >= b; the others exchange their operands.
     """
 
     dims: Dims5
@@ -51,9 +51,9 @@ class CompareParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class ClampParams(KernelParams):
-    """The smaller of `high` and the larger of `low` and x, int8 or float32; NaN stays.
+    """Clamp: min(`high`, max(`low`, x)), int8 or float32; NaN is kept.
 
-    The limits are numbers for int8, the bits of them for float32.
+    The limits are numbers for int8, float32 bits for float32.
     """
 
     low: int
@@ -62,9 +62,9 @@ class ClampParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class AmaxParams(KernelParams):
-    """The largest of the elements along `reduced` for each element along `kept`, int8 or float32; NaN wins.
+    """Maximum over the dimensions `reduced` for each element along `kept`, int8 or float32; NaN wins.
 
-    The output lies along `kept` as that is.
+    The output has the memory order of `kept`.
     """
 
     kept: Dims5
@@ -75,7 +75,7 @@ class AmaxParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class FullParams(KernelParams):
-    """A value in each element of the output; `low` and `high` have its bits, as many as an element takes."""
+    """Fills the output with a value; `low` and `high` are its bits, as many as an element has."""
 
     low: int
     high: int
@@ -85,11 +85,11 @@ class FullParams(KernelParams):
 class ConvolutionParams(KernelParams):
     """Convolution of float32 maps.
 
-    A sum takes channels, rows and columns in this order, then the bias. A transposed one starts with the bias, and
-    takes the input's rows, columns and channels.
+    A sum adds channels, rows and columns in this order, then the bias. A transposed one starts with the bias, and
+    adds the input's rows, columns and channels.
 
-    Dimensions and strides are those of batches, channels, rows and columns; of the weights output channels (of all
-    groups), input channels of a group, rows and columns. They, steps, dilations and pads are at most 32767.
+    Dimensions and strides are batches, channels, rows and columns; of the weights output channels (of all
+    groups), input channels of a group, rows and columns. They, strides, dilations and pads are at most 32767.
     """
 
     input: Dims4
@@ -112,9 +112,9 @@ class ConvolutionParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class MaxPoolParams(KernelParams):
-    """The largest element under each window, int8 or float32, the first of equal ones. NaN is larger than nothing.
+    """Maximum of each window, int8 or float32, the first of equal ones; NaN wins.
 
-    Dimensions and strides as in a convolution; indices, of the type int64, count the elements of a plane row by row.
+    Dimensions and strides as in a convolution; indices are int64 and count the elements of a plane row by row.
     """
 
     input: Dims4
@@ -143,4 +143,4 @@ ATEN_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("max_pool2d", ("input",), MaxPoolParams, scratch=("indices",), prefix=PREFIX),
 )
 BY_ATEN_OPERATOR = MappingProxyType({operator.name: operator for operator in ATEN_OPERATORS})
-"""The operators by their name."""
+"""The operators by name."""

@@ -1,9 +1,19 @@
-"""Order and addresses: which call runs when, and who lives where in scratch and in the weights image."""
+"""Plans programs: order of calls, offsets in scratch and in the weights image, prefetch of weights, stripes."""
 
-from deuteron.planner.budget import Budget, budget
-from deuteron.planner.call_order import in_best_order
+from deuteron.planner.budget import Budget
+from deuteron.planner.call_order import reorder_calls
 from deuteron.planner.depth_first import cycles, plan_within
 from deuteron.planner.lifetimes import Lifetime
-from deuteron.planner.plan import Known, Plan, check, plan
+from deuteron.planner.plan import Plan, PlanQuality, check, plan
 
-__all__ = ["Budget", "Known", "Lifetime", "Plan", "budget", "check", "cycles", "in_best_order", "plan", "plan_within"]
+__all__ = [
+    "Budget",
+    "Lifetime",
+    "Plan",
+    "PlanQuality",
+    "check",
+    "cycles",
+    "plan",
+    "plan_within",
+    "reorder_calls",
+]

@@ -1,56 +1,44 @@
-"""How much memory a plan may take, and what is fetched from flash."""
+"""Memory budget and options of a plan."""
 
 from dataclasses import dataclass
 
-from deuteron.arch.engine import Engine, engine
-from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, MemoryOptions
-from deuteron.arch.targets import Arch, MemoryKind
+from deuteron.arch.engine import Engine
+from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy
+from deuteron.planner.processor_model import FetchingProcessor
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a plan may use.
+    """Limits and options of a plan.
 
     Attributes:
-        engine: rates that the prefetch schedule is made for.
-        sram: bytes of SRAM for scratch and for weights.
-        weights: bytes of SRAM for weights at most, where they are fetched; None for what scratch leaves of `sram`.
+        processor: rules and costs of the calls, and the flash that the prefetch schedule is made for.
+        sram: bytes of SRAM for scratch and weights.
+        weights: largest prefetch area in bytes; None for what scratch leaves of `sram`.
         policy: `AUTO` fetches when scratch and weights together do not fit into `sram`.
-        effort: `EXACT` proves what it can.
+        effort: `EXACT` searches longer and proves optimality where it can.
         target: bytes of SRAM that the target has; None when there is no target.
-        beside: what else lies in the same SRAM all the time: bytes, and what has them.
-        depth_first: `AUTO` cuts chains of calls into stripes when they do not fit, or are faster so.
-        keeps: weights may stay in SRAM from run to run, as a runtime lets them where nothing else uses that memory.
+        other_uses: other permanent contents of the same SRAM: bytes and description.
+        depth_first: `AUTO` cuts chains of calls into stripes if they do not fit otherwise, or are faster.
+        keep_resident: weights may stay in SRAM from run to run, because nothing else uses that memory.
     """
 
-    engine: Engine
+    processor: FetchingProcessor
     sram: int
     weights: int | None = None
     policy: FetchPolicy = FetchPolicy.AUTO
     effort: Effort = Effort.FAST
     target: int | None = None
-    keeps: bool = True
-    beside: tuple[tuple[int, str], ...] = ()
+    keep_resident: bool = True
+    other_uses: tuple[tuple[int, str], ...] = ()
     depth_first: DepthFirst = DepthFirst.AUTO
 
     @property
-    def taken(self) -> int:
-        """Bytes that lie beside."""
-        return sum(nbytes for nbytes, _ in self.beside)
+    def other_bytes(self) -> int:
+        """Bytes of the other contents."""
+        return sum(nbytes for nbytes, _ in self.other_uses)
 
-
-def budget(arch: Arch, options: MemoryOptions) -> Budget:
-    """The budget of a target, as far as the options do not set another.
-
-    Raises:
-        OptionError: when the options ask for more weights than there is SRAM.
-    """
-    return Budget(
-        engine(arch, flash_bandwidth=options.flash_bandwidth),
-        options.sram(arch),
-        options.weights_budget,
-        options.fetch_constants_to_sram,
-        options.effort,
-        arch.memory(MemoryKind.SRAM).size.value,
-        depth_first=options.depth_first,
-    )
+    @property
+    def engine(self) -> Engine:
+        """Rates of the processor and of its flash."""
+        return self.processor.engine

@@ -1,31 +1,31 @@
-"""Budgets that stand for all others, so that more memory is never slower.
+"""A fixed sequence of budgets, so that more memory never gives a slower plan.
 
-What is tried for a budget depends on it: shares of it for weights, pieces of a size that goes into these. So a larger
-one may come to a slower plan. Small programs are planned for budgets that depend on the program alone, and have the
-fastest of those plans that fits into the budget that is asked for: more memory holds the same plans, and others.
+The candidates for a budget depend on it: shares of it for weights, and tiles that fit into these. A larger budget can
+therefore lead to a slower plan. Small programs are planned for a sequence of budgets that depends on the program alone.
+The fastest of these plans that fits into the requested budget is taken; a larger budget admits the same plans and more.
 """
 
 from collections.abc import Iterator
 
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
+from deuteron.operators.limits import ALIGNMENT, round_up
 
 FINE = 64
-"""A budget has one part in so many less than the next."""
+"""Each budget is smaller than the next by about one part in FINE."""
 
 
-def rungs(most: int, sram: int) -> Iterator[int]:
-    """Bytes of the budgets that count for one of `sram` bytes: the next above it, then all below it, largest first.
+def ladder_budgets(most: int, sram: int) -> Iterator[int]:
+    """Generate the budgets to plan for one of `sram` bytes: the next larger one, then all smaller ones, descending.
 
-    They depend on `most` alone, the bytes that a program takes as it is; the largest has twice as much.
+    The sequence depends on `most` alone, the bytes that the whole program takes, and starts at twice as much.
     """
-    above, rung = 2 * round_up(most), round_up(most)
-    while rung > max(sram, 0):
-        above, rung = rung, _below(rung)
+    above, budget = 2 * round_up(most), round_up(most)
+    while budget > max(sram, 0):
+        above, budget = budget, _next_smaller(budget)
     yield above
-    while rung > 0:
-        yield rung
-        rung = _below(rung)
+    while budget > 0:
+        yield budget
+        budget = _next_smaller(budget)
 
 
-def _below(rung: int) -> int:
-    return rung - max(ALIGNMENT, rung // FINE // ALIGNMENT * ALIGNMENT)
+def _next_smaller(budget: int) -> int:
+    return budget - max(ALIGNMENT, budget // FINE // ALIGNMENT * ALIGNMENT)

@@ -1,29 +1,28 @@
-"""The order in which a program's calls run: another one than the graph's where that takes less memory at once.
+"""Reorders calls to lower peak memory: beam search with dominance.
 
-Calls that do not depend on each other may run in any order, and what a branch leaves behind until it is joined with
-others may be small or large. Orders are built call by call; of those that have run the same calls, only the one with
-the lowest peak goes on, and of these only so many, so that the time stays in bounds. Where there are never more, the
-peak is the lowest that any order has.
+Independent calls may run in any order. Partial orders are extended call by call. Of partial orders with the same set of
+calls only the one with the lowest peak is kept (dynamic programming), and of these the best WIDTH (beam search). If
+there are never more than WIDTH, the peak is the minimum of all orders.
 """
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from deuteron.npu.neutron.kernels.limits import round_up
-from deuteron.npu.neutron.kernels.program import KernelCall, Program, Ref
-from deuteron.planner.lifetimes import can_share, lifetimes, spans
+from deuteron.operators.limits import round_up
+from deuteron.operators.program import KernelCall, Program, Ref
+from deuteron.planner.lifetimes import can_share, lifetimes, live_ranges
 from deuteron.planner.packing import max_live
 
 WIDTH = 64
-"""Most sets of calls that are followed at once."""
+"""Width of the beam: partial orders that are kept after each call."""
 
 Bits = int
-"""A set of calls: bit `i` stands for call `i` of the program."""
+"""A set of calls as a bit mask; bit `i` is call `i` of the program."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Scratch:
-    """A scratch buffer: its bytes, and the calls that name it."""
+    """A scratch buffer: its bytes, and the calls that use it."""
 
     nbytes: int
     calls: Bits
@@ -31,7 +30,7 @@ class _Scratch:
 
 @dataclass(frozen=True, slots=True)
 class _Call:
-    """A call: those that it comes after, its scratch, and pairs of this whose second may be written onto the first."""
+    """A call: the calls it depends on, its buffers, and pairs whose second may be written in place of the first."""
 
     needs: Bits
     scratch: tuple[_Scratch, ...]
@@ -39,18 +38,18 @@ class _Call:
 
     @property
     def least(self) -> int:
-        """Bytes of scratch that it needs by itself, in whatever order."""
+        """Bytes of its own buffers, a lower bound of the peak in any order."""
         return sum(b.nbytes for b in self.scratch) - max((source.nbytes for source, _ in self.pairs), default=0)
 
     def during(self, before: Bits, after: Bits) -> int:
-        """Bytes of its scratch while it runs; `after` are the calls `before` and this one."""
+        """Bytes of its buffers while it runs; `after` is `before` with this call added."""
         both = (s.nbytes for s, output in self.pairs if not output.calls & before and not s.calls & ~after)
         return sum(b.nbytes for b in self.scratch) - next(both, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class _Partial:
-    """An order of the calls `done`; `live` bytes are in use after the last of them, and `ready` may come next."""
+    """An order of the calls `done`, after which `live` bytes are live; calls `ready` may be next."""
 
     done: Bits
     order: tuple[int, ...]
@@ -59,8 +58,8 @@ class _Partial:
     peak: int
 
 
-def in_best_order(program: Program) -> Program:
-    """The program, with its calls in the order that needs the least memory at once among those tried."""
+def reorder_calls(program: Program) -> Program:
+    """Return the program with its calls in the order with the lowest peak memory that is found."""
     peak = max_live(lifetimes(program))
     order = _order_below(_calls_of(program), peak)
     if order is None:
@@ -70,7 +69,7 @@ def in_best_order(program: Program) -> Program:
 
 
 def _order_below(calls: Sequence[_Call], limit: int) -> tuple[int, ...] | None:
-    """An order in which fewer than `limit` bytes are in use at once, None when none was found."""
+    """Return an order with a peak below `limit` bytes, or None."""
     if max((call.least for call in calls), default=0) >= limit:
         return None
     users = [[at for at, call in enumerate(calls) if call.needs >> needed & 1] for needed in range(len(calls))]
@@ -87,7 +86,7 @@ def _order_below(calls: Sequence[_Call], limit: int) -> tuple[int, ...] | None:
 
 
 def _extended(calls: Sequence[_Call], users: Sequence[Sequence[int]], partial: _Partial) -> Iterator[_Partial]:
-    """The order with each call appended that may come next."""
+    """Extend the order by each call that is ready."""
     before = partial.done
     for at in partial.ready:
         call, after = calls[at], before | 1 << at
@@ -101,8 +100,8 @@ def _extended(calls: Sequence[_Call], users: Sequence[Sequence[int]], partial: _
 
 
 def _calls_of(program: Program) -> list[_Call]:
-    """What is to be known of each call."""
-    live = spans(program)
+    """Summarize the calls of a program."""
+    live = live_ranges(program)
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
     bits = dict.fromkeys(live, 0)
     for at, call in enumerate(program.calls):
@@ -120,7 +119,7 @@ def _calls_of(program: Program) -> list[_Call]:
 
 
 def _dependencies(calls: Sequence[KernelCall]) -> list[Bits]:
-    """For each call, the earlier ones that it comes after: they write what it names, or read what it writes."""
+    """Return for each call the earlier calls that it depends on: those that write its operands or read its output."""
     seen: dict[str, list[tuple[int, Ref, bool]]] = {}
     dependencies: list[Bits] = []
     for at, call in enumerate(calls):

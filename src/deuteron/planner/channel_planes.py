@@ -1,36 +1,36 @@
-"""Copies that take the channels of an input from planes apart, one call for each plane.
+"""Splits copies that interleave the channel planes of an input into one call per plane.
 
-As one call they read from the first plane to the last in every stripe of rows; plane by plane, rows that were read are
-free for something else, where the input lies in scratch.
+A single call reads all planes in every stripe of rows. With a call per plane, rows of an input in scratch are dead as
+soon as they were read.
 """
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
-from deuteron.npu.neutron.kernels.params import CopyParams, Dims6
-from deuteron.npu.neutron.kernels.program import KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.rules import operand_bytes
+from deuteron.operators.params import CopyParams, Dims6
+from deuteron.operators.program import KernelCall, Program, Ref
+from deuteron.operators.rules import operand_bytes
 
-MOST_PLANES = 4
-"""Calls instead of one: colours, and what lies beside them. Each is dispatched by the CPU."""
+MAX_PLANES = 4
+"""Largest number of planes: color channels and alpha. The CPU dispatches a call for each."""
 
 
 def by_planes(program: Program) -> Program:
-    """The program with a call for each plane where a copy reads some from an input that lies in scratch."""
+    """Return the program with one call per plane for copies that read planes of an input in scratch."""
     inputs = program.placed & set(program.inputs)
     return replace(program, calls=tuple(piece for call in program.calls for piece in _pieces(call, inputs)))
 
 
 def _pieces(call: KernelCall, inputs: frozenset[str]) -> Iterator[KernelCall]:
-    """A call as one for each plane that it reads, or as it is."""
+    """Split a call into one per plane that it reads, or yield it unchanged."""
     params = call.params
     if not isinstance(params, CopyParams) or call.operands[0].buffer not in inputs:
         yield call
         return
     plane = max(range(len(params.dims)), key=lambda at: (params.dims[at] > 1) * params.in_strides[at])
     row = max(range(len(params.dims)), key=lambda at: (params.dims[at] > 1) * params.out_strides[at])
-    if plane == row or params.dims[plane] > MOST_PLANES or min(params.in_strides) < 0:
+    if plane == row or params.dims[plane] > MAX_PLANES or min(params.in_strides) < 0:
         yield call
         return
     dims = cast("Dims6", (*params.dims[:plane], 1, *params.dims[plane + 1 :]))

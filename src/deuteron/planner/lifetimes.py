@@ -1,8 +1,7 @@
-"""When each block of scratch holds something that is still needed.
+"""Lifetimes of the blocks of scratch.
 
-Chains of calls that run depth first read rows of a block one after the other, and write rows of another. Rows that such
-a chain is the last to read are dead once they were read, and rows that it is the first to write need no room before: so
-blocks have parts that begin and end apart.
+A chain of calls that runs depth first reads one block and writes another row by row. A row is dead after the last chain
+has read it, and needs no memory before the first chain writes it. Such blocks have parts with separate lifetimes.
 """
 
 from collections.abc import Mapping
@@ -11,17 +10,17 @@ from itertools import pairwise
 
 import numpy as np
 
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
-from deuteron.npu.neutron.kernels.program import KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.rules import may_write_onto
+from deuteron.operators.limits import ALIGNMENT, round_up
+from deuteron.operators.program import KernelCall, Program, Ref
+from deuteron.operators.rules import may_write_onto
 
-Span = tuple[int, int]
-"""First and last call that names a buffer."""
+LiveRange = tuple[int, int]
+"""First and last call that uses a buffer."""
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """The calls `first` to `last`, both included, during which `nbytes` bytes from `offset` on of a block are in use.
+class LifetimePart:
+    """`nbytes` bytes of a block from `offset` on, which are live from call `first` to call `last`, both included.
 
     Offset and size are multiples of the alignment.
     """
@@ -34,39 +33,39 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """The calls `first` to `last`, both included, during which a block of `nbytes`, or any of its parts, is in use.
+    """A block of `nbytes` bytes, live from call `first` to call `last`, both included.
 
-    `buffers` share the block: each but the first is written exactly onto the one before it, in that one's last call.
-    `parts` are in order of their offsets and cover it: a single one, unless parts begin or end apart.
+    `buffers` share the block: each but the first is written in place of the one before it, in that one's last call.
+    `parts` cover the block in order of their offsets. There is a single one, unless they have separate lifetimes.
     """
 
     buffers: tuple[str, ...]
     nbytes: int
     first: int
     last: int
-    parts: tuple[Part, ...] = field(default=(), hash=False)
+    parts: tuple[LifetimePart, ...] = field(default=(), hash=False)
 
     def __post_init__(self) -> None:
         if not self.parts:
-            object.__setattr__(self, "parts", (Part(0, round_up(self.nbytes), self.first, self.last),))
+            object.__setattr__(self, "parts", (LifetimePart(0, round_up(self.nbytes), self.first, self.last),))
 
-    def meets(self, other: "Lifetime") -> bool:
-        """True when both are in use during the same call."""
+    def overlaps(self, other: "Lifetime") -> bool:
+        """Whether both are live during the same call."""
         return self.first <= other.last and other.first <= self.last
 
-    def alive(self, at: int) -> int:
-        """Bytes that are in use during a call."""
+    def live_bytes(self, at: int) -> int:
+        """Return the bytes that are live during a call."""
         return sum(part.nbytes for part in self.parts if part.first <= at <= part.last)
 
 
-def spans(program: Program) -> dict[str, Span]:
-    """First and last call of each buffer in scratch, in order of first use.
+def live_ranges(program: Program) -> dict[str, LiveRange]:
+    """Return the first and last call of each buffer in scratch, in order of first use.
 
-    Inputs there are from the first call of all on, outputs up to the last.
+    Inputs in scratch are live from the first call of the program, outputs up to the last.
     """
     ends = {*program.inputs, *program.outputs}
     elsewhere = (ends - program.placed) | {b.name for b in program.buffers if b.data is not None}
-    by_buffer: dict[str, Span] = {name: (0, 0) for name in program.inputs if name in program.placed}
+    by_buffer: dict[str, LiveRange] = {name: (0, 0) for name in program.inputs if name in program.placed}
     for at, call in enumerate(program.calls):
         for ref in call.operands:
             if ref.buffer not in elsewhere:
@@ -78,7 +77,7 @@ def spans(program: Program) -> dict[str, Span]:
 
 
 def lifetimes(program: Program) -> tuple[Lifetime, ...]:
-    """The blocks of scratch, in order of first use; buffers that are written in place share one."""
+    """Return the blocks of scratch in order of first use; buffers that are written in place share one."""
     blocks = _blocks(program)
     stripes = {buffer.name for buffer in program.buffers if buffer.part_of is not None}
     whole_first, whole_last = stripes | {*program.inputs}, stripes | {*program.outputs}
@@ -92,14 +91,14 @@ def lifetimes(program: Program) -> tuple[Lifetime, ...]:
     for at, call in enumerate(program.calls):
         for ref in call.operands if chains[at] >= 0 else ():
             if ref.buffer in edges:
-                edges[ref.buffer].name(at, chains[at], ref)
-    return tuple(edges[block.buffers[0]].parted() if block.buffers[0] in edges else block for block in blocks)
+                edges[ref.buffer].record(at, chains[at], ref)
+    return tuple(edges[block.buffers[0]].with_parts() if block.buffers[0] in edges else block for block in blocks)
 
 
 class _Edge:
-    """A block that chain `begin` is the first to write, or chain `end` the last to read; -1 where none is.
+    """A block that chain `begin` writes first, or chain `end` reads last; -1 if no chain does.
 
-    What no chain names there is in use from the first to the last call.
+    Bytes that no chain uses are live from the first to the last call of the block.
     """
 
     def __init__(self, block: Lifetime, begin: int, end: int) -> None:
@@ -107,31 +106,31 @@ class _Edge:
         units = round_up(block.nbytes) // ALIGNMENT
         self._first, self._last = np.full(units, -1), np.full(units, -1)
 
-    def name(self, at: int, chain: int, ref: Ref) -> None:
-        """Takes note of a call of a chain that names bytes of it."""
+    def record(self, at: int, chain: int, ref: Ref) -> None:
+        """Record a call of a chain that uses bytes of the block."""
         units = slice(ref.offset // ALIGNMENT, round_up(ref.offset + ref.nbytes) // ALIGNMENT)
         if chain == self._begin:
             self._first[units] = np.where(self._first[units] < 0, at, self._first[units])
         if chain == self._end:
             self._last[units] = at
 
-    def parted(self) -> Lifetime:
-        """The block in parts."""
+    def with_parts(self) -> Lifetime:
+        """Return the block divided into parts of equal lifetime."""
         first = np.where(self._first < 0, self._block.first, self._first)
         last = np.where(self._last < 0, self._block.last, self._last)
         ends = np.flatnonzero((np.diff(first, append=-1) != 0) | (np.diff(last, append=-1) != 0)) + 1
         bounds = pairwise([0, *ends.tolist()])
         parts = (
-            Part(start * ALIGNMENT, (stop - start) * ALIGNMENT, int(first[start]), int(last[start]))
+            LifetimePart(start * ALIGNMENT, (stop - start) * ALIGNMENT, int(first[start]), int(last[start]))
             for start, stop in bounds
         )
         return replace(self._block, parts=tuple(parts))
 
 
 def _blocks(program: Program) -> tuple[Lifetime, ...]:
-    """The blocks as wholes."""
+    """Return the blocks with a single part each."""
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
-    live = spans(program)
+    live = live_ranges(program)
     blocks: dict[str, Lifetime] = {}  # by the newest buffer in the block
     for name, (first, last) in live.items():
         source = _written_onto(program, name, live, sizes)
@@ -144,7 +143,7 @@ def _blocks(program: Program) -> tuple[Lifetime, ...]:
 
 
 def can_share(call: KernelCall, source: str, name: str, sizes: Mapping[str, int]) -> bool:
-    """True when `call` can write buffer `name` exactly onto buffer `source`, if nothing else needs that any more."""
+    """Whether `call` can write buffer `name` in place of buffer `source`, if nothing else reads that later."""
     output = len(call.kernel.reads)
     whole = Ref(name, 0, sizes[name])
     reads = [at for at, ref in enumerate(call.operands) if ref.buffer == source]
@@ -156,8 +155,8 @@ def can_share(call: KernelCall, source: str, name: str, sizes: Mapping[str, int]
     )
 
 
-def _written_onto(program: Program, name: str, live: Mapping[str, Span], sizes: Mapping[str, int]) -> str | None:
-    """The scratch buffer that the first call to name buffer `name` can write it onto; None when there is none."""
+def _written_onto(program: Program, name: str, live: Mapping[str, LiveRange], sizes: Mapping[str, int]) -> str | None:
+    """Return the scratch buffer that the first call to use buffer `name` can overwrite with it, or None."""
     first, _ = live[name]
     call = program.calls[first]
     for ref in call.operands[: len(call.kernel.reads)]:

@@ -1,7 +1,7 @@
-"""The most bytes of scratch that are alive at once while a chain runs in stripes.
+"""Peak of live scratch bytes while a chain runs in stripes.
 
-Call by call, copies of kept rows among them: rows inside of the chain, what lies around it, and of what the chain is
-the first to write or the last to read the rows that are written already, or not dead yet (lifetimes.py).
+Live bytes are counted call by call, with copies of cached rows: rows of buffers inside the chain, blocks around it, and
+the live rows of blocks that the chain writes first or reads last (`lifetimes.py`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -9,31 +9,31 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
-from deuteron.npu.neutron.kernels.program import Program
-from deuteron.npu.neutron.kernels.row_dependencies import Rows
-from deuteron.planner.lifetimes import spans
-from deuteron.planner.processor_model import Kernels
-from deuteron.planner.stripes import Chain, Link, Reading, Rowset
+from deuteron.operators.limits import ALIGNMENT, round_up
+from deuteron.operators.program import Program
+from deuteron.operators.row_dependencies import Rows
+from deuteron.planner.lifetimes import live_ranges
+from deuteron.planner.processor_model import CallModel
+from deuteron.planner.stripes import Chain, ChainCall, RowRead, StripeRows
 
 Ints = npt.NDArray[np.int64]
 
 
-class Alive:
-    """What is alive at once in the stripes of a chain.
+class ChainLiveness:
+    """Live bytes in the stripes of a chain.
 
     Attributes:
-        around: bytes that are alive all the time.
+        around: bytes that are live during the whole chain.
     """
 
-    def __init__(self, program: Program, chain: Chain, kernels: Kernels) -> None:
-        self._chain, self._kernels = chain, kernels
-        first, last = chain.links[0].at, chain.links[-1].at
+    def __init__(self, program: Program, chain: Chain, calls: CallModel) -> None:
+        self._chain, self._calls = chain, calls
+        first, last = chain.calls[0].at, chain.calls[-1].at
         sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
-        workspaces = {link.call.operands[-1].buffer for link in chain.links if link.call.kernel.workspace}
+        workspaces = {link.call.operands[-1].buffer for link in chain.calls if link.call.kernel.workspace}
         self.around = 0
         self._edges: dict[str, tuple[int, bool, bool]] = {}  # units, is the first to write, is the last to read
-        for name, (begin, end) in spans(program).items():
+        for name, (begin, end) in live_ranges(program).items():
             if begin <= last and end >= first and name not in chain.inner.keys() | workspaces:
                 begins = begin >= first and name not in program.inputs
                 ends = end <= last and name not in program.outputs
@@ -41,23 +41,23 @@ class Alive:
                     self._edges[name] = round_up(sizes[name]) // ALIGNMENT, begins, ends
                 else:
                     self.around += round_up(sizes[name])
-        self._lives = chain.lives()
-        self._ends = [[n for n, own in self._lives.items() if own[1] == at] for at in range(len(chain.links))]
-        self._sharing = [tuple(self._shares(link)) for link in chain.links]
-        self._names = [tuple(self._named(link)) for link in chain.links]
+        self._live_ranges = chain.live_ranges()
+        self._ends = [[n for n, own in self._live_ranges.items() if own[1] == at] for at in range(len(chain.calls))]
+        self._sharing = [tuple(self._shares(link)) for link in chain.calls]
+        self._names = [tuple(self._named(link)) for link in chain.calls]
         self._sizes: dict[tuple[int, int, tuple[int, ...]], tuple[int, ...]] = {}
 
-    def peak(self, sets: Sequence[Rowset]) -> int:
-        """The most bytes that are alive at once in all stripes of the chain, in order."""
+    def peak(self, sets: Sequence[StripeRows]) -> int:
+        """Return the peak of live bytes over all stripes of the chain."""
         return self._peak(sets, range(len(sets)))
 
-    def sampled(self, sets: Sequence[Rowset]) -> int:
-        """`peak`, of those stripes that take the most as far as can be seen without looking at all."""
+    def sampled_peak(self, sets: Sequence[StripeRows]) -> int:
+        """Estimate `peak` from a sample of stripes."""
         return self._peak(sets, {0, 1, len(sets) // 2, max(len(sets) - 2, 0)})
 
-    def _peak(self, sets: Sequence[Rowset], samples: Iterable[int]) -> int:
-        """The most bytes that are alive at once in some of the stripes, and in that with the most outside of it."""
-        links = len(self._chain.links)
+    def _peak(self, sets: Sequence[StripeRows], samples: Iterable[int]) -> int:
+        """Return the peak over some of the stripes and the one with the most live bytes outside the chain."""
+        links = len(self._chain.calls)
         in_use = self._in_use(sets)
         between, during, dead = self._outside(len(sets) * links, in_use)
         held = self._held(sets)
@@ -69,9 +69,9 @@ class Alive:
             most = max(most, held[at] + self._stripe(sets[at], *outside))
         return max(self.around + most, self._side_by_side(in_use))
 
-    def _in_use(self, sets: Sequence[Rowset]) -> Mapping[str, tuple[Ints, Ints]]:
-        """Of what the chain begins or ends: the first and the last call that needs each unit, if the chain knows."""
-        count = len(sets) * len(self._chain.links)
+    def _in_use(self, sets: Sequence[StripeRows]) -> Mapping[str, tuple[Ints, Ints]]:
+        """Return the first and last call that uses each unit of blocks that the chain writes first or reads last."""
+        count = len(sets) * len(self._chain.calls)
         named = {name: (np.full(units, count), np.full(units, -1)) for name, (units, _, _) in self._edges.items()}
         for at, name, units in self._touched(sets):
             first, last = named[name]
@@ -83,7 +83,7 @@ class Alive:
         }
 
     def _outside(self, count: int, in_use: Mapping[str, tuple[Ints, Ints]]) -> tuple[Ints, Ints, Mapping[str, int]]:
-        """Bytes of it before each of `count` calls and after the last, and during each; the last that needs each."""
+        """Return the live bytes of these blocks between and during calls, and the last call that uses each."""
         dead: dict[str, int] = {}
         begun, ended = np.zeros(count + 2, np.int64), np.zeros(count + 2, np.int64)
         for name, (first, last) in in_use.items():
@@ -96,72 +96,74 @@ class Alive:
         return begun[:-1] - ended[:-1], begun[1:-1] - ended[:-2], dead
 
     def _side_by_side(self, in_use: Mapping[str, tuple[Ints, Ints]]) -> int:
-        """Bytes that hold what dies and what grows in its place, where rows of the one leave gaps for the other.
+        """Return the bytes that hold a dying block and a growing one together, if rows of the first leave gaps.
 
-        Rows that die from the top to the bottom leave none, but rows of several planes do.
+        Rows that die from top to bottom leave no gaps; rows of several planes do.
         """
         named = [(*self._edges[name][1:], first, last) for name, (first, last) in in_use.items()]
         dying = [last for _, ends, _, last in named if ends and _falls(last)]
         growing = [first for begins, _, first, _ in named if begins and not _falls(first)]
         return max((_side_by_side(last, first) for last in dying for first in growing), default=0) * ALIGNMENT
 
-    def _touched(self, sets: Sequence[Rowset]) -> Iterator[tuple[int, str, slice]]:
-        """The units of them that calls name, each with the number of the call among those of all stripes."""
+    def _touched(self, sets: Sequence[StripeRows]) -> Iterator[tuple[int, str, slice]]:
+        """Yield the units of these blocks that calls use, each with the number of the call over all stripes."""
         at = -1
-        for rowset in sets:
-            for link, named in zip(self._chain.links, self._names, strict=True):
+        for stripe in sets:
+            for link, named in zip(self._chain.calls, self._names, strict=True):
                 at += 1
-                own = link.own(rowset.new.get(link.buffer, (0, 0))) if named else (0, 0)
+                own = link.own(stripe.new.get(link.buffer, (0, 0))) if named else (0, 0)
                 if own[0] == own[1]:
                     continue
                 sizes = self._operands(link, own)
-                for operand, name, reading in named:
+                for operand, name, row_read in named:
                     if operand == len(link.call.kernel.reads):
                         start = (link.start + own[0] * link.rows.every) * link.nbytes + link.within
-                    elif reading is not None:
-                        start = reading.needs(own)[0] * reading.window.nbytes + reading.within
+                    elif row_read is not None:
+                        start = row_read.needs(own)[0] * row_read.window.nbytes + row_read.within
                     else:
                         start = link.call.operands[operand].offset
                     yield at, name, slice(start // ALIGNMENT, round_up(start + sizes[operand]) // ALIGNMENT)
 
-    def _named(self, link: Link) -> Iterator[tuple[int, str, Reading | None]]:
-        """The operands of a call that are not inside of the chain."""
-        readings = {reading.operand: reading for reading in link.readings}
+    def _named(self, link: ChainCall) -> Iterator[tuple[int, str, RowRead | None]]:
+        """Yield the operands of a call that are not inside the chain."""
+        row_reads = {row_read.operand: row_read for row_read in link.row_reads}
         for operand, ref in enumerate(link.call.operands):
             if ref.buffer in self._edges:
-                yield operand, ref.buffer, readings.get(operand)
+                yield operand, ref.buffer, row_reads.get(operand)
 
-    def _operands(self, link: Link, own: Rows) -> tuple[int, ...]:
-        """Bytes of the operands of some rows of a call, which depend on how many rows it reads and writes."""
-        rows = tuple(last - first for first, last in (reading.needs(own) for reading in link.readings))
+    def _operands(self, link: ChainCall, own: Rows) -> tuple[int, ...]:
+        """Return the operand sizes of some rows of a call, cached by the numbers of rows that it reads and writes."""
+        rows = tuple(last - first for first, last in (row_read.needs(own) for row_read in link.row_reads))
         key = (link.at, own[1] - own[0], rows)
         if key not in self._sizes:
-            self._sizes[key] = self._kernels.operand_bytes(link.rows.narrowed(*own))
+            self._sizes[key] = self._calls.operand_bytes(link.rows.narrowed(*own))
         return self._sizes[key]
 
-    def _held(self, sets: Sequence[Rowset]) -> list[int]:
-        """Bytes of rows that are kept past each stripe, which does not need them."""
+    def _held(self, sets: Sequence[StripeRows]) -> list[int]:
+        """Return the bytes of cached rows during each stripe that does not use them."""
         held: list[int] = []
         kept: dict[str, int] = {}
-        for rowset in sets:
-            kept = {name: nbytes for name, nbytes in kept.items() if name not in rowset.rows}
+        for stripe in sets:
+            kept = {name: nbytes for name, nbytes in kept.items() if name not in stripe.rows}
             held.append(sum(kept.values()))
-            kept |= {name: self._bytes(name, rows) for name, rows in rowset.kept.items()}
+            kept |= {name: self._bytes(name, rows) for name, rows in stripe.kept.items()}
         return held
 
-    def _stripe(self, rowset: Rowset, between: Sequence[int], during: Sequence[int], dead: Mapping[str, int]) -> int:
-        """The most bytes that are alive at once in a stripe; as `_outside` says, counted from its first call."""
-        links = self._chain.links
-        owns = [link.own(rowset.new.get(link.buffer, (0, 0))) for link in links]
-        sizes = {name: self._bytes(name, rows) for name, rows in rowset.rows.items() if name in self._lives}
-        before = {name: self._bytes(name, (rowset.rows[name][0], rowset.new[name][0])) for name in sizes}
+    def _stripe(
+        self, stripe: StripeRows, between: Sequence[int], during: Sequence[int], dead: Mapping[str, int]
+    ) -> int:
+        """Return the peak of live bytes in a stripe; the arguments are those of `_outside` from its first call on."""
+        links = self._chain.calls
+        owns = [link.own(stripe.new.get(link.buffer, (0, 0))) for link in links]
+        sizes = {name: self._bytes(name, rows) for name, rows in stripe.rows.items() if name in self._live_ranges}
+        before = {name: self._bytes(name, (stripe.rows[name][0], stripe.new[name][0])) for name in sizes}
         last: dict[str, int] = {}
         for at, (link, own) in enumerate(zip(links, owns, strict=True)):
             if own[0] < own[1]:
-                last |= dict.fromkeys((link.buffer, *(reading.buffer for reading in link.readings)), at)
+                last |= dict.fromkeys((link.buffer, *(row_read.buffer for row_read in link.row_reads)), at)
         dying: list[list[str]] = [[] for _ in links]
         for name, at in last.items():
-            if name in sizes and name not in rowset.kept:
+            if name in sizes and name not in stripe.kept:
                 dying[at].append(name)
         alive = sum(before.values())
         most = 0
@@ -176,13 +178,13 @@ class Alive:
                 onto = None
                 if name in absent:
                     alive += absent.pop(name)
-                    onto = self._onto(at, rowset, dying[at], dead)
+                    onto = self._onto(at, stripe, dying[at], dead)
                 workspace = round_up(self._operands(link, own)[-1]) if link.call.kernel.workspace else 0
                 most = max(most, alive + during[at] + workspace - (sizes[name] if onto else 0))
                 alive -= sum(sizes[n] for n in dying[at])
             for n in self._ends[at]:
-                if n in rowset.kept:
-                    alive += self._bytes(n, rowset.kept[n])
+                if n in stripe.kept:
+                    alive += self._bytes(n, stripe.kept[n])
                     most = max(most, alive + between[at + 1])
                     alive -= sizes[n]
         return most
@@ -190,26 +192,26 @@ class Alive:
     def _bytes(self, name: str, rows: Rows) -> int:
         return round_up((rows[1] - rows[0]) * self._chain.inner[name])
 
-    def _shares(self, link: Link) -> Iterator[Reading]:
-        """What the call may write its output onto, where nothing needs it after it."""
-        for reading in link.readings:
-            same = [at for at, ref in enumerate(link.call.operands) if ref.buffer == reading.buffer]
-            if all(self._kernels.may_write_onto(link.call.params, at) for at in same):
-                yield reading
+    def _shares(self, link: ChainCall) -> Iterator[RowRead]:
+        """Yield the inputs that the call may overwrite with its output."""
+        for row_read in link.row_reads:
+            same = [at for at, ref in enumerate(link.call.operands) if ref.buffer == row_read.buffer]
+            if all(self._calls.may_write_onto(link.call.params, at) for at in same):
+                yield row_read
 
-    def _onto(self, at: int, rowset: Rowset, dying: Sequence[str], dead: Mapping[str, int]) -> str | None:
-        """The buffer that call `at` writes all of its own onto; None where there is none.
+    def _onto(self, at: int, stripe: StripeRows, dying: Sequence[str], dead: Mapping[str, int]) -> str | None:
+        """Return the buffer that call `at` overwrites with all rows of its output, or None.
 
-        `dying` are those inside that nothing needs after it, `dead` the last calls that need those outside.
+        `dying` are the inner buffers that no later call uses, `dead` the last calls that use outer blocks.
         """
-        name = self._chain.links[at].buffer
-        rows = rowset.rows[name]
-        if name not in self._chain.inner or rowset.new[name] != rows:
+        name = self._chain.calls[at].buffer
+        rows = stripe.rows[name]
+        if name not in self._chain.inner or stripe.new[name] != rows:
             return None
         nbytes = (rows[1] - rows[0]) * self._chain.inner[name]
-        for reading in self._sharing[at]:
-            source = reading.buffer
-            if source in dying and rowset.rows[source] == rows:
+        for row_read in self._sharing[at]:
+            source = row_read.buffer
+            if source in dying and stripe.rows[source] == rows:
                 return source
             if dead.get(source) == at and self._edges[source][0] * ALIGNMENT == round_up(nbytes):
                 return source
@@ -217,16 +219,16 @@ class Alive:
 
 
 def _falls(calls: Ints) -> bool:
-    """Whether a unit is named before the one above it."""
+    """Whether a unit is used before the one above it."""
     return bool(np.any(np.diff(calls) < 0))
 
 
 def _side_by_side(last: Ints, first: Ints) -> int:
-    """The least units that hold two blocks, whichever comes first, or inside of the other.
+    """Return the smallest number of units that hold two blocks, in either order or one inside the other.
 
     Args:
-        last: the call that each unit of the one is in use up to.
-        first: the call that each unit of the other is in use from, none before the one above it.
+        last: the last call that uses each unit of the first block.
+        first: the first call that uses each unit of the second block, not before the unit above it.
     """
     starts = np.flatnonzero(np.diff(last, prepend=-2))
     stops = np.append(starts[1:], len(last))

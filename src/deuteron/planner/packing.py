@@ -1,6 +1,7 @@
-"""Where blocks of scratch go: greedy in several orders, then by a search, unless greedy has met the lower bound.
+"""Packs blocks of scratch: best fit in several orders, then a search unless that has reached the lower bound.
 
-Those whose parts begin and end apart go where composite.py puts them, or where they go as wholes, if that is smaller.
+`packing_multipart` packs blocks whose parts have separate lifetimes. They are also packed as whole blocks, and the
+smaller result counts.
 """
 
 import random
@@ -10,23 +11,22 @@ from functools import lru_cache
 from itertools import accumulate
 from types import MappingProxyType
 
-from deuteron.errors import MissingToolError
-from deuteron.npu.neutron.kernels.limits import round_up
+from deuteron.operators.limits import round_up
+from deuteron.planner.interval_placement import best_fit
 from deuteron.planner.lifetimes import Lifetime
-from deuteron.planner.packing_multipart import forbidden, joined
-from deuteron.planner.packing_multipart import pack as pack_parts
+from deuteron.planner.packing_multipart import forbidden_distances, merge_parts, pack_multipart
 from deuteron.planner.packing_search import improve
 
 FAST_EFFORT, EXACT_EFFORT = 2.0, 60.0
-"""About how many seconds are searched at most, counted in steps: a plan does not depend on the machine's speed, but on
-whether the native library is built."""
+"""Seconds of the search at most, approximately. It counts steps, so that a plan does not depend on the machine."""
 
-MOST_SHUFFLES = 200
-SHUFFLING = 50_000
-"""Orders by size with some noise that are tried before the search."""
+MAX_SHUFFLES = 200
+SHUFFLE_WORK = 50_000
+"""Limits of the randomized orders by size that are tried before the search: their number, and that times blocks
+squared."""
 
-MENDING = 0.1
-"""Of the effort what orders of blocks in parts are mended for: many cuts are packed until one is chosen."""
+LOCAL_SEARCH_SHARE = 0.1
+"""Share of the effort for the local search of multipart packing: many cut programs are packed until one is chosen."""
 
 Key = Callable[[Lifetime], tuple[int, ...]]
 
@@ -39,18 +39,18 @@ ORDERS: Mapping[str, Key] = MappingProxyType(
         "end": lambda b: (-b.last, -b.nbytes),
     }
 )
-"""Orders in which blocks are placed greedily, by what they sort by."""
+"""Sort keys of the orders in which best fit places blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Packing:
-    """Byte offsets of blocks, multiples of the alignment; parts that are in use at once do not overlap.
+    """Byte offsets of blocks, multiples of the alignment; parts that are live at the same time do not overlap.
 
     Attributes:
         offsets: of each block.
-        nbytes: end of the last.
-        bound: the most bytes that are in use during one call; nothing is smaller.
-        proven: whether nothing is smaller than `nbytes`.
+        nbytes: end of the last block.
+        bound: the most bytes that are live during one call, a lower bound.
+        proven: whether no packing is smaller than `nbytes`.
     """
 
     offsets: dict[Lifetime, int]
@@ -59,50 +59,56 @@ class Packing:
     proven: bool
 
 
-def place(blocks: Sequence[Lifetime], effort: float = FAST_EFFORT) -> Packing:
-    """The smallest packing that is found with this effort."""
+def pack(blocks: Sequence[Lifetime], effort: float = FAST_EFFORT) -> Packing:
+    """Return the smallest packing that is found with this effort."""
     if all(len(block.parts) == 1 for block in blocks):
-        return _place_wholes(blocks, effort)
+        return _pack_whole(blocks, effort)
     bound = max_live(blocks)
-    fewer = joined(blocks)
-    between = forbidden(fewer)
-    packing = dict(zip(blocks, pack_parts(fewer, between, bound, effort * MENDING), strict=True))
-    wholes = [replace(block, parts=()) for block in blocks]
-    if end_of(packing) > max_live(wholes):
-        lower = _place_wholes(wholes, effort)
-        offsets = pack_parts(fewer, between, bound, effort * MENDING, [lower.offsets[whole] for whole in wholes])
+    fewer = merge_parts(blocks)
+    distances = forbidden_distances(fewer)
+    seconds = effort * LOCAL_SEARCH_SHARE
+    packing = dict(zip(blocks, pack_multipart(fewer, distances, bound, seconds), strict=True))
+    whole = [replace(block, parts=()) for block in blocks]
+    if end_of(packing) > max_live(whole):
+        start = _pack_whole(whole, effort)
+        offsets = pack_multipart(fewer, distances, bound, seconds, [start.offsets[block] for block in whole])
         packing = min(packing, dict(zip(blocks, offsets, strict=True)), key=end_of)
     return Packing(packing, end_of(packing), bound, end_of(packing) == bound)
 
 
-def _place_wholes(blocks: Sequence[Lifetime], effort: float) -> Packing:
-    """`place` for blocks that begin and end as wholes."""
+def _pack_whole(blocks: Sequence[Lifetime], effort: float) -> Packing:
+    """`pack` for blocks with a single part each."""
     bound = max_live(blocks)
-    packing = min((greedy(blocks, order) for order in ORDERS.values()), key=end_of)
-    for seed in range(min(MOST_SHUFFLES, SHUFFLING // max(1, len(blocks)) ** 2)):
+    # Best fit in fixed orders, then in randomized ones.
+    packing = min((best_fit_packing(blocks, order) for order in ORDERS.values()), key=end_of)
+    for seed in range(min(MAX_SHUFFLES, SHUFFLE_WORK // max(1, len(blocks)) ** 2)):
         if end_of(packing) <= bound:
             break
-        packing = min(packing, greedy(blocks, _shuffled(seed)), key=end_of)
+        packing = min(packing, best_fit_packing(blocks, _shuffled(seed)), key=end_of)
+    # Branch and bound between the lower bound and the best so far.
     proven = True
     if end_of(packing) > bound:
-        packing, proven = _improved(blocks, packing, bound, effort)
+        packing, proven = improve(blocks, packing, bound, effort)
     return Packing(packing, end_of(packing), bound, proven)
 
 
 @lru_cache(maxsize=16)
-def placed(blocks: tuple[Lifetime, ...], effort: float) -> Packing:
-    """`place`, known of blocks that were placed a little while ago."""
-    return place(blocks, effort)
+def cached_pack(blocks: tuple[Lifetime, ...], effort: float) -> Packing:
+    """`pack` with a cache of recent results."""
+    return pack(blocks, effort)
 
 
-def kept(blocks: Iterable[Lifetime], packing: Packing) -> Packing:
-    """The packing with these blocks in place of those with the same buffers, which meet the same others."""
+def transfer_offsets(blocks: Iterable[Lifetime], packing: Packing) -> Packing:
+    """Return the packing for these blocks, each at the offset of the block with the same buffers.
+
+    A block must overlap the same others in time as the block whose offset it takes.
+    """
     offsets = {block.buffers: offset for block, offset in packing.offsets.items()}
     return replace(packing, offsets={block: offsets[block.buffers] for block in blocks})
 
 
 def max_live(blocks: Sequence[Lifetime]) -> int:
-    """The most bytes that are in use during one call."""
+    """Return the most bytes that are live during one call."""
     changes: dict[int, int] = {}
     for part in (part for block in blocks for part in block.parts):
         changes[part.first] = changes.get(part.first, 0) + part.nbytes
@@ -110,46 +116,21 @@ def max_live(blocks: Sequence[Lifetime]) -> int:
     return max(accumulate(changes[at] for at in sorted(changes)), default=0)
 
 
-def _improved(
-    blocks: Sequence[Lifetime], start: Mapping[Lifetime, int], bound: int, effort: float
-) -> tuple[dict[Lifetime, int], bool]:
-    """A packing that is no larger than `start`, and whether nothing is smaller."""
-    try:
-        return improve(blocks, start, bound, effort)
-    except MissingToolError as absent:
-        try:
-            from deuteron.planner.packing_cpsat import pack  # its solver takes a while to load
-        except ModuleNotFoundError:
-            raise absent from None
-        return pack(blocks, start, bound, effort)
-
-
 def end_of(offsets: Mapping[Lifetime, int]) -> int:
-    """Bytes that a packing takes."""
+    """Return the size of a packing in bytes."""
     return max((offset + round_up(block.nbytes) for block, offset in offsets.items()), default=0)
 
 
-def greedy(blocks: Iterable[Lifetime], order: Key) -> dict[Lifetime, int]:
-    """Each block, in this order, in the tightest gap between those that it meets."""
+def best_fit_packing(blocks: Iterable[Lifetime], order: Key) -> dict[Lifetime, int]:
+    """Place each block, in this order, in the tightest gap between the blocks that are live at the same time."""
     placed: dict[Lifetime, int] = {}
     for block in sorted(blocks, key=lambda b: (*order(b), b.buffers)):
-        taken = sorted((at, at + round_up(other.nbytes)) for other, at in placed.items() if other.meets(block))
-        placed[block] = _tightest_gap(taken, round_up(block.nbytes))
+        occupied = [(at, at + round_up(other.nbytes)) for other, at in placed.items() if other.overlaps(block)]
+        placed[block] = best_fit(occupied, round_up(block.nbytes))
     return placed
 
 
 def _shuffled(seed: int) -> Key:
-    """Largest first, each size seen up to twice as large as it is."""
+    """Return a key that sorts by size, largest first, each size multiplied by a random factor between 1 and 2."""
     noise = random.Random(seed)  # noqa: S311 - reproducible, and nobody's secret
     return lambda block: (-round(block.nbytes * (1 + noise.random())),)
-
-
-def _tightest_gap(taken: list[tuple[int, int]], size: int) -> int:
-    """Start of the smallest gap between the `taken` intervals that holds `size`, else the end of the last."""
-    end, best, spare = 0, -1, 0
-    for start, stop in taken:
-        gap = start - end
-        if gap >= size and (best < 0 or gap - size < spare):
-            best, spare = end, gap - size
-        end = max(end, stop)
-    return best if best >= 0 else end

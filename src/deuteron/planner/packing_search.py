@@ -1,8 +1,4 @@
-"""Packing blocks into a given capacity by a search of its own, written in C (`native/packing.h`).
-
-In C because a plan that fits where others do not is worth minutes of search, and the same in Python takes hours.
-Where the library is not built, placement.py falls back to a constraint solver, which finds less.
-"""
+"""Packs blocks into a given capacity by branch and bound, written in C (`native/packing.h`)."""
 
 import ctypes
 import mmap
@@ -16,30 +12,30 @@ from math import gcd
 
 from deuteron.errors import InternalError
 from deuteron.native import load as load_native
-from deuteron.npu.neutron.kernels.limits import round_up
+from deuteron.operators.limits import round_up
 from deuteron.planner.lifetimes import Lifetime
 
 STEPS_PER_SECOND = 25_000_000
-"""About; limits are steps and not seconds so that a plan does not depend on the machine."""
+"""Steps per second, approximately. Limits are in steps, so that a plan does not depend on the machine."""
 
 FIRST_RUN = 250_000
-"""Steps of the first order; the others get as many, or that times a power of two (Luby's sequence)."""
+"""Steps of a restart, times a term of Luby's sequence; each restart has another order of blocks."""
 
 TABLE_BITS = 20
-"""States that failed are remembered in a table of 16 MB."""
+"""Binary logarithm of the number of entries in the table of failed states, which takes 16 MB."""
 
-MOST_BYTES = 1 << 30
-"""Memory that a search may reserve: enough for 6,000 blocks. It uses what its depth needs, far less as a rule."""
+MAX_BYTES = 1 << 30
+"""Memory that a search may reserve: enough for 6,000 blocks. The operating system maps only the pages that it uses."""
 
-MOST_UNITS = 0x3FFFFFFF
-"""What the library counts: the sum of all sizes, and the capacity."""
+MAX_UNITS = 0x3FFFFFFF
+"""Largest capacity, and largest sum of all sizes, that the library supports."""
 
 NOISE = 0.3
-"""How much larger a block may seem than it is, once each order has been tried as it is."""
+"""Largest relative change of a sort key, once each order was tried without noise."""
 
 
 class Answer(Enum):
-    """What a search has shown; the value is the library's."""
+    """Result of a search, with the numbers of the C library."""
 
     FOUND = 0
     IMPOSSIBLE = 1
@@ -48,7 +44,7 @@ class Answer(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Byte offsets of the blocks, none unless the answer is `FOUND`, and the steps taken."""
+    """Result of a search with the byte offsets of the blocks, which are empty unless it is `FOUND`, and its steps."""
 
     answer: Answer
     offsets: dict[Lifetime, int]
@@ -70,7 +66,7 @@ class _Config(ctypes.Structure):
 
 
 def search(blocks: Sequence[Lifetime], capacity: int, steps: int) -> Found:
-    """Whether the blocks, at least one, fit into so many bytes, and where; `UNDECIDED` once it took so many steps.
+    """Search for a packing of the blocks, at least one, in `capacity` bytes; `UNDECIDED` after so many steps.
 
     Raises:
         MissingToolError: when the library is not built.
@@ -79,7 +75,7 @@ def search(blocks: Sequence[Lifetime], capacity: int, steps: int) -> Found:
     moments = _moments(blocks)
     unit = _unit(blocks)
     sizes = [round_up(block.nbytes) // unit for block in blocks]
-    if sum(sizes) > MOST_UNITS:
+    if sum(sizes) > MAX_UNITS:
         return Found(Answer.UNDECIDED, {}, 0)
     shapes = (_Block * len(blocks))(
         *(
@@ -87,9 +83,9 @@ def search(blocks: Sequence[Lifetime], capacity: int, steps: int) -> Found:
             for size, b in zip(sizes, blocks, strict=True)
         )
     )
-    config = _Config(shapes, len(blocks), len(moments), min(capacity // unit, MOST_UNITS), TABLE_BITS)
+    config = _Config(shapes, len(blocks), len(moments), min(capacity // unit, MAX_UNITS), TABLE_BITS)
     nbytes = int(native.dtn_packing_bytes(ctypes.byref(config)))
-    if not 0 < nbytes <= MOST_BYTES:
+    if not 0 < nbytes <= MAX_BYTES:
         return Found(Answer.UNDECIDED, {}, 0)  # 0: more blocks than it counts
     with mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS) as memory:
         start = (ctypes.c_char * nbytes).from_buffer(memory)
@@ -102,15 +98,15 @@ def search(blocks: Sequence[Lifetime], capacity: int, steps: int) -> Found:
 def improve(
     blocks: Sequence[Lifetime], start: Mapping[Lifetime, int], bound: int, seconds: float
 ) -> tuple[dict[Lifetime, int], bool]:
-    """The smallest packing found, and whether nothing is smaller; at worst `start`.
+    """Return the smallest packing found, and whether it is proven optimal; at worst `start`.
 
-    Half of the effort goes to a packing of `bound` bytes, the rest to capacities between that and the best so far.
+    Half of the remaining steps go to each capacity: first `bound`, then a bisection between that and the best so far.
 
     Args:
         blocks: what to pack.
-        start: a packing to begin with.
-        bound: bytes that no packing is smaller than.
-        seconds: how long to try, about.
+        start: a valid packing.
+        bound: a lower bound in bytes.
+        seconds: time of the search, approximately.
 
     Raises:
         MissingToolError: when the library is not built.
@@ -133,13 +129,13 @@ def improve(
 
 
 def _unit(blocks: Sequence[Lifetime]) -> int:
-    """The bytes that all sizes, and so all offsets worth a try, are multiples of."""
+    """Return the greatest common divisor of all sizes; offsets are multiples of it."""
     return gcd(*(round_up(block.nbytes) for block in blocks))
 
 
 def _search(native: ctypes.CDLL, packing: int | None, blocks: Sequence[Lifetime], unit: int, steps: int) -> Found:
     if packing is None:
-        raise InternalError("the packing library refuses what it gave a size for")
+        raise InternalError("the packing library rejects a configuration that it returned a size for")
     handle = ctypes.c_void_p(packing)
     units = (ctypes.c_uint32 * len(blocks))()
     answer, taken = Answer.UNDECIDED, 0
@@ -154,19 +150,19 @@ def _search(native: ctypes.CDLL, packing: int | None, blocks: Sequence[Lifetime]
 
 
 def _moments(blocks: Sequence[Lifetime]) -> list[int]:
-    """Calls at which the sets of blocks in use are no subsets of those before and after, in order.
+    """Return the calls at which the set of live blocks is maximal, in order.
 
-    Each is the start of a block, and some block ends before the next one starts; what is in use elsewhere is in use at
-    one of them.
+    Each is the start of a block, and some block ends before the next start. The blocks that are live during any other
+    call are all live during one of these.
     """
     starts = sorted({block.first for block in blocks})
     return [starts[i] for i in sorted({bisect_right(starts, block.last) - 1 for block in blocks})]
 
 
 def _orders(blocks: Sequence[Lifetime]) -> Iterator[list[int]]:
-    """Orders in which blocks are tried, without end: by size and time in several ways, then with some noise."""
+    """Generate orders in which blocks are tried, endlessly: by several keys, then by these keys with noise."""
     noise = random.Random(1)  # noqa: S311 - reproducible, and nobody's secret
-    crowd = _crowd(blocks)
+    peaks = _peaks(blocks)
     keys: tuple[Callable[[int, int, int], int], ...] = (
         lambda size, time, _: size * time,
         lambda _, time, __: time,
@@ -180,14 +176,14 @@ def _orders(blocks: Sequence[Lifetime]) -> Iterator[list[int]]:
         for key in keys:
             weights = [
                 -key(b.nbytes, b.last + 1 - b.first, peak) * (1 + strength * noise.random())
-                for b, peak in zip(blocks, crowd, strict=True)
+                for b, peak in zip(blocks, peaks, strict=True)
             ]
             yield sorted(range(len(blocks)), key=weights.__getitem__)
         strength = NOISE
 
 
-def _crowd(blocks: Sequence[Lifetime]) -> list[int]:
-    """For each block, the most bytes that are in use at one moment of its life."""
+def _peaks(blocks: Sequence[Lifetime]) -> list[int]:
+    """Return for each block the most bytes that are live during one call of its lifetime."""
     moments = _moments(blocks)
     live = [sum(b.nbytes for b in blocks if b.first <= at <= b.last) for at in moments]
     return [max(live[bisect_left(moments, b.first) : bisect_right(moments, b.last)]) for b in blocks]

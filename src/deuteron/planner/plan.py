@@ -1,4 +1,4 @@
-"""The plan: an address for every buffer of a program."""
+"""Plans of programs: an address for every buffer, and the fetches of weights."""
 
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -9,33 +9,33 @@ import numpy as np
 
 from deuteron.arch.memory import Effort
 from deuteron.errors import InternalError
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
-from deuteron.npu.neutron.kernels.program import Program
-from deuteron.npu.neutron.kernels.regions import Place, Region
-from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
+from deuteron.operators.limits import ALIGNMENT, round_up
+from deuteron.operators.program import Program
+from deuteron.operators.regions import Place, Region
+from deuteron.operators.transfers import Fetch, Transfer, Wait
 from deuteron.planner.budget import Budget
 from deuteron.planner.fit_report import area_for, may_fit, too_large
-from deuteron.planner.lifetimes import Lifetime, can_share, lifetimes, spans
-from deuteron.planner.packing import EXACT_EFFORT, FAST_EFFORT, Packing, kept, placed
+from deuteron.planner.lifetimes import Lifetime, can_share, lifetimes, live_ranges
+from deuteron.planner.packing import EXACT_EFFORT, FAST_EFFORT, Packing, cached_pack, transfer_offsets
 from deuteron.planner.prefetch_schedule import Issue
 from deuteron.planner.prefetch_verification import check_fetches, units_in_use
 from deuteron.planner.weight_chunks import groups
 from deuteron.planner.weight_residency import Prefetch
-from deuteron.planner.weight_tiling_search import fetching
+from deuteron.planner.weight_tiling_search import tile_weights
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
-    """What is known of how good a plan is.
+class PlanQuality:
+    """Lower bounds of a plan, and what is proven optimal.
 
     Attributes:
-        scratch_proven_optimal: whether no packing of the intermediate results is smaller, in this order of calls.
-        prefetch_bound: cycles that no plan which fetches the same pieces is faster than; 0 where nothing is fetched.
-        prefetch_proven_optimal: whether no such plan is faster than this one.
-        whole_scratch_bytes: what intermediate results take where no chain of calls runs depth first; 0 where none does.
-        planned_cycles: of a run, where chains run depth first.
-        cycles_bound: cycles that no plan in the same memory is faster than there, whatever it cuts; 0 where none is
-            known.
+        scratch_proven_optimal: whether no packing of the intermediate results is smaller in this order of calls.
+        prefetch_bound: lower bound in cycles of all plans that fetch the same chunks; 0 if nothing is fetched.
+        prefetch_proven_optimal: whether this plan reaches the minimum of all those.
+        whole_scratch_bytes: bytes of scratch without depth-first execution; 0 if no chain runs depth first.
+        planned_cycles: cycles of a run, if chains run depth first.
+        cycles_bound: lower bound in cycles of all plans in the same memory, with any cut; 0 if unknown or no chain runs
+            depth first.
     """
 
     scratch_proven_optimal: bool = False
@@ -51,20 +51,20 @@ class Plan:
     """Addresses of a program's buffers.
 
     Attributes:
-        placements: where each buffer lies; a buffer that no call names has no place.
+        placements: place of each buffer that calls use.
         weights: the weights image, constants in order of first use.
         scratch_bytes: size of the scratch region, a multiple of the alignment.
-        constants: where in the weights image each constant lies.
-        prefetch_bytes: size of the prefetch region; all constants are fetched, there or to scratch, or none is.
-        resident_bytes: those of them, from the start, that keep their content from run to run.
-        transfers: fetches and waits by the call that they come before.
+        constants: offset of each constant in the weights image.
+        prefetch_bytes: size of the prefetch region. Either all constants are fetched, there or to scratch, or none.
+        resident_bytes: bytes at the start of that region that keep their content from run to run.
+        transfers: fetches and waits by the call that they precede.
         lifetimes: the blocks of scratch, in order of first use.
-        packing: how they were placed.
-        prefetch: how the transfers were found.
-        whole_scratch_bytes: of scratch before chains of calls were cut into stripes; 0 where none was.
-        planned_cycles: of a run, where chains were cut.
-        cycles_bound: that no plan within the budget is faster than there; 0 where none is known.
-        ends: where in scratch each input or output lies that lies there.
+        packing: their offsets.
+        prefetch: the prefetch plan of the transfers.
+        whole_scratch_bytes: size of scratch before chains of calls were cut into stripes; 0 if none was.
+        planned_cycles: cycles of a run, if chains were cut.
+        cycles_bound: lower bound in cycles of all plans within the budget; 0 if unknown or no chain was cut.
+        ends: offsets in scratch of inputs and outputs that are placed there.
     """
 
     placements: Mapping[str, Place]
@@ -84,30 +84,30 @@ class Plan:
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of the weights image that are constants: all of it, or none."""
+        """Size of the weights image, 0 without constants."""
         return len(self.weights) if self.constants else 0
 
-    def lying(self, name: str) -> Place:
-        """Where a buffer lies: in scratch, if it is an input or output that has its place there."""
+    def place_of(self, name: str) -> Place:
+        """Return the place of a buffer, which is in scratch for inputs and outputs that are placed there."""
         place = self.placements[name]
         return replace(place, region=Region.SCRATCH, index=0, offset=self.ends[name]) if name in self.ends else place
 
     @property
-    def known(self) -> Known:
-        """How good it is."""
+    def known(self) -> PlanQuality:
+        """Bounds of the plan, as the converted file stores them."""
         prefetch = self.prefetch
         bound, proven = (prefetch.bound, prefetch.proven) if prefetch else (0, False)
-        beside = (self.whole_scratch_bytes, self.planned_cycles, self.cycles_bound)
-        return Known(self.packing.proven, bound, proven, *beside)
+        depth_first = (self.whole_scratch_bytes, self.planned_cycles, self.cycles_bound)
+        return PlanQuality(self.packing.proven, bound, proven, *depth_first)
 
 
 def plan(program: Program, effort: float = FAST_EFFORT, packed: Packing | None = None) -> Plan:
-    """A plan that reads weights where they are linked, in as much memory as it takes; `check` holds for it.
+    """Return a plan that reads weights where they are linked, without a limit of memory; it passes `check`.
 
     Args:
-        program: what to plan.
-        effort: how hard to try for the smallest scratch memory (placement.py).
-        packed: where scratch lies in the program whose calls were cut to make this one, to stay there.
+        program: the calls.
+        effort: effort of packing (`packing.pack`).
+        packed: packing of the program before its calls were cut; blocks keep these offsets.
     """
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
     placements: dict[str, Place] = {}
@@ -115,7 +115,7 @@ def plan(program: Program, effort: float = FAST_EFFORT, packed: Packing | None =
         placements |= {name: Place(region, index, 0, sizes[name]) for index, name in enumerate(names)}
     constants, weights = _weights_image(program)
     blocks = lifetimes(program)
-    packing = placed(blocks, effort) if packed is None else kept(blocks, packed)
+    packing = cached_pack(blocks, effort) if packed is None else transfer_offsets(blocks, packed)
     ends: dict[str, int] = {}
     for block, offset in packing.offsets.items():
         ends |= {name: offset for name in block.buffers if name in program.placed}
@@ -137,12 +137,10 @@ def plan(program: Program, effort: float = FAST_EFFORT, packed: Packing | None =
 
 
 def plan_calls(program: Program, budget: Budget) -> tuple[Program, Plan]:
-    """A plan of these calls, in this order, within a budget, and the program that it is for; `check` holds for both.
-
-    Calls may have been cut along their filters.
+    """Return a plan of these calls, in this order, within a budget, and its program, whose calls may be tiled.
 
     Raises:
-        CapacityError: when the program does not fit.
+        CapacityError: the program does not fit.
     """
     planned = calls_within(program, budget)
     if planned is None:
@@ -152,26 +150,28 @@ def plan_calls(program: Program, budget: Budget) -> tuple[Program, Plan]:
 
 
 def calls_within(program: Program, budget: Budget) -> tuple[Program, Plan] | None:
-    """As `plan_calls`, and None when the program does not fit: what an error says takes time."""
+    """`plan_calls` that returns None if the program does not fit, because composing the error takes time."""
     linked = plan(program, _effort(budget))
     if not may_fit(linked.packing, linked.constant_bytes, budget):
         return None
     area = area_for(linked.packing, linked.constant_bytes, budget)
     if area is None:
         return program, linked
-    fetched = fetching(program, budget.engine, area, budget.effort, linked.packing, keeps=budget.keeps)
+    fetched = tile_weights(
+        program, budget.processor, area, budget.effort, linked.packing, keep_resident=budget.keep_resident
+    )
     if fetched is None:
         return None
     return fetched.program, _fetching(plan(fetched.program, _effort(budget), linked.packing), fetched.prefetch)
 
 
 def _effort(budget: Budget) -> float:
-    """How hard to try for the smallest scratch memory."""
+    """Return the effort of packing scratch."""
     return EXACT_EFFORT if budget.effort is Effort.EXACT else FAST_EFFORT
 
 
 def _fetching(planned: Plan, prefetch: Prefetch) -> Plan:
-    """The plan with all constants in the prefetch area, or in scratch."""
+    """Return the plan with all constants in the prefetch area or in scratch."""
     chunks = prefetch.chunks
     starts = [planned.constants[chunk.buffers[0]] for chunk in chunks]
     places = {
@@ -204,23 +204,25 @@ def _fetching(planned: Plan, prefetch: Prefetch) -> Plan:
 
 
 def check(program: Program, planned: Plan) -> None:
-    """Check that every buffer in use has a place inside its region, and that no two that live at once overlap.
+    """Check that every used buffer is inside its region, and that no two buffers that are live together overlap.
+
+    The check shares no code with the planner.
 
     Raises:
-        InternalError: naming the buffers; written apart from the planner, so that each checks the other.
+        InternalError: naming the buffers.
     """
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
     if len(sizes) < len(program.buffers):
         twice = [name for name, count in Counter(buffer.name for buffer in program.buffers).items() if count > 1]
         raise InternalError(f"several buffers are called `{twice[0]}`")
-    live = spans(program)
+    live = live_ranges(program)
     _check_places(program, planned, sizes, live)
-    lying = {**planned.placements, **{name: planned.lying(name) for name in live}}
+    placements = {**planned.placements, **{name: planned.place_of(name) for name in live}}
     units = units_in_use(program)
-    check_fetches(program, lying, planned.constants, planned.transfers, units)
+    check_fetches(program, placements, planned.constants, planned.transfers, units)
     for a, b in combinations(live, 2):
         (a_first, a_last), (b_first, b_last) = live[a], live[b]
-        place_a, place_b = planned.lying(a), planned.lying(b)
+        place_a, place_b = planned.place_of(a), planned.place_of(b)
         if a_first > b_last or b_first > a_last or not place_a.overlaps(place_b):
             continue
         start = {name: place.offset // ALIGNMENT for name, place in ((a, place_a), (b, place_b))}
@@ -236,7 +238,7 @@ def check(program: Program, planned: Plan) -> None:
 
 
 def _check_places(program: Program, planned: Plan, sizes: Mapping[str, int], live: Collection[str]) -> None:
-    """Raises InternalError for a scratch buffer or a constant that is not where it can be."""
+    """Raise InternalError for a scratch buffer or a constant outside its region."""
     constants = {buffer.name for buffer in program.buffers if buffer.data is not None}
     for name in dict.fromkeys(ref.buffer for call in program.calls for ref in call.operands):
         if name in live:
@@ -248,8 +250,8 @@ def _check_places(program: Program, planned: Plan, sizes: Mapping[str, int], liv
         elif name in constants:
             what, region, end = "constant", Region.WEIGHTS, len(planned.weights)
         else:
-            continue  # the caller's
-        place = planned.lying(name)
+            continue  # an input or output of the caller
+        place = planned.place_of(name)
         inside = place.offset >= 0 and place.offset + sizes[name] <= end
         if place.region is not region or place.offset % ALIGNMENT or not inside:
             where = f"{region.name.lower()} of {end} bytes"
@@ -257,7 +259,7 @@ def _check_places(program: Program, planned: Plan, sizes: Mapping[str, int], liv
 
 
 def _weights_image(program: Program) -> tuple[dict[str, Place], bytes]:
-    """Places of the constants that calls read, and their bytes one after the other, each aligned."""
+    """Return the places of the constants that calls read, and the image of their bytes, each aligned."""
     constants = {buffer.name: buffer.data for buffer in program.buffers if buffer.data is not None}
     placements: dict[str, Place] = {}
     blocks: list[bytes] = []

@@ -1,19 +1,20 @@
-"""The least that any schedule of some chunks takes, in closed form.
+"""Lower bound of the cycles of every prefetch schedule, in closed form.
 
-Lower bounds of any schedule with one flash and this order of calls, P(i) the bytes that calls 0..i need, A the bytes of
-the area, U(k) those of scratch that nothing else uses during call k, U the most of them, and C(i..j) the cycles of
-calls: where not all chunks fit into the area, a run takes at least, for every i,
+There is one flash, and the order of calls is given. P(i) are the bytes that calls 0..i need, A the bytes of the area,
+U(k) the unused bytes of scratch during call k, U their maximum, and C(i..j) the cycles of calls. If not all chunks fit
+into the area, a run takes at least, for every i,
 
     C(0..k) + max(0, P(i) - P(k) - (A + U(k) - S(k))) / bandwidth + C(i..end)    for every k < i,
     max(0, P(i) - (A - max(0, M - U))) / bandwidth + C(i..end)
 
-The first: fetches are issued between calls. What is issued before call k has its room beside the S(k) bytes that k is
-the last to read; the rest of what calls k+1..i need is transferred after k and before i. The second: let M be the bytes
-of the largest chunk that is not resident. While it is read, and takes what scratch it can, no more than the rest of the
-area is resident; what is left of P(i) comes before i. M is not known, but all larger chunks are resident and have room
-beside it: the bound is the least over all M.
+First bound: fetches are issued between calls. Chunks that are issued before call k must fit next to the S(k) bytes that
+k is the last to read. The rest of what calls k+1..i need is transferred after k and before i.
 
-Where nothing is kept from run to run, all of P(i) comes before i. Bytes come in chunks, each with the flash's latency.
+Second bound: let M be the bytes of the largest chunk that is not resident. While it is read, and occupies as much
+scratch as possible, at most the rest of the area is resident. The rest of P(i) is transferred before i. M is unknown,
+but all larger chunks are resident and fit next to it: the bound is the minimum over all such M.
+
+Without resident weights, all of P(i) is transferred before i. Each chunk adds the latency of the flash.
 """
 
 from collections import Counter
@@ -24,28 +25,28 @@ from typing import Any
 import numpy as np
 
 from deuteron.arch.engine import Engine
-from deuteron.planner.prefetch_schedule import Costs
+from deuteron.planner.prefetch_schedule import FetchCosts
 from deuteron.planner.reserved_intervals import NO_SCRATCH, Scratch
 from deuteron.planner.weight_chunks import Chunk
 
 
 def lower_bound(
     parts: Sequence[Chunk],
-    costs: Costs,
+    costs: FetchCosts,
     engine: Engine,
     area: int,
     scratch: Scratch = NO_SCRATCH,
     *,
-    keeps: bool = True,
+    keep_resident: bool = True,
 ) -> int:
-    """Cycles that no schedule is faster than (the formulas of this file); `keeps`: from run to run."""
+    """Return the lower bound in cycles; `keep_resident` if weights may stay from run to run."""
     total = sum(costs.calls)
     nbytes = sum(chunk.nbytes for chunk in parts)
-    if keeps and nbytes <= area:
+    if keep_resident and nbytes <= area:
         return total
     elapsed = (0, *accumulate(costs.calls))
     sizes = {chunk.nbytes for chunk in parts}
-    # No sum or product is larger; objects are slow, and take any number.
+    # int64 where no sum or product overflows; Python integers are slow, but unlimited.
     kind = np.int64 if total + (nbytes + 1) * (engine.clock + engine.fetch_latency) < 1 << 63 else np.object_
     needed: Any = np.array(list(accumulate(chunk.nbytes for chunk in parts)), kind)
     after: Any = np.array([total - elapsed[chunk.first] for chunk in parts], kind)
@@ -53,7 +54,7 @@ def lower_bound(
     most_free = max(free, default=0)
 
     def late(done: int, room: int, before: int, most: int = max(sizes)) -> int:
-        """The bound when, after the first `done` bytes, `room` more are there at cycle `before`; chunks have `most`."""
+        """The bound if bytes up to `done` + `room` are in SRAM at cycle `before`; chunks have at most `most` bytes."""
         at = int(np.searchsorted(needed, done + room, "right"))
         if at == len(parts):
             return before
@@ -63,14 +64,14 @@ def lower_bound(
 
     left = {most: area - max(most - most_free, 0) for most in sizes}
     largest = (most for most in sizes if sum(chunk.nbytes for chunk in parts if chunk.nbytes > most) <= left[most])
-    start = min(late(0, left[most], 0, most) for most in largest) if keeps else late(0, 0, 0)
+    start = min(late(0, left[most], 0, most) for most in largest) if keep_resident else late(0, 0, 0)
     return max(total, start, *_after_calls(parts, elapsed, [area + nbytes for nbytes in free], late))
 
 
 def _after_calls(
     parts: Sequence[Chunk], elapsed: Sequence[int], room: Sequence[int], late: Callable[[int, int, int], int]
 ) -> Iterator[int]:
-    """The bound from each call on that is the last to read something."""
+    """Yield the first bound for each call k."""
     read = 0
     ending = Counter[int]()
     for chunk in parts:

@@ -1,17 +1,16 @@
-"""The least that any schedule of some chunks takes, by a constraint solver, and the choices that reach it.
+"""Lower bound of prefetch schedules by constraint programming (OR-tools CP-SAT), and the choices that reach it.
 
-The solver sees what every schedule must obey and leaves out the rest (the number of channels, the order of transfers,
-and addresses unless it is asked for them), so that nothing can be faster than what it proves:
+The model has constraints that every schedule obeys, and relaxes the others: the number of channels, the order of
+transfers, and addresses unless requested. So its minimum is a lower bound:
 
-- A chunk is resident, or fetched once: issued between two calls, no later than right before the first that reads it.
-- A call starts after the call before it, and after the CPU has started the fetches that are issued between the two.
-- Resident chunks, and all others from the call that they are issued before to the last one that reads them, never
-  take more than the bytes of the area, and those of scratch that nothing else uses then. Resident ones fit into the
-  area.
-- There is one flash. What is issued after call k and needed by call i is transferred after the end of k and before the
-  start of i, one after the other; before the first transfer comes the CPU's work to start it.
-- With addresses: chunks that are in the area at once do not overlap, and resident ones lie at its start. Only where
-  nothing is fetched to scratch.
+- A chunk is either resident or fetched once: issued between two calls, at the latest before the first that reads it.
+- A call starts after the previous call, and after the CPU has started the fetches that are issued between the two.
+- Resident chunks, and others from their issue to the last call that reads them, fit into the area plus the unused bytes
+  of scratch. Resident chunks fit into the area.
+- There is one flash. Chunks that are issued after call k and needed by call i are transferred one after the other
+  between the end of k and the start of i, after the setup of the first.
+- With addresses: chunks that are in the area at the same time do not overlap, and resident ones are at its start. Only
+  if nothing is fetched to scratch.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,21 +21,21 @@ from operator import add
 
 from ortools.sat.python import cp_model
 
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT
-from deuteron.planner.prefetch_schedule import Costs, Issue, Schedule
+from deuteron.operators.limits import ALIGNMENT
+from deuteron.planner.prefetch_schedule import FetchCosts, Issue, Schedule
 from deuteron.planner.reserved_intervals import NO_SCRATCH, Scratch
 from deuteron.planner.weight_chunks import Chunk
 
 
 @dataclass(frozen=True, slots=True)
-class Optimum:
-    """What the solver found.
+class Solution:
+    """Result of the solver.
 
     Attributes:
-        bound: cycles that no schedule is faster than.
-        resident: the chunks that stay in place.
-        issues: for each other chunk the call that its fetch is issued before, ascending, then in order of first use.
-        offsets: where each of these goes; none unless the solver was asked for addresses.
+        bound: lower bound in cycles of all schedules.
+        resident: the resident chunks.
+        issues: for each other chunk the call that its fetch precedes; ascending, then in order of first use.
+        offsets: their addresses, if these were requested.
     """
 
     bound: int
@@ -45,31 +44,31 @@ class Optimum:
     offsets: Mapping[int, int]
 
 
-def optimum(
+def solve(
     chunks: Sequence[Chunk],
-    costs: Costs,
+    costs: FetchCosts,
     area: int,
     start: tuple[frozenset[int], Schedule],
     effort: float,
     scratch: Scratch = NO_SCRATCH,
     *,
-    keeps: bool = True,
+    keep_resident: bool = True,
     addresses: bool = False,
-) -> Optimum | None:
-    """The choices with the lowest bound that are found from `start` on; None when the solver finds none in time.
+) -> Solution | None:
+    """Return the best choices that the solver finds, or None if it finds none in time.
 
     Args:
-        chunks: what is needed, in order of first use.
-        costs: what calls and transfers take.
-        area: bytes for chunks alone.
-        start: resident chunks and schedule of the best plan that is known.
+        chunks: the chunks in order of first use.
+        costs: cycles of calls and transfers.
+        area: bytes of the prefetch area.
+        start: resident chunks and schedule of the best known plan.
         effort: limit in the solver's deterministic time.
-        scratch: where chunks that do not stay may lie, too.
-        keeps: chunks can be resident.
-        addresses: find them, too, which takes longer.
+        scratch: free intervals for chunks that are not resident.
+        keep_resident: whether chunks can be resident.
+        addresses: also find addresses, which takes longer.
     """
     model = _Model(chunks, costs, area, start[1].cycles, scratch)
-    if not keeps:
+    if not keep_resident:
         model.stream_all()
     offsets = model.addresses(area) if addresses else dict[int, cp_model.IntVar]()
     model.hint(*start, offsets)
@@ -82,7 +81,7 @@ def optimum(
         return None
     last = {j: sum(map(solver.boolean_value, pending)) - 1 for j, pending in enumerate(model.pending)}
     issues = {j: last[j] for j in sorted(last, key=lambda j: (last[j], j)) if last[j] >= 0}
-    return Optimum(
+    return Solution(
         round(solver.best_objective_bound),
         frozenset(last.keys() - issues.keys()),
         issues,
@@ -91,9 +90,9 @@ def optimum(
 
 
 class _Model:
-    """The constraints; `pending[j][k]` says that chunk j is fetched, and issued before call k or later."""
+    """Constraint model; `pending[j][k]` is true if chunk j is fetched, and issued before call k or later."""
 
-    def __init__(self, chunks: Sequence[Chunk], costs: Costs, area: int, most: int, scratch: Scratch) -> None:
+    def __init__(self, chunks: Sequence[Chunk], costs: FetchCosts, area: int, most: int, scratch: Scratch) -> None:
         self.model = cp_model.CpModel()
         self._chunks, self._costs = chunks, costs
         self._zero = self.model.new_constant(0)
@@ -105,18 +104,18 @@ class _Model:
             self.model.add_implication(later, earlier)
         starts, ends = self._calls(most)
         for call, free in enumerate(scratch.free(len(costs.calls))):
-            self._room(call, area + free)
+            self._limit_memory(call, area + free)
         if scratch.nbytes:
             sizes = (chunk.nbytes // ALIGNMENT for chunk in chunks)
             stays = (size * (1 - own[0]) for size, own in zip(sizes, self.pending, strict=True))
             self.model.add(reduce(add, stays) <= area // ALIGNMENT)
         for call in sorted({chunk.first for chunk in chunks}):
             for after in range(call + 1):
-                self._load(after, call, ends[after], starts[call])
+                self._limit_transfers(after, call, ends[after], starts[call])
         self.model.minimize(ends[-1])
 
     def hint(self, resident: frozenset[int], schedule: Schedule, offsets: Mapping[int, cp_model.IntVar]) -> None:
-        """Starts the search at a plan."""
+        """Start the search at a plan."""
         issued = {step.chunk: step for step in schedule.steps if isinstance(step, Issue)}
         for j, own in enumerate(self.pending):
             for k, var in enumerate(own):
@@ -125,7 +124,7 @@ class _Model:
             self.model.add_hint(offset, issued[j].offset // ALIGNMENT)
 
     def addresses(self, area: int) -> dict[int, cp_model.IntVar]:
-        """Where each chunk lies, in multiples of the alignment: a rectangle of calls and addresses of its own."""
+        """Return variables for the addresses, in multiples of the alignment: chunks are disjoint rectangles."""
         calls, end = len(self._costs.calls), area // ALIGNMENT
         sizes = [chunk.nbytes // ALIGNMENT for chunk in self._chunks]
         start = reduce(add, (size * (1 - own[0]) for size, own in zip(sizes, self.pending, strict=True)))
@@ -147,16 +146,16 @@ class _Model:
         return offsets
 
     def stream_all(self) -> None:
-        """Keeps nothing from run to run."""
+        """Forbid resident chunks."""
         for own in self.pending:
             self.model.add(own[0] == 1)
 
     def _from(self, chunk: int, call: int) -> cp_model.IntVar:
-        """1 when the chunk is issued before `call` or later."""
+        """Return a variable: 1 if the chunk is issued before `call` or later."""
         return self.pending[chunk][call] if call <= self._chunks[chunk].first else self._zero
 
     def _calls(self, most: int) -> tuple[list[cp_model.IntVar], list[cp_model.LinearExpr]]:
-        """Start of each call, and the end of the call before each, the program's end last."""
+        """Return the start of each call, and the end of the call before each; the last is the end of the program."""
         starts: list[cp_model.IntVar] = []
         ends: list[cp_model.LinearExpr] = [self._zero]
         before, total = 0, sum(self._costs.calls)
@@ -170,16 +169,16 @@ class _Model:
             before += cycles
         return starts, ends
 
-    def _room(self, call: int, room: int) -> None:
-        """What is in place, or on its way, during a call has room: all but what is issued later or was read before."""
-        held: list[cp_model.LinearExpr] = []
+    def _limit_memory(self, call: int, room: int) -> None:
+        """Constrain the bytes of chunks in memory or in transfer during a call: those neither issued later nor dead."""
+        live: list[cp_model.LinearExpr] = []
         for j, chunk in enumerate(self._chunks):
             absent = self._from(j, call + 1) if call <= chunk.last else self.pending[j][0]
-            held.append((1 - absent) * (chunk.nbytes // ALIGNMENT))
-        self.model.add(reduce(add, held) <= room // ALIGNMENT)
+            live.append((1 - absent) * (chunk.nbytes // ALIGNMENT))
+        self.model.add(reduce(add, live) <= room // ALIGNMENT)
 
-    def _load(self, after: int, call: int, end: cp_model.LinearExpr, start: cp_model.IntVar) -> None:
-        """What is issued before call `after` or later, and needed by `call`, takes its time on the flash in between."""
+    def _limit_transfers(self, after: int, call: int, end: cp_model.LinearExpr, start: cp_model.IntVar) -> None:
+        """Constrain the start of `call`: chunks it needs that are issued at `after` or later are transferred first."""
         needed = [j for j, chunk in enumerate(self._chunks) if after <= chunk.first <= call]
         load = reduce(add, (self._from(j, after) * self._costs.transfers[j] for j in needed))
         for j in needed:

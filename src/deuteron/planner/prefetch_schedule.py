@@ -1,13 +1,13 @@
-"""How chunks get from flash to SRAM while kernels run: the schedule of one choice of resident chunks.
+"""Prefetch schedules: when chunks are fetched from flash to SRAM while kernels run, for a set of resident chunks.
 
-Chunks are fetched in the order of their first use, each as early as room and channels allow, and room is handed out
-first fit: in scratch, where that is free from the fetch to the last call that reads the chunk, else in the area. A
-small chunk can do better before a large one that has no room yet: for such orders someone else says where chunks go,
-and when.
+Chunks are fetched in the order of their first use, each as early as memory and channels allow. First fit places them:
+in scratch that is free from the fetch to the last call that reads the chunk, otherwise in the area. Another order can
+be faster, such as a small chunk before a large one that does not fit yet. For such orders the caller gives offset and
+earliest call of each chunk.
 
-Addresses are one line: the area, and scratch from the area's end on.
+The area and scratch share one address space: scratch starts where the area ends.
 
-Schedules are made in C (`native/fetching.h`), as a search looks at thousands of them.
+The schedules are computed in C (`native/prefetch_search.h`), because the search needs thousands of them.
 """
 
 import ctypes
@@ -19,33 +19,33 @@ from typing import Any
 
 from deuteron.errors import CapacityError, InternalError, OptionError
 from deuteron.native import load as load_native
-from deuteron.npu.neutron.kernels.limits import CHANNELS
+from deuteron.operators.limits import CHANNELS
 from deuteron.planner.reserved_intervals import NO_SCRATCH, Scratch
 from deuteron.planner.weight_chunks import Chunk
 
-MOST_CYCLES = (1 << 63) - 1
-"""Of a run: what the library counts."""
+MAX_CYCLES = (1 << 63) - 1
+"""Largest number of cycles of a run that the library supports."""
 
-MOST_CHUNKS = (1 << 16) - 1
-"""Of a program: the same."""
+MAX_CHUNKS = (1 << 16) - 1
+"""Largest number of chunks that the library supports."""
 
 FIRST_TRIES = 66
-"""Choices that a search may be given, beside those that it makes of the best."""
+"""Largest number of sets of resident chunks that the caller may try."""
 
 WORDS = 1 << 17
-"""Random numbers of a search; they begin again when all have been used."""
+"""Random numbers of a search, which repeat after that."""
 
 _NONE = (1 << 64) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
-    """Cycles of everything that takes time.
+class FetchCosts:
+    """Cycles of calls and fetches.
 
     Attributes:
-        calls: of each call, its dispatch included.
-        transfers: of each chunk on the flash, latency included.
-        setup: of the CPU, per fetch.
+        calls: cycles of each call with its dispatch.
+        transfers: cycles of the flash for each chunk, with latency.
+        setup: cycles of the CPU per fetch.
     """
 
     calls: tuple[int, ...]
@@ -55,7 +55,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """Before call `call`, the fetch of chunk `chunk` to `offset` is started."""
+    """Start of the fetch of a chunk to `offset`, before call `call`."""
 
     call: int
     chunk: int
@@ -65,7 +65,7 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Await:
-    """Before call `call`, the fetch of chunk `chunk` is waited for."""
+    """Wait for the fetch of a chunk, before call `call`."""
 
     call: int
     chunk: int
@@ -76,8 +76,8 @@ Step = Issue | Await
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
-    """Where a chunk goes: to `offset`, first fit if None, right before call `call` or later."""
+class FetchSlot:
+    """Constraint of a fetch: not earlier than before call `call`, to `offset` (None for first fit)."""
 
     call: int
     offset: int | None
@@ -85,7 +85,7 @@ class Spot:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Fetches and waits in the order of execution, and the cycles of a run in which resident chunks are in place."""
+    """Fetches and waits in the order of execution, and the cycles of a run with resident chunks in SRAM already."""
 
     steps: tuple[Step, ...]
     cycles: int
@@ -93,56 +93,56 @@ class Schedule:
 
 def schedule(
     chunks: Sequence[Chunk],
-    costs: Costs,
+    costs: FetchCosts,
     resident: frozenset[int],
     area: int,
-    spots: Mapping[int, Spot] | None = None,
+    slots: Mapping[int, FetchSlot] | None = None,
     scratch: Scratch = NO_SCRATCH,
 ) -> Schedule | None:
-    """The schedule with these chunks resident in an area of `area` bytes, or None when some chunk finds no room.
+    """Return the schedule with these chunks resident in an area of `area` bytes, or None if some chunk does not fit.
 
-    Resident chunks lie at the start of the area, in the order of their first use. They are fetched in their turn like
-    all others, which costs nothing in a run that finds them in place.
+    Resident chunks are at the start of the area, in the order of their first use. They are fetched in their turn like
+    all others, at no cost in a run that finds them in SRAM.
 
     Args:
-        chunks: what is needed, in order of first use.
-        costs: what calls and transfers take.
-        resident: indices of the chunks that stay in place.
-        area: bytes for chunks alone.
-        spots: where each of the others goes, and when, in the order of their fetches, calls ascending; None for first
-            fit, as early as there is room.
-        scratch: where chunks that do not stay may lie, too.
+        chunks: the chunks in order of first use.
+        costs: cycles of calls and transfers.
+        resident: indices of the resident chunks.
+        area: bytes of the prefetch area.
+        slots: constraints of the other fetches, in the order of the fetches, calls ascending; None for first fit, as
+            early as possible.
+        scratch: free intervals for chunks that are not resident.
     """
-    return Streams(chunks, costs, area, scratch=scratch).schedule(resident, spots)
+    return ScheduleSearch(chunks, costs, area, scratch=scratch).schedule(resident, slots)
 
 
-class Streams:
-    """Schedules of some chunks in an area, and a search for the fastest choice of what stays.
+class ScheduleSearch:
+    """Schedules of some chunks in an area, and a search for the fastest set of resident chunks.
 
     Args:
-        chunks: what is needed, in order of first use.
-        costs: what calls and transfers take.
-        area: bytes for chunks alone.
-        rounds: the most changes of the best that `improve` tries.
-        scratch: where chunks that do not stay may lie, too.
+        chunks: the chunks in order of first use.
+        costs: cycles of calls and transfers.
+        area: bytes of the prefetch area.
+        rounds: number of changes that `improve` tries.
+        scratch: free intervals for chunks that are not resident.
 
     Raises:
         MissingToolError: the library is not built.
-        OptionError: a run may take more cycles than can be counted.
-        CapacityError: there are more chunks than can be planned.
+        OptionError: a run may take more cycles than the library supports.
+        CapacityError: there are more chunks than the library supports.
     """
 
     def __init__(
-        self, chunks: Sequence[Chunk], costs: Costs, area: int, rounds: int = 0, scratch: Scratch = NO_SCRATCH
+        self, chunks: Sequence[Chunk], costs: FetchCosts, area: int, rounds: int = 0, scratch: Scratch = NO_SCRATCH
     ) -> None:
-        if sum(costs.calls) + sum(costs.transfers) + costs.setup * len(chunks) > MOST_CYCLES:
+        if sum(costs.calls) + sum(costs.transfers) + costs.setup * len(chunks) > MAX_CYCLES:
             raise OptionError(
-                f"a run of the program may take more than {MOST_CYCLES:,} cycles, which cannot be planned",
+                f"a run of the program may take more than {MAX_CYCLES:,} cycles, which cannot be planned",
                 hint="give a faster flash, or a slower clock",
             )
-        if len(chunks) > MOST_CHUNKS:
+        if len(chunks) > MAX_CHUNKS:
             raise CapacityError(
-                f"the weights are {len(chunks):,} pieces, the fetches of at most {MOST_CHUNKS:,} can be planned",
+                f"the weights are {len(chunks):,} pieces, the fetches of at most {MAX_CHUNKS:,} can be planned",
                 hint="give enough SRAM that all weights stay there, or split the model",
             )
         self._native, self._count, self._rounds = _load(), len(chunks), rounds
@@ -150,8 +150,10 @@ class Streams:
             *((c.nbytes, cycles, c.first, c.last) for c, cycles in zip(chunks, costs.transfers, strict=True))
         )
         self._calls = (ctypes.c_uint64 * len(costs.calls))(*costs.calls)
-        walls = scratch.walls
-        self._walls = (_Wall * len(walls))(*((wall.offset, wall.nbytes, wall.first, wall.last) for wall in walls))
+        reserved = scratch.reserved
+        self._reserved = (_Reserved * len(reserved))(
+            *((interval.offset, interval.nbytes, interval.first, interval.last) for interval in reserved)
+        )
         counts, tries = (len(chunks), len(costs.calls)), FIRST_TRIES + rounds
         self._config = _Config(
             self._parts,
@@ -161,59 +163,63 @@ class Streams:
             area,
             CHANNELS,
             tries,
-            self._walls,
+            self._reserved,
             scratch.nbytes,
-            len(walls),
+            len(reserved),
         )
-        nbytes = self._native.dtn_fetching_bytes(ctypes.byref(self._config))
+        nbytes = self._native.dtn_prefetch_bytes(ctypes.byref(self._config))
         self._memory = ctypes.create_string_buffer(nbytes)
-        handle = self._native.dtn_fetching_init(self._memory, ctypes.byref(self._config)) if nbytes else None
+        handle = self._native.dtn_prefetch_init(self._memory, ctypes.byref(self._config)) if nbytes else None
         if handle is None:
-            raise InternalError("chunks, or walls, are not in the order of their first use, or walls leave scratch")
+            raise InternalError(
+                "chunks or reserved intervals are not in the order of their first use, or intervals exceed scratch"
+            )
         self._handle = ctypes.c_void_p(handle)
 
-    def schedule(self, resident: frozenset[int], spots: Mapping[int, Spot] | None = None) -> Schedule | None:
-        """The schedule with these chunks resident, as `schedule`."""
+    def schedule(self, resident: frozenset[int], slots: Mapping[int, FetchSlot] | None = None) -> Schedule | None:
+        """Return the schedule with these chunks resident, as the function `schedule`."""
         choice = _Choice(self._flags(resident), None, None, None)
-        if spots is not None:
-            turns = tuple(_turns(resident, spots))
+        if slots is not None:
+            turns = tuple(_turns(resident, slots))
             if sorted(turns) != list(range(self._count)):
-                raise InternalError(f"of {self._count} chunks, {turns} are fetched: each either stays or has one spot")
+                raise InternalError(
+                    f"of {self._count} chunks, {turns} are fetched: each is either resident or has one slot"
+                )
             choice.order = (ctypes.c_uint32 * self._count)(*turns)
-            choice.spots = (ctypes.c_uint32 * self._count)()
+            choice.slots = (ctypes.c_uint32 * self._count)()
             choice.offsets = (ctypes.c_uint64 * self._count)()
-            for chunk, spot in spots.items():
-                choice.spots[chunk] = spot.call
-                choice.offsets[chunk] = _NONE if spot.offset is None else spot.offset
+            for chunk, slot in slots.items():
+                choice.slots[chunk] = slot.call
+                choice.offsets[chunk] = _NONE if slot.offset is None else slot.offset
         steps, number = (_Step * (2 * self._count))(), ctypes.c_uint32()
-        cycles = self._native.dtn_fetching_schedule(self._handle, ctypes.byref(choice), steps, ctypes.byref(number))
+        cycles = self._native.dtn_prefetch_schedule(self._handle, ctypes.byref(choice), steps, ctypes.byref(number))
         if cycles == _NONE:
             return None
         return Schedule(tuple(_step_of(steps[at]) for at in range(number.value)), cycles)
 
     def attempt(self, resident: Collection[int], bound: int) -> None:
-        """Look at a choice, unless nothing is faster than `bound` cycles, or it has been looked at."""
-        self._native.dtn_fetching_try(self._handle, self._flags(resident), bound)
+        """Try a set, unless it was tried before or the best has reached `bound` cycles."""
+        self._native.dtn_prefetch_try(self._handle, self._flags(resident), bound)
 
     def fill(self, order: Sequence[int], shares: int, bound: int) -> None:
-        """Look at as many chunks as go into the whole area, tried in this order, and into each smaller share of it."""
+        """Try the chunks that fit, added in this order, into the whole area and into each smaller share of it."""
         native, items = self._native, (ctypes.c_uint32 * self._count)(*order)
         for share in range(shares, 0, -1):
-            native.dtn_fetching_fill(self._handle, items, self._config.area * share // shares, bound)
+            native.dtn_prefetch_fill(self._handle, items, self._config.area * share // shares, bound)
 
     def improve(self, bound: int) -> None:
-        """Change the best at random: a chunk more or less, and others out where there is no room."""
+        """Change the best set at random: add or remove a chunk, and remove others that no longer fit."""
         words = _words()
-        self._native.dtn_fetching_improve(self._handle, self._rounds, words, len(words), bound)
+        self._native.dtn_prefetch_improve(self._handle, self._rounds, words, len(words), bound)
 
     def offer(self, cycles: int) -> None:
-        """Take a run in which nothing is resident for the best."""
-        self._native.dtn_fetching_offer(self._handle, cycles)
+        """Set the best to a schedule without resident chunks."""
+        self._native.dtn_prefetch_offer(self._handle, cycles)
 
     def best(self) -> tuple[frozenset[int], int] | None:
-        """The fastest choice so far, the last of equals, and its cycles."""
+        """Return the fastest set so far, the last of equals, and its cycles."""
         flags = (ctypes.c_uint8 * self._count)()
-        cycles = self._native.dtn_fetching_best(self._handle, flags)
+        cycles = self._native.dtn_prefetch_best(self._handle, flags)
         return None if cycles == _NONE else (frozenset(i for i, flag in enumerate(flags) if flag), cycles)
 
     def _flags(self, resident: Collection[int]) -> "ctypes.Array[ctypes.c_uint8]":
@@ -223,10 +229,10 @@ class Streams:
         return flags
 
 
-def _turns(resident: Collection[int], spots: Mapping[int, Spot]) -> Iterator[int]:
-    """All chunks in the order of their fetches: a resident one before the first that is needed after it."""
+def _turns(resident: Collection[int], slots: Mapping[int, FetchSlot]) -> Iterator[int]:
+    """Yield all chunks in the order of their fetches: a resident one before the first that is needed after it."""
     waiting = sorted(resident)
-    for chunk in spots:
+    for chunk in slots:
         while waiting and waiting[0] < chunk:
             yield waiting.pop(0)
         yield chunk
@@ -248,7 +254,7 @@ class _Chunk(ctypes.Structure):
     )
 
 
-class _Wall(ctypes.Structure):
+class _Reserved(ctypes.Structure):
     _fields_ = (
         ("offset", ctypes.c_uint64),
         ("nbytes", ctypes.c_uint64),
@@ -267,9 +273,9 @@ class _Config(ctypes.Structure):
         ("area", ctypes.c_uint64),
         ("channels", ctypes.c_uint32),
         ("tries", ctypes.c_uint32),
-        ("walls", ctypes.POINTER(_Wall)),
+        ("reserved", ctypes.POINTER(_Reserved)),
         ("scratch", ctypes.c_uint64),
-        ("wall_count", ctypes.c_uint32),
+        ("reserved_count", ctypes.c_uint32),
     )
 
 
@@ -277,7 +283,7 @@ class _Choice(ctypes.Structure):
     _fields_ = (
         ("resident", ctypes.POINTER(ctypes.c_uint8)),
         ("order", ctypes.POINTER(ctypes.c_uint32)),
-        ("spots", ctypes.POINTER(ctypes.c_uint32)),
+        ("slots", ctypes.POINTER(ctypes.c_uint32)),
         ("offsets", ctypes.POINTER(ctypes.c_uint64)),
     )
 
@@ -294,7 +300,7 @@ class _Step(ctypes.Structure):
 
 @cache
 def _words() -> "ctypes.Array[ctypes.c_uint32]":
-    """Random numbers that are the same for all plans."""
+    """Return random numbers, the same for all plans."""
     stream = random.Random(1)  # noqa: S311 - reproducible, and nobody's secret
     return (ctypes.c_uint32 * WORDS).from_buffer_copy(stream.randbytes(4 * WORDS))
 
@@ -302,20 +308,20 @@ def _words() -> "ctypes.Array[ctypes.c_uint32]":
 @cache
 def _load() -> ctypes.CDLL:
     loaded, pointer = load_native("packing"), ctypes.c_void_p
-    loaded.dtn_fetching_bytes.restype = ctypes.c_size_t
-    loaded.dtn_fetching_bytes.argtypes = (pointer,)
-    loaded.dtn_fetching_init.restype = pointer
-    loaded.dtn_fetching_init.argtypes = (pointer, pointer)
-    loaded.dtn_fetching_schedule.restype = ctypes.c_uint64
-    loaded.dtn_fetching_schedule.argtypes = (pointer, pointer, pointer, pointer)
-    loaded.dtn_fetching_try.restype = None
-    loaded.dtn_fetching_try.argtypes = (pointer, pointer, ctypes.c_uint64)
-    loaded.dtn_fetching_fill.restype = None
-    loaded.dtn_fetching_fill.argtypes = (pointer, pointer, ctypes.c_uint64, ctypes.c_uint64)
-    loaded.dtn_fetching_improve.restype = None
-    loaded.dtn_fetching_improve.argtypes = (pointer, ctypes.c_uint32, pointer, ctypes.c_uint32, ctypes.c_uint64)
-    loaded.dtn_fetching_best.restype = ctypes.c_uint64
-    loaded.dtn_fetching_best.argtypes = (pointer, pointer)
-    loaded.dtn_fetching_offer.restype = None
-    loaded.dtn_fetching_offer.argtypes = (pointer, ctypes.c_uint64)
+    loaded.dtn_prefetch_bytes.restype = ctypes.c_size_t
+    loaded.dtn_prefetch_bytes.argtypes = (pointer,)
+    loaded.dtn_prefetch_init.restype = pointer
+    loaded.dtn_prefetch_init.argtypes = (pointer, pointer)
+    loaded.dtn_prefetch_schedule.restype = ctypes.c_uint64
+    loaded.dtn_prefetch_schedule.argtypes = (pointer, pointer, pointer, pointer)
+    loaded.dtn_prefetch_try.restype = None
+    loaded.dtn_prefetch_try.argtypes = (pointer, pointer, ctypes.c_uint64)
+    loaded.dtn_prefetch_fill.restype = None
+    loaded.dtn_prefetch_fill.argtypes = (pointer, pointer, ctypes.c_uint64, ctypes.c_uint64)
+    loaded.dtn_prefetch_improve.restype = None
+    loaded.dtn_prefetch_improve.argtypes = (pointer, ctypes.c_uint32, pointer, ctypes.c_uint32, ctypes.c_uint64)
+    loaded.dtn_prefetch_best.restype = ctypes.c_uint64
+    loaded.dtn_prefetch_best.argtypes = (pointer, pointer)
+    loaded.dtn_prefetch_offer.restype = None
+    loaded.dtn_prefetch_offer.argtypes = (pointer, ctypes.c_uint64)
     return loaded

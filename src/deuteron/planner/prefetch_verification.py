@@ -1,4 +1,4 @@
-"""Whether what a plan fetches is there when it is read, and nothing else where it lies; apart from the planner."""
+"""Verifies the prefetch schedule independently of the planner."""
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -9,22 +9,24 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import InternalError
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, round_up
-from deuteron.npu.neutron.kernels.program import Program
-from deuteron.npu.neutron.kernels.regions import Place, Region
-from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer
-from deuteron.planner.lifetimes import spans
+from deuteron.operators.limits import ALIGNMENT, round_up
+from deuteron.operators.program import Program
+from deuteron.operators.regions import Place, Region
+from deuteron.operators.transfers import Fetch, Transfer
+from deuteron.planner.lifetimes import live_ranges
 
 Ints = npt.NDArray[np.int64]
 
 Units = Mapping[str, tuple[Ints, Ints]]
-"""The first and the last call that needs each unit of the alignment of a buffer."""
+"""First and last call that uses each unit of a buffer; a unit is ALIGNMENT bytes."""
 
 
 def units_in_use(program: Program) -> Units:
-    """When each unit of each buffer in scratch is in use; the last is before the first where no call names it."""
+    """Return the units of each buffer in scratch; for units that no call uses, the last call is before the first."""
     sizes = {buffer.name: round_up(buffer.nbytes) // ALIGNMENT for buffer in program.buffers}
-    units = {name: (np.full(sizes[name], len(program.calls)), np.full(sizes[name], -1)) for name in spans(program)}
+    units = {
+        name: (np.full(sizes[name], len(program.calls)), np.full(sizes[name], -1)) for name in live_ranges(program)
+    }
     for at, call in enumerate(program.calls):
         for ref in call.operands:
             if ref.buffer in units:
@@ -41,18 +43,18 @@ def units_in_use(program: Program) -> Units:
 
 @dataclass(frozen=True, slots=True)
 class _Fetched:
-    """A fetch, the call that it is started before, and the last call that reads of it; all where it is resident."""
+    """A fetch, the call that it precedes, and the last call that reads its bytes; all calls if it is resident."""
 
     fetch: Fetch
     first: int
     last: int
 
-    def meets(self, first: int, last: int, place: Place) -> bool:
-        """Whether bytes that are in use from call `first` to call `last` are the fetch's while it needs them."""
+    def overlaps(self, first: int, last: int, place: Place) -> bool:
+        """Whether the fetch overlaps bytes that are in use from call `first` to call `last`."""
         return self.first <= last and first <= self.last and self.fetch.written.overlaps(place)
 
-    def meets_units(self, first: Ints, last: Ints, place: Place) -> bool:
-        """Whether a unit of the buffer there is the fetch's while both need it; as `units_in_use` says."""
+    def overlaps_units(self, first: Ints, last: Ints, place: Place) -> bool:
+        """Whether the fetch overlaps a unit of the buffer while both are in use; see `units_in_use`."""
         low = max((self.fetch.written.offset - place.offset) // ALIGNMENT, 0)
         high = (self.fetch.written.offset + self.fetch.written.nbytes - place.offset) // ALIGNMENT
         return high > low and bool(np.any((first[low:high] <= self.last) & (last[low:high] >= self.first)))
@@ -65,36 +67,36 @@ def check_fetches(
     transfers: Mapping[int, tuple[Transfer, ...]],
     units: Units,
 ) -> None:
-    """Check that no fetch meets another one, or a buffer of scratch, and that constants are where they were fetched to.
+    """Check that fetches overlap neither each other nor buffers of scratch, and that constants are where they are read.
 
     Args:
         program: the calls.
-        placements: where each buffer lies.
-        constants: where in the weights image each constant lies.
-        transfers: fetches and waits by the call that they come before.
-        units: when those of buffers are in use.
+        placements: place of each buffer.
+        constants: offset of each constant in the weights image.
+        transfers: fetches and waits by the call that they precede.
+        units: the result of `units_in_use`.
 
     Raises:
-        InternalError: naming what meets, or the constant.
+        InternalError: naming the fetches and buffer that overlap, or the constant.
     """
     if not transfers:
         return
     fetches = list(_fetches(program, placements, constants, transfers))
     for a, b in combinations(fetches, 2):
-        if a.meets(b.first, b.last, b.fetch.written):
+        if a.overlaps(b.first, b.last, b.fetch.written):
             raise InternalError(f"fetches before call {a.first} and call {b.first} overlap while both are in use")
     to_scratch = [fetched for fetched in fetches if fetched.fetch.region is Region.SCRATCH]
     for name, (first, last) in units.items():
         begins, ends = first.min(initial=len(program.calls)), last.max(initial=-1)
         for fetched in to_scratch:
-            met = fetched.first <= ends and begins <= fetched.last
-            if met and fetched.meets_units(first, last, placements[name]):
+            is_live = fetched.first <= ends and begins <= fetched.last
+            if is_live and fetched.overlaps_units(first, last, placements[name]):
                 what = f"buffer `{name}` and the fetch before call {fetched.first}"
                 raise InternalError(f"{what} overlap while both are in use")
 
 
 def _reads(program: Program, constants: Mapping[str, int]) -> dict[str, list[int]]:
-    """The calls that read each constant."""
+    """Return the calls that read each constant."""
     reads: dict[str, list[int]] = {}
     for at, call in enumerate(program.calls):
         for ref in call.operands:
@@ -109,7 +111,7 @@ def _fetches(
     constants: Mapping[str, int],
     transfers: Mapping[int, tuple[Transfer, ...]],
 ) -> Iterator[_Fetched]:
-    """Each fetch with its calls; InternalError for a constant that is read before it is fetched to its place."""
+    """Yield each fetch with its calls; InternalError for a constant that is read before it is fetched."""
     waiting = _reads(program, constants)
     names = sorted(waiting, key=constants.__getitem__)
     sources = [constants[name] for name in names]

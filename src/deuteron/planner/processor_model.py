@@ -1,24 +1,19 @@
-"""What cutting and searching know of the processor that runs a program's calls: a Neutron, or a CPU with a bundle."""
+"""What the planner knows of the processor that runs a program: rules and costs of its calls."""
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, Self
 
 from deuteron.arch.engine import Engine
-from deuteron.npu.neutron.kernels import row_dependencies, rules
-from deuteron.npu.neutron.kernels.catalogue import COPY, FILL, Kernel
-from deuteron.npu.neutron.kernels.cost import cost
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT
-from deuteron.npu.neutron.kernels.params import CopyParams, KernelParams
-from deuteron.npu.neutron.kernels.program import KernelCall
-from deuteron.npu.neutron.kernels.row_dependencies import Rowwise
+from deuteron.operators.params import KernelParams
+from deuteron.operators.program import Kernel, KernelCall
+from deuteron.operators.row_dependencies import Rowwise
 
 
-class Kernels(Protocol):
-    """How rows of what its calls write depend on rows of what they read, and which calls it takes."""
+class CallModel(Protocol):
+    """How output rows of calls depend on input rows, and which calls the processor supports."""
 
     def natural_rows(self, params: KernelParams) -> int | None:
-        """Bytes of a row of the output of a call whose parameters name its rows, None for others."""
+        """Bytes of an output row of a call whose parameters define rows, None for others."""
         ...
 
     def rowwise(self, params: KernelParams, nbytes: int) -> Rowwise | None:
@@ -30,11 +25,11 @@ class Kernels(Protocol):
         ...
 
     def may_write_onto(self, params: KernelParams, operand: int) -> bool:
-        """True where a call may put its output exactly where it reads an operand."""
+        """Whether a call may write its output in place of an operand."""
         ...
 
-    def takes(self, call: KernelCall, anywhere: Collection[str]) -> bool:
-        """True where a call may run with its operands where they lie; those in buffers `anywhere` lie as they must."""
+    def supports(self, call: KernelCall, anywhere: Collection[str]) -> bool:
+        """Whether a call may run with its operands at their offsets; buffers `anywhere` are aligned by the caller."""
         ...
 
     def copy(self, count: int, nbytes: int) -> tuple[Kernel, KernelParams]:
@@ -42,87 +37,39 @@ class Kernels(Protocol):
         ...
 
 
-class Costs(Protocol):
-    """How long its calls take, in units of its own."""
+class Processor(CallModel, Protocol):
+    """The same with the cost of calls: cycles of an NPU, instructions of a CPU."""
 
     @property
     def dispatch(self) -> int:
-        """What each call takes beside its work."""
+        """Cost of starting a call."""
         ...
 
     def work(self, params: KernelParams) -> int:
-        """What a call takes beside that."""
+        """Cost of a call without its dispatch."""
         ...
 
     def copied(self, nbytes: int) -> int:
-        """What a copy takes beside that."""
+        """Cost of a copy without its dispatch."""
         ...
 
     def fetched(self, nbytes: int, fetches: int) -> int:
-        """What so many fetches of constants take, which run beside the calls."""
+        """Cost of so many fetches of constants, which run in parallel to the calls."""
         ...
 
 
-class _Neutron:
-    """The kernels of a Neutron."""
-
-    def natural_rows(self, params: KernelParams) -> int | None:
-        """As `Kernels` says."""
-        return row_dependencies.natural_rows(params)
-
-    def rowwise(self, params: KernelParams, nbytes: int) -> Rowwise | None:
-        """As `Kernels` says."""
-        return row_dependencies.rowwise(params, nbytes)
-
-    def operand_bytes(self, params: KernelParams) -> tuple[int, ...]:
-        """As `Kernels` says."""
-        return rules.operand_bytes(params)
-
-    def may_write_onto(self, params: KernelParams, operand: int) -> bool:
-        """As `Kernels` says."""
-        return rules.may_write_onto(params, operand)
-
-    def takes(self, call: KernelCall, anywhere: Collection[str]) -> bool:
-        """As `Kernels` says (specification, section 4)."""
-        if rules.limit_problem(call.params) or rules.form_problem(call.params):
-            return False
-        aligned = (ref.buffer in anywhere or ref.offset % ALIGNMENT == 0 for ref in call.operands)
-        return call.kernel in (COPY, FILL) or all(aligned)
-
-    def copy(self, count: int, nbytes: int) -> tuple[Kernel, KernelParams]:
-        """As `Kernels` says."""
-        return COPY, row_copy(count, nbytes)
-
-
-NEUTRON: Kernels = _Neutron()
-"""The kernels of a Neutron."""
-
-
-def row_copy(count: int, nbytes: int) -> CopyParams:
-    """The copy of `count` rows of `nbytes` bytes."""
-    strides = (0, 0, 0, 0, nbytes, 1)
-    return CopyParams(0, (1, 1, 1, 1, count, nbytes), strides, strides)
-
-
-@dataclass(frozen=True, slots=True)
-class Simulated:
-    """The cycles of a Neutron's calls."""
-
-    engine: Engine
+class FetchingProcessor(Processor, Protocol):
+    """A processor whose weights can be fetched from flash while it computes."""
 
     @property
-    def dispatch(self) -> int:
-        """As `Costs` says."""
-        return self.engine.call_dispatch
+    def engine(self) -> Engine:
+        """Rates of the processor and of its flash."""
+        ...
 
-    def work(self, params: KernelParams) -> int:
-        """As `Costs` says."""
-        return cost(params, self.engine).cycles
+    def compute(self, params: KernelParams) -> int:
+        """Cycles of a call with an infinitely fast SRAM port, without its dispatch."""
+        ...
 
-    def copied(self, nbytes: int) -> int:
-        """As `Costs` says."""
-        return self.work(row_copy(1, nbytes))
-
-    def fetched(self, nbytes: int, fetches: int) -> int:
-        """As `Costs` says."""
-        return self.engine.transfer(nbytes) + fetches * (self.engine.fetch_setup + self.engine.fetch_latency)
+    def without_flash(self) -> Self:
+        """The processor with the same rates for every flash."""
+        ...

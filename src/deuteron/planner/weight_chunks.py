@@ -1,11 +1,11 @@
-"""What is fetched as one: the constants that a kernel call is the first to read."""
+"""Chunks: constants that are fetched together, because one kernel call is the first to read them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import accumulate, groupby
 
-from deuteron.npu.neutron.kernels.limits import round_up
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.operators.limits import round_up
+from deuteron.operators.program import Program
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,10 +13,10 @@ class Chunk:
     """Constants that are fetched together, each at a multiple of the alignment from the chunk's start.
 
     Attributes:
-        buffers: their names, in the order in which they lie.
-        nbytes: of all of them, a multiple of the alignment.
-        first: the call that reads one of them first.
-        last: the call that reads one of them last.
+        buffers: their names, in the order of their offsets.
+        nbytes: total size, a multiple of the alignment.
+        first: the first call that reads one of them.
+        last: the last call that reads one of them.
     """
 
     buffers: tuple[str, ...]
@@ -27,7 +27,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """Constants that call `call` is the first to read; in flash they are those of group `place`, if not their own."""
+    """Constants that call `call` reads first; `place` is the group with the same bytes whose copy in flash is used."""
 
     call: int
     names: tuple[str, ...]
@@ -35,7 +35,7 @@ class Group:
 
 
 def groups(program: Program) -> tuple[Group, ...]:
-    """The constants of a program in order of first use; groups of the same bytes have one place in flash."""
+    """Return the constants of a program in order of first use; groups of the same bytes share one copy in flash."""
     data = {buffer.name: buffer.data for buffer in program.buffers if buffer.data is not None}
     first: dict[str, int] = {}
     for at, call in enumerate(program.calls):
@@ -49,8 +49,8 @@ def groups(program: Program) -> tuple[Group, ...]:
     )
 
 
-def alive(parts: Iterable[Chunk], calls: int) -> list[int]:
-    """Bytes of the chunks that each of so many calls, or one before and one after it, reads."""
+def bytes_needed(parts: Iterable[Chunk], calls: int) -> list[int]:
+    """Return the bytes of the chunks that are needed during each of so many calls, from first to last use."""
     changes = [0] * (calls + 1)
     for chunk in parts:
         changes[chunk.first] += chunk.nbytes
@@ -59,12 +59,12 @@ def alive(parts: Iterable[Chunk], calls: int) -> list[int]:
 
 
 def chunks(program: Program, least: int = 0) -> tuple[Chunk, ...]:
-    """The chunks of a program in order of first use; what a call is the first to read is never parted.
+    """Return the chunks of a program in order of first use.
 
     Args:
         program: the calls.
-        least: chunks of consecutive calls are joined until they have that many bytes, where they lie one after the
-            other in flash: a fetch has a cost of its own.
+        least: smallest size; smaller chunks are merged with the next ones that follow in flash, because each fetch has
+            a fixed cost.
     """
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers if buffer.data is not None}
     last = {ref.buffer: at for at, call in enumerate(program.calls) for ref in call.operands if ref.buffer in sizes}

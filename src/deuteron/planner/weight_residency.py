@@ -1,40 +1,39 @@
-"""Which chunks stay in SRAM between inferences and which are streamed through it."""
+"""Chooses the chunks that stay resident in SRAM between inferences; the others are streamed."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from deuteron.arch.engine import Engine
 from deuteron.extras import require
-from deuteron.npu.neutron.kernels.cost import cost
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.operators.program import Program
 from deuteron.planner.lifetimes import Lifetime
-from deuteron.planner.packing import ORDERS, Packing, max_live, place
+from deuteron.planner.packing import ORDERS, Packing, max_live, pack
 from deuteron.planner.prefetch_bound import lower_bound
-from deuteron.planner.prefetch_schedule import Costs, Schedule, Spot, Streams
-from deuteron.planner.reserved_intervals import NO_SCRATCH, Scratch, between
-from deuteron.planner.weight_chunks import Chunk, alive, chunks
+from deuteron.planner.prefetch_schedule import FetchCosts, FetchSlot, Schedule, ScheduleSearch
+from deuteron.planner.processor_model import FetchingProcessor
+from deuteron.planner.reserved_intervals import NO_SCRATCH, Scratch, place_between
+from deuteron.planner.weight_chunks import Chunk, bytes_needed, chunks
 
 if TYPE_CHECKING:
-    from deuteron.planner.prefetch_cpsat import Optimum
+    from deuteron.planner.prefetch_cpsat import Solution
 
 LEAST_FETCH_CYCLES = 4
-"""Chunks are joined while their transfer takes less than so many times the cost of starting it."""
+"""Chunks are merged while their transfer takes less than so many times its fixed cost."""
 
-MOST_CHOICES = 5_000
-"""Calls times chunks of programs that the solver is asked about: above, it takes minutes and gains little."""
+MAX_CHOICES = 5_000
+"""Calls times chunks up to which the solver is used. Above, it takes minutes and gains little."""
 
 FIRST_WORK = 8_000
 WORK = 40_000
-"""Calls in all schedules together that the heuristic looks at to find a plan, and to improve one."""
+"""Limits of the heuristic in calls of all its schedules: to find a plan, and to improve it."""
 
 FEW = 150
-"""Calls of programs that are planned with joined chunks and with those of each call; others with joined ones if these
-have room."""
+"""Number of calls up to which programs are planned both with merged chunks and with those of each call. Larger programs
+use merged chunks if these fit."""
 
-MOST_TRIALS = 500
-"""Schedules that it looks at to improve one."""
+MAX_TRIALS = 500
+"""Limit of the schedules that improve a plan."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,12 +41,12 @@ class Prefetch:
     """A prefetch plan.
 
     Attributes:
-        chunks: what is fetched.
+        chunks: the fetched chunks.
         resident: indices of the chunks that stay in SRAM.
         schedule: fetches and waits.
-        bound: cycles that no schedule of these chunks in this memory is faster than.
-        proven: whether no schedule of these chunks is faster.
-        area: bytes of the prefetch area; what is fetched to addresses from there on lies in scratch.
+        bound: lower bound in cycles of all schedules of these chunks in this memory.
+        proven: whether the schedule is optimal.
+        area: bytes of the prefetch area; higher addresses are in scratch.
     """
 
     chunks: tuple[Chunk, ...]
@@ -58,59 +57,63 @@ class Prefetch:
     area: int
 
 
-def costs_of(program: Program, parts: Sequence[Chunk], engine: Engine) -> Costs:
-    """What the calls and chunks of a program cost."""
-    return Costs(
-        tuple(engine.call_dispatch + cost(call.params, engine).cycles for call in program.calls),
+def costs_of(program: Program, parts: Sequence[Chunk], processor: FetchingProcessor) -> FetchCosts:
+    """Return the cycles of the calls and fetches of a program."""
+    engine = processor.engine
+    return FetchCosts(
+        tuple(processor.dispatch + processor.work(call.params) for call in program.calls),
         tuple(engine.fetch_latency + engine.transfer(chunk.nbytes) for chunk in parts),
         engine.fetch_setup,
     )
 
 
-def least_area(parts: Sequence[Chunk], scratch: Scratch = NO_SCRATCH) -> int:
-    """Bytes of the smallest area that is found: each chunk has its place from the first call that reads it on."""
+def min_area(parts: Sequence[Chunk], scratch: Scratch = NO_SCRATCH) -> int:
+    """Return the bytes of the smallest area that is found, with each chunk fetched right before its first use."""
     return _packing(parts, {j: chunk.first for j, chunk in enumerate(parts)}, scratch=scratch)[0]
 
 
-def most_alive(parts: Sequence[Chunk], scratch: Scratch = NO_SCRATCH) -> int:
-    """The most bytes of chunks that one call needs at once, beside what is free in scratch."""
-    needs = alive(parts, 1 + max((chunk.last for chunk in parts), default=0))
+def max_needed_bytes(parts: Sequence[Chunk], scratch: Scratch = NO_SCRATCH) -> int:
+    """Return the largest number of bytes of chunks that one call needs, minus the free bytes of scratch."""
+    needs = bytes_needed(parts, 1 + max((chunk.last for chunk in parts), default=0))
     beside = zip(needs, scratch.free(len(needs)), strict=True)
     return max((nbytes - free for nbytes, free in beside if nbytes), default=0)
 
 
 def prefetch(
     program: Program,
-    engine: Engine,
+    processor: FetchingProcessor,
     area: int,
     kept: Collection[str] = (),
     scratch: Scratch = NO_SCRATCH,
     *,
-    keeps: bool = True,
+    keep_resident: bool = True,
     improve: bool = True,
 ) -> Prefetch | None:
-    """A plan for an area of `area` bytes, or None when it is too small for any.
+    """Return a plan for an area of `area` bytes, or None if the area is too small.
 
     Args:
         program: the calls.
-        engine: what they and transfers take.
-        area: bytes for constants alone.
-        kept: constants that were resident in a plan for a similar program.
-        scratch: where constants that do not stay may lie, too.
-        keeps: the area keeps its content from run to run; nothing can be resident otherwise.
-        improve: look at more schedules to improve the best of the first ones.
+        processor: costs of calls and fetches.
+        area: bytes of the prefetch area.
+        kept: resident constants of a plan for a similar program.
+        scratch: free intervals for constants that are not resident.
+        keep_resident: whether the area keeps its content from run to run.
+        improve: try more schedules to improve the best of the first ones.
     """
+    engine = processor.engine
     least = engine.flash_bandwidth * (engine.fetch_setup + engine.fetch_latency) * LEAST_FETCH_CYCLES // engine.clock
     fastest: Prefetch | None = None
     seen: list[tuple[Chunk, ...]] = []
     for size in (min(least, area // 8), 0):
         parts = chunks(program, size)
-        if parts in seen or most_alive(parts, scratch) > area:
+        if parts in seen or max_needed_bytes(parts, scratch) > area:
             continue
         seen.append(parts)
-        costs = costs_of(program, parts, engine)
-        bound = lower_bound(parts, costs, engine, area, scratch, keeps=keeps)
-        best = _search(parts, costs, area, bound, frozenset(kept), scratch, keeps=keeps, improve=improve)
+        costs = costs_of(program, parts, processor)
+        bound = lower_bound(parts, costs, engine, area, scratch, keep_resident=keep_resident)
+        best = _search(
+            parts, costs, area, bound, frozenset(kept), scratch, keep_resident=keep_resident, improve=improve
+        )
         if best is not None and (fastest is None or best[1].cycles < fastest.schedule.cycles):
             resident, schedule = best
             fastest = Prefetch(parts, resident, schedule, bound, schedule.cycles <= bound, area)
@@ -119,48 +122,55 @@ def prefetch(
     return fastest
 
 
-def proven(
+def prove(
     program: Program,
     heuristic: Prefetch,
-    engine: Engine,
+    processor: FetchingProcessor,
     effort: float,
     scratch: Scratch = NO_SCRATCH,
     *,
-    keeps: bool = True,
+    keep_resident: bool = True,
 ) -> Prefetch:
-    """The plan with the bound that a solver proves with this effort, and faster where the solver's choices are.
+    """Return the plan with the lower bound of the solver, and with its choices if they are faster.
 
     Raises:
-        MissingToolError: without the solver, where it is needed.
+        MissingToolError: the solver is needed and not installed.
     """
-    if heuristic.proven or len(program.calls) * len(heuristic.chunks) > MOST_CHOICES:
+    if heuristic.proven or len(program.calls) * len(heuristic.chunks) > MAX_CHOICES:
         return heuristic
     require("solver", "ortools", "`--effort exact` with fetches of weights")
-    from deuteron.planner.prefetch_cpsat import optimum  # its solver takes a while to load
+    from deuteron.planner.prefetch_cpsat import solve  # slow to import
 
-    costs = costs_of(program, heuristic.chunks, engine)
-    for addresses in (False,) if scratch.nbytes else (False, True):  # most choices have room as they are
+    costs = costs_of(program, heuristic.chunks, processor)
+    for addresses in (False,) if scratch.nbytes else (False, True):  # most choices fit without
         start = heuristic.resident, heuristic.schedule
-        best = optimum(
-            heuristic.chunks, costs, heuristic.area, start, effort, scratch, keeps=keeps, addresses=addresses
+        best = solve(
+            heuristic.chunks,
+            costs,
+            heuristic.area,
+            start,
+            effort,
+            scratch,
+            keep_resident=keep_resident,
+            addresses=addresses,
         )
         if best is not None:
-            heuristic = _realised(heuristic, best, costs, scratch)
+            heuristic = _apply_solution(heuristic, best, costs, scratch)
         if best is None or heuristic.proven:
             break
     return heuristic
 
 
-def _realised(heuristic: Prefetch, best: "Optimum", costs: Costs, scratch: Scratch) -> Prefetch:
-    """The plan with the solver's bound, and with its choices where these are faster."""
+def _apply_solution(heuristic: Prefetch, best: "Solution", costs: FetchCosts, scratch: Scratch) -> Prefetch:
+    """Return the plan with the solver's bound, and with its choices if they are faster."""
     parts, bound, area = heuristic.chunks, max(heuristic.bound, best.bound), heuristic.area
-    first_fit = {j: Spot(call, None) for j, call in best.issues.items()}
-    placed = {j: Spot(call, best.offsets[j]) for j, call in best.issues.items()} if best.offsets else None
+    first_fit = {j: FetchSlot(call, None) for j, call in best.issues.items()}
+    placed = {j: FetchSlot(call, best.offsets[j]) for j, call in best.issues.items()} if best.offsets else None
     placed = placed or _packed(parts, area, best, scratch)
-    streams = Streams(parts, costs, area, scratch=scratch)
-    candidates = [streams.schedule(best.resident, spots) for spots in (first_fit, None)]
+    streams = ScheduleSearch(parts, costs, area, scratch=scratch)
+    candidates = [streams.schedule(best.resident, slots) for slots in (first_fit, None)]
     if placed is not None:
-        candidates += [_delayed(streams, parts, best.resident, spots) for spots in (placed, _in_order(placed))]
+        candidates += [_delayed(streams, parts, best.resident, slots) for slots in (placed, _in_order(placed))]
     resident, fastest = heuristic.resident, heuristic.schedule
     for candidate in candidates:
         if candidate is not None and candidate.cycles < fastest.cycles:
@@ -168,84 +178,84 @@ def _realised(heuristic: Prefetch, best: "Optimum", costs: Costs, scratch: Scrat
     return Prefetch(parts, resident, fastest, bound, fastest.cycles <= bound, area)
 
 
-def _in_order(spots: Mapping[int, Spot]) -> dict[int, Spot]:
-    """The spots, but no fetch before that of a chunk that is needed sooner."""
-    latest = accumulate((spots[j].call for j in sorted(spots)), max)
-    return {j: replace(spots[j], call=call) for j, call in zip(sorted(spots), latest, strict=True)}
+def _in_order(slots: Mapping[int, FetchSlot]) -> dict[int, FetchSlot]:
+    """Return the slots with fetches in order of first use."""
+    latest = accumulate((slots[j].call for j in sorted(slots)), max)
+    return {j: replace(slots[j], call=call) for j, call in zip(sorted(slots), latest, strict=True)}
 
 
 def _delayed(
-    streams: Streams, parts: Sequence[Chunk], resident: frozenset[int], spots: Mapping[int, Spot]
+    streams: ScheduleSearch, parts: Sequence[Chunk], resident: frozenset[int], slots: Mapping[int, FetchSlot]
 ) -> Schedule | None:
-    """The schedule with these spots, with fetches issued later where that is faster: what is needed sooner goes first.
+    """Return the schedule with these slots, with fetches delayed if that is faster: hill climbing.
 
-    A chunk that comes later is in nobody's way, so that the spots stay as they are.
+    A later fetch overlaps no more chunks than before, so that the offsets stay valid.
     """
-    best = streams.schedule(resident, spots)
+    best = streams.schedule(resident, slots)
     improved = True
     while improved and best is not None:
         improved = False
-        for j in spots:
-            for call in range(spots[j].call + 1, parts[j].first + 1):
-                moved = {**spots, j: replace(spots[j], call=call)}
+        for j in slots:
+            for call in range(slots[j].call + 1, parts[j].first + 1):
+                moved = {**slots, j: replace(slots[j], call=call)}
                 moved = dict(sorted(moved.items(), key=lambda item: (item[1].call, item[0])))
                 delayed = streams.schedule(resident, moved)
                 if delayed is not None and delayed.cycles < best.cycles:
-                    spots, best, improved = moved, delayed, True
+                    slots, best, improved = moved, delayed, True
     return best
 
 
-def _packed(parts: Sequence[Chunk], area: int, optimum: "Optimum", scratch: Scratch) -> dict[int, Spot] | None:
-    """Room for each chunk from the call on that its fetch is issued before; None when that does not pack."""
+def _packed(parts: Sequence[Chunk], area: int, optimum: "Solution", scratch: Scratch) -> dict[int, FetchSlot] | None:
+    """Return slots for the solver's issues, or None if they cannot be packed."""
     start = sum(parts[chunk].nbytes for chunk in optimum.resident)
-    nbytes, spots = _packing(parts, optimum.issues, start, area, scratch)
-    return spots if start + nbytes <= area else None
+    nbytes, slots = _packing(parts, optimum.issues, start, area, scratch)
+    return slots if start + nbytes <= area else None
 
 
 def _packing(
     parts: Sequence[Chunk], issues: Mapping[int, int], start: int = 0, area: int = 0, scratch: Scratch = NO_SCRATCH
-) -> tuple[int, dict[int, Spot]]:
-    """Where chunks lie that are issued before these calls: bytes of an area, the fewest that are found, and the spots.
+) -> tuple[int, dict[int, FetchSlot]]:
+    """Pack chunks that are issued before these calls; return the smallest area that is found, and the slots.
 
-    Those in the area begin at `start`, and those in scratch at `area`.
+    Offsets in the area start at `start`, those in scratch at `area`.
     """
     blocks = {j: Lifetime((str(j),), parts[j].nbytes, call, parts[j].last) for j, call in issues.items()}
-    met = scratch.met(blocks.values())
+    met = scratch.conflicts(blocks.values())
     best: tuple[Packing, dict[Lifetime, int]] | None = None
     for order in ORDERS.values():
-        there = between(met, scratch, order)
+        there = place_between(met, scratch, order)
         left = tuple(block for block in blocks.values() if block not in there)
         if best is None or max_live(left) < best[0].nbytes:
-            packing = place(left)
+            packing = pack(left)
             best = (packing, there) if best is None or packing.nbytes < best[0].nbytes else best
         if not scratch.nbytes or start + best[0].nbytes <= area or best[0].nbytes == 0:
             break
-    packing, there = best or (place(()), {})
+    packing, there = best or (pack(()), {})
     offsets = {block: start + at for block, at in packing.offsets.items()}
     offsets |= {block: area + at for block, at in there.items()}
-    return packing.nbytes, {j: Spot(block.first, offsets[block]) for j, block in blocks.items()}
+    return packing.nbytes, {j: FetchSlot(block.first, offsets[block]) for j, block in blocks.items()}
 
 
 def _search(
     parts: Sequence[Chunk],
-    costs: Costs,
+    costs: FetchCosts,
     area: int,
     bound: int,
     kept: frozenset[str],
     scratch: Scratch = NO_SCRATCH,
     *,
-    keeps: bool,
+    keep_resident: bool,
     improve: bool,
 ) -> tuple[frozenset[int], Schedule] | None:
-    """The resident chunks that give the fastest run that is found, and its schedule; None where there is none.
+    """Return the resident chunks of the fastest run that is found, and its schedule, or None.
 
-    What has worked before (`kept` names its constants) is tried, nothing, and several orders for several shares of the
-    area; then the best is changed. Where first fit leaves no room for some chunk in any of them, all are packed ahead,
-    and fetched when needed.
+    The search tries the resident constants `kept` of a similar program, no resident chunks, and greedy sets in several
+    orders for several shares of the area. If first fit fails for all of them, chunks are packed in advance and fetched
+    when needed. Random changes then improve the best.
     """
-    rounds = min(MOST_TRIALS, WORK // len(costs.calls)) if improve and keeps else 0
-    streams = Streams(parts, costs, area, rounds, scratch)
-    if keeps:
+    rounds = min(MAX_TRIALS, WORK // len(costs.calls)) if improve and keep_resident else 0
+    streams = ScheduleSearch(parts, costs, area, rounds, scratch)
+    if keep_resident:
         streams.attempt([i for i, chunk in enumerate(parts) if kept and kept.issuperset(chunk.buffers)], bound)
     streams.attempt((), bound)
     sizes = [chunk.nbytes for chunk in parts]
@@ -256,12 +266,12 @@ def _search(
         lambda i: (-sizes[i], -i),
     )
     shares = min(16, max(2, FIRST_WORK // len(costs.calls) // len(keys)))
-    for key in keys if keeps else ():
+    for key in keys if keep_resident else ():
         streams.fill(sorted(range(len(parts)), key=key), shares, bound)
     packed = None
     if streams.best() is None:
-        needed, spots = _packing(parts, {j: chunk.first for j, chunk in enumerate(parts)}, 0, area, scratch)
-        packed = streams.schedule(frozenset(), spots) if needed <= area else None
+        needed, slots = _packing(parts, {j: chunk.first for j, chunk in enumerate(parts)}, 0, area, scratch)
+        packed = streams.schedule(frozenset(), slots) if needed <= area else None
         if packed is not None:
             streams.offer(packed.cycles)
     streams.improve(bound)

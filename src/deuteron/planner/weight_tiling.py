@@ -1,19 +1,19 @@
-"""Kernel calls cut along their filters, so that their weights can be fetched piece by piece.
+"""Weight tiling: splits kernel calls along their filters, so that weights can be fetched piece by piece.
 
-A piece of a convolution writes its channels of every output position. Pieces of a fully connected layer have no pitch
-between rows, so that one with several rows stays whole; so does a call whose weights another call reads as well.
+A piece of a convolution writes its channels of every output position. A fully connected layer with several rows stays
+whole, because its kernel has no pitch between rows. A call whose weights another call reads stays whole, too.
 """
 
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT, REQUANT_ROW_BYTES, round_up
-from deuteron.npu.neutron.kernels.params import Conv2DParams, FullyConnectedParams
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
+from deuteron.operators.limits import ALIGNMENT, REQUANT_ROW_BYTES, round_up
+from deuteron.operators.params import Conv2DParams, FullyConnectedParams
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 
 _WEIGHTS, _BIAS, _REQUANT, _OUTPUT = 1, 2, 3, 4
-"""Operands of both kernels that can be cut."""
+"""Operand numbers of the kernels that can be tiled."""
 _BIAS_BYTES = 4
 
 Filtering = FullyConnectedParams | Conv2DParams
@@ -21,12 +21,12 @@ Filtering = FullyConnectedParams | Conv2DParams
 
 @dataclass(frozen=True, slots=True)
 class Pieces:
-    """A program whose calls have been cut.
+    """A program with tiled calls.
 
     Attributes:
         program: the pieces.
-        calls: for each of them the call that it is (a piece of).
-        whole: for each constant that was made, the one of the uncut program that it is a part of.
+        calls: for each piece the index of the original call.
+        whole: for each new constant the original one that it is a part of.
     """
 
     program: Program
@@ -34,11 +34,11 @@ class Pieces:
     whole: Mapping[str, str]
 
 
-def unshared(program: Program) -> Program:
-    """The program in which each call has its own copy of every constant but the weights of filters; stripes share it.
+def unshare_constants(program: Program) -> Program:
+    """Return the program with a separate copy of shared constants for each call, except filters; stripes share copies.
 
-    Layers without bias share its zeros, and equal factors and tables are shared, too. A shared constant would have to
-    stay in place from its first call to its last, and with it what is fetched along; a copy costs some bytes of flash.
+    Zero biases, equal factors and tables are shared. A shared constant would occupy memory from its first to its last
+    call, with everything that is fetched with it. A copy costs some bytes of flash.
     """
     shared = _Constants(program)
     readers: dict[str, object] = {}
@@ -57,14 +57,14 @@ def unshared(program: Program) -> Program:
     return replace(program, buffers=(*program.buffers, *shared.made), calls=tuple(calls))
 
 
-def cut(program: Program, most: int | Sequence[int], whole: Collection[str] = ()) -> Pieces:
-    """The program with each call that can be cut, and reads more than `most` bytes of weights, cut into such pieces.
+def tile(program: Program, most: int | Sequence[int], whole: Collection[str] = ()) -> Pieces:
+    """Tile each call that can be tiled and reads more than `most` bytes of weights.
 
     Args:
         program: the calls.
-        most: bytes of weights of a piece, of all calls alike or of each, a little more where a piece has as few filters
-            as can be.
-        whole: names of weights whose calls are not cut.
+        most: bytes of weights of a piece, for all calls or for each; exceeded if a piece has the smallest number of
+            filters.
+        whole: names of weights whose calls are not tiled.
     """
     constants = _Constants(program)
     uses = Counter(ref.buffer for call in program.calls for ref in call.operands)
@@ -73,7 +73,7 @@ def cut(program: Program, most: int | Sequence[int], whole: Collection[str] = ()
     for at, call in enumerate(program.calls):
         params, parts = call.params, [call]
         if isinstance(params, Filtering) and _divisible(params) and _owned(call, constants.data, uses, whole):
-            parts = _cut(call, params, constants, most if isinstance(most, int) else most[at])
+            parts = _tile(call, params, constants, most if isinstance(most, int) else most[at])
         calls += parts
         numbers += [at] * len(parts)
     used = {ref.buffer for call in calls for ref in call.operands}
@@ -84,7 +84,7 @@ def cut(program: Program, most: int | Sequence[int], whole: Collection[str] = ()
 
 
 class _Constants:
-    """The constants of a program, and parts of them under names that it does not have."""
+    """The constants of a program, and new parts of them with unique names."""
 
     def __init__(self, program: Program) -> None:
         self.data = {buffer.name: buffer.data for buffer in program.buffers if buffer.data is not None}
@@ -93,7 +93,7 @@ class _Constants:
         self._taken = {buffer.name for buffer in program.buffers}
 
     def part(self, ref: Ref, wanted: str) -> Ref:
-        """A new constant of these bytes, called `wanted` if no other is."""
+        """Add a constant with these bytes, named `wanted` if that is unused."""
         name = wanted
         while name in self._taken:
             name += "'"
@@ -108,20 +108,20 @@ def _divisible(params: Filtering) -> bool:
 
 
 def _owned(call: KernelCall, data: Mapping[str, bytes], uses: Mapping[str, int], whole: Collection[str]) -> bool:
-    """True when the call reads constants, its weights alone, and these may be cut."""
+    """Whether the call alone reads its weights, and these are constants that may be tiled."""
     weights = call.operands[_WEIGHTS].buffer
     constant = all(ref.buffer in data for ref in call.operands[_WEIGHTS:_OUTPUT])
     return constant and uses[weights] == 1 and weights not in whole
 
 
-def _cut(call: KernelCall, params: Filtering, constants: _Constants, most: int) -> list[KernelCall]:
-    """The pieces of a call, each with constants of its own; each starts at a multiple of the alignment."""
+def _tile(call: KernelCall, params: Filtering, constants: _Constants, most: int) -> list[KernelCall]:
+    """Return the pieces of a call with separate constants; each starts at a multiple of the alignment."""
     count = params.out_features if isinstance(params, FullyConnectedParams) else params.out_c
     weights = call.operands[_WEIGHTS].nbytes // count
     step = max(ALIGNMENT, most // weights // ALIGNMENT * ALIGNMENT)
     if step >= count:
         return [call]
-    step = round_up(-(-count // -(-count // step)))  # as many pieces, of about the same size
+    step = round_up(-(-count // -(-count // step)))  # the same number of pieces, of about equal size
     per_channel = params.requant_count == count
     per_filter = {_WEIGHTS: weights, _BIAS: _BIAS_BYTES, _REQUANT: REQUANT_ROW_BYTES if per_channel else 0}
     calls: list[KernelCall] = []
@@ -134,11 +134,11 @@ def _cut(call: KernelCall, params: Filtering, constants: _Constants, most: int) 
             operands[at] = constants.part(part, f"{ref.buffer}[{start}:{stop}]")
         output = operands[_OUTPUT]
         operands[_OUTPUT] = Ref(output.buffer, output.offset + start, output.nbytes - count + stop - start)
-        calls.append(replace(call, operands=tuple(operands), params=_narrowed(params, stop - start, per_channel)))
+        calls.append(replace(call, operands=tuple(operands), params=_call_for_rows(params, stop - start, per_channel)))
     return calls
 
 
-def _narrowed(params: Filtering, filters: int, per_channel: bool) -> Filtering:
+def _call_for_rows(params: Filtering, filters: int, per_channel: bool) -> Filtering:
     rows = filters if per_channel else 1
     if isinstance(params, FullyConnectedParams):
         return replace(params, out_features=filters, requant_count=rows)

@@ -1,4 +1,4 @@
-"""What is given in the place of a build, a TFLite file or a program, as a build directory."""
+"""Turns a TFLite file or a program into a build directory, for commands that take a build."""
 
 import hashlib
 import tempfile
@@ -16,7 +16,7 @@ from deuteron.tflite.flat_model import Buffer
 
 
 def is_tflite(path: Path) -> bool:
-    """Whether a file says that it is a TFLite model, by its name or its content; not when it cannot be read."""
+    """Return true for a readable file that is a TFLite model by its name or its content."""
     try:
         with path.open("rb") as file:
             return path.suffix == ".tflite" or file.read(8)[4:] == b"TFL3"
@@ -25,26 +25,26 @@ def is_tflite(path: Path) -> bool:
 
 
 def is_program(path: Path) -> bool:
-    """Whether a file says that it is a program of ExecuTorch's, by its name or its content."""
+    """Return true for a file that is an ExecuTorch program by its name or its content."""
     return (path.suffix == ".pte" and path.is_file()) or pte.is_program(path)
 
 
 def build_directory(
     path: str | Path, target: str | None = None, *, etrecord: str | Path | None = None, profiling: bool = False
 ) -> Path:
-    """The directory of a build: `path` itself or, of a file, one that is gone when this process ends.
+    """Return a build directory: `path` itself, or for a file one that exists until this process ends.
 
-    A program that lies in its build directory is that build. The same file gives the same directory.
+    A program inside a build directory is that build. The same file always gives the same directory.
 
     Args:
         path: a build directory, a TFLite file, or a program.
-        target: what a TFLite file is converted for, or what a program was made for, where it does not tell.
-        etrecord: of a program.
-        profiling: whether the kernels of a TFLite file record when they start and stop.
+        target: the target of a TFLite file, or of a program that does not name its own.
+        etrecord: ETRecord of a program.
+        profiling: make microcode of a TFLite file that records when kernels start and stop.
 
     Raises:
-        OptionError: a target is given for what has been compiled, or an ETRecord for what is no program.
-        DeuteronError: the file is damaged, or holds what the NPU does not take.
+        OptionError: a target is given for a compiled file, or an ETRecord for a file that is not a program.
+        DeuteronError: the file is damaged, or the NPU does not support it.
     """
     path = Path(path)
     check_given(path)
@@ -54,27 +54,27 @@ def build_directory(
         path = build
     elif etrecord:
         raise OptionError(
-            f"`--etrecord` says what a program was made from, and `{path}` is none",
+            f"`--etrecord` describes a program, but `{path}` is not a program",
             hint="leave it out, or give the `.pte` file",
         )
     elif is_tflite(path):
         return _of_tflite(path.absolute(), target or DEFAULT_TARGET, profiling=profiling)
     if target:
-        raise OptionError(f"`{path}` has been compiled for its target already", hint="leave out `--target`")
+        raise OptionError(f"`{path}` is already compiled for a target", hint="leave out `--target`")
     return path
 
 
 def check_given(path: Path) -> None:
-    """Raise InputError for a file that is not there, and for one of Python, each with what to do about it."""
+    """Raise InputError for a file that does not exist, and for a Python file, each with a hint."""
     if path.suffix == ".py":
         raise tflite_model.is_python(path)
     if path.suffix in (".tflite", ".pte") and not path.exists():
-        raise InputError(f"`{path}` does not exist", hint="check its name; a path is taken from the current directory")
+        raise InputError(f"`{path}` does not exist", hint="check its name; paths are relative to the current directory")
 
 
 @contextmanager
 def opened(path: str | Path, target: str | None = None, *, etrecord: str | Path | None = None) -> Generator[Path]:
-    """The same directory, for as long as errors about it shall name the file that was given in its place."""
+    """Yield `build_directory`; errors raised in the context name the given file instead."""
     directory = build_directory(path, target, etrecord=etrecord)
     try:
         yield directory
@@ -87,7 +87,7 @@ def opened(path: str | Path, target: str | None = None, *, etrecord: str | Path 
 
 
 def missing(path: str | Path, target: str | None = None, etrecord: str | Path | None = None) -> tuple[str, ...]:
-    """Sentences about what a program in the place of a build does not say; none of all else."""
+    """Return sentences about facts that the given program lacks; none for other files."""
     path = Path(path)
     if not is_program(path) or build_around(path) is not None:
         return ()
@@ -95,7 +95,7 @@ def missing(path: str | Path, target: str | None = None, etrecord: str | Path | 
 
 
 def build_around(program: Path) -> Path | None:
-    """The build directory that a program lies in, if it is that build's."""
+    """Return the build directory that contains a program, if the program belongs to that build."""
     folder = program.absolute().parent
     if program.name != manifests.PROGRAM or not (folder / manifests.NAME).is_file():
         return None
@@ -108,12 +108,12 @@ def build_around(program: Path) -> Path | None:
 
 @cache
 def _scratch() -> "tempfile.TemporaryDirectory[str]":
-    """Where such builds are written; removed when the process ends."""
+    """Return the directory for such builds; removed when the process ends."""
     return tempfile.TemporaryDirectory(prefix="deuteron-build-")
 
 
 def _of_tflite(path: Path, target: str, *, profiling: bool) -> Path:
-    from deuteron.runtime import tflite_build  # the compiler takes a while to load
+    from deuteron.runtime import tflite_build  # imported here because the compiler loads slowly
 
     directory = _place(path, target, str(profiling), tflite_model.read(path))
     if not directory.is_dir():
@@ -122,7 +122,7 @@ def _of_tflite(path: Path, target: str, *, profiling: bool) -> Path:
 
 
 def _of_program(path: Path, target: str | None, etrecord: Path | None) -> Path:
-    from deuteron.runtime import pte_build  # so do all NPU families
+    from deuteron.runtime import pte_build  # imported here because all NPU families load slowly
 
     recorded = pte_build.read_bytes(etrecord) if etrecord else b""
     directory = _place(path, str(target), hashlib.sha256(recorded).hexdigest(), pte_build.read_bytes(path))
@@ -132,7 +132,7 @@ def _of_program(path: Path, target: str | None, etrecord: Path | None) -> Path:
 
 
 def _place(path: Path, *content: str | Buffer) -> Path:
-    """The directory of the build of a file with this content, which has the file's name."""
+    """Return the build directory for a file with this content; it has the file's name."""
     key = hashlib.sha256(str(path).encode())
     for part in content:
         key.update(hashlib.sha256(part.encode() if isinstance(part, str) else part).digest())

@@ -1,7 +1,7 @@
-"""`python -m deuteron.runtime.build_native`: builds the native libraries with CMake and puts them where `native` looks.
+"""`python -m deuteron.runtime.build_native`: builds and installs the native libraries with CMake.
 
-Works in a checkout, where `firmware/` and `native/` lie beside `src/`; object files go to `build/host` and
-`build/native`. With `--for-executorch` it builds what an installed wheel lacks, into the user's cache.
+Works in a checkout, where `firmware/` and `native/` are next to `src/`; object files are in `build/host` and
+`build/native`. With `--for-executorch` it builds the libraries that a wheel lacks, into the user's cache.
 """
 
 import fcntl
@@ -33,12 +33,12 @@ def executorch_root() -> Path:
 def build_native(checkout: Path = CHECKOUT, destination: Path = LIBRARY_DIRECTORY) -> None:
     """Configure, build and install the libraries.
 
-    Raises MissingToolError for what is not installed and InternalError when the build fails; the output of CMake and of
-    the compiler goes to this process's own.
+    Raises MissingToolError for missing programs and InternalError when the build fails; CMake and the compiler write to
+    this process's output.
     """
     sources = checkout / "firmware"
     if not (sources / "CMakeLists.txt").is_file():
-        message = "Deuteron's C sources are not here: the native libraries are built in a checkout"
+        message = "Deuteron's C sources are missing: native libraries are built in a checkout"
         raise MissingToolError(message, where=str(sources), hint="clone the repository and run `make native` there")
     _check_tools()
     delegate = ("-DDTN_EXECUTORCH=ON", f"-DEXECUTORCH_ROOT={executorch_root()}")
@@ -47,9 +47,9 @@ def build_native(checkout: Path = CHECKOUT, destination: Path = LIBRARY_DIRECTOR
 
 
 def build_for_executorch() -> None:
-    """Build what a wheel has as source, as `build_native`; one process builds, others wait and find it built.
+    """Build the libraries that a wheel has as source; one process builds, others wait for it.
 
-    Raises MissingToolError also where the user's cache cannot be written.
+    Also raises MissingToolError if the user's cache cannot be written.
     """
     root = executorch_root()
     _check_tools()
@@ -67,7 +67,7 @@ def _build_into(destination: Path, root: Path) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if all((destination / name).is_file() for name in native.EXECUTORCH_PARTS):
             return
-        sys.stderr.write(f"compiling what joins ExecuTorch's runtime, once, into `{destination}`\n")
+        sys.stderr.write(f"compiling the libraries for ExecuTorch's runtime (first use) into `{destination}`\n")
         sys.stderr.flush()
         with tempfile.TemporaryDirectory(dir=cache, prefix=".new-") as scratch:
             work = Path(scratch)
@@ -75,7 +75,7 @@ def _build_into(destination: Path, root: Path) -> None:
             log.unlink(missing_ok=True)
             options = ("-DDTN_EXECUTORCH=ON", f"-DEXECUTORCH_ROOT={root}")
             _build(native.FIRMWARE, work / "build", installed, *options, log=log)
-            # A process that has loaded the wheel's own driver must not get a second one by the delegate.
+            # The delegate must not load a second copy of the wheel's driver into one process.
             for ours in (path for path in installed.iterdir() if (LIBRARY_DIRECTORY / path.name).is_file()):
                 ours.unlink()
                 ours.symlink_to(LIBRARY_DIRECTORY / ours.name)
@@ -100,12 +100,12 @@ def _build(sources: Path, build: Path, destination: Path, *options: str, log: Pa
 
 
 def _first(command: str) -> str:
-    """The program of a command that may have options."""
+    """Return the program of a command with options."""
     return command.split(maxsplit=1)[0]
 
 
 def _run(*command: str, log: Path | None = None) -> None:
-    """Run a command whose output goes to the end of a file, or to this process's own."""
+    """Run a command; its output is appended to a file, or goes to this process's output."""
     try:
         if log is None:
             subprocess.run(command, check=True)
@@ -119,7 +119,7 @@ def _run(*command: str, log: Path | None = None) -> None:
 
 
 def main(arguments: Sequence[str] = ()) -> int:
-    """The exit code. With `--for-executorch` errors go to standard output, for the process that asks."""
+    """Return the exit code. With `--for-executorch` errors go to standard output, for the calling process."""
     for_executorch = "--for-executorch" in arguments
     try:
         if for_executorch:

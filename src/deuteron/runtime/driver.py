@@ -1,4 +1,4 @@
-"""The driver on this machine, without ExecuTorch and torch: container and input bytes in, output bytes out."""
+"""The driver on this machine, without ExecuTorch and torch: runs containers on input bytes."""
 
 import ctypes
 import struct
@@ -56,7 +56,7 @@ class _DataConfig(ctypes.Structure):
 
 
 class _Block:
-    """Memory that starts at a multiple of 16 and lives as long as this object."""
+    """Memory at a multiple of 16 that lives as long as this object."""
 
     __slots__ = ("_memory", "address", "size")
 
@@ -72,12 +72,12 @@ class _Block:
         ctypes.memmove(self.address, content, len(content))
 
     def read(self) -> bytes:
-        """All its bytes."""
+        """Return all bytes."""
         return ctypes.string_at(self.address, self.size)
 
 
 def _pointers(*blocks: _Block) -> "ctypes.Array[ctypes.c_void_p]":
-    """The blocks' addresses, in memory that the structure pointing at it keeps alive."""
+    """Return the blocks' addresses in an array that the structure pointing at it keeps alive."""
     return (ctypes.c_void_p * max(1, len(blocks)))(*(block.address for block in blocks))
 
 
@@ -89,36 +89,36 @@ class Driver:
         self.library = _load(name)
 
     def load(self, container: Container) -> "Model":
-        """The container, checked by the driver and ready to run.
+        """Return the container, checked by the driver and ready to run.
 
-        Raises FormatError with the driver's own sentence for microcode that it refuses, UnsupportedError for kernels
+        Raises FormatError with the driver's error text for microcode that it rejects, UnsupportedError for kernels
         that it does not have.
         """
         return Model(self, container)
 
     def run(self, container: Container, inputs: Sequence[bytes]) -> list[bytes]:
-        """The outputs of one run."""
+        """Return the outputs of one run."""
         with self.load(container) as model:
             return model.run(inputs)
 
     def levels(self) -> tuple[str, ...]:
-        """The levels of vector instructions that the fast kernels have on this processor, the lowest first."""
+        """Return the levels of vector instructions that the fast kernels have on this processor, the lowest first."""
         self.library.dtn_has_level.restype = ctypes.c_bool
         return tuple(name for level, name in enumerate(self._level_names()) if self.library.dtn_has_level(level))
 
     def level(self) -> str:
-        """The level in use: the highest, unless another was asked for."""
+        """Return the level in use: the highest, unless another was chosen."""
         return self._level_names()[int(self.library.dtn_level())]
 
     def use_level(self, name: str) -> None:
-        """Use a level from the next run on, in the whole process. InputError when this processor does not have it."""
+        """Use a level from the next run on, in the whole process. InputError if this processor does not have it."""
         if name not in self.levels():
             message = f"the kernels have no level `{name}` on this processor"
             raise InputError(message, hint=f"use one of: {', '.join(self.levels())}")
         self.library.dtn_use_level(self._level_names().index(name))
 
     def _level_names(self) -> list[str]:
-        # A driver that is linked with a selection of kernels has no levels.
+        # A driver linked with a selection of kernels has no levels.
         self.library.dtn_level_name.restype = ctypes.c_char_p
         names: list[str] = []
         name: bytes | None
@@ -127,7 +127,7 @@ class Driver:
         return names
 
     def error(self, code: int, doing: str) -> DeuteronError:
-        """The exception for a driver's error code."""
+        """Return the exception for a driver's error code."""
         text = self.library.dtn_error_string(code).decode()
         reason, detail, category = code >> 8 & 0xFF, code >> 16, code >> 3 & 0x1F
         if reason == _KERNEL_ABSENT:
@@ -158,7 +158,7 @@ class Model:
         config = _ModelConfig(*(block.address for block in self._blocks), _TIMEOUT_SECONDS)
         code = driver.library.neutronModelPrepare(ctypes.byref(config), ctypes.byref(self._handle))
         if code:
-            raise driver.error(code, "the driver refused the microcode")
+            raise driver.error(code, "the driver rejected the microcode")
         self._panels = self._use_panels(driver)
         count = header.inputs + header.outputs
         sizes = struct.unpack_from(f"<{count}I", container.microcode, WORD_BYTES * HEADER_WORDS)
@@ -179,31 +179,31 @@ class Model:
         self._run = partial(driver.library.neutronRunBlocking, self._handle, ctypes.byref(self._data))
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
-        """The outputs of one run; InputError when an input has the wrong size."""
+        """Return the outputs of one run; InputError if an input has the wrong size."""
         self.fill(inputs)
         self.invoke()
         return [block.read() for block in self._outputs]
 
     def run_profiled(self, inputs: Sequence[bytes]) -> tuple[list[bytes], tuple[ProfileRecord, ...]]:
-        """Outputs, and one record per command plus the closing one; none if the microcode has no profiling."""
+        """Return outputs, and one record per command plus the closing one; none without profiling in the microcode."""
         outputs = self.run(inputs)
         data = self._profile.read()
         records = (struct.unpack_from("<BBBBIBBBBI", data, at) for at in range(0, len(data), PROFILE_RECORD_BYTES))
         return outputs, tuple(ProfileRecord(r[6], r[7], r[4], r[9]) for r in records)
 
     def _use_panels(self, driver: Driver) -> _Block | None:
-        """The memory of the weights in the form that this processor's kernels multiply; a reference driver has none."""
+        """Give the driver memory for repacked weights of the fast kernels; a reference driver needs none."""
         if driver.name == "driver_ref":
             return None
         driver.library.dtn_panel_bytes.restype = ctypes.c_size_t
         block = _Block(driver.library.dtn_panel_bytes(self._handle))
         code = driver.library.dtn_use_panels(self._handle, ctypes.c_void_p(block.address), ctypes.c_size_t(block.size))
         if code:
-            raise driver.error(code, "the driver refused the memory of the weights")
+            raise driver.error(code, "the driver rejected the memory for repacked weights")
         return block
 
     def close(self) -> None:
-        """End the use of the model."""
+        """Release the model."""
         if self._handle.value is not None:
             self._driver.library.neutronModelUnprepare(self._handle)
             self._handle.value = None
@@ -217,7 +217,7 @@ class Model:
         self.close()
 
     def fill(self, inputs: Sequence[bytes]) -> None:
-        """Set the inputs of the next `invoke`. InputError when one has the wrong size."""
+        """Set the inputs of the next `invoke`. InputError if one has the wrong size."""
         if len(inputs) != len(self._inputs):
             message = f"the microcode takes {counted(len(self._inputs), 'input')}, found {len(inputs)}"
             raise InputError(message, hint="give one buffer per input of the partition")
@@ -228,16 +228,16 @@ class Model:
             block.fill(data)
 
     def invoke(self) -> None:
-        """Run once on the inputs last filled in. What benches time."""
+        """Run once on the inputs last set; benches time this call."""
         code = self._run()
         if code:
             raise self._driver.error(code, "the run failed")
 
 
 def _header(container: Container) -> HeaderFields:
-    """The header, once it is known that no size in them leads the driver outside the blocks.
+    """Return the header after a check that all its sizes are inside the blocks.
 
-    All else is the driver's to check: it gets pointers and takes sizes from the header.
+    The driver gets pointers and reads sizes from the header; it checks everything else.
     """
     header = read_header(container.microcode)
     if header.microcode_bytes > len(container.microcode):

@@ -1,4 +1,4 @@
-"""Partitions of an Ethos-U on this machine without ExecuTorch: through Arm's driver API (`ethosu_driver.h`)."""
+"""Runs Ethos-U partitions on this machine without ExecuTorch, through Arm's driver API (`ethosu_driver.h`)."""
 
 import ctypes
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ class Partition:
 
     Args:
         blob: its commands, constants, inputs and outputs.
-        where: what errors call it.
+        where: name of the partition in errors.
 
     Raises:
-        FormatError: its commands are refused.
+        FormatError: its commands are invalid.
     """
 
     def __init__(self, blob: Blob, where: str) -> None:
@@ -30,7 +30,7 @@ class Partition:
         self._regions = [Memory(weights, blob.weights), *map(Memory, others)]
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
-        """The outputs for the bytes of each input."""
+        """Return the outputs for the bytes of each input."""
         scratch, commands = self._regions[SCRATCH], self._device.commands
         for tensor, data in zip(self._blob.inputs, inputs, strict=True):
             if len(data) != tensor.nbytes:

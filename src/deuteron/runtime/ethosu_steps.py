@@ -1,4 +1,4 @@
-"""Partitions of an Ethos-U on this machine, operation by operation, with their memory to look at in between."""
+"""Runs Ethos-U partitions on this machine operation by operation, and reads their memory in between."""
 
 import ctypes
 from collections.abc import Iterator, Sequence
@@ -28,10 +28,10 @@ class Steps:
 
     Args:
         blob: its commands, constants, inputs and outputs.
-        where: what errors call it.
+        where: name of the partition in errors.
 
     Raises:
-        FormatError: its commands are refused.
+        FormatError: its commands are invalid.
     """
 
     def __init__(self, blob: Blob, where: str) -> None:
@@ -61,9 +61,9 @@ class Steps:
         self._memories.workspace = self._own[1].address
 
     def run(self, inputs: Sequence[bytes]) -> Iterator[int]:
-        """The number of each operation or copy of the stream once it is done, for the bytes of each input.
+        """Run on the bytes of each input and yield the number of each finished operation or copy of the stream.
 
-        Where branches lead back, numbers come again.
+        Backward branches repeat numbers.
         """
         for tensor, data in zip(self._blob.inputs, inputs, strict=True):
             self._regions[SCRATCH].write(tensor.offset, data)
@@ -75,14 +75,14 @@ class Steps:
             yield self._numbers[self._event.offset]
 
     def read(self, place: Span) -> bytes:
-        """What lies there now."""
+        """Return the current bytes of a span."""
         region = next(memory for number, memory in self._regions.items() if memory_name(number) == place.memory)
         return region.read(place.offset, place.nbytes)
 
     def _check(self, fault: int) -> None:
         if fault:
             sentence = bytes(self._library.dtn_ethosu_message(fault)).decode()
-            message = f"the command at byte 0x{self._event.offset:x} is refused: {sentence}"
+            message = f"the command at byte 0x{self._event.offset:x} is invalid: {sentence}"
             raise FormatError(message, where=self._where, hint="lower the model again")
 
 

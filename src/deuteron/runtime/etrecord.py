@@ -1,4 +1,4 @@
-"""ETRecords: what ExecuTorch keeps of the model that a program was made from; read without ExecuTorch and PyTorch."""
+"""Reads ETRecords, ExecuTorch's records of a program's source model, without ExecuTorch and PyTorch."""
 
 import json
 import zipfile
@@ -16,12 +16,12 @@ _IDENTIFIER, _HANDLES, _DELEGATES = "ETRECORD_V0", "debug_handle_map", "delegate
 _EDGE = "edge_dialect_exported_program"
 _OPERATORS = "executorch.exir.dialects.edge.ops."
 QUANTISES, DEQUANTISES = "quantize_per_tensor", "dequantize_per_tensor"
-"""What programs begin and end with, as operators of the edge program and of what is made of it."""
+"""Operators at the inputs and outputs of programs, in the edge program and in later dialects."""
 
 
 @dataclass(frozen=True, slots=True)
 class EdgeNode:
-    """An operator of the edge program; `handle` is the number by which ExecuTorch says what it has become."""
+    """An operator of the edge program; `handle` is ExecuTorch's debug handle, which links it to instructions."""
 
     name: str
     op: str
@@ -30,16 +30,16 @@ class EdgeNode:
 
     @property
     def quantises(self) -> bool:
-        """Whether it only says how a tensor is quantised."""
+        """Return true if the operator only quantises or dequantises a tensor."""
         return self.op.startswith("quantized_decomposed::")
 
 
 @dataclass(frozen=True, slots=True)
 class DelegateRecord:
-    """A delegate: its backend, and the handles of each of its kernel calls; none where the backend does not tell.
+    """A delegate: its backend, and the debug handles of each of its kernel calls, if the backend gives them.
 
-    `named` has the names of the calls' events, where the backend tells these, too, `mark` what tells its payload from
-    others, empty where nobody has noted that.
+    `named` has the names of the calls' events, if the backend gives them. `mark` distinguishes its payload from others;
+    it is empty if the record has none.
     """
 
     id: str
@@ -50,7 +50,7 @@ class DelegateRecord:
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """An input or output: its sizes, None where these are not fixed, and the scales and zero points of its readings."""
+    """An input or output: its sizes, None if dynamic, and the scales and zero points with which operators read it."""
 
     shape: tuple[int, ...] | None
     quantised: frozenset[tuple[float, int]]
@@ -58,12 +58,12 @@ class Boundary:
 
 @dataclass(frozen=True, slots=True)
 class EtRecord:
-    """What is recorded of one method.
+    """The record of one method.
 
     Attributes:
         nodes: of its edge program, in order.
-        instructions: the handles of what each instruction computes.
-        delegates: by the instruction that calls it.
+        instructions: the debug handles of each instruction's operators.
+        delegates: by the instruction that calls each.
         inputs: of the method, without parameters and buffers.
         outputs: of the method, without buffers that it changes.
     """
@@ -76,11 +76,11 @@ class EtRecord:
 
 
 def read(path: Path, method: str) -> EtRecord:
-    """The record of a method.
+    """Read the record of a method.
 
     Raises:
-        InputError: there is no such file.
-        FormatError: it is no ETRecord, damaged, or of a program without this method.
+        InputError: the file does not exist.
+        FormatError: it is not an ETRecord, is damaged, or has no such method.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -102,14 +102,14 @@ def read(path: Path, method: str) -> EtRecord:
 
 def _not_one(path: Path, method: str) -> DeuteronError:
     return FormatError(
-        f"this is no ETRecord of the method `{method}`: entries of it are missing or damaged",
+        f"this is not an ETRecord of the method `{method}`: entries are missing or damaged",
         where=f"`{path}`",
         hint="give the file that ExecuTorch saved when the program was made, with `generate_etrecord=True`",
     )
 
 
 def _nodes(nodes: Any) -> Iterator[EdgeNode]:
-    """The operators; what only takes a result apart is none."""
+    """Yield the operators; nodes that only select a result are left out."""
     for node in nodes:
         target, metadata = str(node["target"]), node["metadata"]
         if not target.startswith(_OPERATORS) or "debug_handle" not in metadata:
@@ -121,13 +121,13 @@ def _nodes(nodes: Any) -> Iterator[EdgeNode]:
 
 
 def _module(stack: str) -> str:
-    """The path of the innermost module in `key,path,type;key,path,type`."""
+    """Return the path of the innermost module in `key,path,type;key,path,type`."""
     parts = stack.rpartition(";")[2].split(",")
     return parts[1] if len(parts) > 1 else ""
 
 
 def _delegate(entry: Any) -> DelegateRecord:
-    """The entry of a delegate, whose calls are also there by other names than their numbers."""
+    """Parse a delegate's entry; its map may also have the calls under names."""
     calls = cast("dict[str, Any]", entry["delegate_map"] or {})
     numbered = {int(key): _numbers(of) for key, of in calls.items() if key.isdecimal()}
     mark = next((key for key in calls if key.startswith(PAYLOAD)), "")
@@ -135,7 +135,7 @@ def _delegate(entry: Any) -> DelegateRecord:
 
 
 def _boundaries(specs: Any, kind: str, graph: Any) -> Iterator[Boundary]:
-    """The inputs or outputs in a signature, and how the operators beside them quantise them."""
+    """Yield the inputs or outputs of a signature, with the scales and zero points of the adjacent operators."""
     operator = QUANTISES if kind == "user_input" else DEQUANTISES
     quantised: dict[str, set[tuple[float, int]]] = {}
     for node in graph["nodes"]:
@@ -153,7 +153,7 @@ def _boundaries(specs: Any, kind: str, graph: Any) -> Iterator[Boundary]:
 
 
 def _sizes(tensor: Any) -> tuple[int, ...] | None:
-    """The sizes of a tensor, None where they are not fixed."""
+    """Return the sizes of a tensor, None if they are dynamic."""
     fixed = all("as_int" in size for size in tensor["sizes"])
     return tuple(int(size["as_int"]) for size in tensor["sizes"]) if fixed else None
 

@@ -1,4 +1,4 @@
-"""Whether an ETRecord is of a program: by what both say of its inputs and outputs, delegates and kernel calls."""
+"""Checks that an ETRecord belongs to a program: compares inputs, outputs, delegates and kernel calls."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
@@ -10,15 +10,15 @@ from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorSpe
 
 
 def differences(record: EtRecord, method: Method, kernels: Mapping[int, Sequence[str]]) -> Iterator[str]:
-    """What the record of another program says otherwise, a clause for each thing; nothing for the program's own.
+    """Yield one clause per difference between a record and a program; nothing if the record is the program's.
 
-    Passes after the edge program may change types and operators, so that these are not compared; sizes, how inputs and
-    outputs are quantised, and what a delegate was compiled to stay.
+    Compares sizes, quantisation of inputs and outputs, and compiled delegates. Types and operators are not compared:
+    passes after the edge program may change them.
 
     Args:
-        record: of the method.
-        method: of the program.
-        kernels: of each delegate whose kernel calls are known, by the instruction that calls it.
+        record: record of the method.
+        method: method of the program.
+        kernels: kernel calls of each delegate for which they are known, by the instruction that calls it.
     """
     calls = {i: step for i, step in enumerate(method.chains[0]) if isinstance(step, DelegateCall)}
     delegates = {number: method.delegates[step.delegate].id for number, step in calls.items()}
@@ -28,7 +28,7 @@ def differences(record: EtRecord, method: Method, kernels: Mapping[int, Sequence
     steps, last = len(method.chains[0]), max(record.instructions, default=0)
     if last >= steps:
         yield f"it has an instruction {last}, the program's last is {steps - 1}"
-    outputs = len(method.outputs) - len(record.outputs)  # mutated buffers, which stand first, are none of the model's
+    outputs = len(method.outputs) - len(record.outputs)  # mutated buffers come first and are not outputs of the model
     yield from _apart("input", record.inputs, _boundary(method, method.inputs, QUANTISES))
     yield from _apart("output", record.outputs, _boundary(method, method.outputs, DEQUANTISES)[max(0, outputs) :])
     for number, names in kernels.items():
@@ -39,11 +39,11 @@ def differences(record: EtRecord, method: Method, kernels: Mapping[int, Sequence
     for number, step in calls.items():
         delegate = record.delegates.get(number)
         if delegate and delegate.mark not in ("", payload_mark(method.delegates[step.delegate].payload)):
-            yield f"its delegate at instruction {number} was compiled from other weights or otherwise"
+            yield f"its delegate at instruction {number} was compiled from other weights or with other options"
 
 
 def _apart(side: str, recorded: Sequence[Boundary], own: Sequence[Boundary]) -> Iterator[str]:
-    """What is said of the inputs or outputs of another program."""
+    """Yield the differences of the inputs or outputs."""
     for i, (theirs, ours) in enumerate(zip_longest(recorded, own)):
         if theirs is None or ours is None:
             yield f"it has {len(recorded)} {side}s, the program {len(own)}"
@@ -54,7 +54,7 @@ def _apart(side: str, recorded: Sequence[Boundary], own: Sequence[Boundary]) -> 
 
 
 def _boundary(method: Method, indices: Sequence[int], operator: str) -> list[Boundary]:
-    """The inputs or outputs of a method, and how the calls of the operator quantise them."""
+    """Return the inputs or outputs of a method, with the scales and zero points of the operator's calls."""
     quantised: dict[int, set[tuple[float, int]]] = {index: set() for index in indices}
     for step in method.chains[0]:
         if isinstance(step, KernelCall) and f"::{operator}." in method.operators[step.operator]:
@@ -67,7 +67,7 @@ def _boundary(method: Method, indices: Sequence[int], operator: str) -> list[Bou
 
 
 def _shape(method: Method, index: int, spec: TensorSpec | None) -> tuple[int, ...] | None:
-    """The sizes of a value; None for what is no tensor, or changes between runs."""
+    """Return the sizes of a value; None if it is not a tensor or its shape is dynamic."""
     return None if spec is None or getattr(method.values[index], "dynamic", False) else spec.shape
 
 

@@ -1,8 +1,8 @@
-"""Stand-ins for Arm's simulators that ExecuTorch's tests and scripts start (FVPs): their names and command line.
+"""Substitutes for Arm's simulators (FVPs) that ExecuTorch's tests and scripts start: names and command line.
 
-A program runs in ExecuTorch's runtime on this machine with our backends; what it computes is what the simulator would,
-bit for bit, but nothing is said of time. The image that a simulator would boot is never read: the name of its folder
-tells which operators ExecuTorch's build of it has on the CPU, and how much memory.
+A program runs in ExecuTorch's runtime on this machine with our backends. Its outputs equal the simulator's bit for
+bit; no cycles are counted. The simulator's image is never read: its folder's name determines which CPU operators
+ExecuTorch's build of it has, and how much memory.
 """
 
 import re
@@ -28,7 +28,7 @@ _SEMIHOSTING = "cpu0.semihosting-"
 _HOW = "start the simulator as ExecuTorch's `backends/arm/test/runner_utils.py` does"
 
 _ALWAYS = ("quantized_decomposed::", "cortex_m::")
-"""What the names of the operators begin with that every build of ExecuTorch's runner has."""
+"""Name prefixes of operators in every build of ExecuTorch's runner."""
 
 _SHARED = frozenset(
     (
@@ -69,29 +69,29 @@ _LARGE = _SHARED | frozenset(
     )
 )
 _PORTABLE = {"corstone-300": _SMALL, "corstone-300-u65": _SMALL, "corstone-320": _LARGE}
-"""What ExecuTorch's `backends/arm/test/setup_testing.sh` adds to the runners that it calls `portable-ops`."""
+"""Operators that ExecuTorch's `backends/arm/test/setup_testing.sh` adds to its `portable-ops` runners."""
 
 _RUNNER = re.compile(
     r"arm_semihosting_executor_runner_(?P<portable>portable-ops_)?(?P<board>corstone-(300|300-u65|320))"
 )
-"""What those of Ethos-U are called; the runners of other tests have other operators."""
+"""Names of the runners for Ethos-U; the runners of other tests have other operators."""
 
 _SCRATCH_BYTES = {"corstone-300": 2 << 20, "corstone-300-u65": 64 << 20, "corstone-320": 64 << 20}
-"""What those reserve for the scratch memory of a partition, by their memory mode: `Shared_Sram` or `Dedicated_Sram`."""
+"""Scratch memory that those runners reserve, by their memory mode: `Shared_Sram` or `Dedicated_Sram`."""
 
-_IMAGE = "Stands for ExecuTorch's runner, which Deuteron's stand-in for the simulator does not boot.\n"
+_IMAGE = "Placeholder for ExecuTorch's runner, which Deuteron's substitute for the simulator does not boot.\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Fvp:
-    """A simulator that has a stand-in.
+    """A simulator with a substitute.
 
     Attributes:
-        name: of Arm's program.
-        npu: as Vela spells it.
-        macs: of its NPU unless a setting says otherwise.
-        system: what its settings' names begin with.
-        board: what ExecuTorch calls its builds for it.
+        name: Arm's name of the program.
+        npu: Vela's name of the NPU.
+        macs: MACs of its NPU unless a setting overrides it.
+        system: prefix of its settings' names.
+        board: ExecuTorch's name for its builds.
     """
 
     name: str
@@ -106,30 +106,30 @@ FVPS = (
     Fvp("FVP_Corstone_SSE-300_Ethos-U65", "ethos-u65", 256, "", "corstone-300-u65"),
     Fvp("FVP_Corstone_SSE-320", "ethos-u85", 256, "mps4_board.subsystem.", "corstone-320"),
 )
-"""All of them."""
+"""All simulators with a substitute."""
 
 
 def fvp(name: str) -> Fvp:
-    """The simulator of that name; OptionError for another."""
+    """Return the simulator of that name; OptionError for another."""
     for one in FVPS:
         if one.name == name:
             return one
     known = ", ".join(f"`{one.name}`" for one in FVPS)
-    raise OptionError(f"there is no stand-in for a simulator `{name}`", hint=f"there are stand-ins for {known}")
+    raise OptionError(f"there is no substitute for a simulator `{name}`", hint=f"there are substitutes for {known}")
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """What a command line asks for.
+    """A parsed command line.
 
     Attributes:
-        folder: with the files that the others name.
+        folder: base directory of the other paths.
         program: a `.pte`.
         inputs: files with the bytes of each input.
-        output: what the files with the results are called, before `-<number>.bin`.
-        image: what the simulator would boot.
-        accelerator: the NPU's configuration, by Vela's name.
-        seconds: when the simulator would give up; None for never.
+        output: prefix of the output files, before `-<number>.bin`.
+        image: image that the simulator would boot.
+        accelerator: Vela's name of the NPU's configuration.
+        seconds: time limit of the simulator; None for no limit.
     """
 
     folder: Path
@@ -142,10 +142,10 @@ class Simulation:
 
     @classmethod
     def of(cls, simulator: Fvp, words: Sequence[str]) -> "Simulation":
-        """What the words of a simulator's command line ask for; settings without effect on results are left out.
+        """Parse a simulator's command line; settings without effect on results are ignored.
 
         Raises:
-            OptionError: an argument is unknown, or one that the run needs is missing or wrong.
+            OptionError: an argument is unknown, or a required one is missing or wrong.
         """
         options, settings = _options(words)
         program, inputs, output = _runner_options(_setting(settings, f"{simulator.system}{_SEMIHOSTING}cmd_line"))
@@ -155,7 +155,7 @@ class Simulation:
         sizes = [config.name.rpartition("-")[2] for config in CONFIGS if config.name.startswith(f"{simulator.npu}-")]
         if sizes and macs not in sizes:
             raise OptionError(
-                f"`{name}={macs}` is no size of an {_title(simulator.npu)}", hint=f"allowed are {', '.join(sizes)}"
+                f"`{name}={macs}` is not a size of an {_title(simulator.npu)}", hint=f"allowed are {', '.join(sizes)}"
             )
         if "-a" not in options:
             raise OptionError("the image that the simulator boots is missing", hint="give it with `-a`")
@@ -170,13 +170,13 @@ class Simulation:
 
 
 def run(simulation: Simulation) -> int:
-    """How many outputs a simulation has, which are written.
+    """Run a simulation, write its outputs, and return their number.
 
     Raises:
-        InputError: a file is missing, or the program fails on these inputs or does not end in time.
-        UnsupportedError: the program is for another accelerator, or the image lacks operators of it.
-        CapacityError: the image has less memory than it needs.
-        InternalError: what runs the program crashes.
+        InputError: a file is missing, or the program fails on these inputs or exceeds the time limit.
+        UnsupportedError: the program is for another accelerator, or the image lacks operators.
+        CapacityError: the image has too little memory.
+        InternalError: the runner crashes.
     """
     outputs = on_host(simulation, runner())
     for i, data in enumerate(outputs):
@@ -185,10 +185,10 @@ def run(simulation: Simulation) -> int:
 
 
 def on_host(simulation: Simulation, runner: Path) -> list[bytes]:
-    """The outputs of ExecuTorch's runtime on this machine; errors are those of `run`."""
+    """Return the outputs of ExecuTorch's runtime on this machine; raises the errors of `run`."""
     if not simulation.image.is_file():
         raise InputError(
-            f"there is no image `{simulation.image}`", hint="`deuteron fvp install` writes what stands for it"
+            f"there is no image `{simulation.image}`", hint="`deuteron fvp install` writes a placeholder for it"
         )
     source = simulation.folder / simulation.program
     try:
@@ -214,27 +214,27 @@ def on_host(simulation: Simulation, runner: Path) -> list[bytes]:
             said = [line.removeprefix("error: ") for line in done.stderr.splitlines() if line.startswith("error: ")]
             if not said:
                 why = "".join(f": {line}" for line in done.stderr.splitlines()[:1])
-                message = f"the program that runs it ended with status {done.returncode}{why}"
+                message = f"the runner ended with status {done.returncode}{why}"
                 raise InternalError(message, where=simulation.program)
             raise InputError(said[0], where=simulation.program)
         return [path.read_bytes() for path in sorted(Path(scratch).glob("[0-9]*.bin"))]
 
 
 def version(simulator: Fvp) -> str:
-    """What a stand-in says of itself."""
+    """Return the version text of a substitute."""
     return (
-        f"deuteron-fvp {deuteron.__version__}, a stand-in for Arm's {simulator.name}\n"
+        f"deuteron-fvp {deuteron.__version__}, a substitute for Arm's {simulator.name}\n"
         "It runs .pte files in ExecuTorch's runtime on this computer: results bit for bit, no cycles, no firmware."
     )
 
 
 def install(folder: Path, *, force: bool = False) -> tuple[Path, ...]:
-    """Programs with the simulators' names, written into `folder` with what stands for the images that they would boot.
+    """Write programs with the simulators' names and placeholders for their images into `folder`; return their paths.
 
-    `folder` is for PATH, and for the EXECUTORCH_ROOT below which ExecuTorch's tests look for images.
+    `folder` goes on PATH, and into EXECUTORCH_ROOT, below which ExecuTorch's tests look for images.
 
     Raises:
-        OptionError: a program or image of that name is there, and not to be replaced.
+        OptionError: a program or image of that name exists and must not be replaced.
         InputError: the folder cannot be written.
     """
     programs = {
@@ -262,14 +262,14 @@ def install(folder: Path, *, force: bool = False) -> tuple[Path, ...]:
 
 
 def _options(words: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The options with a value, and the settings that `-C` gives."""
+    """Return the options with values, and the settings of `-C`."""
     options: dict[str, str] = {}
     settings: dict[str, str] = {}
     left = iter(words)
     for word in left:
         name, equals, value = word.partition("=") if word.startswith("--") else (word, "", "")
         if name not in _VALUED:
-            raise OptionError(f"unknown argument `{word}`", hint=f"the stand-in takes {', '.join(sorted(_VALUED))}")
+            raise OptionError(f"unknown argument `{word}`", hint=f"the substitute takes {', '.join(sorted(_VALUED))}")
         value = value if equals else next(left, "")
         if not value:
             raise OptionError(f"`{word}` has no value", hint=_HOW)
@@ -284,11 +284,11 @@ def _options(words: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _setting(settings: dict[str, str], name: str) -> str:
-    """A setting that has to be there, without the quotes that a simulator takes off."""
+    """Return a required setting, without quotes, as a simulator reads it."""
     if name not in settings:
         raise OptionError(
-            f"the setting `{name}` is missing: the stand-in runs programs that the runner reads from this computer's "
-            "files, none that is part of an image",
+            f"the setting `{name}` is missing: the substitute runs programs from this computer's "
+            "files, not programs inside an image",
             hint=f"build the runner with `--pte=semihosting`, and {_HOW}",
         )
     value = settings[name]
@@ -296,7 +296,7 @@ def _setting(settings: dict[str, str], name: str) -> str:
 
 
 def _runner_options(line: str) -> tuple[str, tuple[str, ...], str]:
-    """The program, the inputs and the outputs' name in the command line of ExecuTorch's runner."""
+    """Parse the program, the inputs and the outputs' name from the command line of ExecuTorch's runner."""
     try:
         words = shlex.split(line)[1:]
     except ValueError as error:
@@ -327,12 +327,12 @@ def _title(npu: str) -> str:
 
 
 def _build_of(image: Path) -> re.Match[str] | None:
-    """Which of ExecuTorch's builds for its tests an image is, by its folder; None for others."""
+    """Match an image's folder with the names of ExecuTorch's test builds; None for others."""
     return next(filter(None, map(_RUNNER.fullmatch, image.parts)), None)
 
 
 def _check_operators(simulation: Simulation, method: Method) -> None:
-    """Refuse operators that ExecuTorch's build of the image lacks; images of others have all that this computer has."""
+    """Reject operators that ExecuTorch's build of the image lacks; other images have all operators of this computer."""
     build = _build_of(simulation.image)
     if build is None:
         return
@@ -342,12 +342,12 @@ def _check_operators(simulation: Simulation, method: Method) -> None:
         raise UnsupportedError(
             f"ExecuTorch's runner for its tests, `{build[0]}`, has no {', '.join(f'`{name}`' for name in lacking)}",
             where=simulation.program,
-            hint="boot an image in a folder of another name: it is taken to have every operator",
+            hint="use an image in a folder of another name: it is assumed to have all operators",
         )
 
 
 def _check_partitions(simulation: Simulation, method: Method) -> None:
-    """Refuse partitions for another accelerator than the simulator's, or for more memory than the image's build has."""
+    """Reject partitions for another accelerator than the simulator's, or for more memory than the image's build has."""
     build = _build_of(simulation.image)
     for i, delegate in enumerate(method.delegates):
         if not blob.is_ours(delegate.id):
@@ -366,5 +366,5 @@ def _check_partitions(simulation: Simulation, method: Method) -> None:
                 f"the partition needs {partition.scratch_bytes:,} B of scratch memory, ExecuTorch's runner for its "
                 f"tests, `{build[0]}`, has {_SCRATCH_BYTES[build['board']]:,} B",
                 where=where,
-                hint="boot an image in a folder of another name: it is taken to have enough",
+                hint="use an image in a folder of another name: it is assumed to have enough",
             )

@@ -1,4 +1,4 @@
-"""Running a `.pte` on this machine: ExecuTorch's own runtime with our delegate, numpy arrays in and out."""
+"""Runs a `.pte` on this machine in ExecuTorch's runtime with our delegate; numpy arrays in and out."""
 
 import ctypes
 import importlib
@@ -40,8 +40,8 @@ class HostRunner:
 
     Attributes:
         path: the file.
-        inputs: what `run` takes.
-        outputs: what it returns.
+        inputs: types and shapes of the inputs.
+        outputs: types and shapes of the outputs.
     """
 
     def __init__(
@@ -58,18 +58,18 @@ class HostRunner:
         log: list[str] = []
         try:
             with _kept_log(self._delegate, log):
-                # A method does not keep its program alive, nor the program its bytes.
+                # A method does not keep its program alive, nor a program its bytes.
                 self._program = runtime.load_program(  # pyright: ignore[reportUnknownMemberType]
                     data, enable_etdump=etdump, debug_buffer_size=debug_bytes if etdump else 0
                 )
                 self._method = cast("Method", self._program.load_method(method))
         except RuntimeError as error:
-            message = f"ExecuTorch's runtime refuses the program: {_reason(log, error)}"
+            message = f"ExecuTorch's runtime rejects the program: {_reason(log, error)}"
             hint = "the file is damaged, or another version of Deuteron or ExecuTorch wrote it: build it again"
             raise FormatError(message, where=str(self.path), hint=hint) from error
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs, in their logical shapes whatever the dim order; InputError for inputs that do not fit."""
+        """Return the outputs in their logical shapes, for any dim order; InputError for inputs that do not fit."""
         if len(inputs) != len(self.inputs):
             self._refuse(f"the program takes {counted(len(self.inputs), 'input')}, found {len(inputs)}")
         tensors = tuple(self._tensor(i, value) for i, value in enumerate(inputs))
@@ -80,19 +80,19 @@ class HostRunner:
         except RuntimeError as error:
             message = f"ExecuTorch's runtime failed to run the program: {_reason(log, error)}"
             if any(_is_index(spec) for spec in self.inputs):
-                hint = "integer inputs often are indices: give ones that the model allows"
+                hint = "integer inputs are often indices: give values that the model allows"
                 raise InputError(message, where=str(self.path), hint=hint) from error
             raise InternalError(message, where=str(self.path)) from error
         return [np.asarray(cast("torch.Tensor", result).numpy(), order="C") for result in results]
 
     @contextmanager
     def observe(self) -> Generator[list[DelegateCall]]:
-        """A list that fills with the NPU's calls while the context is open."""
+        """Yield a list to which the NPU's calls are appended while the context is open."""
         with observing(self._observed) as calls:
             yield calls
 
     def write_etdump(self, path: Path, debug_path: Path) -> None:
-        """Write the events of the runs so far. The runner must have been made with `etdump`."""
+        """Write the events of all runs so far. Requires a runner with `etdump`."""
         if not self._etdump:
             raise InternalError("a runner without `etdump` has no events to write")
         self._program.write_etdump_result_to_file(str(path), str(debug_path))
@@ -137,22 +137,22 @@ def _method(program: Program, name: str, path: Path) -> PlannedMethod:
 def _tensors(specs: Sequence[TensorSpec | None], side: str, path: Path) -> tuple[TensorSpec, ...]:
     for i, spec in enumerate(specs):
         if spec is None or spec.dtype == "bfloat16":
-            problem = "no tensor" if spec is None else "a bfloat16 tensor"
+            problem = "not a tensor" if spec is None else "a bfloat16 tensor"
             hint = "export the model with tensors of numpy's dtypes only"
             raise UnsupportedError(f"{side} {i} of the program is {problem}", where=str(path), hint=hint)
     return cast("tuple[TensorSpec, ...]", tuple(specs))
 
 
 def _is_index(spec: TensorSpec) -> bool:
-    """True for integers that are no quantised values."""
+    """Return true for integers that are not quantised values."""
     return np.issubdtype(spec.dtype, np.integer) and spec.dtype not in ("int8", "int16")
 
 
 def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> tuple[ctypes.CDLL, ...]:
-    """The libraries of the backends that the program needs beside the first.
+    """Load the backends that the program needs and return their libraries.
 
     Raises:
-        UnsupportedError: naming all that the program needs and this process does not have.
+        UnsupportedError: naming all backends and operators that are missing.
     """
     if any(operator.startswith(CORTEX_M) for operator in method.operators):
         load_cortex_m()
@@ -162,22 +162,24 @@ def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> tup
     if backends:
         names = ", ".join(f"`{name}`" for name in backends)
         hint = f"this runtime serves {', '.join(sorted(runtime.backend_registry.registered_backend_names))}"
-        raise UnsupportedError(f"the program is for backends that are not here: {names}", where=str(path), hint=hint)
+        raise UnsupportedError(
+            f"the program needs backends that are not installed: {names}", where=str(path), hint=hint
+        )
     missing = sorted(set(method.operators) - runtime.operator_registry.operator_names)
     if ours := [name for name in missing if name.startswith(CORTEX_M)]:
         raise stale(ours)
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
-        hint = "build the model so that the NPU takes these operators, or write it with others"
+        hint = "build the model for an NPU that supports these operators, or use other operators"
         raise UnsupportedError(f"ExecuTorch's runtime has no operators {names}", where=str(path), hint=hint)
     return libraries
 
 
 @cache
 def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
-    """Our delegate's library and ExecuTorch's runtime with it; loaded once per process."""
+    """Load our delegate's library and ExecuTorch's runtime, once per process."""
     require("executorch", "executorch", "a run in ExecuTorch's runtime")
-    library("delegate")  # where it is to be compiled first, that is told
+    library("delegate")  # may compile it first, with a message
     with _quiet():
         try:
             with _bare("executorch.exir"):
@@ -192,9 +194,9 @@ def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
 
 @contextmanager
 def _bare(name: str) -> Generator[None]:
-    """A package whose modules are imported without the package itself, unless it has been.
+    """Allow imports of a package's modules without running the package's `__init__`.
 
-    ExecuTorch's runtime takes a decorator from its compiler, whose import takes twice as long as all else.
+    ExecuTorch's runtime imports a decorator from its compiler, which doubles the import time.
     """
     spec = None if name in sys.modules else importlib.util.find_spec(name)
     if spec is None or spec.submodule_search_locations is None:
@@ -210,10 +212,10 @@ def _bare(name: str) -> Generator[None]:
 
 
 def _load_backend(family: Family, runtime: "Runtime") -> ctypes.CDLL:
-    """The library that gives ExecuTorch's runtime the backend of a family."""
+    """Load the library with a family's backend for ExecuTorch's runtime."""
     path = family.host()
     try:
-        loaded = ctypes.CDLL(str(path))  # once in a process, however often it is asked for
+        loaded = ctypes.CDLL(str(path))  # loads once per process
     except OSError as error:
         message = f"the backend `{family.delegate_id}` does not load: {error}"
         raise MissingToolError(message, where=str(path), hint="build or install it again") from error
@@ -223,7 +225,7 @@ def _load_backend(family: Family, runtime: "Runtime") -> ctypes.CDLL:
 
 
 def _load() -> ctypes.CDLL:
-    """Our delegate's library; the runtime logs once that Python had a log before ours."""
+    """Load our delegate's library; the runtime logs once that Python already had a logger."""
     delegate = load_native("delegate")
     delegate.deuteron_keep_log.argtypes = ()
     delegate.deuteron_keep_log.restype = None
@@ -235,7 +237,7 @@ def _load() -> ctypes.CDLL:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """Drop what others write to standard error while they load: warnings about parts that we do not use."""
+    """Drop warnings that libraries write to standard error while they load."""
     sys.stderr.flush()
     kept = os.dup(2)
     sink = os.open(os.devnull, os.O_WRONLY)
@@ -251,7 +253,7 @@ def _quiet() -> Generator[None]:
 
 @contextmanager
 def _kept_log(delegate: ctypes.CDLL, lines: list[str]) -> Generator[None]:
-    """Add the error lines that ExecuTorch's runtime logs on this thread inside the context to the list, at its end."""
+    """Append the error lines that ExecuTorch's runtime logs on this thread inside the context to `lines`."""
     delegate.deuteron_keep_log()
     try:
         yield
@@ -262,5 +264,5 @@ def _kept_log(delegate: ctypes.CDLL, lines: list[str]) -> Generator[None]:
 
 
 def _reason(log: Sequence[str], error: RuntimeError) -> str:
-    """The first line that the runtime logged, or its exception's text."""
+    """Return the first line that the runtime logged, or its exception's text."""
     return log[0] if log else str(error)

@@ -1,4 +1,4 @@
-"""Inputs of a model: arrays that are drawn for it, or checked against what it takes."""
+"""Inputs of a model: random arrays, and checks of given arrays."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, cast
@@ -15,18 +15,18 @@ Sample = tuple[Array, ...]
 
 
 class Signature(Protocol):
-    """What is known of a model's inputs: a build's manifest, or a TFLite file."""
+    """Inputs of a model, from a build's manifest or a TFLite file."""
 
     @property
     def inputs(self) -> Sequence[TensorInfo]:
-        """Shape, dtype and name of each input, in order."""
+        """Return shape, dtype and name of each input, in order."""
         ...
 
 
 def seeded_inputs(model: Signature, count: int, seed: int = 0) -> list[Sample]:
-    """`count` random inputs of the model: normal float32 values, any int8 and int16, 0 and 1 for the rest.
+    """Return `count` random inputs: normal float32 values, uniform int8 and int16, 0 and 1 for wider integers.
 
-    Wider integers mostly are indices, and few tables have no row 1.
+    Wider integers are mostly indices, and nearly all tables have a row 1.
     """
     generator = np.random.default_rng(seed)
 
@@ -40,14 +40,14 @@ def seeded_inputs(model: Signature, count: int, seed: int = 0) -> list[Sample]:
 
 
 _MANY = 8
-"""Samples of which each element has had values enough to draw from."""
+"""Number of samples from which each element is drawn at its own position."""
 
 
 def drawn_inputs(model: Signature, count: int, seed: int, like: Sequence[Sample]) -> list[Sample]:
-    """`count` inputs of the model like these samples: some of them, then mixtures; `seeded_inputs` without any.
+    """Return `count` inputs like these samples: some of them, then mixtures; `seeded_inputs` if there are none.
 
-    Each element of a mixture is that of one of the samples at the same place, or anywhere if there are few of them, so
-    that all lie in the ranges that the model was calibrated for.
+    Each element of a mixture comes from a random sample at the same position, or at any position if samples are few, so
+    that values stay in the calibrated ranges.
     """
     if not like:
         return seeded_inputs(model, count, seed)
@@ -83,11 +83,11 @@ def check_inputs(model: Signature, inputs: Sequence[Array]) -> None:
 
 
 def _mended(value: Array, wanted: TensorInfo) -> str | None:
-    """What makes an array one that is wanted, where that loses nothing that the model would have seen."""
+    """Return a hint that converts an array to the wanted type and shape, if that loses no value."""
     dtype = np.dtype(wanted.dtype)
     if value.shape == wanted.shape and value.dtype.kind == dtype.kind:
         if dtype.kind in "iu" and not np.array_equal(value.astype(dtype), value):
-            return f"its values are from {value.min()} to {value.max()}: {dtype} does not have them all"
+            return f"its values are from {value.min()} to {value.max()}: {dtype} cannot represent all of them"
         return f"give `x.astype(numpy.{wanted.dtype})`"
     if value.size == np.prod(wanted.shape) and value.dtype == dtype:
         return f"give `x.reshape({', '.join(map(str, wanted.shape))})`, if its elements are in that order"
@@ -95,7 +95,7 @@ def _mended(value: Array, wanted: TensorInfo) -> str | None:
 
 
 def _check_arrays(inputs: object) -> None:
-    """Refuse what types would tell a caller whose types are checked: an array for the list of them, tensors."""
+    """Reject wrong types that a static type checker would find: one array for a list, and tensors."""
     if isinstance(inputs, np.ndarray):
         raise InputError("the inputs are one array", hint="give a list with one array per input")
     for i, value in enumerate(cast("Iterable[object]", inputs)):
@@ -106,7 +106,7 @@ def _check_arrays(inputs: object) -> None:
 
 
 def checked(model: Signature, samples: Iterable[Sequence[Array]]) -> Iterator[Sample]:
-    """The samples, each checked against the model's inputs when it is asked for.
+    """Yield the samples, each checked against the model's inputs when it is requested.
 
     Raises:
         InputError: naming the input that differs.

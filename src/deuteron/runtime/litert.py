@@ -1,4 +1,4 @@
-"""LiteRT's interpreter: TFLite files, or parts of them, by its reference kernels."""
+"""LiteRT's interpreter: runs TFLite files, or parts of them, with its reference kernels."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,13 +14,13 @@ Array = npt.NDArray[np.generic]
 
 
 class Litert:
-    """A TFLite file that LiteRT runs; its variables keep their values from one run to the next.
+    """A TFLite file that LiteRT runs; its variables keep their values between runs.
 
-    A model with a SUM is left to the other builtin kernels: the reference one returns -1 for int8 whatever it is given.
+    A model with a SUM uses the other builtin kernels: the reference one returns -1 for any int8 input.
 
     Raises:
         MissingToolError: LiteRT is not installed.
-        InputError: LiteRT does not take the model.
+        InputError: LiteRT rejects the model.
     """
 
     def __init__(self, model: Buffer) -> None:
@@ -39,7 +39,7 @@ class Litert:
             raise _refused(error) from error
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs, in the order of the main subgraph."""
+        """Return the outputs, in the order of the main subgraph."""
         interpreter = self._interpreter
         try:
             for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
@@ -51,7 +51,7 @@ class Litert:
 
 
 def run(model: Buffer, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of a TFLite model for one set of inputs; errors as of `Litert`."""
+    """Return the outputs of a TFLite model for one set of inputs; raises the errors of `Litert`."""
     return Litert(model).run(inputs)
 
 

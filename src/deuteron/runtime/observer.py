@@ -1,4 +1,4 @@
-"""Watching the delegate: the bytes that went into the NPU and came out of it, call by call."""
+"""Observes the delegate: input and output bytes of each NPU call."""
 
 import ctypes
 import hashlib
@@ -17,9 +17,9 @@ class DelegateCall:
     """One run of a partition.
 
     Attributes:
-        payload_sha256: which partition: the digest of its payload, as `build.json` lists it.
-        inputs: per NPU input, the bytes that the NPU reads, flat and in the order in which its program takes them.
-        outputs: the same for what it wrote.
+        payload_sha256: digest of the partition's payload, as `build.json` lists it.
+        inputs: per NPU input, the bytes that the NPU reads, flat and in its memory order.
+        outputs: per NPU output, the bytes that it wrote.
     """
 
     payload_sha256: str
@@ -53,7 +53,7 @@ _Callback = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 @contextmanager
 def observing(delegates: Iterable[ctypes.CDLL]) -> Generator[list[DelegateCall]]:
-    """A list that fills with the calls of these delegates' libraries while the context is open.
+    """Yield a list to which calls of these delegates' libraries are appended while the context is open.
 
     Only one context may be open in a process at a time.
     """

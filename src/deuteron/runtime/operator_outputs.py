@@ -1,8 +1,8 @@
-"""Arguments of a kernel call that its operator writes.
+"""Positions of the arguments of a kernel call that its operator writes.
 
-A `.pte` does not say it. In ExecuTorch's order of arguments, outputs are the last ones before the returned value, and
-most operators have one. `OUTPUTS` lists all other operators of its runtime and of its Cortex-M backend, whose scratch
-tensors count as outputs; a test compares it with their schemas.
+A `.pte` does not contain them. In ExecuTorch's argument order, outputs are the last ones before the returned value,
+and most operators have one. `OUTPUTS` lists all other operators of its runtime and of its Cortex-M backend, whose
+scratch tensors count as outputs; a test compares it with their schemas.
 """
 
 from collections.abc import Mapping
@@ -39,14 +39,14 @@ OUTPUTS: Mapping[str, tuple[int, ...]] = {
     "quantized_decomposed::choose_qparams.Tensor_out": (5, 6),
     "quantized_decomposed::choose_qparams_per_token_asymmetric.out": (2, 3),
 }
-"""Positions of the arguments that are written, of operators that write another number than one."""
+"""Written arguments of operators that do not write exactly one."""
 
 VIEW = "executorch_prim::et_view.default"
-"""The operator that gives the memory of its first argument to its last one. It writes no element."""
+"""The operator that makes its last argument a view of its first one. It writes no element."""
 
 
 def written(operator: str, arguments: int) -> tuple[int, ...]:
-    """Positions of the arguments that a call with this number of arguments writes."""
+    """Return the positions of the arguments that a call with this number of arguments writes."""
     listed = OUTPUTS.get(operator)
     if listed is None:
         return (arguments - 2,) if arguments >= 2 else ()

@@ -1,7 +1,7 @@
-"""What each operator of a `.pte` gives when ExecuTorch's runtime runs it on this machine.
+"""Results of each operator of a `.pte` in ExecuTorch's runtime on this machine.
 
-The runtime writes the results of operators into a buffer for debugging, and into its ETDump where each of them lies
-there. Slot numbers follow ExecuTorch's `etdump_schema_flatcc.fbs`.
+The runtime writes operator results into a debug buffer, and their offsets into its ETDump. Slot numbers follow
+ExecuTorch's `etdump_schema_flatcc.fbs`.
 """
 
 import struct
@@ -21,13 +21,13 @@ Array = npt.NDArray[np.generic]
 
 _PREFIX = struct.calcsize("<I")
 _APART = 64
-"""Bytes that the runtime may skip before a result, to keep it aligned."""
+"""Bytes that the runtime may skip before a result for alignment."""
 
 
 def operator_results(path: Path, sample: Sequence[Array]) -> Mapping[int, Array]:
-    """The result of each operator of the program for one sample, by the number of its instruction.
+    """Return the result of each operator for one sample, by the number of its instruction.
 
-    They have their logical shapes, whatever their order in memory. Of operators that give lists nothing is kept.
+    Results have their logical shapes, for any memory order. Operators that return lists are left out.
 
     Raises:
         FormatError: the file is damaged.
@@ -35,7 +35,7 @@ def operator_results(path: Path, sample: Sequence[Array]) -> Mapping[int, Array]
     """
     specs = dict(_results(path))
     room = sum(_bytes(spec) + _APART for spec in specs.values())
-    # What the program gives is written there, too, and what is not counted above.
+    # The buffer also holds the program's outputs and results not counted above.
     runner = HostRunner(path, etdump=True, debug_bytes=2 * room + (1 << 20))
     runner.run(sample)
     with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
@@ -50,7 +50,7 @@ def operator_results(path: Path, sample: Sequence[Array]) -> Mapping[int, Array]
 
 
 def _results(path: Path) -> Iterator[tuple[int, TensorSpec]]:
-    """The calls of operators that give one tensor, which is their last argument."""
+    """Yield the calls of operators with one tensor result, which is their last argument."""
     method = next(m for m in pte.read(path.read_bytes(), str(path)).methods if m.name == "forward")
     for number, call in enumerate(method.chains[0]):
         if isinstance(call, KernelCall) and isinstance(value := method.values[call.args[-1]], TensorValue):
@@ -58,7 +58,7 @@ def _results(path: Path) -> Iterator[tuple[int, TensorSpec]]:
 
 
 def _offsets(etdump: bytes, where: str) -> Iterator[tuple[int, int]]:
-    """The instruction of each result, and where this begins."""
+    """Yield the instruction and the offset of each result."""
     for run in Buffer(etdump[_PREFIX:], where).root().tables(1):
         for event in run.tables(3):
             debug = event.table(2)

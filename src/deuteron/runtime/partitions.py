@@ -1,4 +1,4 @@
-"""The NPU's partitions in a program: those of its delegates that a family has."""
+"""The NPU's partitions in a program: its delegates that belong to an NPU family."""
 
 from dataclasses import dataclass, field
 
@@ -13,9 +13,9 @@ class NpuPartition:
     """One partition.
 
     Attributes:
-        number: among the partitions of the method, as `build.json` counts them.
-        delegate: among the delegates of the method.
-        family: what runs it.
+        number: index among the partitions of the method, as in `build.json`.
+        delegate: index among the delegates of the method.
+        family: NPU family that runs it.
         payload: its bytes in the program.
     """
 
@@ -25,12 +25,12 @@ class NpuPartition:
     payload: bytes = field(repr=False)
 
     def program(self) -> NpuProgram:
-        """What runs on the NPU; FormatError when it is damaged."""
+        """Return the NPU's program; FormatError when it is damaged."""
         return self.family.program(self.payload, f"delegate {self.number}")
 
 
 def partitions_of(method: Method) -> tuple[NpuPartition, ...]:
-    """The partitions of a method for NPUs, in order; delegates of other backends are not among them."""
+    """Return the NPU partitions of a method, in order; delegates of other backends are left out."""
     known = [(i, families.family_of(delegate.id), delegate.payload) for i, delegate in enumerate(method.delegates)]
     ours = [(i, family, payload) for i, family, payload in known if family is not None]
     return tuple(NpuPartition(number, i, family, payload) for number, (i, family, payload) in enumerate(ours))

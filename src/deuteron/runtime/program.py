@@ -1,11 +1,11 @@
-"""What stands in a `.pte` file, as frozen values; `deuteron.runtime.pte` reads them."""
+"""Content of a `.pte` file as frozen values; `deuteron.runtime.pte` reads them."""
 
 from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """A tensor: `dtype` in numpy's spelling, `dim_order` from the outermost dimension in memory inwards."""
+    """A tensor: `dtype` is numpy's name, `dim_order` lists dimensions from the outermost in memory."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -13,14 +13,14 @@ class TensorSpec:
 
     @property
     def channels_last(self) -> bool:
-        """Whether dimension 1 lies innermost and the others in order."""
+        """Return true if dimension 1 is innermost and the others are in order."""
         rank = len(self.shape)
         return rank > 2 and self.dim_order == (0, *range(2, rank), 1)
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where memory planning put a tensor: bytes from the start of a memory; memories count from 1."""
+    """Memory that the planner assigned to a tensor: a byte offset in a memory; memories count from 1."""
 
     memory: int
     offset: int
@@ -28,7 +28,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Constant:
-    """Bytes of a tensor with content: `size` bytes of `source` from `start` on."""
+    """Content of a tensor: `size` bytes of `source` from `start` on."""
 
     source: bytes = field(repr=False)
     start: int
@@ -36,7 +36,7 @@ class Constant:
 
     @property
     def data(self) -> bytes:
-        """The bytes."""
+        """Return the bytes."""
         return self.source[self.start : self.start + self.size]
 
 
@@ -45,12 +45,12 @@ class TensorValue:
     """A tensor of a method.
 
     Attributes:
-        spec: its shape, or the largest that it can have.
+        spec: its type and its shape, or the largest shape if it is dynamic.
         bytes: its size.
-        place: None for constants and for tensors that get their memory at run time.
-        constant: its content, the initial one if it has a place, too.
-        dynamic: whether its shape can change between runs.
-        external: whether its content is outside the file.
+        place: None for constants and for tensors that get memory at run time.
+        constant: its content; the initial one if it also has a place.
+        dynamic: true if its shape can change between runs.
+        external: true if its content is outside the file.
     """
 
     spec: TensorSpec
@@ -63,7 +63,7 @@ class TensorValue:
 
 @dataclass(frozen=True, slots=True)
 class TensorList:
-    """A list of tensors: indices of values, None where an optional one is left out."""
+    """A list of tensors: indices of values, None for an omitted optional one."""
 
     items: tuple[int | None, ...]
 
@@ -100,7 +100,7 @@ class Move:
 
 @dataclass(frozen=True, slots=True)
 class JumpFalse:
-    """Goes to an instruction of the same chain when a value is false."""
+    """Jumps to an instruction of the same chain if a value is false."""
 
     condition: int
     target: int
@@ -108,7 +108,7 @@ class JumpFalse:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """Gives back the memory of a tensor that got it at run time."""
+    """Frees the memory of a tensor that got it at run time."""
 
     value: int
 
@@ -118,14 +118,14 @@ Instruction = KernelCall | DelegateCall | Move | JumpFalse | Free
 
 @dataclass(frozen=True, slots=True)
 class Delegate:
-    """A delegated partition: the backend it is for and the blob that the backend gets."""
+    """A delegated partition: its backend's name and the blob for that backend."""
 
     id: str
     payload: bytes = field(repr=False)
 
 
 def called(delegate: Delegate) -> str:
-    """What a delegate is called among the operators on the CPU, where no NPU runs it."""
+    """Return the name of a delegate among CPU operators, for a backend without an NPU."""
     return f"delegate of {delegate.id}"
 
 
@@ -135,13 +135,13 @@ class Method:
 
     Attributes:
         name: `forward` for a module's.
-        values: what its instructions work on.
+        values: operands of its instructions.
         inputs: indices of values.
-        outputs: the same.
+        outputs: indices of values.
         operators: `name.overload` of each.
         delegates: its partitions.
-        chains: lists of instructions; programs of today have one.
-        arenas: bytes of each memory; memory 0 is not used.
+        chains: lists of instructions; current programs have one.
+        arenas: bytes of each memory; memory 0 is unused.
     """
 
     name: str
@@ -155,12 +155,12 @@ class Method:
 
     @property
     def input_specs(self) -> tuple[TensorSpec | None, ...]:
-        """The tensors among the inputs, None for others."""
+        """Return the tensors among the inputs, None for other values."""
         return self._specs(self.inputs)
 
     @property
     def output_specs(self) -> tuple[TensorSpec | None, ...]:
-        """The tensors among the outputs, None for others."""
+        """Return the tensors among the outputs, None for other values."""
         return self._specs(self.outputs)
 
     def _specs(self, indices: tuple[int, ...]) -> tuple[TensorSpec | None, ...]:
@@ -170,6 +170,6 @@ class Method:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """What a `.pte` file holds."""
+    """Content of a `.pte` file."""
 
     methods: tuple[Method, ...]

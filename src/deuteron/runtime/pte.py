@@ -1,7 +1,7 @@
-"""`.pte` files: methods with their values, instructions and delegates, read without ExecuTorch.
+"""Reads `.pte` files without ExecuTorch: methods with their values, instructions and delegates.
 
-ExecuTorch's own loader follows the indices of a damaged file and can end the process, so `read` checks every one of
-them. Slot numbers follow ExecuTorch's `schema/program.fbs`.
+ExecuTorch's loader follows the indices of a damaged file and can crash the process, so `read` checks every index.
+Slot numbers follow ExecuTorch's `schema/program.fbs`.
 """
 
 import struct
@@ -41,7 +41,7 @@ class InstructionKind(IntEnum):
 
 
 def is_program(path: Path) -> bool:
-    """Whether a file says that it is a program; not when it cannot be read."""
+    """Return true for a readable file with the identifier of a program."""
     try:
         with path.open("rb") as file:
             return file.read(_HEADER_AT)[4:] == IDENTIFIER
@@ -50,17 +50,17 @@ def is_program(path: Path) -> bool:
 
 
 def delegates(pte: bytes, where: str = "program") -> tuple[Delegate, ...]:
-    """The delegates of all methods, in the order of the file."""
+    """Return the delegates of all methods, in file order."""
     return tuple(delegate for method in read(pte, where).methods for delegate in method.delegates)
 
 
 def read(pte: bytes, where: str = "program") -> Program:
-    """The program of a `.pte` file; FormatError, placed at `where`, when anything in it leads outside."""
+    """Read a `.pte` file; FormatError, placed at `where`, if an index or offset is out of range."""
     return _Reader(pte, where).program()
 
 
 class _Reader:
-    """One file being read: its flatbuffer, its segments and the content of its tensors."""
+    """Reads one file: its flatbuffer, its segments and the content of its tensors."""
 
     def __init__(self, pte: bytes, where: str) -> None:
         self._check = Check(where)
@@ -81,13 +81,13 @@ class _Reader:
             self._check.index("segment of named data", table.scalar(1, "I"), self._segments)
 
     def program(self) -> Program:
-        """The methods."""
+        """Return the methods."""
         plans = self._root.tables(1)
         self._check.that(bool(plans), "the program has no method")
         return Program(tuple(self._method(plan) for plan in plans))
 
     def _extended_header(self, pte: bytes) -> tuple[int, int]:
-        """Size of the flatbuffer and where segments start."""
+        """Return the size of the flatbuffer and the start of the segments."""
         if pte[_HEADER_AT : _HEADER_AT + 4] != _HEADER_MAGIC:
             return len(pte), len(pte)
         self._check.that(len(pte) >= _HEADER_AT + _HEADER.size, f"the file ends inside its header: {len(pte)} bytes")
@@ -97,7 +97,7 @@ class _Reader:
         return size, base
 
     def _segments_of(self, pte: bytes, size: int, base: int) -> tuple[bytes, ...]:
-        """The segments, which lie behind the flatbuffer and apart from each other."""
+        """Return the segments, which follow the flatbuffer and do not overlap."""
         spans = [(base + table.scalar(0, "Q"), table.scalar(1, "Q")) for table in self._root.tables(4)]
         spans = [(start, start + length) for start, length in spans]
         end, before = size, "program"
@@ -109,7 +109,7 @@ class _Reader:
         return tuple(pte[start:stop] for start, stop in spans)
 
     def _subsegments(self, table: Table | None) -> tuple[bytes, tuple[int, ...]]:
-        """The segment that tensor data lie in, and the start of each of them."""
+        """Return the segment with tensor data, and the start of each tensor in it."""
         offsets = table.scalars(1, "Q") if table else ()
         if table is None or not offsets:
             return b"", ()
@@ -165,7 +165,7 @@ class _Reader:
                 return Free(first)
 
     def _check_instruction(self, instruction: Instruction, method: Method, count: int) -> None:
-        """Checks the indices of one of `count` instructions."""
+        """Check the indices of one of `count` instructions."""
         operators, parts = len(method.operators), len(method.delegates)
         match instruction:
             case KernelCall(operator, args):
@@ -176,7 +176,7 @@ class _Reader:
                 args = (source, target)
             case JumpFalse(condition, target):
                 args = (condition,)
-                self._check.that(0 <= target < count, f"a jump goes to instruction {target} of {count}")
+                self._check.that(0 <= target < count, f"a jump leads to instruction {target} of {count}")
             case Free(value):
                 args = (value,)
         for value in args:

@@ -1,4 +1,4 @@
-"""A program as a build: what it says of itself, and what an ETRecord says of the model that it was made from."""
+"""Builds from programs: facts from the program and from the ETRecord of its source model."""
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -39,16 +39,16 @@ from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorSpe
 
 _CORTEX_M = ("cortex_m::", "deuteron::")
 _WITHOUT_NPU = "cortex-m55"
-"""The target of a program without an NPU, where none is named."""
+"""The default target of a program without an NPU."""
 
 _VIEW = "executorch_prim::et_view"
-"""Called for views, which are no operators of the model."""
+"""Prefix of view calls, which are not operators of the model."""
 
 _EDGES = {
-    "quantize_per_tensor": (Work.QUANTISE, "quantises what integer operators read"),
-    "dequantize_per_tensor": (Work.DEQUANTISE, "turns integers into float for those who read them so"),
+    "quantize_per_tensor": (Work.QUANTISE, "quantises for integer operators"),
+    "dequantize_per_tensor": (Work.DEQUANTISE, "dequantises for float operators"),
 }
-_WHY = "the program has it on the CPU; why is known to what made it"
+_WHY = "the program runs it on the CPU and does not record why"
 
 _WORK = {
     "conv2d_s8": Work.CONVOLUTION,
@@ -61,11 +61,11 @@ _WORK = {
 """Kernels whose multiply-accumulates are counted."""
 
 _MULTIPLIED = ("aten::convolution", "aten::addmm", "aten::mm", "aten::bmm", "aten::linear")
-"""Operators that these are of."""
+"""Operators with such kernels."""
 
 
 def read_bytes(path: Path) -> bytes:
-    """The bytes of a file; InputError when it cannot be read."""
+    """Read a file; InputError when it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as e:
@@ -73,17 +73,17 @@ def read_bytes(path: Path) -> bytes:
 
 
 def build_of(path: Path, target: str | None, record: Path | None) -> tuple[Manifest, dict[str, bytes]]:
-    """What `build.json` says of a program, and the files of the build.
+    """Return the `build.json` of a program, and the files of the build.
 
     Args:
-        path: of the program.
-        target: what it was made for; the one that its delegates and operators fit, by default.
+        path: the program.
+        target: its target; by default one that its delegates and operators fit.
         record: its ETRecord, if there is one.
 
     Raises:
-        InputError: there is no such file, or the ETRecord is another program's.
+        InputError: the file does not exist, or the ETRecord is another program's.
         FormatError: one of them is damaged.
-        OptionError: it was made for another target.
+        OptionError: it was compiled for another target.
         UnsupportedError: no target runs it.
     """
     data = read_bytes(path)
@@ -93,7 +93,7 @@ def build_of(path: Path, target: str | None, record: Path | None) -> tuple[Manif
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A partition: its program, the instruction that calls it, and what the ETRecord has of its kernel calls."""
+    """A partition: its program, the instruction that calls it, and the ETRecord's entry for its kernel calls."""
 
     listed: NpuPartition
     program: NpuProgram
@@ -102,12 +102,12 @@ class _Part:
 
     @property
     def least(self) -> Schedule:
-        """A schedule that no run is faster than, for an NPU whose commands say nothing of time."""
+        """Return a lower bound of the schedule, for an NPU whose commands have no times."""
         return self.program.least(self.engine)
 
 
 class _Program:
-    """One method of a program, and all that is known of it."""
+    """One method of a program with its target and ETRecord."""
 
     def __init__(self, path: Path, methods: Sequence[Method], target: str | None, record: Path | None) -> None:
         self._path, self._method, self._others = path, methods[0], len(methods) - 1
@@ -122,7 +122,7 @@ class _Program:
             self._check_record(self._record)
 
     def build(self, data: bytes) -> tuple[Manifest, dict[str, bytes]]:
-        """The manifest and the files."""
+        """Return the manifest and the files."""
         files = {PROGRAM: data} | ({ETRECORD: read_bytes(self._file)} if self._file else {})
         partitions = tuple(map(self._partition, self._parts))
         nodes, cpu_ops = self._on_cpu()
@@ -145,13 +145,13 @@ class _Program:
         return manifest, files
 
     def _check_record(self, record: EtRecord) -> None:
-        """Raise InputError for the record of another program."""
+        """Raise InputError if the record belongs to another program."""
         kernels = {part.instruction: [call.kernel for call in part.program.calls] for part in self._parts}
         difference = next(differences(record, self._method, kernels), None)
         if difference:
             raise InputError(
-                f"`{self._file}` is the ETRecord of another program than `{self._path}`: {difference}",
-                hint="give the ETRecord that was saved with the program",
+                f"`{self._file}` is not the ETRecord of `{self._path}`: {difference}",
+                hint="give the ETRecord saved with the program",
             )
 
     def _records(self) -> bool:
@@ -161,19 +161,19 @@ class _Program:
         return self._record.instructions.get(instruction, ()) if self._record else ()
 
     def _recorded(self, part: _Part) -> Mapping[int, tuple[int, ...]]:
-        """The handles of each kernel call of a partition."""
+        """Return the debug handles of each kernel call of a partition."""
         delegate = self._record.delegates.get(part.instruction) if self._record else None
         return delegate.calls if delegate else {}
 
     def _computed(self, handles: Sequence[int]) -> list[EdgeNode]:
-        """The operators of the model with these handles."""
+        """Return the operators of the model with these debug handles."""
         nodes = self._record.nodes if self._record else ()
         return [node for node in nodes if node.handle in handles and not node.quantises]
 
     def _ops_of(self, part: _Part) -> tuple[list[PartitionOp], list[tuple[int, ...]]]:
-        """The operators of a partition, and for each kernel call those that it computes.
+        """Return the operators of a partition, and the operators of each kernel call.
 
-        Where nobody says what a call computes, it stands as an operator for itself.
+        A kernel call without known operators counts as an operator itself.
         """
         calls = part.program.calls
         nodes = self._computed(self._handles(part.instruction))
@@ -213,7 +213,7 @@ class _Program:
         )
 
     def _on_npu(self, part: _Part) -> Iterator[Node]:
-        """The operators of the model that a partition has; its kernel calls where nobody says what these are."""
+        """Yield the model's operators in a partition; its kernel calls where the operators are unknown."""
         ops, of = self._ops_of(part)
         timeline = part.program.scheduled(part.least).timeline(part.engine)
         costs = [e.cost for e in timeline.events if e.activity is Activity.KERNEL and e.cost is not None]
@@ -231,7 +231,7 @@ class _Program:
             yield Node(op.nodes[0], op.op, "", op.source, part.listed.number, "", work, elements, terms, nbytes)
 
     def _on_cpu(self) -> tuple[tuple[Node, ...], tuple[CpuOp, ...]]:
-        """The operators of the model on the CPU, and those of the program."""
+        """Return the model's operators on the CPU, and the program's CPU operators."""
         on_npu = {h for part in self._parts for h in self._handles(part.instruction)}
         nodes: dict[str, Node] = {}
         ops: list[CpuOp] = []
@@ -253,7 +253,7 @@ class _Program:
         return tuple(nodes.values()), tuple(ops)
 
     def _operator(self, step: object) -> tuple[str, int]:
-        """What a step calls on the CPU, without overload, and the elements of its result; nothing for an NPU's."""
+        """Return the CPU operator of a step, without overload, and its number of result elements; empty for the NPU."""
         match step:
             case KernelCall(operator, args):
                 value = self._method.values[args[-1]] if args else None
@@ -265,32 +265,32 @@ class _Program:
                 return "", 0
 
     def _missing(self) -> Iterator[str]:
-        """What the program does not say."""
+        """Yield sentences about facts that the program does not record."""
         name = f"`{self._path.name}`"
         if self._others:
-            yield f"{name} has {self._others + 1} methods, this is about the first, `{self._method.name}`"
+            yield f"{name} has {self._others + 1} methods; only the first, `{self._method.name}`, is shown"
         if self._is_assumed:
-            yield f"{name} does not say its target and is taken for `{self._arch.name}`: `--target` names another"
+            yield f"{name} does not name its target; `{self._arch.name}` is assumed: `--target` sets another"
         if self._record is None:
             yield (
-                f"{name} does not say what its operators come from: lines and modules of the model are in the ETRecord "
-                "that ExecuTorch saves with it, give that with `--etrecord`"
+                f"{name} does not have source lines and modules of the model: they are in the ETRecord that ExecuTorch "
+                "saves with it; give that with `--etrecord`"
             )
         for part in self._parts:
             if self._record and not self._recorded(part):
                 yield (
-                    f"the ETRecord says which operators npu {part.listed.number} has, and not which of its calls "
-                    "computes which"
+                    f"the ETRecord lists the operators of npu {part.listed.number}, but not which kernel call "
+                    "computes which operator"
                 )
         if any(part.listed.family is NEUTRON for part in self._parts):
             yield (
-                "which value each kernel call is meant to read is in a build directory alone: that it finds the right "
-                "one is not checked here"
+                "only a build directory records which value each kernel call must read; the simulator does not check "
+                "it for this program"
             )
         if any(part.least.steps for part in self._parts):
             yield (
-                "what an Ethos-U takes is estimated by Vela when it compiles, and not in the program: its times are a "
-                "lower bound"
+                "Vela estimates the time of an Ethos-U when it compiles, and the program does not contain it: the "
+                "shown times are a lower bound"
             )
 
 
@@ -299,7 +299,7 @@ def _op(index: int, node: EdgeNode) -> PartitionOp:
 
 
 def _call(part: _Part, number: int) -> str:
-    """What stands for the operator of a call that nobody has named."""
+    """Return the operator name for a kernel call without a known operator."""
     return f"npu_{part.listed.number}_call_{number}"
 
 
@@ -312,13 +312,13 @@ def _tensors(specs: Sequence[TensorSpec | None], side: str) -> Iterator[TensorIn
 def _target(
     path: Path, method: Method, programs: Sequence[tuple[NpuPartition, NpuProgram]], wanted: str | None
 ) -> Arch:
-    """The target that a program was made for, of those that fit: the one that is wanted, or the likeliest."""
+    """Return the target of a program: the requested one if it fits, else the most likely one."""
     operators = CpuOperators.CORTEX_M if any(op.startswith(_CORTEX_M) for op in method.operators) else None
     npus = dict.fromkeys(_npu(*pair) for pair in programs)
     what = " and ".join(f"`{npu}`" for npu in npus) or "no NPU"
     if len(npus) > 1:
         raise UnsupportedError(
-            f"the program has partitions for {what}, and no target has both",
+            f"the program has partitions for {what}; no target has both",
             where=f"`{path}`",
             hint="run it on this computer, without `--on`",
         )
@@ -327,7 +327,7 @@ def _target(
         if (arch := targets.load(wanted)) not in fitting:
             listed = ", ".join(f"`{known.name}`" for known in fitting) or "none of Deuteron's targets"
             raise OptionError(
-                f"`{path}` was made for {what}, the target `{wanted}` is another",
+                f"`{path}` was compiled for {what}, not for the target `{wanted}`",
                 hint=f"leave out `--target`, or choose {listed}",
             )
         return arch
@@ -339,7 +339,7 @@ def _target(
 
 
 def _npu(listed: NpuPartition, program: NpuProgram) -> str:
-    """The NPU that a partition is for, as `_name` calls it."""
+    """Return the NPU of a partition, as `_name` names it."""
     if listed.family is ETHOSU and isinstance(program, EthosUProgram):
         return program.stream.config.name
     return "Neutron" if listed.family is NEUTRON else listed.family.delegate_id

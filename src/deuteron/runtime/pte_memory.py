@@ -1,11 +1,11 @@
-"""Checks the memory that the instructions of a method write: refuses what no plan of ExecuTorch does.
+"""Checks the memory that the instructions of a method write: rejects what no plan of ExecuTorch does.
 
-ExecuTorch's runtime writes wherever an output of an instruction lies. So a damaged plan could write to constants, which
-lie in the file beside the program itself and the payloads of delegates, or to memory that another value still needs.
+ExecuTorch's runtime writes to the memory of an instruction's outputs. A damaged plan could write to constants, which
+share the file with the program and the payloads of delegates, or to memory that another value still needs.
 
-Values are places for tensors: a move puts a tensor of one value into another, and `et_view` gives the memory of one to
-another, at any time and from one run to the next. So each value is taken to hold all tensors that can get there. Which
-bytes a value lost is followed in methods without jumps only; all other checks are for every method.
+Values hold tensors: a move puts a tensor of one value into another, and `et_view` makes a value share another's
+memory, at any time and across runs. Each value therefore counts as holding all tensors that can reach it. Overwritten
+bytes are tracked in methods without jumps only; all other checks apply to every method.
 
 `firmware/executorch/runner/plan.cpp` makes the same checks for the runner.
 """
@@ -31,22 +31,22 @@ from deuteron.runtime.program import (
 from deuteron.runtime.pte_values import Check
 
 _MOST_TENSORS = 16
-"""That one value may hold in the course of a method."""
+"""Number of tensors that one value may hold in the course of a method."""
 
 _LOOKS = 64
-"""Looks at each value and argument that are allowed on average. Sound methods take less than ten; without a limit,
-calls that all name one long list would make the work quadratic in the file's size."""
+"""Average number of allowed visits per value and argument. Sound methods need less than ten; without a limit, calls
+that all name one long list would make the work quadratic in the file's size."""
 
 
 class Extent(NamedTuple):
-    """Bytes that a tensor lies in. Memories count from 1; those below 0 are of inputs and outputs of a method."""
+    """Bytes of a tensor. Memories count from 1; negative ones are inputs and outputs of a method."""
 
     memory: int
     start: int
     end: int
 
     def overlaps(self, other: "Extent") -> bool:
-        """Return true where both have a byte in common."""
+        """Return true if both share a byte."""
         return self.memory == other.memory and self.start < other.end and other.start < self.end
 
 
@@ -56,9 +56,9 @@ class _Access:
 
     Attributes:
         what: the instruction in words.
-        apart: whether the written values have to lie apart from all others.
-        frees: values whose memory it gives back.
-        gives: values that get another tensor, or another's memory.
+        apart: true if the written values must not overlap any others.
+        frees: values whose memory it frees.
+        gives: values that get another tensor or another's memory.
     """
 
     what: str
@@ -76,14 +76,14 @@ def check_memory(method: Method, check: Check) -> None:
 
 @dataclass(slots=True)
 class _MemoryCheck:
-    """One method.
+    """Checks one method.
 
     Attributes:
         held: for each value that a move or view changes, the values whose tensors it can hold.
-        left: how many more values may be looked at.
+        left: number of values that may still be visited.
         ends: inputs and outputs of the method.
-        freed: tensors that instructions so far have freed.
-        given: values that moves and views so far have changed.
+        freed: tensors that earlier instructions freed.
+        given: values that earlier moves and views changed.
     """
 
     method: Method
@@ -147,7 +147,9 @@ class _MemoryCheck:
                     pass
 
     def _delegate_access(self, what: str, index: int, args: tuple[int, ...]) -> _Access:
-        from deuteron.npu.families import family_of  # here, because it loads NumPy, which stand-ins do without
+        from deuteron.npu.families import (
+            family_of,
+        )  # imported here because it loads NumPy, which the FVP programs do not need
 
         delegate = self.method.delegates[index]
         family = family_of(delegate.id)
@@ -158,7 +160,7 @@ class _MemoryCheck:
         return _Access(what, args[:inputs], args[inputs:])
 
     def _follow_moves(self) -> None:
-        """Find what values hold that moves and views change."""
+        """Find the values that moves and views change."""
         sources: dict[int, list[int]] = {}
         targets: dict[int, list[int]] = {}
         for _, instruction in self._instructions():
@@ -184,7 +186,7 @@ class _MemoryCheck:
         self.held = {value: tuple(sorted(into)) for value, into in held.items()}
 
     def _tensors(self, values: Sequence[int]) -> Iterator[tuple[int, Extent | None]]:
-        """Tensors that the values can hold, and lists among them: the index, and where it lies; None for a constant."""
+        """Yield the tensors and lists that the values can hold: the index, and the extent; None for a constant."""
         for value in values:
             for held in self.held.get(value, (value,)):
                 match self.method.values[held]:
@@ -207,7 +209,7 @@ class _MemoryCheck:
         elif value.constant or value.external:
             yield index, None
         else:
-            # The caller gives inputs and outputs their memory, a view its result.
+            # The caller provides memory for inputs and outputs, a view for its result.
             given = value.bytes == 0 or index in self.ends or index in self.given
             message = f"an instruction uses value {index}, which has no memory"
             self.check.that(given and index not in self.freed, message)
@@ -215,7 +217,7 @@ class _MemoryCheck:
                 yield index, Extent(-1 - index, 0, value.bytes)
 
     def _check_access(self, access: _Access) -> None:
-        """Check that an instruction writes to no constant, and to no bytes of its other arguments."""
+        """Check that an instruction writes no constant and no bytes of its other arguments."""
         extents: dict[tuple[Extent, int], int] = {}
         for position, value in enumerate(access.writes):
             for index, extent in self._tensors((value,)):
@@ -235,10 +237,10 @@ class _MemoryCheck:
                 self.check.that(not written_over.overlaps(place), message)
 
     def _free(self, access: _Access) -> None:
-        """Note what an instruction frees, which must be memory of its own."""
+        """Record what an instruction frees; it must have its own memory."""
         for value in access.frees:
             held = (self.method.values[held] for held in self.held.get(value, (value,)))
-            message = f"{access.what} frees value {value}, which is no tensor"
+            message = f"{access.what} frees value {value}, which is not a tensor"
             self.check.that(all(isinstance(each, TensorValue) for each in held), message)
         for index, extent in self._tensors(access.frees):
             owned = extent is not None and extent.memory < 0
@@ -246,7 +248,7 @@ class _MemoryCheck:
             self.freed.add(index)
 
     def _check_order(self, accesses: Sequence[_Access]) -> None:
-        """Check that values keep what is written to them until it is read."""
+        """Check that values keep their content until it is read."""
         memories: dict[int, _Owners] = {}
         for access in accesses:
             for value in access.reads:
@@ -265,13 +267,13 @@ class _MemoryCheck:
 
 @dataclass(slots=True)
 class _Owners:
-    """The last writers of the bytes of a memory, by sections: start, end, what was written there, and who did it."""
+    """The last writers of the bytes of a memory, as sections: start, end, written extent, and writer."""
 
     starts: list[int] = field(default_factory=list[int])
     sections: list[tuple[int, Extent, str]] = field(default_factory=list[tuple[int, Extent, str]])
 
     def foreign(self, extent: Extent) -> str | None:
-        """Who wrote another extent to some of these bytes last, None where nobody did."""
+        """Return the last writer of another extent to any of these bytes, None if there is none."""
         for at in range(*self._range(extent)):
             _, other, who = self.sections[at]
             if other != extent:
@@ -279,7 +281,7 @@ class _Owners:
         return None
 
     def take(self, extent: Extent, who: str) -> None:
-        """Write these bytes."""
+        """Record a write to these bytes."""
         first, last = self._range(extent)
         starts, sections = [extent.start], [(extent.end, extent, who)]
         if first < last and self.starts[first] < extent.start:

@@ -1,4 +1,4 @@
-"""The values of a method of a `.pte`: tensors with their memory, numbers, lists; every index checked."""
+"""Reads the values of a `.pte` method: tensors with their memory, numbers, lists; checks every index."""
 
 import math
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from deuteron.runtime.program import Constant, Place, TensorList, TensorSpec, Te
 _T = TypeVar("_T")
 
 _MAX_RANK = 16
-"""Most dimensions of a tensor in ExecuTorch's runtime."""
+"""Maximum rank of a tensor in ExecuTorch's runtime."""
 
 DTYPES = {
     0: ("uint8", 1),
@@ -61,29 +61,29 @@ class Check:
             raise self.error(message)
 
     def index(self, what: str, index: int, items: Sequence[_T]) -> _T:
-        """The item of that index."""
+        """Return the item of that index."""
         self.that(0 <= index < len(items), f"{what}: index {index} of {len(items)}")
         return items[index]
 
     def present(self, table: Table | None, message: str) -> Table:
-        """The table, which must be there."""
+        """Return the table, which must exist."""
         if table is None:
             raise self.error(message)
         return table
 
     def error(self, message: str) -> FormatError:
-        """The error for damage found here."""
+        """Return the error for damage found here."""
         return FormatError(message, where=self.where, hint="the file is damaged or truncated: build it again")
 
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """Where the content of tensors lies, by number: in buffers of the flatbuffer, or in segments from offsets on.
+    """Content of tensors, by number: buffers of the flatbuffer, or offsets in segments.
 
     Attributes:
-        buffers: of constants, in old files.
+        buffers: constants, in old files.
         constants: the segment of constants, with its offsets.
-        mutable: the same for each group of tensors that change and have a first content.
+        mutable: the same for each group of mutable tensors with initial content.
     """
 
     buffers: tuple[bytes, ...]
@@ -107,7 +107,7 @@ class ValueReader:
     arenas: tuple[int, ...]
 
     def values(self, tables: Sequence[Table]) -> tuple[Value, ...]:
-        """All values."""
+        """Return all values."""
         kinds = tuple(table.scalar(0, "B") for table in tables)
         values = [self._value(kind, table, kinds) for kind, table in zip(kinds, tables, strict=True)]
         return tuple(_resolved(value, values) if isinstance(value, _IntList) else value for value in values)
@@ -142,7 +142,7 @@ class ValueReader:
                 return table.scalar(0, "q")
 
     def _elements(self, items: tuple[int, ...], kinds: Sequence[int], allowed: Sequence[Kind]) -> tuple[int, ...]:
-        """The items, indices of values of the allowed kinds."""
+        """Return the items, which must be indices of values of the allowed kinds."""
         for item in items:
             kind = self.check.index("list element", item, kinds)
             self.check.that(kind in allowed, f"a list element is value {item} of kind {kind}")
@@ -161,7 +161,7 @@ class ValueReader:
         return TensorValue(spec, nbytes, place, constant, dynamism != 0, external)
 
     def _spec(self, table: Table) -> tuple[TensorSpec, int]:
-        """Type, shape and order of a tensor, and its size in bytes."""
+        """Return type, shape and dim order of a tensor, and its size in bytes."""
         check, scalar_type = self.check, table.scalar(0, "b")
         check.that(scalar_type in DTYPES, f"a tensor has the unknown scalar type {scalar_type}")
         dtype, item_bytes = DTYPES[scalar_type]
@@ -181,7 +181,7 @@ class ValueReader:
         return Place(memory, offset)
 
     def _constant(self, buffer: int, nbytes: int, group: int | None) -> Constant:
-        """The content of a tensor; `group` is that of a tensor that changes."""
+        """Return the content of a tensor; `group` is the group of a mutable tensor."""
         check, content = self.check, self.content
         if group is None and not content.constants[1]:
             data = check.index("constant of a tensor", buffer, content.buffers)
@@ -195,5 +195,5 @@ class ValueReader:
 
 
 def _resolved(indices: _IntList, values: "Sequence[Value | _IntList]") -> tuple[int, ...]:
-    """The integers at these indices."""
+    """Return the integers at these indices."""
     return tuple(value for value in (values[item] for item in indices.items) if isinstance(value, int))

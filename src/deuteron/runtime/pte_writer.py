@@ -1,24 +1,24 @@
-"""`.pte` files of partitions and operators on the CPU, written without ExecuTorch.
+"""Writes `.pte` files of partitions and CPU operators without ExecuTorch.
 
-What `deuteron.runtime.pte` reads, and ExecuTorch's runtime, too. Slot numbers follow ExecuTorch's `schema/program.fbs`.
+`deuteron.runtime.pte` and ExecuTorch's runtime read them. Slot numbers follow ExecuTorch's `schema/program.fbs`.
 """
 
 import math
 import struct
-from bisect import insort
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
 import flatbuffers  # pyright: ignore[reportMissingTypeStubs]
 
+from deuteron.planner.interval_placement import first_fit
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte import IDENTIFIER, InstructionKind
 from deuteron.runtime.pte_values import DTYPES, Kind
 
 ALIGNMENT = 16
 _HEADER_BYTES = 32
-"""Of what stands between a program's identifier and the rest, which it keeps aligned."""
+"""Size of the header after a program's identifier; keeps the rest aligned."""
 
 CODES = {name: code for code, (name, _) in DTYPES.items()}
 """Numbers of element types."""
@@ -44,7 +44,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Delegated:
-    """A call of a partition with these tensors."""
+    """A call of a partition on these tensors."""
 
     payload: bytes
     args: tuple[int, ...]
@@ -52,14 +52,14 @@ class Delegated:
 
 @dataclass(frozen=True, slots=True)
 class Contents:
-    """What a program holds.
+    """Content of a program.
 
     Attributes:
         tensors: by number.
-        constants: the bytes of those that have a content.
-        inputs: of the program, by number.
-        outputs: the same.
-        steps: in the order in which they run.
+        constants: the bytes of tensors with content.
+        inputs: numbers of the program's inputs.
+        outputs: numbers of the program's outputs.
+        steps: in execution order.
     """
 
     tensors: Mapping[int, TensorSpec]
@@ -70,34 +70,33 @@ class Contents:
 
 
 def write(contents: Contents, delegate_id: str) -> bytes:
-    """The file: one method `forward`."""
+    """Return the file: one method `forward`."""
     return _Writer().file(contents, delegate_id)
 
 
 def _room(spec: TensorSpec) -> int:
-    """The bytes that are kept for a tensor."""
+    """Return the bytes that are allocated for a tensor."""
     return -(-DTYPES[CODES[spec.dtype]][1] * math.prod(spec.shape) // ALIGNMENT) * ALIGNMENT
 
 
 def _offsets(contents: Contents) -> Mapping[int, int]:
-    """Where each tensor without a content lies: the largest first, as low as those allow that live when it does."""
+    """Place each tensor without constant data, largest first, by first fit among those that are live with it."""
     offsets: dict[int, int] = {}
-    placed: list[tuple[int, int, int, int]] = []
     lives = _lives(contents)
-    for number in sorted(lives, key=lambda number: -_room(contents.tensors[number])):
-        room, (first, last), offset = _room(contents.tensors[number]), lives[number], 0
-        for begin, end, other_first, other_last in placed:
-            if first <= other_last and other_first <= last:
-                if offset + room <= begin:
-                    break
-                offset = max(offset, end)
-        offsets[number] = offset
-        insort(placed, (offset, offset + room, first, last))
+    sizes = {number: _room(contents.tensors[number]) for number in lives}
+    for number in sorted(lives, key=lambda number: -sizes[number]):
+        first, last = lives[number]
+        occupied = [
+            (at, at + sizes[other])
+            for other, at in offsets.items()
+            if first <= lives[other][1] and lives[other][0] <= last
+        ]
+        offsets[number] = first_fit(occupied, sizes[number])
     return offsets
 
 
 def _lives(contents: Contents) -> Mapping[int, tuple[int, int]]:
-    """The first and the last step at which a tensor without a content is in use; inputs are from before all."""
+    """Return the first and last step at which a tensor without content is live; inputs are live before step 0."""
     uses = [(-1, number) for number in contents.inputs]
     for at, step in enumerate(contents.steps):
         uses += ((at, number) for number in (step.args if isinstance(step, Delegated) else refs(step.args)))
@@ -111,7 +110,7 @@ def _lives(contents: Contents) -> Mapping[int, tuple[int, int]]:
 
 
 def refs(args: Sequence[object]) -> Iterator[int]:
-    """The tensors that arguments name."""
+    """Yield the tensors among the arguments."""
     for arg in args:
         if isinstance(arg, Ref):
             yield arg.tensor
@@ -121,7 +120,7 @@ def refs(args: Sequence[object]) -> Iterator[int]:
 
 @dataclass(slots=True)
 class _Writer:
-    """One file being written: its values, its instructions, and the memory that is planned for its tensors."""
+    """Writes one file: its values, its instructions, and the planned memory of its tensors."""
 
     builder: Any = field(default_factory=lambda: flatbuffers.Builder(1024))
     values: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
@@ -133,7 +132,7 @@ class _Writer:
     arena: int = 0
 
     def file(self, contents: Contents, delegate_id: str) -> bytes:
-        """The bytes."""
+        """Return the file's bytes."""
         offsets = _offsets(contents)
         places = {
             i: self._tensor(spec, contents.constants.get(i), offsets.get(i, 0)) for i, spec in contents.tensors.items()
@@ -155,7 +154,7 @@ class _Writer:
         return self._with_segment(bytes(self.builder.Output()))
 
     def _argument(self, arg: Argument, places: Mapping[int, int]) -> int:
-        """The index of an argument among the values."""
+        """Return the index of an argument among the values."""
         match arg:
             case Ref(tensor):
                 return places[tensor]
@@ -183,7 +182,7 @@ class _Writer:
         self.instructions.append((kind, self.builder.EndObject()))
 
     def _tensor(self, spec: TensorSpec, content: bytes | None, offset: int) -> int:
-        """The index of a new tensor, with a content or a place in the planned memory."""
+        """Return the index of a new tensor, with content or an offset in the planned memory."""
         code = CODES[spec.dtype]
         sizes = self._numbers(spec.shape, 4, self.builder.PrependInt32)
         order = self._numbers(spec.dim_order, 1, self.builder.PrependUint8)
@@ -201,7 +200,7 @@ class _Writer:
         return self._value(Kind.TENSOR, self.builder.EndObject())
 
     def _place(self, offset: int, end: int) -> int:
-        """These bytes of the memory that is planned."""
+        """Write the allocation of these bytes of the planned memory."""
         self.arena = max(self.arena, end)
         self.builder.StartObject(3)
         self.builder.PrependUint32Slot(0, 1, 0)
@@ -229,7 +228,7 @@ class _Writer:
         return len(self.values) - 1
 
     def _plan(self, inputs: Sequence[int], outputs: Sequence[int], delegate_id: str) -> int:
-        """The one execution plan."""
+        """Write the execution plan."""
         build = self.builder
         name, ident = build.CreateString("forward"), build.CreateString(delegate_id)
         values = self._tables([self._union(kind, content) for kind, content in self.values])
@@ -260,7 +259,7 @@ class _Writer:
         return self._table(*fields)
 
     def _program(self, plan: int, data: Sequence[int]) -> int:
-        """The root; its one segment has the constants, whose first stands for none."""
+        """Write the root table; its one segment has the constants, and index 0 means no constant."""
         offsets = self._numbers((0, *self.offsets), 8, self.builder.PrependUint64)
         self.builder.StartObject(2)
         self.builder.PrependUint64Slot(0, 0, 0)
@@ -271,7 +270,7 @@ class _Writer:
         return self._table(*parts)
 
     def _with_segment(self, program: bytes) -> bytes:
-        """The flatbuffer with the header that tells where the segment is, and the segment."""
+        """Return the flatbuffer with a header that locates the segment, and the segment."""
         (root,) = struct.unpack_from("<I", program)
         size = len(program) + _HEADER_BYTES
         base = size + -size % ALIGNMENT
@@ -302,7 +301,7 @@ class _Writer:
         return self.builder.EndVector()
 
     def _bytes(self, data: bytes) -> int:
-        """A vector of bytes that lies as ExecuTorch wants what delegates read in place."""
+        """Write a byte vector with the alignment that ExecuTorch's delegates need."""
         build = self.builder
         build.StartVector(1, len(data), ALIGNMENT)
         build.head -= len(data)

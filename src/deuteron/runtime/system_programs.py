@@ -1,4 +1,4 @@
-"""Programs of the system that a job needs: compilers, emulators."""
+"""Finds programs of the system: compilers, emulators."""
 
 import shutil
 from pathlib import Path
@@ -7,7 +7,7 @@ from deuteron.errors import MissingToolError
 
 
 def find_program(program: str, package: str, what: str) -> Path:
-    """The program's path; MissingToolError, naming the Debian package that holds it, when it is not on PATH."""
+    """Return a program's path; MissingToolError with its Debian package if it is not on PATH."""
     path = shutil.which(program)
     if path is None:
         message = f"{what} is not installed: found no `{program}` on PATH"

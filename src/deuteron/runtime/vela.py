@@ -1,4 +1,4 @@
-"""TFLite files that Vela compiled: their partitions for an Ethos-U, and one after the other on this machine."""
+"""TFLite files compiled by Vela: runs their Ethos-U partitions in order on this machine."""
 
 import math
 import struct
@@ -15,7 +15,7 @@ from deuteron.runtime.ethosu import Partition
 from deuteron.tflite.flat_model import CUSTOM, FlatModel, FlatOperator, FlatTensor
 
 CUSTOM_CODE = "ethos-u"
-"""The operator that a partition is; its first inputs are commands, constants, scratch and fast scratch memory."""
+"""The custom operator of a partition; its first inputs are commands, constants, scratch and fast scratch memory."""
 _PLACES = "OfflineMemoryAllocation"
 _OWN_INPUTS = 4
 _HEADER_WORDS = 3
@@ -25,7 +25,7 @@ _HINT = "the file is damaged: compile the model again"
 
 @dataclass(frozen=True, slots=True)
 class VelaPartition:
-    """A partition, and the tensors (indices) of the file that it reads and writes."""
+    """A partition, and the file's tensors (indices) that it reads and writes."""
 
     blob: Blob
     inputs: tuple[int, ...]
@@ -34,11 +34,11 @@ class VelaPartition:
 
 @dataclass(frozen=True, slots=True)
 class VelaProgram:
-    """What is inside the float edges of a file.
+    """The partitions of a file between its float inputs and outputs.
 
     Attributes:
-        partitions: in the order in which they run.
-        cpu_operators: names of the operators beside them, which nothing here runs.
+        partitions: in execution order.
+        cpu_operators: names of the CPU operators, which this module does not run.
     """
 
     model: FlatModel
@@ -46,16 +46,16 @@ class VelaProgram:
     cpu_operators: tuple[str, ...]
 
     def check(self) -> None:
-        """Refuse a program with operators on the CPU."""
+        """Reject a program with CPU operators."""
         if self.cpu_operators:
             names = ", ".join(self.cpu_operators)
             raise UnsupportedError(
-                f"Vela left operators to the CPU, and only partitions of the NPU run here: {names}",
+                f"Vela left operators on the CPU, but only NPU partitions run here: {names}",
                 hint="`deuteron inspect` shows the partitions; run the file that Vela compiled in its place",
             )
 
     def run(self, inputs: Sequence[npt.NDArray[np.generic]]) -> list[bytes]:
-        """The bytes of the outputs, for arrays of the tensors' own types."""
+        """Return the bytes of the outputs, for arrays of the tensors' types."""
         edges = find_edges(self.model)
         values = {index: value.tobytes() for index, value in zip(edges.inputs, inputs, strict=True)}
         for i, partition in enumerate(self.partitions):
@@ -66,12 +66,12 @@ class VelaProgram:
 
 
 def is_compiled(model: FlatModel) -> bool:
-    """Whether Vela has made partitions of a file."""
+    """Return true if a file has partitions of Vela."""
     return any(map(_is_partition, model.operators))
 
 
 def program_of(model: FlatModel) -> VelaProgram:
-    """The program of a file that Vela compiled; FormatError when it is damaged."""
+    """Return the program of a file that Vela compiled; FormatError when it is damaged."""
     edges = find_edges(model)
     inside = [op for i, op in enumerate(model.operators) if i not in edges.operators]
     offsets = _offsets(model)
@@ -85,7 +85,7 @@ def _is_partition(op: FlatOperator) -> bool:
 
 
 def _offsets(model: FlatModel) -> Mapping[int, int]:
-    """Where the tensors lie in the scratch memory."""
+    """Return the offsets of the tensors in the scratch memory."""
     data = model.metadata.get(_PLACES, b"")
     words = struct.unpack(f"<{len(data) // 4}i", data[: len(data) // 4 * 4])[_HEADER_WORDS:]
     return {index: offset for index, offset in enumerate(words) if offset >= 0}
@@ -96,7 +96,7 @@ def _partition(model: FlatModel, op: FlatOperator, offsets: Mapping[int, int]) -
         raise FormatError(f"operator `{CUSTOM_CODE}` has no commands and memories among its inputs", hint=_HINT)
     commands, weights, scratch = (model.tensors[index] for index in op.inputs[:3])
     if commands.data is None:
-        raise FormatError(f"the commands `{commands.name}` are no constant", hint=_HINT)
+        raise FormatError(f"the commands `{commands.name}` are not a constant", hint=_HINT)
     inputs, outputs = op.inputs[_OWN_INPUTS:], op.outputs
     tensors = {index: _tensor(model.tensors[index], offsets.get(index)) for index in (*inputs, *outputs)}
     end = max((tensor.offset + tensor.nbytes for tensor in tensors.values()), default=0)

@@ -1,1 +1,1 @@
-"""What if: models, targets, memories and clocks in all combinations, evaluated on one computer or many."""
+"""Sweeps: evaluates combinations of models, targets, memories and clocks, on one computer or many."""

@@ -1,4 +1,4 @@
-"""Campaigns of tests and fuzzers: commands of a checkout, run by workers of a Dask scheduler or of this computer."""
+"""Campaigns of tests and fuzzers: runs commands of a checkout on workers of a Dask scheduler or of this computer."""
 
 import argparse
 import subprocess
@@ -13,10 +13,10 @@ from deuteron.errors import InputError
 from deuteron.sweeps.pool import Task, pool
 
 PYTHON = "{python}"
-"""Stands in a command for the Python of the worker."""
+"""Placeholder in a command for the worker's Python."""
 
 REPORT = "{report}"
-"""Stands in a command for a file that it writes."""
+"""Placeholder in a command for a file that it writes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,9 +24,9 @@ class Part:
     """A command of a campaign.
 
     Attributes:
-        name: tells it from others.
-        command: words, `PYTHON` and `REPORT` among them.
-        folder: where it runs.
+        name: unique name.
+        command: words, which may include `PYTHON` and `REPORT`.
+        folder: working directory.
     """
 
     name: str
@@ -36,7 +36,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """What came of a command: its status, what it printed, and what it wrote to `REPORT`; empty if nothing."""
+    """Result of a command: its status, its output, and the content of `REPORT`; empty if there is none."""
 
     status: int
     out: str
@@ -44,7 +44,7 @@ class Ended:
     report: str
 
     def checked(self, part: Part) -> "Ended":
-        """The same, of a command that ends with 0 or 1 and writes a report; InputError where it did not."""
+        """Return the result of a command that ends with 0 or 1 and writes a report; InputError otherwise."""
         if self.status not in (0, 1) or not self.report:
             last = self.err.strip().rpartition("\n")[2]
             raise InputError(f"part {part.name} ended with {self.status}{last and ': '}{last}")
@@ -54,20 +54,20 @@ class Ended:
 def add_option(parser: argparse.ArgumentParser) -> None:
     """Add `--scheduler` to a campaign's command line."""
     parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="run on the workers of this Dask scheduler, who share this checkout"
+        "--scheduler", metavar="ADDRESS", help="run on the workers of this Dask scheduler, which share this checkout"
     )
 
 
 def campaign(
     parts: Sequence[Part], scheduler: str | None, workers: int | None = None, shared: Sequence[Path] = ()
 ) -> Iterator[tuple[Part, Ended]]:
-    """Each part and what came of it, in the order in which they end.
+    """Yield each part with its result, in the order of completion.
 
     Args:
         parts: the commands.
         scheduler: see `pool`.
         workers: see `pool`.
-        shared: directories that all workers must have, beside those of the commands.
+        shared: directories that all workers must have, in addition to those of the commands.
 
     Raises:
         DeuteronError: as `pool`.
@@ -81,7 +81,7 @@ def campaign(
 
 
 def run(part: Part) -> Ended:
-    """What comes of a part, run by this process."""
+    """Run a part in this process."""
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report"
         words = {PYTHON: sys.executable, REPORT: str(report)}

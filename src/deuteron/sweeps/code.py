@@ -1,4 +1,4 @@
-"""How much code a build's firmware has, counted from an image that is linked for a board with the target's core."""
+"""Code size of a build's firmware, from an image linked for a board with the target's core."""
 
 import json
 import tempfile
@@ -16,23 +16,23 @@ from deuteron.builds.output import write_files
 from deuteron.errors import CapacityError, MissingToolError, UnsupportedError
 
 MODULES = ("executor", "operators", "cortex_m", "io", "driver", "kernels", "inner")
-"""What a model takes of the library: nothing of the model itself, the board, the compiler or the application."""
+"""Modules of the library that depend on the model; not its data, the board, the compiler or the application."""
 
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """Bytes of instructions and constants, and how they were counted; None where they were not, and why."""
+    """Bytes of instructions and constants, and their origin; None with a reason if they are unknown."""
 
     nbytes: int | None = None
     how: str = ""
 
 
 def code_of(build: Path, kept: Path) -> Code:
-    """The code of a build; what is counted is kept in a file for the next time with the same compiler."""
+    """Return the code size of a build; caches it in a file for the next run with the same compiler."""
     try:
         toolchain = Toolchain.find(image.OBJECTS)
     except MissingToolError as e:
-        return Code(None, e.message)  # it may be there another time
+        return Code(None, e.message)  # a later run may find it
     there: dict[str, Any] = json.loads(kept.read_bytes()) if kept.is_file() else {}
     if there.pop("compiler", None) == toolchain.version:
         return Code(**there)

@@ -1,7 +1,7 @@
-"""The directory of a sweep: what it is over, its builds, and one Parquet dataset that grows shard by shard.
+"""The directory of a sweep: its specification, its builds, and one Parquet dataset that grows shard by shard.
 
-A shard is written beside its place and then given its name, so that what is there is whole; whoever goes on after the
-process was killed computes what is missing, and nothing else.
+A shard is written under a temporary name and then renamed, so that every shard is complete. After a crash, the next run
+computes only missing shards.
 """
 
 import fcntl
@@ -34,13 +34,13 @@ AGAIN = "give another directory, or remove this one"
 def opened(
     directory: Path, spec: Spec, fingerprint: str, search: Mapping[str, object] = MappingProxyType({})
 ) -> Generator[None]:
-    """The directory, made or taken up again for this sweep, and held against others for the length of a context.
+    """Open or create the directory for this sweep, and lock it for the length of a context.
 
-    `search` tells a search from others, and from a sweep.
+    `search` identifies a search; it differs between searches, and from a sweep.
 
     Raises:
-        InputError: it cannot be written.
-        OptionError: it holds another sweep, or is in use.
+        InputError: the directory cannot be written.
+        OptionError: it has another sweep, or is in use.
         FormatError: it is damaged, or of another version.
     """
     require("cluster", "pyarrow", "`deuteron sweep`")
@@ -61,21 +61,21 @@ def opened(
             _check(read(directory), described, directory)
         else:
             _write(path, (json.dumps(described, indent=2) + "\n").encode())
-        for scratch in (directory / BUILDS).glob(".*"):  # of a process that was killed
+        for scratch in (directory / BUILDS).glob(".*"):  # left by a killed process
             shutil.rmtree(scratch, ignore_errors=True)
         yield
 
 
 def read(directory: Path) -> dict[str, object]:
-    """What a directory says of its sweep.
+    """Return the description of the sweep in a directory.
 
     Raises:
-        InputError: it holds none.
+        InputError: there is none.
         FormatError: it is damaged, or of another version.
     """
     path = directory / NAME
     if not path.is_file():
-        raise InputError(f"`{directory}` holds no `{NAME}`", hint="give a directory that `deuteron sweep` has written")
+        raise InputError(f"`{directory}` has no `{NAME}`", hint="give a directory of `deuteron sweep`")
     try:
         data = json.loads(path.read_bytes())
     except ValueError as e:
@@ -91,7 +91,7 @@ def read(directory: Path) -> dict[str, object]:
 
 
 def total(directory: Path) -> int | None:
-    """The points of the sweep in a directory when it has ended; None of a search. Errors as in `read`."""
+    """Return the number of points of a completed sweep; None for a search. Raises the errors of `read`."""
     described = read(directory)
     return None if "search" in described else prod(len(cast("list[object]", described[name])) for name in AXES)
 
@@ -105,22 +105,22 @@ def _check(there: dict[str, object], described: dict[str, object], directory: Pa
     different = [f"`{key}`" for key in {**described, **there} if there.get(key) != described.get(key)]
     if different:
         differ = "differs" if len(different) == 1 else "differ"
-        raise OptionError(f"`{directory}` holds another sweep: {', '.join(different)} {differ}", hint=AGAIN)
+        raise OptionError(f"`{directory}` has another sweep: {', '.join(different)} {differ}", hint=AGAIN)
 
 
 def shard_name(points: Sequence[Point], build: str) -> str:
-    """The name of the shard of points that share the build of that key."""
+    """Return the name of the shard of points that share the build of that key."""
     digest = hashlib.sha256(repr((build, points)).encode()).hexdigest()[:16]
     return f"{points[0].number:08}-{digest}.parquet"
 
 
 def written(directory: Path) -> frozenset[str]:
-    """The names of the shards that are there."""
+    """Return the names of the existing shards."""
     return frozenset(path.name for path in (directory / POINTS).glob("[!.]*.parquet"))
 
 
 def keep(directory: Path, names: Collection[str]) -> frozenset[str]:
-    """The names of the shards of these that are there; others, of models that have changed since, are removed."""
+    """Return the existing shards among these; remove others, whose models have changed since."""
     there = written(directory)
     for name in there.difference(names):
         remove(directory, name)
@@ -131,7 +131,7 @@ def append(directory: Path, name: str, rows: Sequence[Row]) -> None:
     """Write a shard.
 
     Raises:
-        InputError: the disk refuses.
+        InputError: the shard cannot be written.
     """
     arrow, sink = import_module("pyarrow"), io.BytesIO()
     columns = {column: [row.get(column) for row in rows] for column in COLUMNS}
@@ -146,7 +146,7 @@ def remove(directory: Path, name: str) -> None:
 
 
 def rows(directory: Path, names: Collection[str] | None = None) -> list[Row]:
-    """All rows of a sweep, or of some shards, by number of the point; errors as in `read`."""
+    """Return all rows of a sweep, or of some shards, by number of the point; raises the errors of `read`."""
     require("cluster", "pyarrow", "`deuteron sweep`")
     parquet = import_module("pyarrow.parquet")
     read(directory)
@@ -157,7 +157,7 @@ def rows(directory: Path, names: Collection[str] | None = None) -> list[Row]:
             found += cast("list[Row]", parquet.ParquetFile(path).read().to_pylist())
         except (OSError, ValueError) as e:  # pyarrow's own errors are of these kinds
             raise FormatError(
-                f"no Parquet file: {e}", where=str(path), hint="remove it, and give the sweep again"
+                f"not a Parquet file: {e}", where=str(path), hint="remove it, and run the sweep again"
             ) from e
     return sorted(found, key=lambda row: cast("int", row["number"]))
 
@@ -167,11 +167,11 @@ def _write(path: Path, data: bytes) -> None:
     try:
         fresh.write_bytes(data)
         with fresh.open("rb") as file:
-            os.fsync(file.fileno())  # else a name may last longer than what it stands for
+            os.fsync(file.fileno())  # else a crash could leave a name without its content
         fresh.replace(path)
     except OSError as e:
         fresh.unlink(missing_ok=True)
         raise InputError(
             f"`{path}` cannot be written: {e.strerror or e}",
-            hint="what is written stays: make room, and give the same command again to go on",
+            hint="written points are kept: free some space, and run the same command again to continue",
         ) from e

@@ -1,7 +1,6 @@
-"""What is lowered for a sweep, once for each model, target and set of options; nothing here loads PyTorch.
+"""Lowers the models of a sweep, once for each model, target and set of options; loads no PyTorch.
 
-A model is lowered by `deuteron build` in a process of its own: what PyTorch takes is given back, and what it does to a
-process is done to no other.
+`deuteron build` lowers a model in its own process: PyTorch's memory is returned, and its side effects end with it.
 """
 
 import hashlib
@@ -29,27 +28,27 @@ from deuteron.sweeps.code import Code, code_of
 from deuteron.sweeps.spec import BUILD_AXES, Point
 
 BUILDS = "builds"
-"""The folder of a sweep that its builds are in."""
+"""The folder of a sweep's builds."""
 
 REFUSALS = (UnsupportedError, CapacityError, OptionError)
-"""What lies in a point itself, and is its row; whatever else goes wrong may be gone in another run."""
+"""Errors that are results of a point and become its row; others may not recur in another run."""
 
 PACKAGES = ("torch", "torchao", "executorch", "ethos-u-vela", "tosa-tools", "ortools", "numpy")
-"""What lowers models beside Deuteron."""
+"""Packages that affect lowering, besides Deuteron."""
 
 
 @dataclass(frozen=True, slots=True)
 class BuildJob:
-    """A model to be lowered.
+    """A model to lower.
 
     Attributes:
-        key: what it comes from, as a hash: the name of its build.
+        key: hash of its inputs; the name of its build.
         sweep: the directory of the sweep.
-        folder: where the path of the model begins.
-        model: as `deuteron build` takes it, a TFLite file, or a build.
+        folder: base directory of the model's path.
+        model: argument of `deuteron build`, a TFLite file, or a build.
         target: a name of a target.
-        options: of `deuteron build`, as arguments.
-        code_size: the code of its firmware is counted.
+        options: arguments of `deuteron build`.
+        code_size: true if the code of its firmware is measured.
     """
 
     key: str
@@ -63,15 +62,15 @@ class BuildJob:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A build of a sweep, or why there is none.
+    """A build of a sweep, or the reason why there is none.
 
     Attributes:
-        directory: where it is.
-        key: of its job; it tells apart what has been in that directory at different times.
-        path: of the directory, as commands that are given in the sweep's name it.
-        why: it cannot be, for this reason.
-        failed: it could not be made this time, for this reason.
-        code: of its firmware, where that is counted.
+        directory: its directory.
+        key: key of its job; it distinguishes contents of that directory at different times.
+        path: path of the directory for commands in the sweep's name.
+        why: reason why it cannot be built.
+        failed: reason why it failed this time.
+        code: code size of its firmware, if it is measured.
     """
 
     directory: Path
@@ -84,7 +83,7 @@ class Made:
 
 @cache
 def fingerprint() -> str:
-    """What tells this Deuteron from others: its version, and a hash of its files and of the packages that lower."""
+    """Return the identity of this Deuteron: its version, and a hash of its files and of the packages that lower."""
     digest = hashlib.sha256()
     root = Path(deuteron.__file__).parent
     for path in sorted(path for path in root.rglob("*") if path.is_file() and path.suffix != ".pyc"):
@@ -102,7 +101,7 @@ def _version(package: str) -> str:
 
 
 def job_of(point: Point, sweep: Path, folder: Path, evaluate: str | None, *, code_size: bool = False) -> BuildJob:
-    """What has to be lowered for a point; InputError where its model's path cannot be looked at."""
+    """Return the job of a point; InputError if its model's path cannot be read."""
     options = [*arguments(point, BUILD_AXES), *(["--evaluate", evaluate] if evaluate else [])]
     digest = hashlib.sha256(repr((point.model, point.target, options, fingerprint())).encode())
     for text in (point.model, evaluate or ""):
@@ -117,19 +116,19 @@ def job_of(point: Point, sweep: Path, folder: Path, evaluate: str | None, *, cod
 
 
 def _source(folder: Path, model: str) -> Path:
-    """The path of a model; of a program that lies in its build, the build."""
+    """Return the path of a model; for a program inside its build, the build."""
     path = folder / model
     return (build_around(path) if path.suffix == ".pte" else None) or path
 
 
 def _content(path: Path) -> bytes:
-    """What of a file or a build decides what comes of it; nothing of what is neither."""
+    """Return the content of a file or a build that determines its result; nothing for other paths."""
     path = path / manifests.NAME if path.is_dir() else path
     return hashlib.sha256(path.read_bytes()).digest() if path.is_file() else b""
 
 
 def make(job: BuildJob) -> Made:
-    """The build of a job, made now unless it was made before; a refusal is kept as well, and the size of its code.
+    """Return the build of a job, from the cache or made now; caches refusals and code sizes too.
 
     Raises:
         InputError: the build cannot be written.
@@ -141,7 +140,7 @@ def make(job: BuildJob) -> Made:
 
 
 def _made(job: BuildJob) -> Made:
-    """`make` without the code."""
+    """Return the build without its code size."""
     made = Made(job.sweep / BUILDS / job.key, job.key, f"{BUILDS}/{job.key}")
     refusal = made.directory.with_suffix(".refused")
     try:
@@ -167,7 +166,7 @@ def _made(job: BuildJob) -> Made:
 
 
 def _check_build(job: BuildJob, source: Path) -> None:
-    """Check that a build is what a point asks for."""
+    """Check that a build fits a point."""
     target = manifests.read(source).target
     if target != job.target:
         raise OptionError(f"`{job.model}` is built for `{target}`")
@@ -176,7 +175,7 @@ def _check_build(job: BuildJob, source: Path) -> None:
 
 
 def _lower(job: BuildJob, source: Path, directory: Path) -> None:
-    """Write the build of a job, beside its place first."""
+    """Write the build of a job under a temporary name first."""
     scratch = Path(tempfile.mkdtemp(prefix=".", dir=directory.parent))
     try:
         fresh = scratch / "build"
@@ -187,7 +186,7 @@ def _lower(job: BuildJob, source: Path, directory: Path) -> None:
         try:
             fresh.rename(directory)
         except OSError:
-            if not directory.is_dir():  # else another worker was faster
+            if not directory.is_dir():  # another worker may have been faster
                 raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
@@ -196,14 +195,14 @@ def _lower(job: BuildJob, source: Path, directory: Path) -> None:
 def _convert(source: Path, job: BuildJob, fresh: Path) -> None:
     """Write the build of a TFLite file or of a program."""
     if job.options:
-        raise OptionError(f"`{job.options[0]}` is for PyTorch models, and `{job.model}` is none")
+        raise OptionError(f"`{job.options[0]}` is for PyTorch models; `{job.model}` is not one")
     directory = build_directory(source, job.target)
     _check_build(job, directory)
     shutil.copytree(directory, fresh)
 
 
 def _build(job: BuildJob, fresh: Path) -> None:
-    """Write the build of a PyTorch model; errors are those of `deuteron build`."""
+    """Write the build of a PyTorch model; raises the errors of `deuteron build`."""
     report = fresh.with_name("error.json")
     command = [sys.executable, "-P", "-m", "deuteron.cli.subprocess_entry", str(report), "build", "-q"]
     command += ["--target", job.target, "-o", str(fresh), *job.options, "--", job.model]
@@ -219,11 +218,11 @@ def _build(job: BuildJob, fresh: Path) -> None:
 
 
 def arguments(point: Point, axes: Sequence[str]) -> list[str]:
-    """What a point says of some axes, as arguments of a command."""
+    """Return a point's values of some axes as arguments of a command."""
     chosen = [(axis, value) for axis in axes if (value := getattr(point, axis)) is not None]
     return [text for axis, value in chosen for text in (f"--{axis.replace('_', '-')}", str(value))]
 
 
 def told(error: DeuteronError) -> str:
-    """An error without what to do about it."""
+    """Return an error's text without its hint."""
     return f"{error.where}: {error.message}" if error.where else error.message

@@ -1,4 +1,4 @@
-"""The points of a sweep as one offline page: charts that follow filters, a table, and each point in full."""
+"""The points of a sweep as one offline page: charts with filters, a table, and details of each point."""
 
 import os
 import shlex
@@ -20,21 +20,21 @@ from deuteron.views.report.page import assembled
 FILE = "sweep.html"
 
 MOST = 50_000
-"""Points that a browser is given; with more it takes long to answer."""
+"""Maximum number of points on a page; browsers get slow with more."""
 
 
 def write_page(directory: Path, output: Path | None, *, force: bool) -> Path:
-    """The page that was written of the sweep in a directory, in it unless `output` says otherwise.
+    """Write the page of the sweep in a directory, in it unless `output` is given, and return its path.
 
     Raises:
         OptionError: there are too many points, or the page exists and `force` is not set.
-        DeuteronError: the directory holds no sweep, or a damaged one, or the page cannot be written.
+        DeuteronError: the directory has no sweep, or a damaged one, or the page cannot be written.
     """
     rows = dataset.rows(directory)
     if len(rows) > MOST:
         raise OptionError(
             f"`{directory}` has {len(rows):,} points, a page shows at most {MOST:,}",
-            hint="`deuteron sweep show` without `--page` shows the best; pandas and DuckDB read all",
+            hint="`deuteron sweep show` without `--page` shows the best points; pandas and DuckDB read all points",
         )
     target = output or directory / FILE
     check_file(target, force=force or output is None)
@@ -43,7 +43,7 @@ def write_page(directory: Path, output: Path | None, *, force: bool) -> Path:
 
 
 def html(directory: Path, rows: Sequence[Row], folder: Path) -> str:
-    """One HTML file, for a folder, that shows the points and asks nothing of any network."""
+    """Return one HTML file, for a folder, that shows the points and makes no network requests."""
     names = dict.fromkeys(str(row["target"]) for row in rows)
     bands = {name: str(known) for name in names if (known := band(targets.load(name)))}
     builds = {cast("int", row["number"]): shlex.split(str(row["command"]))[2] for row in rows if row["command"]}
@@ -72,12 +72,12 @@ def html(directory: Path, rows: Sequence[Row], folder: Path) -> str:
 
 
 def _link(file: Path, folder: Path) -> str:
-    """What a page in a folder names a file by."""
+    """Return a file's path relative to a folder, for links."""
     return quote(Path(os.path.relpath(file.resolve(), folder.resolve())).as_posix())
 
 
 def _unfinished(directory: Path, rows: Sequence[Row]) -> Iterator[str]:
-    """How many points are not there yet, where some are not."""
+    """Yield the number of missing points, if there are any."""
     total = dataset.total(directory)
     if total is not None and len(rows) < total:
         yield f"{len(rows):,} of {total:,} points: {UNFINISHED}"

@@ -1,7 +1,7 @@
-"""Where work is done: in this process, or by the workers of a Dask scheduler, here or elsewhere.
+"""Runs work in this process, or on the workers of a Dask scheduler.
 
-Work is a list of tasks; those that need another's result name it. A task is a function of a module that every worker
-has, on arguments that can be sent. Campaigns of tests and fuzzers run on the same pools.
+Work is a list of tasks; a task that needs another's result names it. A task is a function of a module that every worker
+has, with arguments that can be pickled. Campaigns of tests and fuzzers use the same pools.
 """
 
 import logging
@@ -26,22 +26,22 @@ from deuteron.extras import require
 from deuteron.sweeps.lowering import fingerprint
 
 TIMEOUT = 10
-"""Seconds in which a scheduler must answer and have a worker."""
+"""Seconds within which a scheduler must answer and have a worker."""
 
 STARTING = 120
-"""Seconds in which workers of this computer, which may have much else to do, must have started."""
+"""Seconds within which workers of this computer, which may be busy, must have started."""
 
 WINDOW = 1000
-"""Tasks that a scheduler has at a time at most, beside those that others need."""
+"""Maximum number of submitted tasks, besides those that others need."""
 
 AGAIN = "give the command again to go on"
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A call of `function`, whose first argument is the result of the task `after` where there is one.
+    """A call of `function`, whose first argument is the result of the task `after`, if there is one.
 
-    `key` tells tasks apart: two of one key are one. `title` says in words what is worked at.
+    `key` identifies the task: tasks of equal key are one. `title` describes the work.
     """
 
     key: str
@@ -52,24 +52,24 @@ class Task:
 
 
 class Pool(ABC):
-    """What runs tasks.
+    """Runs tasks.
 
     Attributes:
-        workers: in words, for people.
+        workers: description of the workers.
     """
 
     workers: str = "in this process"
 
     @abstractmethod
     def results(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, object]]:
-        """Each task with its result, as they end; a task that others only need is not among them."""
+        """Yield each task with its result, in the order of completion; tasks that only others need are left out."""
 
 
 class Here(Pool):
     """Runs everything in this process, one after the other."""
 
     def results(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, object]]:
-        """Each task with its result."""
+        """Yield each task with its result."""
         done: dict[str, object] = {}
         for task in tasks:
             yield task, _run(task, done)
@@ -83,19 +83,19 @@ def _run(task: Task, done: dict[str, object]) -> object:
 
 
 class Cluster(Pool):
-    """Runs tasks on the workers of a Dask client, which others may use at the same time."""
+    """Runs tasks on the workers of a Dask client, which may be shared."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
-        self._token = uuid.uuid4().hex  # of all clients of a scheduler, tasks of one key are one
+        self._token = uuid.uuid4().hex  # a scheduler merges tasks of equal key from all clients
         count = len(client.scheduler_info(n_workers=-1)["workers"])
         self.workers = f"on {count} worker{'' if count == 1 else 's'}"
 
     def results(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, object]]:
-        """Each task with its result.
+        """Yield each task with its result.
 
         Raises:
-            InputError: one takes its workers with it, time after time, or the scheduler goes away.
+            InputError: a task repeatedly kills its worker, or the connection to the scheduler is lost.
         """
         distributed = import_module("distributed")
         address, closed = self._client.scheduler.address, distributed.comm.core.CommClosedError
@@ -113,14 +113,14 @@ class Cluster(Pool):
                     result = future.result()
                 except distributed.KilledWorker as e:
                     raise InputError(
-                        f"{task.title} has ended its worker {e.allowed_failures + 1} times",
-                        hint=f"there may be too little memory: start fewer workers, and {AGAIN}",
+                        f"{task.title} killed its worker {e.allowed_failures + 1} times",
+                        hint=f"there may be too little memory: use fewer workers, and {AGAIN}",
                     ) from e
                 future.release()
                 yield task, result
                 self._submit_next(waiting, 1, needed, futures, ended)
         except (closed, CancelledError) as e:
-            raise InputError(f"the scheduler at `{address}` has gone away", hint=AGAIN) from e
+            raise InputError(f"the scheduler at `{address}` does not answer any more", hint=AGAIN) from e
         finally:
             if self._client.status == "running":
                 with suppress(closed):
@@ -141,16 +141,16 @@ class Cluster(Pool):
 
 @contextmanager
 def pool(scheduler: str | None, workers: int | None, shared: Sequence[Path]) -> Generator[Pool]:
-    """A pool for the length of a context.
+    """Yield a pool for the length of a context.
 
     Args:
         scheduler: the address of a Dask scheduler; None for workers of this computer.
-        workers: their number there; None for one per core, 1 for this process.
+        workers: number of workers of this computer; None for one per core, 1 for this process.
         shared: directories that all workers must have.
 
     Raises:
         MissingToolError: Dask is not installed.
-        OptionError: the scheduler does not answer, has no worker, or one that cannot be used.
+        OptionError: the scheduler does not answer, has no worker, or has an unusable one.
     """
     count = len(os.sched_getaffinity(0)) if workers is None else workers
     if count < 1:
@@ -177,7 +177,7 @@ def pool(scheduler: str | None, workers: int | None, shared: Sequence[Path]) -> 
 
 @contextmanager
 def _silent(*names: str) -> Generator[None]:
-    """What Dask says of workers that come and go is not for users; their own clients find its loggers as they were."""
+    """Silence Dask's messages about workers that come and go, and restore its loggers afterwards."""
     before = {logger: logger.level for logger in map(logging.getLogger, names)}
     for logger in before:
         logger.setLevel(logging.CRITICAL)
@@ -190,9 +190,9 @@ def _silent(*names: str) -> Generator[None]:
 
 @contextmanager
 def _workers(client: Any, address: str, count: int) -> Generator[None]:
-    """Workers of this computer for the length of a context.
+    """Start workers of this computer for the length of a context.
 
-    They are programs of their own: nothing of the script that calls this runs in them, and Ctrl-C does not reach them.
+    They are separate programs: they run nothing of the calling script, and Ctrl-C does not reach them.
     """
     with tempfile.TemporaryDirectory(prefix="deuteron-workers-", ignore_cleanup_errors=True) as scratch:
         options = ["--nthreads", "1", "--nworkers", str(count), "--no-dashboard", "--local-directory", scratch]
@@ -209,7 +209,7 @@ def _workers(client: Any, address: str, count: int) -> Generator[None]:
                 if process.poll() is not None or time.monotonic() > limit:
                     raise InputError(
                         f"{count} workers of this computer did not start",
-                        hint="`--workers 1` needs none; `dask worker --help` must run in this environment",
+                        hint="`--workers 1` needs none; check that `dask worker --help` runs in this environment",
                     )
                 time.sleep(0.05)
             yield
@@ -232,14 +232,14 @@ def _client(distributed: Any, scheduler: str) -> Generator[Any]:
 
 
 def _check_workers(client: Any, scheduler: str, shared: Sequence[Path]) -> None:
-    """Check that a scheduler has workers, and each of them this Deuteron and the directories."""
+    """Check that a scheduler has workers, and that each has this Deuteron and the directories."""
     try:
         client.wait_for_workers(1, timeout=TIMEOUT)
     except TimeoutError as e:
         raise OptionError(
             f"the scheduler at `{scheduler}` has no workers", hint=f"start some with `dask worker {scheduler}`"
         ) from e
-    hint = "install the same Deuteron, and the same versions of what it uses, where the workers run"
+    hint = "install the same versions of Deuteron and its dependencies on all workers"
     try:
         told: dict[str, tuple[str, list[str]]] = client.run(about, [str(path) for path in shared])
     except ImportError as e:
@@ -250,10 +250,10 @@ def _check_workers(client: Any, scheduler: str, shared: Sequence[Path]) -> None:
         if missing:
             raise OptionError(
                 f"worker `{worker}` has no directory `{missing[0]}`",
-                hint="put what is worked on where all workers have it under the same path",
+                hint="put the files where all workers have them under the same path",
             )
 
 
 def about(paths: Sequence[str]) -> tuple[str, list[str]]:
-    """Which Deuteron a worker has, and which of some directories it has not."""
+    """Return a worker's Deuteron, and the directories that it lacks."""
     return fingerprint(), [path for path in paths if not Path(path).is_dir()]

@@ -1,4 +1,4 @@
-"""A sweep from its points to its dataset."""
+"""Runs a sweep: evaluates its points and writes its dataset."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,19 +15,19 @@ from deuteron.sweeps.spec import BUILD_AXES, PLAN_AXES, Point, Spec, lacking, wi
 from deuteron.sweeps.work import Failed, Row
 
 LARGEST = 4096
-"""Points of a shard at most: what is lost with a worker, and what goes to one of several."""
+"""Maximum number of points in a shard, the unit of work that a lost worker repeats."""
 
 
 @dataclass(frozen=True, slots=True)
 class SweepProgress:
-    """How far a sweep is.
+    """Progress of a sweep.
 
     Attributes:
-        done: points that are written.
-        kept: of these, those that were there before.
+        done: written points.
+        kept: points of these that existed before.
         total: all points.
-        seconds: since it began.
-        workers: who works, in words.
+        seconds: time since the start.
+        workers: description of the workers.
     """
 
     done: int
@@ -46,14 +46,14 @@ class SweepProgress:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a run of a sweep has written.
+    """Result of a run of a sweep.
 
     Attributes:
-        directory: where.
-        points: of the sweep.
-        kept: of these, those that were there before.
-        refused: those that cannot be.
-        is_blind: a search had no point that fits with a figure for each of its goals, and so nothing to go by.
+        directory: directory of the sweep.
+        points: number of points.
+        kept: points that existed before.
+        refused: points that cannot be built or do not fit.
+        is_blind: true if a search found no fitting point with a figure for each of its goals.
     """
 
     directory: Path
@@ -73,17 +73,17 @@ def sweep(
 ) -> Swept:
     """Evaluate all points that the directory does not have yet, and write them there.
 
-    What is there of models that have changed since is removed.
+    Points of models that have changed since are removed.
 
     Args:
-        spec: what it is over.
-        directory: made if it is not there.
+        spec: specification of the sweep.
+        directory: created if it does not exist.
         scheduler: see `pool`.
         workers: see `pool`.
-        progress: is called at the begin, and for each shard that is written.
+        progress: called at the start, and for each shard that is written.
 
     Raises:
-        InputError: some points could not be evaluated, for a reason that may be gone in another run.
+        InputError: some points could not be evaluated, for a reason that may not recur.
         DeuteronError: as `opened` and `pool`.
     """
     directory = directory.absolute()
@@ -102,7 +102,7 @@ def sweep(
 
 @dataclass(frozen=True, slots=True)
 class Shard:
-    """Points that share a build and what it is planned for, and the name of the file that they are written to."""
+    """Points that share a build and a plan, and the name of their file."""
 
     name: str
     job: BuildJob
@@ -110,7 +110,7 @@ class Shard:
 
 
 def shards(spec: Spec, directory: Path, points: Sequence[Point]) -> list[Shard]:
-    """The points in shards; each is computed by one task."""
+    """Group the points into shards; one task computes each."""
     jobs: dict[tuple[object, ...], BuildJob] = {}
     parts: list[Shard] = []
 
@@ -141,18 +141,18 @@ def evaluate(
     total: int,
     progress: Callable[[SweepProgress], None],
 ) -> None:
-    """Compute shards, and write each when its rows are there.
+    """Compute shards, and write each when its rows are complete.
 
     Args:
-        workers: who computes.
-        parts: what is left.
-        directory: of the sweep.
-        kept: points that are there.
+        workers: the pool.
+        parts: shards to compute.
+        directory: directory of the sweep.
+        kept: points that exist.
         total: all points.
-        progress: is called at the begin, and for each shard that is written.
+        progress: called at the start, and for each shard that is written.
 
     Raises:
-        InputError: some could not be evaluated; all others are written.
+        InputError: some points could not be evaluated; all others are written.
     """
     begun, done = time.monotonic(), kept
     progress(SweepProgress(done, kept, total, 0.0, workers.workers))
@@ -173,12 +173,12 @@ def evaluate(
         written = "all other points are written: " if done else ""
         raise InputError(
             f"`{model}` on `{target}`{others} could not be evaluated: {reasons[0]}",
-            hint=f"{written}mend this, and give the same command again{' to go on' if done else ''}",
+            hint=f"{written}fix this, and run the same command again{' to continue' if done else ''}",
         )
 
 
 def _task(shard: Shard) -> Task:
-    """What computes a shard."""
+    """Return the task that computes a shard."""
     title = f"`{shard.job.model}` on `{shard.job.target}`"
     lowered = Task(f"lower-{shard.job.key}", lowering.make, (shard.job,), title)
     return Task(shard.name, work.evaluate, (shard.points,), title, lowered)

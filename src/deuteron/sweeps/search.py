@@ -1,8 +1,8 @@
-"""A search for the best points of a sweep that is too large to evaluate: Optuna says where to look next.
+"""Searches the best points of a sweep that is too large to evaluate, with Optuna.
 
-Points are looked at in rounds, whose results are told in order: what is looked at depends neither on how many workers
-there are nor on where a run was ended. The dataset is all that is kept of a search; another run asks the same questions
-again, and finds their answers there.
+Points are evaluated in rounds, whose results are reported in order: the evaluated points depend neither on the number
+of workers nor on interruptions. The dataset is the only state of a search: another run repeats the same questions and
+finds their answers there.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -25,7 +25,7 @@ ROUND = 8
 """Points of a round."""
 
 STALE = 20
-"""Rounds after one another that ask for nothing new, after which there is nothing left that is worth a look."""
+"""Number of consecutive rounds without a new point after which the search ends."""
 
 
 def search(
@@ -38,27 +38,27 @@ def search(
     workers: int | None = None,
     progress: Callable[[SweepProgress], None] = lambda _: None,
 ) -> Swept:
-    """Look at `count` points of a sweep, chosen by those before, and write them to the directory.
+    """Evaluate `count` points of a sweep, chosen by the results so far, and write them to the directory.
 
     Args:
-        spec: what it is over.
-        directory: made if it is not there; what it has of the same search is not computed again.
-        count: of points; fewer where there are no more.
-        minimise: names of `GOALS`; of accuracy much is good.
+        spec: specification of the sweep.
+        directory: created if it does not exist; existing points of the same search are not computed again.
+        count: number of points; fewer if there are no more.
+        minimise: names of `GOALS`; accuracy is maximised.
         scheduler: see `pool`.
         workers: see `pool`.
         progress: as of a sweep.
 
     Raises:
         MissingToolError: Optuna is not installed.
-        OptionError: there is no such goal, nothing measures it, or nothing is to be looked at.
+        OptionError: there is no such goal, nothing measures it, or `count` is 0.
         DeuteronError: as of a sweep.
     """
     require("search", "optuna", "`--search`")
     check_goals(minimise)
     if "accuracy" in minimise and not (spec.evaluate or any(_is_build(spec.folder / model) for model in spec.written)):
         raise OptionError(
-            "`accuracy` is known of no point: nothing measures it",
+            "no point has an `accuracy`: nothing measures it",
             hint='add `evaluate = "file.py:function"` to the sweep',
         )
     if count < 1:
@@ -75,20 +75,20 @@ def search(
 
 
 def _figures(row: Row, goals: Sequence[str]) -> Sequence[object]:
-    """What a point has of each goal."""
+    """Return a point's figure for each goal."""
     return [row[GOALS[goal]] for goal in goals]
 
 
 def _is_build(path: Path) -> bool:
-    """Whether a model is a build, or a program in one: these know what was measured of them."""
+    """Return true if a model is a build, or a program in one, which stores its metrics."""
     try:
         return path.suffix == ".pte" or (path / manifests.NAME).is_file()
     except OSError:
-        return False  # which is told where models are read
+        return False  # reading the model reports this
 
 
 def _there(spec: Spec, directory: Path) -> dict[int, Row]:
-    """The rows of points that are there, by number; those of models that have changed since are removed."""
+    """Return the existing rows by number; remove rows of models that have changed since."""
     rows: dict[int, Row] = {}
     for name in dataset.written(directory):
         own = {int(str(row["number"])): row for row in dataset.rows(directory, [name])}
@@ -123,7 +123,7 @@ class _Search:
         )
 
     def run(self, rows: dict[int, Row]) -> list[int]:
-        """The numbers of the points that were looked at, in order; their rows are added to those that are there."""
+        """Return the numbers of the evaluated points, in order; adds their rows to `rows`."""
         seen: dict[int, None] = {}
         stale = 0
         while len(seen) < self._count and stale < STALE:
@@ -154,7 +154,7 @@ class _Search:
             self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
 
     def _chosen(self, trial: Any) -> int:
-        """The number of the point that a trial asks for: numbers by their order, all else by name."""
+        """Return the number of the point that a trial suggests: ordered values by index, others by name."""
         places: list[int] = []
         for axis in AXES:
             values = self._spec.axes[axis]
@@ -168,7 +168,7 @@ class _Search:
         return self._spec.number(places)
 
     def _model(self, trial: Any) -> str:
-        """A model, with a value for each of its parameters."""
+        """Suggest a model, with a value for each of its parameters."""
         written = self._spec.written
         name = written[trial.suggest_categorical("model", range(len(written))) if len(written) > 1 else 0]
         function, offered = parameters.choices(name)
@@ -176,6 +176,6 @@ class _Search:
 
 
 def _picked(trial: Any, model: str, offered: Iterable[tuple[str, Sequence[object]]]) -> Iterator[tuple[str, object]]:
-    """A value for each parameter."""
+    """Suggest a value for each parameter."""
     for name, values in offered:
         yield name, values[trial.suggest_int(f"{model} {name}", 0, len(values) - 1)] if len(values) > 1 else values[0]

@@ -1,4 +1,4 @@
-"""What a sweep is over: a TOML file, or a mapping of the same form, read and checked as a whole before any work."""
+"""Specification of a sweep: a TOML file, or an equal mapping, which is read and checked before any work."""
 
 import difflib
 import re
@@ -21,27 +21,27 @@ from deuteron.builds.parameters import every
 from deuteron.errors import FormatError, InputError, OptionError, unreadable
 
 Value = str | int | None
-"""A value of an axis; None leaves what the build, or its target, has."""
+"""A value of an axis; None keeps the value of the build or its target."""
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One combination; None leaves what the target or ExecuTorch has.
+    """One combination of values; None keeps the default of the target or of ExecuTorch.
 
     Attributes:
-        number: its place among all points of the sweep.
-        model: as the sweep's file names it.
+        number: its index among all points of the sweep.
+        model: name in the sweep's file.
         target: a name of `deuteron targets`.
-        partition: of NPU and CPU, see `deuteron build`.
-        vela_system_config: what Vela is told, as the next three.
-        memory_mode: the same.
-        optimise: the same.
-        arena_cache_size: the same; bytes.
-        fetch_constants_to_sram: which programs fetch weights.
-        effort: of the planner.
+        partition: division between NPU and CPU, see `deuteron build`.
+        vela_system_config: option of Vela, as the next three.
+        memory_mode: option of Vela.
+        optimise: option of Vela.
+        arena_cache_size: option of Vela; bytes.
+        fetch_constants_to_sram: policy for fetching weights.
+        effort: effort of the planner.
         sram_budget: bytes of SRAM to plan for.
         weights_budget: bytes of it for weights.
-        flash_bandwidth: bytes per second, which is planned for, too, where there is a budget.
+        flash_bandwidth: bytes per second, also for the plan if there is a budget.
         flash_latency: nanoseconds.
         clock: Hz of NPU and CPU.
     """
@@ -64,22 +64,22 @@ class Point:
 
 
 BUILD_AXES = ("partition", "vela_system_config", "memory_mode", "optimise", "arena_cache_size")
-"""What a model is lowered anew for."""
+"""Axes that need another lowering."""
 
 PLAN_AXES = ("fetch_constants_to_sram", "effort", "sram_budget", "weights_budget")
-"""What a build is planned anew for."""
+"""Axes that need another plan."""
 
 FLASH_AXES = ("flash_bandwidth", "flash_latency")
 _VELA_AXES = BUILD_AXES[1:]
 _PLURALS = {"models": "model", "targets": "target"}
 MOST = (1 << 63) - 1
-"""What a column of whole numbers can hold."""
+"""Maximum of an integer column."""
 
 MOST_POINTS = 5_000_000
-"""Points that are listed, and evaluated, one by one."""
+"""Maximum number of points that are listed and evaluated one by one."""
 
 MOST_VALUES = 50_000
-"""Of an axis: they are listed, and written into the directory of the sweep."""
+"""Maximum number of values of an axis, which are listed and stored in the sweep's directory."""
 
 _SIZES = ("sram_budget", "weights_budget", "arena_cache_size", "flash_bandwidth", "clock")
 _CHOICES: Mapping[str, type[Enum]] = {
@@ -93,7 +93,7 @@ KEYS = ("models", "targets", *AXES[2:], "evaluate", "code_size")
 
 
 def lacking(point: Point) -> tuple[str, ...]:
-    """The axes of which the point has a value and its target nothing that it could change."""
+    """Return the axes with a value that has no effect on the point's target."""
     npu = targets.load(point.target).npu
     absent = () if isinstance(npu, EthosU) else _VELA_AXES
     if not isinstance(npu, Neutron):
@@ -104,7 +104,7 @@ def lacking(point: Point) -> tuple[str, ...]:
 
 
 def without(point: Point, axes: Sequence[str]) -> Point:
-    """The point as its target has these axes."""
+    """Return the point with its target's defaults for these axes."""
     return replace(point, **dict.fromkeys(axes)) if axes else point
 
 
@@ -113,11 +113,11 @@ class Spec:
     """A sweep.
 
     Attributes:
-        folder: what paths of models are relative to.
+        folder: base directory of models' paths.
         axes: the values of each, by name, in the order of `Point`.
-        written: the models as they are written, with lists of values for their parameters.
+        written: the models as given, with lists of values for their parameters.
         evaluate: `FILE.py:FUNCTION` that measures each build, as `deuteron build --evaluate`; None for none.
-        code_size: the code of each build's firmware is counted.
+        code_size: true if the code size of each build's firmware is measured.
     """
 
     folder: Path
@@ -128,18 +128,18 @@ class Spec:
 
     @property
     def count(self) -> int:
-        """Of all combinations."""
+        """Return the number of combinations."""
         return prod(len(self.axes[name]) for name in AXES)
 
     def number(self, places: Sequence[int]) -> int:
-        """The number of the point that has of each axis the value at this place."""
+        """Return the number of the point with the value at this index of each axis."""
         number = 0
         for name, place in zip(AXES, places, strict=True):
             number = number * len(self.axes[name]) + place
         return number
 
     def point(self, number: int) -> Point:
-        """The point of that number."""
+        """Return the point of that number."""
         values: dict[str, Value] = {}
         left = number
         for name in reversed(AXES):
@@ -148,7 +148,7 @@ class Spec:
         return Point(number, **values)  # pyright: ignore[reportArgumentType]
 
     def points(self) -> tuple[Point, ...]:
-        """All combinations; the last axis changes first.
+        """Return all combinations; the last axis changes first.
 
         Raises:
             OptionError: there are too many to evaluate them all.
@@ -156,7 +156,7 @@ class Spec:
         if self.count > MOST_POINTS:
             raise OptionError(
                 f"the sweep has {self.count:,} points, at most {MOST_POINTS:,} can be evaluated",
-                hint="leave out values, or look for the best with `--search`",
+                hint="remove values, or search the best with `--search`",
             )
         combinations = product(*(self.axes[name] for name in AXES))
         return tuple(
@@ -165,17 +165,17 @@ class Spec:
         )
 
     def to_json(self) -> dict[str, object]:
-        """What makes one sweep another one: all but the folder."""
+        """Return the identity of the sweep: everything except the folder."""
         axes = {name: list(values) for name, values in self.axes.items()}
         return {**axes, "evaluate": self.evaluate, "code_size": self.code_size}
 
 
 def read(path: Path) -> Spec:
-    """The sweep that a file describes.
+    """Read the sweep that a file describes.
 
     Raises:
         InputError: it cannot be read.
-        FormatError: it is no TOML.
+        FormatError: it is not TOML.
         OptionError: an entry is unknown, or cannot have its value.
     """
     try:
@@ -183,12 +183,12 @@ def read(path: Path) -> Spec:
     except OSError as e:
         raise unreadable(path, e) from e
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as e:
-        raise FormatError(f"`{path}` is no TOML: {e}", hint="see `deuteron sweep --help` for an example") from e
+        raise FormatError(f"`{path}` is not TOML: {e}", hint="see `deuteron sweep --help` for an example") from e
     return parse(table, path.absolute().parent, str(path))
 
 
 def parse(table: Mapping[str, object], folder: Path, where: str) -> Spec:
-    """The sweep that a mapping describes; errors, placed at `where`, as in `read`."""
+    """Parse the sweep that a mapping describes; raises the errors of `read`, placed at `where`."""
     for key in table:
         if key not in KEYS:
             near = difflib.get_close_matches(key, KEYS, n=2, cutoff=0.5)
@@ -212,7 +212,7 @@ def parse(table: Mapping[str, object], folder: Path, where: str) -> Spec:
 
 
 def _evaluate(value: object, folder: Path, where: str) -> str:
-    """The function that measures builds, whose file is there; a name that is none would cost every point."""
+    """Check the function that measures builds, because a wrong name would fail at every point."""
     file, colon, function = value.rpartition(":") if isinstance(value, str) else ("", "", "")
     if not (colon and file and function.isidentifier()):
         raise OptionError(
@@ -225,14 +225,12 @@ def _evaluate(value: object, folder: Path, where: str) -> str:
             f"the file `{file:.60}` of `evaluate` cannot be read: {getattr(e, 'strerror', None) or e}", where=where
         ) from e
     if not re.search(rf"\b{function}\b", text):
-        raise InputError(
-            f"`{file}` has no function named `{function}`, which `evaluate` names", where=where, hint="check its name"
-        )
+        raise InputError(f"`{file}` has no function `{function}` for `evaluate`", where=where, hint="check its name")
     return f"{file}:{function}"
 
 
 def _values(key: str, data: object, where: str) -> tuple[Value, ...]:
-    """The checked values of one axis."""
+    """Return the checked values of one axis."""
     items: Sequence[object] = cast("list[object]", data) if isinstance(data, list | tuple) else [data]
     if not items:
         raise OptionError(f"`{key}` is empty", where=where, hint="give at least one value, or leave the entry out")
@@ -242,17 +240,17 @@ def _values(key: str, data: object, where: str) -> tuple[Value, ...]:
             if value in values:
                 raise OptionError(f"`{key}` has {value!r} twice", hint="leave one of them out")
             if len(values) == MOST_VALUES:
-                hint = "give fewer, such as fewer values of parameters"
+                hint = "give fewer values, for example of parameters"
                 raise OptionError(f"`{key}` has more than {MOST_VALUES:,} values", hint=hint)
             values[value] = None
     except OptionError as e:
-        message = e.message.replace(f"`--{key.replace('_', '-')}`", f"`{key}`")  # sizes are read as the options are
+        message = e.message.replace(f"`--{key.replace('_', '-')}`", f"`{key}`")  # sizes are parsed like options
         raise OptionError(message, where=where, hint=e.hint) from e
     return tuple(values)
 
 
 def _each(key: str, item: object) -> Iterator[Value]:
-    """The values that an item stands for: of a model with lists of parameters, each combination."""
+    """Yield the values of an item; for a model with lists of parameters, each combination."""
     value = _value(key, item)
     if key == "models" and isinstance(value, str):
         yield from every(value)

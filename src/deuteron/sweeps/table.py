@@ -1,4 +1,4 @@
-"""The best points of a sweep: those that no other point of their model betters in everything that counts."""
+"""The Pareto-optimal points of a sweep, per model."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ from deuteron.sweeps.spec import AXES
 from deuteron.sweeps.work import Row
 
 GOALS = {"latency": "latency_us", "sram": "sram_bytes", "flash": "flash_bytes", "accuracy": "accuracy"}
-"""What can be better or worse, and its column: little of it is good, but for accuracy."""
+"""Goals and their columns; all are minimised, except accuracy."""
 
 SCHEMA = 1
 _UNITS = {"arena_cache_size": "B", "sram_budget": "B", "weights_budget": "B", "flash_bandwidth": "B/s", "clock": "Hz"}
 NOTE = (
-    "latency: NPU simulated, by Vela estimated for an Ethos-U; with the CPU's operators (estimated), "
-    "or > of the NPU alone where nobody has counted one of them"
+    "latency: NPU simulated (for an Ethos-U estimated by Vela) plus CPU operators (estimated), "
+    "or > for the NPU alone if a CPU operator has no cycle count"
 )
-UNFINISHED = "the sweep has not ended, and the points that it lacks may be better; its command, given again, goes on"
+UNFINISHED = "the sweep is not complete, and missing points may be better; run its command again to continue"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class Table:
     """The best points of a sweep.
 
     Attributes:
-        path: of the sweep.
-        rows: of all points.
-        best: the numbers of those that no other betters, by model and latency.
-        at_most: microseconds that they may take; None for any.
-        total: points that there will be; None where a search says how many.
+        path: the sweep.
+        rows: rows of all points.
+        best: numbers of the Pareto-optimal points, by model and latency.
+        at_most: maximum latency in microseconds; None for any.
+        total: expected number of points; None for a search.
     """
 
     path: str
@@ -45,14 +45,14 @@ class Table:
 
     @property
     def missing(self) -> int:
-        """Points that are not there yet."""
+        """Return the number of missing points."""
         return 0 if self.total is None else self.total - len(self.rows)
 
     def lines(self) -> Iterator[str]:
-        """The report as text."""
+        """Yield the report as text."""
         fitting = [row for row in self.rows if row["fits"]]
         limit = "" if self.at_most is None else f" of at most {self.at_most / 1000:g} ms"
-        best = f"{len(self.best):,} that none betters{limit}"
+        best = f"{len(self.best):,} Pareto-optimal{limit}"
         fit = "fits" if len(fitting) == 1 else "fit"
         of = f"{len(self.rows):,} of {self.total:,} points" if self.missing else _points(len(self.rows))
         yield f"{self.path}: {of}, {len(fitting):,} {fit}; {best}"
@@ -84,7 +84,7 @@ class Table:
         yield from self._refusals()
 
     def _same(self) -> Iterator[str]:
-        """What all the best points have in common, and what targets ignore of what was asked."""
+        """Yield the values that all best points share, and the values that targets ignore."""
         alike = [axis for axis in AXES[1:] if len({row[axis] for row in self.best}) == 1]
         told = [(axis, self.best[0][axis], _UNITS.get(axis, "")) for axis in alike if self.best[0][axis] is not None]
         if told:
@@ -96,10 +96,10 @@ class Table:
             yield f"{', '.join(places)}: without {names.replace('_', ' ')}, which {change} nothing there"
 
     def ignored(self) -> Mapping[str, Sequence[str]]:
-        """The axes that change nothing somewhere, as the column has them, and where: targets, or models on them."""
+        """Return the axes without effect, as the column has them, and their targets, or models on targets."""
         seen: dict[str, dict[str, dict[str, None]]] = {}
         for row in self.rows:
-            if row["fits"] or row["ignored"]:  # what could not be built does not say
+            if row["fits"] or row["ignored"]:  # a failed build does not have this
                 models = seen.setdefault(str(row["target"]), {})
                 models.setdefault(str(row["model"]), {})[str(row["ignored"])] = None
         places: dict[str, dict[str, None]] = {}
@@ -112,7 +112,7 @@ class Table:
         return {names: [*where] for names, where in places.items()}
 
     def _bands(self) -> Iterator[str]:
-        """How far silicon has been from such times, per band with the targets that it is of."""
+        """Yield the published ratio of silicon times to such times, per band with its targets."""
         named: dict[str, list[str]] = {}
         for target in dict.fromkeys(str(row["target"]) for row in self.best):
             if known := band(targets.load(target)):
@@ -120,7 +120,7 @@ class Table:
         yield from (f"{', '.join(names)}: {told}" for told, names in named.items())
 
     def _refusals(self) -> Iterator[str]:
-        """Why points do not fit, the most frequent reason first."""
+        """Yield the reasons why points do not fit, most frequent first."""
         reasons: dict[str, int] = {}
         for row in self.rows:
             if not row["fits"]:
@@ -137,7 +137,7 @@ class Table:
                 yield f"{others}: column `why` of `{self.path}/{dataset.POINTS}`"
 
     def to_json(self) -> dict[str, object]:
-        """The report as plain values."""
+        """Return the report as plain values."""
         return {
             "schema": SCHEMA,
             "path": self.path,
@@ -153,22 +153,22 @@ _LISTED = 20
 
 
 def table(directory: Path, *, at_most: float | None = None, minimise: Sequence[str] = ("latency", "sram")) -> Table:
-    """The best points of the sweep in a directory.
+    """Return the best points of the sweep in a directory.
 
     Args:
-        directory: what `deuteron sweep` wrote.
-        at_most: microseconds that a point may take.
-        minimise: names of `GOALS`; of accuracy much is good.
+        directory: directory of a sweep.
+        at_most: maximum latency in microseconds.
+        minimise: names of `GOALS`; accuracy is maximised.
 
     Raises:
-        OptionError: there is no such goal, or no run can be as fast.
-        DeuteronError: the directory holds no sweep, or a damaged one.
+        OptionError: there is no such goal, or `at_most` is not above 0.
+        DeuteronError: the directory has no sweep, or a damaged one.
     """
     check_goals(minimise)
-    if at_most is not None and not at_most > 0:  # NaN is not either
+    if at_most is not None and not at_most > 0:  # also rejects NaN
         raise OptionError(
             f"`--at-most` is {at_most / 1000:g} ms, it must be above 0",
-            hint="give the longest time that a run may take",
+            hint="give the maximum time of a run",
         )
     rows = dataset.rows(directory)
     fitting = [row for row in rows if row["fits"] and _within(row, at_most)]
@@ -177,7 +177,7 @@ def table(directory: Path, *, at_most: float | None = None, minimise: Sequence[s
 
 
 def check_goals(goals: Sequence[str]) -> None:
-    """Check that each of these is one of `GOALS`; OptionError where not."""
+    """Check that each is one of `GOALS`; OptionError otherwise."""
     for goal in goals:
         if goal not in GOALS:
             raise OptionError(
@@ -190,9 +190,9 @@ def _within(row: Row, at_most: float | None) -> bool:
 
 
 def _front(rows: Sequence[Row], model: object, minimise: Sequence[str]) -> list[Row]:
-    """The points of a model that no other betters, fastest first; of equal ones the first.
+    """Return the Pareto-optimal points of a model, fastest first; the first of equal ones.
 
-    Those that lack a figure come last, and are compared with those that lack the same.
+    Points that lack a figure come last, and are compared with those that lack the same one.
     """
     scores: dict[tuple[tuple[_Lack, str], ...], dict[tuple[float, ...], Row]] = {}
     for row in rows:
@@ -203,7 +203,7 @@ def _front(rows: Sequence[Row], model: object, minimise: Sequence[str]) -> list[
 
 
 def _unbettered(scores: Mapping[tuple[float, ...], Row]) -> Iterator[Row]:
-    """The rows whose scores no other betters."""
+    """Yield the rows on the Pareto front of the scores."""
     front: list[tuple[float, ...]] = []
     for score in sorted(scores):
         if not any(all(a <= b for a, b in zip(other, score, strict=True)) for other in front):
@@ -212,7 +212,7 @@ def _unbettered(scores: Mapping[tuple[float, ...], Row]) -> Iterator[Row]:
 
 
 class _Lack(IntEnum):
-    """What is missing of a figure of a point; points are compared with those of which the same is."""
+    """Kind of missing figure of a point; points are compared with those of the same kind."""
 
     NOTHING = 0
     PART = 1
@@ -222,18 +222,18 @@ class _Lack(IntEnum):
 
 _LACKS = {
     _Lack.PART: (
-        "the time of the NPU alone (>), as an operator of the CPU is not counted or, beside an Ethos-U, its clock is "
-        "not known",
+        "the time of the NPU alone (>), as a CPU operator has no cycle count or, with an Ethos-U, the CPU's clock is "
+        "unknown",
         "such",
     ),
-    _Lack.CLOCK: ("no time, as the clock of {targets} is not known, give `clock`", "such on the same target"),
-    _Lack.TIME: ("no time, as an operator of the CPU is not counted", "such on the same target"),
+    _Lack.CLOCK: ("no time, as the clock of {targets} is unknown (give `clock`)", "such on the same target"),
+    _Lack.TIME: ("no time, as a CPU operator has no cycle count", "such on the same target"),
 }
-"""What points have of their time, and what they are compared with."""
+"""Text for each kind of missing time, and the points it is compared with."""
 
 
 def untimed(rows: Sequence[Row]) -> Iterator[str]:
-    """How many points have no whole time, why, and what they are compared with."""
+    """Yield the number of points without a whole time, the reason, and their comparison."""
     for lack, (what, rivals) in _LACKS.items():
         those = [row for row in rows if row["fits"] and _lacking(row, "latency")[0] is lack]
         if those:
@@ -243,7 +243,7 @@ def untimed(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _lacking(row: Row, goal: str) -> tuple[_Lack, str]:
-    """What is missing of a figure; without any time also the target, as cycles tell nothing of others."""
+    """Return the kind of missing figure; without a time also the target, as cycles of targets are not comparable."""
     if row[GOALS[goal]] is not None:
         return _Lack.NOTHING, ""
     if goal != "latency" or row["npu_us"]:
@@ -254,7 +254,7 @@ def _lacking(row: Row, goal: str) -> tuple[_Lack, str]:
 def _score(row: Row, goal: str) -> float:
     value = row[GOALS[goal]]
     if value is None and goal == "latency":
-        value = row["npu_us"] or row["cycles"]  # 0 us of an NPU on which nothing runs is no time
+        value = row["npu_us"] or row["cycles"]  # 0 us of an idle NPU is not a time
     if value is None:
         return 0.0
     return -float(value) if goal == "accuracy" else float(value)
@@ -276,7 +276,7 @@ def _points(count: int) -> str:
 
 
 def _ignored(row: Row) -> Sequence[str]:
-    """The axes of a point that change nothing on its target."""
+    """Return the axes of a point without effect on its target."""
     return str(row["ignored"]).split(", ")
 
 

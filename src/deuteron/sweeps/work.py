@@ -1,4 +1,4 @@
-"""What workers do with builds: plan and run them as often as a sweep asks; nothing here loads PyTorch.
+"""Work of a sweep's workers: plans and runs builds repeatedly; loads no PyTorch.
 
 Everything is read, decoded and checked once per process.
 """
@@ -26,18 +26,18 @@ from deuteron.views.simulate import CheckedBuild, OpenBuild, Rates, open_build
 from deuteron.views.simulate.checked import BuildReplanner
 
 Row = dict[str, str | int | float | bool | None]
-"""What is known of a point, by column."""
+"""Data of a point, by column."""
 
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Why points have no rows this time; another run may have them."""
+    """Reason why points have no rows this time; another run may succeed."""
 
     why: str
 
 
 def evaluate(made: Made, points: Sequence[Point]) -> list[Row] | Failed:
-    """The rows of points that share a build and what it is planned for."""
+    """Return the rows of points that share a build and a plan."""
     if made.failed:
         return Failed(made.failed)
     if made.why:
@@ -57,7 +57,7 @@ def evaluate(made: Made, points: Sequence[Point]) -> list[Row] | Failed:
 
 
 def _ignored(point: Point, build: OpenBuild | Manifest) -> tuple[str, ...]:
-    """The axes that change nothing: of what the target lacks, or of an NPU where nothing runs on one."""
+    """Return the axes without effect: those that the target lacks, or of an NPU that runs nothing."""
     if isinstance(build, OpenBuild) or targets.load(build.target).npu is None:
         return lacking(point)
     asked = [axis for axis in (*PLAN_AXES, *FLASH_AXES) if getattr(point, axis) is not None]
@@ -65,7 +65,7 @@ def _ignored(point: Point, build: OpenBuild | Manifest) -> tuple[str, ...]:
 
 
 def _alike(point: Point, build: OpenBuild | Manifest) -> Point:
-    """What is evaluated for a point, and for all that differ from it in nothing but what is ignored."""
+    """Return the point without ignored values; equal results are evaluated once."""
     return replace(without(point, _ignored(point, build)), number=0)
 
 
@@ -75,7 +75,7 @@ def _of_point(point: Point, build: OpenBuild | Manifest, row: Row) -> Row:
 
 @lru_cache(maxsize=8)
 def _opened(made: Made) -> OpenBuild | Manifest:
-    """A build; of one without an NPU its manifest."""
+    """Return a build; without an NPU its manifest."""
     manifest = manifests.read(made.directory)
     without = targets.load(manifest.target).npu is None or not manifest.partitions
     return manifest if without else open_build(made.directory)
@@ -88,7 +88,7 @@ def _replanner(made: Made) -> BuildReplanner:
 
 @lru_cache(maxsize=64)
 def _planned(made: Made, memory: MemoryOptions | None) -> CheckedBuild | str:
-    """The programs of a build, or of what it is in other memories; or why it cannot be."""
+    """Return the programs of a build, or of its plan for other memories; or the reason for a refusal."""
     try:
         build = open_build(made.directory)
         if memory is None:
@@ -98,11 +98,11 @@ def _planned(made: Made, memory: MemoryOptions | None) -> CheckedBuild | str:
             return replace(linked, memory=memory, sram_budget=memory.sram_budget)
         return _replanner(made)(memory)
     except REFUSALS as e:
-        return told(e)  # an error would keep all that its traceback reaches
+        return told(e)  # a stored error would keep its traceback's objects alive
 
 
 def _linked(made: Made, memory: MemoryOptions) -> CheckedBuild | None:
-    """The programs with all weights in SRAM, if they fit there: these depend on neither the budget nor the flash."""
+    """Return the programs with all weights in SRAM, if they fit; they depend on neither the budget nor the flash."""
     if memory.fetch_constants_to_sram is not FetchPolicy.AUTO or memory.weights_budget is not None:
         return None
     roomy = _all_in_sram(made, memory.effort, memory.depth_first)
@@ -113,7 +113,7 @@ def _linked(made: Made, memory: MemoryOptions) -> CheckedBuild | None:
 
 @lru_cache(maxsize=8)
 def _all_in_sram(made: Made, effort: Effort, depth_first: DepthFirst) -> CheckedBuild | None:
-    """The programs in as much SRAM as the target has; None where weights are fetched, or calls cut, even so."""
+    """Return the programs for the target's whole SRAM; None if weights are still fetched, or calls still striped."""
     try:
         roomy = _replanner(made)(MemoryOptions(effort=effort, depth_first=depth_first))
     except REFUSALS:
@@ -125,7 +125,7 @@ def _all_in_sram(made: Made, effort: Effort, depth_first: DepthFirst) -> Checked
 
 @lru_cache(maxsize=64)
 def _arena(made: Made, memory: MemoryOptions) -> Arena | str:
-    """The memory of a bundle of a CPU alone; or why it cannot be."""
+    """Return the memory of a CPU-only bundle; or the reason for a refusal."""
     try:
         manifest, bundle = _bundle(made)
         return planned(bundle, memory, targets.load(manifest.target).cpu.name)
@@ -141,7 +141,7 @@ def _bundle(made: Made) -> tuple[Manifest, Bundle]:
 
 @lru_cache(maxsize=64)
 def _cpu_cycles(made: Made) -> int | None:
-    """Estimated cycles of the operators on the CPU, by a Neutron's clock if there is one; None where not counted."""
+    """Return the estimated cycles of the CPU's operators, by a Neutron's clock if there is one; None if not counted."""
     program = (made.directory / manifests.PROGRAM).read_bytes()
     estimate = costs.costs(manifests.read(made.directory), program)
     counts = [*estimate.nodes.values(), *estimate.added, *(island.turns for island in estimate.islands)]
@@ -149,7 +149,7 @@ def _cpu_cycles(made: Made) -> int | None:
 
 
 def _memory_of(point: Point, built: MemoryOptions) -> MemoryOptions | None:
-    """What a point is planned for; None for what its build is."""
+    """Return the memory options of a point; None for its build's."""
     asked = {name: value for name in PLAN_AXES if (value := getattr(point, name)) is not None}
     if not asked:
         return None
@@ -161,7 +161,7 @@ def _memory_of(point: Point, built: MemoryOptions) -> MemoryOptions | None:
 
 
 def _row(point: Point, made: Made, build: OpenBuild) -> Row:
-    """The row of a point with a part on an NPU."""
+    """Return the row of a point with a partition on an NPU."""
     try:
         planned = _planned(made, _memory_of(point, build.manifest.options.memory))
         if isinstance(planned, str):
@@ -173,11 +173,11 @@ def _row(point: Point, made: Made, build: OpenBuild) -> Row:
     parts = planned.partitions
     for part in parts:
         if part.hazards:
-            return _refused(point, f"the program is unsound: {hazards.told(part.program, part.entry, part.hazards[0])}")
+            return _refused(point, f"the program is wrong: {hazards.told(part.program, part.entry, part.hazards[0])}")
     cycles = sum(run.cycles for run in runs)
     cpu = _cpu_cycles(made)
     if cpu and not isinstance(build.arch.npu, Neutron):
-        cpu = None  # nobody says the clock of that CPU
+        cpu = None  # the clock of that CPU is unknown
     npu_us = rated.microseconds(cycles)
     cpu_us = None if cpu is None else rated.microseconds(cpu)
     return {
@@ -197,7 +197,7 @@ def _row(point: Point, made: Made, build: OpenBuild) -> Row:
 
 
 def _cpu_row(point: Point, made: Made, manifest: Manifest) -> Row:
-    """The row of a point that runs on the CPU alone; no command tells its figures."""
+    """Return the row of a CPU-only point; no command prints its figures."""
     arch, cycles, sram = targets.load(manifest.target), _cpu_cycles(made), None
     if arch.npu is None:
         plan = _arena(made, _memory_of(point, manifest.options.memory) or manifest.options.memory)
@@ -224,7 +224,7 @@ def _cpu_row(point: Point, made: Made, manifest: Manifest) -> Row:
 
 
 def _begin(point: Point, made: Made, manifest: Manifest) -> Row:
-    """What every row of a build has."""
+    """Return the common columns of a build's rows."""
     macs = sum(node.macs for node in manifest.nodes)
     on_npu = sum(node.macs for node in manifest.nodes if node.partition is not None)
     outputs = [output.sqnr for output in manifest.quality.outputs if output.channels]
@@ -241,7 +241,7 @@ def _begin(point: Point, made: Made, manifest: Manifest) -> Row:
 
 
 def _command(point: Point, made: Made) -> str:
-    """What gives the figures of a point on an NPU again, in the directory of the sweep."""
+    """Return a command that prints the figures of a point on an NPU, in the directory of the sweep."""
     axes = (*PLAN_AXES, *FLASH_AXES, "clock")
     return shlex.join(["deuteron", "sim", made.path, *arguments(point, axes)])
 
@@ -259,4 +259,4 @@ COLUMNS: Mapping[str, str] = {
     "sram_bytes": "int64", "flash_bytes": "int64", "code_bytes": "int64", "code": "string", "fetched_bytes": "int64",
     "npu_share": "double", "sqnr_db": "double", "accuracy": "double", "command": "string",
 }  # fmt: skip
-"""The columns of a row and their types; where a row has no value, it is null."""
+"""Columns of a row and their types; a missing value is null."""

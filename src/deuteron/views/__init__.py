@@ -1,1 +1,1 @@
-"""One module per question to a build."""
+"""Reports on builds: one module per command or question."""

@@ -1,7 +1,7 @@
-"""What it costs that operators run where they do, on the NPU or on the CPU: islands, and which of them do not pay.
+"""Costs of running operators on the NPU or on the CPU: islands, and those that do not pay off.
 
-An island is a partition on the NPU. It takes the cycles of its kernel calls (simulated) and of the copies that bring
-images into the NPU's order of memory and back; on the CPU its operators would take theirs (both estimated).
+An island is a partition on the NPU. Its cost is the cycles of its kernel calls (simulated) and of the layout copies of
+its inputs and outputs; the alternative is the cycles of its operators on the CPU (both estimated).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,11 +21,11 @@ from deuteron.runtime.partitions import partitions_of
 from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorValue
 
 COPIES = ("dim_order_ops::_clone_dim_order", "dim_order_ops::_to_dim_order_copy")
-"""What lowering inserts where the order of an image in memory changes."""
+"""Operators that lowering inserts to change the memory order of an image."""
 
 
 KEEPS = "cortex_m::quantized_activation"
-"""What works in the order that it finds."""
+"""Prefix of operators that keep the memory order of their input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +33,12 @@ class Island:
     """A partition on the NPU, in cycles of the NPU's clock.
 
     Attributes:
-        operators: how many operators of the model it has.
-        npu: of its kernel calls, with what the driver takes for them; simulated.
-        turns: of what brings its tensors into the NPU's order, by the CPU; estimated, None where nobody has counted.
-        copies: of operators beside it that do nothing else than copy images into another order; the same.
-        copied: bytes that these and the turns move.
-        cpu: of its operators, if the CPU ran them; estimated, None where nobody has counted one of them.
+        operators: number of the model's operators in it.
+        npu: cycles of its kernel calls, including the driver's; simulated.
+        turns: cycles of transposes of its tensors by the CPU; estimated, None if not counted.
+        copies: cycles of adjacent operators that only change an image's memory order; estimated, None if not counted.
+        copied: bytes that transposes and copies move.
+        cpu: cycles of its operators on the CPU; estimated, None if one of them is not counted.
     """
 
     operators: int
@@ -50,7 +50,7 @@ class Island:
 
     @property
     def gain(self) -> int | None:
-        """Cycles that the NPU saves; below 0 it costs more than it saves."""
+        """Return the cycles that the NPU saves; negative if it costs more."""
         if self.cpu is None or self.turns is None or self.copies is None:
             return None
         return self.cpu - self.npu - self.turns - self.copies
@@ -58,12 +58,13 @@ class Island:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What one run of a build takes, in cycles of a Neutron's clock, or of the CPU's where there is none.
+    """Cost of one run of a build, in cycles of a Neutron's clock, or of the CPU's if there is none.
 
     Attributes:
-        islands: partition by partition.
-        nodes: of the model's operators on the CPU, by name; estimated, None where nobody has counted.
-        added: of the operators on the CPU that lowering has added, in the order of the manifest; the same.
+        islands: per partition.
+        nodes: cycles of the model's operators on the CPU, by name; estimated, None if not counted.
+        added: cycles of CPU operators that lowering added, in the order of the manifest; estimated, None if not
+            counted.
     """
 
     islands: tuple[Island, ...]
@@ -72,13 +73,13 @@ class Costs:
 
     @property
     def total(self) -> int:
-        """Of all that is known; the copies beside islands are among what lowering has added."""
+        """Return the sum of all known cycles; copies next to islands are among the added operators."""
         islands = sum(island.npu + (island.turns or 0) for island in self.islands)
         return islands + sum(c or 0 for c in self.nodes.values()) + sum(c or 0 for c in self.added)
 
 
 class _Clock:
-    """Estimates of a CPU core, in cycles of the clock that everything is compared by."""
+    """Estimates of a CPU core, in cycles of the common clock."""
 
     def __init__(self, arch: Arch) -> None:
         counted = arch.cpu.operators is CpuOperators.CORTEX_M
@@ -86,21 +87,21 @@ class _Clock:
         self._ratio = arch.npu.clock.value / arch.npu.driver.clock.value if isinstance(arch.npu, Neutron) else 1.0
 
     def cycles(self, work: Work, elements: int, terms: int = 0) -> int | None:
-        """The estimate for an operator of the CPU."""
+        """Return the estimate for an operator of the CPU."""
         count = self._core.instructions(work, elements, terms) if self._core else None
         return None if count is None else round(count * self._ratio)
 
     @staticmethod
     def sum(counts: Iterable[int | None]) -> int | None:
-        """The sum, None where one is not known."""
+        """Return the sum, None if one is unknown."""
         known = list(counts)
         return None if None in known else sum(count or 0 for count in known)
 
 
 def costs(manifest: Manifest, program: bytes) -> Costs:
-    """What a build costs: `program` is its `.pte`.
+    """Return the costs of a build; `program` is its `.pte`.
 
-    Islands of a vendor's converter are not simulated, and are left out.
+    Islands of a vendor's converter are not simulated and are left out.
     """
     arch = targets.load(manifest.target)
     clock = _Clock(arch)
@@ -136,7 +137,7 @@ def _islands(arch: Arch, clock: _Clock, manifest: Manifest, program: bytes) -> t
 
 
 def _turned(method: Method, call: DelegateCall, partition: FirmwarePartition) -> Iterator[int]:
-    """The bytes of each tensor of a partition that must be brought into another order for it."""
+    """Yield the bytes of each tensor of a partition that needs another memory order."""
     for port in (*partition.inputs, *partition.outputs):
         value = method.values[call.args[port.argument]]
         if isinstance(value, TensorValue) and matrices_of(port, value) is not None:
@@ -144,7 +145,7 @@ def _turned(method: Method, call: DelegateCall, partition: FirmwarePartition) ->
 
 
 def _copied(method: Method, call: DelegateCall) -> Iterator[int]:
-    """The bytes of each copy into another order that is there because a partition reads or writes in its own."""
+    """Yield the bytes of each copy that exists because a partition has its own memory order."""
     calls = [other for other in method.chains[0] if isinstance(other, KernelCall)]
     before, after = set(call.args), set(call.args)
     for same in [other for other in calls if method.operators[other.operator].startswith(KEEPS)]:
@@ -159,14 +160,14 @@ def _copied(method: Method, call: DelegateCall) -> Iterator[int]:
 
 
 def kept_by_cost(manifest: Manifest, estimate: Costs) -> dict[str, str]:
-    """The operators of islands that cost more than they save, by the names that `build` takes, and why to keep them."""
+    """Return the operators of islands that cost more than they save, by the names of `build`, with the reasons."""
     kept: dict[str, str] = {}
     for index, island in enumerate(estimate.islands):
         if island.gain is not None and island.gain < 0:
             why = (
-                f"{KEPT} `--partition cost`: its part of the NPU's work would take {island.npu:,} cycles "
-                f"there (simulated) and {(island.turns or 0) + (island.copies or 0):,} for copies at its edges, on the "
-                f"CPU it takes {island.cpu:,} (estimated)"
+                f"{KEPT} `--partition cost`: its share of the NPU's work takes {island.npu:,} cycles there "
+                f"(simulated) and {(island.turns or 0) + (island.copies or 0):,} for copies of inputs and outputs, "
+                f"{island.cpu:,} on the CPU (estimated)"
             )
             kept |= {node.quantised: why for node in manifest.nodes if node.partition == index and node.quantised}
     return kept
@@ -176,29 +177,29 @@ _B = TypeVar("_B", bound="Built")
 
 
 class Built(Protocol):
-    """A build, as it is looked at here."""
+    """The parts of a build that the costs need."""
 
     @property
     def manifest(self) -> Manifest:
-        """What it says of itself."""
+        """Return the manifest."""
         ...
 
     @property
     def pte(self) -> bytes:
-        """The program."""
+        """Return the program."""
         ...
 
 
 def check_target(target: str) -> None:
-    """Checks that costs of NPU and CPU can be compared.
+    """Check that costs of NPU and CPU can be compared.
 
     Raises:
-        OptionError: for a target without a Neutron, or of whose CPU nobody has counted what its operators take.
+        OptionError: the target has no Neutron, or its CPU has no cycle counts.
     """
     arch = targets.load(target)
     hint = "build for `imxrt700cm`, or with `--partition npu-first`"
     if not isinstance(arch.npu, Neutron):
-        raise OptionError(f"`--partition cost` compares a Neutron with the CPU, and `{target}` has none", hint=hint)
+        raise OptionError(f"`--partition cost` compares a Neutron with the CPU; `{target}` has none", hint=hint)
     if arch.cpu.operators is not CpuOperators.CORTEX_M:
         raise OptionError(
             f"`--partition cost` compares with int8 operators on the CPU, which `{target}` does not have", hint=hint
@@ -206,10 +207,10 @@ def check_target(target: str) -> None:
 
 
 def cheapest(target: str, build: Callable[[Mapping[str, str]], _B]) -> tuple[_B, Mapping[str, str]]:
-    """The build that takes fewest cycles by the cycle model, and the operators that it keeps on the CPU.
+    """Return the build with the fewest cycles by the cycle model, and the operators that it keeps on the CPU.
 
-    `build` makes one that keeps the given operators there. Islands that cost more than they save are kept as long as
-    that makes the whole faster.
+    `build` builds with the given operators on the CPU. Islands that cost more than they save are moved there while that
+    makes the whole faster.
 
     Raises:
         OptionError: see `check_target`.

@@ -1,4 +1,4 @@
-"""A build explained: which processor runs each operator of the model, why, and what that costs."""
+"""Explains a build: the processor of each operator, the reason, and the cost."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -18,16 +18,16 @@ from deuteron.views.costs import Costs
 
 SCHEMA = 1
 LAYERS = 12
-"""Layers whose quality the text lists; the JSON has all."""
+"""Number of layers whose quality the text lists; the JSON has all."""
 
 _CPU = {CpuOperators.CORTEX_M: "{} Cortex-M operators", CpuOperators.PORTABLE: "ExecuTorch's portable operators"}
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """What one processor does of a run; a number is None where that of an operator is not known.
+    """Share of one processor in a run; a number is None if one of its operators has none.
 
-    `clock` is whose clock these cycles are of, `npu` or `cpu`.
+    `clock` is the clock of the cycles, `npu` or `cpu`.
     """
 
     runs_on: str
@@ -41,7 +41,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A build, what it costs, and the chain of each node that runs depth first on a CPU alone."""
+    """A build, its costs, and the chain of each node that runs depth first on a CPU-only target."""
 
     path: str
     manifest: Manifest
@@ -50,12 +50,12 @@ class Explanation:
 
     @property
     def cpu(self) -> str:
-        """What runs an operator on the CPU."""
+        """Return the library of the CPU's operators."""
         operators = targets.load(self.manifest.target).cpu.operators
         return _CPU[operators].format(self.manifest.options.activations.value)
 
     def shares(self) -> tuple[Share, ...]:
-        """What the NPU does, what the CPU does, and what the CPU does because the model was lowered so."""
+        """Return the shares of the NPU, of the CPU, and of the operators that lowering added on the CPU."""
         nodes = self.manifest.nodes
         npu, cpu = ([n for n in nodes if (n.partition is None) is on_cpu] for on_cpu in (False, True))
         added = [op for op in self.manifest.cpu_ops if not op.computes]
@@ -63,7 +63,7 @@ class Explanation:
         turns = [island.turns for island in self.costs.islands if island.turns != 0]
         counted = [cost for op, cost in zip(self.manifest.cpu_ops, self.costs.added, strict=True) if not op.computes]
         arch = targets.load(self.manifest.target)
-        clock = "npu" if isinstance(arch.npu, Neutron) else "cpu"  # what `Costs` compares by
+        clock = "npu" if isinstance(arch.npu, Neutron) else "cpu"  # the clock of `Costs`
         return (
             *([Share("npu", kind, len(npu), _macs(npu), _nbytes(npu), npu_cycles, "npu")] if arch.npu else []),
             Share("cpu", "estimated", len(cpu), _macs(cpu), _nbytes(cpu), _sum(self.costs.nodes.values()), clock),
@@ -71,7 +71,7 @@ class Explanation:
         )
 
     def _npu_cycles(self) -> tuple[int | None, str]:
-        """What all partitions take, None where nobody knows, and how that came to be."""
+        """Return the cycles of all partitions, None if unknown, and their origin."""
         schedules = [part.schedule for part in self.manifest.partitions if part.schedule.steps]
         if schedules:
             return sum(s.cycles for one in schedules for s in one.steps), f"estimated by {schedules[0].compiler}"
@@ -79,20 +79,20 @@ class Explanation:
         return _sum([island.npu for island in self.costs.islands] if known else [None]), "simulated"
 
     def runs_on(self, node: Node) -> str:
-        """Where a node runs, in few words."""
+        """Return the place of a node, as a short text."""
         return "cpu" if node.partition is None else f"npu {node.partition}"
 
     def chain(self, node: Node) -> Cascade | None:
-        """The chain of a node that runs depth first."""
+        """Return the chain of a node that runs depth first."""
         own = (part for at, part in enumerate(self.manifest.partitions) if at == node.partition)
         return next((part.chained.get(node.name) for part in own), self.chains.get(node.name))
 
     def by(self, node: Node) -> tuple[str, ...]:
-        """The operators of the program that compute a node on the CPU; none where another's do."""
+        """Return the program's operators that compute a node on the CPU; none if another node's operators do."""
         return tuple(op.op for op in self.manifest.cpu_ops if op.computes == node.name)
 
     def lines(self) -> Iterator[str]:
-        """The report as text."""
+        """Yield the report as text."""
         yield f"{self.path} on {self.manifest.target}: {self.manifest.model.name}; on the CPU {self.cpu}"
         yield ""
         yield f"{'runs on':<12}{'operators':>10}{'MACs':>14}{'bytes':>12}  {'cycles':>22}"
@@ -101,7 +101,7 @@ class Explanation:
             macs, nbytes = _known(share.macs), _known(share.nbytes)
             yield f"{share.runs_on:<12}{share.operators:>10,}{macs:>14}{nbytes:>12}  {cycles:>22}"
         if len({share.clock for share in self.shares() if share.cycles}) > 1:
-            yield "The NPU's cycles are of its own clock, the CPU's of the CPU's: they do not add up"
+            yield "NPU cycles and CPU cycles are of different clocks and do not add up"
         yield ""
         shared = _shared_lines(self.manifest.nodes)
         for node in self.manifest.nodes:
@@ -148,11 +148,11 @@ class Explanation:
     def _island_lines(self) -> Iterator[str]:
         if self.costs.islands:
             yield ""
-            yield "parts on the NPU, in cycles (simulated), beside the CPU (estimated):"
+            yield "partitions on the NPU, in cycles (simulated), against the CPU (estimated):"
         for index, island in enumerate(self.costs.islands):
             edges = _known(_sum((island.turns, island.copies)))
             yield (
-                f"npu {index}: {island.npu:,}, copies at its edges {edges} ({island.copied:,} B); "
+                f"npu {index}: {island.npu:,}, copies of inputs and outputs {edges} ({island.copied:,} B); "
                 f"on the CPU {_known(island.cpu)}"
             )
             if gap := self.manifest.partitions[index].gap():
@@ -162,13 +162,13 @@ class Explanation:
 
     @property
     def _advice(self) -> str:
-        """What becomes of a part that does not pay: what is beside it may, and then it stays."""
+        """Return the advice for a partition that does not pay off by itself."""
         if self.manifest.options.partition is Partitioning.COST:
-            return "`--partition cost` left it there, since the whole would take more without it"
-        return "`--partition cost` moves it to the CPU where the whole takes less for it"
+            return "`--partition cost` keeps it there because the whole build would be slower without it"
+        return "`--partition cost` moves it to the CPU if that makes the whole build faster"
 
     def to_json(self) -> dict[str, object]:
-        """The report as plain values."""
+        """Return the report as plain values."""
         estimates = self.costs.nodes
         return {
             "schema": SCHEMA,
@@ -205,10 +205,10 @@ class Explanation:
 
 
 def explain(directory: Path) -> Explanation:
-    """The explanation of a build directory.
+    """Explain a build directory.
 
     Raises:
-        InputError: the directory is no build.
+        InputError: the directory is not a build.
         FormatError: it is damaged, or another version's.
     """
     manifest = manifests.read(directory)
@@ -217,7 +217,7 @@ def explain(directory: Path) -> Explanation:
 
 
 def _chains(directory: Path, manifest: Manifest) -> Mapping[str, Cascade]:
-    """The chain of each node in one, where a CPU alone runs the program in stripes."""
+    """Return the chain of each striped node, if a CPU-only target runs the program in stripes."""
     memory = manifest.options.memory
     if memory == MemoryOptions():
         return {}
@@ -244,7 +244,7 @@ def _sum(counts: Iterable[int | None]) -> int | None:
 
 
 def _counted(ops: Iterable[CpuOp]) -> Iterator[str]:
-    """The operators that lowering has added, like ones together."""
+    """Yield the operators that lowering added, grouped by kind."""
     kinds: dict[tuple[str, str], int] = {}
     for op in ops:
         kinds[op.op, op.why] = kinds.get((op.op, op.why), 0) + 1
@@ -253,7 +253,7 @@ def _counted(ops: Iterable[CpuOp]) -> Iterator[str]:
 
 
 def _shared_lines(nodes: Iterable[Node]) -> set[str]:
-    """The lines that stand for several modules, as a call of an `nn.Sequential` does."""
+    """Return the lines that belong to several modules, such as a call of an `nn.Sequential`."""
     modules: dict[str, set[str]] = {}
     for source in (source for node in nodes for source in node.source):
         modules.setdefault(str(source), set()).add(source.module)
@@ -261,10 +261,10 @@ def _shared_lines(nodes: Iterable[Node]) -> set[str]:
 
 
 def _with_code(source: Source, shared: Collection[str]) -> str:
-    """The line, the module where it stands for several, and the code."""
+    """Return the line, its module if it has several, and the code."""
     return f"{source.short}{_module(source, shared)}: {source.code}" if source.line else source.short
 
 
 def _module(source: Source, shared: Collection[str]) -> str:
-    """The module that a line runs in, where it stands for several."""
+    """Return the module that a line runs in, if the line has several."""
     return f" {source.module}" if str(source) in shared and source.module else ""

@@ -1,4 +1,4 @@
-"""What a build directory or a file contains; the kind of a file is told by its content."""
+"""Shows the content of a build directory or a file; the content determines the kind of a file."""
 
 import hashlib
 import re
@@ -15,12 +15,12 @@ from deuteron.npu.ethosu.program import program_in as ethosu_program
 from deuteron.npu.neutron import payload as payloads
 from deuteron.npu.neutron.ir.printer import format_name, format_op, format_type
 from deuteron.npu.neutron.ir.types import TensorType
-from deuteron.npu.neutron.kernels.limits import round_up
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.format import MAGIC
 from deuteron.npu.neutron.program import program_in
 from deuteron.npu.neutron.tflite import neutron_graph, reader
 from deuteron.npu.program import NpuProgram
+from deuteron.operators.limits import round_up
 from deuteron.runtime import pte, vela
 from deuteron.runtime.partitions import partitions_of
 from deuteron.tflite.decode import decode as decode_tflite
@@ -31,7 +31,7 @@ MAGIC_BYTES = MAGIC.to_bytes(4, "little")
 
 
 class Kind(Enum):
-    """What was found; the value is its name in reports."""
+    """Kind of the inspected object; the value is its name in reports."""
 
     BUILD = "build directory"
     PROGRAM = "ExecuTorch program"
@@ -44,7 +44,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """One partition: its program, and what each kernel call stands for, where a manifest tells it."""
+    """One partition: its program, and the origin of each kernel call, if a manifest has it."""
 
     name: str
     program: NpuProgram
@@ -53,14 +53,14 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """What `inspect` found.
+    """Result of `inspect`.
 
     Attributes:
-        path: what was looked at.
-        kind: what it is.
-        nbytes: size of the file; of a build, of its program.
-        target: the chip, where a manifest tells it.
-        partitions: each of an NPU in it.
+        path: the inspected path.
+        kind: its kind.
+        nbytes: size of the file, or of a build's program.
+        target: the target, if a manifest names it.
+        partitions: its NPU partitions.
         others: delegates of other backends, as (id, bytes).
         cpu_operators: operators that the program runs on the CPU.
         graph: lines of the listing of a plain TFLite file.
@@ -76,7 +76,7 @@ class Inspection:
     graph: tuple[str, ...] = ()
 
     def lines(self) -> Iterator[str]:
-        """The report as text."""
+        """Yield the report as text."""
         yield f"{self.path}: {self.kind.value}{f' for {self.target}' if self.target else ''}, {self.nbytes:,} B"
         for partition in self.partitions:
             yield ""
@@ -88,7 +88,7 @@ class Inspection:
         yield from self.graph
 
     def to_json(self) -> dict[str, object]:
-        """The report as plain values."""
+        """Return the report as plain values."""
         return {
             "schema": SCHEMA,
             "path": self.path,
@@ -103,10 +103,10 @@ class Inspection:
 
 
 def inspect(path: Path) -> Inspection:
-    """What is at `path`, a build directory or one of the files that a build reads or writes.
+    """Inspect `path`, a build directory or one of the files that a build reads or writes.
 
     Raises:
-        InputError: there is nothing there, or nothing that can be inspected.
+        InputError: the path does not exist, or cannot be inspected.
         FormatError: it is damaged.
     """
     if path.is_dir():
@@ -122,7 +122,7 @@ def inspect(path: Path) -> Inspection:
 
 
 def _content(path: Path, kind: Kind | None, data: bytes, manifest: Manifest | None) -> Inspection:
-    """What the bytes hold, of a kind that is given or told by them; errors name the file."""
+    """Inspect bytes of a given or detected kind; errors name the file."""
     try:
         kind = kind or _kind(data)
         match kind:
@@ -145,7 +145,7 @@ def _content(path: Path, kind: Kind | None, data: bytes, manifest: Manifest | No
             case None:
                 start = f"it starts with {data[:8].hex(' ')}" if data else "it is empty"
                 raise InputError(
-                    f"nothing that can be inspected: {start}",
+                    f"the file cannot be inspected: {start}",
                     hint="give a build directory, a `.pte`, a `.microcode` file or a TFLite file",
                 )
     except DeuteronError as e:
@@ -153,7 +153,7 @@ def _content(path: Path, kind: Kind | None, data: bytes, manifest: Manifest | No
 
 
 def _kind(data: bytes) -> Kind | None:
-    """What the bytes are by their marks, wherever those stand in each format."""
+    """Return the kind of the bytes by their magic number, at each format's offset."""
     if data[4:8] == b"ET12":
         return Kind.PROGRAM
     if data[4:8] == b"TFL3":
@@ -171,7 +171,7 @@ def _kind(data: bytes) -> Kind | None:
 
 
 def _manifest_beside(path: Path) -> Manifest | None:
-    """The manifest in the file's folder; it only adds origins, so one that cannot be read is as good as none."""
+    """Return the manifest in the file's folder; it only adds origins, so that an unreadable one is ignored."""
     try:
         return Manifest.from_json((path.parent / manifests.NAME).read_text("utf-8"))
     except (OSError, ValueError, FormatError):
@@ -179,18 +179,18 @@ def _manifest_beside(path: Path) -> Manifest | None:
 
 
 def _sibling(path: Path, block: str) -> bytes:
-    """The other block of a container that `--intermediates` wrote in three files."""
+    """Return the other block of a container that `--intermediates` wrote in three files."""
     other = path.with_suffix(f".{block}")
     if not other.is_file():
         raise InputError(
-            f"its {block} `{other.name}` are not beside it",
-            hint="keep the files that `--intermediates` writes together",
+            f"its {block} `{other.name}` are not next to it",
+            hint="keep the files of `--intermediates` in one folder",
         )
     return other.read_bytes()
 
 
 def _entry_of_file(manifest: Manifest | None, name: str, data: bytes) -> Partition | None:
-    """What the manifest says of the partition that an intermediate file of it belongs to."""
+    """Return the manifest's entry for the partition of an intermediate file."""
     number = re.match(r"npu_(\d+)\.", name)
     listed = manifest.files.get(name) if manifest else None
     if manifest is None or number is None or listed is None or listed.sha256 != hashlib.sha256(data).hexdigest():
@@ -199,7 +199,7 @@ def _entry_of_file(manifest: Manifest | None, name: str, data: bytes) -> Partiti
 
 
 def _entry(manifest: Manifest | None, payload: bytes) -> Partition | None:
-    """What the manifest says of the partition with this payload."""
+    """Return the manifest's entry for the partition with this payload."""
     digest = hashlib.sha256(payload).hexdigest()
     return next((e for e in (manifest.partitions if manifest else ()) if e.payload_sha256 == digest), None)
 
@@ -238,7 +238,7 @@ def _compiled(path: str, data: bytes) -> Inspection:
 
 
 def _mixed(path: str, data: bytes, model: FlatModel) -> Inspection:
-    """A converted file with operators beside the NPU's."""
+    """Inspect a converted file with TFLite operators outside the NPU."""
     containers = [neutron_graph.container_of(model, op) for op in model.operators if neutron_graph.is_partition(op)]
     listings = tuple(Listing(f"npu {i}", program_in(container), ()) for i, container in enumerate(containers))
     others = tuple(op.title for op in model.operators if not neutron_graph.is_partition(op))
@@ -258,7 +258,7 @@ def _listing(name: str, program: NpuProgram, entry: Partition | None) -> Listing
 
 
 def _origins(program: NpuProgram, entry: Partition) -> tuple[str, ...]:
-    """For each kernel call the TFLite operators and the source lines that it comes from, and which rows, if not all."""
+    """Return for each kernel call its TFLite operators and source lines, and its rows, if not all."""
     ops = {op.index: op for op in entry.ops}
     texts: list[str] = []
     for index, call in enumerate(program.calls):
@@ -277,7 +277,7 @@ def _origins(program: NpuProgram, entry: Partition) -> tuple[str, ...]:
 
 
 def _graph(data: bytes) -> Iterator[str]:
-    """A plain TFLite file as IR; constants by type only, for their values fill pages."""
+    """Yield a plain TFLite file as IR; constants by type only, as their values would fill pages."""
     try:
         graph = reader.read(data)
     except UnsupportedError:
@@ -293,7 +293,7 @@ def _graph(data: bytes) -> Iterator[str]:
 
 
 def _operators(model: FlatModel) -> Iterator[str]:
-    """A file that IR cannot hold: its operators and tensors by their names in the file."""
+    """Yield a file that IR cannot represent: its operators and tensors by their names in the file."""
     names = [format_name(tensor.name) for tensor in model.tensors]
     types = [f"{tensor.dtype}[{','.join(map(str, tensor.shape))}]" for tensor in model.tensors]
     yield f"graph {model.name}"
@@ -308,7 +308,7 @@ def _operators(model: FlatModel) -> Iterator[str]:
 
 
 def _type(kind: TensorType) -> str:
-    """The type with the number of its channel scales in place of the scales, which fill pages too."""
+    """Return the type with the number of its channel scales instead of the scales, which would fill pages."""
     if kind.quant is None or kind.quant.axis is None:
         return format_type(kind)
     return f"{format_type(replace(kind, quant=None))} q({len(kind.quant.scales)} channels; axis {kind.quant.axis})"

@@ -1,4 +1,4 @@
-"""What this installation has, what it lacks, and how to mend it."""
+"""Checks this installation, and says how to repair it."""
 
 import re
 import shutil
@@ -13,9 +13,10 @@ from pathlib import Path
 from deuteron import native
 from deuteron.board.toolchain import COMPILER_PACKAGE, LIBC_PACKAGE, PREFIX, has_libc
 from deuteron.extras import is_installed
+from deuteron.frontend.upstream import names
 
 OLDEST, NEWEST = (3, 11), (3, 13)
-"""Versions of Python that ExecuTorch's wheels exist for and we test with."""
+"""Python versions with ExecuTorch wheels, which we test."""
 
 REQUIREMENT = re.compile(
     r"^(?P<name>[\w.-]+)(?:\[.*?\])?\s*(?P<pins>[^;]*?)\s*(?:;.*extra == [\"'](?P<extra>[\w-]+)[\"'].*)?$"
@@ -29,11 +30,11 @@ OPTIONAL = {
     "search": "looks for the best points: `deuteron sweep --search`",
     "solver": "proves plans with `--effort exact`",
 }
-"""Extras that not everybody needs, and what for."""
+"""Optional extras and their purposes."""
 
 
 class State(Enum):
-    """How a check came out; the value is what the report prints."""
+    """Result of a check; the value is its text in the report."""
 
     OK = "ok"
     ABSENT = "absent"
@@ -43,7 +44,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One thing looked at: what was found, what is wanted or what it is for, and how to mend it."""
+    """One checked item: its state, the requirement or purpose, and how to repair it."""
 
     name: str
     state: State
@@ -53,18 +54,18 @@ class Check:
 
     @property
     def bad(self) -> bool:
-        """Whether Deuteron cannot do its main job like this."""
+        """Return true if Deuteron cannot do its main job."""
         return self.state in (State.MISSING, State.UNFIT)
 
     @property
     def is_absent(self) -> bool:
-        """Whether it is not there, and need not be."""
+        """Return true if it is missing but optional."""
         return self.state is State.ABSENT
 
 
 def check_installation() -> tuple[Check, ...]:
-    """Every check: Python packages, native libraries, programs, and the vendor's converter."""
-    return (*_python(), *_packages(), *_natives(), *_programs(), *_vendor())
+    """Return all checks: packages and their private names, native libraries, programs, and the vendor's converter."""
+    return (*_python(), *_packages(), *_private_names(), *_natives(), *_programs(), *_vendor())
 
 
 def _python() -> Iterator[Check]:
@@ -74,12 +75,12 @@ def _python() -> Iterator[Check]:
         State.OK if OLDEST <= here <= NEWEST else State.UNFIT,
         ".".join(map(str, sys.version_info[:3])),
         f">={OLDEST[0]}.{OLDEST[1]},<={NEWEST[0]}.{NEWEST[1]}",
-        "make the virtual environment with one of these versions: remove .venv, then `make setup PYTHON=python3.11`",
+        "create the virtual environment with one of these versions: remove .venv, then `make setup PYTHON=python3.11`",
     )
 
 
 def _packages() -> Iterator[Check]:
-    """The packages that building and running need, with the versions that our own metadata asks for."""
+    """Check the packages for builds and runs, with the versions that our metadata requires."""
     for line in metadata.requires("deuteron") or ():
         match = REQUIREMENT.match(line)
         if match is None or match["extra"] not in (None, *OPTIONAL):
@@ -99,8 +100,22 @@ def _packages() -> Iterator[Check]:
             yield Check(name, state, version, pins, f"run `pip install '{name}{pins}'`")
 
 
+def _private_names() -> Iterator[Check]:
+    """The private names of PyTorch and ExecuTorch that the front end uses; an upgrade starts with the missing ones."""
+    if not is_installed("executorch"):
+        return
+    missing, count = names.missing(), len(names.NAMES)
+    yield Check(
+        "upstream names",
+        State.UNFIT if missing else State.OK,
+        f"{count - len(missing)} of {count}",
+        "private names of PyTorch and ExecuTorch",
+        f"install the releases above; these lack {', '.join(f'`{name}`' for name in missing)}",
+    )
+
+
 def satisfies(version: str, pins: str) -> bool:
-    """Whether a version meets pins of the forms ==, >= and <, joined by commas; a local part (`+cpu`) is ignored."""
+    """Return true if a version meets pins of the forms ==, >= and <, joined by commas; ignores `+cpu` and the like."""
     tests: dict[str, Callable[[tuple[int, ...], tuple[int, ...]], bool]] = {
         "==": lambda a, b: a == b,
         ">=": lambda a, b: a >= b,
@@ -121,7 +136,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def converts_only(checks: Sequence[Check]) -> bool:
-    """Whether this installation takes TFLite files and no PyTorch models, which is as good."""
+    """Return true if this installation only converts TFLite files, and has all it needs for that."""
     return any(check.is_absent and check.name in ("executorch", "torch") for check in checks)
 
 
@@ -129,11 +144,11 @@ def _natives() -> Iterator[Check]:
     purposes: dict[native.LibraryName, str] = {
         "driver": "runs microcode",
         "driver_ref": "checks kernels",
-        "delegate": "joins ExecuTorch's runtime",
+        "delegate": "runs partitions in ExecuTorch's runtime",
         "cortex_m": "runs Cortex-M operators",
         "ethosu": "runs programs of Arm Ethos-U",
         "ethosu_driver": "runs them behind Arm's driver API",
-        "ethosu_watch": "watches their commands for missing waits",
+        "ethosu_watch": "checks their commands for missing waits",
         "packing": "plans memory",
     }
     for name, purpose in purposes.items():
@@ -142,14 +157,14 @@ def _natives() -> Iterator[Check]:
 
 
 def _native(name: str, file: str, purpose: str) -> Check:
-    """What is said of a native file: a wheel compiles some when they are first used."""
+    """Check a native file; a wheel compiles some at first use."""
     if native.is_there(file):
         return Check(name, State.OK, "built", purpose, "")
     if file in native.EXECUTORCH_PARTS:
         if not is_installed("executorch"):
-            return Check(name, State.ABSENT, "-", purpose, "optional; goes with `pip install 'deuteron[executorch]'`")
+            return Check(name, State.ABSENT, "-", purpose, "optional; comes with `pip install 'deuteron[executorch]'`")
         if native.IS_WHEEL:
-            mend = "nothing to do; it is compiled when it is first used, with g++, cmake and make"
+            mend = "nothing to do; it is compiled at first use, with g++, cmake and make"
             return Check(name, State.ABSENT, "-", purpose, mend)
     mend = "install Deuteron's wheel again" if native.IS_WHEEL else "run `make native` in the source checkout"
     return Check(name, State.MISSING, "-", purpose, mend)
@@ -165,10 +180,10 @@ PROGRAMS = (
 
 
 def _programs() -> Iterator[Check]:
-    """Compilers and emulator; none is required once the native libraries are there."""
+    """Check compilers and emulator; none is required once the native libraries exist."""
     for program, purpose, package in PROGRAMS:
         version = _program_version(program)
-        mend = f"optional; run `apt-get install {package}` on Debian, or install it your system's way"
+        mend = f"optional; run `apt-get install {package}` on Debian, or use your system's package manager"
         yield Check(program, State.OK if version else State.ABSENT, version or "-", purpose, mend)
     there = _has_arm_libc()
     yield Check(
@@ -176,18 +191,18 @@ def _programs() -> Iterator[Check]:
         State.OK if there else State.ABSENT,
         "installed" if there else "-",
         "the C library of firmware for boards",
-        f"optional; run `apt-get install {LIBC_PACKAGE}` on Debian, or install it your system's way",
+        f"optional; run `apt-get install {LIBC_PACKAGE}` on Debian, or use your system's package manager",
     )
 
 
 def _has_arm_libc() -> bool:
-    """Whether the compiler for boards is there and finds its C library."""
+    """Return true if the compiler for boards exists and finds its C library."""
     compiler = shutil.which(f"{PREFIX}gcc")
     return compiler is not None and has_libc(Path(compiler))
 
 
 def _program_version(program: str) -> str | None:
-    """The version that a program prints, `?` when it prints none, None when there is no such program."""
+    """Return the version that a program prints, `?` if it prints none, None if there is no such program."""
     if shutil.which(program) is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Kernel selection: files of several models as one, and which kernels an image, a file or a build holds."""
+"""Kernel selection: merges selection files, and lists the kernels of an image, a file or a build."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,21 +11,22 @@ from deuteron.builds.options import Converter
 from deuteron.builds.output import check_file
 from deuteron.errors import FormatError, InputError, OptionError, unreadable
 from deuteron.npu.neutron.kernels import image, selection
-from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
+from deuteron.operators.program import Kernel
 from deuteron.views.inspect import Kind, inspect
 
 _IMAGE = "firmware.elf"
-"""What `deuteron firmware` calls the image in its directory."""
+"""Name of the image in a directory of `deuteron firmware`."""
 
 _TEXT_START = 64
-"""Bytes at the start of a file that tell text: there is no 0 in them."""
+"""A file without a 0 in its first bytes counts as text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Kernels in something: where and what it is, each with its function or the partitions that call it, and others.
+    """The kernels of an object: its path and kind, each kernel with its function or calling partitions, and others.
 
-    Of an image also what it has for an Ethos-U, which has no kernels.
+    For an image also its driver for an Ethos-U, which has no kernels.
     """
 
     path: Path
@@ -37,10 +38,10 @@ class Holding:
 
 
 def merge(files: Sequence[Path], output: Path, *, force: bool) -> selection.Selection:
-    """The selection of all kernels in these kernel selection files and build directories, written to `output`.
+    """Write the selection of all kernels in these kernel selection files and build directories to `output`.
 
     Raises:
-        DeuteronError: they do not belong together, one is damaged, or the output cannot be written.
+        DeuteronError: they do not fit together, one is damaged, or the output cannot be written.
     """
     check_file(output, force=force)
     merged = selection.merge(list(files), _selection)
@@ -49,16 +50,16 @@ def merge(files: Sequence[Path], output: Path, *, force: bool) -> selection.Sele
 
 
 def holding(path: Path, *, check_override: bool | str = False) -> Holding:
-    """What a linked image, a kernel selection file, the directory of a build or of firmware, or a program holds.
+    """Return the kernels of a linked image, a kernel selection file, a directory of a build or firmware, or a program.
 
     Args:
-        path: of it.
-        check_override: refuse an image whose inputs and outputs are not copied by an override, or, with the name of a
-            weak function, one without an override of that, and what is no image.
+        path: its path.
+        check_override: reject an image that does not override the copies of inputs and outputs, or, with the name of a
+            weak function, that function; also reject paths without an image.
 
     Raises:
         InputError, FormatError: it cannot be read, or is damaged.
-        OptionError: `check_override` is set, and the image has no override, or it is no image.
+        OptionError: `check_override` is set, and the image has no override, or the path is not an image.
     """
     if (path / _IMAGE).is_file():
         path /= _IMAGE
@@ -67,7 +68,7 @@ def holding(path: Path, *, check_override: bool | str = False) -> Holding:
     if check_override:
         if held.kind != "image":
             raise OptionError(
-                f"`--check-override` looks into an image, and `{path}` is none: {held.title}",
+                f"`--check-override` checks an image, but `{path}` is something else: {held.title}",
                 hint="give the ELF file that the linker wrote",
             )
         if symbol is None:
@@ -78,13 +79,13 @@ def holding(path: Path, *, check_override: bool | str = False) -> Holding:
 
 
 def selected(path: Path, chosen: selection.Selection) -> Holding:
-    """What the kernel selection file at `path` holds."""
+    """Return the kernels in the kernel selection file at `path`."""
     kernels = tuple((kernel, kernel.symbol) for kernel in chosen.kernels)
     return Holding(path, "selection", f"kernel selection of {chosen.stamp}", kernels)
 
 
 def _selection(path: Path) -> selection.Selection:
-    """The kernels that a kernel selection file names, or that a build calls."""
+    """Return the kernels that a kernel selection file names, or that a build calls."""
     if not path.is_dir():
         return selection.read(path)
     manifest = manifests.read(path)
@@ -104,9 +105,9 @@ def _selection(path: Path) -> selection.Selection:
 
 
 def _file(path: Path, *, needs_table: bool) -> Holding:
-    """What a file holds; the first bytes tell what it is, and a kernel selection file is text.
+    """Return the kernels of a file; its first bytes determine its kind, and a kernel selection file is text.
 
-    An image needs a table of kernels where no other question is asked, and it has no Ethos-U.
+    An image needs a table of kernels, unless the request has another purpose or it drives an Ethos-U.
     """
     try:
         data = path.read_bytes()
@@ -125,7 +126,7 @@ def _file(path: Path, *, needs_table: bool) -> Holding:
 
 
 def _called(path: Path) -> Holding:
-    """What the partitions of a build or a program call."""
+    """Return the kernels that the partitions of a build or a program call."""
     inspection = inspect(path)
     if inspection.kind is Kind.TFLITE:
         raise InputError(f"`{path}` is a TFLite file, which calls no kernels", hint="convert it first")

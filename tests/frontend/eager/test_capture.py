@@ -172,12 +172,12 @@ def test_a_buffer_that_a_comparison_reads_is_state(dtype: torch.dtype):
 
 REFUSED = [
     (mapped, "return torch.vmap(lambda row: m.layer(row).relu())(x)",
-     "`torch.vmap` and its kind leave no operators in the graph",
+     "`torch.vmap` leaves no operators in the graph",
      "write the function for a batch: layers and operators of PyTorch take one as it is"),
     (chooses, "return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y * 2, (x,))",
-     "`cond` chooses what runs by values", "compute both branches, and choose with `torch.where`"),
+     "`cond` selects code by values", "compute both branches and select with `torch.where`"),
     (loops, "return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2), (torch.tensor(0), x))[1]",
-     "`while_loop` chooses what runs by values", FIXED),
+     "`while_loop` selects code by values", FIXED),
     (casts, "y = x @ x.t()", "`torch.autocast` computes in bfloat16, not in float32",
      "leave the autocast block out of the model, or give it `enabled=False`"),
     (clamps, "return x.clamp(min=x.mean().item())", "`aten::clamp` needs a number that depends on values",
@@ -203,7 +203,7 @@ def test_a_branch_on_being_exported():
     message = str(caught.value)
     what = "the graph that PyTorch exports computes something else than the model"
     assert message.startswith(f"{__file__}:{line}: {what}: output 0 differs by ")
-    assert "first at `if torch.compiler.is_compiling():`\n\nhint: write what stands there so that" in message
+    assert "first at `if torch.compiler.is_compiling():`\n\nhint: write this line so that" in message
 
 
 def drawn_in_python(_: Any, x: Tensor) -> Tensor:

@@ -390,7 +390,7 @@ def test_a_generator_gives_each_value_once():
     with pytest.raises(InputError) as caught:
         observe(Net(iterated, kept=(i for i in range(9))), SAMPLES)
     assert str(caught.value) == (
-        "the attribute `kept` of the model is a generator: it gives each value once\n\n"
+        "the attribute `kept` of the model is a generator: it yields each value once\n\n"
         "hint: make a list or a tensor of its values when the model is made"
     )
 

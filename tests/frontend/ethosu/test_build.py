@@ -24,7 +24,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError, InputError, MissingToolError, OptionError, UnsupportedError
 from deuteron.frontend.ethosu import vela
 from deuteron.frontend.ethosu.partition import describe
-from deuteron.frontend.ethosu.upstream import Lowered, compile_spec
+from deuteron.frontend.ethosu.upstream import EthosUPartition, compile_spec
 from deuteron.npu.ethosu.program import program_of
 from deuteron.runtime import pte
 from deuteron.runtime.host import HostRunner
@@ -249,12 +249,12 @@ MINE_AT = "[System_Config.Ethos_U55_Mine]"
         (
             MINE_AT, f"{MINE_AT}\ninherit=System_Config.Nobody",
             f"`{MINE_AT}` inherits from `[System_Config.Nobody]`, which is not there\n\n"
-            f"hint: mend `inherit` of `{MINE_AT}`",
+            f"hint: repair `inherit` of `{MINE_AT}`",
         ),
         (
             MINE_AT, f"[System_Config.A]\ninherit=System_Config.Ethos_U55_Mine\n{MINE_AT}\ninherit=System_Config.A",
             f"`[System_Config.A]` inherits from `{MINE_AT}`, which is its own heir\n\n"
-            "hint: mend `inherit` of `[System_Config.A]`",
+            "hint: repair `inherit` of `[System_Config.A]`",
         ),
     ],
     ids=["no clock", "word", "zero", "nan", "memory", "part", "area", "size", "cache", "percent", "nobody", "circle"],
@@ -288,7 +288,7 @@ def test_commands_for_another_accelerator_are_no_build_of_this_one() -> None:
     other = targets.load("ethos-u55-256").npu
     assert isinstance(other, targets.EthosU)
     with pytest.raises(UnsupportedError) as caught:
-        describe(0, Lowered(payload=method.delegates[0].payload), other)
+        describe(0, EthosUPartition(payload=method.delegates[0].payload), other)
     assert str(caught.value) == (
         "npu 0: the commands are for `ethos-u55-128`, the build is for `ethos-u55-256`\n\n"
         "hint: install the releases that `deuteron doctor` names"
@@ -369,26 +369,26 @@ def test_options_are_for_targets_that_have_what_they_are_about() -> None:
         "hint: leave it out, or choose another target: `deuteron targets` lists them"
     )
     assert refused(OptionError, converter=api.Converter.VENDOR) == (
-        "`--converter` is for programs of a Neutron, the NPU of `ethos-u55-128` is an Arm Ethos-U\n\nhint: leave it out"
+        "`--converter` is for a Neutron; the NPU of `ethos-u55-128` is an Arm Ethos-U\n\nhint: leave it out"
     )
     assert refused(OptionError, memory=MemoryOptions(sram_budget=1024)) == (
         "`--sram-budget` is for programs that Deuteron plans, Vela plans those for `ethos-u55-128`\n\n"
         "hint: tell Vela by `--memory-mode`, `--optimise` and `--arena-cache-size`"
     )
     assert refused(OptionError, partition=api.Partitioning.COST) == (
-        "`--partition cost` compares a Neutron with the CPU, and `ethos-u55-128` has none\n\n"
-        "hint: build for `imxrt700cm`, or with `--partition npu-first`"
+        "`--partition cost` compares a Neutron with the CPU; `ethos-u55-128` has none\n\nhint: build for "
+        "`imxrt700cm`, or with `--partition npu-first`"
     )
     assert refused(OptionError, "cortex-m55", weights=api.WeightValues.INT4) == (
-        "`--weights int4` is for targets with an Arm Ethos-U alone, `cortex-m55` has none\n\nhint: leave it out"
+        "`--weights int4` needs a target with an Arm Ethos-U; `cortex-m55` has none\n\nhint: leave it out"
     )
     assert refused(OptionError, "ethos-u65-256cm", weights=api.WeightValues.INT4) == (
-        "`--weights int4` is for an Ethos-U alone, and the CPU of `ethos-u65-256cm` takes parts of a model in int8\n\n"
-        "hint: build for `ethos-u65-256`"
+        "`--weights int4` needs a target whose operators all run on an Ethos-U; the CPU of `ethos-u65-256cm` runs "
+        "some of them in int8\n\nhint: build for `ethos-u65-256`"
     )
     assert refused(OptionError, weights=api.WeightValues.INT4, activations=api.Activations.INT16) == (
-        "`--activations int16` and `--weights int4` do not go together: ExecuTorch quantises to either\n\n"
-        "hint: leave out one of the two"
+        "`--activations int16` and `--weights int4` exclude each other: ExecuTorch supports only one of them\n\n"
+        "hint: leave out one of them"
     )
     with pytest.raises(OptionError) as caught:
         VelaOptions(arena_cache_size=0)

@@ -1,4 +1,4 @@
-"""Builds for Ethos-U beside TOSA's reference model, bit for bit, and beside quantised PyTorch."""
+"""Builds for Ethos-U compared with TOSA's reference model, bit for bit, and beside quantised PyTorch."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -181,8 +181,8 @@ def test_without_the_reference_model_nothing_is_compared(monkeypatch: pytest.Mon
     with pytest.raises(MissingToolError) as caught:
         compared(layer, built(layer))
     assert str(caught.value) == (
-        "TOSA's reference model, package `tosa-tools`, is not installed, and what an Ethos-U computes is compared with "
-        "it\n\nhint: install it with `pip install 'deuteron[ethos-u]'`"
+        "TOSA's reference model, package `tosa-tools`, is not installed; it is the reference for an Ethos-U\n\nhint: "
+        "install it with `pip install 'deuteron[ethos-u]'`"
     )
 
 

@@ -11,7 +11,7 @@ from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from deuteron.frontend.ethosu import decompositions
-from deuteron.frontend.quantise.decompositions import numbers
+from deuteron.frontend.quantize.decompositions import numbers
 
 aten = torch.ops.aten
 POOLS = {aten.avg_pool2d.default, aten.max_pool2d.default}

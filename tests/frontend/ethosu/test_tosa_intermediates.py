@@ -1,4 +1,4 @@
-"""What operations leave in memory, beside TOSA's reference model: all that can be seen, and the first that differs."""
+"""What operations leave in memory, against TOSA's reference model: all that can be seen, and the first that differs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +61,7 @@ def test_every_tensor_in_memory_is_what_tosa_says(directory: Path) -> None:
     assert [tensor.mismatches for tensor in comparison.tensors] == [0] * len(SEEN)
     assert comparison.tensors[1].elements == 2 * 8 * 8 * 16
     assert comparison.text().splitlines()[4:15] == [
-        "  what each operator leaves in memory",
+        "  intermediate tensors in memory",
         "  operator              tensors       results   differ  largest",
         "  TRANSPOSE                   1         1,536        0        0",
         "  RESCALE                     9         6,270        0        0",
@@ -70,8 +70,7 @@ def test_every_tensor_in_memory_is_what_tosa_says(directory: Path) -> None:
         "  REDUCE_SUM                  1           128        0        0",
         "  REDUCE_MAX                  1             2        0        0",
         "  SUB                         1            20        0        0",
-        "  17 of 36 operators are compared so; of 19 the result stays inside the NPU, of 0 it is in memory in parts "
-        "only",
+        "  17 of 36 operators are compared; 19 results stay inside the NPU, 0 are in memory in parts only",
         "",
     ]
 
@@ -85,7 +84,7 @@ def test_the_first_operator_that_differs_is_named(directory: Path, monkeypatch: 
         failure.removeprefix("partition 0, op 38 RESCALE, ").split(": ", 1)[0].endswith("tests/npu/ethosu/mixed.py:30")
     )
     assert failure.endswith(
-        " of 1,024 results in memory differ from TOSA's reference model; of all before it none does"
+        " of 1,024 results in memory differ from TOSA's reference model; all earlier ones are equal"
     )
 
 

@@ -235,5 +235,5 @@ def test_what_is_damaged_is_said(name: str, payload: bytes, tmp_path: Path) -> N
     assert str(raised.value) == message.format(cut=len(payload) - 32, scratch=scratch, input=place)
     path = tmp_path / "model.pte"
     path.write_bytes(program(damage(payload), ((1, 6, 5, 3),), ((1, 3, 3, 9),)))
-    with pytest.raises(FormatError, match="ExecuTorch's runtime refuses the program"):
+    with pytest.raises(FormatError, match="ExecuTorch's runtime rejects the program"):
         HostRunner(path)

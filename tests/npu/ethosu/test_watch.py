@@ -137,7 +137,7 @@ BROKEN: dict[str, tuple[Callable[[list[Command]], None], str]] = {
     ),
     "no region": (
         put(Op.CONV, short(Short.WEIGHT_REGION, 5)),
-        "command 1: `conv` at 0x0014c is refused: an operation addresses a region that is not there (0x5)",
+        "command 1: `conv` at 0x0014c is refused: an operation addresses a missing region (0x5)",
     ),
 }
 
@@ -193,7 +193,7 @@ BROKEN_85: dict[str, tuple[Callable[[list[Command]], None], str]] = {
     ),
     "a chain that is not there": (
         put(Op.ELEMENTWISE, short(Short.IFM_REGION, 3)),
-        "command 6: `add` at 0x00344 is refused: an operation addresses a region that is not there (0x3)",
+        "command 6: `add` at 0x00344 is refused: an operation addresses a missing region (0x3)",
     ),
     "a branch": (
         put(Op.CONV, Command(Long.BRANCH, 0, 0), count=1),

@@ -298,7 +298,7 @@ def compiled(graph: bytes, accelerator: str) -> bytes:
 
 
 def outcome(seed: int, accelerator: str) -> Outcome:
-    """The graph of a seed, compiled by Vela, beside TOSA's reference model."""
+    """The graph of a seed, compiled by Vela, compared with TOSA's reference model."""
     import tosa_reference_model
 
     graph = random_graph(seed)
@@ -306,7 +306,7 @@ def outcome(seed: int, accelerator: str) -> Outcome:
     with overheard():
         (expected,), status = tosa_reference_model.run(graph.data, [values], verbosity="LOW")
     if status != tosa_reference_model.GraphStatus.TOSA_VALID:
-        raise ValueError(f"seed {seed}: TOSA's reference model ends with {status.name}")
+        raise ValueError(f"seed {seed}: TOSA's reference model failed with {status.name}")
     try:
         with overheard() as said:
             payload = compiled(graph.data, accelerator)

@@ -10,16 +10,17 @@ from tests.planner.test_packing_multipart import CUT
 
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.program import Program
-from deuteron.npu.neutron.kernels.regions import Region
+from deuteron.npu.neutron.kernels.processor import CALLS
 from deuteron.npu.neutron.microcode.decode import Call, Fetch, Wait, decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
 from deuteron.npu.neutron.program import NeutronProgram, program_in
 from deuteron.npu.program import Memory
+from deuteron.operators.program import Program
+from deuteron.operators.regions import Region
 from deuteron.planner import Plan, plan
-from deuteron.planner.stripes import Cascade, striped
+from deuteron.planner.stripes import Cascade, cut_into_stripes
 
 
 def test_weights_in_scratch_are_weights_of_the_call_that_reads_them() -> None:
@@ -78,7 +79,8 @@ def test_rows_that_begin_or_die_apart_are_blocks_of_their_own() -> None:
 
 def test_the_most_that_is_alive_is_a_bound_of_packings_where_rows_begin_and_die_apart() -> None:
     """Rows that grow where dead rows were are not alive with them, nor those of a stripe that are written later."""
-    program = striped(select(optimise(random_graph(47, stock=True))).with_ends_placed, (Cascade(0, 3, 1, True),))
+    whole = select(optimise(random_graph(47, stock=True))).with_ends_placed
+    program = cut_into_stripes(whole, (Cascade(0, 3, 1, True),), CALLS)
     assert program is not None
     planned = plan(program)
     recorded, traced = dataflow(program, planned.constants), program_in(encode(program, planned)).traced()

@@ -207,7 +207,7 @@ def test_it_cannot_be_planned_anew(build: Path) -> None:
     with pytest.raises(UnsupportedError) as error:
         simulate_build(build, sram_budget=1 << 20)
     assert str(error.value) == (
-        f"partitions of `{ID}` cannot be planned anew\n\nhint: build the model again for the budget"
+        f"partitions of `{ID}` cannot be planned again\n\nhint: build the model again for the budget"
     )
 
 

@@ -275,7 +275,7 @@ def test_the_bound_that_is_told_is_of_the_sample_that_broke_it():
 
 def test_what_nothing_is_seen_of_is_told():
     coverage = Coverage(operators=3)
-    assert "0 of 3 operators are compared so; of 3 the result stays" in (
+    assert "0 of 3 operators are compared; 3 results stay" in (
         compare.PytorchComparison(1, (), (), (), coverage=coverage).text()
     )
 

@@ -77,7 +77,7 @@ def test_a_program_beside_the_float_model(build: Path):
     found = api.subject(build).compare_floats()
     assert found.passed
     text = found.text()
-    assert text.startswith("signal to quantisation noise beside the float model, on 12 samples of the calibration\n\n")
+    assert text.startswith("signal to quantisation noise against the float model, on 12 samples of the calibration\n\n")
     assert text.endswith("\n\nno output is further from the float model than the build measured")
 
 
@@ -111,8 +111,8 @@ def test_figures_of_quantised_pytorch_bound_no_program(build: Path):
     with pytest.raises(OptionError) as caught:
         float_model.check(replace(manifest, quality=replace(manifest.quality, measured=PYTORCH)))
     assert str(caught.value) == (
-        "the figures of this build are of quantised PyTorch, not of its program, which did not run where it was built"
-        "\n\nhint: build where the program runs, or use `--compare reference`"
+        "the figures of this build are of quantised PyTorch, not of its program, which could not run where it was "
+        "built\n\nhint: build on a computer that runs the program, or use `--compare reference`"
     )
 
 
@@ -135,7 +135,7 @@ def test_a_program_that_does_not_run_here_is_warned_of_and_one_that_fails_is_an_
     refuses(MissingToolError("no library"))
     manifest = quality.of_program(built)
     assert manifest.warnings[-1] == (
-        "the program does not run here, its quality is that of quantised PyTorch: no library"
+        "the program does not run here; the reported quality is quantised PyTorch's: no library"
     )
     assert manifest.quality.measured == PYTORCH
     refuses(InternalError("it stops"))
@@ -149,7 +149,7 @@ def test_a_program_that_computes_something_else_is_warned_of(monkeypatch: pytest
     (pytorch,) = built.manifest.quality.outputs
     monkeypatch.setattr(HostRunner, "run", lambda *_: (np.zeros((1, 3), np.float32),))
     assert quality.of_program(built).warnings[-1] == (
-        "output 0 of the program has 0.0 dB of signal to noise beside the float model, of quantised PyTorch "
+        "output 0 of the program has 0.0 dB of signal to noise against the float model, quantised PyTorch "
         f"{pytorch.sqnr:.1f} dB: the program computes something else; `deuteron run --compare` compares operator by "
         "operator"
     )
@@ -172,7 +172,7 @@ def test_a_function_that_fails_costs_its_figures_not_the_build(tmp_path: Path):
     with pytest.raises(InputError) as caught:
         api.build(nn.Linear(4, 3), batches[:1], calibration=batches, evaluate=fails, output=tmp_path / "out")
     assert str(caught.value) == (
-        "the function for `--evaluate` calls the model with (5, 4), and it takes (1, 4)\n\nhint: call the model with "
+        "the function for `--evaluate` calls the model with (5, 4), but it takes (1, 4)\n\nhint: call the model with "
         "one tensor per input, of the shapes and dtypes of the example inputs"
     )
     written = api.read_manifest(tmp_path / "out").quality
@@ -205,8 +205,8 @@ def test_what_is_no_number_is_told():
     with pytest.raises(InputError) as caught:
         quality.numbers("good")
     assert str(caught.value) == (
-        "the function for `--evaluate` returned a value of type `str`\n\nhint: return a number, such as the accuracy "
-        "of the model that it is given, or numbers by name"
+        "the function for `--evaluate` returned a value of type `str`\n\nhint: return a number, such as the model's "
+        "accuracy, or numbers by name"
     )
 
 

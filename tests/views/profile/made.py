@@ -24,7 +24,7 @@ INSTRUCTIONS = Instructions(
 
 STRIPE = "rows 0-1 in stripe 0 of chain 0"
 DEPTH_FIRST = (
-    "depth first: 600 B of scratch instead of 900 B, 10 MACs again",
+    "depth first: 600 B of scratch instead of 900 B, 10 MACs recomputed",
     "  chain 0: 1 call in 1 stripe of up to 2 rows",
 )
 

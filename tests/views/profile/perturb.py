@@ -18,10 +18,10 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Partition
 from deuteron.errors import DeuteronError
 from deuteron.npu.neutron.convert import ConvertOptions, convert_model
-from deuteron.npu.neutron.kernels.regions import Region
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Decoded, decode
 from deuteron.npu.neutron.microcode.format import Header, Opcode
+from deuteron.operators.regions import Region
 from deuteron.runtime.driver import Driver
 from deuteron.tflite.decode import decode as decode_tflite
 from deuteron.tflite.flat_model import FlatModel, FlatOperator

@@ -125,7 +125,7 @@ def test_without_a_partition_nothing_is_attributed_to_it():
     found = stream(made.packet(made.run_records(0)[:2], 0, 1000, lost=8))
     assert attributed(found.events) is None
     lines = tuple(text.summary(made.profile(found)))
-    assert lines[1:] == ("8 events are lost: the recorder had no room for them, and their time is not attributed",)
+    assert lines[1:] == ("8 events are lost: the recorder's memory was full; their time is not attributed",)
 
 
 def test_the_npus_own_counters_are_in_no_table():
@@ -144,11 +144,11 @@ def test_the_npus_own_counters_are_in_no_table():
     assert plain["npu_cycles"] == [{"partition": 0, "cycles": 1500}]
     assert plain["npu_counts"] == [{"partition": 0, "event": 0x82, "count": 5000}]
     assert refusal(made.packet([*made.run_records(0), (6, 0, 1, 2)], 0, 1000)) == (
-        "f: the NPU's cycles are of step 0, which is no partition\n\n"
+        "f: the NPU's cycles are of step 0, which is not a partition\n\n"
         "hint: give the build that the firmware was made from"
     )
     assert refusal(made.packet([*made.run_records(0), (counter, 9, 1, 2)], 0, 1000)) == (
-        "f: the NPU's counters are of step 9, which is no partition\n\n"
+        "f: the NPU's counters are of step 9, which is not a partition\n\n"
         "hint: give the build that the firmware was made from"
     )
     assert "run 0 has no events" in refusal(made.packet([(6, 1, 1, 2), (counter, 1, 1, 2)], 0, 1000))
@@ -173,7 +173,7 @@ def test_what_did_not_arrive_is_told():
         "1 run is missing before run 1",
         "1 run is missing before run 3",
         "2 runs are missing before run 6",
-        "run 6 is followed by run 0: the board has started again between them",
+        "run 6 is followed by run 0: the board restarted between them",
         "the file is truncated: packet 4 takes 72 bytes, 40 are left; it is left out",
     )
 
@@ -194,7 +194,7 @@ def test_the_template_keeps_whole_packets(tmp_path: Path):
 @pytest.mark.parametrize(
     ("data", "said"),
     [
-        (b"", f"f: the file is empty: no run has sent its events{AGAIN}"),
+        (b"", f"f: the file is empty: no run sent events{AGAIN}"),
         (GOOD[:-1], f"f: the file is truncated: packet 0 takes 232 bytes, 231 are left{AGAIN}"),
         (GOOD + b"x" * 80, f"f: packet 1 starts with b'xxxx', not with b'DTNP'{AGAIN}"),
         (
@@ -204,7 +204,7 @@ def test_the_template_keeps_whole_packets(tmp_path: Path):
         ),
         (
             made.packet(made.run_records(0), 0, 1000, sha256="cd" * 32),
-            "f: the events are of another build: the image ran the program with SHA-256 cdcdcdcdcdcd, this build's is "
+            "f: the events are of another build: the image ran the program with SHA-256 cdcdcdcdcdcd, this build has "
             "abababababab\n\nhint: give the build that the firmware was made from",
         ),
         (
@@ -214,7 +214,7 @@ def test_the_template_keeps_whole_packets(tmp_path: Path):
         ),
         (
             made.packet(made.run_records(0), 0, 1000, hz=0),
-            "f: packet 0 says 0 ticks per second\n\nhint: tell `dtn_profile_send` the rate",
+            "f: packet 0 says 0 ticks per second\n\nhint: pass the rate to `dtn_profile_send`",
         ),
         (
             made.packet([(1, 2, 0, 5)], 0, 1000),

@@ -84,11 +84,11 @@ def test_without_profiling_the_partition_is_not_attributed():
         ),
         (
             block(operator="add.out"),
-            "instruction 0 runs `add.out`, in the build it runs `quantized_decomposed::quantize_per_tensor.out`",
+            "instruction 0 runs `add.out`, but in the build it runs `quantized_decomposed::quantize_per_tensor.out`",
         ),
         (
             EventBlock("Execute", (Span("Method::execute", 0, 0, 9), Span("DELEGATE_CALL", 4, 1, 2))),
-            "instruction 4 calls a partition, in the build it does neither",
+            "instruction 4 calls a partition, but in the build it does neither",
         ),
         (
             EventBlock(
@@ -103,8 +103,8 @@ def test_a_dump_of_another_program_is_refused(wrong: EventBlock, text: str):
     with pytest.raises(FormatError) as caught:
         host.stream([wrong], made.INSTRUCTIONS, "f")
     assert str(caught.value) == (
-        f"f: the ETDump is of another program: {text}\n\n"
-        "hint: give the build whose `model.pte` ran, with the SHA-256 that its `build.json` has"
+        f"f: the ETDump is of another program: {text}\n\nhint: give the build whose `model.pte` ran, with the SHA-256 "
+        "in its `build.json`"
     )
 
 
@@ -126,7 +126,7 @@ def test_ticks_of_a_device_have_its_rate():
 def test_a_dump_without_runs_is_refused():
     with pytest.raises(FormatError) as caught:
         host.stream([EventBlock("Default", ())], made.INSTRUCTIONS, "f")
-    assert str(caught.value) == ("f: the ETDump holds no run\n\nhint: run the program before the file is written")
+    assert str(caught.value) == ("f: the ETDump has no run\n\nhint: run the program before you write the file")
 
 
 def test_a_truncated_dump_is_refused():
@@ -139,7 +139,7 @@ def test_a_truncated_dump_is_refused():
     )
     with pytest.raises(FormatError) as other:
         etdump.read(b"DTNP" * 8, "f")
-    assert str(other.value) == "f: this is no ETDump\n\nhint: give a file that ExecuTorch's runtime has written"
+    assert str(other.value) == "f: this is not an ETDump\n\nhint: give a file that ExecuTorch's runtime has written"
 
 
 def test_what_no_instruction_is_known_of_is_in_the_dump(tmp_path: Path):

@@ -172,7 +172,7 @@ def test_modules_are_compared_by_their_place():
         "        A us         B us       change module",
         f"{len(found.changes)} rows are the same in both",
     ]
-    assert "A is `net`, B is `block`: rows of one name need not be of the same" in found.lines()
+    assert "A is `net`, B is `block`: rows of equal name may differ in meaning" in found.lines()
 
 
 def test_an_unknown_order_is_refused():
@@ -188,22 +188,22 @@ def test_lost_events_are_told():
     lines = list(text.summary(replace(profile, stream=replace(profile.stream, lost=3))))
     assert lines == [
         "net for imxrt700 on sim, simulated: 1,000.0 us (1,000 cycles) in one run",
-        "99.438% of the time on the NPU's partitions is attributed",
+        "99.438% of the time in NPU partitions is attributed",
         "88.571% of the time of kernels and operators has lines of the model",
-        "28.1% of the NPU's array is used in that time",
-        "80.0 us of fetches from flash go on beside it; only what kernels wait for is in the tables",
-        "3 events are lost: the recorder had no room for them, and their time is not attributed",
+        "28.1% MAC utilisation in that time",
+        "80.0 us of fetches from flash run in parallel; the tables include only the waits of kernels",
+        "3 events are lost: the recorder's memory was full; their time is not attributed",
     ]
 
 
 def test_operators_that_nobody_simulates_are_told():
     npu = made.npu_alone()
-    assert "1 operator on the CPU is not simulated, and not in these times" in text.summary(npu)
+    assert "1 operator on the CPU is not simulated and not included in these times" in text.summary(npu)
     two = replace(npu, cpu_ops=npu.cpu_ops * 2)
-    assert "2 operators on the CPU are not simulated, and not in these times" in text.summary(two)
+    assert "2 operators on the CPU are not simulated and not included in these times" in text.summary(two)
     assert not any("not simulated" in line for line in text.summary(made.profile()))
     found = changes.changes(npu, two, "kernel")
-    assert "of operators on the CPU, which nobody simulates, these times leave out 1 in A and 2 in B" in found.lines()
+    assert "times do not include operators on the CPU, which are not simulated: 1 in A and 2 in B" in found.lines()
     assert found.to_json()["left_out"] == [1, 2]
     assert not any("leave out" in line for line in changes.changes(two, two, "kernel").lines())
 
@@ -212,7 +212,7 @@ def test_what_one_run_is_held_up_by_is_in_no_number():
     three = made.one_of_three_runs_held_up()
     assert list(text.summary(three))[:2] == [
         "net for imxrt700 on sim, simulated: 1,100.0 us (1,100 cycles) in the median of 3 runs",
-        "runs take 1,000.0 to 90,000.0 us; all numbers below are those of the median run",
+        "runs take 1,000.0 to 90,000.0 us; all numbers below are of the median run",
     ]
     for rows in (tables.kernels, tables.operators, tables.lines):
         assert sum(row.ticks for row in rows(three)) == tables.total(three) == 1100
@@ -274,7 +274,7 @@ def test_a_profile_is_shown_again(tmp_path: Path, capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit):
         main(["profile", str(tmp_path), "--on", "sim", "--force"])
     assert capsys.readouterr().err == (
-        f"error: `{tmp_path}` is a profile: its tables are shown, and nothing runs\n\n"
+        f"error: `{tmp_path}` is a profile: this shows its tables and runs nothing\n\n"
         "hint: leave out `--on` and `--force`\n"
     )
 
@@ -313,15 +313,15 @@ def test_a_damaged_record_says_what_is_wrong(tmp_path: Path):
         f"{path}: `profile.json` cannot have 'guessed' at `stream.measure`\n\nhint: profile the build again"
     )
     (tmp_path / "out/profile_sim").mkdir(parents=True)
-    for hint in ("give what `deuteron profile DIR` has written", f"give `{tmp_path / 'out/profile_sim'}`"):
+    for hint in ("give a profile of `deuteron profile DIR`", f"give `{tmp_path / 'out/profile_sim'}`"):
         with pytest.raises(InputError) as other:
             record.read(tmp_path / "out")
-        assert str(other.value) == f"`{tmp_path / 'out'}` holds no `profile.json`\n\nhint: {hint}"
+        assert str(other.value) == f"`{tmp_path / 'out'}` has no `profile.json`\n\nhint: {hint}"
         (tmp_path / "out/profile_sim/profile.json").touch()
     with pytest.raises(InputError) as missing:
         record.read(tmp_path / "none")
     assert str(missing.value) == (
-        f"`{tmp_path / 'none'}` cannot be read as a profile\n\nhint: give what `deuteron profile DIR` has written"
+        f"`{tmp_path / 'none'}` cannot be read as a profile\n\nhint: give a profile of `deuteron profile DIR`"
     )
 
 
@@ -362,7 +362,7 @@ def test_the_largest_change_comes_first():
 def test_different_places_are_told():
     before = made.profile()
     found = changes.changes(before, replace(before, on="an505"), "kernel")
-    assert "A ran on sim, B on an505: the difference is of the places too" in found.lines()
+    assert "A ran on sim, B on an505: differences include those of the places" in found.lines()
     assert found.to_json()["places"] == ["sim", "an505"]
     assert not any("ran on" in line for line in changes.changes(before, before, "kernel").lines())
 
@@ -372,8 +372,8 @@ def test_different_kinds_of_numbers_are_not_compared():
     with pytest.raises(InputError) as caught:
         changes.changes(before, made.profile(replace(before.stream, measure=Measure.MEASURED)), "kernel")
     assert str(caught.value) == (
-        "the first profile is simulated, the second measured: their times are not of one kind\n\n"
-        "hint: compare two profiles from the same place: `deuteron profile DIR --on PLACE`"
+        "the first profile is simulated, the second measured: their times are not comparable\n\n"
+        "hint: compare two profiles of the same place: `deuteron profile DIR --on PLACE`"
     )
 
 

@@ -125,8 +125,8 @@ def test_kernels_that_nobody_recorded_are_told(build: Build, monkeypatch: pytest
     without = tuple(event for event in made.stream.events if event.kind is not Kind.KERNEL)
     made = replace(made, stream=replace(made.stream, events=without))
     assert list(builds.warnings(found, made)) == [
-        "no event is of a kernel, though the build records them: their time is not attributed; compile all files of "
-        "the firmware with `-DDTN_PROFILING=1`, also the driver's"
+        "there are no kernel events, but the build records them: their time is not attributed; compile all files of "
+        "the firmware, including the driver, with `-DDTN_PROFILING=1`"
     ]
     assert list(builds.warnings(found, replace(made, stream=replace(made.stream, lost=1)))) == []
     options = replace(found.manifest.options, use_profiling=False)
@@ -137,8 +137,8 @@ def test_kernels_that_nobody_recorded_are_told(build: Build, monkeypatch: pytest
     ]
     monkeypatch.setattr(found.partitions[0][0].program, "has_branches", True)
     assert list(builds.warnings(found, made)) == [
-        "the commands of `npu 0` have branches, which leave operations out or repeat them: boards record the time of "
-        "the partition alone; `deuteron profile` without a board has that of each operation"
+        "the commands of `npu 0` have branches, which skip or repeat operations: boards record the time of the "
+        "partition alone; `deuteron profile` without a board shows each operation"
     ]
 
 
@@ -172,7 +172,7 @@ def test_a_build_without_an_npu(target: str, board: str, tmp_path: Path):
     with pytest.raises(UnsupportedError) as caught:
         run.profile(found, run.Wanted("sim"))
     assert str(caught.value) == (
-        f"`{tmp_path / 'b'}` has nothing on an NPU, and only that is simulated\n\nhint: choose another place "
+        f"`{tmp_path / 'b'}` has nothing on an NPU; the simulator supports only the NPU\n\nhint: choose another place "
         "with `--on`"
     )
 
@@ -192,14 +192,14 @@ def error(arguments: Sequence[str | Path], capsys: pytest.CaptureFixture[str]) -
             "`--compare` reads two profiles: it runs and writes nothing\n\n"
             "hint: leave out `--on` and `--runs` and `--output` and `--force`",
         ),
-        ("--compare a b --sort name", "`--compare` has the largest changes first\n\nhint: leave out `--sort`"),
-        ("--compare a b --json --top 3", "`--compare` gives all rows with `--json`\n\nhint: leave out `--top`"),
+        ("--compare a b --sort name", "`--compare` always shows the largest changes first\n\nhint: leave out `--sort`"),
+        ("--compare a b --json --top 3", "`--compare --json` always gives all rows\n\nhint: leave out `--top`"),
         (
             "out --from-events e --on host --input x.npy",
             "`--from-events` runs nothing\n\nhint: leave out `--on` and `--input`",
         ),
-        ("out --on sim --runs 3", "the simulator has one run, whatever its input\n\nhint: leave out `--runs`"),
-        ("out --on sim --input x.npy", "the simulator has one run, whatever its input\n\nhint: leave out `--input`"),
+        ("out --on sim --runs 3", "the simulator runs once, for any input\n\nhint: leave out `--runs`"),
+        ("out --on sim --input x.npy", "the simulator runs once, for any input\n\nhint: leave out `--input`"),
     ],
 )
 def test_no_option_is_ignored(arguments: str, said: str, capsys: pytest.CaptureFixture[str]):
@@ -233,31 +233,32 @@ def test_what_cannot_be_profiled_is_said(build: Build, tmp_path: Path, capsys: p
     other.write_bytes(b"hello, world")
     said = error([build("residual"), "--from-events", other], capsys)
     assert said == (
-        f"error: `{other}` holds neither events of Deuteron's firmware nor an ETDump\n\nhint: give what "
-        "`dtn_port_events` was given, byte for byte, or what ExecuTorch's runtime has written\n"
+        f"error: `{other}` has neither events of Deuteron's firmware nor an ETDump\n\nhint: give the bytes of "
+        "`dtn_port_events`, or an ETDump of ExecuTorch's runtime\n"
     )
     other.write_bytes(etdump.write([]))
     said = error([build("residual"), "--from-events", other], capsys)
     assert said == (
-        f"error: `{other}` is an ETDump, which does not say how long a tick is\n\nhint: give `--ticks-per-second N`, "
-        "the rate of `et_pal_current_ticks` on the device; 1000000000 where it counts nanoseconds\n"
+        f"error: `{other}` is an ETDump, which does not contain the length of a tick\n\nhint: give "
+        "`--ticks-per-second N`, the rate of `et_pal_current_ticks` on the device; 1000000000 where it counts "
+        "nanoseconds\n"
     )
     said = error([build("residual"), "--from-events", other, "--ticks-per-second", "9"], capsys)
-    assert said == f"error: {other}: the ETDump holds no run\n\nhint: run the program before the file is written\n"
+    assert said == f"error: {other}: the ETDump has no run\n\nhint: run the program before you write the file\n"
     profile(build("residual"), "sim", 1, tmp_path / "made")
     said = error([build("residual"), "--from-events", tmp_path / "made/etdump.etdp"], capsys)
     assert said == (
-        f"error: `{tmp_path}/made/etdump.etdp` is the ETDump that `deuteron profile` has written of a profile, for "
-        f"ExecuTorch's Inspector\n\nhint: show the profile: `deuteron profile {tmp_path}/made`\n"
+        f"error: `{tmp_path}/made/etdump.etdp` is an ETDump of `deuteron profile` for ExecuTorch's Inspector\n\nhint: "
+        f"show the profile: `deuteron profile {tmp_path}/made`\n"
     )
     other.write_bytes(packet([], 0, 1))
     said = error([build("residual"), "--from-events", other, "--ticks-per-second", "9"], capsys)
     assert said == (
-        f"error: `{other}` is no ETDump: `--ticks-per-second` is for these only\n\n"
-        "hint: leave it out: events of Deuteron's firmware say how long a tick is\n"
+        f"error: `{other}` is not an ETDump: `--ticks-per-second` is for ETDumps only\n\n"
+        "hint: leave it out: events of Deuteron's firmware contain the length of a tick\n"
     )
     said = error([build("residual"), "--ticks-per-second", "9"], capsys)
-    assert said == "error: a run here has a clock of its own\n\nhint: leave out `--ticks-per-second`\n"
+    assert said == "error: a run on this host uses the host's clock\n\nhint: leave out `--ticks-per-second`\n"
     said = error([build("residual"), "--from-events", tmp_path / "none"], capsys)
     assert said == (
         f"error: `{tmp_path / 'none'}` cannot be read: No such file or directory\n\n"

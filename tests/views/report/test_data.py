@@ -98,9 +98,7 @@ def test_the_command_writes_beside_the_profile_and_replaces_nothing(tmp_path: Pa
 def test_what_is_no_profile_is_said(tmp_path: Path):
     with pytest.raises(InputError) as error:
         record.read(tmp_path)
-    assert str(error.value) == (
-        f"`{tmp_path}` holds no `profile.json`\n\nhint: give what `deuteron profile DIR` has written"
-    )
+    assert str(error.value) == (f"`{tmp_path}` has no `profile.json`\n\nhint: give a profile of `deuteron profile DIR`")
     file = written(tmp_path)
     file.write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match="cannot be read as a profile"):

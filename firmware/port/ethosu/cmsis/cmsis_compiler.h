@@ -1,6 +1,6 @@
 /**
  * @file
- * What Arm's driver for Ethos-U takes of CMSIS, for images that are linked without it.
+ * The parts of CMSIS that Arm's driver for Ethos-U needs, for images without CMSIS.
  */
 #ifndef DTN_CMSIS_COMPILER_H
 #define DTN_CMSIS_COMPILER_H

@@ -1,6 +1,6 @@
 /*
- * The Ethos-U family, by the API of Arm's driver: either that driver, or Deuteron's, which executes commands on the
- * core. Its scratch memory, in which it has the tensors of a call, and its fast scratch memory are the working memory.
+ * The Ethos-U family, through the API of Arm's driver: either that driver, or Deuteron's, which executes commands on
+ * the core. The working memory is its scratch memory, with the tensors of a call, and its fast scratch memory.
  */
 #include <stddef.h>
 
@@ -9,7 +9,7 @@
 #include "deuteron/port.h"
 #include "ethosu_driver.h"
 
-/* The blocks, in their order; the words of command data; and the numbers of regions. */
+/* The blocks in order; the words of command data; and the numbers of regions. */
 enum { LAYOUT = 0, COMMANDS = 1, WEIGHTS = 2, BLOCKS = 3 };
 enum { MAGIC = 0x31504F43, OPTIMISER = 1, OPTIMISER_WORDS = 3, STREAM = 2, NOTHING = 5 };
 enum { SCRATCH_REGION = 1, FAST_REGION = 2, REGIONS = 3 };
@@ -32,7 +32,7 @@ static uint64_t aligned(uint32_t bytes)
     return ((uint64_t)bytes + DTN_ALIGNMENT - 1) / DTN_ALIGNMENT * DTN_ALIGNMENT;
 }
 
-/* Whether the layout is as long as it says, and its tensors lie in the scratch memory. */
+/* True if the layout has its stated length, and its tensors are inside the scratch memory. */
 static bool is_layout(const dtn_constant_t *block)
 {
     const uint32_t *layout = (const uint32_t *)block->data;
@@ -55,8 +55,8 @@ static bool is_layout(const dtn_constant_t *block)
     return true;
 }
 
-/* Whether the command data is one command stream that ends with its block, behind what a driver passes over: drivers
- * go by the lengths in it. */
+/* True if the command data is one command stream that ends with its block, after words that drivers skip: drivers rely
+ * on the lengths in it. */
 static bool is_stream(const dtn_constant_t *block)
 {
     const uint32_t *word = (const uint32_t *)block->data;
@@ -85,13 +85,13 @@ static NeutronError prepare(const dtn_partition_t *partition)
     return is_whole ? ENONE : dtn_error(DTN_REASON_DELEGATE_BLOCK, partition->index);
 }
 
-/* Where the NPU's bytes end in the working memory. */
+/* End of the NPU's bytes in the working memory. */
 static uint64_t npu_bytes(const uint32_t *layout)
 {
     return aligned(layout[DTN_ETHOSU_LAYOUT_SCRATCH]) + aligned(layout[DTN_ETHOSU_LAYOUT_FAST]);
 }
 
-/* Where the records stand behind them. */
+/* Offset of the records after them. */
 static uint64_t records_at(const uint32_t *layout)
 {
     return npu_bytes(layout) + DTN_ETHOSU_RECORDS_GAP;
@@ -136,8 +136,7 @@ static uint32_t *records_of(const dtn_partition_t *partition)
     return (uint32_t *)(void *)((uint8_t *)partition->working + records_at(words_of(partition, LAYOUT)));
 }
 
-/* Of Deuteron's driver alone: an image may be linked with another than the one whose header this file is compiled with.
- */
+/* Defined by Deuteron's driver only: an image may be linked with another driver than the header's. */
 extern const bool dtn_ethosu_waits_in_steps __attribute__((weak));
 
 static bool waits_in_steps(void)
@@ -145,15 +144,14 @@ static bool waits_in_steps(void)
     return &dtn_ethosu_waits_in_steps != NULL;
 }
 
-/* How many records a run makes: one for each operation, where the driver's own steps tell them apart, and the last for
- * all. */
+/* Number of records of a run: one for each operation, if the driver reports steps, and the last one for all. */
 static uint32_t record_count(const dtn_partition_t *partition)
 {
     const uint32_t recorded = words_of(partition, LAYOUT)[DTN_ETHOSU_LAYOUT_RECORDED];
     return recorded == 0 ? 0 : waits_in_steps() ? recorded + 1 : 1;
 }
 
-/* Waits for a job, and records it; 0, or another value when it failed, or had fewer operations than the layout says. */
+/* Waits for a job, and records it; not 0 if it failed, or had fewer operations than the layout has. */
 static int wait_recorded(struct ethosu_driver *driver, const dtn_partition_t *partition)
 {
     uint32_t *record = records_of(partition);
@@ -187,7 +185,7 @@ static const uint32_t *records(const dtn_partition_t *partition, uint32_t *count
 }
 #endif
 
-/* Of Deuteron's driver, or of an application that learns of another driver's faults. */
+/* Defined by Deuteron's driver, or by an application that knows another driver's faults. */
 uint32_t dtn_ethosu_driver_fault(const struct ethosu_driver *drv) __attribute__((weak));
 
 static NeutronError run(const dtn_partition_t *partition)

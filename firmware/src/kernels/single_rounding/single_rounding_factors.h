@@ -1,7 +1,7 @@
 /**
  * @file
  * What the kernels with weights share on a device: the inner loops of the Cortex-M operators (cortex_m/inner.h),
- * compiled to round once (kernels/once), and the factors that it takes.
+ * compiled to round once (kernels/single_rounding), and the factors that it takes.
  */
 #ifndef DTN_SINGLE_ROUNDING_FACTORS_H
 #define DTN_SINGLE_ROUNDING_FACTORS_H
@@ -61,7 +61,7 @@ void dtn_sr_by_sums(const dtn_sr_sums_t *sums, size_t first, size_t count);
 /** True for numbers of which the inner loops make positions in 32 bits: dimensions, strides and such. */
 bool dtn_sr_are_usual(const int32_t *numbers, size_t count);
 
-/* What kernels/once has. */
+/* What kernels/single_rounding has. */
 void dtn_sr_multiply(const dtn_cm_product_t *product);
 bool dtn_sr_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes);
 bool dtn_sr_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch, size_t bytes);

@@ -1,6 +1,6 @@
-"""The CPU operators that firmware has: which arguments each takes, and the words that its C function gets.
+"""The CPU operators of firmware: arguments of each, and the parameter words for its C function.
 
-`firmware/include/deuteron/operators.h`, `cortex_m.h`, `added.h` and `aten.h` there say what each computes.
+`operators.h`, `cortex_m.h`, `added.h` and `aten.h` in `firmware/include/deuteron/` define the results.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,7 +13,7 @@ from deuteron.operators.added import BY_FORMER_NAME, BY_NAME
 __all__ = ["TRANSPOSE", "Argument", "OperatorCall", "RefusedError", "Tensor", "lower", "supported"]
 
 TRANSPOSE = "dtn_op_transpose"
-"""From [batches, rows, columns], its parameters, to [batches, columns, rows]."""
+"""Transposes [batches, rows, columns], its parameters, to [batches, columns, rows]."""
 
 _Lowering = Callable[[Sequence[Argument]], OperatorCall | tuple[OperatorCall, ...]]
 
@@ -78,20 +78,20 @@ _LOWERINGS: Mapping[str, _Lowering] = {
 
 
 def lower(operator: str, args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
-    """The C calls for an operator of a program, in order.
+    """Return the C calls for an operator of a program, in order.
 
     Raises:
-        RefusedError: when firmware does not have it, or not for these arguments.
+        RefusedError: firmware does not have it, or not for these arguments.
     """
     if operator not in _LOWERINGS:
-        raise RefusedError("is not one that firmware has")
+        raise RefusedError("is not in firmware")
     calls = _LOWERINGS[operator](args)
-    # What writes nothing need not run.
+    # A call without output elements need not run.
     return tuple(
         call for call in (calls if isinstance(calls, tuple) else (calls,)) if any(y.bytes for y in call.outputs)
     )
 
 
 def supported() -> tuple[str, ...]:
-    """The operators of programs that firmware has, as PyTorch spells them, but for names of older releases."""
+    """Return the operators of programs that firmware has, by PyTorch's names, without names of older releases."""
     return tuple(name.rpartition(".")[0] for name in _LOWERINGS if name not in BY_FORMER_NAME)

@@ -1,4 +1,4 @@
-"""Calls of the operators that Deuteron adds to ExecuTorch's Cortex-M backend."""
+"""Lowers the operators that Deuteron adds to ExecuTorch's Cortex-M backend."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ from deuteron.operators.cortex_m import CpuOperator
 
 
 def lower(operator: CpuOperator, args: Sequence[Argument]) -> OperatorCall:
-    """The C call. Arguments: the inputs, the shape of the output, the words of its record, output twice."""
+    """Return the C call. Arguments: the inputs, the shape of the output, the words of its record, output twice."""
     count = len(operator.inputs)
     inputs = tuple(arg for arg in args[:count] if isinstance(arg, Tensor))
     match args[count:]:

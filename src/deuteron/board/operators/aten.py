@@ -1,6 +1,6 @@
-"""Operators of ExecuTorch's portable kernels that compute: what stays in float between int8 operators, some of int8.
+"""Computing operators of ExecuTorch's portable kernels: float operators between int8 ones, and some int8 ones.
 
-Between them and its own operators ExecuTorch's Cortex-M backend leaves tensors in any order of memory.
+ExecuTorch's Cortex-M backend leaves their tensors in any memory order.
 """
 
 import math
@@ -18,7 +18,7 @@ from deuteron.board.operators.lowering import (
     refuse_arguments,
     words_of,
 )
-from deuteron.npu.neutron.kernels.params import BINARY_RANK, Dims4, Dims5, KernelParams
+from deuteron.operators.params import BINARY_RANK, Dims4, Dims5, KernelParams
 from deuteron.operators.portable import (
     BY_ATEN_OPERATOR,
     AddParams,
@@ -38,7 +38,7 @@ _STORED = {
     "float64": "<d",
 }  # fmt: skip
 _MOST = 32767
-"""Of the dimensions and steps of windows."""
+"""Maximum dimension and stride of windows."""
 
 
 def add(args: Sequence[Argument]) -> OperatorCall:
@@ -47,7 +47,7 @@ def add(args: Sequence[Argument]) -> OperatorCall:
 
 
 def sub(args: Sequence[Argument]) -> OperatorCall:
-    """As `add`, the factor negated."""
+    """Subtract; as `add` with the factor negated."""
     return _sum(args, -1)
 
 
@@ -62,37 +62,37 @@ def div(args: Sequence[Argument]) -> OperatorCall:
 
 
 def eq(args: Sequence[Argument]) -> OperatorCall:
-    """Arguments: a, b, output twice; and the same of the other relations."""
+    """Arguments: a, b, output twice; the other comparisons have the same."""
     return _compare(args, _EQUAL)
 
 
 def ne(args: Sequence[Argument]) -> OperatorCall:
-    """Whether a != b."""
+    """Compare: a != b."""
     return _compare(args, _DIFFERENT)
 
 
 def gt(args: Sequence[Argument]) -> OperatorCall:
-    """Whether a > b."""
+    """Compare: a > b."""
     return _compare(args, _GREATER)
 
 
 def ge(args: Sequence[Argument]) -> OperatorCall:
-    """Whether a >= b."""
+    """Compare: a >= b."""
     return _compare(args, _GREATER_OR_EQUAL)
 
 
 def lt(args: Sequence[Argument]) -> OperatorCall:
-    """Whether a < b."""
+    """Compare: a < b."""
     return _compare(args, _GREATER, exchanged=True)
 
 
 def le(args: Sequence[Argument]) -> OperatorCall:
-    """Whether a <= b."""
+    """Compare: a <= b."""
     return _compare(args, _GREATER_OR_EQUAL, exchanged=True)
 
 
 def clamp(args: Sequence[Argument]) -> OperatorCall:
-    """Arguments: input, lowest and highest or none, output twice."""
+    """Arguments: input, minimum and maximum or none, output twice."""
     match args:
         case [Tensor() as x, None | int() | float() as low, None | int() | float() as high, Tensor() as y, _]:
             need_type("float32" if y.spec.dtype == "float32" else "int8", x, y)
@@ -102,21 +102,21 @@ def clamp(args: Sequence[Argument]) -> OperatorCall:
                 return _call("clamp", (x,), y, ClampParams(*map(_bits, limits)))
             limits = (-128 if low is None else low, 127 if high is None else high)
             if any(isinstance(limit, float) or not -128 <= limit <= 127 for limit in limits):
-                raise RefusedError(f"clamps int8 values to {limits[0]}..{limits[1]}, firmware to a part of -128..127")
+                raise RefusedError(f"clamps int8 values to {limits[0]}..{limits[1]}, firmware clamps within -128..127")
             return _call("clamp", (x,), y, ClampParams(*map(int, limits)))
         case _:
             raise refuse_arguments()
 
 
 def amax(args: Sequence[Argument]) -> OperatorCall:
-    """Arguments: input, dimensions (none for all), whether they stay, output twice."""
+    """Arguments: input, dimensions (none for all), keep dimensions, output twice."""
     match args:
         case [Tensor() as x, tuple(dims), bool(keep), Tensor() as y, _]:
             need_type("float32" if y.spec.dtype == "float32" else "int8", x, y)
             rank = len(x.spec.shape)
             reduced = {int(dim) % rank for dim in dims if not isinstance(dim, Tensor)} or set(range(rank))
             steps = strides(x.spec)
-            # Dimension i of the output is that of the input with the same place among those that stay.
+            # Dimension i of the output is the input's dimension at the same position among the kept ones.
             places = [i for i in range(rank) if keep or i not in reduced]
             kept = [Run(y.spec.shape[i], (0 if places[i] in reduced else steps[places[i]],)) for i in y.spec.dim_order]
             gone = [Run(x.spec.shape[i], (steps[i],)) for i in sorted(reduced)]
@@ -144,12 +144,12 @@ def convolution(args: Sequence[Argument]) -> OperatorCall:
             tensors = (x, w) if bias is None else (x, w, bias)
             need_type("float32", *tensors, y)
             if len(x.spec.shape) not in (3, 4):
-                raise RefusedError(f"takes a tensor of shape {x.spec.shape}, firmware images and sequences")
+                raise RefusedError(f"takes a tensor of shape {x.spec.shape}, firmware supports images and sequences")
             (in_shape, in_steps), (shape, steps), (out_shape, out_steps) = (_maps(tensor) for tensor in (x, w, y))
             channels = (steps[0], steps[1])
-            if transposed:  # its weights are [input channels, output channels of a group, ..]
+            if transposed:  # transposed: weights are [input channels, output channels of a group, ..]
                 if groups != 1:
-                    raise RefusedError(f"is transposed and has {groups} groups, firmware takes 1")
+                    raise RefusedError(f"is transposed and has {groups} groups, firmware supports 1")
                 channels = (steps[1], steps[0])
             rank = len(x.spec.shape)
             numbers = (_pair(stride, 1, rank), _pair(padding, 0, rank), _pair(dilation, 1, rank))
@@ -215,30 +215,30 @@ def _call(name: str, inputs: tuple[Tensor, ...], output: Tensor, params: KernelP
 
 
 def _bits(number: float) -> int:
-    """The bits of the float32 nearest to a number."""
+    """Return the bits of the float32 nearest to a number."""
     try:
         return int(struct.unpack("<i", struct.pack("<f", number))[0])
     except OverflowError:
-        raise RefusedError(f"has the number {number}, which no float32 is near") from None
+        raise RefusedError(f"has the number {number}, which float32 cannot represent") from None
 
 
 def _walk(runs: Sequence[Run]) -> tuple[Dims5, Dims5]:
-    """Sizes and strides of one tensor, those of the outermost first."""
+    """Return sizes and strides of one tensor, outermost first."""
     runs = merged(runs)
     if len(runs) > BINARY_RANK:
-        raise RefusedError(f"walks along {len(runs)} dimensions, firmware along {BINARY_RANK}")
+        raise RefusedError(f"needs {len(runs)} dimensions, firmware supports {BINARY_RANK}")
     a, b, c, d, e = (Run(1, (0,)),) * (BINARY_RANK - len(runs)) + tuple(runs)
     return (a.size, b.size, c.size, d.size, e.size), (a.steps[0], b.steps[0], c.steps[0], d.steps[0], e.steps[0])
 
 
 def _need_small(*sizes: int) -> None:
-    """Raise RefusedError for a dimension or step of a window that firmware does not take."""
+    """Raise RefusedError for a dimension or stride above firmware's maximum."""
     if max(sizes) > _MOST:
-        raise RefusedError(f"has the dimension or step {max(sizes)}, firmware takes at most {_MOST}")
+        raise RefusedError(f"has the dimension or stride {max(sizes)}, firmware supports at most {_MOST}")
 
 
 def _maps(tensor: Tensor) -> tuple[Dims4, Dims4]:
-    """Shape and strides of a map, with one row for a sequence."""
+    """Return shape and strides of a map; a sequence has one row."""
     shape, steps = tensor.spec.shape, strides(tensor.spec)
     if len(shape) == 3:
         shape, steps = (*shape[:2], 1, shape[2]), (*steps[:2], 0, steps[2])
@@ -247,7 +247,7 @@ def _maps(tensor: Tensor) -> tuple[Dims4, Dims4]:
 
 
 def _pair(numbers: tuple[Tensor, ...] | Numbers, alone: int, rank: int) -> tuple[int, int]:
-    """The numbers for rows and columns; those of a sequence are for columns, and `alone` is for its one row."""
+    """Return the numbers for rows and columns; those of a sequence are for columns, `alone` is for its one row."""
     if rank == 3 and len(numbers) == 1:
         return alone, pair(numbers)[0]
     return pair(numbers)

@@ -1,4 +1,4 @@
-"""Convolutions, linear layers and matrix products of ExecuTorch's Cortex-M backend."""
+"""Lowers convolutions, linear layers and matrix products of ExecuTorch's Cortex-M backend."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from deuteron.operators.cortex_m import (
 )
 
 _PATCH, _SCRATCH = 16, 4
-"""What a convolution's scratch memory has room for: elements of a window by this multiple, so many bytes for each."""
+"""Size of a convolution's scratch memory: window elements are rounded up to the first, the second is bytes of each."""
 
 
 def conv2d(args: Sequence[Argument], *, explicit: bool = False) -> OperatorCall:
@@ -34,7 +34,7 @@ def conv2d(args: Sequence[Argument], *, explicit: bool = False) -> OperatorCall:
             out_c, kernel_h, kernel_w, depth = _four(w)
             channels = nhwc(x, explicit=explicit)[3]
             if depth == 0 or channels % depth:
-                raise RefusedError(f"has {channels} channels, which its weights do not divide into groups of {depth}")
+                raise RefusedError(f"has {channels} channels, not a multiple of its weights' group size {depth}")
             shape = _Shape(explicit, channels // depth, (kernel_h, kernel_w), pair(stride), pair(padding))
             numbers = in_offset, out_offset, low, high
             sums = kernel_sum(w, bias, in_offset)
@@ -55,10 +55,10 @@ def depthwise_conv2d(args: Sequence[Argument], *, explicit: bool = False) -> Ope
             channels = nhwc(x, explicit=explicit)[3]
             if one != 1 or out_c != channels * multiplier:
                 raise RefusedError(
-                    f"has weights of shape {w.spec.shape} for {channels} channels, each {multiplier} times"
+                    f"has weights of shape {w.spec.shape} for {channels} channels and depth multiplier {multiplier}"
                 )
             if channels == 1 and (rows := channels_first(w)):
-                # All channels see the one input: a convolution of one group.
+                # All channels read the one input channel: a convolution of one group.
                 patch = -(-kernel_h * kernel_w // _PATCH) * _PATCH * _SCRATCH
                 plane = (stride, padding, dilation, in_offset, out_offset, multipliers, shifts, low, high)
                 room = scratch if scratch.bytes >= patch else scratch_of(patch)
@@ -79,11 +79,11 @@ def transpose_conv2d(args: Sequence[Argument], *, explicit: bool = False) -> Ope
               tuple(dilation), int(in_offset), int(out_offset), Tensor() as multipliers, Tensor() as shifts,
               int(low), int(high), Tensor() as scratch, Tensor() as own, Tensor() as y, _]:  # fmt: skip
             if pair(dilation) != (1, 1):
-                raise RefusedError(f"has the dilation {dilation}, firmware takes 1")
+                raise RefusedError(f"has the dilation {dilation}, firmware supports 1")
             out_c, kernel_h, kernel_w, depth = _four(w)
             channels = nhwc(x, explicit=explicit)[3]
             if depth != channels:
-                raise RefusedError(f"has {channels} channels and weights for {depth}: firmware takes one group only")
+                raise RefusedError(f"has {channels} channels and weights for {depth}: firmware supports one group only")
             shape = _Shape(explicit, 1, (kernel_h, kernel_w), pair(stride), pair(padding))
             numbers = in_offset, out_offset, low, high
             inputs = _Inputs(x, w, multipliers, shifts, bias)
@@ -139,7 +139,7 @@ def batch_matmul(args: Sequence[Argument]) -> OperatorCall:
             need_type("int8", a, b, y)
             _need_contiguous(a, b, y)
             if len(a.spec.shape) != 3 or len(b.spec.shape) != 3:
-                raise RefusedError(f"multiplies {a.spec.shape} by {b.spec.shape}, firmware takes three dimensions")
+                raise RefusedError(f"multiplies {a.spec.shape} by {b.spec.shape}, firmware supports three dimensions")
             batches, rows, depth = a.spec.shape
             columns = b.spec.shape[1]
             params = QuantizedBatchMatmulParams(
@@ -163,14 +163,14 @@ class _Inputs:
 
     @property
     def all(self) -> tuple[Tensor, ...]:
-        """Those that are there, in order."""
+        """Return the given tensors, in order."""
         parts = (self.input, self.weights, self.multipliers, self.shifts, self.bias, self.kernel_sum)
         return tuple(tensor for tensor in parts if tensor is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class _Shape:
-    """What a convolution does with the plane."""
+    """Geometry of a convolution."""
 
     explicit: bool
     groups: int
@@ -187,7 +187,7 @@ def _params(
     dilation: tuple[int, int],
     numbers: tuple[int, int, int, int],
 ) -> QuantizedConvolutionParams:
-    """The record; `numbers` are the offsets of input and output, and the limits."""
+    """Return the record; `numbers` are the offsets of input and output, and the limits."""
     need_type("int8", inputs.input, inputs.weights, y)
     need_type("int32", inputs.multipliers, inputs.shifts, *(t for t in (inputs.bias,) if t is not None))
     batches, in_h, in_w, in_c = nhwc(inputs.input, explicit=shape.explicit)
@@ -205,19 +205,19 @@ def _params(
 
 
 def _four(weights: Tensor) -> tuple[int, int, int, int]:
-    """The dimensions of weights."""
+    """Return the dimensions of weights."""
     _need_contiguous(weights)
     match weights.spec.shape:
         case (a, b, c, d):
             return a, b, c, d
         case shape:
-            raise RefusedError(f"has weights of shape {shape}, firmware takes four dimensions")
+            raise RefusedError(f"has weights of shape {shape}, firmware supports four dimensions")
 
 
 def _need_contiguous(*tensors: Tensor) -> None:
     for tensor in tensors:
         if not is_contiguous(tensor.spec):
             raise RefusedError(
-                f"has a tensor of shape {tensor.spec.shape} in the order {tensor.spec.dim_order}, firmware takes the "
+                f"has a tensor of shape {tensor.spec.shape} in the order {tensor.spec.dim_order}, only the "
                 "order of the shape"
             )

@@ -1,4 +1,4 @@
-"""Element-wise operators, pools, softmax, transpose and pad of ExecuTorch's Cortex-M backend."""
+"""Lowers element-wise operators, pools, softmax, transpose and pad of ExecuTorch's Cortex-M backend."""
 
 import math
 from collections.abc import Sequence
@@ -22,7 +22,6 @@ from deuteron.board.operators.lowering import (
     refuse_arguments,
 )
 from deuteron.board.operators.quantise import float_bits
-from deuteron.npu.neutron.kernels.params import AveragePoolParams, Dims4, ExtremumParams, LutParams, MaxPoolParams
 from deuteron.operators.cortex_m import (
     PadParams,
     QuantizedAddParams,
@@ -30,6 +29,7 @@ from deuteron.operators.cortex_m import (
     QuantizedMulParams,
     QuantizedSoftmaxParams,
 )
+from deuteron.operators.params import AveragePoolParams, Dims4, ExtremumParams, LutParams, MaxPoolParams
 from deuteron.runtime.program import Numbers
 
 _NHWC = (0, 2, 3, 1)
@@ -98,7 +98,7 @@ def softmax(args: Sequence[Argument]) -> OperatorCall:
             need_type("int8", x, y)
             need_same_layout(x, y)
             if ozp != _SOFTMAX_ZERO_POINT:
-                raise RefusedError(f"has the zero point {ozp} at its output, firmware has {_SOFTMAX_ZERO_POINT}")
+                raise RefusedError(f"has the output zero point {ozp}, firmware supports {_SOFTMAX_ZERO_POINT}")
             order = x.spec.dim_order
             sizes = [x.spec.shape[i] for i in order]
             at = order.index(dim % len(sizes))
@@ -111,7 +111,7 @@ def softmax(args: Sequence[Argument]) -> OperatorCall:
 
 
 def pad(args: Sequence[Argument]) -> OperatorCall:
-    """Arguments: input, what comes before and after each of four dimensions in memory, value, output twice."""
+    """Arguments: input, padding before and after each of four dimensions in memory, value, output twice."""
     match args:
         case [Tensor() as x, tuple(before), tuple(after), int(value), Tensor() as y, _]:
             need_type("int8", x, y)
@@ -125,7 +125,7 @@ def pad(args: Sequence[Argument]) -> OperatorCall:
             out = _four([y.spec.shape[i] for i in order])
             ahead, behind = _dims4(before), _dims4(after)
             if out != tuple(a + n + b for a, n, b in zip(ahead, dims, behind, strict=True)):
-                raise RefusedError(f"writes {y.spec.shape}, which is not {x.spec.shape} with {before} and {after}")
+                raise RefusedError(f"writes {y.spec.shape}, which is not {x.spec.shape} padded by {before} and {after}")
             return cortex_m_call("pad", (x,), (y,), PadParams(dims, ahead, behind, value))
         case _:
             raise refuse_arguments()
@@ -138,7 +138,7 @@ def avg_pool(args: Sequence[Argument], *, explicit: bool = False) -> OperatorCal
               Tensor() as scratch, Tensor() as y, _]:  # fmt: skip
             n, h, w, c, out_h, out_w = _maps(x, y, explicit)
             (kh, kw), (sh, sw), (ph, pw) = pair(kernel), pair(stride), pair(padding)
-            # Input and output share one quantisation: the factor is 2 / 2^1.
+            # Input and output have the same quantisation: the factor is 2 / 2^1.
             params = AveragePoolParams(
                 n, h, w, c, out_h, out_w, kh, kw, sh, sw, ph, pw,
                 in_zp=zp, mult=2, shift=1, out_zp=zp, act_min=-128, act_max=127,
@@ -156,7 +156,7 @@ def max_pool(args: Sequence[Argument], *, explicit: bool = False) -> OperatorCal
             if izp != ozp:
                 raise RefusedError(f"has the zero points {izp} and {ozp}, which must be the same")
             if pair(dilation) != (1, 1):
-                raise RefusedError(f"has the dilation {dilation}, firmware takes 1 only")
+                raise RefusedError(f"has the dilation {dilation}, firmware supports 1")
             n, h, w, c, out_h, out_w = _maps(x, y, explicit)
             (kh, kw), (sh, sw), (ph, pw) = pair(kernel), pair(stride), pair(padding)
             params = MaxPoolParams(n, h, w, c, out_h, out_w, kh, kw, sh, sw, ph, pw, low, high)
@@ -186,20 +186,20 @@ def _extremum(args: Sequence[Argument], name: str, largest: int) -> OperatorCall
 
 
 def _need_repeated(a: Tensor, b: Tensor, y: Tensor) -> None:
-    """Checks that in memory the smaller operand is the innermost part of the larger, again and again."""
+    """Check that the smaller operand repeats along the outer dimensions in memory."""
     need_type("int8", a, b, y)
     runs = broadcast_runs(y, a, b)
     large = a if a.bytes >= b.bytes else b
     repeated = len(runs) == 2 and runs[1].steps == (1, 1) and 0 in runs[0].steps
     if not same_memory(large, y) or (len(runs) > 1 and not repeated):
         raise RefusedError(
-            f"takes tensors of shape {a.spec.shape} in order {a.spec.dim_order} and {b.spec.shape} in order "
+            f"has tensors of shape {a.spec.shape} in order {a.spec.dim_order} and {b.spec.shape} in order "
             f"{b.spec.dim_order}: firmware repeats the smaller along the outer dimensions only"
         )
 
 
 def _maps(x: Tensor, y: Tensor, explicit: bool) -> tuple[int, int, int, int, int, int]:
-    """Batches, height, width, channels of the input, height and width of the output."""
+    """Return batches, height, width, channels of the input, height and width of the output."""
     need_type("int8", x, y)
     n, h, w, c = nhwc(x, explicit=explicit)
     out_n, out_h, out_w, out_c = nhwc(y, explicit=explicit)
@@ -209,7 +209,7 @@ def _maps(x: Tensor, y: Tensor, explicit: bool) -> tuple[int, int, int, int, int
 
 
 def _memory_order(x: Tensor) -> tuple[int, ...]:
-    """The order of dimensions that the lowering took the tensor to have."""
+    """Return the memory order that the lowering assumed for the tensor."""
     shape = x.spec.shape
     rank = len(shape)
     if rank == 4 and (shape[1] == 1 or shape[2] == shape[3] == 1 or x.spec.dim_order[:2] == (0, 2)):
@@ -226,6 +226,6 @@ def _dims4(numbers: tuple[Tensor, ...] | Numbers) -> Dims4:
 
 
 def _four(dims: Sequence[int]) -> Dims4:
-    """The dimensions as four, the outermost 1."""
+    """Return the dimensions as four, the outermost 1."""
     a, b, c, d = (*(1,) * (4 - len(dims)), *dims)
     return a, b, c, d

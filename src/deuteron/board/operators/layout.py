@@ -1,22 +1,22 @@
-"""How tensors lie in memory: strides, runs that several tensors share, and copies between layouts."""
+"""Memory layouts of tensors: strides, dimensions that several tensors share, and copies between layouts."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deuteron.board.operators.lowering import OperatorCall, RefusedError, Tensor, cortex_m_call
-from deuteron.npu.neutron.kernels.limits import MAX_DIMENSION
-from deuteron.npu.neutron.kernels.params import BINARY_RANK, RANK
 from deuteron.operators.cortex_m import RegionCopyParams
+from deuteron.operators.limits import MAX_DIMENSION
+from deuteron.operators.params import BINARY_RANK, RANK
 from deuteron.runtime.program import TensorSpec
 
 _NHWC = (0, 2, 3, 1)
 _WORTH_WORDS = 8
-"""Neighbours that are copied at once rather than one by one along a longer dimension."""
+"""Run length from which copying adjacent elements beats a longer dimension."""
 
 
 def strides(spec: TensorSpec) -> tuple[int, ...]:
-    """Of each dimension, in elements."""
+    """Return the stride of each dimension, in elements."""
     of_dimension = [0] * len(spec.shape)
     step = 1
     for dim in reversed(spec.dim_order):
@@ -26,23 +26,23 @@ def strides(spec: TensorSpec) -> tuple[int, ...]:
 
 
 def is_in_order(spec: TensorSpec, order: Sequence[int]) -> bool:
-    """Whether the elements lie as in this order of dimensions; dimensions of 1 are nowhere."""
+    """Return true if the elements are in this order of dimensions; dimensions of size 1 are ignored."""
     same = TensorSpec(spec.shape, spec.dtype, tuple(order))
     return all(n == 1 or a == b for n, a, b in zip(spec.shape, strides(spec), strides(same), strict=True))
 
 
 def is_contiguous(spec: TensorSpec) -> bool:
-    """Whether the elements lie in the order of the shape."""
+    """Return true if the elements are in the order of the shape."""
     return is_in_order(spec, range(len(spec.shape)))
 
 
 def same_memory(x: Tensor, y: Tensor) -> bool:
-    """Whether the same elements lie at the same places."""
+    """Return true if both have the same elements at the same offsets."""
     return x.spec.shape == y.spec.shape and is_in_order(x.spec, y.spec.dim_order)
 
 
 def need_same_layout(x: Tensor, y: Tensor) -> None:
-    """Raise RefusedError unless both have one shape and the same elements at the same places."""
+    """Raise RefusedError unless both have one shape and the same memory order."""
     if not same_memory(x, y):
         raise RefusedError(
             f"reads a tensor of shape {x.spec.shape} in order {x.spec.dim_order} and writes one of shape "
@@ -51,31 +51,31 @@ def need_same_layout(x: Tensor, y: Tensor) -> None:
 
 
 def nhwc(tensor: Tensor, *, explicit: bool) -> tuple[int, int, int, int]:
-    """Batches, height, width and channels of a map that lies in this order; RefusedError if it does not.
+    """Return batches, height, width and channels of a map in this memory order; RefusedError for another order.
 
     Args:
         tensor: the map.
-        explicit: whether this is the order of its shape; if not, that is batches, channels, height, width.
+        explicit: true if its shape has this order too; otherwise its shape is batches, channels, height, width.
     """
     shape = tensor.spec.shape
     order = (0, 1, 2, 3) if explicit else _NHWC
     if len(shape) != 4 or not is_in_order(tensor.spec, order):
         raise RefusedError(
-            f"has a map of shape {shape} in the order {tensor.spec.dim_order}, firmware takes the order {order}"
+            f"has a map of shape {shape} in the order {tensor.spec.dim_order}, firmware supports the order {order}"
         )
     return shape[order[0]], shape[order[1]], shape[order[2]], shape[order[3]]
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """A dimension that all tensors of a call walk along: its size, and the stride of each tensor."""
+    """A dimension that all tensors of a call share: its size, and the stride of each tensor."""
 
     size: int
     steps: tuple[int, ...]
 
 
 def broadcast_runs(output: Tensor, *operands: Tensor) -> tuple[Run, ...]:
-    """The dimensions of the output from the outermost in memory on, as few as there can be; operands repeat by 0."""
+    """Return the fewest dimensions of the output, outermost in memory first; a stride of 0 repeats an operand."""
     shape = output.spec.shape
     columns: list[tuple[int, ...]] = []
     for operand in operands:
@@ -89,7 +89,7 @@ def broadcast_runs(output: Tensor, *operands: Tensor) -> tuple[Run, ...]:
 
 
 def merged(runs: Sequence[Run], most: int | None = None) -> tuple[Run, ...]:
-    """The runs without those of size 1, neighbours as one where every tensor allows it, up to the size `most`."""
+    """Drop dimensions of size 1 and merge adjacent ones where every tensor allows it, up to the size `most`."""
     kept: list[Run] = []
     for run in runs:
         if run.size == 1:
@@ -106,10 +106,10 @@ def merged(runs: Sequence[Run], most: int | None = None) -> tuple[Run, ...]:
 def binary_dims(
     runs: Sequence[Run],
 ) -> tuple[tuple[int, int, int, int, int], tuple[int, int, int, int, int], tuple[int, int, int, int, int]]:
-    """Dimensions and strides of two operands as a broadcasting kernel takes them."""
+    """Return dimensions and strides of two operands for a broadcasting kernel."""
     runs = merged(runs, MAX_DIMENSION)
     if len(runs) > BINARY_RANK or any(run.size > MAX_DIMENSION for run in runs):
-        raise RefusedError(f"walks along {len(runs)} dimensions of its operands, firmware along {BINARY_RANK}")
+        raise RefusedError(f"needs {len(runs)} dimensions of its operands, firmware supports {BINARY_RANK}")
     full = (Run(1, (0, 0)),) * (BINARY_RANK - len(runs)) + tuple(runs)
     a, b, c, d, e = full
     return (
@@ -127,20 +127,20 @@ def copy(
     source_start: int = 0,
     target_start: int = 0,
 ) -> OperatorCall:
-    """The copy along runs whose steps are those of the source and of the target; all in elements.
+    """Return the copy along runs with strides of source and target, in elements.
 
     Raises:
-        RefusedError: when the tensors differ in type, or for more dimensions than a copy has.
+        RefusedError: the tensors differ in type, or need more dimensions than a copy has.
     """
     if source.spec.dtype != target.spec.dtype:
-        raise RefusedError(f"turns {source.spec.dtype} into {target.spec.dtype}, firmware copies within one type")
+        raise RefusedError(f"converts {source.spec.dtype} to {target.spec.dtype}, firmware copies within one type")
     item = target.bytes // max(1, math.prod(target.spec.shape))
     bytewise = [Run(run.size, (run.steps[0] * item, run.steps[1] * item)) for run in runs] + [Run(item, (1, 1))]
-    # Ascending in the output, so that runs are as long as possible where it is written.
+    # Ascending in the output, so that written runs are as long as possible.
     bytewise.sort(key=lambda run: -run.steps[1])
     walked = merged([part for run in bytewise for part in _split(run)], MAX_DIMENSION)
     if len(walked) > RANK:
-        raise RefusedError(f"moves along {len(walked)} dimensions, firmware along {RANK}")
+        raise RefusedError(f"copies {len(walked)} dimensions, firmware supports {RANK}")
     full = (Run(1, (0, 0)),) * (RANK - len(walked)) + tuple(sorted(walked, key=_worth))
     a, b, c, d, e, f = full
     params = RegionCopyParams(
@@ -154,16 +154,16 @@ def copy(
 
 
 def _worth(run: Run) -> tuple[bool, int]:
-    """The larger, the better as the innermost loop, which sets up once per run; neighbours go in words."""
+    """Rank a run as the innermost loop, which has set-up cost per run; adjacent elements are copied in words."""
     return run.steps == (1, 1) and run.size >= _WORTH_WORDS, run.size
 
 
 def _split(run: Run) -> tuple[Run, ...]:
-    """The run as one or two of sizes that kernels take."""
+    """Split a run into one or two that kernels support."""
     if run.size <= MAX_DIMENSION:
         return (run,)
     inner = next((n for n in range(MAX_DIMENSION, 1, -1) if run.size % n == 0), 0)
     if inner == 0 or run.size // inner > MAX_DIMENSION:
-        raise RefusedError(f"moves along a dimension of {run.size}, firmware along at most {MAX_DIMENSION}")
+        raise RefusedError(f"copies a dimension of {run.size}, firmware supports at most {MAX_DIMENSION}")
     outer = Run(run.size // inner, (run.steps[0] * inner, run.steps[1] * inner))
     return outer, Run(inner, run.steps)

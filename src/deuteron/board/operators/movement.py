@@ -1,4 +1,4 @@
-"""Operators of ExecuTorch's runtime that only move elements: of any type, as copies between strides."""
+"""Lowers operators of ExecuTorch's runtime that only move elements: strided copies, of any type."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -25,7 +25,7 @@ def view(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
 
 
 def clone(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
-    """Arguments: input, what says which order the output has, output twice."""
+    """Arguments: input, memory order of the output, output twice."""
     match args:
         case [Tensor() as x, *_, Tensor() as y, Tensor()]:
             return (_same_elements(x, y, range(len(x.spec.shape))),)
@@ -34,7 +34,7 @@ def clone(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
 
 
 def permute(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
-    """Arguments: input, for each dimension of the output that of the input, output twice."""
+    """Arguments: input, the input's dimension for each dimension of the output, output twice."""
     match args:
         case [Tensor() as x, tuple(perm), Tensor() as y, _]:
             dims = [int(dim) % len(x.spec.shape) for dim in perm if not isinstance(dim, Tensor)]
@@ -44,7 +44,7 @@ def permute(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
 
 
 def squeeze(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
-    """Arguments: input, dimensions, output twice; and the same of unsqueeze."""
+    """Arguments: input, dimensions, output twice; unsqueeze has the same."""
     match args:
         case [Tensor() as x, int() | tuple(), Tensor() as y, _]:
             return (_reshaped(x, y),)
@@ -53,7 +53,7 @@ def squeeze(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
 
 
 def expand(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
-    """Arguments: input, shape, whether it is implicit, output twice."""
+    """Arguments: input, shape, implicit or not, output twice."""
     match args:
         case [Tensor() as x, tuple(), bool(), Tensor() as y, _]:
             missing = len(y.spec.shape) - len(x.spec.shape)
@@ -116,7 +116,7 @@ def cat(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
 
 
 def stack(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
-    """Arguments: tensors, the dimension of the output that counts them, output twice; one copy for each tensor."""
+    """Arguments: tensors, the new dimension of the output, output twice; one copy for each tensor."""
     match args:
         case [tuple(parts), int(dim), Tensor() as y, _]:
             calls: list[OperatorCall] = []
@@ -151,7 +151,7 @@ def split(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
 
 
 def index_select(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
-    """Arguments: input, dimension, indices, output twice; copies where the indices are constant."""
+    """Arguments: input, dimension, indices, output twice; constant indices become copies."""
     match args:
         case [Tensor() as x, int(dim), Tensor() as indices, Tensor() as y, _]:
             dim %= len(x.spec.shape)
@@ -172,9 +172,11 @@ def index_select(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
 
 
 def _gathered(x: Tensor, dim: int, indices: Tensor, y: Tensor) -> OperatorCall:
-    """The choice of rows by indices that are known when it runs."""
+    """Return the gather of rows by indices that are known at run time."""
     if not is_contiguous(x.spec) or not is_contiguous(y.spec):
-        raise RefusedError("chooses from a tensor in channels-last memory, firmware takes the order of the shape")
+        raise RefusedError(
+            "gathers from a tensor in channels-last memory, firmware supports only the order of the shape"
+        )
     count, rows = math.prod(indices.spec.shape), x.spec.shape[dim]
     outer = math.prod(x.spec.shape[:dim])
     size = y.bytes // max(1, outer * count)
@@ -182,7 +184,7 @@ def _gathered(x: Tensor, dim: int, indices: Tensor, y: Tensor) -> OperatorCall:
 
 
 def _numbers(indices: Tensor) -> list[int]:
-    """The numbers of a constant tensor of integers."""
+    """Return the numbers of a constant tensor of integers."""
     constant = indices.value.constant
     data = constant.data if constant else b""
     size = len(data) // max(1, math.prod(indices.spec.shape))
@@ -190,7 +192,7 @@ def _numbers(indices: Tensor) -> list[int]:
 
 
 def _progressions(numbers: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """The numbers as few that follow each other by one step: the first, the step, and how many."""
+    """Split the numbers into arithmetic progressions: first number, step and count of each."""
     start = 0
     while start < len(numbers):
         step = numbers[start + 1] - numbers[start] if start + 1 < len(numbers) else 1
@@ -202,14 +204,16 @@ def _progressions(numbers: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 
 
 def upsample_nearest(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
-    """Arguments: input, size, scales, output twice; by whole factors."""
+    """Arguments: input, size, scales, output twice; integer factors only."""
     match args:
         case [Tensor() as x, _, _, Tensor() as y, _] if len(x.spec.shape) == 4:
             runs: list[Run] = []
             steps, to = strides(x.spec), strides(y.spec)
             for i, (n, whole) in enumerate(zip(x.spec.shape, y.spec.shape, strict=True)):
                 if whole % n:
-                    raise RefusedError(f"resizes {x.spec.shape} to {y.spec.shape}, firmware by whole factors only")
+                    raise RefusedError(
+                        f"resizes {x.spec.shape} to {y.spec.shape}, firmware supports integer factors only"
+                    )
                 times = whole // n
                 runs += [Run(n, (steps[i], to[i] * times)), Run(times, (0, to[i]))]
             return (copy(x, y, runs),)
@@ -218,7 +222,7 @@ def upsample_nearest(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
 
 
 def _part(x: Tensor, y: Tensor, dim: int, first: int, step: int) -> OperatorCall:
-    """Every `step`-th element of a dimension from the `first` on."""
+    """Return the copy of every `step`-th element of a dimension from `first` on."""
     from_steps, to_steps = strides(x.spec), strides(y.spec)
     runs = [
         Run(n, (from_steps[i] * (step if i == dim else 1), to_steps[i])) for i, n in enumerate(y.spec.shape)
@@ -227,7 +231,7 @@ def _part(x: Tensor, y: Tensor, dim: int, first: int, step: int) -> OperatorCall
 
 
 def _same_elements(x: Tensor, y: Tensor, dims: Sequence[int]) -> OperatorCall:
-    """Dimension i of the output is dimension `dims[i]` of the input."""
+    """Return the copy whose output dimension i is the input's dimension `dims[i]`."""
     if tuple(x.spec.shape[dim] for dim in dims) != y.spec.shape:
         raise RefusedError(f"makes {y.spec.shape} of {x.spec.shape}")
     steps, to = strides(x.spec), strides(y.spec)
@@ -235,7 +239,7 @@ def _same_elements(x: Tensor, y: Tensor, dims: Sequence[int]) -> OperatorCall:
 
 
 def _reshaped(x: Tensor, y: Tensor) -> OperatorCall:
-    """The elements in the order of their shapes."""
+    """Return the copy of all elements in the order of the shapes."""
     if math.prod(x.spec.shape) != math.prod(y.spec.shape):
         raise RefusedError(f"makes {y.spec.shape} of {x.spec.shape}")
     if same_memory(x, y) or (is_contiguous(x.spec) and is_contiguous(y.spec)):
@@ -246,11 +250,11 @@ def _reshaped(x: Tensor, y: Tensor) -> OperatorCall:
             runs = zip(shaped.spec.shape, strides(shaped.spec), plain, strict=True)
             return copy(x, y, [Run(n, (b, a) if turned else (a, b)) for n, a, b in runs])
     raise RefusedError(
-        f"makes {y.spec.shape} in order {y.spec.dim_order} of {x.spec.shape} in order {x.spec.dim_order}: firmware "
-        "takes the order of the shape on one side at least"
+        f"reshapes {x.spec.shape} in order {x.spec.dim_order} to {y.spec.shape} in order {y.spec.dim_order}: one side "
+        "must be contiguous"
     )
 
 
 def _row_major(shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides in the order of the shape."""
+    """Return the strides of the order of the shape."""
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))

@@ -1,4 +1,4 @@
-"""Constants that are worked out when a bundle is made, so that no inference has to, and scratch memory for them."""
+"""Constants that are precomputed when a bundle is made, and scratch memory for steps."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from deuteron.runtime.program import Constant, TensorSpec, TensorValue
 
 
 def kernel_sum(weights: Tensor, bias: Tensor | None, in_offset: int, weight_offset: int = 0) -> Tensor | None:
-    """The bias with what the input's offset adds to each row of weights; None when not all of it is constant."""
+    """Add the input offset's contribution to the bias for each row of weights; None unless all of it is constant."""
     constants = (weights.value.constant, bias.value.constant if bias else None)
     if constants[0] is None or (bias and constants[1] is None):
         return None
@@ -15,12 +15,12 @@ def kernel_sum(weights: Tensor, bias: Tensor | None, in_offset: int, weight_offs
     sums = (rows + weight_offset).sum(axis=1) * in_offset
     if constants[1]:
         sums += np.frombuffer(constants[1].data, np.int32)
-    # Sums keep their low 32 bits, as those of the operators do.
+    # Sums keep their low 32 bits, as the operators' sums do.
     return _constant(sums.astype(np.uint32).tobytes(), TensorSpec((len(sums),), "int32", (0,)))
 
 
 def channels_first(weights: Tensor) -> Tensor | None:
-    """Weights [1, height, width, channels] as [channels, height, width, 1]; None when they are not constant."""
+    """Return weights [1, height, width, channels] as [channels, height, width, 1]; None if they are not constant."""
     if weights.value.constant is None:
         return None
     rows = np.frombuffer(weights.value.constant.data, np.int8).reshape(weights.spec.shape).transpose(3, 1, 2, 0)
@@ -28,7 +28,7 @@ def channels_first(weights: Tensor) -> Tensor | None:
 
 
 def scratch_of(size: int) -> Tensor:
-    """Memory for one step that the program's plan has none for."""
+    """Return scratch memory for one step, which the program's plan does not have."""
     return Tensor(None, TensorValue(TensorSpec((size,), "uint8", (0,)), size, None, None, False, False))
 
 

@@ -1,4 +1,4 @@
-"""Quantise and dequantise: those of ExecuTorch's runtime, and the same of its Cortex-M backend."""
+"""Lowers quantize and dequantize of ExecuTorch's runtime and of its Cortex-M backend."""
 
 import math
 import struct
@@ -8,17 +8,17 @@ from deuteron.board.operators.layout import need_same_layout
 from deuteron.board.operators.lowering import Argument, OperatorCall, RefusedError, Tensor, refuse_arguments
 
 _RANGES = {"uint8": (0, 255), "int8": (-128, 127), "int16": (-(2**15), 2**15 - 1)}
-"""Quantised types."""
+"""Ranges of quantised types."""
 
 
 def quantize(args: Sequence[Argument]) -> OperatorCall:
-    """Arguments: input, scale, zero point, lowest, highest, dtype, output twice."""
+    """Arguments: input, scale, zero point, minimum, maximum, dtype, output twice."""
     match args:
         case [Tensor() as x, float(scale), int(zero), int(low), int(high), int(), Tensor() as y, _]:
             _need_float(x, "reads")
             least, most = _need_quantised(y, zero, "writes")
             if not least <= low <= high <= most:
-                raise RefusedError(f"clamps to {low}..{high}, not to a part of {y.spec.dtype}'s {least}..{most}")
+                raise RefusedError(f"clamps to {low}..{high}, which is not within {y.spec.dtype}'s {least}..{most}")
             need_same_layout(x, y)
             words = (float_bits(scale), _word(zero), _word(low), _word(high))
             return OperatorCall("dtn_op_quantize_per_tensor", (x,), (y,), words)
@@ -27,7 +27,7 @@ def quantize(args: Sequence[Argument]) -> OperatorCall:
 
 
 def dequantize(args: Sequence[Argument]) -> OperatorCall:
-    """Arguments: input, scale, zero point, lowest, highest, dtype, dtype of the output (or not), output twice."""
+    """Arguments: input, scale, zero point, minimum, maximum, dtype, optional dtype of the output, output twice."""
     match args:
         case [Tensor() as x, float(scale), int(zero), int(), int(), int(), *_, Tensor() as y, _] if len(args) in (8, 9):
             _need_quantised(x, zero, "reads")
@@ -39,25 +39,25 @@ def dequantize(args: Sequence[Argument]) -> OperatorCall:
 
 
 def float_bits(scale: float) -> int:
-    """The bits of the float32 nearest to a scale."""
+    """Return the bits of the float32 nearest to a scale."""
     try:
         nearest, bits = struct.unpack("<f", struct.pack("<f", scale))[0], struct.pack("<f", scale)
     except OverflowError:
         nearest, bits = math.inf, b""
     if not 0 < nearest < math.inf:
-        raise RefusedError(f"has the scale {scale}, which is no positive float32 number")
+        raise RefusedError(f"has the scale {scale}, which is not a positive float32 number")
     return int.from_bytes(bits, "little")
 
 
 def _need_float(tensor: Tensor, does: str) -> None:
     if tensor.spec.dtype != "float32":
-        raise RefusedError(f"{does} {tensor.spec.dtype} where firmware takes float32 only")
+        raise RefusedError(f"{does} {tensor.spec.dtype} , firmware supports float32 only")
 
 
 def _need_quantised(tensor: Tensor, zero_point: int, does: str) -> tuple[int, int]:
-    """The range of the tensor's type."""
+    """Return the range of the tensor's type."""
     if tensor.spec.dtype not in _RANGES:
-        raise RefusedError(f"{does} {tensor.spec.dtype} where firmware takes {', '.join(_RANGES)} only")
+        raise RefusedError(f"{does} {tensor.spec.dtype} , firmware supports {', '.join(_RANGES)} only")
     least, most = _RANGES[tensor.spec.dtype]
     if not least <= zero_point <= most:
         raise RefusedError(f"has the zero point {zero_point}, outside {tensor.spec.dtype}'s {least}..{most}")
@@ -65,5 +65,5 @@ def _need_quantised(tensor: Tensor, zero_point: int, does: str) -> tuple[int, in
 
 
 def _word(number: int) -> int:
-    """A signed number as a word."""
+    """Return a signed number as a word."""
     return number & 0xFFFFFFFF

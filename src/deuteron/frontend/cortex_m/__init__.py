@@ -1,1 +1,1 @@
-"""The CPU's side of a build: ExecuTorch's Cortex-M backend."""
+"""Quantisation and lowering for the CPU, over ExecuTorch's Cortex-M backend."""

@@ -1,4 +1,4 @@
-"""With `marks`, the one place that touches private names of ExecuTorch's Cortex-M backend."""
+"""Adapts ExecuTorch's Cortex-M backend: annotation for quantisation, and lowering of edge programs."""
 
 import copy
 from collections.abc import Callable, Collection, Generator, Iterable
@@ -14,13 +14,19 @@ from deuteron.builds.options import Activations
 from deuteron.frontend.cortex_m import program_checks
 from deuteron.frontend.cortex_m.added import decompositions, int16_functions
 from deuteron.frontend.cortex_m.added import lowering as added
-from deuteron.frontend.cortex_m.elementwise import Tables, call_on, operand
-from deuteron.frontend.cortex_m.layout import drop_marks
+from deuteron.frontend.cortex_m.elementwise import Tables, evaluate, operand
+from deuteron.frontend.cortex_m.layout import remove_layout_copies
 from deuteron.frontend.cortex_m.lowering_check import copy_mark
-from deuteron.frontend.cortex_m.upstream import load, measured, measured_wide, share, weights
+from deuteron.frontend.cortex_m.upstream import (
+    activation_spec,
+    int16_activation_spec,
+    load,
+    softmax_output_spec,
+    weight_spec,
+)
 from deuteron.frontend.source_lines import not_lowered
 
-_NARROW = frozenset(
+_INT8_ONLY = frozenset(
     {
         torch.ops.aten.maximum.default,
         torch.ops.aten.minimum.default,
@@ -28,11 +34,11 @@ _NARROW = frozenset(
         torch.ops.aten.constant_pad_nd.default,
     }
 )
-"""What has the scale of its operands, as copies have: in int8 where int16 does not take it."""
+"""Operators with the scale of their operands, as copies have, and without int16 kernels: they are quantised to int8."""
 
 
 def prepare(model: fx.GraphModule, activations: Activations = Activations.INT8) -> fx.GraphModule:
-    """The float model in the form that `annotate` and the operators want: means as pools, products as `bmm`."""
+    """Prepare a float model for `annotate` and the operators: means become pools, products become `bmm`."""
     load()
     if activations is Activations.INT16:
         int16_functions.write(model)
@@ -41,16 +47,18 @@ def prepare(model: fx.GraphModule, activations: Activations = Activations.INT8) 
     from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
 
     for step in CortexMPassManager.pass_list_transform_for_annotation:
-        if step is not ClampHardswishPass:  # it serves a decomposition that tables replace
+        if step is not ClampHardswishPass:  # it belongs to a decomposition that tables replace
             result: Any = step()
             model = cast(fx.GraphModule, result.call(model).graph_module)
     return model
 
 
-def annotate(model: fx.GraphModule, activations: Activations = Activations.INT8, wide: Collection[str] = ()) -> None:
-    """Mark what the Cortex-M quantises, of the nodes that nobody has marked yet, for activations of this dtype.
+def annotate(
+    model: fx.GraphModule, activations: Activations = Activations.INT8, int16_nodes: Collection[str] = ()
+) -> None:
+    """Annotate the nodes that the Cortex-M quantises and that have no annotation yet, for activations of this dtype.
 
-    What int16 lacks is quantised to int8 as without it. Where activations are int8, nodes named in `wide` have int16.
+    Operators without int16 kernels are quantised to int8. With int8 activations, the nodes in `int16_nodes` get int16.
     """
     load()
     from executorch.backends.arm.quantizer.arm_quantizer_utils import mark_node_as_annotated
@@ -59,24 +67,24 @@ def annotate(model: fx.GraphModule, activations: Activations = Activations.INT8,
     from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY, QuantizationAnnotation
 
     if activations is Activations.INT16:
-        _annotate_wide(model.graph.nodes)
-    elif wide:
-        _annotate_wide(node for node in model.graph.nodes if node.name in wide)
-    spec = measured()
+        _annotate_int16(model.graph.nodes)
+    elif int16_nodes:
+        _annotate_int16(node for node in model.graph.nodes if node.name in int16_nodes)
+    spec = activation_spec()
     for node in model.graph.nodes:
-        # An output needs no quantisation of its own: the node that computes it has one.
-        taken = node.op == "output" or Q_ANNOTATION_KEY in node.meta
-        if not taken and (x := operand(node)) is not None and not _fuses(node, x):
+        # An output has the quantisation of the node that computes it.
+        annotated = node.op == "output" or Q_ANNOTATION_KEY in node.meta
+        if not annotated and (x := operand(node)) is not None and not _fuses(node, x):
             node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({x: spec}, spec)
             mark_node_as_annotated(node)
-            taken = True
-        if not taken and node.target is torch.ops.aten.softmax.int:  # over any dimension
-            node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({node.args[0]: spec}, share())
+            annotated = True
+        if not annotated and node.target is torch.ops.aten.softmax.int:  # over any dimension
+            node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({node.args[0]: spec}, softmax_output_spec())
             mark_node_as_annotated(node)
-            taken = True
-        if not taken and (ours := added.annotate(node, spec)) is not None:
-            node.meta[Q_ANNOTATION_KEY], taken = ours, True
-        if taken:
+            annotated = True
+        if not annotated and (ours := added.annotate(node, spec)) is not None:
+            node.meta[Q_ANNOTATION_KEY], annotated = ours, True
+        if annotated:
             node.meta[PatternMatcher.Q_PATTERN_MATCHED_KEY] = True
     with _without_output_paddings(model):
         CortexMQuantizer().annotate(model)
@@ -84,9 +92,9 @@ def annotate(model: fx.GraphModule, activations: Activations = Activations.INT8,
 
 
 def _balance_weights(model: fx.GraphModule) -> None:
-    """Let weights be from -127 to 127, so that the largest of a channel is what int8 holds exactly.
+    """Limit symmetric int8 weights to -127..127, so that int8 holds the largest weight of each channel exactly.
 
-    From -128 on, its scale would be the largest by 127.5, and 127 steps of that are less than the weight.
+    With -128, the scale would be the largest weight divided by 127.5, and 127 steps would be less than that weight.
     """
     from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY, QuantizationSpec
 
@@ -99,15 +107,17 @@ def _balance_weights(model: fx.GraphModule) -> None:
                 specs[arg] = replace(spec, quant_min=-127, quant_max=127)
 
 
-def has_wide(model: fx.GraphModule) -> frozenset[str]:
-    """The names of the nodes that int16 has."""
+def int16_capable(model: fx.GraphModule) -> frozenset[str]:
+    """The names of the nodes that have int16 kernels."""
     load()
-    nodes: list[fx.Node] = list(copy.deepcopy(model).graph.nodes)  # the question marks them
-    return frozenset(n.name for n in nodes if added.annotate_wide(n, measured_wide(), weights()) is not None)
+    nodes: list[fx.Node] = list(copy.deepcopy(model).graph.nodes)  # `annotate_int16` marks them
+    return frozenset(
+        n.name for n in nodes if added.annotate_int16(n, int16_activation_spec(), weight_spec()) is not None
+    )
 
 
-def _annotate_wide(nodes: Iterable[fx.Node]) -> None:
-    """Mark what int16 has of these, and what would otherwise be copied as int16 and cannot be."""
+def _annotate_int16(nodes: Iterable[fx.Node]) -> None:
+    """Annotate the nodes with int16 kernels for int16, and the operators in `_INT8_ONLY` for int8."""
     from executorch.backends.arm.quantizer.arm_quantizer_utils import mark_node_as_annotated
     from torchao.quantization.pt2e.quantizer.quantizer import (
         Q_ANNOTATION_KEY,
@@ -118,19 +128,19 @@ def _annotate_wide(nodes: Iterable[fx.Node]) -> None:
     for node in nodes:
         if Q_ANNOTATION_KEY in node.meta:
             continue
-        if (annotation := added.annotate_wide(node, measured_wide(), weights())) is not None:
+        if (annotation := added.annotate_int16(node, int16_activation_spec(), weight_spec())) is not None:
             node.meta[Q_ANNOTATION_KEY] = annotation
-        elif node.op == "call_function" and node.target in _NARROW:
+        elif node.op == "call_function" and node.target in _INT8_ONLY:
             first, *others = node.all_input_nodes
             shared: Any = SharedQuantizationSpec((first, node))
-            wanted = {first: measured()} | dict.fromkeys(others, shared)
+            wanted = {first: activation_spec()} | dict.fromkeys(others, shared)
             node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(wanted, shared)
             mark_node_as_annotated(node)
 
 
 @contextmanager
 def _without_output_paddings(model: fx.GraphModule) -> Generator[None]:
-    """Hides output paddings for a while: the backend's quantiser refuses what its operator and our kernels take."""
+    """Hide output paddings, which the backend's quantiser refuses although operator and kernels support them."""
     padded = [
         (node, node.args)
         for node in model.graph.nodes
@@ -146,14 +156,14 @@ def _without_output_paddings(model: fx.GraphModule) -> Generator[None]:
 
 
 def _fuses(node: fx.Node, before: fx.Node) -> bool:
-    """True for what cuts off values of an operator that can do that itself."""
+    """True for a clamp of an operator's result, which that operator can apply."""
     from executorch.backends.cortex_m.quantizer.quantizer_support import CORTEX_M_QUANTIZER_SUPPORT_DICT
 
     return len(before.users) == 1 and (before.target, node.target) in CORTEX_M_QUANTIZER_SUPPORT_DICT
 
 
 def preserved() -> Collection[object]:
-    """The ATen operators that must reach `lower` as they are."""
+    """The ATen operators that must not be decomposed before `lower`."""
     from executorch.backends.cortex_m.edge_compile_config import cortex_m_edge_compile_config
 
     load()
@@ -161,10 +171,10 @@ def preserved() -> Collection[object]:
 
 
 def lower(edge: Any, cpu: str) -> None:
-    """Put the backend's operators into an edge program manager, for this core's instruction set.
+    """Lower an edge program manager to the Cortex-M operators, for the instruction set of this core.
 
     Raises:
-        UnsupportedError: for operators that have no int8 form, see `lints`, and for what the backend fails at.
+        UnsupportedError: for operators without an int8 implementation, and for failures of the backend.
     """
     load()
     from executorch.backends.cortex_m.passes.cortex_m_pass_manager import CortexMPassManager
@@ -173,7 +183,7 @@ def lower(edge: Any, cpu: str) -> None:
     from executorch.backends.cortex_m.target_config import CortexMTargetConfig
     from executorch.backends.transforms.replace_scalar_with_tensor import ReplaceScalarWithTensorArgPass
 
-    # Between folding and replacing nothing may be traced again, see `_fold`.
+    # No pass between folding and replacing may trace the graph again, see `_fold`.
     early, late = (ReplaceScalarWithTensorArgPass,), (ReplaceQuantNodesPass,)
     fold, base = _fold()
     others = (*early, *late, DecomposeHardswishPass)
@@ -181,8 +191,8 @@ def lower(edge: Any, cpu: str) -> None:
     passes = [*early, *(fold if step is base else step for step in steps), *late]
     programs: dict[str, ExportedProgram] = getattr(edge, "_edge_programs")  # noqa: B009
     for name, program in programs.items():
-        added.put(program, constants(program))
-        _put_tables(program)
+        added.lower(program, constants(program))
+        _lower_to_tables(program)
         program_checks.check_scales(program)
         program_checks.check_dtypes(program)
         program_checks.check_dilations(program)
@@ -191,14 +201,14 @@ def lower(edge: Any, cpu: str) -> None:
             programs[name] = CortexMPassManager(program, passes, target).transform()
         except Exception as e:
             raise not_lowered("ExecuTorch's Cortex-M backend", e) from e
-        drop_marks(programs[name])
+        remove_layout_copies(programs[name])
         program_checks.check_operators(programs[name])
 
 
 def _fold() -> tuple[Any, Any]:
-    """The pass that folds quantise and dequantise operators away, with int8 for linear layers' results, and its base.
+    """The pass that folds quantise and dequantise operators, with int8 results of linear layers, and its base class.
 
-    PyTorch gives what is computed from int8 values with a bias of int32 the dtype of the bias. A table reads int8.
+    PyTorch computes the results of int8 layers with an int32 bias in int32, but a table reads int8.
     """
     from executorch.backends.arm._passes import FoldAndAnnotateQParamsPass
     from executorch.exir.dialects._ops import ops as dialects
@@ -220,10 +230,10 @@ def _fold() -> tuple[Any, Any]:
     return Fold, base
 
 
-def _put_tables(program: ExportedProgram) -> None:
-    """Compute elementwise functions of one quantised tensor, and requantisation, by tables.
+def _lower_to_tables(program: ExportedProgram) -> None:
+    """Replace elementwise functions of one quantised tensor, and requantisation, by table lookups.
 
-    Activations that an operator before them cannot compute by the range of its result are such functions too.
+    Such functions include clamps that the operator before them cannot apply by its own output range.
     """
     from executorch.backends.transforms.utils import create_constant_placeholder
     from executorch.exir.dialects._ops import ops as dialects
@@ -232,32 +242,32 @@ def _put_tables(program: ExportedProgram) -> None:
     ops: Any = dialects.edge
     graph = program.graph
     tables = Tables(program, constants(program))
-    quantise = ops.quantized_decomposed.quantize_per_tensor.default
-    dequantise = ops.quantized_decomposed.dequantize_per_tensor.default
-    for activation, node in tables.limits():
+    quantize = ops.quantized_decomposed.quantize_per_tensor.default
+    dequantize = ops.quantized_decomposed.dequantize_per_tensor.default
+    for activation, node in tables.clamps():
         before, scale = cast(fx.Node, activation.args[0]), node.args[1:]
         with graph.inserting_before(activation):
-            whole = graph.call_function(quantise, (before, *scale))
-            value = graph.call_function(dequantise, (whole, *scale))
+            whole = graph.call_function(quantize, (before, *scale))
+            value = graph.call_function(dequantize, (whole, *scale))
         whole.meta, value.meta = dict(node.meta), dict(before.meta)
         activation.replace_input_with(before, value)
-    for node, source, values in tables.found():
-        table = call_on(node, {cast(fx.Node, node.args[0]): values})
+    for node, source, values in tables.functions():
+        table = evaluate(node, {cast(fx.Node, node.args[0]): values})
         first = next(n for n in graph.nodes if n.op == "placeholder")
         with graph.inserting_before(first):
             entries = create_constant_placeholder(program, graph, f"{node.name}_table", InputKind.PARAMETER, table)
         with graph.inserting_before(node):
-            looked_up = graph.call_function(ops.cortex_m.quantized_activation.default, (source, entries))
-        looked_up.meta = dict(cast(fx.Node, node.args[0]).meta) | {"val": node.meta["val"]}
-        copy_mark(node, looked_up)
-        node.replace_all_uses_with(looked_up)
-        program.graph_signature.replace_all_uses(node.name, looked_up.name)
+            lookup = graph.call_function(ops.cortex_m.quantized_activation.default, (source, entries))
+        lookup.meta = dict(cast(fx.Node, node.args[0]).meta) | {"val": node.meta["val"]}
+        copy_mark(node, lookup)
+        node.replace_all_uses_with(lookup)
+        program.graph_signature.replace_all_uses(node.name, lookup.name)
     graph.eliminate_dead_code()
     program.graph_module.recompile()
 
 
 def constants(program: ExportedProgram) -> dict[str, Tensor]:
-    """The constants of a program that hold one number, by the names of their nodes."""
+    """The constants of one element in a program, by the names of their nodes."""
     signature = program.graph_signature
     names = {**signature.inputs_to_parameters, **signature.inputs_to_buffers}
     values = {node: program.state_dict[name] for node, name in names.items() if name in program.state_dict}

@@ -1,4 +1,4 @@
-"""Writes operators of a float model that the Cortex-M's quantiser and kernels lack with others that they have."""
+"""Decomposes operators of a float model that the Cortex-M's quantiser and kernels lack."""
 
 import operator
 from collections.abc import Mapping
@@ -6,17 +6,17 @@ from collections.abc import Mapping
 import torch
 from torch import fx
 
-from deuteron.frontend.quantise import arithmetic, attention, indexing, recurrent, signals
-from deuteron.frontend.quantise.decompositions import Form, apply, fold, values_alone
+from deuteron.frontend.quantize import arithmetic, attention, indexing, recurrent, signals
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, fold, values_alone
 
 aten = torch.ops.aten
 
 
 def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = False) -> None:
-    """Write layers of several operators as these, and operators in forms that kernels do not take otherwise.
+    """Decompose layers into their operators, and operators into those with kernels.
 
-    What chooses elements is written by indices, but where others than the Cortex-M's operators compute it, and
-    functions with a slope for each channel by sums, but where an NPU may have them.
+    Without `is_indexed`, operators that select elements are not written with indices. With `has_slopes`, functions with
+    one slope per channel stay, because an NPU may have them; else they become sums.
     """
     apply(model, _LAYERS)
     fold(model)
@@ -25,7 +25,7 @@ def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = 
     apply(model, {**_SHAPES, **_INDEXED} if is_indexed else _SHAPES)
 
 
-_LAYERS: Mapping[object, Form] = {
+_LAYERS: Mapping[object, Decomposition] = {
     aten.lstm.input: recurrent.lstm,
     aten.gru.input: recurrent.gru,
     **recurrent.CELLS,
@@ -37,13 +37,13 @@ _LOGARITHMS = (
     *(aten.special_xlogy.default, aten.special_xlogy.self_scalar, aten.special_xlogy.other_scalar),
 )
 
-_OPERATORS: Mapping[object, Form] = {
+_OPERATORS: Mapping[object, Decomposition] = {
     aten.div.Tensor: arithmetic.normalised,
     aten.instance_norm.default: arithmetic.instances,
     aten.glu.default: arithmetic.gated,
     aten.cosine_similarity.default: arithmetic.cosine,
-    aten.avg_pool3d.default: arithmetic.across,
-    aten.to.dtype: arithmetic.told_apart,
+    aten.avg_pool3d.default: arithmetic.averaged_depth,
+    aten.to.dtype: arithmetic.bool_to_float,
     aten.rrelu.default: arithmetic.rectified,
     **dict.fromkeys((aten.clamp.default, aten.clamp_min.default), arithmetic.bounded),
     **dict.fromkeys(_LOGARITHMS, arithmetic.with_logarithm),
@@ -52,20 +52,20 @@ _OPERATORS: Mapping[object, Form] = {
     aten.mm.default: attention.product,
     operator.getitem: values_alone,
 }
-"""What layers may be written with, too."""
+"""Decompositions of operators, also of those in decomposed layers."""
 
 _ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default)
 
-_SHAPES: Mapping[object, Form] = {
+_SHAPES: Mapping[object, Decomposition] = {
     aten.conv_transpose2d.input: arithmetic.transposed,
-    **dict.fromkeys((*_ARITHMETIC, aten.minimum.default), arithmetic.stretched),
+    **dict.fromkeys((*_ARITHMETIC, aten.minimum.default), arithmetic.broadcast),
 }
-"""What signals may be written with, too."""
+"""Decompositions of operators, also of those in signals as images."""
 
 _SQUEEZES = (aten.squeeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.unsqueeze.default)
 
-_INDEXED: Mapping[object, Form] = {
-    **dict.fromkeys(_SQUEEZES, arithmetic.viewed),
+_INDEXED: Mapping[object, Decomposition] = {
+    **dict.fromkeys(_SQUEEZES, arithmetic.reshaped),
     aten.pad.default: indexing.padded,
     aten.flip.default: indexing.flipped,
     aten.embedding.default: indexing.embedded,

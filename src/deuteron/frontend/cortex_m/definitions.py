@@ -1,4 +1,4 @@
-"""What PyTorch's definitions of operators lack, beside which programs are checked and with which they are traced."""
+"""Completes the Python definitions of operators, with which programs are traced and checked."""
 
 from collections.abc import Callable, Sequence
 from functools import cache
@@ -12,12 +12,11 @@ _EXTREMA = ("maximum", "minimum")
 
 
 @cache
-def complete() -> tuple[object, ...]:
-    """What completes definitions as long as it lives.
+def complete_definitions() -> tuple[object, ...]:
+    """Register the missing definitions; they exist as long as the returned libraries.
 
-    Convolutions with gaps in their windows get one, for PyTorch has none for integers: that of weights with zeros in
-    the gaps. Operators keep the wheel's definitions for all else. The masked softmax gets the shape of its result, and
-    extrema of images the order of memory that the images have.
+    Dilated convolutions of integers, which PyTorch lacks, use weights with zeros in the gaps. The masked softmax gets a
+    meta function for its shape. Extrema of images get the memory format of the images.
     """
     from executorch.backends.cortex_m.ops import operators
 
@@ -26,7 +25,7 @@ def complete() -> tuple[object, ...]:
     shapes.impl("_masked_softmax", _like)
     for name in _CONVOLUTIONS:
         without_gaps: Callable[..., Tensor] = getattr(operators, f"{name}_impl")
-        library.impl(name, _with_gaps(without_gaps), "CPU")
+        library.impl(name, _dilated(without_gaps), "CPU")
     registry: Any = torch.library
     for name in _EXTREMA:
         registry.register_fake(f"cortex_m::{name}", getattr(torch, name), lib=library, allow_override=True)
@@ -37,7 +36,7 @@ def _like(x: Tensor, *_: object) -> Tensor:
     return torch.empty_like(x)
 
 
-def _with_gaps(without_gaps: Callable[..., Tensor]) -> Callable[..., Tensor]:
+def _dilated(without_gaps: Callable[..., Tensor]) -> Callable[..., Tensor]:
     def convolution(
         x: Tensor,
         weights: Tensor,
@@ -53,9 +52,9 @@ def _with_gaps(without_gaps: Callable[..., Tensor]) -> Callable[..., Tensor]:
 
 
 def _dense(weights: Tensor, steps: Sequence[int]) -> Tensor:
-    """Weights [outputs or 1, height, width, inputs or outputs] with the zeros."""
+    """Weights [outputs or 1, height, width, inputs or outputs] with zeros between the elements of each window."""
     first, *sizes, last = weights.shape
-    wide = [(size - 1) * step + 1 for size, step in zip(sizes, steps, strict=True)]
-    dense = weights.new_zeros((first, *wide, last))
+    spread = [(size - 1) * step + 1 for size, step in zip(sizes, steps, strict=True)]
+    dense = weights.new_zeros((first, *spread, last))
     dense[:, :: steps[0], :: steps[1]] = weights
     return dense

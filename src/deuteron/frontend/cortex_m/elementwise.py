@@ -1,6 +1,6 @@
-"""Functions of one number that are applied to each element of a tensor: on the CPU they become tables of 256 values.
+"""Elementwise functions of one tensor, which become tables of 256 values on the CPU.
 
-Exactness comes for free: the table is what the quantised PyTorch model itself computes for each of the 256 values.
+The tables are exact: the quantised PyTorch model computes each of the 256 values.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ aten = torch.ops.aten
 quantized = torch.ops.quantized_decomposed
 
 _UNTAGGED = "hardswish.default log_sigmoid.default floor_divide.default"
-"""Pointwise functions that PyTorch does not tag as such."""
+"""Pointwise functions without PyTorch's tag for these."""
 
 _UNARY = (
     "abs.default neg.default exp.default expm1.default log.default log2.default log10.default log1p.default "
@@ -25,13 +25,13 @@ _UNARY = (
     "elu.default gelu.default sigmoid.default tanh.default silu.default hardswish.default hardsigmoid.default "
     "softplus.default mish.default pow.Tensor_Scalar add.Scalar sub.Scalar mul.Scalar div.Scalar"
 )
-"""Functions of one tensor of which the NPU's tables are made; the CPU has every one."""
+"""Functions of one tensor from which the NPU's tables are made; the CPU supports all of them."""
 
 _BINARY = "add.Tensor sub.Tensor mul.Tensor div.Tensor minimum.default maximum.default"
 
 
 def operators(names: str) -> frozenset[object]:
-    """The operators of these names, with the form that changes its input in place where there is one."""
+    """Return the operators of these names, and their in-place variants if there are any."""
     operators: set[object] = set()
     for name in names.split():
         packet, overload = name.split(".")
@@ -47,23 +47,23 @@ UNARY = operators(_UNARY)
 BINARY = operators(_BINARY)
 
 LIMITS = operators("relu.default relu6.default hardtanh.default clamp.default")
-"""Operators that cut off values and change no other."""
+"""Operators that clamp values and do not change others."""
 
 _KNOWN = operators(_UNTAGGED)
 _OTHERS = operators("clone.default rrelu.default")
-"""What PyTorch tags as pointwise, and which copies, or draws numbers."""
+"""Operators with PyTorch's pointwise tag that copy, or draw random numbers."""
 
 _FILLS = operators("full.default scalar_tensor.default")
-"""What makes a tensor of a number."""
+"""Operators that make a tensor of a number."""
 
 
 def aten_operator(target: object) -> object:
-    """The operator of PyTorch's registry that an operator of the edge dialect stands for; any other as it is."""
+    """Return the ATen operator of an edge operator; other targets unchanged."""
     return cast(object, target if isinstance(target, OpOverload) else getattr(target, "_op", target))
 
 
 def _is_pointwise(operator: object) -> bool:
-    """True for an operator of PyTorch's registry that computes each element from those at the same place."""
+    """True for an ATen operator that computes each element from the elements at the same position."""
     if not isinstance(operator, OpOverload) or operator in _OTHERS:
         return False
     name, _, overload = operator.name().partition(".")
@@ -72,12 +72,12 @@ def _is_pointwise(operator: object) -> bool:
 
 
 def is_elementwise(node: fx.Node) -> bool:
-    """True for arithmetic of two tensors, and for functions of one, ATen's or the edge dialect's."""
+    """True for arithmetic of two tensors and functions of one, in ATen or the edge dialect."""
     return aten_operator(node.target) in BINARY or operand(node) is not None
 
 
 def operand(node: fx.Node) -> fx.Node | None:
-    """The one activation that a node is an elementwise function of, beside numbers; None for any other node."""
+    """Return the one activation of which a node is an elementwise function; None for other nodes."""
     if node.op != "call_function" or not _is_float(node) or not _is_pointwise(aten_operator(node.target)):
         return None
     inputs = [arg for arg in node.all_input_nodes if not is_number(arg)]
@@ -85,7 +85,7 @@ def operand(node: fx.Node) -> fx.Node | None:
 
 
 def is_function(node: fx.Node) -> bool:
-    """True for a function of one activation that does more than cut off values."""
+    """True for a function of one activation other than a clamp."""
     return aten_operator(node.target) not in LIMITS and operand(node) is not None
 
 
@@ -102,10 +102,10 @@ def _is_float(node: fx.Node) -> bool:
 
 
 class Tables:
-    """Replaces, in an edge program, what lies between a dequantise and a quantise operator by a table.
+    """Finds the parts of an edge program that table lookups can replace.
 
-    A chain or a graph of elementwise operators that all come from one quantised tensor is one table; so is a
-    dequantise operator that a quantise operator with other parameters follows.
+    A graph of elementwise operators between a quantise operator and one quantised tensor becomes one table. A
+    dequantise operator followed by a quantise operator with other parameters becomes one as well.
     """
 
     def __init__(
@@ -118,10 +118,10 @@ class Tables:
         self._constants = constants
         self._dtype = dtype
 
-    def found(self) -> Iterable[tuple[fx.Node, fx.Node, Tensor]]:
-        """Each quantise node that can be replaced, the quantised node that its result depends on, and its values.
+    def functions(self) -> Iterable[tuple[fx.Node, fx.Node, Tensor]]:
+        """Yield each quantise node that a table can replace, the quantised node that it depends on, and its operands.
 
-        These are what it quantises, one for each number of the dtype, the least first.
+        The operands are the values that it quantises, for each stored value from the least to the largest.
         """
         for node in list(self._program.graph.nodes):
             if _is(node, quantized.quantize_per_tensor.default) and node.args[5] == self._dtype:
@@ -129,10 +129,10 @@ class Tables:
                 if self._follow(node.args[0], sources, {}) and len({source.args for source in sources}) == 1:
                     yield node, cast(fx.Node, next(iter(sources)).args[0]), self._values(node, sources)
 
-    def limits(self) -> Iterable[tuple[fx.Node, fx.Node]]:
-        """Each activation that cuts off values which its result's scale has, and the quantise node behind it.
+    def clamps(self) -> Iterable[tuple[fx.Node, fx.Node]]:
+        """Yield each clamp that changes values within its output range, and the quantise node after it.
 
-        An operator that is no table and whose result the activation takes cannot cut them off by its own range.
+        The operator before such a clamp cannot apply it by its own output range, and no table replaces that operator.
         """
         for node in list(self._program.graph.nodes):
             if _is(node, quantized.quantize_per_tensor.default) and node.args[5] == self._dtype:
@@ -141,12 +141,12 @@ class Tables:
                     every = _every(self._dtype)
                     values = quantized.dequantize_per_tensor.default(every, *node.args[1:])
                     before = cast(fx.Node, activation.args[0])
-                    limited = call_on(node, {activation: call_on(activation, {before: values})})
+                    limited = evaluate(node, {activation: evaluate(activation, {before: values})})
                     if not torch.equal(limited, every):
                         yield activation, node
 
     def _follow(self, node: object, sources: set[fx.Node], seen: dict[fx.Node, bool]) -> bool:
-        """True when a node is an elementwise function of quantised tensors, which are added to `sources`."""
+        """True if a node is an elementwise function of quantised tensors, which are added to `sources`."""
         if not isinstance(node, fx.Node) or self._is_constant(node):
             return True
         if node not in seen:
@@ -159,30 +159,30 @@ class Tables:
         return seen[node]
 
     def _is_constant(self, node: fx.Node) -> bool:
-        """True for one number that depends on no input."""
+        """True for a tensor of one element that does not depend on inputs."""
         if node.name in self._constants:
             return True
         inputs, value = node.all_input_nodes, node.meta.get("val")
         is_number = isinstance(value, Tensor) and value.numel() == 1 and node.op == "call_function"
         return is_number and (all(map(self._is_constant, inputs)) if inputs else aten_operator(node.target) in _FILLS)
 
-    def _values(self, quantise: fx.Node, sources: Iterable[fx.Node]) -> Tensor:
-        """What the quantise node quantises for each value of the quantised tensor, the least first."""
+    def _values(self, quantize: fx.Node, sources: Iterable[fx.Node]) -> Tensor:
+        """The values that the quantise node quantises, for each stored value from the least to the largest."""
         every = _every(self._dtype)
-        values = {source: call_on(source, {cast(fx.Node, source.args[0]): every}) for source in sources}
+        values = {source: evaluate(source, {cast(fx.Node, source.args[0]): every}) for source in sources}
 
         def value(node: fx.Node) -> Tensor:
             if node.name in self._constants:
                 return self._constants[node.name]
             if node not in values:
-                values[node] = call_on(node, {arg: value(arg) for arg in node.all_input_nodes})
+                values[node] = evaluate(node, {arg: value(arg) for arg in node.all_input_nodes})
             return values[node]
 
-        return value(cast(fx.Node, quantise.args[0])).reshape(-1)
+        return value(cast(fx.Node, quantize.args[0])).reshape(-1)
 
 
 def _every(dtype: torch.dtype) -> Tensor:
-    """All numbers of a dtype."""
+    """All values of a dtype in order."""
     limits = torch.iinfo(dtype)
     return torch.arange(limits.min, limits.max + 1, dtype=dtype)
 
@@ -191,8 +191,8 @@ def _is(node: fx.Node, operator: object) -> bool:
     return node.op == "call_function" and aten_operator(node.target) is operator
 
 
-def call_on(node: fx.Node, values: Mapping[fx.Node, Tensor]) -> Tensor:
-    """What a node gives for these values of its inputs."""
+def evaluate(node: fx.Node, values: Mapping[fx.Node, Tensor]) -> Tensor:
+    """Compute a node for these values of its inputs."""
     args, kwargs = map_arg((node.args, node.kwargs), lambda arg: values[arg])
     operator = cast(Any, aten_operator(node.target))
     return operator(*args, **kwargs)

@@ -1,7 +1,7 @@
-"""Puts what the CPU computes over images into the form and the memory that its operators take: channels last.
+"""Converts the images that the CPU computes with to channels-last memory.
 
-The graph's tensors keep their logical shapes; copies into the wanted order are inserted where it changes, and nowhere
-between two operators that both work in channels-last memory.
+Tensors keep their logical shapes. Copies are inserted only where the memory format changes, so there is none between
+two operators in channels-last memory.
 """
 
 import math
@@ -15,9 +15,9 @@ from torch.export import ExportedProgram
 from torch.fx.node import map_arg
 
 from deuteron.frontend.cortex_m.elementwise import is_elementwise
-from deuteron.frontend.quantise.decompositions import call, replace
-from deuteron.frontend.quantise.indexing import upsampled
-from deuteron.frontend.quantise.source_propagation import ORIGIN
+from deuteron.frontend.quantize.decompositions import call, replace
+from deuteron.frontend.quantize.indexing import upsampled
+from deuteron.frontend.quantize.source_propagation import ORIGIN
 
 aten = torch.ops.aten
 
@@ -32,24 +32,24 @@ WINDOWED = frozenset(
 """Operators over height and width."""
 
 COPY = "deuteron_copy"
-"""Key among a node's custom metadata: it is a copy that was inserted here."""
+"""Key of a node's custom metadata: the node is a copy that this module inserted."""
 
 _FOLLOWS = frozenset({aten.dropout.default, aten.group_norm.default, aten.maximum.default, aten.minimum.default})
-"""Operators that keep the order of their inputs, beside the elementwise ones. ExecuTorch's `cat` is none of them: it
-joins images in channels-last memory as if they lay in the order of their shape."""
+"""Operators that keep the memory format of their inputs, as elementwise ones do. ExecuTorch's `cat` does not: it joins
+images in channels-last memory as if they were contiguous."""
 
 
 _ANY_ORDER = frozenset({aten.permute.default, aten.transpose.int})
-"""Operators whose kernels take any order of memory; what they give has that of its shape."""
+"""Operators with kernels for any memory format and contiguous results."""
 
 
 def is_channels_last(value: object) -> bool:
-    """True when the memory of a tensor of rank 4 is in channels-last order, also where it is in both orders."""
+    """True for a tensor of rank 4 in channels-last memory, including tensors that are also contiguous."""
     return isinstance(value, Tensor) and value.dim() == 4 and value.is_contiguous(memory_format=torch.channels_last)
 
 
 def give_strides(model: fx.GraphModule) -> None:
-    """Write the stride of pools that move by their window, which ExecuTorch's NXP backend expects to find."""
+    """Set the stride of pools without one to their window, because ExecuTorch's NXP backend reads it."""
     for node in model.graph.nodes:
         if node.target in (aten.avg_pool2d.default, aten.max_pool2d.default) and not any(node.args[2:3]):
             node.args = (*node.args[:2], node.args[1], *node.args[3:])
@@ -57,7 +57,7 @@ def give_strides(model: fx.GraphModule) -> None:
 
 
 def make_explicit(model: fx.GraphModule) -> None:
-    """Write adaptive pools whose windows are all alike as pools, and every pool's stride."""
+    """Convert adaptive pools with equal windows to pools, and set the stride of all pools."""
     give_strides(model)
     for node in list(model.graph.nodes):
         if node.op != "call_function" or not _is_image(node):
@@ -72,9 +72,9 @@ def make_explicit(model: fx.GraphModule) -> None:
 
 
 def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
-    """Change the graph of a float model so that the named nodes work in channels-last memory.
+    """Change the graph of a float model so that the named nodes compute in channels-last memory.
 
-    Nodes that are not named keep the order in which they were exported.
+    Other nodes keep the memory format of the exported model.
     """
     mode: Any = detect_fake_mode([node.meta.get("val") for node in model.graph.nodes])
     for node in list(model.graph.nodes):
@@ -92,10 +92,10 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
     for node in nodes:
         images = [arg for arg in node.all_input_nodes if _is_image(arg) or _is_beside_images(arg, node)]
         if node.name not in on_cpu or node.target in _ANY_ORDER:
-            # What gives no image is the same for either order, and may be left to the CPU in the end, as views are.
+            # A result that is no image is the same in either format, and it may still move to the CPU, as views do.
             wanted = {arg: orders.exported[arg] and (_is_image(node) or not _is_in_order(arg)) for arg in images}
         else:
-            # ExecuTorch's kernels take views of the memory as it lies, and mix no orders.
+            # ExecuTorch's kernels view memory without regard to its format, and accept no mixed formats.
             wanted = dict.fromkeys(images, _is_image(node) and _wants(node, images))
         for arg, last in wanted.items():
             node.replace_input_with(arg, orders.copy(arg, last, node))
@@ -107,7 +107,7 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
         with mode:
             _compute(node)
             if node.name in on_cpu and node.target in WINDOWED and not is_channels_last(node.meta["val"]):
-                # An image of one channel is in both orders; what is computed from it follows how it is marked.
+                # An image of one channel has both formats; results follow its strides.
                 for arg in images:
                     node.replace_input_with(arg, orders.copy(arg, True, node, mark=True))
                 _compute(node)
@@ -119,11 +119,11 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
     model.recompile()
 
 
-def drop_marks(program: ExportedProgram) -> None:
-    """Take from an edge program the copies into channels-last memory of what lies so already.
+def remove_layout_copies(program: ExportedProgram) -> None:
+    """Remove copies into channels-last memory of values that are already in that format.
 
-    They were there for the shapes that PyTorch computes. ExecuTorch would give one channel an order of its own, which
-    its copy then refuses. Constants are laid so here, and not in each inference.
+    They only served PyTorch's shape computation. ExecuTorch would give an image of one channel a dim order that its
+    copy operator refuses. Constants are converted here instead of in each inference.
     """
     from executorch.backends.transforms.utils import create_constant_placeholder
     from torch.export.graph_signature import InputKind
@@ -134,10 +134,10 @@ def drop_marks(program: ExportedProgram) -> None:
             continue
         value, source = cast(Tensor, node.meta["val"]), cast(fx.Node, node.args[0])
         if source.op == "placeholder" and source.name not in program.graph_signature.user_inputs:
-            laid = constant_of(program, source).detach().contiguous(memory_format=torch.channels_last)
+            converted = constant_of(program, source).detach().contiguous(memory_format=torch.channels_last)
             with program.graph.inserting_before(first):
                 name = f"{node.name}_laid"
-                source = create_constant_placeholder(program, program.graph, name, InputKind.PARAMETER, laid)
+                source = create_constant_placeholder(program, program.graph, name, InputKind.PARAMETER, converted)
         elif not all(is_channels_last(x) and x.is_contiguous() for x in (value, source.meta["val"])):
             continue
         node.replace_all_uses_with(source)
@@ -156,16 +156,16 @@ def constant_of(program: ExportedProgram, node: fx.Node) -> Tensor:
 
 
 def _is_repeated(upsample: fx.Node) -> bool:
-    """True where each element is repeated as often as any other.
+    """True if every element is repeated the same number of times.
 
-    PyTorch finds a row's source by the factor that it is given, not by the sizes: 2 rows times 3.3 are no 3 each.
+    PyTorch selects source rows by the given factor, not by the sizes: 2 rows times 3.3 do not become 3 each.
     """
     (*_, h, w), (*_, high, wide) = upsample.all_input_nodes[0].meta["val"].shape, upsample.meta["val"].shape
     return not high % h and not wide % w and upsample.args[2] in (None, [high // h, wide // w])
 
 
 def _repeat(upsample: fx.Node) -> None:
-    """Repeat elements by joining copies of a tensor whose rows are what is to be repeated."""
+    """Repeat elements by concatenating copies of a tensor whose rows are the elements to repeat."""
     x = cast(fx.Node, upsample.args[0])
     (n, c, h, w), (*_, high, wide) = x.meta["val"].shape, upsample.meta["val"].shape
     steps: list[tuple[object, tuple[object, ...]]] = [(aten.reshape.default, ([n * c * h * w, 1],))]
@@ -189,24 +189,24 @@ def _compute(node: fx.Node) -> None:
 
 
 def _is_image(node: fx.Node) -> bool:
-    """True for a float activation of rank 4; weights are constants, and brought into order elsewhere."""
+    """True for a float activation of rank 4; other code lays out weights, which are constants."""
     value: object = node.meta.get("val")
     return node.op != "get_attr" and isinstance(value, Tensor) and value.dim() == 4 and value.is_floating_point()
 
 
 def _is_beside_images(constant: fx.Node, node: fx.Node) -> bool:
-    """True for a constant of an image's size that arithmetic reads; weights are brought into order elsewhere."""
+    """True for a constant of rank 4 that arithmetic reads; other code lays out weights."""
     value: object = constant.meta.get("val")
     return constant.op == "get_attr" and is_elementwise(node) and isinstance(value, Tensor) and value.dim() == 4
 
 
 def _is_in_order(image: fx.Node) -> bool:
-    """True when the memory lies in the order of the shape."""
+    """True for contiguous memory."""
     return image.meta["val"].is_contiguous()
 
 
 def _has_order(node: fx.Node) -> bool:
-    """True for what wants an order of memory, and what gets another than that of the shape."""
+    """True for operators that require a memory format, and for those with an image that is not contiguous."""
     others = (arg for arg in node.all_input_nodes if _is_image(arg) and not arg.meta["val"].is_contiguous())
     return node.target in WINDOWED or any(others)
 
@@ -219,23 +219,23 @@ def _wants(node: fx.Node, images: list[fx.Node]) -> bool:
 
 
 def _joins_one_channel(node: fx.Node) -> bool:
-    """True for a concatenation that has images of one channel among others.
+    """True for a concatenation of images with one channel and images with more.
 
-    ExecuTorch gives one channel an order of its own, which a concatenation takes for another than channels-last memory.
+    ExecuTorch gives an image of one channel its own dim order, which a concatenation does not accept as channels-last.
     """
     channels = {arg.meta["val"].shape[1] for arg in node.all_input_nodes if _is_image(arg)}
     return node.target is aten.cat.default and 1 in channels and len(channels) > 1
 
 
 def _in_order_of_shape(image: fx.Node, before: fx.Node) -> fx.Node:
-    """An image of one channel, whose elements lie in the order of the shape anyhow, as it is marked where a view is."""
+    """Mark an image of one channel as contiguous by a pair of reshapes; its elements do not move."""
     n, _, *sizes = shape = [*image.meta["val"].shape]
     planes = call(before, aten.reshape.default, image, [n, *sizes])
     return call(before, aten.reshape.default, planes, shape)
 
 
 def is_broadcast(node: fx.Node) -> bool:
-    """True for arithmetic that stretches one of two images of the same number of channels."""
+    """True for arithmetic that broadcasts one of two images with the same number of channels."""
     if node.target not in (aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor):
         return False
     shapes = [cast(Tensor, arg.meta["val"]).shape for arg in node.all_input_nodes if "val" in arg.meta]
@@ -243,7 +243,7 @@ def is_broadcast(node: fx.Node) -> bool:
 
 
 def is_channels_broadcast(shapes: Sequence[Sequence[int]]) -> bool:
-    """True for the shapes of two images of which one has a number for each channel of the other."""
+    """True for the shapes of two images if one of them has one number per channel of the other."""
     if len(shapes) != 2 or not all(len(shape) == 4 for shape in shapes) or [*shapes[0]] == [*shapes[1]]:
         return False
     channels = [shape[1] for shape in shapes]
@@ -251,7 +251,7 @@ def is_channels_broadcast(shapes: Sequence[Sequence[int]]) -> bool:
 
 
 class _Orders:
-    """Copies of nodes in the one order or the other, each made once."""
+    """Copies of nodes in either memory format, each made once."""
 
     def __init__(self, graph: fx.Graph) -> None:
         self.exported = {
@@ -263,7 +263,7 @@ class _Orders:
         self._copies: dict[tuple[fx.Node, bool], fx.Node] = {}
 
     def copy(self, node: fx.Node, last: bool, before: fx.Node, *, mark: bool = False) -> fx.Node:
-        """The node, or a copy of its value, whose memory is in channels-last order or not; always one to `mark` it."""
+        """Return the node or a copy in the requested format; `mark` forces a copy, which sets the strides."""
         value = cast(Tensor, node.meta["val"])
         fits = is_channels_last(value) if last else (value.is_contiguous() or not is_channels_last(value))
         if fits and not mark:

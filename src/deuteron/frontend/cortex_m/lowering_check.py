@@ -1,7 +1,7 @@
-"""Compares what a lowered program computes with the quantised model: each operator of the CPU by itself.
+"""Compares a lowered program with the quantised model, operator by operator.
 
-Errors of one step grow on their way: a difference of two tensors can have a scale far below theirs. So each operator
-gets the quantised model's own values, and what it makes of them is compared with what the model makes of them.
+Errors of one step can grow: the difference of two tensors may have a much smaller scale than the tensors. So each
+operator gets the quantised model's own values, and its result is compared with the model's.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +19,7 @@ from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator
 from deuteron.frontend.source_lines import source_of
 
 VALUE = "deuteron_value"
-"""Key among a node's custom metadata: the quantised value of the model that it computes."""
+"""Key of a node's custom metadata: the name of the model's quantised value that it computes."""
 
 ROUNDED = frozenset(
     {
@@ -36,22 +36,22 @@ ROUNDED = frozenset(
         *catalogue.ROUNDED,
     }
 )
-"""The operators whose results may be one step off: they round twice, or in fixed point (`spec/rounding.md`)."""
+"""Operators that may be one step off: they round twice, or in fixed point (`spec/rounding.md`)."""
 
 _FLIPPED = 0.01
-"""The share of what a part on the NPU gives that may be further off than one step.
+"""The share of a partition's result that may be off by more than one step.
 
-PyTorch runs its many operators in float32, in another order than the model's: where a sum lies half-way between two
-steps in either, all that depends on it moves. What the NPU really gives is compared bit for bit elsewhere.
+PyTorch runs the partition's operators in float32, in another order than the model's. A sum half-way between two steps
+may round differently, and so may everything that depends on it. Other checks compare the NPU's results bit for bit.
 """
 
-_HINT = "report the model; until then keep what runs on the CPU on the NPU, or the other way round"
+_HINT = "report the model; until then move operators from the CPU to the NPU, or the other way round"
 
 
 def mark(module: fx.GraphModule) -> None:
-    """Note at the nodes of a quantised model which quantised value they compute, for `check`."""
+    """Record at the nodes of a quantised model which quantised value they compute, for `check`."""
     for node in module.graph.nodes:
-        if _is_quantise(node):
+        if _is_quantize(node):
             _note(node, node.name)
             before = node.args[0]
             while isinstance(before, fx.Node) and before.op == "call_function" and not is_qdq(before):
@@ -61,26 +61,26 @@ def mark(module: fx.GraphModule) -> None:
 
 
 def copy_mark(source: fx.Node, target: fx.Node) -> None:
-    """Note at the target that it computes what the source is noted to."""
+    """Copy the record of a node's quantised value to another node."""
     if name := _noted(source):
         _note(target, name)
 
 
 def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> None:
-    """Checks that each operator of the program computes what the quantised model does, run by PyTorch.
+    """Check that each operator of the program computes the same as the quantised model, which PyTorch runs.
 
     Raises:
-        InternalError: naming the first operator that is off by more than its rounding, or the output.
+        InternalError: naming the first operator or output that is off by more than its rounding.
     """
-    values = _Values(module)
+    values = _QuantizedRun(module)
     wanted = flat(values.run(*copies(inputs)))
-    steps = _Steps(program.module(check_guards=False), values.found)
-    outputs = flat(steps.run(*given(program, module, inputs)))
+    steps = _ComparedRun(program.module(check_guards=False), values.found)
+    outputs = flat(steps.run(*program_inputs(program, module, inputs)))
     for node, off, most in steps.off:
         if off > most:
             source = source_of(node)
             raise InternalError(
-                f"{_told(node)} is {_counted(off)} of its scale off the quantised model, "
+                f"{_described(node)} is {_counted(off)} of its scale off the quantised model, "
                 f"{'at most 1 is' if most else 'and does no'} rounding{f', at `{source.code}`' if source else ''}",
                 where=str(source) if source else node.name,
                 hint=_HINT,
@@ -95,14 +95,14 @@ def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Ten
 
 
 def differences(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> list[int]:
-    """By how many steps of its scale each output of a program is off the quantised model; 0 for those without one."""
+    """Return by how many steps of its scale each output differs from the quantised model; 0 for outputs without one."""
     with torch.no_grad():
-        outputs = flat(program.module(check_guards=False)(*given(program, module, inputs)))
+        outputs = flat(program.module(check_guards=False)(*program_inputs(program, module, inputs)))
         return _output_steps(module, outputs, flat(module(*copies(inputs))))
 
 
-class _Values(fx.Interpreter):
-    """Runs a quantised model and keeps what its quantise operators give, by their names."""
+class _QuantizedRun(fx.Interpreter):
+    """Runs a quantised model and stores the results of its quantise operators by name."""
 
     def __init__(self, module: fx.GraphModule) -> None:
         super().__init__(module)
@@ -111,16 +111,16 @@ class _Values(fx.Interpreter):
     def run_node(self, n: fx.Node) -> Any:
         with torch.no_grad():
             value = super().run_node(n)
-        if _is_quantise(n):
+        if _is_quantize(n):
             self.found[n.name] = value
         return value
 
 
-class _Steps(fx.Interpreter):
+class _ComparedRun(fx.Interpreter):
     """Runs a lowered program, each operator on the quantised model's values.
 
     Attributes:
-        off: the operators that compute such a value, by how many steps theirs differs, and how many are rounding.
+        off: each operator with a known result, its difference in steps, and the difference that rounding allows.
     """
 
     def __init__(self, module: fx.GraphModule, values: Mapping[str, Tensor]) -> None:
@@ -128,7 +128,7 @@ class _Steps(fx.Interpreter):
         self.off: list[tuple[fx.Node, int, int]] = []
         self._values = values
         parts = [(name, node) for node in module.graph.nodes if (name := _noted(node)) is not None]
-        # Of the nodes that one operator of the model became, the last has its result.
+        # An operator of the model may become several nodes; the last one has its result.
         self._last = dict(parts)
         self._rounded = {name for name, node in parts if base_name(node.target).removesuffix("_nhwc") in ROUNDED}
 
@@ -141,15 +141,15 @@ class _Steps(fx.Interpreter):
             return value
         if (value.dtype, value.shape) != (wanted.dtype, wanted.shape):
             return value
-        steps, on_npu = (value.int() - wanted.int()).abs().flatten(), _is_npus(n)
+        steps, on_npu = (value.int() - wanted.int()).abs().flatten(), _is_of_npu(n)
         spared = int(_FLIPPED * len(steps)) if on_npu else 0
         off = int(steps.topk(spared + 1).values[-1]) if len(steps) else 0
         self.off.append((n, off, int(on_npu or name in self._rounded)))
         return torch.empty_like(value).copy_(wanted)
 
 
-def _is_npus(node: fx.Node) -> bool:
-    """True for a result of a part on the NPU."""
+def _is_of_npu(node: fx.Node) -> bool:
+    """True for a result of a partition."""
     call = node.args[0] if base_name(node.target) == "getitem" else node
     return isinstance(call, fx.Node) and is_delegate(call)
 
@@ -158,11 +158,11 @@ def _counted(steps: int) -> str:
     return "1 step" if steps == 1 else f"{steps} steps"
 
 
-def _told(node: fx.Node) -> str:
-    return "what the NPU computes" if _is_npus(node) else f"`{operator_name(node.target)}`"
+def _described(node: fx.Node) -> str:
+    return "what the NPU computes" if _is_of_npu(node) else f"`{operator_name(node.target)}`"
 
 
-def _is_quantise(node: fx.Node) -> bool:
+def _is_quantize(node: fx.Node) -> bool:
     return node.op == "call_function" and ".quantize_per_tensor" in str(node.target)
 
 
@@ -175,16 +175,16 @@ def _noted(node: fx.Node) -> str | None:
     return custom.get(VALUE)
 
 
-def given(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """The inputs of a quantised model as its program takes them: quantised where it does."""
+def program_inputs(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> list[Tensor]:
+    """Quantise the inputs of a model where its program takes quantised inputs."""
     nodes = {node.name: node for node in program.graph.nodes}
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
-    quantised: list[Tensor] = []
+    quantized: list[Tensor] = []
     for node, name, x in zip(placeholders, program.graph_signature.user_inputs, inputs, strict=True):
         dtype = nodes[str(name)].meta["val"].dtype
         affine = saved.input_affine(node) if dtype in (torch.int8, torch.int16) else None
-        quantised.append(affine.stored(x).to(dtype) if affine else x)
-    return quantised
+        quantized.append(affine.stored(x).to(dtype) if affine else x)
+    return quantized
 
 
 def _output_steps(module: fx.GraphModule, outputs: Iterable[object], wanted: Iterable[object]) -> list[int]:
@@ -200,5 +200,5 @@ def _output_steps(module: fx.GraphModule, outputs: Iterable[object], wanted: Ite
 
 
 def flat(value: object) -> list[object]:
-    """The items of a list or tuple, any other value as a list of one."""
+    """Return the items of a list or tuple; another value as a list of one."""
     return list(cast("Iterable[object]", value)) if isinstance(value, list | tuple) else [value]

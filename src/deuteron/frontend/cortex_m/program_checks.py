@@ -1,7 +1,7 @@
-"""Checks of every program with int8 operators on the CPU, whose mistakes would otherwise be wrong values on a device.
+"""Checks programs with int8 operators on the CPU for errors that would cause wrong values on a device.
 
-ExecuTorch's Cortex-M backend trusts that what it lowers was quantised as its own quantiser does it, in the order of
-memory that its kernels take. What breaks that trust is an error that names the line of the model.
+ExecuTorch's Cortex-M backend assumes that its own quantiser quantised the program and that images are in the memory
+format of its kernels. A violation is an error that names the line of the model.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ from deuteron.frontend.cortex_m.elementwise import is_elementwise
 from deuteron.frontend.cortex_m.layout import COPY, is_channels_last
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.cortex_m.refusals import mixes, refusal
-from deuteron.frontend.cortex_m.upstream import is_quantised
+from deuteron.frontend.cortex_m.upstream import is_quantized
 from deuteron.frontend.nodes import WHY
 from deuteron.frontend.operators import MOVES, base_name, called, is_qdq, operator_name, reads_inputs
 from deuteron.frontend.unsupported_hints import BUILD
@@ -29,43 +29,43 @@ _STORED = (torch.int8, torch.int16)
 """Dtypes of quantised values."""
 
 _SHARED = MOVES | {"avg_pool2d", "max_pool2d", "maximum", "minimum"}
-"""Operators without a scale of their own: results have that of the inputs."""
+"""Operators without their own scale: results have the scale of the inputs."""
 
 _CASTS = ("_to_copy", "_to_dim_order_copy")
 
 _WINDOWED = frozenset({"quantized_avg_pool2d", "quantized_max_pool2d"}) | {
     f"quantized_{kind}conv2d" for kind in ("", "depthwise_", "transpose_")
 }
-"""Operators that take images in channels-last memory only."""
+"""Operators that accept images in channels-last memory only."""
 
 _IN_ORDER = frozenset({"cat", "squeeze_copy", "stack", "unsqueeze_copy", "view_copy"})
-"""Operators that ExecuTorch's runtime computes wrongly, and says nothing, for images in channels-last memory."""
+"""Operators that ExecuTorch's runtime computes wrongly for images in channels-last memory, without an error."""
 
 _ANY_ORDER = frozenset({"maximum", "minimum", "transpose"})
-"""Operators of the Cortex-M that take tensors in different orders of memory."""
+"""Cortex-M operators that accept tensors of different memory formats."""
 
 _DILATION = {"max_pool2d_with_indices": 4}
-"""Where operators over windows have a dilation among their arguments that kernels lack."""
+"""Operators without dilated kernels, with the index of the dilation among their arguments."""
 
-_EARLIER = f"compute it before the model, which then takes float32, or {BUILD}"
+_EARLIER = f"compute it before the model and pass it as float32, or {BUILD}"
 _PORTABLE = f"write it with other operators, or {BUILD}"
 _INDICES = f"leave out `return_indices=True`, or {BUILD}"
 _WEIGHTS = (
-    "make them a parameter or a buffer of the module, or build for a target that has floats beside a Neutron, such as "
-    "`imxrt700`"
+    "make them a parameter or a buffer of the module, or build for a target with float operators and a Neutron, such "
+    "as `imxrt700`"
 )
 _SLICES = f"write it as `torch.maximum` of slices, or {BUILD}"
 
 
 def check_scales(program: ExportedProgram) -> None:
-    """Checks, before quantise and dequantise operators are folded away, that no scale is lost with them.
+    """Check that folding quantise and dequantise operators loses no scale.
 
     Raises:
-        UnsupportedError: naming each operator that has no scale of its own, and whose input and result differ in it.
+        UnsupportedError: naming each operator without its own scale whose inputs and result have different scales.
     """
     refused: list[UnsupportedError] = []
     for node in program.graph.nodes:
-        if node.op == "call_function" and is_quantised(node) and _base(node) in _SHARED:
+        if node.op == "call_function" and is_quantized(node) and _base(node) in _SHARED:
             scales = list(dict.fromkeys(_scales(node)))
             if len(scales) > 1:
                 refused.append(mixes(node, scales))
@@ -73,10 +73,10 @@ def check_scales(program: ExportedProgram) -> None:
 
 
 def check_dtypes(program: ExportedProgram) -> None:
-    """Checks, before operators are replaced by int8 ones, that arithmetic reads no other numbers beside quantised ones.
+    """Check that arithmetic on quantised values reads no other numbers, before int8 operators replace it.
 
     Raises:
-        UnsupportedError: naming each operator, and what it reads beside float32.
+        UnsupportedError: naming each operator, and its operands that are not float32.
     """
     refused: list[UnsupportedError] = []
     for node in program.graph.nodes:
@@ -88,7 +88,7 @@ def check_dtypes(program: ExportedProgram) -> None:
 
 
 def check_dilations(program: ExportedProgram) -> None:
-    """Check, before operators are replaced by int8 ones, that the windows of max-pools have no gaps.
+    """Check that max-pools have no dilation, before int8 operators replace them.
 
     Raises:
         UnsupportedError: naming each operator and its dilation.
@@ -103,14 +103,14 @@ def check_dilations(program: ExportedProgram) -> None:
 
 
 def check_operators(program: ExportedProgram) -> None:
-    """Checks that every operator between the inputs' and outputs' quantisation is an int8 one, and gets images right.
+    """Check that all operators between the input and output quantisation are int8, with the right memory formats.
 
     Raises:
-        UnsupportedError: naming each operator that would compute in float, that would take quantised values for
-            numbers, or whose kernel would refuse the order of its memory.
+        UnsupportedError: naming each operator that would compute in float, treat quantised values as plain numbers, or
+            read an unsupported memory format.
     """
     refused: list[UnsupportedError] = []
-    copies: list[UnsupportedError] = []  # of ours, in float for what they are made for: that is to blame
+    copies: list[UnsupportedError] = []  # inserted for other operators, which cause the error if they are in float
     for node in program.graph.nodes:
         if node.op != "call_function" or is_qdq(node) or "::" not in operator_name(node.target):
             continue
@@ -131,11 +131,11 @@ def check_operators(program: ExportedProgram) -> None:
 
 
 def check_orders(plan: Any, ops: Sequence[CpuOp]) -> None:
-    """Checks, in a finished program, that the order of memory of each image is one that its operator takes.
+    """Check that each image in a finished program has a memory format that its operator accepts.
 
     Args:
         plan: the execution plan that will be written.
-        ops: what it runs on the CPU.
+        ops: the operators on the CPU.
 
     Raises:
         InternalError: naming the operator and the line of the model.
@@ -159,28 +159,28 @@ def check_orders(plan: Any, ops: Sequence[CpuOp]) -> None:
 
 
 def _wrong_order(operator: str, images: Sequence[Any]) -> Any:
-    """The first image in an order that the operator does not take, None if all are right."""
+    """Return the first image with a dim order that the operator does not accept; None if there is none."""
     base = operator.removesuffix("_nhwc")
     if base in _ANY_ORDER or not images:
         return None
     if base in _WINDOWED:
         wanted = (0, 1, 2, 3) if operator != base else (0, 2, 3, 1)
-        checked = (images[0], images[-1])  # weights have an order of their own
+        checked = (images[0], images[-1])  # the operands between them are weights
     else:
         wanted = tuple(images[-1].dim_order)
-        # Smaller tensors are stretched; those of a pad are not.
+        # Smaller operands are broadcast, except in a pad.
         checked = [image for image in images if base == "pad" or list(image.sizes) == list(images[-1].sizes)]
     return next((image for image in checked if not _is_in_order(image, wanted)), None)
 
 
 def _is_in_order(image: Any, wanted: Sequence[int]) -> bool:
-    """True when the elements lie so: dimensions of 1 are nowhere."""
+    """True for an equivalent dim order: dimensions of size 1 do not count."""
     sizes = image.sizes
     return [d for d in image.dim_order if sizes[d] != 1] == [d for d in wanted if sizes[d] != 1]
 
 
 def _scales(node: fx.Node) -> Iterator[tuple[float, int]]:
-    """Scale and zero point of every quantised value that a node reads or writes."""
+    """Yield scale and zero point of every quantised value that a node reads or writes."""
     for arg in node.all_input_nodes:
         if "dequantize_per_tensor" in str(arg.target):
             yield _scale(arg)
@@ -196,20 +196,20 @@ def _scale(node: fx.Node) -> tuple[float, int]:
 
 
 def check_indices(model: fx.GraphModule) -> None:
-    """Check that no max-pool of an exported model gives indices, which the backend would take for another's values.
+    """Check that no max-pool of an exported model returns indices, which the backend would confuse with values.
 
     Raises:
-        UnsupportedError: for the first that does.
+        UnsupportedError: for the first that returns them.
     """
     for node in model.graph.find_nodes(op="call_function", target=torch.ops.aten.max_pool2d_with_indices.default):
         raise refusal(node, "gives indices, which no operator for int8 on the CPU does", _INDICES)
 
 
 def check_weights(model: fx.GraphModule) -> None:
-    """Check that all convolutions of an exported model have weights that are known before it runs.
+    """Check that the weights of all convolutions are known at build time.
 
     Raises:
-        UnsupportedError: for the first that has not.
+        UnsupportedError: for the first with other weights.
     """
     for node in model.graph.nodes:
         if called(node).startswith("conv") and reads_inputs(cast(fx.Node, node.args[1])):
@@ -217,7 +217,7 @@ def check_weights(model: fx.GraphModule) -> None:
 
 
 def _base(node: fx.Node) -> str:
-    """The operator's name without namespace, overload and layout."""
+    """The operator's name without namespace, overload and layout suffix."""
     return base_name(node.target).removesuffix("_nhwc")
 
 
@@ -227,13 +227,13 @@ def _tensors(node: fx.Node) -> list[Tensor]:
 
 
 def _images(node: fx.Node) -> list[object]:
-    """The images that a node reads and writes: weights are constants in an order of their own."""
+    """The images that a node reads and writes, without weights."""
     first = cast(fx.Node, node.args[0])
     return [value for value in (*_tensors(first), *_tensors(node)) if value.dim() == 4]
 
 
 def _in_float(node: fx.Node) -> UnsupportedError:
-    """The error for an operator that neither side has in int8, with the NPU's reason where there is an NPU."""
+    """Return the error for an operator without an int8 implementation, with the NPU's reason if there is one."""
     what = _no_int8_form(node)
     listed = _numbers(node.all_input_nodes)
     if listed and _base(node) in _CASTS:
@@ -246,13 +246,13 @@ def _no_int8_form(node: fx.Node) -> str:
 
 
 def _converted(node: fx.Node) -> fx.Node:
-    """What a node is a copy of in another dtype, which ExecuTorch puts where dtypes are mixed; any other as it is."""
+    """The source of a copy in another dtype, which ExecuTorch inserts for mixed dtypes; other nodes unchanged."""
     is_copy = node.op == "call_function" and _base(node) in _CASTS
     return node.all_input_nodes[0] if is_copy else node
 
 
 def _numbers(args: Iterable[fx.Node]) -> str:
-    """The tensors among these of numbers that stand for themselves, and their dtypes."""
+    """List the integer and bool tensors that are no quantised values, with their dtypes."""
     numbers = [(arg.name, value.dtype) for arg in args for value in _tensors(arg) if _counts(value)]
     return " and ".join(f"`{name}` of {_named(dtype)}" for name, dtype in numbers)
 
@@ -262,7 +262,7 @@ def _named(dtype: torch.dtype) -> str:
 
 
 def _counts(value: Tensor) -> bool:
-    """True for integers and bools that stand for themselves."""
+    """True for integers and bools that are no quantised values."""
     return not value.is_floating_point() and value.dtype not in _STORED
 
 

@@ -1,4 +1,4 @@
-"""What is said when an operator has no form on the Cortex-M."""
+"""Errors about operators without an implementation on the Cortex-M."""
 
 from collections.abc import Iterable
 
@@ -10,7 +10,7 @@ from deuteron.frontend.source_lines import source_of
 
 
 def refusal(node: fx.Node, what: str, hint: str) -> UnsupportedError:
-    """The error for a node: what is wrong with it, its line of the model, and what to do."""
+    """Return the error about a node: the problem, its line of the model, and a hint."""
     source = source_of(node)
     at = f", at `{source.code}`" if source else ""
     where = str(source) if source else node.name
@@ -18,6 +18,6 @@ def refusal(node: fx.Node, what: str, hint: str) -> UnsupportedError:
 
 
 def mixes(node: fx.Node, scales: Iterable[tuple[float, int]]) -> UnsupportedError:
-    """The error for an operator without a scale of its own that has values of several scales and zero points."""
+    """Return the error about an operator without its own scale that reads values of several scales and zero points."""
     listed = " and ".join(f"scale {scale:g}, zero point {zero}" for scale, zero in scales)
-    return refusal(node, f"would mix values of {listed}", "give both sides the same range")
+    return refusal(node, f"would mix values of {listed}", "give both operands the same range")

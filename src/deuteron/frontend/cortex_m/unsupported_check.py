@@ -1,4 +1,4 @@
-"""The check of a float model for operators that have no int8 form on the Cortex-M, before it is quantised."""
+"""Checks a float model for operators without an int8 implementation on the Cortex-M, before quantisation."""
 
 from collections.abc import Collection
 
@@ -11,10 +11,10 @@ from deuteron.frontend.unsupported_hints import REWRITES
 
 
 def check(model: fx.GraphModule, on_npu: Collection[str]) -> None:
-    """Check that a float model has none of the operators with a rewrite but those of the NPU, by their nodes' names.
+    """Check that the CPU's part of a float model has no operator that needs a rewrite; `on_npu` names the NPU's nodes.
 
     Raises:
-        UnsupportedError: naming each of them, its line and what to write instead.
+        UnsupportedError: naming each such operator, its line and a replacement.
     """
     refused = [
         refusal(node, "has no int8 form on the CPU", REWRITES[name].hint)
@@ -27,6 +27,6 @@ def check(model: fx.GraphModule, on_npu: Collection[str]) -> None:
 
 
 def _reads_floats(node: fx.Node) -> bool:
-    """True for an operator of activations: of integers, such as indices, the runtime's own computes it."""
+    """True for an operator on activations; portable kernels compute operators on integers, such as indices."""
     values: list[object] = [arg.meta.get("val") for arg in node.all_input_nodes]
     return any(isinstance(value, Tensor) and value.is_floating_point() for value in values)

@@ -1,8 +1,8 @@
-"""ExecuTorch's Cortex-M backend as it is loaded, and what its quantiser marks; private names of the wheel's.
+"""Imports ExecuTorch's Cortex-M backend and returns the specifications of its quantiser.
 
-Its modules import Arm's TOSA backend, and with it a package `tosa_serializer` that a plain installation lacks and whose
-own requirements clash with ExecuTorch's. Nothing that we use calls it: for the length of the import a placeholder has
-its name.
+The backend imports Arm's TOSA backend, which imports the package `tosa_serializer`. A plain installation lacks that
+package, and its requirements conflict with ExecuTorch's. Nothing that we use calls it, so a placeholder replaces it
+during the import.
 """
 
 import importlib
@@ -16,7 +16,7 @@ from typing import Any
 
 from torch import fx
 
-from deuteron.frontend.cortex_m.definitions import complete
+from deuteron.frontend.cortex_m.definitions import complete_definitions
 from deuteron.frontend.executorch_release import check_executorch
 from deuteron.frontend.log_suppression import quiet
 
@@ -25,37 +25,37 @@ _TOSA = "tosa_serializer"
 
 @cache
 def load() -> None:
-    """Import the backend, after which `torch.ops.cortex_m` has its operators with their definitions.
+    """Import the backend, which registers its operators as `torch.ops.cortex_m` and their definitions.
 
     Raises:
-        MissingToolError: when ExecuTorch is not installed, or in a release that this adapter does not know.
+        MissingToolError: ExecuTorch is not installed, or its release is not supported.
     """
     check_executorch()
     with quiet(), _tosa():
-        importlib.import_module("executorch.backends.cortex_m.passes")  # first: others import it in a circle
+        importlib.import_module("executorch.backends.cortex_m.passes")  # first, because of a circular import
         importlib.import_module("executorch.backends.cortex_m.ops.operators")
         importlib.import_module("executorch.backends.cortex_m.quantizer.quantizer")
-        complete()
+        complete_definitions()
 
 
-def measured() -> Any:
-    """The specification that measures the range of a tensor."""
+def activation_spec() -> Any:
+    """The quantisation specification of int8 activations."""
     load()
     from executorch.backends.cortex_m.quantizer.quantization_configs import INT8_PER_TENSOR_CONFIG
 
     return INT8_PER_TENSOR_CONFIG.get_input_act_qspec()
 
 
-def measured_wide() -> Any:
-    """The specification that measures the range of a tensor for int16."""
+def int16_activation_spec() -> Any:
+    """The quantisation specification of int16 activations."""
     load()
     from executorch.backends.cortex_m.quantizer.quantization_configs import INT16_ACTIVATION_PER_TENSOR_QSPEC
 
     return INT16_ACTIVATION_PER_TENSOR_QSPEC
 
 
-def weights() -> Any:
-    """The specification of a layer's weights, with a scale for each output channel."""
+def weight_spec() -> Any:
+    """The quantisation specification of int8 weights, with one scale per output channel."""
     load()
     from executorch.backends.cortex_m.quantizer.quantization_configs import INT8_WEIGHT_PER_CHANNEL_QSPEC
 
@@ -63,23 +63,23 @@ def weights() -> Any:
 
 
 def adds_or_multiplies(node: fx.Node) -> bool:
-    """True for arithmetic of two tensors that the backend's own operators compute, in the order of memory they have."""
+    """True for an addition or multiplication of two tensors that the backend's own operators compute."""
     load()
     from executorch.backends.cortex_m.quantizer.pattern_checkers import CortexMAddMulCheck
 
     return CortexMAddMulCheck.check_pattern([node])
 
 
-def share() -> Any:
-    """The specification of a softmax's results."""
+def softmax_output_spec() -> Any:
+    """The quantisation specification of softmax results."""
     load()
     from executorch.backends.cortex_m.quantizer.quantization_configs import SOFTMAX_OUTPUT_FIXED_QSPEC
 
     return SOFTMAX_OUTPUT_FIXED_QSPEC
 
 
-def is_quantised(node: fx.Node) -> bool:
-    """True for a node that `annotate` or the backend's own quantiser has marked."""
+def is_quantized(node: fx.Node) -> bool:
+    """True for a node that `annotate` or the backend's quantiser has annotated."""
     load()
     from executorch.backends.arm.common.annotation_meta import ArmAnnotationInfo
 
@@ -88,25 +88,25 @@ def is_quantised(node: fx.Node) -> bool:
 
 
 class _AnyName(type):
-    """The type of classes that have every attribute: a class of that name."""
+    """Metaclass of classes that have every attribute: each is another such class."""
 
     def __getattr__(cls, name: str) -> type:
         return _named(name)
 
 
 def _named(name: str) -> type:
-    if name.startswith("__"):  # what Python itself looks for decides how it treats a class or module
+    if name.startswith("__"):  # Python itself looks for these
         raise AttributeError(name)
     return _AnyName(name, (), {})
 
 
 @contextmanager
 def _tosa() -> Generator[None]:
-    """Lets modules import `tosa_serializer` and use its names in annotations, whether or not it is installed."""
+    """Make `tosa_serializer` importable, with names for annotations only, if it is not installed."""
     if _TOSA in sys.modules or importlib.util.find_spec(_TOSA) is not None:
         yield
         return
-    placeholder = ModuleType(_TOSA, "Stands for the package while modules that only name its types are imported.")
+    placeholder = ModuleType(_TOSA, "Replaces the package for modules that only use its types in annotations.")
     placeholder.__getattr__ = _named  # pyright: ignore[reportAttributeAccessIssue]  # PEP 562
     sys.modules[_TOSA] = placeholder
     try:

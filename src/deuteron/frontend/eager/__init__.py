@@ -1,1 +1,1 @@
-"""The user's module as it runs in eager PyTorch: its outputs, its state, and whether an exported graph equals it."""
+"""Runs the user's module in eager PyTorch and compares the exported graph with it."""

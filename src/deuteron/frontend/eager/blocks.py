@@ -1,4 +1,4 @@
-"""Makes of an exported graph one flat list of operators on tensors: no blocks, no checks, no changed buffers."""
+"""Flattens an exported graph to a list of operators: no nested blocks, no assertions, no changed buffers."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -12,18 +12,18 @@ from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.export import KEEPS
 from deuteron.frontend.operators import changes_operand, operator_name
-from deuteron.frontend.quantise.inplace import storage_of, written_buffers
+from deuteron.frontend.quantize.inplace import storage_of, written_buffers
 from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten
 
 _BODIES = {"wrap_with_set_grad_enabled": 1, "wrap_with_autocast": 4}
-"""Blocks that compute what their body does, and where the body stands among their arguments."""
+"""Blocks that compute the same as their body, with the index of the body among their arguments."""
 
 _FIXED = "write it as a Python loop with a fixed number of steps: PyTorch exports these one by one"
 
 _HINTS = {
-    "cond": "compute both branches, and choose with `torch.where`",
+    "cond": "compute both branches and select with `torch.where`",
     "while_loop": _FIXED,
     "scan": _FIXED,
     "associative_scan": _FIXED,
@@ -32,17 +32,17 @@ _HINTS = {
 
 _OVERWRITES = frozenset({aten.copy_.default, aten.fill_.Scalar, aten.fill_.Tensor, aten.zero_.default})
 
-_BATCHES = "write the function for a batch: layers and operators of PyTorch take one as it is"
+_BATCHES = "write the function for a batch: PyTorch's layers and operators accept one"
 
 _NUMBERS = frozenset({aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor})
-"""Operators that take a tensor of one element in place of a number."""
+"""Operators that accept a tensor of one element instead of a number."""
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write it in place.
+    """Flatten the graph in place.
 
     Raises:
-        UnsupportedError: for control flow that depends on values, and for numbers that are taken out of tensors.
+        UnsupportedError: for control flow that depends on values, and for tensors that are converted to numbers.
     """
     while blocks := [node for node in model.graph.nodes if operator_name(node.target) in _BODIES]:
         for node in blocks:
@@ -54,16 +54,16 @@ def write(model: fx.GraphModule) -> None:
     for node in list(model.graph.nodes):
         if isinstance(node.target, HigherOrderOperator):
             name = operator_name(node.target)
-            raise _refused(node, f"`{name}` chooses what runs by values", _HINTS.get(name, "write it with operators"))
+            raise _refused(node, f"`{name}` selects code by values", _HINTS.get(name, "write it with operators"))
         if str(getattr(node.target, "__module__", "")).startswith("torch._functorch"):
-            raise _refused(node, "`torch.vmap` and its kind leave no operators in the graph", _BATCHES)
+            raise _refused(node, "`torch.vmap` leaves no operators in the graph", _BATCHES)
         if node.target is aten.item.default:
             _keep_tensor(node)
     for buffer in written_buffers(model):
         _need_overwritten(model, buffer)
         with model.graph.inserting_after(buffer):
             own = model.graph.call_function(aten.clone.default, (buffer,))
-        own.meta = dict(buffer.meta)  # what shares the buffer's memory shares the copy's
+        own.meta = dict(buffer.meta)  # views of the buffer become views of the copy
         buffer.meta["val"] = buffer.meta["val"].clone()
         buffer.replace_all_uses_with(own, lambda user, own=own: user is not own)
     model.graph.lint()
@@ -71,10 +71,10 @@ def write(model: fx.GraphModule) -> None:
 
 
 def _need_overwritten(model: fx.GraphModule, buffer: fx.Node) -> None:
-    """Let operators read a buffer that they write only once all of it is overwritten.
+    """Check that a run overwrites a buffer completely before it reads it.
 
     Raises:
-        UnsupportedError: for one that a run reads as an earlier run left it.
+        UnsupportedError: a run reads the value that an earlier run left in the buffer.
     """
     storage = storage_of(buffer.meta["val"])
     shared = {node for node in model.graph.nodes if storage in map(storage_of, _tensors(node))}
@@ -84,7 +84,7 @@ def _need_overwritten(model: fx.GraphModule, buffer: fx.Node) -> None:
     reads = readers or any(len([arg for arg in node.all_input_nodes if arg in shared]) > 1 for node in writers)
     first = users[0]
     if all(node.target is aten.embedding_renorm_.default for node in writers):
-        return  # shortens rows, and shortened rows stay as they are
+        return  # it shortens rows, and shortened rows stay the same
     if reads and not (first.target in _OVERWRITES and first.args[0] is buffer):
         source = source_of(writers[0])
         raise UnsupportedError(
@@ -101,7 +101,7 @@ def _tensors(node: fx.Node) -> list[torch.Tensor]:
 
 
 def _inline(model: fx.GraphModule, node: fx.Node) -> None:
-    """Put the body of a block in its place."""
+    """Replace a block by its body."""
     if operator_name(node.target) == "wrap_with_autocast" and node.args[0] == "cpu" and node.args[2]:
         inner = next(one for one in _body(model, node).graph.nodes if one.op == "call_function")
         raise _refused(
@@ -133,7 +133,7 @@ def _body(model: fx.GraphModule, node: fx.Node) -> fx.GraphModule:
 
 
 def _keep_tensor(node: fx.Node) -> None:
-    """Give operators the tensor of one element in place of the number in it."""
+    """Replace a number that was read from a tensor by the tensor of one element."""
     tensor = cast(fx.Node, node.args[0])
     other = next((user for user in node.users if user.target not in _NUMBERS), None)
     if other is not None:

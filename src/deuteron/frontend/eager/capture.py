@@ -1,7 +1,6 @@
-"""Exports a module once, and shows that the graph computes what the module does."""
+"""Exports a module once and checks that the graph computes the same as the module."""
 
 import copy
-import importlib
 import inspect
 import linecache
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -27,15 +26,14 @@ from deuteron.frontend.eager.state import digest
 from deuteron.frontend.export import DRAWS, check_repeatable, not_exported
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.log_suppression import quiet
-from deuteron.frontend.quantise.rewrite_equivalence import TOLERANCE
+from deuteron.frontend.quantize.rewrite_equivalence import TOLERANCE
 from deuteron.frontend.source_lines import first_line, source_of
-
-_ASKED = ("is_compiling", "is_exporting", "is_dynamo_compiling", "is_tracing", "is_scripting")
-"""Functions by which code finds out that it is not run but exported."""
+from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream.access import replaced
 
 
 def captured(model: nn.Module | ExportedProgram, samples: Sequence[Inputs]) -> tuple[Observed, fx.GraphModule]:
-    """Observe a module, or the module of a program, and return a graph that computes the same for the samples."""
+    """Observe a module or an exported program and return a graph with equal outputs for the samples."""
     program = model if isinstance(model, ExportedProgram) else None
     module = model.module(check_guards=False) if isinstance(model, ExportedProgram) else model
     observed = observe(module, distinct(samples))
@@ -43,15 +41,15 @@ def captured(model: nn.Module | ExportedProgram, samples: Sequence[Inputs]) -> t
 
 
 def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.GraphModule:
-    """The graph of a module, flat in its inputs and outputs, which gives what the module gives for all its samples.
+    """Return the graph of a module with flat inputs and outputs; it is compared with the module on all samples.
 
     Args:
         observed: the module, its samples and outputs.
-        program: the module where it was exported already.
+        program: the exported program, if the user gave one.
 
     Raises:
         InputError: PyTorch cannot export the module.
-        UnsupportedError: the graph computes something else, naming the first operator that does.
+        UnsupportedError: the graph computes other outputs; the error names the first operator that differs.
     """
     failures = list[Exception]()
     for strict in (True, False):
@@ -72,7 +70,7 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
 
 
 def _exported(observed: Observed, *, strict: bool) -> ExportedProgram:
-    """The program, traced without gradients, as it runs; nothing of the module changes."""
+    """Export the module without gradients; the module does not change."""
     inputs = copies(observed.samples[0])
     with environment(observed.module), torch.no_grad(), quiet():
         program = torch.export.export(copied(observed.module), inputs, strict=strict)
@@ -88,7 +86,7 @@ def _exported(observed: Observed, *, strict: bool) -> ExportedProgram:
 
 
 def _flat(program: ExportedProgram) -> fx.GraphModule:
-    """The graph of a program: one tensor for each input and output, without blocks, checks and changed buffers."""
+    """Return the graph of a program with flat inputs and outputs, without blocks, assertions and changed buffers."""
     with quiet():
         graph = program.module(check_guards=False)
     outputs = graph.graph.output_node()
@@ -100,11 +98,11 @@ def _flat(program: ExportedProgram) -> fx.GraphModule:
 
 
 def _compared(graph: fx.GraphModule, observed: Observed) -> UnsupportedError | None:
-    """The error for a graph that gives something else than its module; None where all outputs agree."""
+    """Return the error for a graph whose outputs differ from its module's; None if all agree."""
     for sample, wanted in zip(observed.samples, observed.outputs, strict=True):
         try:
             ours = run(graph, sample)
-        except Exception as e:  # noqa: BLE001 - whatever a graph raises that its module does not
+        except Exception as e:  # noqa: BLE001 - whatever the graph raises although its module runs
             return UnsupportedError(
                 f"the graph that PyTorch exports does not run: {type(e).__name__}: {first_line(e)}",
                 hint="write the model with PyTorch's operators alone",
@@ -119,7 +117,7 @@ def _compared(graph: fx.GraphModule, observed: Observed) -> UnsupportedError | N
 
 
 def run(graph: fx.GraphModule, inputs: Inputs) -> Leaves:
-    """The outputs of a graph, which draws the random numbers of seed 0."""
+    """Return the outputs of a graph, with random seed 0."""
     with torch.no_grad(), seeded(0):
         outputs: Tensor | tuple[Tensor, ...] = fx.Interpreter(graph).run(*copies(inputs))
     return (outputs,) if isinstance(outputs, Tensor) else tuple(outputs)
@@ -130,15 +128,15 @@ def _differs(text: str, source: Source | None) -> UnsupportedError:
         "the graph that PyTorch exports computes something else than the model: "
         f"{text}{f', first at `{source.code}`' if source else ''}",
         where=str(source) if source else None,
-        hint="write what stands there so that it does the same when it is exported as when it runs: without changes of "
-        "`.data`, state in Python, or branches on being compiled",
+        hint="write this line so that it does the same in an export as in a run: without changes of `.data`, state in "
+        "Python, or branches on being compiled",
     )
 
 
 def _first_difference(graph: fx.GraphModule, observed: Observed, sample: Inputs) -> Source | None:
-    """The line that asks whether it is exported, or the first operator of the graph whose result no run computes."""
+    """Return the line that queries the export mode, or of the first operator whose result no eager run computes."""
     recorder = _Recorder()
-    with environment(observed.module), torch.no_grad(), quiet(), _asked() as lines, recorder:
+    with environment(observed.module), torch.no_grad(), quiet(), _mode_queries() as lines, recorder:
         copied(observed.module)(*copies(sample))
     if lines:
         return lines[0]
@@ -160,7 +158,7 @@ def _first_difference(graph: fx.GraphModule, observed: Observed, sample: Inputs)
 
 
 class _Recorder(TorchDispatchMode):
-    """Records what every operator gives."""
+    """Records the result of every operator."""
 
     def __init__(self) -> None:
         cast(Any, super()).__init__()
@@ -175,24 +173,20 @@ class _Recorder(TorchDispatchMode):
 
 
 @contextmanager
-def _asked() -> Generator[list[Source]]:
-    """The lines of the user's code that ask in this context whether they are compiled, exported, traced or scripted."""
+def _mode_queries() -> Generator[list[Source]]:
+    """Collect the lines of user code that query in this context whether they are compiled, exported or traced."""
     lines: list[Source] = []
 
-    def asking(original: Callable[[], bool]) -> Callable[[], bool]:
-        def asked() -> bool:
+    def recording(original: Callable[[], bool]) -> Callable[[], bool]:
+        def query() -> bool:
             lines.extend(_user_line(inspect.currentframe()))
             return original()
 
-        return asked
+        return query
 
     with ExitStack() as stack:
-        for module in map(importlib.import_module, ("torch.compiler", "torch.jit", "torch._dynamo")):
-            for name in _ASKED:
-                original = vars(module).get(name)
-                if original is not None:
-                    stack.callback(setattr, module, name, original)
-                    setattr(module, name, asking(original))
+        for name in names.MODE_QUERIES:
+            stack.enter_context(replaced(name, recording))
         yield lines
 
 
@@ -204,27 +198,26 @@ def _user_line(frame: FrameType | None) -> Iterator[Source]:
 
 
 class Captured(nn.Module):
-    """Stands for a module whose graph is known, where ExecuTorch's session exports it: see `known`."""
+    """A module with a known graph, which ExecuTorch's session need not export; see `known`."""
 
     def __init__(self, graph: fx.GraphModule) -> None:
         super().__init__()
         self._graphs = (graph,)  # no submodule: a session that trains changes the mode of all of these
 
     def module(self) -> fx.GraphModule:
-        """A copy of the graph with weights of its own, as `ExportedProgram.module` gives one."""
+        """Return a copy of the graph with its own weights, as `ExportedProgram.module` does."""
         return copy.deepcopy(self._graphs[0])
 
 
 @contextmanager
 def known() -> Generator[None]:
-    """Lets `torch.export.export` give a `Captured` module itself for its program: nothing is exported twice."""
-    original = torch.export.export
+    """Make `torch.export.export` return a `Captured` module itself, so that no model is exported twice."""
 
-    def export(mod: Any, *args: Any, **kwargs: Any) -> Any:
-        return mod if isinstance(mod, Captured) else original(mod, *args, **kwargs)
+    def exporting(original: Any) -> object:
+        def export(mod: Any, *args: Any, **kwargs: Any) -> Any:
+            return mod if isinstance(mod, Captured) else original(mod, *args, **kwargs)
 
-    torch.export.export = export
-    try:
+        return export
+
+    with replaced(names.EXPORT, exporting):
         yield
-    finally:
-        torch.export.export = original

@@ -1,4 +1,4 @@
-"""The user's code that a run of a module executes, and where in it an attribute or variable is written or read."""
+"""Finds the user's code that a module runs, and the lines that write or read a name in it."""
 
 import ast
 import inspect
@@ -18,9 +18,9 @@ _STANDARD = sysconfig.get_path("stdlib")
 
 @contextmanager
 def executed(reached: Iterable[CodeType]) -> Generator[dict[CodeType, None]]:
-    """Collect the code of all user functions that are called in this context, in the order of their first calls.
+    """Collect the code of all user functions that this context calls, in the order of their first calls.
 
-    Under a profiler, which is not disturbed, these are all that a module has `reached`.
+    If a profiler is active, the result is `reached`, all functions that the module can reach.
     """
     codes: dict[CodeType, None] = {}
     if sys.getprofile() is not None:
@@ -45,14 +45,14 @@ def is_library(file: str) -> bool:
 
 
 def written_at(codes: Iterable[CodeType], name: str) -> Source | None:
-    """The first line that assigns to a name, or calls a method of its value; else the first that has the name."""
+    """Return the first line that assigns to a name or calls a method of its value; else the first with the name."""
     uses = [use for code in codes for use in _uses(code, name)]
     uses.sort(key=lambda use: not use.writes)
     return uses[0].source if uses else None
 
 
 def is_only_written(codes: Iterable[CodeType], name: str) -> bool:
-    """True where no line reads a name: all assign to it, add to it, or append to it, such as `self.calls += 1`."""
+    """True if code only writes a name: assigns, adds or appends to it, such as `self.calls += 1`."""
     uses = [use for code in codes for use in _uses(code, name)]
     return bool(uses) and not any(use.reads for use in uses)
 
@@ -67,7 +67,7 @@ class _Use:
 
 
 def _uses(code: CodeType, name: str) -> Iterator[_Use]:
-    """The occurrences of a name in a function; none where its source cannot be found."""
+    """Yield the occurrences of a name in a function; if its source is missing, at most the function itself."""
     try:
         lines, first = inspect.getsourcelines(code)
         tree = ast.parse(textwrap.dedent("".join(lines)))

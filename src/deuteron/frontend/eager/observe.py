@@ -1,4 +1,4 @@
-"""Runs the user's module in eager PyTorch: what it returns, and whether a run depends on the runs before it."""
+"""Runs the user's module in eager PyTorch and checks that its runs are independent of each other."""
 
 import collections
 import copy
@@ -29,13 +29,13 @@ from deuteron.frontend.source_lines import first_line, user_line_of
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A module in evaluation mode, and what it computes.
+    """A module in evaluation mode and its outputs.
 
     Attributes:
-        module: a copy of the user's, on which nothing has run.
-        samples: the inputs on which it was run.
-        outputs: its flattened outputs for each, each from a fresh copy.
-        draws: whether two runs that differ in the seed of random numbers differ in outputs.
+        module: an unused copy of the user's module.
+        samples: the inputs of the runs.
+        outputs: the flattened outputs for each sample, each from a fresh copy.
+        draws: whether outputs depend on the random seed.
         codes: the user's functions that ran.
     """
 
@@ -46,17 +46,17 @@ class Observed:
     codes: tuple[CodeType, ...]
 
     def run(self, batches: Iterable[Inputs]) -> list[Leaves]:
-        """The flattened outputs of the module for each batch; no run depends on those before it."""
+        """Return the flattened outputs of the module for each batch; the runs are independent."""
         with environment(self.module):
             twin = copied(self.module)
             return [_run(twin, batch) for batch in batches]
 
 
 def copied(module: nn.Module) -> nn.Module:
-    """A deep copy of a module in evaluation mode. It shares what cannot be copied, such as locks and operators.
+    """Return a deep copy of a module in evaluation mode, which shares what cannot be copied, such as locks.
 
     Raises:
-        InputError: naming an attribute that is a generator, which gives each value once.
+        InputError: the module has uninitialised parameters, a generator as an attribute, or cannot be copied.
     """
     lazy = next((name for name, value in module.named_parameters() if is_lazy(value)), None)
     if lazy is not None:
@@ -71,12 +71,12 @@ def copied(module: nn.Module) -> nn.Module:
     except Exception as e:
         raise InputError(
             f"the model cannot be copied: {type(e).__name__}: {first_line(e)}",
-            hint="builds run copies of the model, so that yours stays as it is: let `copy.deepcopy` copy it",
+            hint="builds run copies of the model: make its attributes copyable with `copy.deepcopy`",
         ) from e
 
 
 def _shared(module: nn.Module) -> dict[int, object]:
-    """The attributes of a module and of its parts that cannot be copied, for `copy.deepcopy`'s memo."""
+    """Return the attributes of a module and its submodules that cannot be copied, for `copy.deepcopy`'s memo."""
     found: dict[int, object] = {}
     parts = cast("list[tuple[str, nn.Module]]", [*cast(Any, module).named_modules()])
     for path, part in parts:
@@ -88,7 +88,7 @@ def _shared(module: nn.Module) -> dict[int, object]:
             except Exception as e:
                 if isinstance(value, Generator):
                     raise InputError(
-                        f"the attribute `{f'{path}.{name}' if path else name}` of the model is a generator: it gives "
+                        f"the attribute `{f'{path}.{name}' if path else name}` of the model is a generator: it yields "
                         "each value once",
                         hint="make a list or a tensor of its values when the model is made",
                     ) from e
@@ -97,7 +97,7 @@ def _shared(module: nn.Module) -> dict[int, object]:
 
 
 def evaluated(module: nn.Module) -> nn.Module:
-    """The module switched to evaluation mode; one that `torch.export` made has one mode only."""
+    """Switch a module to evaluation mode; modules of exported programs have no modes."""
     try:
         return module.eval()
     except NotImplementedError:
@@ -105,13 +105,13 @@ def evaluated(module: nn.Module) -> nn.Module:
 
 
 def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
-    """Run copies of a module on samples. The module, and all that it reaches, stay as they are.
+    """Run copies of a module on samples; the module and all objects that it can reach stay unchanged.
 
     Raises:
-        InputError: it fails, returns something else than tensors, or cannot be copied.
-        UnsupportedError: what it returns depends on earlier runs, naming what it keeps and the line.
+        InputError: the module fails, returns values that are no tensors, or cannot be copied.
+        UnsupportedError: outputs depend on earlier runs; the error names the state and the line.
     """
-    copied(module)  # before anything is looked at that it cannot have
+    copied(module)  # raises errors before the snapshot looks at attributes
     with environment(module) as reached:
         pristine = copied(module)
         with executed(reached.codes) as codes:
@@ -119,7 +119,7 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
         good = [samples[0]]
         for sample in samples[1:]:
             reached.restore()
-            with suppress(InputError):  # one on which it fails says nothing
+            with suppress(InputError):  # a sample on which the module fails shows nothing
                 outputs.append(_run(copied(pristine), sample))
                 good.append(sample)
         reached.restore()
@@ -128,7 +128,7 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
         for sample in [*good, good[0]]:
             later.append(_run(twin, sample, seed=1))
             states.append(Snapshot(twin))
-        draws = not equal(later[0], outputs[0])  # nothing else than the seed is another
+        draws = not equal(later[0], outputs[0])  # only the seed differs
         changes = [before.changed(after) for before, after in pairwise(states)]
         if not draws:
             if not all(map(equal, later, [*outputs, outputs[0]])):
@@ -140,7 +140,7 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
 
 
 def distinct(samples: Sequence[Inputs]) -> list[Inputs]:
-    """The samples without repeats; where one is left, also one like it, as runs on equal inputs hide what they keep."""
+    """Drop repeated samples; add a scaled sample to a single one, because equal inputs hide state."""
     found = [sample for i, sample in enumerate(samples) if not any(equal(sample, other) for other in samples[:i])]
     if len(found) == 1:
         found.append(tuple(x * 0.75 if x.is_floating_point() else x for x in found[0]))
@@ -150,13 +150,13 @@ def distinct(samples: Sequence[Inputs]) -> list[Inputs]:
 def _is_read(
     place: Place, *, module: nn.Module, sample: Inputs, wanted: Leaves, codes: Iterable[CodeType], reached: Snapshot
 ) -> bool:
-    """True where a run reads what an earlier one left at a place: it gives something else where that is spoilt."""
-    for spoil in _SPOILS:
+    """True if a run reads the value that an earlier run left at a place: corrupting it changes the outputs."""
+    for corrupt in _CORRUPTIONS:
         reached.restore()
         twin = copied(module)
         try:
             _run(twin, sample)
-            spoil(Snapshot(twin).find(place) or place)
+            corrupt(Snapshot(twin).find(place) or place)
             if equal(_run(twin, sample), wanted):
                 continue
         except InputError:
@@ -166,7 +166,7 @@ def _is_read(
 
 
 def _remove(place: Place) -> None:
-    """Leave nothing at a place."""
+    """Delete the value at a place."""
     value = place.holder.get(place.name)
     if isinstance(value, dict | list | set | collections.deque):
         cast("list[Any]", value).clear()
@@ -174,11 +174,11 @@ def _remove(place: Place) -> None:
         place.holder.pop(place.name, None)
 
 
-def _spoil(place: Place, real: float, part: Fraction) -> None:
-    """Put at a place what nothing computes with unseen: a number, or a part of the range of integers, or no number."""
+def _corrupt(place: Place, real: float, part: Fraction) -> None:
+    """Put a value at a place that changes all results: `real`, `part` of the integer range, or an opaque object."""
     value = place.holder.get(place.name)
     if isinstance(value, Tensor):
-        place.holder[place.name] = _spoilt(value, real, part)
+        place.holder[place.name] = _corrupted(value, real, part)
     elif isinstance(value, dict):
         entries = cast("dict[Any, Any]", value)
         entries.update(dict.fromkeys(entries, object()))
@@ -190,32 +190,32 @@ def _spoil(place: Place, real: float, part: Fraction) -> None:
         place.holder[place.name] = object()
 
 
-def _spoilt(value: Tensor, real: float, part: Fraction) -> Tensor:
+def _corrupted(value: Tensor, real: float, part: Fraction) -> Tensor:
     if value.is_floating_point() or value.is_complex():
         return torch.full_like(value, real)
     if value.dtype == torch.bool:
         return torch.full_like(value, part > 0)
-    ends = torch.iinfo(value.dtype)  # with room for what is added to it
+    ends = torch.iinfo(value.dtype)  # half of the range is left for additions
     return torch.full_like(value, int(ends.min + (ends.max - ends.min) * (1 + part) / 2))
 
 
-_SPOILS: tuple[Callable[[Place], None], ...] = (
+_CORRUPTIONS: tuple[Callable[[Place], None], ...] = (
     _remove,
-    partial(_spoil, real=torch.nan, part=Fraction(0)),
-    partial(_spoil, real=1e30, part=Fraction(1, 2)),
-    partial(_spoil, real=-1e30, part=Fraction(-1, 2)),
+    partial(_corrupt, real=torch.nan, part=Fraction(0)),
+    partial(_corrupt, real=1e30, part=Fraction(1, 2)),
+    partial(_corrupt, real=-1e30, part=Fraction(-1, 2)),
 )
 
 
 def _stateful(places: Sequence[Place], codes: Iterable[CodeType]) -> UnsupportedError:
-    """The error for a module whose runs depend on each other."""
+    """Return the error for a module whose runs depend on each other."""
     codes = list(codes)
     found = [(place, written_at(codes, place.name)) for place in places]
     place, source = next((one for one in found if one[1]), found[0] if found else (None, None))
     if place is None:
         return UnsupportedError(
-            "the model returns other values for the same inputs, though nothing that it keeps has changed",
-            hint="compute outputs from inputs and weights alone: no clocks, files, or iterators that are used up",
+            "the model returns other values for the same inputs, but none of its attributes has changed",
+            hint="compute outputs from inputs and weights alone: no clocks, files or iterators",
         )
     at = f", at `{source.code}`" if source else ""
     return UnsupportedError(
@@ -227,9 +227,9 @@ def _stateful(places: Sequence[Place], codes: Iterable[CodeType]) -> Unsupported
 
 @contextmanager
 def environment(module: nn.Module) -> Generator[Snapshot]:
-    """Leaves all that a module reaches as it is, whatever happens in this context."""
+    """Restore everything that a module can reach when this context ends."""
     reached = Snapshot(module, restorable=True)
-    fused: Any = torch.backends.mha  # one operator for a layer of attention, which no target has
+    fused: Any = torch.backends.mha  # its fused attention operator exists on no target
     is_enabled: bool = fused.get_fastpath_enabled()
     fused.set_fastpath_enabled(False)
     try:
@@ -242,7 +242,7 @@ def environment(module: nn.Module) -> Generator[Snapshot]:
 
 @contextmanager
 def seeded(seed: int) -> Generator[None]:
-    """Draws random numbers from a seed in this context, and leaves no trace in those that are drawn later."""
+    """Seed all random generators in this context and restore their states afterwards."""
     states = random.getstate(), np.random.get_state()  # noqa: NPY002 - the user's code may draw from it
     generators: Any = torch.random
     with generators.fork_rng(devices=[]):
@@ -257,10 +257,10 @@ def seeded(seed: int) -> Generator[None]:
 
 
 def _run(module: nn.Module, inputs: Inputs, seed: int = 0) -> Leaves:
-    """The flattened outputs of a run, with random numbers from this seed.
+    """Return the flattened outputs of a run with this random seed.
 
     Raises:
-        InputError: it fails, naming the line, or returns something else than tensors.
+        InputError: the run fails, with the user's line, or returns values that are no tensors.
     """
     try:
         with torch.no_grad(), quiet(), seeded(seed):

@@ -1,4 +1,4 @@
-"""The outputs of a module as a flat tuple of tensors, whatever structure it returns them in."""
+"""Flattens and compares the outputs of modules."""
 
 from collections.abc import Sequence
 
@@ -12,10 +12,10 @@ Leaves = tuple[Tensor, ...]
 
 
 def leaves(outputs: object) -> Leaves:
-    """The tensors of an output structure in PyTorch's order; None is left out, as an optional output is.
+    """Return the tensors of an output structure in PyTorch's order, without None.
 
     Raises:
-        InputError: for an output that is neither a tensor nor None.
+        InputError: an output is neither a tensor nor None.
     """
     flat, _ = pytree.tree_flatten(outputs)
     found: list[Tensor] = []
@@ -33,7 +33,7 @@ def leaves(outputs: object) -> Leaves:
 
 
 def equal(ours: Sequence[Tensor], theirs: Sequence[Tensor]) -> bool:
-    """True for the same values, bit for bit but for the payload of NaNs, of the same dtypes and shapes."""
+    """True for equal values, dtypes and shapes; NaNs are equal."""
     return len(ours) == len(theirs) and all(map(_same, ours, theirs))
 
 
@@ -46,7 +46,7 @@ def _same(ours: Tensor, theirs: Tensor) -> bool:
 
 
 def difference(ours: Tensor, wanted: Tensor, tolerance: float) -> str:
-    """Describe the difference between a tensor and the wanted one; empty where there is none.
+    """Describe how a tensor differs from the expected one; empty if it does not.
 
     Floats may differ by `tolerance` times the largest finite magnitude; integers, bools, dtypes and shapes may not.
     """
@@ -71,7 +71,7 @@ def difference(ours: Tensor, wanted: Tensor, tolerance: float) -> str:
 
 
 _LEAST = 1e-6
-"""The difference of floats that is always allowed: the largest magnitude is 0 where all cancels out."""
+"""A difference of floats that is always allowed, for outputs whose largest magnitude is near 0."""
 
 
 def _named(dtype: torch.dtype) -> str:

@@ -1,7 +1,7 @@
-"""Everything that a module's `forward` can read or change: a snapshot of it, what differs later, and its reset.
+"""Takes snapshots of everything that a module's `forward` can read or change, compares them and restores them.
 
-The walk starts at the module and follows attributes, containers, objects of user classes, closures, defaults, class
-attributes, and the global variables that user code names. Code of PyTorch, NumPy and the standard library is left out.
+A snapshot starts at the module and follows attributes, containers, objects of user classes, closures, defaults, class
+attributes, and the global variables that user code names. It skips PyTorch, NumPy and the standard library.
 """
 
 import collections
@@ -27,17 +27,17 @@ _CONSTANTS = (type(None), bool, int, float, complex, str, bytes, torch.dtype, to
 _ITERATORS = (itertools.count, itertools.cycle, type(iter([])), type(iter(())), type(iter(range(0))))
 
 _MOST = 200_000
-"""Values that a walk looks at; what lies beyond is not compared."""
+"""The maximum number of values in a snapshot; further values are not compared."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a value is kept.
+    """The attribute or variable that refers to a value.
 
     Attributes:
-        path: for people, such as `attribute `blocks.0.count`` or `global variable `STEP``.
-        name: the identifier by which code refers to it: an attribute's, a variable's.
-        holder: the attributes or variables that have it under `name`.
+        path: a readable name, such as `attribute `blocks.0.count`` or `global variable `STEP``.
+        name: the identifier in code, of an attribute or a variable.
+        holder: the mapping with the value under `name`.
     """
 
     path: str
@@ -47,12 +47,12 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class _Visit:
-    """A value on the walk, and the place of the attribute or variable by which code reaches it.
+    """A value to visit, and the attribute or variable through which code reaches it.
 
     Attributes:
-        key: tells it from all others: the path of its place, and its position in containers there.
-        place: of the attribute or variable.
-        value: at it.
+        key: a unique key: the path of the place, and the position in containers there.
+        place: the attribute or variable.
+        value: the value.
     """
 
     key: str
@@ -65,10 +65,10 @@ def _at(place: Place, value: object) -> _Visit:
 
 
 class Snapshot:
-    """The values of a module and of all that it reaches, at one time."""
+    """The values of a module and of everything that it reaches, at one time."""
 
     def __init__(self, module: nn.Module, *, restorable: bool = False) -> None:
-        """Take it; with `restorable` also keep what `restore` needs."""
+        """Take the snapshot; `restorable` also keeps the data for `restore`."""
         self.values: dict[str, tuple[Place, object]] = {}
         self.codes: list[types.CodeType] = []
         self._restorable = restorable
@@ -78,7 +78,7 @@ class Snapshot:
         self._walk(module)
 
     def changed(self, later: "Snapshot") -> tuple[Place, ...]:
-        """The places that have another value, or another in the containers there, in a later snapshot."""
+        """Return the places whose value, or a value in a container there, differs in a later snapshot."""
         found: dict[str, Place] = {}
         for key in {**self.values, **later.values}:
             before, after = self.values.get(key), later.values.get(key)
@@ -88,11 +88,11 @@ class Snapshot:
         return tuple(found.values())
 
     def find(self, place: Place) -> Place | None:
-        """The place of the same path, as this snapshot's module has it."""
+        """Return the place with the same path in this snapshot."""
         return next((one for one, _ in self.values.values() if one == place), None)
 
     def restore(self) -> None:
-        """Give everything the value that it had; needs `restorable`."""
+        """Restore all values; needs `restorable`."""
         for container, content in self._containers:
             _refill(container, content)
         with torch.no_grad():
@@ -100,7 +100,7 @@ class Snapshot:
                 if digest(tensor) == before:
                     continue
                 if (tensor.shape, tensor.dtype) == (value.shape, value.dtype):
-                    tensor.copy_(value)  # what shares its memory stays with it
+                    tensor.copy_(value)  # keeps views of the same memory
                 else:
                     tensor.data = value.clone()
 
@@ -118,7 +118,7 @@ class Snapshot:
                 continue
             if isinstance(value, types.GeneratorType):
                 raise InputError(
-                    f"the {place.path} of the model is a generator: it gives each value once",
+                    f"the {place.path} of the model is a generator: it yields each value once",
                     hint="make a list or a tensor of its values when the model is made",
                 )
             if id(value) in self._seen:
@@ -140,7 +140,7 @@ class Snapshot:
 
     def _children(self, visit: _Visit) -> Iterator[_Visit]:
         place, value = visit.place, cast(Any, visit.value)
-        if isinstance(value, torch.jit.ScriptModule):  # its other attributes are not Python's
+        if isinstance(value, torch.jit.ScriptModule):  # its other attributes are not Python objects
             for name, tensor in (*value.named_parameters(recurse=False), *value.named_buffers(recurse=False)):
                 yield _at(Place(_below(visit.key, name), name, {}), tensor)
             for name, part in value.named_children():
@@ -188,7 +188,7 @@ class Snapshot:
                 yield _at(Place(_below(path, name), name, own), value)
 
     def _of_object(self, path: str, value: object) -> Iterator[_Visit]:
-        slots = _Slots(value)
+        slots = _SlotAttributes(value)
         self._keep(slots, dict(slots))
         own = cast("dict[str, Any]", getattr(value, "__dict__", {}))
         self._keep(own, dict(own))
@@ -217,7 +217,7 @@ class Snapshot:
         code = function.__code__
         self.codes.append(code)
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-            holder = _Cell(name, cell)
+            holder = _ClosureVariable(name, cell)
             if name in holder and name != "__class__":
                 self._keep(holder, dict(holder))
                 yield _at(Place(f"variable `{name}` of {function.__qualname__}", name, holder), holder[name])
@@ -231,22 +231,22 @@ class Snapshot:
             if name not in variables:
                 continue
             if not isinstance(value, types.ModuleType):
-                self._keep(_Global(variables, name), {name: value})
+                self._keep(_GlobalVariable(variables, name), {name: value})
                 yield _at(Place(f"global variable `{name}`", name, variables), value)
             elif value.__name__.partition(".")[0] not in _LIBRARIES:
                 yield from self._of_module_file(value, names)
 
     def _of_module_file(self, module: types.ModuleType, names: Iterable[str]) -> Iterator[_Visit]:
-        """The variables of a user's Python module that code names."""
+        """Yield the variables of a user's Python module that code names."""
         own = vars(module)
         for name in names:
             if name in own and not isinstance(own[name], types.ModuleType):
-                self._keep(_Global(own, name), {name: own[name]})
+                self._keep(_GlobalVariable(own, name), {name: own[name]})
                 yield _at(Place(f"variable `{name}` of module `{module.__name__}`", name, own), own[name])
 
 
-class _Slots(MutableMapping[str, Any]):
-    """The attributes that an object has in the slots of its classes."""
+class _SlotAttributes(MutableMapping[str, Any]):
+    """The attributes in the slots of an object's classes."""
 
     def __init__(self, value: object) -> None:
         self.value = value
@@ -294,7 +294,7 @@ class _ClassAttributes(MutableMapping[str, Any]):
         return len(vars(self.kind))
 
 
-class _Cell(MutableMapping[str, Any]):
+class _ClosureVariable(MutableMapping[str, Any]):
     """The variable of a closure."""
 
     def __init__(self, name: str, cell: types.CellType) -> None:
@@ -320,19 +320,19 @@ class _Cell(MutableMapping[str, Any]):
 
 
 @dataclass(frozen=True, slots=True)
-class _Global:
-    """One global variable, which is reset without its neighbours."""
+class _GlobalVariable:
+    """One global variable, which is restored without the module's other variables."""
 
     variables: dict[str, Any]
     name: str
 
 
 def _refill(container: Any, content: Any) -> None:
-    """Give a container its content again, if it has another."""
-    if isinstance(container, _Global):
+    """Restore the content of a container if it differs."""
+    if isinstance(container, _GlobalVariable):
         if container.variables.get(container.name) is not content[container.name]:
             container.variables[container.name] = content[container.name]
-    elif isinstance(container, _ClassAttributes | _Cell | _Slots):
+    elif isinstance(container, _ClassAttributes | _ClosureVariable | _SlotAttributes):
         for name, value in cast("dict[str, Any]", content).items():
             if container.get(name) is not value:
                 container[name] = value
@@ -351,24 +351,24 @@ def _refill(container: Any, content: Any) -> None:
 
 
 def _items(visit: _Visit, items: Iterable[tuple[object, object]]) -> Iterator[_Visit]:
-    """The parts of a container that are no constants: code refers to them by the container's name."""
+    """Yield the items of a container that are no constants; code refers to them by the container's name."""
     for key, item in list(items):
         if not isinstance(item, _CONSTANTS):
             yield _Visit(f"{visit.key}[{key if isinstance(key, int) else _text(key)}]", visit.place, item)
 
 
 def _below(path: str, name: str) -> str:
-    """The path of an attribute: `attribute `a.b``."""
+    """Return the path of an attribute: `attribute `a.b``."""
     return f"attribute `{name}`" if path == "module" else f"{path.removesuffix('`')}.{name}`"
 
 
 def _is_users(thing: Any) -> bool:
-    """True for a class or function that a user may have written, or a library of models."""
+    """True for a class or function of the user or of a model library."""
     return str(getattr(thing, "__module__", None) or "").partition(".")[0] not in _LIBRARIES
 
 
 def _named(code: types.CodeType) -> Iterator[str]:
-    """The names that code refers to, with those of the functions inside it."""
+    """Yield the names in code and in the functions nested in it."""
     yield from code.co_names
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -376,17 +376,17 @@ def _named(code: types.CodeType) -> Iterator[str]:
 
 
 def _text(value: object) -> str:
-    """A key of a container as text; an object's type, as its own text may be anything."""
+    """Return a key of a container as text; for objects the type, because their own text may change."""
     return repr(value) if isinstance(value, _CONSTANTS) else str(type(value))
 
 
 def _constant(value: object) -> object:
-    """Return the fingerprint of a part of a container, if it is a constant."""
+    """Return the fingerprint of a constant in a container; None for other items."""
     return (type(value), repr(value)) if isinstance(value, _CONSTANTS) else None
 
 
 def _shallow(value: Any) -> object:
-    """Return the fingerprint of a container or object; parts that are no constants have their own."""
+    """Return the fingerprint of a container or object; items that are no constants have their own."""
     kind = cast("type[Any]", type(value))
     if isinstance(value, dict):
         return kind, [(_text(key), _constant(item)) for key, item in cast("dict[Any, Any]", value).items()]
@@ -405,7 +405,7 @@ def _shallow(value: Any) -> object:
 
 
 def digest(value: Tensor) -> object:
-    """A tensor's dtype, shape and content."""
+    """Return a tensor's dtype, shape and hash."""
     own = value.detach()
     if own.layout is not torch.strided or own.is_quantized or own.device.type != "cpu":
         return repr(own)
@@ -414,7 +414,7 @@ def digest(value: Tensor) -> object:
 
 
 def tensors_that_copies_refuse(module: nn.Module) -> Mapping[int, Tensor]:
-    """For `copy.deepcopy`'s memo: copies of the attributes that are results of operators, which it refuses."""
+    """Return copies of tensor attributes that `copy.deepcopy` refuses, results of operators, for its memo."""
     found: dict[int, Tensor] = {}
     for part in module.modules():
         pending: list[object] = [*vars(part).values()]

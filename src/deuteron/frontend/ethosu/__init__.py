@@ -1,1 +1,1 @@
-"""Arm Ethos-U's side of a build: ExecuTorch's unmodified Arm backend, and Vela."""
+"""The back end of the Arm Ethos-U, over ExecuTorch's unmodified Arm backend and Vela."""

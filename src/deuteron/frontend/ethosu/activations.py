@@ -1,10 +1,10 @@
-"""Keeps bounds of layers' results that ExecuTorch's Arm backend would lose.
+"""Keeps bounds of activations that ExecuTorch's Arm backend would lose.
 
-Its quantiser lets a layer and the activation behind it have one rounding together. Its passes then leave a bound of 0
-to the least integer there is, which is right where that stands for 0: not where a result shares its rounding with one
-that is below 0, as all that `cat` joins do. An activation with an upper bound that is not the greatest integer stays on
-the CPU. What such an activation reads is rounded here as its result is: rounding is monotone, so the result stays the
-same.
+Its quantiser gives a layer and the activation after it one rounding. Its passes then apply a lower bound of 0 by the
+least stored value, which is correct only if that value represents 0. A result that shares its quantisation with
+negative values, such as an operand of `cat`, has another least value. An activation with an upper bound below the
+largest stored value stays on the CPU. Here the operand of such an activation is rounded with the result's quantisation.
+Rounding is monotone, so the result does not change.
 """
 
 from typing import Any, cast
@@ -12,14 +12,14 @@ from typing import Any, cast
 import torch
 from torch import fx
 
-from deuteron.frontend.nodes import MARK, QUANTISED
-from deuteron.frontend.operators import base_name, is_qdq, is_quantise
+from deuteron.frontend.nodes import MARK, QUANTIZED
+from deuteron.frontend.operators import base_name, is_qdq, is_quantize
 
 _ACTIVATIONS = ("relu", "hardtanh")
 
 
-def part(module: fx.GraphModule) -> bool:
-    """Round what such activations of an edge program read; true where there are any."""
+def keep_bounds(module: fx.GraphModule) -> bool:
+    """Round the operands of such activations in an edge program; true if there are any."""
     wanted = [node for node in module.graph.nodes if _loses_a_bound(node)]
     for node in wanted:
         _round(module, node)
@@ -28,10 +28,10 @@ def part(module: fx.GraphModule) -> bool:
 
 
 def _loses_a_bound(node: fx.Node) -> bool:
-    if node.op != "call_function" or base_name(node.target) not in _ACTIVATIONS or _is_of_the_cpu(node):
+    if node.op != "call_function" or base_name(node.target) not in _ACTIVATIONS or _is_for_cpu(node):
         return False
     layer, readers = node.all_input_nodes[0], list(node.users)
-    if layer.op != "call_function" or is_qdq(layer) or len(readers) != 1 or not is_quantise(readers[0]):
+    if layer.op != "call_function" or is_qdq(layer) or len(readers) != 1 or not is_quantize(readers[0]):
         return False
     scale, zero_point, least, most = cast("tuple[float, int, int, int]", readers[0].args[1:5])
     if base_name(node.target) == "relu":
@@ -40,14 +40,14 @@ def _loses_a_bound(node: fx.Node) -> bool:
     return low != 0 or zero_point != least or round(high / scale) + zero_point < most
 
 
-def _is_of_the_cpu(node: fx.Node) -> bool:
-    """True for what was quantised for a Cortex-M, whose layers have any bounds."""
+def _is_for_cpu(node: fx.Node) -> bool:
+    """True for a node that was quantised for a Cortex-M, whose layers support any bounds."""
     custom = node.meta.get("custom", {})
-    return QUANTISED in custom and MARK not in custom
+    return QUANTIZED in custom and MARK not in custom
 
 
 def _round(module: fx.GraphModule, node: fx.Node) -> None:
-    """Quantise what an activation reads as its result is quantised, and dequantise it again."""
+    """Quantise the operand of an activation as its result is quantised, and dequantise it."""
     from executorch.exir.dialects._ops import ops as edge_ops
 
     tensors: Any = edge_ops.edge.quantized_decomposed

@@ -1,4 +1,4 @@
-"""Writes operators of a float model that ExecuTorch's Ethos-U backend leaves to the CPU as it takes them."""
+"""Decomposes operators of a float model that ExecuTorch's Ethos-U backend leaves to the CPU."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -6,27 +6,27 @@ from typing import Any, cast
 import torch
 from torch import fx
 
-from deuteron.frontend.quantise import recurrent
-from deuteron.frontend.quantise.decompositions import Form, apply, call, constant, numbers
+from deuteron.frontend.quantize import recurrent
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, numbers
 
 aten = torch.ops.aten
 
 
 def write(model: fx.GraphModule) -> None:
-    """Let pools whose one window is the whole image move by one step; write relu6 as hardtanh, cells as operators.
+    """Give pools over the whole image a stride of 1, replace relu6 by hardtanh, and decompose recurrent cells.
 
-    By three is the most that a pool may move, and these do not. The backend takes hardtanh, and what a recurrent cell
-    consists of. Images of one row become signals in one transposition, where Vela has one for each element of the row.
-    Numbers beside a value without axes become such values: as the backend writes them, the result would get an axis.
+    The NPU supports strides up to 3, and the stride of a single window has no effect. Images of one row become signals
+    by one transpose, because Vela would make one for each element. Numbers that meet a value without axes become such
+    values, because the backend would add an axis to the result.
     """
-    apply(model, _FORMS)
+    apply(model, _DECOMPOSITIONS)
 
 
 def _unmoved(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
     image, window, *given = cast("tuple[Any, ...]", pool.args)
     stride, pads, steps = (*given, *((), 0, 1)[len(given) :])[:3]
     if pool.target is aten.avg_pool2d.default:
-        steps = 1  # what stands there says how sizes are rounded
+        steps = 1  # this argument is `ceil_mode`
     stride = numbers(stride or window, 2)
     axes = zip(image.meta["val"].shape[-2:], *(numbers(value, 2) for value in (window, pads, steps)), strict=True)
     is_whole = [size + 2 * pad == (extent - 1) * step + 1 for size, extent, pad, step in axes]
@@ -39,7 +39,7 @@ def _hardtanh(_: fx.GraphModule, relu6: fx.Node) -> fx.Node:
 
 
 def _without_row(_: fx.GraphModule, view: fx.Node) -> fx.Node | None:
-    """A view that leaves out the one row of images, once this stands before their channels."""
+    """A view that removes the row dimension of images becomes a permutation and a view."""
     image, signal = cast(fx.Node, view.args[0]), [*view.meta["val"].shape]
     if [*image.meta["val"].shape] != [*signal[:2], 1, *signal[2:]] or len(signal) != 3:
         return None
@@ -47,7 +47,7 @@ def _without_row(_: fx.GraphModule, view: fx.Node) -> fx.Node | None:
 
 
 def _without_axes(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A sum, difference, product or quotient of a value without axes and a number, which becomes such a value, too."""
+    """Arithmetic of a value without axes and a number gets a tensor without axes for the number."""
     operands, result = cast("tuple[fx.Node | float, ...]", node.args[:2]), node.meta["val"]
     if result.shape or not result.is_floating_point() or node.kwargs or len(node.args) > 2:
         return None
@@ -63,7 +63,7 @@ def _without_axes(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 def _of_all(_: fx.GraphModule, variance: fx.Node) -> fx.Node | None:
-    """A variance of all values, whose axes are left out behind it: the backend divides the sum by a number."""
+    """A variance of all values keeps its axes until a reshape: the backend divides the sum by a number."""
     if variance.meta["val"].shape:
         return None
     image, *dims = variance.args[:2]
@@ -76,7 +76,7 @@ def _of_all(_: fx.GraphModule, variance: fx.Node) -> fx.Node | None:
 
 _ARITHMETIC = (aten.add.Tensor, aten.sub.Tensor, aten.rsub.Scalar, aten.mul.Tensor, aten.div.Tensor)
 
-_FORMS: Mapping[object, Form] = {
+_DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.avg_pool2d.default: _unmoved,
     aten.max_pool2d.default: _unmoved,
     aten.relu6.default: _hardtanh,

@@ -1,6 +1,6 @@
-"""Keeps integer arithmetic exact beside an Ethos-U: ExecuTorch's Arm passes make int64 int32, and divide in int8.
+"""Keeps integer arithmetic exact: ExecuTorch's Arm passes convert int64 to int32 and divide in int8.
 
-Divisions of integers stay on the CPU, which computes them in integers; indices stay int64 where operators want it.
+Integer divisions stay on the CPU. Indices stay int64 for operators that require it.
 """
 
 from collections.abc import Generator
@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.frontend.operators import called
+from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream.access import replaced, value_of
 
 aten = torch.ops.aten
 
@@ -33,15 +35,11 @@ _INDICES: dict[Any, tuple[int, ...]] = {
     aten.index_fill.int_Tensor: (2,),
     aten.index_copy.default: (2,),
 }
-"""Operators whose indices have to be int64, and where these stand among the arguments."""
-
-
-_MARK = "_mark_node_as_quantized"
-"""The wheel's function through which each of its quantisers annotates a node."""
+"""Operators that require int64 indices, with the positions of these arguments."""
 
 
 def is_division(node: fx.Node) -> bool:
-    """True for an operator that divides integers and gives integers."""
+    """True for an integer division with an integer result."""
     values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
     return called(node) in _DIVISIONS and all(
         isinstance(value, Tensor) and not value.is_floating_point() for value in values
@@ -49,7 +47,7 @@ def is_division(node: fx.Node) -> bool:
 
 
 def stays_on_cpu(node: fx.Node) -> bool:
-    """True for a division of integers, and for the tensors that the wheel's passes make of the numbers in one."""
+    """True for an integer division, and for tensors that Arm's passes make of the numbers in one."""
     value: object = node.meta.get("val")
     is_number = called(node) == "full_like" and isinstance(value, Tensor) and not value.is_floating_point()
     return is_number or is_division(node)
@@ -57,24 +55,22 @@ def stays_on_cpu(node: fx.Node) -> bool:
 
 @contextmanager
 def exact() -> Generator[None]:
-    """A context in which the wheel quantises no division of integers, and casts indices back to int64."""
-    from executorch.backends.arm._passes import InsertInt32CastsAfterInt64PlaceholdersPass as Casts
-    from executorch.backends.arm.quantizer import arm_quantizer_utils as utils
+    """Annotate no integer divisions, and cast indices back to int64, in this context."""
+    positions: dict[Any, tuple[int, ...]] = value_of(names.ARM_INT64)
 
-    positions: dict[Any, tuple[int, ...]] = Casts.I64_INPUT_ARG_POSITIONS
-    original: Any = vars(utils)[_MARK]
+    def marking(original: Any) -> object:
+        def mark(node: fx.Node, inputs: Any, output: Any, is_quantized: bool) -> None:
+            if is_division(node):
+                inputs, output, is_quantized = {}, None, False
+            original(node, inputs, output, is_quantized)
 
-    def mark(node: fx.Node, inputs: Any, output: Any, is_quantized: bool) -> None:
-        if is_division(node):
-            inputs, output, is_quantized = {}, None, False
-        original(node, inputs, output, is_quantized)
+        return mark
 
     added = {target: places for target, places in _INDICES.items() if target not in positions}
     positions.update(added)
-    setattr(utils, _MARK, mark)
     try:
-        yield
+        with replaced(names.ARM_MARK, marking):
+            yield
     finally:
-        setattr(utils, _MARK, original)
         for target in added:
             del positions[target]

@@ -1,4 +1,4 @@
-"""An Ethos-U's side of a build: ExecuTorch's unmodified Arm backend."""
+"""The back end of an Ethos-U: ExecuTorch's unmodified Arm backend."""
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,12 +16,12 @@ from deuteron.frontend.ethosu import decompositions, upstream, vela
 from deuteron.frontend.ethosu.partition import describe, files
 from deuteron.frontend.ethosu.upstream import Recording
 from deuteron.frontend.executorch_release import check_executorch
-from deuteron.frontend.npu_backend import Side, Tell
+from deuteron.frontend.npu_backend import NpuBackend, OnTagged
 from deuteron.npu.ethosu.program import program_of
 
 
-class EthosUSide(Side):
-    """That of a target with an Ethos-U."""
+class EthosUNpuBackend(NpuBackend):
+    """The back end of a target with an Ethos-U."""
 
     backend = upstream.BACKEND
 
@@ -38,45 +38,45 @@ class EthosUSide(Side):
 
     @contextmanager
     def lowering(self, recording: Recording) -> Generator[None]:
-        """A context in which what passes through the backend is recorded."""
+        """A context in which the partitions are recorded."""
         with self.imported(), upstream.observed(recording, self._options.vela.vela_config):
             yield
 
     def write(self, model: fx.GraphModule) -> None:
-        """Write operators of a float model otherwise that the backend would leave to the CPU."""
+        """Decompose operators of a float model that the backend would leave to the CPU."""
         decompositions.write(model)
 
     def quantizer(self) -> Any:
-        """The wheel's quantiser."""
+        """ExecuTorch's quantiser."""
         return upstream.quantizer(self._npu, self._options)
 
-    def partitioner(self, state: Callable[[], Mapping[str, Any]], tell: Tell) -> Any:
-        """The wheel's partitioner, which tells."""
+    def partitioner(self, state: Callable[[], Mapping[str, Any]], on_tagged: OnTagged) -> Any:
+        """ExecuTorch's partitioner, which records reasons."""
         del state
-        return upstream.partitioner(self._npu, self._options, tell)
+        return upstream.partitioner(self._npu, self._options, on_tagged)
 
     def keep(self, node: fx.Node, why: str) -> None:
-        """Tell the partitioner to leave a node, for this reason."""
+        """Mark a node so that the partitioner leaves it to the CPU, with the reason."""
         upstream.keep(node, why)
 
     def edge_config(self) -> Any:
-        """How edge programs are made."""
+        """ExecuTorch's configuration of edge programs."""
         return upstream.edge_config()
 
     def edge_passes(self, program: ExportedProgram, state: Mapping[str, Any]) -> Any:
-        """The pass that keeps bounds of layers' results; otherwise the partitioner takes edge programs as they are."""
+        """The pass that keeps bounds of activations."""
         return [upstream.keep_bounds]
 
     def last_passes(self) -> Any:
-        """None."""
+        """No passes."""
         return []
 
     def failure(self, recording: Recording) -> DeuteronError | None:
-        """None: what Vela refuses is an error of its own."""
+        """None: errors of Vela are raised where they occur."""
         return None
 
     def placed_in_memory(self, manager: Any, recording: Recording) -> Any:
-        """The manager as it is: Vela has planned the memory of each partition by itself."""
+        """The manager unchanged: Vela has planned the memory of each partition."""
         return manager
 
     def describe(self, recording: Recording) -> tuple[Partition, ...]:
@@ -84,7 +84,7 @@ class EthosUSide(Side):
         return tuple(describe(index, partition, self._npu) for index, partition in enumerate(recording.partitions))
 
     def warnings(self, recording: Recording, partitions: Sequence[Partition]) -> tuple[str, ...]:
-        """Where Vela's commands do not wait for what they need."""
+        """Hazards in Vela's command streams."""
         warnings: list[str] = []
         for number, (lowered, entry) in enumerate(zip(recording.partitions, partitions, strict=True)):
             program = program_of(lowered.payload, f"npu {number}")
@@ -92,5 +92,5 @@ class EthosUSide(Side):
         return tuple(warnings)
 
     def files(self, recording: Recording) -> Mapping[str, bytes]:
-        """Each partition as Vela got it, and what Vela tells of it."""
+        """The TOSA file of each partition, and Vela's debug database."""
         return files(recording.partitions)

@@ -1,8 +1,9 @@
-"""Which edge nodes each TOSA operator of a partition was made from, and so which of them an operation stands for.
+"""Maps the TOSA operators of a partition to the edge nodes that they were made from.
 
-Arm's passes change a partition's program in its place, but keep what each node was made from, and its operator tells
-that. Tables, and results that are known before, are made of nothing, but are called like the node that they stand for.
-A node of which no operator tells, such as a relu that only bounds a result, is computed with those before it.
+Arm's passes change a partition's program in place, but nodes keep the nodes that they were made from, and TOSA
+operators are named by these. Tables and constant results are made from nothing, but are named after the node that they
+replace. A node without an operator, such as a relu that only bounds a result, belongs to the operator of the nodes
+before it.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -18,19 +19,19 @@ from deuteron.npu.ethosu.tosa import CONSTANTS, Ancestor, Graph, Operator
 from deuteron.npu.provenance import KernelOrigin
 
 _TABLE, _KNOWN = "_table_constant", "_pre_computed"
-"""How Arm's backend calls the table of a node, and the result of one that is known before, behind its name."""
+"""The suffixes of Arm's backend for a node's table and for a constant result."""
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
-    """An edge node that computes something.
+class EdgeOrigin:
+    """A computing edge node.
 
     Attributes:
         name: in the partition's program.
-        node: what is kept of it.
-        handle: ExecuTorch's debug handle of it.
-        ancestor: what it was made from itself.
-        sources: names of those before it on all ways back.
+        node: its record.
+        handle: ExecuTorch's debug handle.
+        ancestor: the node that it was made from.
+        sources: names of the computing nodes before it.
     """
 
     name: str
@@ -40,12 +41,12 @@ class Origin:
     sources: tuple[str, ...]
 
 
-def noted(program: ExportedProgram) -> tuple[Origin, ...]:
-    """The nodes of a partition's program, before passes change it."""
+def origins_of(program: ExportedProgram) -> tuple[EdgeOrigin, ...]:
+    """Record the nodes of a partition's program before passes change it."""
     nodes = [*computing(program.graph)]
     known = set(nodes)
     return tuple(
-        Origin(
+        EdgeOrigin(
             node.name,
             replace(edge_node(node), name=name_of(node) or node.name),
             int(node.meta.get("debug_handle") or 0),
@@ -69,13 +70,13 @@ def _sources(node: fx.Node, known: Collection[fx.Node]) -> Iterator[fx.Node]:
             yield from _sources(source, known)
 
 
-def by_operator(nodes: Sequence[Origin], graph: Graph) -> dict[int, tuple[Origin, ...]]:
-    """For each TOSA operator (by index) the edge nodes that it comes from; those beside it where nothing tells.
+def by_operator(nodes: Sequence[EdgeOrigin], graph: Graph) -> dict[int, tuple[EdgeOrigin, ...]]:
+    """Map each TOSA operator (by index) to its edge nodes; operators without a record get those of their neighbours.
 
-    A constant is of the nodes that its name tells, if it does.
+    A constant belongs to the nodes in its name, if there are any.
     """
     by_name = {origin.name: origin for origin in nodes}
-    known: dict[int, tuple[Origin, ...]] = {}
+    known: dict[int, tuple[EdgeOrigin, ...]] = {}
     last: dict[str, int] = {}
     for index, operator in enumerate(graph.operators):
         own = [o for o in nodes if o.ancestor is not None and o.ancestor == operator.ancestor]
@@ -87,15 +88,15 @@ def by_operator(nodes: Sequence[Origin], graph: Graph) -> dict[int, tuple[Origin
         if origin.name not in last and before:
             last[origin.name] = max(before)
             known[max(before)] = (*known[max(before)], origin)
-    beside = with_neighbours(graph.operators, known)
+    neighbours = with_neighbours(graph.operators, known)
     return {
-        index: known.get(index, ()) if operator.name in CONSTANTS else beside[index]
+        index: known.get(index, ()) if operator.name in CONSTANTS else neighbours[index]
         for index, operator in enumerate(graph.operators)
     }
 
 
 def _called(operator: Operator) -> Iterable[str]:
-    """The nodes that the name of a table or of a constant tells."""
+    """Yield the nodes in the name of a table or constant."""
     names = {"TABLE": operator.inputs[-1:], "CONST": operator.outputs}.get(operator.name, ())
     for name in names:
         for suffix in (_TABLE, _KNOWN):
@@ -104,9 +105,9 @@ def _called(operator: Operator) -> Iterable[str]:
 
 
 def debug_handle_map(
-    kernels: Iterable[KernelOrigin], by_op: Mapping[int, tuple[Origin, ...]]
+    kernels: Iterable[KernelOrigin], by_op: Mapping[int, tuple[EdgeOrigin, ...]]
 ) -> dict[int, tuple[int, ...]]:
-    """Operation -> debug handles of the edge nodes that it stands for, which Inspector resolves events by."""
+    """Map each operation to the debug handles of its edge nodes, with which Inspector resolves events."""
     return {
         kernel.index: tuple(sorted({origin.handle for op in kernel.ops for origin in by_op.get(op, ())}))
         for kernel in kernels

@@ -1,4 +1,4 @@
-"""What a build keeps of each partition for an Ethos-U: sizes, operators with their source, and what Vela tells."""
+"""Describes an Ethos-U partition for the manifest and lists its files."""
 
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -7,12 +7,12 @@ from deuteron.arch.targets import EthosU
 from deuteron.builds.manifest import Partition, PartitionOp, TensorInfo, database_name, tosa_name
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.ethosu.origins import by_operator
-from deuteron.frontend.ethosu.upstream import Lowered
+from deuteron.frontend.ethosu.upstream import EthosUPartition
 from deuteron.npu.ethosu.blob import Tensor
 from deuteron.npu.ethosu.program import program_of
 
 
-def describe(index: int, partition: Lowered, npu: EthosU) -> Partition:
+def describe(index: int, partition: EthosUPartition, npu: EthosU) -> Partition:
     """The manifest's entry for a partition.
 
     Raises:
@@ -51,8 +51,8 @@ def _tensors(tensors: Sequence[Tensor], names: Sequence[str], dtypes: Mapping[st
     return tuple(TensorInfo(tensor.shape, dtypes[name], name) for tensor, name in pairs)
 
 
-def _ops(partition: Lowered) -> Iterator[PartitionOp]:
-    """The operators of its TOSA graph."""
+def _ops(partition: EthosUPartition) -> Iterator[PartitionOp]:
+    """Yield the operators of the partition's TOSA graph."""
     graph = partition.record.graph
     origins = by_operator(partition.nodes, graph)
     for index, operator in enumerate(graph.operators):
@@ -61,10 +61,10 @@ def _ops(partition: Lowered) -> Iterator[PartitionOp]:
         yield PartitionOp(index, operator.name, operator.outputs, tuple(node.name for node in nodes), tuple(sources))
 
 
-def files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
-    """Each partition in TOSA, which Vela compiled, and the database of what Vela made of it."""
+def files(partitions: Iterable[EthosUPartition]) -> dict[str, bytes]:
+    """The TOSA file of each partition, and Vela's debug database."""
     kept: dict[str, bytes] = {}
     for index, partition in enumerate(partitions):
-        made = partition.files
-        kept |= {tosa_name(index): made.tosa, database_name(index): made.database.encode()}
+        vela_files = partition.files
+        kept |= {tosa_name(index): vela_files.tosa, database_name(index): vela_files.database.encode()}
     return kept

@@ -1,6 +1,6 @@
-"""Vela and the packages that ExecuTorch's Arm backend needs beside it: whether they are here, and what Vela knows.
+"""Checks Vela, the other packages of ExecuTorch's Arm backend, and the options for Vela.
 
-Free of PyTorch, and of Vela itself: what is wrong here is told before either is loaded.
+This file imports neither PyTorch nor Vela, so that errors appear before either is loaded.
 """
 
 import configparser
@@ -16,31 +16,31 @@ from deuteron.arch.vela import VelaOptions
 from deuteron.errors import InputError, MissingToolError, OptionError
 
 PACKAGES = {"ethos-u-vela": ("5.1.0", "Vela"), "tosa-tools": ("2026.5.0", "the TOSA tools")}
-"""Versions that this adapter knows, and what errors call each package."""
+"""Supported versions of the packages, and their names in errors."""
 
 DEFAULTS = {
     "ethos-u55": ("Ethos_U55_High_End_Embedded", "Shared_Sram"),
     "ethos-u65": ("Ethos_U65_High_End", "Dedicated_Sram_384KB"),
     "ethos-u85": ("Ethos_U85_SYS_DRAM_Mid", "Sram_Only"),
 }
-"""The system configuration and the memory mode that ExecuTorch names where a build names none."""
+"""ExecuTorch's default system configuration and memory mode of each NPU family."""
 
 _SYSTEM, _MODE = "System_Config.", "Memory_Mode."
 _DRAM, _OUTSIDE = "Dram", "Axi1"
 _MEMORIES = ("Sram", _DRAM, "OnChipFlash", "OffChipFlash")
 _AREAS = ("Axi0", _OUTSIDE)
 _PLACES = {"const_mem_area": _MEMORIES[1:], "arena_mem_area": _MEMORIES[:2], "cache_mem_area": _MEMORIES[:1]}
-"""What may lie where; constants also where all three are in one place, which Vela then takes for flash."""
+"""The memories for each area; constants may be in any memory if all three areas are the same."""
 
 _WHOLE = ("ports_used", "burst_length", "read_latency", "write_latency")
-"""What Vela reads of each memory beside its clock, if it is there."""
+"""The optional whole numbers of each memory in Vela's configuration."""
 _BY_DEFAULT = ", which ExecuTorch names where nobody does,"
 
 _INSTALL = "install it with `pip install 'deuteron[ethos-u]'`"
 
 
 def check_installed() -> None:
-    """Check that the packages are installed, in the versions that are known.
+    """Check that the packages are installed in the supported versions.
 
     Raises:
         MissingToolError: naming the package.
@@ -60,9 +60,9 @@ def check(npu: EthosU, options: VelaOptions) -> None:
     """Check that a model can be built for an NPU with these options.
 
     Raises:
-        MissingToolError: a package is missing, or of another version.
-        InputError: the configuration file cannot be read, is incomplete, or has values that Vela does not take.
-        OptionError: it has no such section for this NPU, or the two do not go together.
+        MissingToolError: a package is missing or has another version.
+        InputError: the configuration file cannot be read, is incomplete, or has values that Vela does not accept.
+        OptionError: it has no such section for this NPU, or the two sections do not fit.
     """
     check_installed()
     file = _own() if options.vela_config is None else _given(options.vela_config)
@@ -104,21 +104,21 @@ def check(npu: EthosU, options: VelaOptions) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _File:
-    """A configuration file; the path is empty for that which Vela comes with."""
+    """A configuration file; the path is empty for Vela's own."""
 
     path: str
     sections: configparser.ConfigParser
 
     def names(self, kind: str, prefix: str = "") -> list[str]:
-        """The names of the sections of a kind that begin so."""
+        """The names of the sections of a kind with this prefix."""
         names = self.sections.sections()
         return [name.removeprefix(kind) for name in names if name.startswith(kind + prefix)]
 
     def get(self, section: str, key: str) -> str | None:
-        """What a section says of a key, or else the one that it inherits from; None where neither does.
+        """Return the value of a key in a section or in one that it inherits from; None if there is none.
 
         Raises:
-            InputError: the section inherits from none that is there, from itself, or has what is no value.
+            InputError: the section inherits from itself or from a missing section, or the value is malformed.
         """
         try:
             lines = [self.sections[name] for name in self._line(section)]
@@ -129,7 +129,7 @@ class _File:
             ) from error
 
     def _line(self, section: str) -> list[str]:
-        """The section, and what it inherits from, one from the other."""
+        """The section and the sections that it inherits from."""
         line: list[str] = []
         name: str | None = section
         while name is not None:
@@ -138,30 +138,30 @@ class _File:
                 raise InputError(
                     f"`[{line[-1]}]` inherits from `[{name}]`, which is {what}",
                     where=self.path,
-                    hint=f"mend `inherit` of `[{line[-1]}]`",
+                    hint=f"repair `inherit` of `[{line[-1]}]`",
                 )
             line.append(name)
             name = self.sections[name].get("inherit")
         return line
 
     def value(self, section: str, key: str) -> str:
-        """The same of a key that must be there.
+        """Return the value of a required key.
 
         Raises:
-            InputError: as `get`, and where neither section has it.
+            InputError: as `get`, and if no section has the key.
         """
         if (text := self.get(section, key)) is None:
             raise InputError(f"`[{section}]` has no `{key}`", where=self.path, hint="add it to the section")
         return text
 
     def one_of(self, section: str, key: str, allowed: Sequence[str]) -> str:
-        """The same, of these."""
+        """Return the value of a required key, which must be one of those allowed."""
         if (text := self.value(section, key)) not in allowed:
             raise self._no_value(section, key, text, f"choose one of {_listed(allowed)}")
         return text
 
     def number(self, section: str, key: str) -> None:
-        """Check that a key is there, a number above 0."""
+        """Check that a key exists and is a number above 0."""
         text = self.value(section, key)
         try:
             number = float(text)
@@ -171,7 +171,7 @@ class _File:
             raise self._no_value(section, key, text, "give a number above 0")
 
     def whole(self, section: str, key: str) -> None:
-        """Check that a key, if it is there, is a whole number of 0 or more."""
+        """Check that an optional key is a whole number of 0 or more."""
         text = self.get(section, key)
         try:
             is_whole = text is None or int(text) >= 0
@@ -185,7 +185,7 @@ class _File:
 
 
 def _check_width(file: _File, system: str, prefix: str) -> None:
-    """Check that Vela takes a section of the user's file for one of this NPU."""
+    """Check that Vela accepts the name of a section of the user's file for this NPU."""
     if file.path and not system.startswith("Ethos_U") and _SYSTEM + system in file.sections:
         raise OptionError(
             f"`{system}` does not begin with `{prefix}`, and Vela takes from the name how wide the NPU's ports are",
@@ -195,7 +195,7 @@ def _check_width(file: _File, system: str, prefix: str) -> None:
 
 
 def _unknown(file: _File, option: str, said: str | None, default: str, npu: EthosU, names: list[str]) -> OptionError:
-    """What to say of a name that no section has."""
+    """Return the error about a name without a section."""
     knows = f"`{file.path}` has" if file.path else "Vela knows"
     message = f"{knows} no `{said or default}`{'' if said else _BY_DEFAULT} for `{option}` of `{npu.name}`"
     return OptionError(message, hint=f"choose one of {_listed(names)}" if names else "add a section for it")
@@ -206,7 +206,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _own() -> _File:
-    """The configuration file that Vela comes with."""
+    """Read Vela's own configuration file."""
     spec = importlib.util.find_spec("ethosu")
     folders = [Path(folder) for folder in spec.submodule_search_locations or ()] if spec else []
     parser = configparser.ConfigParser()
@@ -215,7 +215,7 @@ def _own() -> _File:
 
 
 def _given(path: str) -> _File:
-    """A configuration file of the user's."""
+    """Read the user's configuration file."""
     if not path.endswith(".ini") or any(character.isspace() for character in Path(path).name):
         raise OptionError(
             f"`--vela-config {path}`: Vela takes files whose names end in `.ini`, and ExecuTorch parts options at "

@@ -1,30 +1,30 @@
-"""Keeps operators of a partition apart that Vela 5.1.0 would join wrong, by a pool of one value between them.
+"""Separates operators that Vela 5.1.0 would combine wrongly, by an operator without effect between them.
 
-Vela lets a layer read a slice, or write into what is padded or concatenated, where it stands in the greater tensor. A
-layer that it has to take to pieces may then go wrong: of a convolution or a pool that reads a slice it forgets the pads
-above and left, and the results of a depthwise convolution with several channels for each of its input's it writes to
-the start of the greater tensor. On an Ethos-U55 and -U65 it also takes transposes to pieces: where an activation
-follows one, and then pads, its rows are written as far apart as they would be without the pads. A pool with a window of
-one value changes nothing and is never taken to pieces; nor is the greater of a value and itself, for integers of 32
-bits, nor either of a truth and itself, which pools lack.
+The separating operator is a pool over a single value. It changes no value, and Vela never decomposes it. Pools do not
+support int32 and bools: these use the maximum of a value and itself, or the logical or of a value and itself.
 
-On an Ethos-U85 an operator of one tensor is chained to the one before, so that what lies between them needs no memory.
-Vela gives it the shape of that operator's results, so that what is padded or concatenated has its rows as far apart as
-they would be without the pads and the other parts.
+Slices. Vela lets a layer read a slice, or write into a padded or concatenated tensor, in place. Layers that it
+decomposes may then be wrong. A convolution or pool that reads a slice loses its top and left pads. A depthwise
+convolution with several output channels per input channel writes to the start of the larger tensor.
 
-An activation of several samples it takes to pieces, as it does one of more than four axes, and when it gives the bounds
-or the table to the operator before, that one gets the activation's shape for its results, too, but not for what it
-reads. The two may differ by a reshape, because Vela gives a layer whose window is one value a shape of its own, or
-because reductions, products of matrices and what moves values have other pieces. So such an activation has one sample,
-unless it follows an operator of single values, which is taken to the same pieces.
+Transposes. Ethos-U55 and -U65 also decompose transposes. If an activation and then pads follow one, its rows are
+written with the stride of the tensor without pads.
 
-Greatest and smallest values it takes to pieces, too, and on an Ethos-U55 and -U65 products of matrices: of a slice it
-forgets where it begins. Greatest and smallest values also overwrite what they are padded or concatenated with. Where an
-accelerator has no smallest values it writes `-1 - x`, the greatest values of that, and `-1 - x` again, and gives both
-subtractions the shapes of tensors instead of the operator's. A tensor has the shape of the last reshape that reads it,
-of which a transpose that moves only axes of one value is another: where one follows the smallest values, or reads what
-they are of, the subtraction spreads some of its values over the others. Of more than four axes the process ends, so
-that these have four.
+Chains. Ethos-U85 chains an operator of one tensor to the operator before it, without memory between them. Vela gives it
+the shape of the first operator's results. A padded or concatenated tensor then has the row stride of its part.
+
+Activations of several samples. Vela decomposes an activation of several samples or more than four axes. If it fuses the
+activation's bounds or table with the operator before, that operator's results get the activation's shape, but its
+operands do not. The shapes may differ by a reshape: Vela reshapes layers whose window is one value, and reductions,
+matrix products and data movement are decomposed otherwise. Such an activation is reshaped to one sample, unless it
+follows an elementwise operator, which Vela decomposes in the same way.
+
+Minima and maxima. Vela decomposes these, and on Ethos-U55 and -U65 also matrix products: they lose the offset of a
+slice. Minima and maxima also overwrite the tensor that they are padded or concatenated with. An accelerator without
+minima computes `-1 - x`, the maximum of that, and `-1 - x` again. Vela gives both subtractions the shapes of tensors
+instead of the operator's. A tensor has the shape of the last reshape that reads it, and a transpose that only moves
+axes of size 1 counts as a reshape. If one follows the minimum or reads its operand, the subtraction broadcasts some
+values over others. Vela crashes for minima with more than four axes, so these are reshaped to four.
 """
 
 import math
@@ -39,64 +39,64 @@ from deuteron.frontend.operators import base_name
 _ACTIVATIONS = ("CLAMP", "TABLE")
 _RESHAPES = ("RESHAPE", "TRANSPOSE")
 _REDUCTIONS = ("REDUCE_MAX", "REDUCE_MIN")
-_OF_OTHER_PIECES = (*_RESHAPES, "REVERSE", "MATMUL", "REDUCE_SUM", *_REDUCTIONS)
+_DECOMPOSED_OTHERWISE = (*_RESHAPES, "REVERSE", "MATMUL", "REDUCE_SUM", *_REDUCTIONS)
 _OF_ONE = ("ABS", "BITWISE_NOT", "LOGICAL_NOT")
-"""Operators of one tensor that Vela has as such; a negation is a subtraction there."""
+"""Operators of one tensor that Vela does not convert to another; it converts a negation to a subtraction."""
 _AXES = 4
-"""Of what a pool takes: samples, rows, columns and channels."""
+"""The axes of a pool: samples, rows, columns and channels."""
 _OF_POOLS = frozenset({torch.int8, torch.int16})
 _CONVOLUTIONS, _POOLS = ("CONV2D", "DEPTHWISE_CONV2D"), ("AVG_POOL2D", "MAX_POOL2D")
 _MOST_STRIDE, _MOST_DILATION, _MOST_WINDOW = 3, 2, 8
-"""Beyond these Vela takes layers to pieces; the last is of average pools with pads."""
+"""Vela decomposes layers beyond these limits; the last one is for average pools with pads."""
 
 
-def keep_apart(module: fx.GraphModule, *, chains: bool) -> None:
-    """Put such pools into a partition in TOSA's operators, as ExecuTorch's passes leave it.
+def separate(module: fx.GraphModule, *, chains: bool) -> None:
+    """Insert the separating operators into a partition of TOSA operators, after ExecuTorch's passes.
 
     Args:
         module: the partition.
-        chains: whether the accelerator is one that chains operators.
+        chains: whether the accelerator chains operators.
     """
     for node in list(module.graph.nodes):
         if _kind(node) == "REDUCE_MIN" and len(node.meta["val"].shape) > _AXES:
             _flatten(module, node)
-        if _kind(node) in _ACTIVATIONS and _is_in_pieces(node) and _may_have_another_shape(node):
-            _put_together(module, node)
-    wanted = [pair for node in module.graph.nodes for pair in _joined(node, chains=chains)]
+        if _kind(node) in _ACTIVATIONS and _is_decomposed_activation(node) and _may_have_another_shape(node):
+            _merge_samples(module, node)
+    wanted = [pair for node in module.graph.nodes for pair in _wrongly_combined(node, chains=chains)]
     for source, reader in wanted:
         with module.graph.inserting_before(reader):
-            reader.replace_input_with(source, _again(source))
+            reader.replace_input_with(source, _identity(source))
     module.recompile()
 
 
-def _is_in_pieces(activation: fx.Node) -> bool:
-    """Whether it has several samples, or more axes than operators have there."""
+def _is_decomposed_activation(activation: fx.Node) -> bool:
+    """Whether it has several samples, or more axes than Vela's operators."""
     shape = activation.meta["val"].shape
     return len(shape) > _AXES or any(size > 1 for size in shape[:1])
 
 
 def _may_have_another_shape(activation: fx.Node) -> bool:
-    """Whether Vela may give the operator before it another shape than the activation's."""
+    """Whether Vela may give the operator before an activation another shape than the activation's."""
     before = activation.all_input_nodes[0]
     while _kind(before) == "RESCALE":
         before = before.all_input_nodes[0]
-    return _kind(before) in (*_OF_OTHER_PIECES, *_CONVOLUTIONS)
+    return _kind(before) in (*_DECOMPOSED_OTHERWISE, *_CONVOLUTIONS)
 
 
-def _put_together(module: fx.GraphModule, activation: fx.Node) -> None:
-    """Let an activation of several samples be of one that has their rows."""
+def _merge_samples(module: fx.GraphModule, activation: fx.Node) -> None:
+    """Reshape an activation of several samples to one sample with all rows."""
     source, shape = activation.all_input_nodes[0], activation.meta["val"].shape
-    together = (1, math.prod(shape[:-2]), *shape[-2:])
+    merged = (1, math.prod(shape[:-2]), *shape[-2:])
     with module.graph.inserting_before(activation):
-        activation.replace_input_with(source, _reshaped(source, together))
-    activation.meta = activation.meta | {"val": activation.meta["val"].reshape(together)}
+        activation.replace_input_with(source, _reshaped(source, merged))
+    activation.meta = activation.meta | {"val": activation.meta["val"].reshape(merged)}
     with module.graph.inserting_before(activation.next):
-        apart = _reshaped(activation, shape)
-    activation.replace_all_uses_with(apart, delete_user_cb=lambda user: user is not apart)
+        restored = _reshaped(activation, shape)
+    activation.replace_all_uses_with(restored, delete_user_cb=lambda user: user is not restored)
 
 
 def _flatten(module: fx.GraphModule, least: fx.Node) -> None:
-    """Let smallest values be of four axes, the axis with what lies before and behind it."""
+    """Reshape the operand of a minimum to four axes: the reduced axis, those before and those after it."""
     source, axis = least.all_input_nodes[0], cast(int, least.kwargs["axis"])
     shape, result = source.meta["val"].shape, least.meta["val"].shape
     planes = (1, math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :]))
@@ -109,8 +109,8 @@ def _flatten(module: fx.GraphModule, least: fx.Node) -> None:
     least.replace_all_uses_with(deep, delete_user_cb=lambda user: user is not deep)
 
 
-def _again(source: fx.Node) -> fx.Node:
-    """The node's values behind an operator that changes none."""
+def _identity(source: fx.Node) -> fx.Node:
+    """Insert an operator after a node that changes no value."""
     dtype = source.meta["val"].dtype
     if dtype in _OF_POOLS:
         return _pooled(source)
@@ -121,7 +121,7 @@ def _again(source: fx.Node) -> fx.Node:
 
 
 def _pooled(source: fx.Node) -> fx.Node:
-    """The node's values behind a pool, which takes four axes: others are reshaped to four, and back again."""
+    """Insert a pool over single values after a node, with reshapes to and from four axes if necessary."""
     shape = source.meta["val"].shape
     planes = (*[1] * (_AXES - len(shape)), *shape)
     if len(shape) > _AXES:
@@ -142,15 +142,15 @@ def _reshaped(source: fx.Node, shape: Sequence[int]) -> fx.Node:
     return result
 
 
-def _joined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node, fx.Node]]:
-    """What is to be kept apart from the node, and the node, or the one before it that reads that."""
+def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node, fx.Node]]:
+    """Yield pairs of an operator and its reader, the node or a pad before it, that Vela would combine wrongly."""
     kind = _kind(node)
     if kind in (*_CONVOLUTIONS, *_POOLS):
         reader, has_pads = node, any(_geometry(node)[1])
         source = reader.all_input_nodes[0]
-        while _kind(source) == "PAD":  # which Vela may make the layer's own
+        while _kind(source) == "PAD":  # Vela may fuse it with the layer
             reader, source, has_pads = source, source.all_input_nodes[0], True
-        if _kind(source) == "SLICE" and has_pads and _is_taken_to_pieces(node):
+        if _kind(source) == "SLICE" and has_pads and _is_decomposed(node):
             yield source, reader
     elif kind in _REDUCTIONS:
         source = node.all_input_nodes[0]
@@ -163,21 +163,21 @@ def _joined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node, fx.Node]]
     elif kind in ("PAD", "CONCAT"):
         for source in node.all_input_nodes:
             before = next(iter(source.all_input_nodes), source)
-            is_turned = kind == "PAD" and _kind(source) in _ACTIVATIONS and _kind(before) == "TRANSPOSE"
+            is_transposed = kind == "PAD" and _kind(source) in _ACTIVATIONS and _kind(before) == "TRANSPOSE"
             is_multiplied = _kind(source) == "RESCALE" and _multiplies(before)
             is_chained = chains and _kind(before if _kind(source) == "RESCALE" else source) in _OF_ONE
-            if is_turned or is_multiplied or is_chained or _kind(source) in _REDUCTIONS:
+            if is_transposed or is_multiplied or is_chained or _kind(source) in _REDUCTIONS:
                 yield source, node
 
 
 def _has_other_readers(source: fx.Node) -> bool:
-    """Whether something else reads the tensor, before or behind its reshapes."""
+    """Whether another node reads the tensor, before or after its reshapes."""
     while len(source.users) == 1 and _kind(source) in _RESHAPES:
         source = source.all_input_nodes[0]
     return len(source.users) > 1
 
 
-def _is_taken_to_pieces(layer: fx.Node) -> bool:
+def _is_decomposed(layer: fx.Node) -> bool:
     strides, _, last = _geometry(layer)
     if max(strides) > _MOST_STRIDE or _multiplies(layer):
         return True
@@ -186,7 +186,7 @@ def _is_taken_to_pieces(layer: fx.Node) -> bool:
 
 
 def _multiplies(node: fx.Node) -> bool:
-    """Whether it is a depthwise convolution with several channels for each of several of its input's."""
+    """Whether it is a depthwise convolution of several input channels with several outputs for each."""
     if _kind(node) != "DEPTHWISE_CONV2D":
         return False
     *_, depth, times = node.all_input_nodes[1].meta["val"].shape
@@ -204,7 +204,7 @@ def _geometry(layer: fx.Node) -> tuple[Sequence[int], Sequence[int], Sequence[in
 
 
 def _kind(node: fx.Node) -> str:
-    """The name of the TOSA operator; empty for what is none."""
+    """The name of a TOSA operator; empty for other nodes."""
     return base_name(node.target) if node.op == "call_function" else ""
 
 

@@ -1,1 +1,1 @@
-"""The NPU's side of a build: ExecuTorch's NXP backend."""
+"""The back end of the Neutron, over ExecuTorch's unmodified NXP backend."""

@@ -1,4 +1,4 @@
-"""Writes operators of a float model otherwise that ExecuTorch's NXP backend does not take, and that ours can have."""
+"""Decomposes operators of a float model that ExecuTorch's NXP backend does not convert and our converter supports."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.frontend.operators import changes_operand
-from deuteron.frontend.quantise.decompositions import Form, apply, call
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, call
 
 aten: Any = torch.ops.aten
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write what one index chooses as a slice less a dimension, layers of moved rows by rows; leave copies out."""
-    apply(model, _FORMS)
+    """Replace selections by slices, flatten rows of linear layers to a matrix, and remove copies for contiguity."""
+    apply(model, _DECOMPOSITIONS)
 
 
 def _selected(_: fx.GraphModule, select: fx.Node) -> fx.Node:
@@ -26,18 +26,18 @@ def _selected(_: fx.GraphModule, select: fx.Node) -> fx.Node:
 
 
 def _uncopied(_: fx.GraphModule, copy: fx.Node) -> fx.Node | None:
-    """A copy that only asks for elements one after the other: lowering makes those that are needed."""
+    """Remove a copy that only makes a tensor contiguous: lowering inserts the necessary copies."""
     (x,) = cast("tuple[fx.Node]", copy.args)
     return None if copy.kwargs or any(map(changes_operand, copy.users)) else x
 
 
 def _reshaped(_: fx.GraphModule, view: fx.Node) -> fx.Node:
-    """A view, which takes elements that lie one after the other, as what takes any."""
+    """Replace a view, which needs contiguous elements, by a reshape."""
     return call(view, aten.reshape.default, view.args[0], [*cast(Tensor, view.meta["val"]).shape])
 
 
 def _by_rows(_: fx.GraphModule, linear: fx.Node) -> fx.Node | None:
-    """A layer over rows that a transpose has moved, which PyTorch makes a product and a sum of, as one of a matrix."""
+    """Flatten the transposed rows of a linear layer to a matrix, because PyTorch would split the layer."""
     x = cast(fx.Node, linear.args[0])
     value = cast(Tensor, x.meta["val"])
     if value.dim() <= 2 or value.is_contiguous():
@@ -47,7 +47,7 @@ def _by_rows(_: fx.GraphModule, linear: fx.Node) -> fx.Node | None:
     return call(linear, aten.reshape.default, result, [*cast(Tensor, linear.meta["val"]).shape])
 
 
-_FORMS: Mapping[object, Form] = {
+_DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.select.int: _selected,
     aten.linear.default: _by_rows,
     aten.contiguous.default: _uncopied,

@@ -1,6 +1,5 @@
-"""ExecuTorch's NXP partitioner, unmodified in what it takes, that also tells why it leaves a node."""
+"""Extends ExecuTorch's NXP partitioner to record why it leaves a node to the CPU; its decisions do not change."""
 
-import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,43 +9,43 @@ from torch.export import ExportedProgram
 from deuteron.builds import manifest
 from deuteron.frontend.neutron.refusals import BACKEND, refusal
 from deuteron.frontend.nodes import WHY, computing
-from deuteron.frontend.npu_backend import Tell
+from deuteron.frontend.npu_backend import OnTagged
 from deuteron.frontend.operators import operator_name
+from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream.access import replaced, value_of
 
 KEPT = "NXP_DO_NOT_DELEGATE"
-"""Key of a node's metadata: the partitioner is to leave it."""
+"""Key of a node's metadata: the partitioner must leave the node to the CPU."""
 
 
 def keep(node: fx.Node, why: str) -> None:
-    """Tell that the partitioner leaves the node, for this reason."""
+    """Mark a node so that the partitioner leaves it to the CPU, with the reason."""
     node.meta |= {KEPT: True, WHY: why}
 
 
-def telling(base: Any, tell: Tell) -> Any:
-    """The class of the wheel's partitioner, `base`, whose objects call `tell` whenever they have tagged a program."""
-    module: Any = importlib.import_module(base.__module__)
-    supports: Callable[..., Any] = module.NeutronSupportedOperators
+def explaining(base: Any, on_tagged: OnTagged) -> Any:
+    """Return a subclass of ExecuTorch's partitioner `base` that calls `on_tagged` with each tagged program."""
     partition: Callable[[Any, ExportedProgram], Any] = base.partition
     validate: Callable[..., bool] = base.validate_partitioning_result
 
-    class Telling(base):
+    class ExplainingPartitioner(base):
         def partition(self, exported_program: ExportedProgram) -> Any:
             results: list[Any] = []
 
-            def supporting(*args: Any) -> Any:
-                results.append(supports(*args))
-                return results[-1]
+            def recording(supports: Any) -> object:
+                def support(*args: Any) -> Any:
+                    results.append(supports(*args))
+                    return results[-1]
 
-            module.NeutronSupportedOperators = supporting
-            try:
+                return support
+
+            with replaced(names.NXP_SUPPORTED, recording):
                 result = partition(self, exported_program)
-            finally:
-                module.NeutronSupportedOperators = supports
             program: ExportedProgram = result.tagged_exported_program
             for node in computing(program.graph):
                 if "delegation_tag" not in node.meta and WHY not in node.meta:
-                    node.meta[WHY] = _why(node, results[-1], module.supported_ops)
-            tell(program)
+                    node.meta[WHY] = _why(node, results[-1], value_of(names.NXP_OPERATORS))
+            on_tagged(program)
             return result
 
         def validate_partitioning_result(self, graph: fx.Graph, partitions: Any, options: Any, parameters: Any) -> bool:
@@ -55,18 +54,18 @@ def telling(base: Any, tell: Tell) -> Any:
             valid = validate(self, graph, partitions, options, parameters)
             for node in graph.nodes:
                 if node.meta.get(KEPT) and node not in kept:
-                    converter = module.supported_ops.get(node.target)
-                    asked = refusal(converter.supports_partitioning_result, node, *context) if converter else ""
-                    node.meta[WHY] = asked or (
+                    converter = value_of(names.NXP_OPERATORS).get(node.target)
+                    reason = refusal(converter.supports_partitioning_result, node, *context) if converter else ""
+                    node.meta[WHY] = reason or (
                         f"{BACKEND} leaves it because all that could go to the NPU with it computes nothing there"
                     )
             return valid
 
-    return Telling
+    return ExplainingPartitioner
 
 
 def _why(node: fx.Node, support: Any, converters: Mapping[object, Any]) -> str:
-    """Why a node is left: the first of the partitioner's own questions that it answers with no."""
+    """The reason: the first check of the partitioner that the node fails."""
     if not support.is_node_delegatable(node):
         names = ",".join(name for name in support.operators_not_to_delegate if name in node.name)
         return f"{manifest.KEPT} `--operators-not-to-delegate {names}`"
@@ -77,8 +76,8 @@ def _why(node: fx.Node, support: Any, converters: Mapping[object, Any]) -> str:
     if cluster is None:
         return f"{BACKEND} takes quantised operators only, and not all that this one reads and writes is quantised"
     context = support.neutron_target_spec, support.parameters_mapping, support.custom_delegation_options
-    asked = refusal(converter.is_supported, node, *context) if converter else ""
-    if not asked and cluster.compute_node is not node:
+    reason = refusal(converter.is_supported, node, *context) if converter else ""
+    if not reason and cluster.compute_node is not node:
         with_ = operator_name(cluster.compute_node.target)
         return f"it belongs to `{with_}`, node {cluster.compute_node.name}, which the NPU does not take"
-    return asked or refusal(support.is_node_supported, {}, node) or f"{BACKEND} leaves it and does not say why"
+    return reason or refusal(support.is_node_supported, {}, node) or f"{BACKEND} leaves it and does not say why"

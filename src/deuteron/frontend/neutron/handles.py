@@ -1,4 +1,4 @@
-"""Which edge nodes a kernel call stands for, in ExecuTorch's terms: what its Inspector resolves profiles with."""
+"""Maps kernel calls to debug handles of edge nodes, with which ExecuTorch's Inspector resolves profiles."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
@@ -8,30 +8,30 @@ from deuteron.npu.neutron.convert import metadata_of, source_ops
 _T = TypeVar("_T")
 
 
-class Operator(Protocol):
-    """An operator of a partition: the names of the tensors that it reads and writes."""
+class NamedOperator(Protocol):
+    """An operator with the names of the tensors that it reads and writes."""
 
     @property
     def inputs(self) -> tuple[str, ...]:
-        """Those that it reads."""
+        """Names of the tensors that it reads."""
         ...
 
     @property
     def outputs(self) -> tuple[str, ...]:
-        """Those that it writes."""
+        """Names of the tensors that it writes."""
         ...
 
 
 def debug_handle_map(
     tflite: bytes, converted: bytes, handles: Mapping[int, tuple[int, ...]]
 ) -> dict[int, tuple[int, ...]]:
-    """Kernel call -> debug handles of the edge nodes that it computes; one call more for the profile's last record.
+    """Map each kernel call to the debug handles of its edge nodes; one more call is for the profile's last record.
 
-    Nothing where the vendor's converter was used, which leaves no provenance.
+    The map is empty for the vendor's converter, which records no provenance.
 
     Args:
-        tflite: the partition, whose operators `handles` names.
-        converted: what our converter made of it, with the provenance among its metadata.
+        tflite: the partition, to whose operators `handles` refers.
+        converted: the converted partition, with the provenance in its metadata.
         handles: debug handle -> TFLite operators (indices).
     """
     calls = metadata_of(converted).provenance.kernels
@@ -46,15 +46,15 @@ def debug_handle_map(
     return {**by_call, len(by_call): ()}
 
 
-def with_neighbours(ops: Sequence[Operator], known: Mapping[int, Sequence[_T]]) -> dict[int, tuple[_T, ...]]:
-    """What every operator (by index) stands for: edge nodes, or their debug handles.
+def with_neighbours(ops: Sequence[NamedOperator], known: Mapping[int, Sequence[_T]]) -> dict[int, tuple[_T, ...]]:
+    """Map each operator (by index) to its edge nodes or their debug handles.
 
-    ExecuTorch knows nothing of the transposes that it puts at the edges of a partition to change the order of channels:
-    they belong to the nodes whose result they turn or, at an input, to those that read theirs.
+    ExecuTorch records no nodes for the transposes that it adds at the edges of a partition. They belong to the nodes
+    whose result they transpose, or, at an input, to the nodes that read their result.
 
     Args:
         ops: the operators of a partition.
-        known: what ExecuTorch tells of them.
+        known: the nodes or handles that ExecuTorch recorded.
     """
     writers: dict[str, tuple[_T, ...]] = {}
     for index, op in enumerate(ops):
@@ -72,5 +72,5 @@ def with_neighbours(ops: Sequence[Operator], known: Mapping[int, Sequence[_T]]) 
 
 
 def _union(by_name: Mapping[str, Sequence[_T]], names: Iterable[str]) -> tuple[_T, ...]:
-    """Each once, in order."""
+    """Merge the items of these names in order, without repeats."""
     return tuple(dict.fromkeys(item for name in names for item in by_name.get(name, ())))

@@ -1,7 +1,7 @@
-"""What ExecuTorch's NXP backend uses of `multiprocessing`, without another process.
+"""Replaces `multiprocessing` in ExecuTorch's NXP backend by calls in the same process.
 
-It gives the vendor's converter a process of its own, since that may end the one that it runs in, and starts another
-for the answer. Deuteron's raises exceptions, and two copies of a process with PyTorch in it take longer than most
+The backend runs the vendor's converter in its own process, because that may end the process, and starts another one for
+the result. Deuteron's converter raises exceptions instead. Copying a process with PyTorch takes longer than most
 conversions.
 """
 
@@ -14,16 +14,16 @@ class Manager:
     """Makes queues."""
 
     @staticmethod
-    def Queue() -> SimpleQueue[object]:  # noqa: N802 - as it is called there
-        """A queue for what a process says."""
+    def Queue() -> SimpleQueue[object]:  # noqa: N802 - the name in `multiprocessing`
+        """A queue for the result."""
         return SimpleQueue()
 
 
 class Process:
-    """A call that is made when the process is started.
+    """A call that `start` runs.
 
     Attributes:
-        exitcode: 0 once the call has returned, 1 if it has raised.
+        exitcode: 0 after a return, 1 after an exception.
     """
 
     def __init__(self, target: Callable[..., object], args: tuple[object, ...]) -> None:
@@ -32,19 +32,19 @@ class Process:
         self.exitcode: int | None = None
 
     def start(self) -> None:
-        """Make the call; what it raises is told by the session (`deuteron.npu.neutron.sdk.Session`)."""
+        """Run the call; the session reports exceptions (`deuteron.npu.neutron.sdk.Session`)."""
         try:
             self._target(*self._args)
-        except Exception:  # noqa: BLE001 - the end of a process says no more of it either
+        except Exception:  # noqa: BLE001 - a process reports no more than its exit code
             self.exitcode = 1
         else:
             self.exitcode = 0
 
     def join(self) -> None:
-        """Return at once: the call is over."""
+        """Do nothing: the call has ended."""
 
     def close(self) -> None:
-        """Leave the process, which has nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 def log_to_stderr() -> logging.Logger:

@@ -1,4 +1,4 @@
-"""Brings operators of several results into the form in which ExecuTorch's NXP backend takes them right."""
+"""Rewrites operators with several results that ExecuTorch's NXP backend converts wrongly."""
 
 import operator
 from typing import Any, cast
@@ -13,9 +13,9 @@ _SPLITS = frozenset({aten.split.default, aten.split.Tensor, aten.split_with_size
 
 
 def slice_splits(model: fx.GraphModule) -> None:
-    """Write each part of a split that is read as a slice.
+    """Replace the parts of splits by slices.
 
-    The backend does so, too, but takes what reads a split for its parts by their order, and fails where one is unused.
+    The backend does the same, but matches the readers of a split to its parts by order, and fails for unused parts.
     """
     for split in [node for node in model.graph.nodes if node.target in _SPLITS]:
         dim = cast(int, split.args[2] if len(split.args) > 2 else split.kwargs.get("dim", 0))
@@ -29,16 +29,16 @@ def slice_splits(model: fx.GraphModule) -> None:
     model.recompile()
 
 
-def take_first(program: ExportedProgram) -> None:
-    """Let operators of several results, of which a partition has the first only, give that one themselves.
+def merge_first_result(program: ExportedProgram) -> None:
+    """Give operators with several results, of which only the first is used, this one result.
 
-    A max pool also gives indices, which the NPU does not have, so its result is taken out by a `getitem`. The backend
-    converts that after the quantise and dequantise operators behind it, and all but the last of these then have the
-    name of a tensor that nothing writes. An operator of one result it converts right.
+    A max-pool also returns indices, which the NPU lacks, so a `getitem` selects its values. The backend converts the
+    `getitem` after the quantise and dequantise operators that read it; all but the last of these then refer to a tensor
+    that nothing writes. Operators with one result are converted correctly.
     """
     graph = program.graph
     for node in list(graph.nodes):
-        if node.target is operator.getitem and node.args[1] == 0 and _has_first_only(node.args[0]):
+        if node.target is operator.getitem and node.args[1] == 0 and _only_first_is_used(node.args[0]):
             source = node.args[0]
             source.meta["val"] = node.meta["val"]
             node.replace_all_uses_with(source)
@@ -46,6 +46,6 @@ def take_first(program: ExportedProgram) -> None:
     program.graph_module.recompile()
 
 
-def _has_first_only(source: fx.Node) -> bool:
-    """Whether all that is read of an operator's results is the first."""
+def _only_first_is_used(source: fx.Node) -> bool:
+    """Whether only the first of an operator's results is read."""
     return all(user.target is operator.getitem and user.args[1] == 0 for user in source.users)

@@ -1,4 +1,4 @@
-"""What a build keeps of each partition: sizes, operators with their source, kernel calls, and the files themselves."""
+"""Describes a Neutron partition for the manifest and lists its files."""
 
 import hashlib
 from collections.abc import Iterable, Sequence
@@ -7,7 +7,7 @@ from deuteron.builds.manifest import Partition, PartitionOp, TensorInfo, tflite_
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.lowering_record import EdgeNode
 from deuteron.frontend.neutron.handles import with_neighbours
-from deuteron.frontend.neutron.upstream import Lowered
+from deuteron.frontend.neutron.upstream import NeutronPartition
 from deuteron.npu.neutron.convert import metadata_of, source_ops
 from deuteron.npu.neutron.kernels.selection import FILE_NAME
 from deuteron.npu.neutron.microcode.layout import read_header
@@ -16,7 +16,7 @@ from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import FlatModel
 
 
-def describe(partition: Lowered) -> Partition:
+def describe(partition: NeutronPartition) -> Partition:
     """The manifest's entry for a partition."""
     container, _ = unwrap(partition.converted)
     metadata = metadata_of(partition.converted)
@@ -60,13 +60,13 @@ def _op(model: FlatModel, index: int, nodes: Sequence[EdgeNode]) -> PartitionOp:
     )
 
 
-def tflite_files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
-    """Each partition as the converter got it."""
+def tflite_files(partitions: Iterable[NeutronPartition]) -> dict[str, bytes]:
+    """The TFLite file of each partition, as the converter receives it."""
     return {tflite_name(index): partition.tflite for index, partition in enumerate(partitions)}
 
 
-def intermediate_files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
-    """The files that `--intermediates` adds: what each partition was converted to, and the three blocks in that."""
+def intermediate_files(partitions: Iterable[NeutronPartition]) -> dict[str, bytes]:
+    """The files of `--intermediates`: each converted partition, and its microcode, weights and kernels."""
     files: dict[str, bytes] = {}
     for index, partition in enumerate(partitions):
         container, _ = unwrap(partition.converted)
@@ -79,11 +79,11 @@ def intermediate_files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
     return files
 
 
-def kernel_selection_files(partitions: Iterable[Lowered]) -> dict[str, bytes]:
-    """The files that `--dump-kernel-selection-code` adds, one for each partition.
+def kernel_selection_files(partitions: Iterable[NeutronPartition]) -> dict[str, bytes]:
+    """The files of `--dump-kernel-selection-code`, one per partition.
 
     Raises:
-        UnsupportedError: when the converter, a vendor's, wrote none for one.
+        UnsupportedError: the vendor's converter wrote none for a partition.
     """
     files: dict[str, bytes] = {}
     for index, partition in enumerate(partitions):

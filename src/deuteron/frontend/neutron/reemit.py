@@ -1,7 +1,6 @@
-"""Other conversions in a program that has been made: its delegates get their bytes, and it is emitted once more.
+"""Replaces the converted partitions of a finished program and emits it again.
 
-What ExecuTorch plans for its tensors does not depend on what stands in a delegate, so nothing is lowered again. The one
-place that touches ExecuTorch's private names for it, which are those of its release 1.5.
+ExecuTorch's memory plan does not depend on the bytes of a delegate, so nothing is lowered again.
 """
 # ruff: noqa: SLF001
 
@@ -13,19 +12,19 @@ from torch import fx
 
 from deuteron.errors import InternalError
 from deuteron.frontend.neutron.handles import debug_handle_map
-from deuteron.frontend.neutron.upstream import Lowered, Recording, program_config
+from deuteron.frontend.neutron.upstream import NeutronPartition, Recording, program_config
 from deuteron.frontend.nodes import computing, name_of
 from deuteron.npu.neutron.convert import Conversion, to_tflite
 from deuteron.npu.provenance import payload_mark
 
 
-def emit_again(manager: Any, recording: Recording, conversions: Sequence[Conversion]) -> Any:
-    """The program manager of a program with these conversions of its partitions, which are then in the recording.
+def reemit(manager: Any, recording: Recording, conversions: Sequence[Conversion]) -> Any:
+    """Return the program manager of a program with these conversions, which also replace those in the recording.
 
     Args:
-        manager: the program manager that a session made; its delegates change.
-        recording: of the session.
-        conversions: of all partitions, in their order.
+        manager: the program manager of a session; its delegates change.
+        recording: the recording of the session.
+        conversions: of all partitions, in order.
     """
     partitions = [_converted(p, c) for p, c in zip(recording.partitions, conversions, strict=True)]
     by_names = {partition.names: partition for partition in partitions}
@@ -43,7 +42,7 @@ def emit_again(manager: Any, recording: Recording, conversions: Sequence[Convers
     return _emitted(manager)
 
 
-def _converted(partition: Lowered, conversion: Conversion) -> Lowered:
+def _converted(partition: NeutronPartition, conversion: Conversion) -> NeutronPartition:
     """A partition with another conversion."""
     from executorch.backends.nxp.nxp_backend import PayloadComposer
 
@@ -58,22 +57,22 @@ def _converted(partition: Lowered, conversion: Conversion) -> Lowered:
 
 
 def _delegates(module: fx.GraphModule) -> Iterable[Any]:
-    """The modules that a program calls as delegates."""
+    """The delegates of a program."""
     from executorch.exir.lowered_backend_module import LoweredBackendModule
 
     return [part for part in module.children() if isinstance(part, LoweredBackendModule)]
 
 
 def _names(module: Any) -> tuple[str, ...]:
-    """As the recording has them, of all nodes of a delegate."""
+    """The names of a delegate's nodes, as the recording has them."""
     return tuple(map(name_of, computing(module.original_module.graph)))
 
 
 def _emitted(manager: Any) -> Any:
-    """A manager of the same program; what it records for ExecuTorch's Inspector is the new one's."""
+    """A program manager of the same program, with the existing ETRecord."""
     emitted = type(manager)(manager._execution_programs, manager._config_methods, program_config(), manager._named_data)
     record = manager._etrecord
     if record is not None:
-        record._delegate_map = emitted.delegate_map  # all else stays: to emit changes the nodes' debug handles
+        record._delegate_map = emitted.delegate_map  # the rest is unchanged: emitting changes debug handles of nodes
         emitted._etrecord = record
     return emitted

@@ -1,9 +1,8 @@
-"""Why ExecuTorch's NXP backend leaves a node on the CPU: asked of its partitioner, in its own words.
+"""Finds out why ExecuTorch's NXP backend leaves a node to the CPU.
 
-The partitioner's checks answer yes or no and give no reason. A check that says no is therefore run once more while
-Python reports every function that returns: the condition at which it turned the node down is read from the backend's
-own source, with the comment or docstring that stands there and the values that were compared. There is no list of
-conditions here, and what the backend does not say is not guessed.
+The partitioner's checks return a bool without a reason. A check that fails runs again under a profiler, which reports
+every return. The failed condition is then read from the backend's source, with its comment or docstring and the
+compared values. This file has no list of conditions and makes no guesses.
 """
 
 import ast
@@ -21,7 +20,7 @@ import torch
 
 BACKEND = "ExecuTorch's NXP backend"
 _CONVERTERS = "ops_converters"
-"""The folder of the backend's modules with one operator each; checks elsewhere are named by what they check."""
+"""The folder of the backend's converters; checks in other folders are identified by name."""
 
 _PLAIN = (bool, int, float, str, torch.dtype, torch.memory_format, type(None))
 _MOST_ITEMS = 8
@@ -30,7 +29,7 @@ _MISSING = object()
 
 @dataclass(slots=True)
 class _Return:
-    """One function that has returned: where, what, its variables then, and those that it had called."""
+    """The return of a function: its line, value, variables, and the calls that it made."""
 
     code: CodeType
     line: int = 0
@@ -40,7 +39,7 @@ class _Return:
 
 
 def refusal(check: Callable[..., object], *args: object) -> str:
-    """The condition at which a check of the backend answers False, as a sentence; empty when it does not."""
+    """Describe the condition at which a check of the backend returns False, as a sentence; empty if it passes."""
     with _observed() as calls:
         passed = check(*args)
     return "" if passed else _sentence(_innermost(calls[0]) if calls else None)
@@ -48,7 +47,7 @@ def refusal(check: Callable[..., object], *args: object) -> str:
 
 @contextmanager
 def _observed() -> Generator[list[_Return]]:
-    """The functions that are called, in order, each with those that it calls."""
+    """Collect the calls in this context in order, each with the calls that it makes."""
     outermost: list[_Return] = []
     open_: list[_Return] = []
 
@@ -70,13 +69,13 @@ def _observed() -> Generator[list[_Return]]:
 
 @dataclass(frozen=True, slots=True)
 class _Guard:
-    """The condition at which a function gave its answer.
+    """The condition of a `return`.
 
     Attributes:
-        call: the function's.
-        condition: what was false, or true of a node that is turned down.
+        call: the function's call.
+        condition: the condition that was false, or true if it rejects a node.
         note: the comment above it.
-        asked: the call in it that answered False, if one did.
+        asked: the call in the condition that returned False, if there is one.
     """
 
     call: _Return
@@ -86,7 +85,7 @@ class _Guard:
 
 
 def _innermost(call: _Return) -> _Guard | None:
-    """The last condition on the way to an answer: of the checks for one operator, or the first that names another."""
+    """The innermost deciding condition: of one operator's checks, or the first that names another check."""
     innermost: _Guard | None = None
     while (guard := _guard(call)) is not None and not isinstance(guard.condition, ast.Constant):
         innermost = guard
@@ -101,7 +100,7 @@ def _is_of_operator(code: CodeType) -> bool:
 
 
 def _guard(call: _Return) -> _Guard | None:
-    """The condition of the `return` at which a function ended; None where its source cannot be had."""
+    """The condition of the `return` at which a function ended; None without its source."""
     try:
         lines, first = inspect.getsourcelines(call.code)
         tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -121,7 +120,7 @@ def _guard(call: _Return) -> _Guard | None:
 
 
 def _returns(node: ast.AST, test: ast.expr | None = None) -> Iterator[tuple[ast.Return, ast.expr | None]]:
-    """Each `return` in a syntax tree, and the condition of the innermost `if` around it."""
+    """Yield each `return` in a syntax tree with the condition of the innermost `if` around it."""
     if isinstance(node, ast.Return):
         yield node, test
     for child in ast.iter_child_nodes(node):
@@ -139,7 +138,7 @@ def _names(expression: ast.expr) -> set[str]:
 
 
 def _comment(lines: Sequence[str], condition: int, answer: int) -> str:
-    """The comment above a condition, or else the one between it and the answer."""
+    """The comment above a condition, or else the one between it and the `return`."""
     above: list[str] = []
     for line in reversed(lines[:condition]):
         if not line.strip().startswith("#"):
@@ -161,13 +160,13 @@ def _sentence(guard: _Guard | None) -> str:
 
 
 def _docstring(code: CodeType) -> str:
-    """The first sentence of a function's documentation."""
+    """The first sentence of a function's docstring."""
     text = next((text for text in code.co_consts[:1] if isinstance(text, str)), "")
     return " ".join(text.split(":param")[0].split()).partition(". ")[0]
 
 
 def _values(guard: _Guard) -> Iterator[tuple[str, str]]:
-    """The plain values of the variables that a condition mentions, by their names."""
+    """Yield the names and values of variables in a condition that are plain."""
     named = [node for node in ast.walk(guard.condition) if isinstance(node, ast.Name | ast.Attribute)]
     for name in dict.fromkeys(ast.unparse(node) for node in named):
         first, *attributes = name.split(".")
@@ -179,7 +178,7 @@ def _values(guard: _Guard) -> Iterator[tuple[str, str]]:
 
 
 def _is_plain(value: object) -> bool:
-    """True for what a reader can take in: numbers, types, and short rows of them."""
+    """True for values that are readable in an error: numbers, types, and short sequences of them."""
     if isinstance(value, list | tuple):
         items = cast("Sequence[object]", value)
         return len(items) <= _MOST_ITEMS and all(isinstance(item, _PLAIN) for item in items)

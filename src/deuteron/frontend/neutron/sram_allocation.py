@@ -1,4 +1,4 @@
-"""The partitions of a build in one SRAM: whether they fit as they were converted, and what does if they do not."""
+"""Allocates one SRAM to all partitions of a build."""
 
 from deuteron.arch.memory import IoInScratch
 from deuteron.arch.targets import Arch
@@ -14,10 +14,10 @@ from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.tflite.neutron_graph import unwrap
 
 
-def needs_sharing(recording: Recording, tensors: int, arch: Arch, options: BuildOptions) -> bool:
-    """Whether partitions that each have what they want do not fit beside `tensors` bytes that ExecuTorch plans.
+def needs_joint_plan(recording: Recording, tensors: int, arch: Arch, options: BuildOptions) -> bool:
+    """Whether independently planned partitions do not fit together with `tensors` bytes of ExecuTorch's memory plan.
 
-    Where inputs and outputs are to lie in scratch, partitions are planned for that. A vendor plans by itself.
+    Inputs and outputs in scratch always need a joint plan. A vendor's converter plans on its own.
     """
     if options.converter is not Converter.OPEN or arch.npu is None:
         return False
@@ -28,28 +28,32 @@ def needs_sharing(recording: Recording, tensors: int, arch: Arch, options: Build
     return not partitions.fits(usages, tensors, options.memory, arch)
 
 
-def shared(
+def plan_jointly(
     recording: Recording, program: bytes, tensors: int, arch: Arch, options: BuildOptions
 ) -> tuple[Conversion, ...]:
-    """Conversions of the partitions, in their order, that fit together.
+    """Convert the partitions so that they fit together, and return the conversions in order.
 
-    They are beside the tensors as ExecuTorch plans them; where that does not do, as the bundle of firmware has them.
+    ExecuTorch's memory plan of the tensors comes first. If that does not fit, the bundle's memory plan is used.
 
     Args:
         recording: of the session.
-        program: ExecuTorch's, whose partitions have what each wants.
-        tensors: bytes that ExecuTorch plans.
+        program: ExecuTorch's program with independently planned partitions.
+        tensors: bytes of ExecuTorch's memory plan.
         arch: the target.
         options: of the build.
 
     Raises:
-        CapacityError: there are none; lines of the model are named.
+        CapacityError: the partitions do not fit; the error names lines of the model.
     """
 
     def placed(number: int, error: CapacityError) -> DeuteronError:
         return with_lines(error, describe(recording.partitions[number]).source_of)
 
-    asked = ConvertOptions(profiling=options.use_profiling, memory=options.memory, verify_each=options.verify_each)
+    convert_options = ConvertOptions(
+        profiling=options.use_profiling, memory=options.memory, verify_each=options.verify_each
+    )
     tflites = [partition.tflite for partition in recording.partitions]
     between = Between(program, arch, tensors)
-    return partitions.convert_together(tflites, arch.name, asked, between.sizes, placed, is_alone=between.is_alone)
+    return partitions.convert_together(
+        tflites, arch.name, convert_options, between.sizes, placed, is_alone=between.is_alone
+    )

@@ -1,9 +1,8 @@
-"""The one place that touches ExecuTorch's NXP backend: the wheel's pipeline, run unmodified and observed.
+"""Adapts ExecuTorch's NXP backend: its unmodified quantiser, partitioner and lowering, with a record of each partition.
 
-The wheel quantises, partitions, and converts each partition to TFLite; it then calls a package `eiq_neutron_sdk` to
-make microcode of it. That package is `deuteron.npu.neutron.sdk` here, or the vendor's own. What passes through is
-recorded by wrapping four functions of the wheel, whose behaviour stays as it is; what the wheel would convert wrong is
-written otherwise before (`results.py`).
+The backend quantises, partitions, and converts each partition to TFLite. It then calls the package `eiq_neutron_sdk`,
+which compiles TFLite to microcode. That package is `deuteron.npu.neutron.sdk`, or the vendor's own. Four functions of
+the backend are wrapped to record partitions; `multi_output_fixes.py` rewrites what the backend would convert wrongly.
 """
 
 import importlib
@@ -32,14 +31,17 @@ from deuteron.frontend.executorch_release import check_executorch
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.lowering_record import EdgeNode, edge_node
 from deuteron.frontend.neutron import inline_multiprocessing, tables
-from deuteron.frontend.neutron.delegation_reasons import telling
+from deuteron.frontend.neutron.delegation_reasons import explaining
 from deuteron.frontend.neutron.handles import debug_handle_map
-from deuteron.frontend.neutron.multi_output_fixes import slice_splits, take_first
+from deuteron.frontend.neutron.multi_output_fixes import merge_first_result, slice_splits
 from deuteron.frontend.nodes import computing, name_of
-from deuteron.frontend.npu_backend import Tell
+from deuteron.frontend.npu_backend import OnTagged
 from deuteron.frontend.operators import is_qdq
-from deuteron.frontend.quantise import norms, source_propagation
-from deuteron.frontend.quantise.decompositions import constant, value_of
+from deuteron.frontend.quantize import norms, source_propagation
+from deuteron.frontend.quantize.decompositions import constant, value_of
+from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream.access import replaced
+from deuteron.frontend.upstream.access import value_of as value_of_name
 from deuteron.npu.neutron import sdk
 from deuteron.npu.provenance import payload_mark
 
@@ -47,16 +49,16 @@ VENDOR_PACKAGE = "eiq_neutron_sdk"
 
 
 @dataclass(frozen=True, slots=True)
-class Lowered(recordings.Lowered):
-    """One partition as it passed through the seam.
+class NeutronPartition(recordings.LoweredPartition):
+    """One partition, as the NXP backend compiled it.
 
     Attributes:
-        tflite: the partition as the wheel's TFLite file.
-        converted: the TFLite file with one `NeutronGraph` operator that came back.
+        tflite: the backend's TFLite file of the partition.
+        converted: the converter's TFLite file with one `NeutronGraph` operator.
         handles: ExecuTorch's debug handle of an edge node -> TFLite operators (indices) that carry it.
-        nodes: TFLite operator index -> the edge nodes it came from.
-        formats: how the wheel wants inputs and outputs laid out, for its payload.
-        kernel_selection: the converter's kernel selection file, where the build asked for it.
+        nodes: TFLite operator index -> its edge nodes.
+        formats: the backend's data formats of inputs and outputs, for its payload.
+        kernel_selection: the converter's kernel selection file, if the build requested it.
     """
 
     tflite: bytes = b""
@@ -68,17 +70,17 @@ class Lowered(recordings.Lowered):
 
     @property
     def is_empty(self) -> bool:
-        """True when the converter gave the partition back without an operator, which the wheel cannot take."""
+        """True if the converter returned no operators, which the backend does not support."""
         return bool(self.converted) and not self.payload
 
 
-Recording = recordings.Recording[Lowered]
-"""What is noted of partitions for a Neutron."""
+Recording = recordings.Recording[NeutronPartition]
+"""The record of partitions for a Neutron."""
 
 
 @contextmanager
 def converter(options: BuildOptions) -> Generator[sdk.Session]:
-    """Puts the chosen converter where the wheel looks for it; the session carries its errors past the wheel."""
+    """Install the chosen converter for the backend; the session keeps its errors, which the backend would lose."""
     check_executorch()
     with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
         session = sdk.Session(Path(folder), options.verify_each, options.memory)
@@ -89,7 +91,7 @@ def converter(options: BuildOptions) -> Generator[sdk.Session]:
             _need_vendor_package()
         try:
             is_open = options.converter is Converter.OPEN
-            _bind(inline_multiprocessing if is_open else multiprocessing)
+            _bind_converter(inline_multiprocessing if is_open else multiprocessing)
             with tables.registered() if is_open else nullcontext():
                 yield session
         finally:
@@ -104,10 +106,10 @@ def _need_vendor_package() -> None:
         )
 
 
-def _bind(processes: ModuleType) -> None:
-    """Makes the wheel use the package that is installed now, even if it was imported with the other one before.
+def _bind_converter(processes: ModuleType) -> None:
+    """Bind the installed converter in the backend, which may have imported the other one before.
 
-    `processes` is what it starts processes with.
+    `processes` replaces its `multiprocessing`.
     """
     package = importlib.import_module(VENDOR_PACKAGE)
     manager = importlib.import_module("executorch.backends.nxp.backend.neutron_converter_manager")
@@ -118,22 +120,22 @@ def _bind(processes: ModuleType) -> None:
 
 
 def target_spec(target: str, converter: Converter) -> Any:
-    """The wheel's description of the target, which its quantiser and partitioner ask.
+    """ExecuTorch's description of the target for its quantiser and partitioner.
 
-    A vendor's NPU computes a sigmoid or tanh on the accumulator of the layer before it, so the wheel's quantiser gives
-    both the activation's range. Our kernels fuse what cuts values off and nothing else: a layer before a sigmoid or
-    tanh has a result, and so a range, of its own.
+    A vendor's NPU computes a sigmoid or tanh on the accumulator of the layer before it, so the backend's quantiser
+    gives both the activation's range. Our kernels only fuse clamps: the layer before a sigmoid or tanh has its own
+    range.
     """
     from executorch.backends.nxp.backend.neutron_target_spec import NeutronTargetNeutronC, NeutronTargetSpec
 
     class OpenTarget(NeutronTargetNeutronC):
         @staticmethod
         def is_supported_fused_activation__aten(node_: fx.Node) -> bool:
-            return not _curves(node_) and NeutronTargetNeutronC.is_supported_fused_activation__aten(node_)
+            return not _is_sigmoid_or_tanh(node_) and NeutronTargetNeutronC.is_supported_fused_activation__aten(node_)
 
         @staticmethod
         def is_supported_fused_activation__edge(node_: fx.Node) -> bool:
-            return not _curves(node_) and NeutronTargetNeutronC.is_supported_fused_activation__edge(node_)
+            return not _is_sigmoid_or_tanh(node_) and NeutronTargetNeutronC.is_supported_fused_activation__edge(node_)
 
     spec: Any = NeutronTargetSpec(target)
     if converter is Converter.OPEN:
@@ -141,50 +143,50 @@ def target_spec(target: str, converter: Converter) -> Any:
     return spec
 
 
-def _curves(node: fx.Node) -> bool:
-    """True for the activations that do more than cut off."""
+def _is_sigmoid_or_tanh(node: fx.Node) -> bool:
+    """True for activations that our kernels do not fuse."""
     return re.search(r"\b(sigmoid|tanh)_?\.", str(node.target)) is not None
 
 
 def quantizer(target: str, converter: Converter, *, keeps_groups: bool = False) -> Any:
-    """The wheel's quantiser for the NPU, whose annotations are put right.
+    """ExecuTorch's quantiser for the NPU with corrected annotations.
 
-    Its rewrites serve a CPU alone, too, but for that of convolutions in groups, which `keeps_groups` leaves out.
+    Its rewrites also serve a CPU without an NPU, except for the split of grouped convolutions: see `keeps_groups`.
     """
     from executorch.backends.nxp.aten_passes.decompose_split_to_slices_pass import DecomposeSplitToSlicesPass
     from executorch.backends.nxp.quantizer.neutron_quantizer import NeutronQuantizer, act_qspec
 
-    from deuteron.frontend.quantise import annotations, pointwise_chains
+    from deuteron.frontend.quantize import annotations, pointwise_chains
 
-    class MendedQuantizer(NeutronQuantizer):
+    class CorrectedQuantizer(NeutronQuantizer):
         def transform_for_annotation(self, model: fx.GraphModule) -> fx.GraphModule:
             slice_splits(model)
             rewrite = partial(_rewritten, spec, keeps_groups)
-            # The wheel splits the inputs of grouped convolutions after it has made slices of splits.
-            sliced: Any = DecomposeSplitToSlicesPass()(source_propagation.kept(model, rewrite))
+            # The backend splits the inputs of grouped convolutions after it has replaced splits by slices.
+            sliced: Any = DecomposeSplitToSlicesPass()(source_propagation.keep_sources(model, rewrite))
             return sliced.graph_module
 
         def annotate(self, model: fx.GraphModule) -> fx.GraphModule:
             if converter is Converter.OPEN:
-                # What the wheel would have together is asked of another first: nodes behind a chain share its scale.
+                # Chains are annotated in place of the backend's groups, whose later nodes share the chain's scale.
                 NeutronQuantizer(spec).annotate(model)
                 annotations.clear(model, set(model.graph.nodes) - pointwise_chains.annotate(model, act_qspec(False)))
             annotated = super().annotate(model)
-            return annotations.mend(annotated, act_qspec(False), any_factor=converter is Converter.OPEN)
+            return annotations.correct_annotations(annotated, act_qspec(False), any_factor=converter is Converter.OPEN)
 
     spec = target_spec(target, converter)
-    return MendedQuantizer(spec)
+    return CorrectedQuantizer(spec)
 
 
 def _rewritten(spec: Any, keeps_groups: bool, model: fx.GraphModule) -> fx.GraphModule:
-    """The model as the wheel's quantiser rewrites it, with its groups whole where they are kept."""
+    """Apply the rewrites of the backend's quantiser, without the split of grouped convolutions if `keeps_groups`."""
     from executorch.backends.nxp.aten_passes.fuse_linear_and_add_pass import FuseLinearAndAddPass
     from executorch.backends.nxp.aten_passes.neutron_aten_pass_manager import NeutronAtenPassManager
     from executorch.backends.nxp.aten_passes.split_group_convolution import SplitGroupConvolution
 
     model.graph.eliminate_dead_code()
     manager: Any = NeutronAtenPassManager(spec)
-    # It wraps each pass in a function of the same name.
+    # The manager wraps each pass in a function of the same name.
     steps = {step.__name__: step for step in manager.passes}
     fuse = FuseLinearAndAddPass.__name__
     steps[fuse] = partial(_fused, steps[fuse])
@@ -195,23 +197,23 @@ def _rewritten(spec: Any, keeps_groups: bool, model: fx.GraphModule) -> fx.Graph
 
 
 def _fused(fuse: Callable[[fx.GraphModule], Any], model: fx.GraphModule) -> Any:
-    """What the wheel's pass for sums of linear layers gives; it does not see sums with numbers, at which it fails."""
+    """Run the backend's pass that fuses sums into linear layers, which fails at sums with numbers, without these."""
     add = torch.ops.aten.add.Tensor
     sums = [node for node in model.graph.find_nodes(op="call_function", target=add) if len(node.all_input_nodes) == 1]
     args = {node: node.args for node in sums}
     for node in sums:
-        node.args = node.args[:1]  # it leaves sums of one argument alone
+        node.args = node.args[:1]  # the pass ignores sums with one argument
     result = fuse(model)
     for node in sums:
         node.args = (node.args[0], *args[node][1:])
     return result
 
 
-def quantise(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -> fx.GraphModule:
-    """The exported model with quantise and dequantise operators, ranges measured on the batches."""
+def quantize(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -> fx.GraphModule:
+    """Insert quantise and dequantise operators into an exported model, with ranges measured on the batches."""
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
 
-    from deuteron.frontend.quantise.calibration import calibrate, observe_integers
+    from deuteron.frontend.quantize.calibration import calibrate, observe_integers
 
     prepared = prepare_pt2e(model, quantizer)
     observe_integers(prepared)
@@ -220,19 +222,17 @@ def quantise(model: fx.GraphModule, batches: Iterable[Inputs], quantizer: Any) -
 
 
 def fold_batch_norms(model: fx.GraphModule) -> None:
-    """Fold batch norms into the layers before them, as PT2E itself does for a model that is not trained."""
-    from torchao.quantization.pt2e import utils
-
+    """Fold batch norms into the layers before them, as PT2E does for models without training."""
     _give_biases(model)
     frozen = {name for name, value in model.named_parameters() if not value.requires_grad}
-    for function in ("_fuse_conv_bn_", "_fuse_linear_bn_"):
-        getattr(utils, function)(model)
+    for function in (names.FUSE_CONVOLUTION, names.FUSE_LINEAR):
+        value_of_name(function)(model)
     for name, value in model.named_parameters():
-        value.requires_grad_(name not in frozen)  # PT2E's results are for inference
+        value.requires_grad_(name not in frozen)  # PT2E's results do not require gradients
 
 
 def _give_biases(model: fx.GraphModule) -> None:
-    """Give layers before batch norms a bias of 0 where they have none, one for all calls of a layer.
+    """Give layers before batch norms a bias of 0 if they have none, one for all calls of a layer.
 
     PT2E makes one for each call, of which the last call's is 0 where several calls share weights.
     """
@@ -246,8 +246,8 @@ def _give_biases(model: fx.GraphModule) -> None:
             layer.args = (*layer.args[:2], bias, *layer.args[3:])
 
 
-def partitioner(state: Callable[[], Mapping[str, Any]], target: str, options: BuildOptions, tell: Tell) -> Any:
-    """What picks the nodes that the NPU takes and tells of them.
+def partitioner(state: Callable[[], Mapping[str, Any]], target: str, options: BuildOptions, on_tagged: OnTagged) -> Any:
+    """ExecuTorch's partitioner, which records why it leaves nodes and calls `on_tagged` with tagged programs.
 
     `state` gives the quantised module's state dict when it is known.
     """
@@ -259,7 +259,7 @@ def partitioner(state: Callable[[], Mapping[str, Any]], target: str, options: Bu
     aten = torch.ops.aten
 
     def made() -> Any:
-        return telling(NeutronPartitioner, tell)(
+        return explaining(NeutronPartitioner, on_tagged)(
             generate_neutron_compile_spec(
                 target,
                 operators_not_to_delegate=list(options.operators_not_to_delegate),
@@ -281,7 +281,7 @@ def partitioner(state: Callable[[], Mapping[str, Any]], target: str, options: Bu
             operators, wanted = made().ops_to_not_decompose(ep)
             if not has_tables:
                 return operators, wanted
-            is_tabled = tables.wanted(ep.graph_module, tables.numbers_of(ep, state()), kept)
+            is_tabled = tables.part_of_table(ep.graph_module, tables.numbers_of(ep, state()), kept)
             return [*operators, *tables.preserved()], lambda node: wanted(node) or is_tabled(node)
 
         def partition(self, exported_program: ExportedProgram) -> PartitionResult:
@@ -291,7 +291,7 @@ def partitioner(state: Callable[[], Mapping[str, Any]], target: str, options: Bu
 
 
 def edge_config() -> Any:
-    """How edge programs are made."""
+    """ExecuTorch's configuration of edge programs."""
     from executorch.backends.nxp.nxp_backend import core_aten_ops_exception_list
     from executorch.exir import EdgeCompileConfig
 
@@ -299,14 +299,14 @@ def edge_config() -> Any:
 
 
 def program_config() -> Any:
-    """How programs are written: delegates' bytes stand in the flatbuffer itself, as microcontrollers want it."""
+    """ExecuTorch's configuration of programs: the flatbuffer contains the bytes of delegates, for microcontrollers."""
     from executorch.exir import ExecutorchBackendConfig
 
     return ExecutorchBackendConfig(extract_delegate_segments=False)
 
 
 def edge_passes(program: ExportedProgram, state: Mapping[str, Any], options: BuildOptions) -> Any:
-    """The passes that bring an edge program into the form that the partitioner wants; it takes tables then."""
+    """The passes that prepare an edge program for the partitioner; they also insert tables."""
     from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
     from torch.fx.passes.infra.pass_base import PassResult
 
@@ -320,23 +320,23 @@ def edge_passes(program: ExportedProgram, state: Mapping[str, Any], options: Bui
             result: Any = call(self, module)
             if options.converter is not Converter.OPEN:
                 return result
-            tables.put(result.graph_module, numbers, options.operators_not_to_delegate)
+            tables.lower(result.graph_module, numbers, options.operators_not_to_delegate)
             return PassResult(result.graph_module, modified=True)
 
     manager: Any = Passes()
-    manager.passes = [partial(source_propagation.kept, rewrite=each) for each in manager.passes]
+    manager.passes = [partial(source_propagation.keep_sources, rewrite=each) for each in manager.passes]
     return manager
 
 
 def io_passes(edge: Any) -> Any:
-    """The passes that take away what quantises inputs and dequantises outputs of this edge program manager."""
+    """The passes that remove the quantisation of inputs and the dequantisation of outputs."""
     from executorch.backends.nxp.edge_passes.remove_io_quant_ops_pass import RemoveIOQuantOpsPass
 
     return [RemoveIOQuantOpsPass(edge_program_manager=edge)]
 
 
 def last_passes() -> Any:
-    """The passes over what is left of an edge program after delegation."""
+    """The passes over an edge program after delegation."""
     from executorch.backends.nxp.edge_passes.neutron_edge_pass_manager import NeutronEdgePassManager
     from executorch.backends.nxp.edge_passes.remove_additional_quantize_dequantize_nodes_pass import (
         RemoveAdditionalQDQClustersPass,
@@ -347,7 +347,7 @@ def last_passes() -> Any:
 
 @contextmanager
 def observed(recording: Recording) -> Generator[None]:
-    """Records what passes through the functions of the wheel that see a partition."""
+    """Record partitions in the backend's functions that handle them."""
     from executorch.backends.nxp.backend.edge_program_converter import EdgeProgramToIRConverter
     from executorch.backends.nxp.backend.ir import logger
     from executorch.backends.nxp.backend.ir.converter.builder import quantization_verification
@@ -361,10 +361,10 @@ def observed(recording: Recording) -> Generator[None]:
     refused: list[int] = []
 
     def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
-        recording.partitions.append(Lowered(names=tuple(map(name_of, computing(edge_program.graph)))))
-        take_first(edge_program)
+        recording.partitions.append(NeutronPartition(names=tuple(map(name_of, computing(edge_program.graph)))))
+        merge_first_result(edge_program)
         result = preprocess(edge_program, specs)
-        if result.debug_handle_map:  # the wheel makes one for profiling only, by matching names in the converter's log
+        if result.debug_handle_map:  # the backend makes one for profiling only, from names in the converter's log
             last = recording.partitions[-1]
             exact = debug_handle_map(last.tflite, last.converted, last.handles)
             own = exact or result.debug_handle_map
@@ -387,7 +387,7 @@ def observed(recording: Recording) -> Generator[None]:
             converted = convert(self, *args, **kwargs)
             recording.extend_last(converted=converted)
             return converted
-        # The converter writes the file into the working directory, and the wheel only logs when it finds none.
+        # The converter writes the file into the working directory; the backend only logs if there is none.
         with tempfile.TemporaryDirectory(prefix="deuteron-") as folder, chdir(folder):
             converted = convert(self, *args, **kwargs)
             recording.extend_last(converted=converted, kernel_selection=_selection_in(Path(folder)))
@@ -399,7 +399,7 @@ def observed(recording: Recording) -> Generator[None]:
         try:
             verify(model)
         except logger.Error:
-            for op in every:  # the wheel does not say which it was; one at a time it does
+            for op in every:  # the backend does not name the operator, so each is verified alone
                 operators.vector = [op]
                 try:
                     verify(model)
@@ -410,32 +410,21 @@ def observed(recording: Recording) -> Generator[None]:
             operators.vector = every
 
     with (
-        _replaced(quantization_verification, "verify_quantization_integrity", verify_),
-        _replaced(NeutronBackend, "preprocess", staticmethod(preprocess_)),
-        _replaced(EdgeProgramToIRConverter, "convert_program", to_tflite_),
-        _replaced(NeutronConverterManager, "convert", convert_),
+        replaced(names.NXP_VERIFY, lambda _: verify_),
+        replaced(names.NXP_PREPROCESS, lambda _: staticmethod(preprocess_)),
+        replaced(names.NXP_TO_TFLITE, lambda _: to_tflite_),
+        replaced(names.NXP_CONVERT, lambda _: convert_),
     ):
         yield
 
 
 def _selection_in(folder: Path) -> bytes:
-    """The kernel selection file of the one partition that was converted there; nothing when there is none."""
+    """The kernel selection file of the partition that was converted in a folder; empty if there is none."""
     return b"".join(path.read_bytes() for path in folder.glob("_kernel_selection*.c"))
 
 
-@contextmanager
-def _replaced(owner: object, name: str, function: object) -> Generator[None]:
-    """Another function in a class or module for a while."""
-    original = vars(owner)[name]
-    setattr(owner, name, function)
-    try:
-        yield
-    finally:
-        setattr(owner, name, original)
-
-
 def _nodes_by_op(program: ExportedProgram, handles: Mapping[int, tuple[int, ...]]) -> dict[int, tuple[EdgeNode, ...]]:
-    """TFLite operator index -> edge nodes; the wheel tells which operators carry which debug handle."""
+    """Map TFLite operators (by index) to edge nodes; the backend knows their debug handles."""
     by_handle = _nodes_by_handle(program)
     by_op: dict[int, tuple[EdgeNode, ...]] = {}
     for handle, indices in handles.items():
@@ -445,7 +434,7 @@ def _nodes_by_op(program: ExportedProgram, handles: Mapping[int, tuple[int, ...]
 
 
 def _nodes_by_handle(program: ExportedProgram) -> dict[int, list[EdgeNode]]:
-    """ExecuTorch's debug handle -> edge nodes that compute something."""
+    """Map ExecuTorch's debug handles to computing edge nodes."""
     by_handle: dict[int, list[EdgeNode]] = {}
     for node in program.graph.nodes:
         if node.op == "call_function" and node.target is not operator.getitem and not is_qdq(node):

@@ -1,1 +1,1 @@
-"""How far the quantised model is from the float model, and what is wrong with it where it is far."""
+"""Measures the difference between the quantised and the float model, and reports its causes."""

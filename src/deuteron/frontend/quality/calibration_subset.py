@@ -1,4 +1,4 @@
-"""The samples of the calibration on which a quantised model is held against the float one."""
+"""Selects the calibration samples on which a quantised model is compared with the float model."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -10,25 +10,25 @@ from deuteron.frontend.inputs import Inputs, copies
 
 _MOST = 32
 _LEAST = 4
-"""Samples that are measured: many where that is quick."""
+"""The least and the largest number of samples; the number depends on the speed of the model."""
 
 _MACS = 1_500_000_000
-"""Multiply-accumulates that measuring may take beyond the fewest samples: a second or so of processor time."""
+"""Multiply-accumulates for samples beyond the least number: about a second of processor time."""
 
 _HELD = 64 << 20
-"""Bytes that samples may take in memory beyond the fewest that are measured."""
+"""Bytes of memory for samples beyond the least number."""
 
 _FACTOR = 16.0
-"""By how much calibration and example inputs may differ in magnitude; images of 0 to 255 and of 0 to 1 do more."""
+"""The largest expected ratio of magnitudes between calibration and example inputs; 0..255 against 0..1 exceeds it."""
 
 
 @dataclass(slots=True)
-class Kept:
-    """Some of the batches that went by, the first and others at even distances, and what is said of all.
+class CalibrationSubset:
+    """Batches of a calibration at equal distances, including the first one, and statistics of all batches.
 
     Attributes:
-        batches: those that are kept.
-        total: how many there were.
+        batches: the selected batches.
+        total: the number of all batches.
     """
 
     batches: list[Inputs] = field(default_factory=list[Inputs])
@@ -37,8 +37,8 @@ class Kept:
     _ends: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
     _are_equal: bool = True
 
-    def passing(self, batches: Iterator[Inputs]) -> Iterator[Inputs]:
-        """The batches, anew from the first."""
+    def observe(self, batches: Iterator[Inputs]) -> Iterator[Inputs]:
+        """Yield the batches unchanged; forget those of an earlier calibration."""
         self.batches, self.total, self._stride, self._ends, self._are_equal = [], 0, 1, [], True
         for batch in batches:
             self._count(batch)
@@ -52,18 +52,18 @@ class Kept:
             yield batch
 
     def some(self, macs: int) -> list[Inputs]:
-        """As many as a model of so many multiply-accumulates allows, from first to last."""
+        """Select batches at equal distances, fewer for a model with more multiply-accumulates."""
         return evenly(self.batches, min(_MOST, max(_LEAST, _MACS // max(1, macs))))
 
     def _count(self, batch: Inputs) -> None:
-        """Take the batch into what is said of all."""
+        """Update the statistics of all batches."""
         ends = [(float(x.min()) + 0.0, float(x.max()) + 0.0) for x in batch]  # 0 for -0
         before = self._ends or ends
         self._ends = [(min(a, c), max(b, d)) for (a, b), (c, d) in zip(before, ends, strict=True)]
         self._are_equal = self._are_equal and all(map(torch.equal, batch, self.batches[0] if self.batches else batch))
 
     def findings(self, example: Inputs) -> tuple[str, ...]:
-        """A sentence for each input whose calibration cannot be right, or is not like the example input."""
+        """Warn about inputs with implausible calibration data, or with other magnitudes than the example input."""
         found: list[str] = []
         for i, like in enumerate(example):
             if not like.is_floating_point():

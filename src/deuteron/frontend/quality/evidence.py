@@ -1,4 +1,4 @@
-"""What a build keeps of how good its quantised model is."""
+"""Gathers the quality measurements of a quantised model that a build keeps."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,12 +16,12 @@ from deuteron.frontend.quality.findings import findings
 from deuteron.frontend.quality.measure import Measured, measure
 
 _STORED = 4 << 20
-"""Bytes that the samples that a build keeps may take, and the float model's outputs for them."""
+"""The maximum number of bytes of the kept samples and the float model's outputs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What was measured, as the manifest keeps it; the samples for it; and what is wrong, as sentences."""
+    """The measurements for the manifest, their samples, and warnings."""
 
     quality: Quality
     samples: samples.Stored
@@ -30,35 +30,35 @@ class Evidence:
 
 def gather(
     floats: fx.GraphModule,
-    quantised: fx.GraphModule,
+    quantized: fx.GraphModule,
     program: ExportedProgram,
     outputs: Sequence[TensorInfo],
     batches: Sequence[Inputs],
     wanted: Sequence[Sequence[Tensor]] | None = None,
 ) -> Evidence:
-    """The quantised model beside the float one on these batches.
+    """Compare the quantised model with the float model on these batches.
 
     Args:
         floats: the float model.
-        quantised: what was made of it.
-        program: what was made of that; says which inputs the application quantises.
+        quantized: the quantised model.
+        program: its program, which determines the dtypes of inputs.
         outputs: of the program.
         batches: the samples.
-        wanted: the module's own outputs for each, which the program is held against; by default the float model's.
+        wanted: the user's module's outputs for each sample, as the program's reference; by default the float model's.
     """
-    measured = measure(floats, quantised, batches)
+    measured = measure(floats, quantized, batches)
     stored = samples.Stored(
-        tuple(_arrays(lowering_check.given(program, quantised, batch)) for batch in batches),
+        tuple(_arrays(lowering_check.program_inputs(program, quantized, batch)) for batch in batches),
         tuple(map(_arrays, wanted or measured.wanted)),
     ).within(_STORED)
     quality = Quality(
         len(batches), len(stored.inputs), outputs=_outputs(measured, outputs), layers=measured.layer_qualities()
     )
-    return Evidence(quality, stored, findings(floats, quantised, measured))
+    return Evidence(quality, stored, findings(floats, quantized, measured))
 
 
 def _outputs(measured: Measured, infos: Sequence[TensorInfo]) -> tuple[OutputQuality, ...]:
-    """Those of the model, with the scales of outputs that the program leaves quantised."""
+    """The qualities of the outputs, with the scales of outputs that are quantised in the program."""
     listed: list[OutputQuality] = []
     for i, (found, info) in enumerate(zip(measured.output_qualities(), infos, strict=True)):
         affine: saved.Affine | None = measured.outputs[i].affine if i in measured.outputs else None

@@ -1,4 +1,4 @@
-"""What makes a quantised model worse than it need be, as sentences: what, where, and what to do."""
+"""Warns about avoidable quantisation errors: what, where, and what to do."""
 
 from collections.abc import Iterator, Sequence
 
@@ -6,41 +6,41 @@ import torch
 from torch import fx
 
 from deuteron.frontend.operators import base_name, called
-from deuteron.frontend.quality.measure import Constant, Measured, Output, constants, rounded_alone
+from deuteron.frontend.quality.measure import Measured, Output, RoundedConstant, constants, rounded_alone
 from deuteron.frontend.source_lines import source_of
 
 POOR = 10.0
-"""An output with less signal to noise than that, in dB, says little of the float model's."""
+"""The least useful signal-to-noise ratio of an output, in dB."""
 
 _EQUAL = 0.9
-"""An output of integers of which fewer equal the float model's says little of these."""
+"""The least useful share of integer outputs that equal the float model's."""
 
 _CUT = 20.0
-"""A range that cuts off so much that less signal to noise than that is left, in dB, is too narrow."""
+"""A range is too narrow if clamping alone leaves a signal-to-noise ratio below this one, in dB."""
 
 _LOST = 20.0
-"""A constant whose rounding leaves less signal to noise than that, in dB, is written in the wrong way."""
+"""A constant is quantised badly if its rounding leaves a signal-to-noise ratio below this one, in dB."""
 
 _FEW = 4
-"""Samples too few to say that a channel never changes."""
+"""With fewer samples, a constant channel is no finding."""
 
 _CHANGE = 1e-3
-"""A channel that changes by less than this part of its largest magnitude is as good as constant in float, too."""
+"""A channel with a smaller relative change counts as constant in the float model."""
 
 _LISTED = 4
-"""How many channels a warning names."""
+"""The number of channels that a warning names."""
 
 _SHARES = frozenset({"softmax", "_softmax", "log_softmax", "sigmoid", "tanh", "hardsigmoid", "hardtanh"})
-"""Operators whose results have the same unit in all channels: one that stays at 0 says that it never was the one."""
+"""Operators with bounded results of one unit, whose channels may stay near a constant."""
 
 _LAYERS = ("conv", "linear", "addmm", "lstm", "gru")
 
 
-def findings(floats: fx.GraphModule, quantised: fx.GraphModule, measured: Measured) -> tuple[str, ...]:
-    """A sentence for each finding about the model and its ranges."""
+def findings(floats: fx.GraphModule, quantized: fx.GraphModule, measured: Measured) -> tuple[str, ...]:
+    """Return all warnings about the model and its ranges."""
     return (
         *(text for i, output in sorted(measured.outputs.items()) for text in _dead(i, output, len(measured.samples))),
-        *_vanished(floats, quantised, measured),
+        *_vanished(floats, quantized, measured),
         *_cut_off(measured),
         *(text for i, output in sorted(measured.outputs.items()) for text in _poor(i, output, measured)),
         *_other_integers(measured),
@@ -48,7 +48,7 @@ def findings(floats: fx.GraphModule, quantised: fx.GraphModule, measured: Measur
 
 
 def _dead(index: int, output: Output, samples: int) -> Iterator[str]:
-    """Channels that are one number whatever the input is, while the float model's change."""
+    """Warn about output channels that are constant although the float model's change."""
     if samples < _FEW or output.affine is None or _is_share(output.node):
         return
     (low, high), (wanted_low, wanted_high) = output.spread.actual[0], output.spread.wanted[0]
@@ -70,9 +70,9 @@ def _dead(index: int, output: Output, samples: int) -> Iterator[str]:
     )
 
 
-def _vanished(floats: fx.GraphModule, quantised: fx.GraphModule, measured: Measured) -> Iterator[str]:
-    """Constants of which too little is left, such as factors that become 0, where that can be seen behind them."""
-    for constant in constants(floats, quantised):
+def _vanished(floats: fx.GraphModule, quantized: fx.GraphModule, measured: Measured) -> Iterator[str]:
+    """Warn about constants that quantisation changes too much, such as factors that become 0, if outputs show it."""
+    for constant in constants(floats, quantized):
         before, after, name = constant.before, constant.after, called(constant.node)
         if name.startswith(_LAYERS) or before.numel() < 2 or before.shape != after.shape:
             continue
@@ -91,8 +91,8 @@ def _vanished(floats: fx.GraphModule, quantised: fx.GraphModule, measured: Measu
             )
 
 
-def _matters(floats: fx.GraphModule, constant: Constant, measured: Measured) -> bool:
-    """True if its operator loses much, or a channel of an output would by the rounding of this constant alone."""
+def _matters(floats: fx.GraphModule, constant: RoundedConstant, measured: Measured) -> bool:
+    """True if the operator loses much, or rounding this constant alone spoils a channel of an output."""
     if any(layer.node is constant.node and layer.own.total() < _LOST for layer in measured.layers):
         return True
     return any(
@@ -117,7 +117,7 @@ def _cut_off(measured: Measured) -> Iterator[str]:
 def _poor(index: int, output: Output, measured: Measured) -> Iterator[str]:
     total = output.all.total()
     if total < POOR and not _is_constant(output):
-        text = f"output {index} has {total:.1f} dB of signal to noise beside the float model"
+        text = f"output {index} has {total:.1f} dB of signal to noise compared with the float model"
         if worst := next(iter(measured.layer_qualities()), None):
             line = f", at {worst.source[0]}" if worst.source else ""
             text += f"; of the layers, `{worst.op}` loses most{line}: `deuteron explain` lists all"
@@ -139,7 +139,7 @@ def _is_constant(output: Output) -> bool:
 
 
 def _is_share(node: fx.Node) -> bool:
-    """True for what is a function with a range of its own, whatever moves its results."""
+    """True for functions with bounded results, also behind operators that move values."""
     source: object = node
     while isinstance(source, fx.Node):
         if called(source) in _SHARES:
@@ -178,13 +178,13 @@ def _named(node: fx.Node) -> str:
 
 
 def _at(node: fx.Node, text: str) -> str:
-    """The sentence with the line of the model that the node, or what it moves, comes from."""
+    """Add the line of the model of the node, or of the first node before it that has one."""
     source = next((s for one in _before(node) if (s := source_of(one))), None)
     return f"{source}: {text}" if source else text
 
 
 def _before(node: fx.Node) -> Iterator[fx.Node]:
-    """A node, and the nodes before it along first inputs."""
+    """Yield a node and the nodes before it along first operands."""
     yield node
     while node.all_input_nodes:
         node = node.all_input_nodes[0]

@@ -1,4 +1,4 @@
-"""Signal to quantisation noise of a quantised model's outputs and layers, and what its values do on the way."""
+"""Measures the signal-to-quantisation-noise ratio of a quantised model's outputs and layers."""
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ from deuteron.builds.quality import LayerQuality, OutputQuality, decibels
 from deuteron.frontend import saved
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.inputs import Inputs, copies
-from deuteron.frontend.operators import called, is_dequantise, is_qdq, is_quantise, operator_name
+from deuteron.frontend.operators import called, is_dequantize, is_qdq, is_quantize, operator_name
 from deuteron.frontend.source_lines import source_of
 
 _MOVES = """
@@ -20,50 +20,50 @@ alias cat chunk clone contiguous copy detach dropout expand flatten flip getitem
 split_with_sizes squeeze stack t to transpose unbind unflatten unsqueeze view
 """
 _STILL = frozenset(_MOVES.split())
-"""Operators that move values and compute nothing: what is lost before is lost after."""
+"""Operators that only move values, and lose nothing themselves."""
 
 _ROWS = frozenset({"linear", "addmm", "mm", "bmm", "matmul", "layer_norm", "transpose", "permute", "softmax"})
 _IMAGES = frozenset({"conv1d", "batch_norm", "conv_transpose1d", "max_pool1d", "avg_pool1d", "unsqueeze", "squeeze"})
-"""Where the channels of a result of three dimensions are: in the last, or in the second."""
+"""The channel dimension of a result of rank 3: the last one, or the second one."""
 
 
 @dataclass(slots=True)
 class Ratio:
-    """Sums of squares of a value and of what quantisation adds to it; numbers, or one for each channel."""
+    """Sums of squares of a value and of its quantisation error; totals or one per channel."""
 
     signal: Any = 0.0
     noise: Any = 0.0
 
     def add(self, wanted: Tensor, actual: Tensor, axis: int | None = None) -> None:
-        """Count one sample in."""
+        """Add one sample."""
         wanted, noise = wanted.double(), actual.double() - wanted.double()
         self.signal = self.signal + _squares(wanted, axis)
         self.noise = self.noise + _squares(noise, axis)
 
     def channels(self) -> tuple[float, ...]:
-        """Of each channel, in dB."""
+        """The ratio of each channel in dB."""
         return tuple(decibels(s, n) for s, n in zip(self.signal.tolist(), self.noise.tolist(), strict=True))
 
     def total(self) -> float:
-        """Of all together, in dB."""
+        """The ratio of all channels in dB."""
         return decibels(float(self.signal.sum()), float(self.noise.sum()))
 
 
 def _squares(values: Tensor, axis: int | None) -> Tensor:
-    """The sum of squares, of each channel if there is an axis of such."""
+    """The sum of squares, per channel if there is a channel axis."""
     rows = values.reshape(1, -1) if axis is None else values.movedim(axis, 0).reshape(values.shape[axis], -1)
     return (rows**2).sum(1)
 
 
 @dataclass(slots=True)
 class Spread:
-    """The least and greatest of each channel of an output: of the float model, and of the quantised one."""
+    """The least and the greatest value of each channel of an output, in the float and in the quantised model."""
 
     wanted: list[tuple[Tensor, Tensor]] = field(default_factory=list[tuple[Tensor, Tensor]])
     actual: list[tuple[Tensor, Tensor]] = field(default_factory=list[tuple[Tensor, Tensor]])
 
     def add(self, wanted: Tensor, actual: Tensor, axis: int) -> None:
-        """Count one sample in."""
+        """Add one sample."""
         for ends, value in ((self.wanted, wanted), (self.actual, actual)):
             rows = value.movedim(axis, 0).reshape(value.shape[axis], -1)
             low, high = rows.min(1).values, rows.max(1).values
@@ -72,7 +72,7 @@ class Spread:
 
 @dataclass(slots=True)
 class Layer:
-    """A quantised value: the node that computes it, how it is rounded, and what was counted of it."""
+    """A quantised value: its node, its quantisation, and its measurements."""
 
     node: fx.Node
     affine: saved.Affine
@@ -85,7 +85,7 @@ class Layer:
 
 @dataclass(slots=True)
 class Output:
-    """An output: the node, how it is rounded if it is, the dimension of its channels, and what was counted of it."""
+    """An output: its node, its quantisation if it has one, its channel dimension, and its measurements."""
 
     node: fx.Node
     affine: saved.Affine | None
@@ -96,9 +96,9 @@ class Output:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Measurements: outputs that are float, by index, layers, and the float model's outputs for each sample.
+    """Measurements: float outputs by index, layers, and the float model's outputs for each sample.
 
-    Of outputs that are not float, `equal` has for each sample whether each value is the float model's.
+    For other outputs, `equal` has for each sample which values equal the float model's.
     """
 
     samples: Sequence[Inputs]
@@ -108,7 +108,7 @@ class Measured:
     equal: Mapping[int, Sequence[Tensor]]
 
     def layer_qualities(self) -> tuple[LayerQuality, ...]:
-        """The layers that compute, the worst first."""
+        """The computing layers, worst first."""
         listed: list[LayerQuality] = []
         for layer in self.layers:
             if called(layer.node) in _STILL:
@@ -129,19 +129,19 @@ class Measured:
         )
 
 
-def measure(floats: fx.GraphModule, quantised: fx.GraphModule, samples: Sequence[Inputs]) -> Measured:
-    """The quantised model beside the float model, from which it was made, on these samples."""
-    layers = {node.name: Layer(node, affine) for node, affine in _quantised_values(floats, quantised)}
+def measure(floats: fx.GraphModule, quantized: fx.GraphModule, samples: Sequence[Inputs]) -> Measured:
+    """Compare the quantised model with the float model on these samples."""
+    layers = {node.name: Layer(node, affine) for node, affine in _quantized_values(floats, quantized)}
     outputs: dict[int, Output] = {}
     wanted: list[tuple[Tensor, ...]] = []
     equal: dict[int, list[Tensor]] = {}
-    nodes = flat(quantised.graph.output_node().args[0])
+    nodes = flat(quantized.graph.output_node().args[0])
     with torch.no_grad():
         for sample in samples:
-            original = _Floats(floats, layers)
+            original = _FloatRun(floats, layers)
             expected = flat(original.run(*copies(sample)))
-            actual = flat(_Quantised(quantised, layers, original.found).run(*copies(sample)))
-            _Own(quantised, layers, original.found).run(*copies(sample))
+            actual = flat(_AccumulatedErrors(quantized, layers, original.found).run(*copies(sample)))
+            _OwnErrors(quantized, layers, original.found).run(*copies(sample))
             wanted.append(tuple(x for x in expected if isinstance(x, Tensor)))
             for i, (node, ours, theirs) in enumerate(zip(nodes, actual, expected, strict=True)):
                 if not (isinstance(node, fx.Node) and isinstance(ours, Tensor) and isinstance(theirs, Tensor)):
@@ -156,11 +156,11 @@ def measure(floats: fx.GraphModule, quantised: fx.GraphModule, samples: Sequence
     return Measured(samples, outputs, tuple(layers.values()), tuple(wanted), equal)
 
 
-def _quantised_values(floats: fx.GraphModule, quantised: fx.GraphModule) -> list[tuple[fx.Node, saved.Affine]]:
-    """The nodes of both models whose results the quantised one rounds, and how."""
+def _quantized_values(floats: fx.GraphModule, quantized: fx.GraphModule) -> list[tuple[fx.Node, saved.Affine]]:
+    """The nodes in both models whose results the quantised model rounds, with the quantisation."""
     known = {node.name for node in floats.graph.nodes}
     listed: list[tuple[fx.Node, saved.Affine]] = []
-    for node in quantised.graph.nodes:
+    for node in quantized.graph.nodes:
         if node.op in ("placeholder", "call_function") and node.name in known and not is_qdq(node):
             affine = saved.input_affine(node)
             if affine is not None:
@@ -169,7 +169,7 @@ def _quantised_values(floats: fx.GraphModule, quantised: fx.GraphModule) -> list
 
 
 def _axis(node: fx.Node, rank: int) -> int:
-    """The dimension of an output's channels: in images and tables the second, in sequences the last."""
+    """The channel dimension of an output: the second one in images and tables, the last one in sequences."""
     if rank != 3:
         return 1 if rank > 1 else 0
     source: Any = node
@@ -181,8 +181,8 @@ def _axis(node: fx.Node, rank: int) -> int:
     return 2
 
 
-class _Floats(fx.Interpreter):
-    """Runs the float model and keeps the results that the other rounds."""
+class _FloatRun(fx.Interpreter):
+    """Runs the float model and stores the results that the quantised model rounds."""
 
     def __init__(self, module: fx.GraphModule, layers: Mapping[str, Layer]) -> None:
         super().__init__(module)
@@ -196,8 +196,8 @@ class _Floats(fx.Interpreter):
         return value
 
 
-class _Beside(fx.Interpreter):
-    """Runs the quantised model; compares what it makes of each value with the float model's."""
+class _ComparedRun(fx.Interpreter):
+    """Runs the quantised model and compares each value with the float model's."""
 
     def __init__(self, module: fx.GraphModule, layers: Mapping[str, Layer], wanted: Mapping[str, Tensor]) -> None:
         super().__init__(module)
@@ -210,11 +210,11 @@ class _Beside(fx.Interpreter):
 
     @abstractmethod
     def _compared(self, layer: Layer, value: Tensor, wanted: Tensor) -> Tensor:
-        """Count how far a value is from the float model's; what goes on to those who read it."""
+        """Measure the difference from the float model's value; return the value for readers."""
 
 
-class _Quantised(_Beside):
-    """Counts what all rounding up to each value makes of it, and what its range cuts off."""
+class _AccumulatedErrors(_ComparedRun):
+    """Measures the accumulated rounding errors of each value, and the clamping by its range."""
 
     def _compared(self, layer: Layer, value: Tensor, wanted: Tensor) -> Tensor:
         affine = layer.affine
@@ -226,8 +226,8 @@ class _Quantised(_Beside):
         return value
 
 
-class _Own(_Beside):
-    """Counts what each operator alone makes of the float model's values, rounded."""
+class _OwnErrors(_ComparedRun):
+    """Measures the error of each operator alone, on the float model's rounded values."""
 
     def _compared(self, layer: Layer, value: Tensor, wanted: Tensor) -> Tensor:
         layer.own.add(wanted, layer.affine.real(layer.affine.stored(value)))
@@ -235,8 +235,8 @@ class _Own(_Beside):
 
 
 @dataclass(frozen=True, slots=True)
-class Constant:
-    """An operand that is a constant: the node that takes it, its name in the float model, its values, and rounded."""
+class RoundedConstant:
+    """A constant operand: its reader, its name in the float model, and its values before and after rounding."""
 
     node: fx.Node
     name: str
@@ -244,10 +244,10 @@ class Constant:
     after: Tensor
 
 
-class _Rounded(fx.Interpreter):
+class _RoundedConstantRun(fx.Interpreter):
     """Runs the float model with one of its constants rounded."""
 
-    def __init__(self, module: fx.GraphModule, constant: Constant) -> None:
+    def __init__(self, module: fx.GraphModule, constant: RoundedConstant) -> None:
         super().__init__(module)
         self._constant = constant
 
@@ -255,12 +255,12 @@ class _Rounded(fx.Interpreter):
         return self._constant.after if target == self._constant.name else super().fetch_attr(target)
 
 
-def rounded_alone(floats: fx.GraphModule, constant: Constant, measured: Measured) -> Mapping[int, Ratio]:
-    """What becomes of each float output where nothing but this constant is rounded, channel by channel."""
+def rounded_alone(floats: fx.GraphModule, constant: RoundedConstant, measured: Measured) -> Mapping[int, Ratio]:
+    """The ratio of each float output if only this constant is rounded."""
     ratios = {i: Ratio() for i in measured.outputs}
     with torch.no_grad():
         for sample, expected in zip(measured.samples, measured.wanted, strict=True):
-            actual = flat(_Rounded(floats, constant).run(*copies(sample)))
+            actual = flat(_RoundedConstantRun(floats, constant).run(*copies(sample)))
             for i, ratio in ratios.items():
                 wanted, ours = expected[i], cast(Tensor, actual[i])
                 shape = wanted.shape if wanted.dim() else (1,)
@@ -268,29 +268,29 @@ def rounded_alone(floats: fx.GraphModule, constant: Constant, measured: Measured
     return ratios
 
 
-def constants(floats: fx.GraphModule, quantised: fx.GraphModule) -> list[Constant]:
-    """The constants that are operands of operators, but for layers' weights and biases."""
+def constants(floats: fx.GraphModule, quantized: fx.GraphModule) -> list[RoundedConstant]:
+    """The constant operands of operators, without weights and biases of layers."""
     originals = {node.name: node for node in floats.graph.nodes}
-    listed: list[Constant] = []
-    runner = fx.Interpreter(quantised)
-    for node in quantised.graph.nodes:
+    listed: list[RoundedConstant] = []
+    runner = fx.Interpreter(quantized)
+    for node in quantized.graph.nodes:
         original = originals.get(node.name)
         if node.op != "call_function" or original is None or is_qdq(node):
             continue
         for before, after in zip(original.all_input_nodes, node.all_input_nodes, strict=False):
-            if before.op != "get_attr" or not is_dequantise(after):
+            if before.op != "get_attr" or not is_dequantize(after):
                 continue
             stored = after.args[0]
-            if isinstance(stored, fx.Node) and is_quantise(stored):
+            if isinstance(stored, fx.Node) and is_quantize(stored):
                 stored = stored.args[0]
             value: object = fx.Interpreter(floats).fetch_attr(str(before.target))
             if isinstance(value, Tensor) and value.is_floating_point():
-                listed.append(Constant(node, str(before.target), value, _evaluate(runner, after)))
+                listed.append(RoundedConstant(node, str(before.target), value, _evaluate(runner, after)))
     return listed
 
 
 def _evaluate(runner: fx.Interpreter, node: fx.Node) -> Any:
-    """A node that depends on constants alone."""
+    """Evaluate a node that depends on constants only."""
     if node.op == "get_attr":
         return runner.fetch_attr(str(node.target))
     args = fx.map_arg(node.args, lambda arg: _evaluate(runner, arg))

@@ -9,11 +9,11 @@ from deuteron.arch import targets
 from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import InternalError, OptionError, UnsupportedError
 from deuteron.npu.dataflow import Dataflow
+from deuteron.npu.neutron.budget import budget
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Add, Concat, Mul, ReduceMax, ReduceMin, Reshape, Sub, Sum, Transpose
 from deuteron.npu.neutron.ir.verify import verify
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.kernels.selection import Selection
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.encode import encode
@@ -24,7 +24,8 @@ from deuteron.npu.neutron.passes.pipeline import optimise, passes
 from deuteron.npu.neutron.passes.remove_no_ops import is_no_op
 from deuteron.npu.neutron.tflite import neutron_graph, reader
 from deuteron.npu.provenance import Fate, KernelOrigin, OpFate, Provenance
-from deuteron.planner import Budget, Known, Plan, budget, check, in_best_order, plan, plan_within
+from deuteron.operators.program import Program
+from deuteron.planner import Budget, Plan, PlanQuality, check, plan, plan_within, reorder_calls
 from deuteron.records import parse, plain
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel
@@ -81,7 +82,7 @@ class Metadata:
 
     provenance: Provenance = field(default_factory=Provenance)
     dataflow: Dataflow = field(default_factory=Dataflow)
-    known: Known = field(default_factory=Known)
+    known: PlanQuality = field(default_factory=PlanQuality)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +189,7 @@ def lower(source: Graph, op_names: tuple[str, ...], options: ConvertOptions) -> 
     for op in graph.ops:
         if not op.origin:
             raise InternalError(f"the passes lost the origin of the op that writes `{op.outputs[0]}`")
-    selected = in_best_order(select(graph))
+    selected = reorder_calls(select(graph))
     return Lowered(source, graph, op_names, selected, attribute(source, selected), _is_empty(source, graph))
 
 

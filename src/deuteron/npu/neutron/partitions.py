@@ -11,8 +11,9 @@ from deuteron.arch import targets
 from deuteron.arch.memory import UNLIMITED, DepthFirst, FetchPolicy, IoInScratch, MemoryOptions
 from deuteron.arch.targets import Arch
 from deuteron.errors import CapacityError, DeuteronError, OptionError
+from deuteron.npu.neutron.budget import budget
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, Lowered, lower_model, planned
-from deuteron.planner import Budget, budget, cycles
+from deuteron.planner import Budget, cycles
 from deuteron.planner.channel_planes import by_planes
 from deuteron.tflite.decode import decode
 
@@ -164,8 +165,8 @@ class Together:
                 return linked
             if memory.fetch_constants_to_sram is FetchPolicy.NEVER:
                 return self._converted(list(_beside_others(whole, usages, beside)), placed)
-        fetched = replace(whole, sram=whole.sram - tensors, policy=FetchPolicy.ALWAYS, beside=beside)
-        return self._converted([replace(fetched, keeps=len(self.models) == 1)] * len(self.models), placed)
+        fetched = replace(whole, sram=whole.sram - tensors, policy=FetchPolicy.ALWAYS, other_uses=beside)
+        return self._converted([replace(fetched, keep_resident=len(self.models) == 1)] * len(self.models), placed)
 
     def _converted(self, within: Sequence[Budget], placed: Placed) -> tuple[Conversion, ...]:
         """Each in its budget; CapacityError of the one that needs most when some do not fit."""
@@ -179,9 +180,7 @@ class Together:
         if errors:
             number, error = max(errors, key=lambda item: item[1].needed)
             where = f"npu {number}, {error.where}" if len(self.models) > 1 else error.where
-            raise placed(
-                number, CapacityError(error.message, hint=error.hint, where=where, needed=error.needed)
-            ) from error
+            raise placed(number, error.relocate(where)) from error
         return tuple(conversions)
 
 
@@ -191,7 +190,7 @@ def _beside_others(whole: Budget, usages: Sequence[Usage], beside: tuple[tuple[i
     for usage in usages:
         others = weights - usage.linked
         more = (*beside, (others, OTHERS)) if others else beside
-        yield replace(whole, sram=whole.sram - sum(nbytes for nbytes, _ in more), beside=more)
+        yield replace(whole, sram=whole.sram - sum(nbytes for nbytes, _ in more), other_uses=more)
 
 
 def usage(conversion: Conversion) -> Usage:

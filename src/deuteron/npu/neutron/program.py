@@ -9,7 +9,6 @@ import numpy as np
 from deuteron.arch.engine import Engine
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.neutron import payload as payloads
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.machine.bounds import fetch_bound, fetched_to_scratch, readers, serial_cycles
 from deuteron.npu.neutron.machine.inferred_dataflow import traced
@@ -32,6 +31,7 @@ from deuteron.npu.program import (
     Placement,
 )
 from deuteron.npu.timeline import Hazard, Timeline, Totals
+from deuteron.operators.limits import ALIGNMENT
 
 SCRATCH = "scratch"
 """Name of the memory for intermediate results."""

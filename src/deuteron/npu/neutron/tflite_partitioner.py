@@ -109,7 +109,7 @@ def convert_mixed(data: Buffer, target: str | targets.Arch, options: ConvertOpti
     def placed(number: int, error: CapacityError) -> CapacityError:
         group = [*groups.values()][number]
         where = f"operators {group[0]} to {group[-1]} of the file" + (f", {error.where}" if error.where else "")
-        return CapacityError(error.message, hint=error.hint, where=where, needed=error.needed)
+        return error.relocate(where)
 
     conversions = Together(tuple(lowered.values()), arch, options).within(options.memory, 0, placed)
     parts = {

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.npu.neutron.kernels.params import KernelParams
 from deuteron.operators.cortex_m import CpuOperator
+from deuteron.operators.params import KernelParams
 
 
 @dataclass(frozen=True, slots=True)

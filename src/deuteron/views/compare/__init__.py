@@ -1,1 +1,1 @@
-"""A build beside what it should equal."""
+"""Comparisons of a build with its references."""

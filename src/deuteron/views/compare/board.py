@@ -1,4 +1,4 @@
-"""A board beside the host: the same program on the same samples must give the same bits."""
+"""Compares a board with the host: the same program on the same samples must give the same bits."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Array = npt.NDArray[np.generic]
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """An output of a sample that is not the host's: how many elements differ, and the first of them."""
+    """An output of a sample that differs from the host's: the number of different elements, and the first one."""
 
     sample: int
     output: int
@@ -24,7 +24,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class HostComparison:
-    """What a comparison found."""
+    """Result of a comparison."""
 
     board: str
     samples: int
@@ -32,11 +32,11 @@ class HostComparison:
 
     @property
     def passed(self) -> bool:
-        """Whether all bits are the same."""
+        """Return true if all bits are equal."""
         return not self.differences
 
     def text(self) -> str:
-        """The result in a line, or a line for every output that differs."""
+        """Return the result in a line, or a line for every output that differs."""
         samples = f"{self.samples} sample{'s' if self.samples > 1 else ''}"
         if self.passed:
             return f"{self.board} and the host give the same bits for {samples}"
@@ -48,7 +48,7 @@ class HostComparison:
         return "\n".join((*lines, f"{self.board} and the host differ"))
 
     def to_json(self) -> dict[str, object]:
-        """The result as JSON."""
+        """Return the result as JSON."""
         differences = [
             {
                 "sample": d.sample,
@@ -71,7 +71,7 @@ class HostComparison:
 
 
 def compare(board: str, outputs: Sequence[Sequence[Array]], wanted: Sequence[Sequence[Array]]) -> HostComparison:
-    """The comparison of a board's outputs for some samples with the host's, bit for bit."""
+    """Compare a board's outputs for some samples with the host's, bit for bit."""
     differences = [
         difference
         for i, (ours, theirs) in enumerate(zip(outputs, wanted, strict=True))

@@ -1,9 +1,8 @@
-"""Programs of a CPU alone, operator by operator against quantised PyTorch, each on the program's own values.
+"""Compares CPU-only programs with quantised PyTorch, operator by operator on the program's own values.
 
-What ExecuTorch's runtime computes on the way takes the place of what PyTorch has rounded there, so that the next
-operator of PyTorch's reads what the program's has read, and errors of one step do not add up. Most operators give the
-same values, but for ties, where PyTorch's float32 decides; those that `spec/rounding.md` lets round twice, or in fixed
-point, may be a step off.
+Each operator of the PyTorch model reads the values that the program computed, so that errors do not accumulate. Most
+operators give equal values, except for rounding ties, where PyTorch's float32 decides. Operators that
+`spec/rounding.md` lets round twice or in fixed point may differ by one step.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from torch import Tensor, fx
 
 from deuteron.builds.manifest import CpuOp, Manifest
 from deuteron.errors import counted
-from deuteron.frontend.operators import is_qdq, is_quantise
+from deuteron.frontend.operators import is_qdq, is_quantize
 from deuteron.frontend.saved import Reference
 from deuteron.views.compare.result_counts import Array, by_kind, count
 from deuteron.views.compare.rounding_spread import ONCE
@@ -30,12 +29,12 @@ class CpuResult:
     Attributes:
         node: its name in the program.
         op: the operator.
-        source: the line of the model, empty where none is known.
-        rounds_twice: whether any result may be a step off.
+        source: source line of the model, empty if unknown.
+        rounds_twice: true if results may differ by one step.
         elements: results compared.
-        ties: those that lie so close to half-way that float32 may round them to either side.
-        mismatches: those where PyTorch's differs.
-        beyond: mismatches larger than 1, or which neither a tie nor rounding twice explains; none is allowed.
+        ties: results so close to half-way that float32 may round them either way.
+        mismatches: results that differ from PyTorch's.
+        beyond: mismatches larger than 1, or explained neither by a tie nor by double rounding; none is allowed.
         largest: the largest difference, in steps.
     """
 
@@ -51,17 +50,19 @@ class CpuResult:
 
 
 class OnCpu:
-    """A program of operators on the CPU, and the quantised model's values that these compute.
+    """A program of CPU operators, and the quantised model's values that they compute.
 
     Attributes:
-        results: for each operator that computes a quantised value of the model, in the order of the model.
-        computing: how many operators compute something of the model.
+        results: results of each operator that computes a quantised value, in the order of the model.
+        computing: number of operators that compute something of the model.
     """
 
     def __init__(self, manifest: Manifest, reference: Reference, twice: Collection[str]) -> None:
         module: Any = reference.module
         self._module = module
-        quantised = {node.name: node.quantised or node.name for node in manifest.nodes}  # an ETRecord has one name
+        quantised = {
+            node.name: node.quantised or node.name for node in manifest.nodes
+        }  # an ETRecord has only this name
         nodes = {node.name: node for node in module.graph.nodes}
         computing = [op for op in manifest.cpu_ops if op.computes and op.instructions]
         self.computing = len(computing)
@@ -70,7 +71,9 @@ class OnCpu:
         for op in computing:
             name = quantised.get(op.computes, "")
             rounding = _rounding(nodes.get(name))
-            if rounding is not None:  # of several operators that compute one value, the last has it, as all round it
+            if (
+                rounding is not None
+            ):  # if several operators compute one value, the last one counts, as it rounds the value
                 before = self._results.get(rounding.name)
                 rounds_twice = name in twice or (before is not None and before.rounds_twice)
                 source = str(op.source[0]) if op.source else ""
@@ -79,35 +82,35 @@ class OnCpu:
 
     @property
     def results(self) -> tuple[CpuResult, ...]:
-        """Of the operators that were compared at least once."""
+        """Return the results of operators that were compared at least once."""
         return tuple(result for result in self._results.values() if result.elements)
 
     def check(self, inputs: Sequence[Tensor], values: Mapping[int, Array]) -> None:
-        """Compare one run, whose operators gave these values, by instruction."""
+        """Compare one run; `values` are the operators' results, by instruction."""
         actual = {name: _logical(op, values) for name, op in self._ops.items()}
         with torch.no_grad():
             _Beside(self._module, actual, self._results).run(*(value.clone() for value in inputs))
 
 
 def _rounding(node: fx.Node | None) -> fx.Node | None:
-    """The operator that quantises what a node computes, perhaps after others that were fused with it."""
+    """Return the operator that quantises a node's value, possibly after operators fused with it."""
     while node is not None and not is_qdq(node):
         readers = list(node.users)
-        if rounding := next((user for user in readers if is_quantise(user)), None):
+        if rounding := next((user for user in readers if is_quantize(user)), None):
             return rounding
         node = readers[0] if len(readers) == 1 else None
     return None
 
 
 def _logical(op: CpuOp, values: Mapping[int, Array]) -> Array | None:
-    """What an operator gave, in the shape that the model gives it."""
+    """Return an operator's result, in the shape of the model."""
     value = values.get(op.instructions[-1])
     is_last = value is not None and value.ndim == 4 and op.op.endswith(_CHANNELS_LAST)
     return value.transpose(0, 3, 1, 2) if is_last and value is not None else value
 
 
 class _Beside(fx.Interpreter):
-    """Runs the quantised model, each operator on the program's values, and compares what it makes of them."""
+    """Runs the quantised model with each operator on the program's values, and compares the results."""
 
     def __init__(self, module: Any, values: Mapping[str, Array | None], results: Mapping[str, CpuResult]) -> None:
         super().__init__(module)
@@ -132,7 +135,7 @@ class _Beside(fx.Interpreter):
 
 
 def failures(results: Iterable[CpuResult]) -> Iterator[str]:
-    """A sentence about each operator that differs by more than its rounding."""
+    """Yield a sentence about each operator that differs by more than its rounding allows."""
     for result in results:
         if result.beyond:
             line = f", {result.source}" if result.source else ""
@@ -144,7 +147,7 @@ def failures(results: Iterable[CpuResult]) -> Iterator[str]:
 
 
 def lines(results: Iterable[CpuResult], computing: int) -> Iterator[str]:
-    """Counts by kind of operator, and how many operators nothing is compared of."""
+    """Yield counts by kind of operator, and the number of operators that are not compared."""
     yield "operator by operator against quantised PyTorch, on the CPU"
     yield f"  {'operator':<34}{'results':>14}{'ties %':>9}{'differ':>9}{'beyond':>9}{'largest':>9}"
     kinds = by_kind(results)
@@ -155,4 +158,4 @@ def lines(results: Iterable[CpuResult], computing: int) -> Iterator[str]:
             f"{sum(r.mismatches for r in same):>9,}{sum(r.beyond for r in same):>9,}{max(r.largest for r in same):>9}"
         )
     compared = sum(len(same) for same in kinds.values())
-    yield f"  {compared} of {counted(computing, 'operator')} that compute are compared so"
+    yield f"  {compared} of {counted(computing, 'operator')} that compute are compared"

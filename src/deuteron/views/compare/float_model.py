@@ -1,4 +1,4 @@
-"""A program beside the float model: signal to quantisation noise of outputs, on samples that the build has kept."""
+"""Compares a program with the float model: SQNR of its outputs, on the build's stored samples."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -13,17 +13,17 @@ from deuteron.errors import OptionError
 from deuteron.views.compare.result_counts import BoundedComparison
 
 ALLOWED = 0.1
-"""By how many dB a program may be below what its build measured: the same bits give the same number."""
+"""Tolerance in dB below the build's figure: equal bits give equal figures."""
 
 SAME = 100.0
-"""From how many dB on figures count as the same: float code of another processor rounds otherwise."""
+"""Figures from this SQNR (dB) on count as equal: float code of another processor rounds differently."""
 
 F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class FloatComparison(BoundedComparison):
-    """What was measured now, beside what the build measured, and what that warned of."""
+    """Figures of this run, figures of the build, and warnings."""
 
     samples: int
     outputs: tuple[OutputQuality, ...]
@@ -31,7 +31,7 @@ class FloatComparison(BoundedComparison):
     warnings: tuple[str, ...]
 
     def failures(self) -> tuple[str, ...]:
-        """One sentence for each output that is further from the float model than when it was built."""
+        """Return one sentence for each output that is further from the float model than at the build."""
         beside = list(enumerate(zip(self.outputs, self.built, strict=True)))
         return (
             *(
@@ -48,9 +48,9 @@ class FloatComparison(BoundedComparison):
         )
 
     def text(self) -> str:
-        """The result as lines for a terminal."""
+        """Return the result as lines for a terminal."""
         samples = f"{self.samples} sample{'' if self.samples == 1 else 's'}"
-        lines = [f"signal to quantisation noise beside the float model, on {samples} of the calibration", ""]
+        lines = [f"signal to quantisation noise against the float model, on {samples} of the calibration", ""]
         lines += [line for i, output in enumerate(self.outputs) for line in output.lines(i)]
         lines += [line for text in self.warnings for line in ("", f"warning: {text}")]
         verdict = ["", "no output is further from the float model than the build measured"]
@@ -58,27 +58,27 @@ class FloatComparison(BoundedComparison):
 
 
 def check(build: Manifest) -> None:
-    """Refuse a build that has not measured its program.
+    """Reject a build that did not measure its program.
 
     Raises:
-        OptionError: its figures are those of quantised PyTorch, from which a program may be steps away.
+        OptionError: its figures are those of quantised PyTorch, from which the program may differ by some steps.
     """
     if build.quality.measured != PROGRAM:
         raise OptionError(
-            f"the figures of this build are of {build.quality.measured}, not of its program, which did not run where "
+            f"the figures of this build are of {build.quality.measured}, not of its program, which could not run where "
             "it was built",
-            hint="build where the program runs, or use `--compare reference`",
+            hint="build on a computer that runs the program, or use `--compare reference`",
         )
 
 
 def compare(build: Manifest, outputs: Sequence[Sample], wanted: Sequence[Sample]) -> FloatComparison:
-    """What a program gave for the samples of its build, beside what the float model did."""
+    """Compare a program's outputs for its build's samples with the float model's."""
     quality = build.quality
     return FloatComparison(len(outputs), measured(quality, outputs, wanted), quality.outputs, build.warnings)
 
 
 def measured(quality: Quality, outputs: Sequence[Sample], wanted: Sequence[Sample]) -> tuple[OutputQuality, ...]:
-    """The outputs' entries for what a program gave."""
+    """Return the quality entries of a program's outputs."""
     return tuple(
         (_measured if entry.channels else _equal)(
             entry, [sample[i] for sample in outputs], [sample[i] for sample in wanted]
@@ -88,7 +88,7 @@ def measured(quality: Quality, outputs: Sequence[Sample], wanted: Sequence[Sampl
 
 
 def _equal(entry: OutputQuality, ours: Sequence[Array], wanted: Sequence[Array]) -> OutputQuality:
-    """The entry of integers."""
+    """Return the entry of integers."""
     same = [float((a == b).mean()) for a, b in zip(ours, wanted, strict=True)]
     return replace(entry, equal=sum(same) / len(same))
 
@@ -98,14 +98,14 @@ def _measured(entry: OutputQuality, ours: Sequence[Array], wanted: Sequence[Arra
     model = np.stack(wanted).astype(np.float64)
     axis = entry.axis + 1 if model.ndim > 1 else 0
     signal, noise = _channels(model, axis), _channels(actual - model, axis)
-    if model.ndim == 1:  # an output without dimensions is a channel
+    if model.ndim == 1:  # an output without dimensions is one channel
         signal, noise = signal.sum(keepdims=True), noise.sum(keepdims=True)
     channels = tuple(decibels(float(s), float(n)) for s, n in zip(signal, noise, strict=True))
     return replace(entry, sqnr=decibels(float(signal.sum()), float(noise.sum())), channels=channels)
 
 
 def _channels(values: F64, axis: int) -> F64:
-    """The sum of squares of each channel."""
+    """Return the sum of squares of each channel."""
     return np.square(values).sum(axis=tuple(dim for dim in range(values.ndim) if dim != axis))
 
 

@@ -1,6 +1,6 @@
-"""LiteRT as a second opinion: a TFLite file on its interpreter, whole and one operator at a time.
+"""Compares a TFLite file with LiteRT, as a whole and one operator at a time.
 
-`spec/rounding.md`, section 4, says how far it may be from the NPU, which rounds once where LiteRT rounds twice.
+The NPU rounds once where LiteRT rounds twice; `spec/rounding.md`, section 4, bounds the difference.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,29 +22,29 @@ from deuteron.tflite.quantization import Quant
 from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress, Steps, count, steps_apart
 
 EXACT = (*(kind for kind in SAME_QUANTISATION if kind is not ops.ResizeBilinear), ops.Maximum, ops.Minimum)
-"""Operators that round nothing."""
+"""Operators without rounding."""
 
 _RESULTS = {
     ops.Function.LOGISTIC: Quant((1 / 256,), (-128,)),
     ops.Function.TANH: Quant((1 / 128,), (0,)),
 }
-"""The only quantisation of these results that LiteRT takes."""
+"""The only quantisation of these results that LiteRT supports."""
 
 
 def computes(op: Op, graph: Graph) -> bool:
-    """True when LiteRT's reference kernel takes this operator and means the same by it.
+    """Return true if LiteRT's reference kernel runs this operator with the same meaning.
 
-    Of others some are refused, some computed by another rule, and some end the process.
+    It rejects some other operators, computes some by another rule, and some crash the process.
     """
     x, out = graph.type(op.inputs[0]).q, graph.type(op.outputs[0]).q
     match op:
         case ops.Add() | ops.Sub():
-            # Ends the process when a step of the result is below 2^-19 of an operand's: it has 20 bits to scale up by.
+            # Crashes if a step of the result is below 2^-19 of an operand's: it can scale up by 20 bits only.
             return 2 * max(graph.type(name).q.scale for name in op.inputs) < 2**20 * out.scale
         case ops.Lookup():
             return False
         case ops.Softmax():
-            # It ends the process when the input's factor is not above 1, or the exponentials of a row add up to 512.
+            # Crashes if the input's factor is not above 1, or the exponentials of a row sum to 512.
             short = graph.type(op.inputs[0]).shape[-1] < 512
             return out == Quant((1 / 256,), (-128,)) and op.beta * x.scale * 2**26 > 1 and short
         case ops.Unary(function=ops.Function.LOGISTIC | ops.Function.TANH):
@@ -52,14 +52,14 @@ def computes(op: Op, graph: Graph) -> bool:
         case ops.Unary(function=ops.Function.HARD_SWISH):
             return x.scale < 128 * out.scale  # its factor must not exceed 1
         case ops.Unary(function=ops.Function.RSQRT):
-            # Refuses numbers that are not positive, of which an operand can be rid unless it is constant.
+            # Rejects operands that are not positive; the comparison avoids them unless the operand is constant.
             return x.zero_point < 127 and not graph.tensor(op.inputs[0]).is_const
         case _:
             return True
 
 
 def compared(op: Op, graph: Graph, values: Mapping[str, Array]) -> npt.NDArray[np.bool_]:
-    """Which elements of the result mean something in LiteRT: logarithms and roots have none at 0 and below."""
+    """Return the mask of defined results: logarithms and roots are undefined at 0 and below."""
     shape = values[op.outputs[0]].shape
     if isinstance(op, ops.Unary) and op.function in (ops.Function.LOG, ops.Function.RSQRT):
         return values[op.inputs[0]].astype(np.int64) > graph.type(op.inputs[0]).q.zero_point
@@ -67,18 +67,18 @@ def compared(op: Op, graph: Graph, values: Mapping[str, Array]) -> npt.NDArray[n
 
 
 def distance_bound(op: Op, graph: Graph) -> int:
-    """How many steps LiteRT may be from the correctly rounded result of the op."""
+    """Return the maximum steps between LiteRT's result and the correctly rounded one."""
     if isinstance(op, EXACT):
         return 0
     if isinstance(op, ops.ResizeBilinear):
-        # Positions have 10 fractional bits there: half of the last is lost per output row and column.
+        # Positions have 10 fraction bits: half of the last is lost per output row and column.
         _, rows, columns, _ = graph.type(op.outputs[0]).shape
         return 1 + 255 * (rows + columns + 1) // 2048
     return 1
 
 
 def one_op_graph(graph: Graph, op: Op) -> Graph:
-    """A graph of this op alone, whose inputs are the op's operands that are not constant."""
+    """Return a graph of this op alone, whose inputs are the op's non-constant operands."""
     names = tuple(dict.fromkeys((*op.inputs, *op.outputs)))
     tensors = tuple(graph.tensor(name) for name in names)
     inputs = tuple(t.name for t in tensors if not t.is_const and t.name in op.inputs)
@@ -86,7 +86,7 @@ def one_op_graph(graph: Graph, op: Op) -> Graph:
 
 
 def run_op(graph: Graph, op: Op, values: Mapping[str, Array]) -> Array:
-    """The op's output in LiteRT, its operands taken from `values` by name."""
+    """Return the op's output in LiteRT, with operands from `values` by name."""
     alone = one_op_graph(graph, op)
     (output,) = run(emit(alone), [values[name] for name in alone.inputs])
     return output
@@ -96,8 +96,8 @@ def run_op(graph: Graph, op: Op, values: Mapping[str, Array]) -> Array:
 class OperatorResult:
     """One TFLite operator on the interpreter's inputs: of `elements` results `mismatches` differ, by up to `largest`.
 
-    `bound` is how far they may; None when LiteRT does not compute the operator, or by another rule, so that nothing is
-    compared.
+    `bound` is the allowed difference; None if LiteRT does not compute the operator, or by another rule, so that it is
+    not compared.
     """
 
     index: int
@@ -113,8 +113,8 @@ class OperatorResult:
 class OutputResult:
     """One output, end to end, in steps of its quantisation; the NPU may not differ from the interpreter.
 
-    `npu_mismatches` is None when the model computes nothing, so that no NPU runs. `mismatches` and `largest` are about
-    LiteRT; None when it does not run the whole model.
+    `npu_mismatches` is None if the model computes nothing and no NPU runs. `mismatches` and `largest` are differences
+    from LiteRT; None if it does not run the whole model.
     """
 
     name: str
@@ -124,21 +124,21 @@ class OutputResult:
     largest: int | None = None
 
     def add(self, difference: Steps) -> None:
-        """Counts one sample's differences from LiteRT."""
+        """Count one sample's differences from LiteRT."""
         self.mismatches = (self.mismatches or 0) + int(np.count_nonzero(difference))
         self.largest = max(self.largest or 0, int(difference.max(initial=0)))
 
 
 @dataclass(frozen=True, slots=True)
 class LitertComparison(BoundedComparison):
-    """The result; `passed` tells whether all bounds hold."""
+    """Result of the comparison; `passed` is true if all bounds hold."""
 
     samples: int
     operators: tuple[OperatorResult, ...]
     outputs: tuple[OutputResult, ...]
 
     def failures(self) -> tuple[str, ...]:
-        """One sentence for each bound that is broken."""
+        """Return one sentence for each broken bound."""
         broken = [
             f"output `{out.name}`: {out.npu_mismatches} of {out.elements} results differ from the interpreter's"
             for out in self.outputs
@@ -152,11 +152,11 @@ class LitertComparison(BoundedComparison):
         return tuple(broken)
 
     def text(self) -> str:
-        """The result as lines for a terminal."""
+        """Return the result as lines for a terminal."""
         return "\n".join(self.lines())
 
     def lines(self) -> list[str]:
-        """The same, one by one."""
+        """Return the lines."""
         lines = [
             f"compared on {counted(self.samples, 'sample')}",
             "",
@@ -196,18 +196,18 @@ class LitertComparison(BoundedComparison):
 def compare(
     model: TfliteModel, samples: Sequence[Sequence[Array]], progress: Progress | None = None
 ) -> LitertComparison:
-    """The model on the driver beside LiteRT on the file, on these inputs.
+    """Compare the model on the driver with LiteRT on the file, for these inputs.
 
     Raises:
-        FormatError: the file was converted before; LiteRT needs the one that it was made from.
+        FormatError: the file is already converted; LiteRT needs the original.
     """
     if model.conversion is None:
         raise FormatError(
-            "LiteRT does not run the operators of a converted file that are the NPU's",
-            hint="compare the file that it was converted from",
+            "LiteRT does not run the NPU operators of a converted file",
+            hint="compare the original file",
         )
     source = model.conversion.source
-    graph = source.without_dead_ops()  # dead ones may be beyond the NPU
+    graph = source.without_dead_ops()  # the NPU may not support dead ones
     names = [op.op for op in model.conversion.provenance.ops]
     operators = {
         op: OperatorResult(
@@ -238,7 +238,7 @@ def compare(
 
 
 def _inside(model: TfliteModel, graph: Graph) -> Buffer:
-    """What is inside the float edges as a TFLite file; the file itself when it has none."""
+    """Return the graph between the float inputs and outputs as a TFLite file; the file itself if it has none."""
     has_edges = any(info.dtype != "int8" for info in (*model.inputs, *model.outputs))
     return emit(graph) if has_edges else model.source
 
@@ -248,7 +248,7 @@ def _is_root(op: Op) -> bool:
 
 
 def _operator_difference(graph: Graph, op: Op, values: Mapping[str, Array]) -> Steps:
-    """How far LiteRT is from each result that means something there; a root's other operands are raised above 0."""
+    """Return the differences of LiteRT's defined results; a root's other operands are raised above 0."""
     fed = dict(values)
     if _is_root(op):
         name = op.inputs[0]
@@ -258,5 +258,5 @@ def _operator_difference(graph: Graph, op: Op, values: Mapping[str, Array]) -> S
 
 
 def _tail(name: str) -> str:
-    """The name, or the end of a long one: exporters put what tells tensors apart there."""
+    """Return the name, or the end of a long one, where exporters' names differ."""
     return name if len(name) <= 30 else f"...{name[-27:]}"

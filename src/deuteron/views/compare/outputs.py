@@ -1,4 +1,4 @@
-"""A model's outputs against quantised PyTorch's: how far they are, and how far they may be."""
+"""Compares a model's outputs with quantised PyTorch's, with bounds."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -16,50 +16,51 @@ AskedMoves = Callable[[], Moves]
 Real = npt.NDArray[np.float64]
 
 MAX_STEPS = 2
-"""How many quantisation steps an output may be from PyTorch's."""
+"""Allowed quantisation steps between an output and PyTorch's."""
 
 MAX_WIDE_STEPS = 128
-"""How many it may be where an Ethos-U computes in int16: half a step of int8, what int8 loses by rounding an output.
+"""Allowed steps if an Ethos-U computes in int16: half a step of int8, the rounding error of an int8 output.
 
-TOSA scales sums of 48 bits by numbers of 15 bits, so that each operator may be off by 2^-15 of its value, a whole step
-at the ends of int16, and its tables have 513 entries with straight lines between; PyTorch has neither. Later operators
-add up what earlier ones are off.
+TOSA scales sums of 48 bits by numbers of 15 bits, so that each operator may be off by 2^-15 of its value, which is one
+step at the ends of int16. Its tables have 513 entries with linear interpolation. PyTorch has neither, and errors of
+operators accumulate.
 """
 
 MAX_TIED_STEPS = 16
-"""How many steps ties may explain, where the bound is not that large anyway.
+"""Maximum steps that rounding ties may explain, if the bound is not that large anyway.
 
-They explain that many where the model magnifies its own roundings, as a softmax does: what it gives is then as far from
-the float model as from this one, and no comparison with it says that a build is right.
+Ties explain that many steps where the model amplifies its own rounding, as a softmax does. The output is then equally
+far from the float model, and no comparison can show that a build is right.
 """
 
 MAX_TIED_WIDE_STEPS = MAX_TIED_STEPS << 8
-"""The same for an output in int16 behind values in int8, whose steps are so much larger."""
+"""The same for an int16 output computed from int8 values, whose steps are 256 times as large."""
 
 
 @dataclass(slots=True)
 class OutputResult:
-    """One output of the model against PyTorch's.
+    """One output of the model compared with PyTorch's.
 
     Attributes:
-        index: which output.
-        scores: True where each row is the scores of classes.
-        bound: how many steps it may be from PyTorch's in any case.
-        allowed: the same, or the most that ties allow of a sample, where they had to be asked for.
-        most_tied: how many of it ties may explain.
-        step: its quantisation step, or the 255th part of its range where the CPU computes it in float.
-        integer: True where the CPU computes integers or bools, which have no step and must be equal.
-        tied: integers that differ by no more than ties alone move them in PyTorch, such as where one of equals is.
+        index: index of the output.
+        scores: true if each row is class scores.
+        bound: steps that it may always be from PyTorch's.
+        allowed: the bound, or the most that ties allowed for a sample, if ties were computed.
+        most_tied: maximum steps that ties may explain.
+        step: its quantisation step, or 1/255 of its range if the CPU computes it in float.
+        integer: true if the CPU computes integers or bools, which have no step and must be equal.
+        tied: integers that differ by no more than ties alone move them in PyTorch, such as argmax of equal values.
         elements: values compared.
-        unlike: those where one is NaN or infinite and the other is not the same; none is allowed.
-        mismatches: those that differ by more than half a step.
+        unlike: values where one is NaN or infinite and the other is not the same; none is allowed.
+        mismatches: values that differ by more than half a step.
         largest: the largest difference, in steps.
-        rows: rows of scores, but for those with a NaN.
-        top1: rows whose best score is at the same place, or shares its value with the one that is.
-        worse: rows whose best score is more than a step below PyTorch's best, and than ties explain; none may be.
-        beyond: the largest difference of a sample that is more than its bound; 0 if none is.
+        rows: rows of scores without NaN.
+        top1: rows with the best score at the same index, or of equal value.
+        worse: rows whose best score is below PyTorch's best by more than one step and more than ties explain; none may
+            be.
+        beyond: the largest difference of a sample above its bound; 0 if none is.
         broken: that bound.
-        explained: how many steps ties explain of that sample.
+        explained: steps of that sample that ties explain.
     """
 
     index: int
@@ -82,7 +83,7 @@ class OutputResult:
     explained: float = 0.0
 
     def failures(self, otherwise: str) -> list[str]:
-        """One sentence for each bound that is broken; `otherwise` is what else is to be said of one."""
+        """Return one sentence for each broken bound; `otherwise` is appended to it."""
         broken: list[str] = []
         count = f"output {self.index}: {{}} of {self.elements}"
         if self.unlike:
@@ -100,7 +101,7 @@ class OutputResult:
         return broken
 
     def line(self) -> str:
-        """The result for a terminal."""
+        """Return the result as a line for a terminal."""
         count = f"  output {self.index}: {self.mismatches:,} of {self.elements:,}"
         if self.integer:
             ties = f", of which ties explain {self.tied:,}" if self.tied else ""
@@ -111,7 +112,7 @@ class OutputResult:
 
 
 def results(manifest: Manifest, affines: Sequence[saved.Affine | None], *, is_wide: bool) -> list[OutputResult]:
-    """The outputs of a build before anything is compared; `is_wide` where an Ethos-U computes in int16."""
+    """Return the outputs of a build before any comparison; `is_wide` if an Ethos-U computes in int16."""
     batches = {info.shape[0] for info in manifest.inputs if info.shape}
     allowed, is_mixed = MAX_WIDE_STEPS if is_wide else MAX_STEPS, manifest.options.min_sqnr is not None
     return [
@@ -129,7 +130,7 @@ def results(manifest: Manifest, affines: Sequence[saved.Affine | None], *, is_wi
 def check(
     result: OutputResult, actual: Array, affine: saved.Affine | None, wanted: Array, moves: AskedMoves = lambda: ()
 ) -> None:
-    """Add one output of one sample to its result; `moves` tells by how much ties alone move PyTorch's outputs."""
+    """Add one output of one sample to its result; `moves` returns how far ties alone move PyTorch's outputs."""
     ours = actual.astype(np.float64)
     if affine is not None and actual.dtype.name in ("int8", "int16"):
         ours = (ours - affine.zero_point) * affine.scale
@@ -143,7 +144,7 @@ def check(
 
     def in_steps(values: Real) -> Real:
         steps = values / result.step
-        return np.rint(steps) if affine else steps  # both are whole steps; only float32 stands between
+        return np.rint(steps) if affine else steps  # both are whole steps, except for float32 rounding
 
     def explained() -> Real:
         none = np.zeros(ours.shape)
@@ -179,22 +180,22 @@ def check(
 
 
 def are_scores(shape: Sequence[int], batches: Collection[int]) -> bool:
-    """True for [classes] and [samples, classes].
+    """Return true for [classes] and [samples, classes].
 
-    The last dimension of an image, also of one of [height, width], or of a sequence holds no classes: where its largest
-    value is says nothing, and one step moves it. So the first of two dimensions must be 1, or the first of an input.
+    The last dimension of an image, also of [height, width], or of a sequence is not classes: the index of its largest
+    value means nothing, and one step moves it. So the first of two dimensions must be 1, or equal an input's first.
     """
     samples, classes = (1, *shape)[-2:] if 1 <= len(shape) <= 2 else (0, 0)
     return classes > 1 and (samples == 1 or samples in batches)
 
 
 def _below_best(ours: Real, wanted: Real) -> Real:
-    """Per row: how far below its best the other's score is at the place of ours."""
+    """Return per row how far the other's score at our best index is below its best."""
     return wanted.max(axis=1) - wanted[np.arange(len(ours)), ours.argmax(axis=1)]
 
 
 def _same_best(ours: Real, wanted: Real) -> npt.NDArray[np.bool_]:
-    """Per row: the best is at the same place, or shares its value with the other's best."""
+    """Return per row whether the best is at the same index, or equals the other's best."""
     rows = np.arange(len(ours))
     a, b = ours.argmax(axis=1), wanted.argmax(axis=1)
     return (ours[rows, b] == ours[rows, a]) | (wanted[rows, a] == wanted[rows, b])

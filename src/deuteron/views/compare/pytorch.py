@@ -1,21 +1,21 @@
-"""A build against the quantised PyTorch model: every delegate call, every operator, every output.
+"""Compares a build with the quantised PyTorch model: every delegate call, every operator, every output.
 
 Three comparisons, each on the same inputs:
 
-1. What the NPU computed in ExecuTorch's runtime equals the IR interpreter on the partition's TFLite file, bit for bit;
-   where it is an Ethos-U, TOSA's reference model on the partition in TOSA, and so is what its operators leave in
-   memory on the way.
-2. For the Neutron, operator by operator, each on the interpreter's own inputs: the interpreter gives the exact value
-   correctly rounded, and PyTorch's float32 evaluation gives the same but for ties, where float32's own error decides
-   (`spec/rounding.md`). Where nothing is delegated, the operators of the CPU, each on the program's own values.
-3. End to end (`outputs.py`), no output is further than `MAX_STEPS` quantisation steps from PyTorch's, or
-   `MAX_WIDE_STEPS` where TOSA computes in int16, or as many as PyTorch's own outputs move when values near a rounding
-   tie fall to the other side (`spread.py`), but never more than `MAX_TIED_STEPS`, or `MAX_TIED_WIDE_STEPS` of an int16
-   output behind int8 values. Where it holds the scores of classes, the best of each row is the same, or one that
-   PyTorch has at most a step below its best, or no further below than ties move these two.
+1. The NPU's results in ExecuTorch's runtime equal the IR interpreter's on the partition's TFLite file, bit for bit. For
+   an Ethos-U, they equal those of TOSA's reference model on the partition in TOSA, and so do intermediate tensors in
+   memory.
+2. For the Neutron, operator by operator on the interpreter's own inputs: the interpreter gives the exact value
+   correctly rounded, and PyTorch's float32 gives the same, except for ties, where float32's own error decides
+   (`spec/rounding.md`). If nothing is delegated, the CPU's operators are compared, each on the program's own values.
+3. End to end (`outputs.py`), no output differs from PyTorch's by more than `MAX_STEPS` quantisation steps, or
+   `MAX_WIDE_STEPS` if TOSA computes in int16, or as many as PyTorch's own outputs move when values near a rounding tie
+   round the other way (`rounding_spread.py`). Ties never explain more than `MAX_TIED_STEPS`, or
+   `MAX_TIED_WIDE_STEPS` for an int16 output of int8 values. For class scores, the best of each row is the same, or one
+   that PyTorch has at most a step below its best, or no further below than ties move these two.
 
-A program with its ETRecord is compared in the same way, with the edge program there; of its partitions nothing says
-what they are to compute.
+A program with its ETRecord is compared in the same way, with the record's edge program; its partitions have no
+reference.
 """
 
 from abc import ABC, abstractmethod
@@ -52,7 +52,7 @@ from deuteron.views.compare.tosa_intermediates import NO_COVERAGE, Coverage, OnT
 
 @dataclass(slots=True)
 class PartitionResult:
-    """The NPU against what defines its results; `mismatches` of `elements` outputs differ and none may."""
+    """The NPU compared with the definition of its results: `mismatches` of `elements` outputs differ; none may."""
 
     index: int
     calls: int = 0
@@ -68,14 +68,14 @@ class OperatorResult:
     Attributes:
         partition: index of the partition.
         index: index of the operator in its TFLite file.
-        op: its name there.
-        output: the tensor it writes.
+        op: its name in the file.
+        output: the tensor that it writes.
         elements: results compared.
-        ties: those that lie so close to half-way that float32 may round them to either side.
-        mismatches: those where PyTorch's float32 result differs.
-        beyond: mismatches that are no ties, or larger than 1; none is allowed.
-        misrounded: results that are not the float64 value correctly rounded; none is allowed.
-        largest: the largest difference to PyTorch's float32 result.
+        ties: results so close to half-way that float32 may round them either way.
+        mismatches: results that differ from PyTorch's float32 result.
+        beyond: mismatches that are not ties, or larger than 1; none is allowed.
+        misrounded: results that are not the correctly rounded float64 value; none is allowed.
+        largest: the largest difference from PyTorch's float32 result.
     """
 
     partition: int
@@ -92,9 +92,9 @@ class OperatorResult:
 
 @dataclass(frozen=True, slots=True)
 class PytorchComparison(BoundedComparison):
-    """The result; `passed` tells whether all bounds hold, `definition` what the NPU is compared with.
+    """Result of the comparison; `passed` is true if all bounds hold; `definition` is the NPU's reference.
 
-    Of `unseen` delegates nothing is known that says what they are to compute.
+    The `unseen` delegates have no reference.
     """
 
     samples: int
@@ -109,7 +109,7 @@ class PytorchComparison(BoundedComparison):
     unseen: int = 0
 
     def failures(self) -> tuple[str, ...]:
-        """One sentence for each bound that is broken."""
+        """Return one sentence for each broken bound."""
         broken = [
             f"partition {p.index}: {p.mismatches} of {p.elements} results of the NPU differ from {self.definition}"
             for p in self.partitions
@@ -135,13 +135,11 @@ class PytorchComparison(BoundedComparison):
         return tuple(broken)
 
     def text(self) -> str:
-        """The result as lines for a terminal."""
+        """Return the result as lines for a terminal."""
         lines = [f"compared on {counted(self.samples, 'sample')}", ""]
         if self.unseen:
             parts = counted(self.unseen, "delegate")
-            lines += [
-                f"of {parts} nothing but the outputs is compared: what they are to compute is in a build directory"
-            ]
+            lines += [f"{parts}: only outputs are compared; the reference of partitions is in a build directory"]
         else:
             lines += [f"NPU against {self.definition.removeprefix('the ')}, bit for bit"]
             lines += [
@@ -157,7 +155,7 @@ class PytorchComparison(BoundedComparison):
 
 
 def _operator_table(operators: Iterable[OperatorResult]) -> list[str]:
-    """Counts by kind of operator."""
+    """Return counts by kind of operator."""
     lines = [
         "operator by operator against float32 PyTorch",
         f"  {'operator':<20}{'results':>14}{'ties %':>9}{'differ':>9}{'beyond':>9}{'misrounded':>12}{'largest':>9}",
@@ -174,15 +172,15 @@ def _operator_table(operators: Iterable[OperatorResult]) -> list[str]:
 def compare(
     directory: str | Path, samples: Sequence[Sequence[Array]], progress: Progress | None = None
 ) -> PytorchComparison:
-    """The build in `directory` compared with the quantised PyTorch model on these inputs.
+    """Compare the build in `directory` with the quantised PyTorch model on these inputs.
 
     Args:
-        directory: what `deuteron build` wrote.
+        directory: a directory of `deuteron build`.
         samples: one array per input of the model, for each sample.
-        progress: told the number of samples done and of all.
+        progress: called with the number of finished samples and of all.
 
     Raises:
-        FormatError: the directory is damaged: for example the program is not the one that the manifest describes.
+        FormatError: the directory is damaged: for example, it has another program than the manifest describes.
         InputError: there are no samples, or they do not fit the model.
     """
     folder = Path(directory)
@@ -192,7 +190,7 @@ def compare(
     is_recorded = manifests.ETRECORD in manifest.files and manifests.REFERENCE not in manifest.files
     if not is_recorded and not (folder / manifests.REFERENCE).is_file():
         raise InputError(
-            f"`{directory}` holds no `{manifests.REFERENCE}` to compare with", hint="put it back, or build again"
+            f"`{directory}` has no `{manifests.REFERENCE}` to compare with", hint="restore it, or build again"
         )
     reference = saved.recorded(folder / manifests.ETRECORD) if is_recorded else saved.load(folder / manifests.REFERENCE)
     runner = HostRunner(folder / manifests.PROGRAM)
@@ -201,7 +199,7 @@ def compare(
     partitions = (
         [*(_in_tosa(manifest, folder) if is_ethosu else _in_tflite(manifest, folder))] if not is_recorded else []
     )
-    is_wide = is_ethosu and (reference.is_wide if is_recorded else manifest.options.activations is Activations.INT16)
+    is_wide = is_ethosu and (reference.has_int16 if is_recorded else manifest.options.activations is Activations.INT16)
     twice = rounded_twice(manifest, reference)
     cpu = None if delegates else OnCpu(manifest, reference, twice)
     results = outputs.results(manifest, reference.outputs, is_wide=is_wide)
@@ -234,13 +232,13 @@ def compare(
 
 
 def _delegates(folder: Path) -> int:
-    """How many delegates a program has."""
+    """Return the number of delegates of a program."""
     return sum(len(method.delegates) for method in pte.read((folder / manifests.PROGRAM).read_bytes()).methods)
 
 
 @contextmanager
 def _one_thread() -> Generator[None]:
-    """PyTorch on one thread: most operators here are too small to share, and waiting costs more than they do."""
+    """Run PyTorch on one thread: most operators are too small for several."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -250,7 +248,7 @@ def _one_thread() -> Generator[None]:
 
 
 def _expected(reference: saved.Reference, sample: Sequence[Array]) -> tuple[torch.Tensor, ...]:
-    """PyTorch's outputs; a build without quantising operators at its boundary takes stored values."""
+    """Return PyTorch's outputs; a build without quantising operators at its boundary has quantised inputs."""
     return reference.run(_real_inputs(reference, sample))
 
 
@@ -263,7 +261,7 @@ def _real_inputs(reference: saved.Reference, sample: Sequence[Array]) -> list[to
 
 
 class _Partition(ABC):
-    """A partition: what has been counted of it and of its operators, and what its results are compared with."""
+    """A partition with the counts of its operators; `definition` names the reference of its results."""
 
     definition = "the interpreter"
 
@@ -280,7 +278,7 @@ class _Partition(ABC):
 
 
 class _InTosa(_Partition):
-    """One for an Ethos-U."""
+    """A partition for an Ethos-U."""
 
     definition = "TOSA's reference model"
 
@@ -290,14 +288,14 @@ class _InTosa(_Partition):
         self.tensors, self.coverage = self._way.results, self._way.coverage
 
     def check(self, call: DelegateCall) -> None:
-        """Compare one run of the NPU, and what its operators leave in memory."""
+        """Compare one run of the NPU, and the intermediate tensors in memory."""
         self.result.calls += 1
         for wanted, ours in zip(self._way.check(call.inputs), call.outputs, strict=True):
             count(self.result, steps_apart(ours.view(wanted.dtype), wanted))
 
 
 def _in_tosa(manifest: manifests.Manifest, folder: Path) -> Iterator[_Partition]:
-    """The partitions of a build for an Ethos-U."""
+    """Yield the partitions of a build for an Ethos-U."""
     program = pte.read((folder / manifests.PROGRAM).read_bytes())
     parts = [part for method in program.methods for part in partitions_of(method)]
     for i, (entry, part) in enumerate(zip(manifest.partitions, parts, strict=True)):
@@ -305,7 +303,7 @@ def _in_tosa(manifest: manifests.Manifest, folder: Path) -> Iterator[_Partition]
 
 
 class _InTflite(_Partition):
-    """One for a Neutron."""
+    """A partition for a Neutron."""
 
     def __init__(self, index: int, entry: manifests.Partition, folder: Path) -> None:
         super().__init__(index, entry)
@@ -317,7 +315,7 @@ class _InTflite(_Partition):
         }
 
     def check(self, call: DelegateCall) -> None:
-        """Compare one run of the NPU, and each operator on the way."""
+        """Compare one run of the NPU, and each operator in it."""
         values = interpret.run(
             self.graph, [_shaped(self.graph, n, a) for n, a in zip(self.graph.inputs, call.inputs, strict=True)]
         )
@@ -329,12 +327,12 @@ class _InTflite(_Partition):
 
 
 def _in_tflite(manifest: manifests.Manifest, folder: Path) -> Iterator[_Partition]:
-    """The partitions of one for a Neutron."""
+    """Yield the partitions of a build for a Neutron."""
     return (_InTflite(i, entry, folder) for i, entry in enumerate(manifest.partitions))
 
 
 def _partition_of(call: DelegateCall, partitions: Sequence[_Partition]) -> _Partition:
-    """The partition of that payload; of several that are equal, the one whose turn it is."""
+    """Return the partition with that payload; of several equal ones, the next in turn."""
     equal = [partition for partition in partitions if partition.entry.payload_sha256 == call.payload_sha256]
     if not equal:
         raise FormatError(
@@ -349,7 +347,7 @@ def _shaped(graph: Graph, name: str, flat: Array) -> Array:
 
 
 def _check_operator(op: ops.Op, graph: Graph, values: dict[str, Array], result: OperatorResult) -> None:
-    """Adds what PyTorch thinks of one operator, on the interpreter's inputs, to its result."""
+    """Add PyTorch's results of one operator, on the interpreter's inputs, to its counts."""
     stored = values[op.outputs[0]]
     view = opinion(op, graph, values)
     lowest, highest = rounding_tolerance.allowed_range(op, graph, values)

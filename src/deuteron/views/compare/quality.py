@@ -1,4 +1,4 @@
-"""How good a build's program is: the program itself beside the float model, before the build is written."""
+"""Measures a build's program against the float model, before the build is written."""
 
 import math
 import tempfile
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 
 
 Evaluate = Callable[[Callable[..., object]], object]
-"""Gives a number, or numbers by name, for a model that it may call with tensors, one per input; `model(x)` gives the
-output, or a tuple of them."""
+"""Returns a number, or numbers by name, for a model that it may call with tensors, one per input; `model(x)` returns
+the output, or a tuple of several."""
 
-GIVES = "return a number, such as the accuracy of the model that it is given, or numbers by name"
+GIVES = "return a number, such as the model's accuracy, or numbers by name"
 
 _LOST = 6.0
-"""By how many dB a program may be below the quantised model; rounding otherwise in places costs less."""
+"""Allowed dB below the quantised model; differences in rounding cost less."""
 
 _OTHERS = 0.1
-"""The share of integers that a program may have beyond those in which the quantised model differs."""
+"""Allowed share of different integers in addition to the quantised model's."""
 
 _GOOD = 40.0
-"""A program with so many dB is as good as values of 8 bits are, though PyTorch may have had luck, or 16 bits."""
+"""A program with this SQNR (dB) is as good as 8-bit values are, even if PyTorch is better by chance or by 16 bits."""
 
 
 TAKES = "call the model with one tensor per input, of the shapes and dtypes of the example inputs"
 
 
 def of_program(result: "BuildResult") -> Manifest:
-    """The manifest of a build, with its outputs measured of the program, which runs in ExecuTorch's runtime.
+    """Return the manifest of a build with its outputs measured on the program, which runs in ExecuTorch's runtime.
 
-    Where it does not run on this computer, what was measured of the quantised PyTorch model stays, with a warning; that
-    a program of the vendor's converter does not is known.
+    If the program does not run on this computer, the figures of the quantised PyTorch model remain, with a warning,
+    except for the vendor's converter, whose programs never run here.
     """
     manifest, kept = result.manifest, result.samples
     if manifest.options.converter is Converter.VENDOR:
@@ -54,7 +54,7 @@ def of_program(result: "BuildResult") -> Manifest:
         with _program(result) as runner:
             outputs = [tuple(runner.run(sample)) for sample in kept.inputs]
     except (UnsupportedError, MissingToolError) as e:
-        warning = f"the program does not run here, its quality is that of quantised PyTorch: {e.message}"
+        warning = f"the program does not run here; the reported quality is quantised PyTorch's: {e.message}"
         return replace(manifest, warnings=(*manifest.warnings, warning))
     quality = manifest.quality
     of_outputs = measured(quality, outputs, kept.outputs)
@@ -63,12 +63,12 @@ def of_program(result: "BuildResult") -> Manifest:
 
 
 def lost(pytorch: Sequence[OutputQuality], program: Sequence[OutputQuality]) -> tuple[str, ...]:
-    """A sentence for each output that the program has much worse than the quantised model that it was made of."""
+    """Return a sentence for each output that is much worse than the quantised model's."""
     worse = "the program computes something else; `deuteron run --compare` compares operator by operator"
     beside = list(enumerate(zip(pytorch, program, strict=True)))
     return (
         *(
-            f"output {i} of the program has {ours.sqnr:.1f} dB of signal to noise beside the float model, of quantised "
+            f"output {i} of the program has {ours.sqnr:.1f} dB of signal to noise against the float model, quantised "
             f"PyTorch {theirs.sqnr:.1f} dB: {worse}"
             for i, (theirs, ours) in beside
             if ours.sqnr < min(theirs.sqnr - _LOST, _GOOD)
@@ -83,10 +83,11 @@ def lost(pytorch: Sequence[OutputQuality], program: Sequence[OutputQuality]) -> 
 
 
 def evaluated(manifest: Manifest, result: "BuildResult", evaluate: Evaluate) -> Manifest:
-    """The manifest of a build, with what the user's function gives for the float model and for the program.
+    """Return the manifest of a build with the user function's results for the float model and for the program.
 
     Raises:
-        InputError: it gives no numbers, or other names for the second, or calls the model with what this does not take.
+        InputError: the function returns no numbers, or other names for the program, or calls the model with wrong
+            inputs.
         UnsupportedError: the program does not run here.
     """
     try:
@@ -103,7 +104,7 @@ def evaluated(manifest: Manifest, result: "BuildResult", evaluate: Evaluate) -> 
 
 @contextmanager
 def _program(result: "BuildResult") -> "Generator[HostRunner]":
-    """The program of a build, ready to run."""
+    """Yield a runner of a build's program."""
     from deuteron.runtime.host import HostRunner
 
     with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
@@ -113,7 +114,7 @@ def _program(result: "BuildResult") -> "Generator[HostRunner]":
 
 
 def _metrics(evaluate: Evaluate, result: "BuildResult", runner: "HostRunner") -> tuple[Metric, ...]:
-    """What the user's function gives for the float model and for the program."""
+    """Return the user function's results for the float model and for the program."""
     import torch
 
     affines = [(output.scale, output.zero_point) for output in result.manifest.quality.outputs]
@@ -134,17 +135,17 @@ def _metrics(evaluate: Evaluate, result: "BuildResult", runner: "HostRunner") ->
 
     model, ours = (numbers(evaluate(one)) for one in (floats, program))
     if model.keys() != ours.keys():
-        raise InputError("the function for `--evaluate` gives other names for the program", hint=GIVES)
+        raise InputError("the function for `--evaluate` returns other names for the program", hint=GIVES)
     return tuple(Metric(name, model[name], ours[name]) for name in model)
 
 
 def _checked(
     inputs: Sequence[object], result: "BuildResult", runner: "HostRunner"
 ) -> "tuple[list[torch.Tensor], Sequence[torch.Tensor]]":
-    """Copies of the inputs that the user's function gives, and these as the program takes them; both models take both.
+    """Return copies of the user function's inputs for the float model, and inputs for the program; both accept both.
 
     Raises:
-        InputError: they are not what the program takes.
+        InputError: they do not fit the program.
     """
     import torch
 
@@ -154,7 +155,7 @@ def _checked(
     if len(tensors) != len(inputs) or shapes != wanted:
         kinds = [tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__ for x in inputs]
         raise InputError(
-            f"the function for `--evaluate` calls the model with {_listed(kinds)}, and it takes {_listed(wanted)}",
+            f"the function for `--evaluate` calls the model with {_listed(kinds)}, but it takes {_listed(wanted)}",
             hint=TAKES,
         )
     stored = result.stored(tensors)
@@ -167,17 +168,17 @@ def _checked(
 
 
 def _listed(shapes: Sequence[object]) -> str:
-    """Shapes in words."""
+    """Return shapes as text."""
     return " and ".join(str(shape) for shape in shapes) or "nothing"
 
 
 def _one_or_all(values: Sequence[object]) -> object:
-    """The one value, or a tuple of several."""
+    """Return the one value, or a tuple of several."""
     return values[0] if len(values) == 1 else tuple(values)
 
 
 def numbers(value: object) -> dict[str, float]:
-    """The numbers that a user's function has returned, by name."""
+    """Return the numbers that a user's function returned, by name."""
     is_named = isinstance(value, Mapping)
     named = cast("Mapping[str, object]", value) if is_named else {"metric": value}
     try:

@@ -1,4 +1,4 @@
-"""What comparisons with quantised PyTorch and with LiteRT have in common: how results are counted, and the verdict."""
+"""Shared parts of the comparisons with quantised PyTorch and with LiteRT: counts and verdict."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,11 +12,11 @@ Array = npt.NDArray[np.generic]
 Steps = npt.NDArray[np.int64]
 
 Progress = Callable[[int, int], object]
-"""Told the number of samples done, and of all."""
+"""Called with the number of finished samples, and of all."""
 
 
 class Counted(Protocol):
-    """Results that were compared: how many, how many of them differ, and by how many steps at most."""
+    """Compared results: their number, the number that differ, and the maximum difference in steps."""
 
     elements: int
     mismatches: int
@@ -24,7 +24,7 @@ class Counted(Protocol):
 
 
 class OfOperator(Counted, Protocol):
-    """The results of an operator of a kind."""
+    """Results of an operator of a kind."""
 
     op: str
 
@@ -33,7 +33,7 @@ T = TypeVar("T", bound=OfOperator)
 
 
 def by_kind(results: Iterable[T]) -> Mapping[str, Sequence[T]]:
-    """The results of each kind of operator, in the order in which kinds come first."""
+    """Group the results by kind of operator, in order of first occurrence."""
     kinds: dict[str, list[T]] = {}
     for result in results:
         kinds.setdefault(result.op, []).append(result)
@@ -41,7 +41,7 @@ def by_kind(results: Iterable[T]) -> Mapping[str, Sequence[T]]:
 
 
 def steps_apart(ours: Array, theirs: Array) -> Steps:
-    """By how many steps stored results differ; `theirs` may have another shape."""
+    """Return the differences of stored results in steps; `theirs` may have another shape."""
     return np.abs(ours.astype(np.int64) - theirs.reshape(ours.shape).astype(np.int64))
 
 
@@ -59,18 +59,18 @@ class BoundedComparison(ABC):
 
     @abstractmethod
     def failures(self) -> tuple[str, ...]:
-        """One sentence for each bound that is broken."""
+        """Return one sentence for each broken bound."""
 
     @property
     def passed(self) -> bool:
-        """True when every bound holds."""
+        """Return true if every bound holds."""
         return not self.failures()
 
     def to_json(self) -> dict[str, object]:
-        """The result as JSON values."""
+        """Return the result as JSON values."""
         fields: Any = self
         return {"schema": 1, "passed": self.passed, "failures": list(self.failures()), **asdict(fields)}
 
     def verdict(self) -> list[str]:
-        """The last lines of the report."""
+        """Return the last lines of the report."""
         return ["", "all bounds hold" if self.passed else "bounds broken:", *(f"  {f}" for f in self.failures())]

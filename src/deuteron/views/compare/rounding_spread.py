@@ -1,9 +1,9 @@
-"""How far a quantised model's outputs move when values that lie near a rounding tie fall to the other side.
+"""Measures how far a quantised model's outputs move when values near a rounding tie round the other way.
 
-One step of a tensor can be many of what is computed from it: a step of the scores before a softmax is up to 64 times
-their scale in steps of its result. What rounds correctly, or twice as `spec/rounding.md` allows, may fall to either
-side near a tie, so outputs may be as far from PyTorch's as the model itself makes of such ties. How near a tie must be
-is a matter of the processor that computes a value: what rounds once is off by float32's own error alone.
+One step of a tensor can be many steps of a result: a step of the scores before a softmax is up to 64 times their scale
+in steps of its result. Correct rounding, or double rounding as `spec/rounding.md` allows, may round either way near a
+tie. Outputs may therefore differ from PyTorch's by as much as such ties move the model itself. The distance from a tie
+depends on the processor: with single rounding it is float32's own error.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -17,26 +17,26 @@ from torch import Tensor, fx
 from deuteron.arch import targets
 from deuteron.builds.manifest import Manifest
 from deuteron.frontend.cortex_m.lowering_check import ROUNDED, flat
-from deuteron.frontend.operators import base_name, is_qdq, is_quantise
+from deuteron.frontend.operators import base_name, is_qdq, is_quantize
 from deuteron.frontend.saved import Reference
 from deuteron.native import CORTEX_M
 
 RUNS = 8
-"""Runs with ties that fall at random; the furthest counts."""
+"""Runs with random rounding of ties; the maximum counts."""
 
 ONCE, TWICE = 2.0**-10, 2.0**-4
-"""How near a tie is, in steps: for what rounds once, as float32 may be off; for what rounds twice, by a shift of 3."""
+"""Distance from a tie, in steps: float32's error with single rounding; a shift of 3 with double rounding."""
 
 
 Moves = Sequence[npt.NDArray[np.float64]]
-"""By how much each value of each output moves."""
+"""Movement of each value of each output."""
 
 
 def rounded_twice(manifest: Manifest, reference: Reference) -> frozenset[str]:
-    """The operators of a build's quantised model, by name, whose results may be rounded twice.
+    """Return the names of the operators in a build's quantised model that may round twice.
 
-    Those are all that an Ethos-U's build has, and else those that operators for the Cortex-M compute which
-    `spec/rounding.md` lets be a step off.
+    Those are all operators of an Ethos-U's build, and otherwise the Cortex-M operators that `spec/rounding.md` lets
+    differ by one step.
     """
     if isinstance(targets.load(manifest.target).npu, targets.EthosU):
         return frozenset(node.name for node in _graph(reference).nodes if node.op == "call_function")
@@ -54,7 +54,7 @@ def _graph(reference: Reference) -> fx.Graph:
 
 
 def spread(reference: Reference, inputs: Sequence[Tensor], twice: Collection[str]) -> Moves:
-    """By how much each value of each output of the model moves at most, where the operators `twice` round twice."""
+    """Return the maximum movement of each output value, where the operators `twice` round twice."""
     wanted = reference.run(inputs)
     furthest = [torch.zeros(value.shape, dtype=torch.float64) for value in wanted]
     for seed in range(RUNS):
@@ -77,7 +77,7 @@ class _Tied(fx.Interpreter):
         self._random = torch.Generator().manual_seed(seed)
 
     def run_node(self, n: fx.Node) -> Any:
-        if n.op != "call_function" or not is_quantise(n) or "per_tensor" not in str(n.target):
+        if n.op != "call_function" or not is_quantize(n) or "per_tensor" not in str(n.target):
             return super().run_node(n)
         args, kwargs = self.fetch_args_kwargs_from_env(n)
         value, scale, *others = args
@@ -88,7 +88,7 @@ class _Tied(fx.Interpreter):
 
 
 def _computing(quantise: fx.Node) -> Iterator[fx.Node]:
-    """The operators between values that are quantised already and this one."""
+    """Yield the operators between quantised values and this one."""
     waiting, seen = list(quantise.all_input_nodes), set[fx.Node]()
     while waiting:
         node = waiting.pop()

@@ -1,4 +1,4 @@
-"""A TFLite file of which the NPU takes a part, beside LiteRT: each partition, and the file from end to end."""
+"""Compares a partitioned TFLite file with LiteRT: each partition, and the file end to end."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from deuteron.views.compare.result_counts import Array, BoundedComparison, Progr
 
 @dataclass(slots=True)
 class MixedOutput:
-    """An output of the file beside LiteRT's.
+    """An output of the file compared with LiteRT's.
 
-    There is no bound: what one step of the NPU's becomes in operators that LiteRT runs, nobody knows.
+    It has no bound: LiteRT's operators may amplify one step of the NPU by any factor.
 
     Attributes:
-        name: of the tensor.
-        elements: values that were compared.
-        mismatches: how many of them differ; NaN is what NaN is.
-        infinite: how many of these are NaN or infinite on either side.
-        largest: by how much the others differ at most.
+        name: name of the tensor.
+        elements: values compared.
+        mismatches: values that differ; NaN equals NaN.
+        infinite: mismatches that are NaN or infinite on either side.
+        largest: the largest difference of the others.
     """
 
     name: str
@@ -44,12 +44,12 @@ class MixedOutput:
         self.elements += ours.size
         self.mismatches += is_finite.size
         self.infinite += is_finite.size - int(np.count_nonzero(is_finite))
-        # As Python's numbers, of which whole ones have any number of bits.
+        # As Python's integers, which have unlimited range.
         numbers = (side[is_finite].tolist() for side in pair)
         self.largest = max([self.largest, *(abs(x - y) for x, y in zip(*numbers, strict=True))])
 
     def text(self) -> str:
-        """The result as a line."""
+        """Return the result as a line."""
         apart = [f"the largest by {self.largest:g}"] if self.mismatches > self.infinite else []
         apart += [f"{self.infinite:,} where one is NaN or infinite"] if self.infinite else []
         return ", ".join([f"output `{self.name}`: {self.mismatches:,} of {self.elements:,} differ", *apart])
@@ -61,13 +61,13 @@ def _is_nan(values: Array) -> npt.NDArray[np.bool_]:
 
 @dataclass(frozen=True, slots=True)
 class MixedComparison(BoundedComparison):
-    """The result; `passed` tells whether all bounds of the partitions hold."""
+    """Result of the comparison; `passed` is true if all bounds of the partitions hold."""
 
     partitions: tuple[LitertComparison, ...]
     outputs: tuple[MixedOutput, ...]
 
     def failures(self) -> tuple[str, ...]:
-        """One sentence for each bound that is broken."""
+        """Return one sentence for each broken bound."""
         return tuple(
             f"npu {number}, {failure}"
             for number, partition in enumerate(self.partitions)
@@ -75,11 +75,11 @@ class MixedComparison(BoundedComparison):
         )
 
     def text(self) -> str:
-        """The result as lines for a terminal."""
+        """Return the result as lines for a terminal."""
         lines: list[str] = []
         for number, partition in enumerate(self.partitions):
             lines += [f"npu {number}", *(f"  {line}".rstrip() for line in partition.lines()), ""]
-        lines += ["the file, LiteRT for all of it beside LiteRT for what the NPU leaves"]
+        lines += ["the file: LiteRT for all operators, against the NPU with LiteRT for the others"]
         lines += [f"  {out.text()}" for out in self.outputs]
         return "\n".join([*lines, *self.verdict()])
 
@@ -87,11 +87,11 @@ class MixedComparison(BoundedComparison):
 def compare(
     source: Buffer, mixed: Mixed, samples: Sequence[Sequence[Array]], progress: Progress | None = None
 ) -> MixedComparison:
-    """The file on the driver and LiteRT beside LiteRT alone, on these inputs.
+    """Compare the file on the driver and LiteRT with LiteRT alone, for these inputs.
 
     Raises:
         MissingToolError: LiteRT is not installed.
-        InputError: LiteRT does not take the file.
+        InputError: LiteRT rejects the file.
     """
     program, whole = MixedProgram(mixed.converted), Litert(source)
     outputs = [MixedOutput(program.model.tensors[i].name) for i in program.model.outputs]

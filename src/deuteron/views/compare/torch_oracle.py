@@ -1,8 +1,8 @@
-"""The second opinion on every operator: PyTorch on dequantised values, once as the user evaluates it and once exactly.
+"""PyTorch as the oracle of every operator: in float32 as users evaluate it, and exactly in float64.
 
-The first dequantises the inputs, computes in float32 and quantises the result, which is what a quantised PyTorch model
-does; where float32's own error may change its rounding is bounded by `npu.neutron.ir.ties`. The second computes in
-float64 and does not round: its nearest integer is the result that every kernel must give.
+The float32 result dequantises the inputs, computes and quantises, as a quantised PyTorch model does;
+`npu.neutron.ir.rounding_tolerance` bounds where float32's error may change its rounding. The float64 result is not
+rounded: its nearest integer is the result that every kernel must give.
 """
 
 import math
@@ -28,13 +28,13 @@ Values = Mapping[str, Array]
 
 @dataclass(frozen=True, slots=True)
 class Opinion:
-    """What PyTorch makes of one operator on given inputs; all in units of the stored int8 output.
+    """PyTorch's results of one operator on given inputs, in units of the stored int8 output.
 
     Attributes:
         quantised: the float32 quantise/dequantise result.
-        exact: the float64 result before it is rounded, clamped to the operator's range.
-        slack: how far from half-way the exact value may be while the fixed-point factors and tables of
-            `spec/rounding.md` still round it to the other side.
+        exact: the float64 result before rounding, clamped to the operator's range.
+        slack: distance from half-way within which the fixed-point factors and tables of `spec/rounding.md` may still
+            round the exact value the other way.
     """
 
     quantised: npt.NDArray[np.int8]
@@ -42,19 +42,19 @@ class Opinion:
     slack: float
 
     def misrounded(self, stored: Array) -> npt.NDArray[np.bool_]:
-        """Where `stored` is not the exact value correctly rounded."""
+        """Return the mask of results in `stored` that are not the correctly rounded exact value."""
         return np.abs(self.exact - stored.astype(np.float64)) > 0.5 + self.slack
 
 
 def opinion(op: ops.Op, graph: Graph, values: Values) -> Opinion:
-    """PyTorch's opinion on `op`, whose inputs are in `values` by tensor name."""
+    """Return PyTorch's results of `op`, whose inputs are in `values` by tensor name."""
     target = graph.type(op.outputs[0])
     lo, hi = ops.clamp_of(op).lo, ops.clamp_of(op).hi
     with torch.no_grad():
         single = _Operands(graph, values, torch.float32).evaluate(op)
         double = _Operands(graph, values, torch.float64).evaluate(op)
     scale, zero_point = target.q.scale, target.q.zero_point
-    # As torch.ops.quantized_decomposed.quantize_per_tensor does it: times the float32 inverse, half to even.
+    # As torch.ops.quantized_decomposed.quantize_per_tensor: times the float32 inverse, half to even.
     stored = torch.clamp(torch.round(single * (1.0 / scale)) + zero_point, lo, hi)
     exact = torch.clamp(double / scale + zero_point, lo, hi)
     return Opinion(stored.to(torch.int8).numpy(), exact.numpy(), _slack(op, graph))
@@ -69,22 +69,22 @@ class _Operands:
         self.dtype = dtype
 
     def stored(self, name: str) -> Tensor:
-        """The tensor's integers; a copy, because torch would share memory with arrays that are read-only."""
+        """Return the tensor's integers; a copy, because torch would share memory with read-only arrays."""
         return torch.tensor(self.values[name])
 
     def real(self, name: str) -> Tensor:
-        """The dequantised tensor."""
+        """Return the dequantised tensor."""
         kind = self.graph.type(name)
         return dequantise(self.stored(name), kind.q, self.dtype)
 
     def bias(self, op: ops.Op) -> Tensor:
-        """The bias, whose scale is that of input times weights."""
+        """Return the bias, whose scale is the product of the scales of input and weights."""
         x, weights = (self.graph.type(name).q for name in op.inputs[:2])
         scales = torch.tensor(weights.scales, dtype=self.dtype) * torch.tensor(x.scale, dtype=self.dtype)
         return self.stored(op.inputs[2]).to(self.dtype) * scales
 
     def evaluate(self, op: ops.Op) -> Tensor:
-        """The operator's real result in the output's shape."""
+        """Return the operator's real result in the output's shape."""
         target = self.graph.type(op.outputs[0])
         x = self.real(op.inputs[0])
         match op:
@@ -139,7 +139,7 @@ class _Operands:
         return _nhwc(cropped) + self.bias(op)
 
     def _movement(self, op: ops.Op, x: Tensor, target: TensorType) -> Tensor:
-        """Operators that move elements and compute nothing."""
+        """Return the result of operators that only move elements."""
         match op:
             case ops.Pad():
                 flat = [n for pair in reversed(op.paddings) for n in pair]
@@ -196,7 +196,7 @@ _FUNCTIONS: Mapping[ops.Function, Callable[[Tensor], Tensor]] = {
 
 
 def dequantise(stored: Tensor, quant: Quant, dtype: torch.dtype) -> Tensor:
-    """(stored - zero point) * scale in `dtype`, per tensor or per channel."""
+    """Return (stored - zero point) * scale in `dtype`, per tensor or per channel."""
     shape = [1] * stored.dim()
     if quant.axis is not None:
         shape[quant.axis] = -1
@@ -206,7 +206,7 @@ def dequantise(stored: Tensor, quant: Quant, dtype: torch.dtype) -> Tensor:
 
 
 def _average_pool(op: ops.AveragePool2D, x: Tensor) -> Tensor:
-    """Sum over each window divided by the number of its elements inside the map."""
+    """Return the sum over each window divided by the number of its elements inside the map."""
     padded = functional.pad(_nchw(x), _torch_pads(op.pads))
     inside = functional.pad(torch.ones_like(x[:1, :, :, :1]).permute(0, 3, 1, 2), _torch_pads(op.pads))
     sums = functional.avg_pool2d(padded, op.window, op.stride, divisor_override=1)
@@ -214,7 +214,7 @@ def _average_pool(op: ops.AveragePool2D, x: Tensor) -> Tensor:
 
 
 def _resize(op: ops.ResizeBilinear, x: Tensor, size: tuple[int, ...]) -> Tensor:
-    """Bilinear interpolation; the form without half pixels or aligned corners, which PyTorch lacks, is spelled out."""
+    """Bilinear interpolation; implements the form without half pixels or aligned corners, which PyTorch lacks."""
     if op.half_pixel_centers or op.align_corners:
         return _nhwc(functional.interpolate(_nchw(x), size, mode="bilinear", align_corners=op.align_corners))
     for axis, out in zip((1, 2), size, strict=True):
@@ -227,7 +227,7 @@ def _resize(op: ops.ResizeBilinear, x: Tensor, size: tuple[int, ...]) -> Tensor:
 
 
 def _slack(op: ops.Op, graph: Graph) -> float:
-    """Error of the fixed-point arithmetic before its rounding, in units of the stored output."""
+    """Return the error of the fixed-point arithmetic before its rounding, in units of the stored output."""
     if isinstance(op, ops.Softmax):
         depth = graph.type(op.inputs[0]).shape[-1]
         return 2.0**-17 + (depth + 1) * 2.0**-31 / graph.type(op.outputs[0]).q.scale

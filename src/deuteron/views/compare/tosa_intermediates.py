@@ -1,4 +1,4 @@
-"""What an Ethos-U leaves in memory on its way, operator by operator, beside what TOSA says of the same tensors."""
+"""Compares the intermediate tensors of an Ethos-U in memory with TOSA's, operator by operator."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -17,17 +17,17 @@ from deuteron.views.compare.tosa import TosaModel
 
 @dataclass(slots=True)
 class TensorResult:
-    """The result of one TOSA operator in memory; `mismatches` of `elements` differ and none may.
+    """The result of one TOSA operator in memory; `mismatches` of `elements` differ; none may.
 
     Attributes:
         partition: index of the partition.
         index: index of the operator in its TOSA file.
-        op: its name there.
+        op: its name in the file.
         output: the tensor.
-        source: the line of the model that it comes from, empty where none is known.
+        source: source line of the model, empty if unknown.
         elements: values compared.
-        mismatches: those that differ.
-        largest: by how much at most.
+        mismatches: values that differ.
+        largest: the largest difference.
     """
 
     partition: int
@@ -42,12 +42,12 @@ class TensorResult:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How many operators a partition has that compute something, and which of them can be compared.
+    """Number of computing operators of a partition, and of those that can be compared.
 
     Attributes:
-        operators: how many there are.
-        compared: those whose result is whole in memory.
-        parted: those whose result is never whole there, or in a layout of which nothing is known here.
+        operators: number of operators.
+        compared: operators whose whole result is in memory at once.
+        parted: operators whose result is never whole in memory, or in an unknown layout.
     """
 
     operators: int = 0
@@ -59,15 +59,15 @@ class Coverage:
 
 
 NO_COVERAGE = Coverage()
-"""That of a partition that is compared otherwise."""
+"""Coverage of a partition with another comparison."""
 
 
 class OnTheWay:
     """A partition in TOSA, and its commands, which are executed one by one.
 
     Attributes:
-        results: for each tensor that is compared, in the order in which these are written.
-        coverage: of its operators.
+        results: results of each compared tensor, in the order of writing.
+        coverage: coverage of its operators.
     """
 
     def __init__(self, index: int, entry: Partition, payload: bytes, path: Path) -> None:
@@ -85,7 +85,7 @@ class OnTheWay:
         self.results = [_result(index, entry, graph, tensor) for tensor in what.kept]
 
     def check(self, inputs: Sequence[Array]) -> list[Array]:
-        """Compare what lies in memory in one run with what TOSA says, and return that of the outputs."""
+        """Compare the memory of one run with TOSA's results, and return TOSA's outputs."""
         wanted = dict(zip((*self._outputs, *self._more), self._model.run(inputs), strict=True))
         after: dict[int, list[tuple[Kept, TensorResult]]] = {}
         for tensor, result in zip(self._kept, self.results, strict=True):
@@ -104,7 +104,7 @@ def _result(partition: int, entry: Partition, graph: tosa.Graph, tensor: Kept) -
 
 
 def failures(results: Iterable[TensorResult], definition: str) -> Iterator[str]:
-    """For each partition a sentence about the first tensor that differs, if one does."""
+    """Yield for each partition a sentence about the first tensor that differs, if one does."""
     told: set[int] = set()
     for result in results:
         if result.mismatches and result.partition not in told:
@@ -112,13 +112,13 @@ def failures(results: Iterable[TensorResult], definition: str) -> Iterator[str]:
             line = f", {result.source}" if result.source else ""
             yield (
                 f"partition {result.partition}, op {result.index} {result.op}{line}: {result.mismatches:,} of "
-                f"{result.elements:,} results in memory differ from {definition}; of all before it none does"
+                f"{result.elements:,} results in memory differ from {definition}; all earlier ones are equal"
             )
 
 
 def lines(results: Iterable[TensorResult], coverage: Coverage) -> Iterator[str]:
-    """Counts by kind of operator, and how many operators nothing is seen of."""
-    yield "  what each operator leaves in memory"
+    """Yield counts by kind of operator, and the number of operators that are not visible."""
+    yield "  intermediate tensors in memory"
     yield f"  {'operator':<20}{'tensors':>9}{'results':>14}{'differ':>9}{'largest':>9}"
     for kind, same in by_kind(results).items():
         yield (
@@ -127,6 +127,6 @@ def lines(results: Iterable[TensorResult], coverage: Coverage) -> Iterator[str]:
         )
     inside = coverage.operators - coverage.compared - coverage.parted
     yield (
-        f"  {coverage.compared} of {counted(coverage.operators, 'operator')} are compared so; of {inside} the result "
-        f"stays inside the NPU, of {coverage.parted} it is in memory in parts only"
+        f"  {coverage.compared} of {counted(coverage.operators, 'operator')} are compared; {inside} results stay "
+        f"inside the NPU, {coverage.parted} are in memory in parts only"
     )

@@ -1,4 +1,4 @@
-"""Two profiles beside each other: where the second spends more or less time than the first."""
+"""Compares two profiles: differences in time per row."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A row of both tables, in microseconds or in counted instructions; None where one has no such row."""
+    """A row of both tables, in microseconds or in counted instructions; None if one has no such row."""
 
     name: str
     before: float | None
@@ -22,18 +22,18 @@ class Change:
 
     @property
     def change(self) -> float:
-        """What the second takes more."""
+        """Return the increase from the first to the second."""
         return (self.after or 0.0) - (self.before or 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class ProfileChanges:
-    """The rows of two tables, those that changed most first.
+    """The rows of two tables, largest changes first.
 
     Attributes:
-        models: what ran.
+        models: their models.
         places: where they ran.
-        left_out: how many operators on the CPU the times of each leave out.
+        left_out: number of CPU operators without times in each.
     """
 
     by: str
@@ -46,7 +46,7 @@ class ProfileChanges:
     changes: tuple[Change, ...]
 
     def lines(self, top: int | None = None) -> Iterator[str]:
-        """The changes as text."""
+        """Yield the changes as text."""
         digits = ".1f" if self.unit == "us" else ".0f"
         for letter, titled, whole in zip("AB", self.titles, self.totals, strict=True):
             yield f"{letter}: {titled}, {whole:,{digits}} {self.unit}"
@@ -54,12 +54,12 @@ class ProfileChanges:
         share = f" ({after / before - 1:+.1%})" if before else ""
         yield f"{after - before:+,{digits}} {self.unit}{share}"
         if self.models[0] != self.models[1]:
-            yield f"A is `{self.models[0]}`, B is `{self.models[1]}`: rows of one name need not be of the same"
+            yield f"A is `{self.models[0]}`, B is `{self.models[1]}`: rows of equal name may differ in meaning"
         if self.places[0] != self.places[1]:
-            yield f"A ran on {self.places[0]}, B on {self.places[1]}: the difference is of the places too"
+            yield f"A ran on {self.places[0]}, B on {self.places[1]}: differences include those of the places"
         if self.left_out[0] != self.left_out[1]:
             yield (
-                f"of operators on the CPU, which nobody simulates, these times leave out {self.left_out[0]} in A and "
+                f"times do not include operators on the CPU, which are not simulated: {self.left_out[0]} in A and "
                 f"{self.left_out[1]} in B"
             )
         yield ""
@@ -69,13 +69,13 @@ class ProfileChanges:
             sides = (f"{'-' if value is None else f'{value:,{digits}}':>12}" for value in (row.before, row.after))
             yield f"{' '.join(sides)} {row.change:>+12,{digits}} {row.name}"
         if others := changed[len(changed) if top is None else top :]:
-            # Modules hold each other: what they changed does not add up.
+            # Modules contain each other: their changes must not be summed.
             rest = "" if self.by == "module" else f"{sum(row.change for row in others):+,{digits}}"
             yield f"{'':>25} {rest:>12} [{len(others)} others]"
         yield f"{len(self.changes) - len(changed)} rows are the same in both"
 
     def to_json(self) -> dict[str, object]:
-        """The changes as plain values."""
+        """Return the changes as plain values."""
         return {
             "schema": SCHEMA,
             "by": self.by,
@@ -93,16 +93,16 @@ class ProfileChanges:
 
 
 def changes(before: Profile, after: Profile, by: str) -> ProfileChanges:
-    """What changed between two profiles, row by row of the table `by`.
+    """Compare two profiles, row by row of the table `by`.
 
     Raises:
-        InputError: their numbers are not of one kind.
+        InputError: their times have different units.
     """
     kinds = [profile.stream.measure.value for profile in (before, after)]
     if kinds[0] != kinds[1]:
         raise InputError(
-            f"the first profile is {kinds[0]}, the second {kinds[1]}: their times are not of one kind",
-            hint="compare two profiles from the same place: `deuteron profile DIR --on PLACE`",
+            f"the first profile is {kinds[0]}, the second {kinds[1]}: their times are not comparable",
+            hint="compare two profiles of the same place: `deuteron profile DIR --on PLACE`",
         )
     mine, theirs = (_rows(profile, by) for profile in (before, after))
     names = {row.key: row.name for profile in (after, before) for row in TABLES[by](profile)}
@@ -120,7 +120,7 @@ def changes(before: Profile, after: Profile, by: str) -> ProfileChanges:
 
 
 def _rows(profile: Profile, by: str) -> dict[tuple[str, ...], float]:
-    """Time of each row by its key; of rows with one key, together."""
+    """Return the time of each row by its key; rows with one key are summed."""
     times: dict[tuple[str, ...], float] = {}
     for row in TABLES[by](profile):
         times[row.key] = times.get(row.key, 0.0) + _amount(profile, row.ticks)

@@ -1,4 +1,4 @@
-"""The one form of events, whoever recorded them: spans of a clock on the tracks of CPU, NPU and flash."""
+"""The common form of events: spans of a clock on the tracks of CPU, NPU and flash."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -9,7 +9,7 @@ from deuteron.npu.timeline import Track as Track
 
 
 class Kind(Enum):
-    """What an event is; the value is its name in reports."""
+    """Kind of an event; the value is its name in reports."""
 
     RUN = "run"
     DELEGATE = "delegate"
@@ -27,14 +27,14 @@ class Kind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """What counts the time: its name, ticks per second, and what a tick is (`ns`, `cycle`, `instruction`)."""
+    """Clock of a stream: its name, ticks per second, and the unit of a tick (`ns`, `cycle`, `instruction`)."""
 
     id: str
     hz: int
     tick: str
 
     def microseconds(self, ticks: int) -> float:
-        """The length of so many ticks."""
+        """Return the length of so many ticks."""
         return ticks * 1e6 / self.hz
 
 
@@ -44,12 +44,12 @@ class Event:
 
     Attributes:
         start: ticks since the run began; `stop` is the first tick after it.
-        name: the kernel's, operator's or tensor's.
-        run: which run.
-        partition: of the NPU, -1 for none.
-        index: of the kernel call in its partition, also of the dispatch that starts it; of the operator among those on
-            the CPU, of the copied input or output, of the command that fetches or waits; -1 for none.
-        nbytes: moved by a copy or transfer.
+        name: name of the kernel, operator or tensor.
+        run: index of the run.
+        partition: partition on the NPU, -1 for none.
+        index: number of the kernel call in its partition, also for its dispatch; of the operator among CPU operators,
+            of the copied input or output, or of the command that fetches or waits; -1 for none.
+        nbytes: bytes moved by a copy or transfer.
     """
 
     kind: Kind
@@ -64,13 +64,13 @@ class Event:
 
     @property
     def ticks(self) -> int:
-        """Its length."""
+        """Return its length."""
         return self.stop - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class NpuCycles:
-    """Cycles that an NPU's own counter has counted in a partition of a run: no time by a stream's clock."""
+    """Cycles that an NPU's own counter counted in a partition of a run; not times of a stream's clock."""
 
     run: int
     partition: int
@@ -79,7 +79,7 @@ class NpuCycles:
 
 @dataclass(frozen=True, slots=True)
 class NpuCount:
-    """What another of an NPU's own counters has counted in a partition of a run, by the number of its manual."""
+    """Count of another of an NPU's own counters in a partition of a run, by the event number of its manual."""
 
     run: int
     partition: int
@@ -91,12 +91,12 @@ class NpuCount:
 class Stream:
     """All events of some runs, by one clock.
 
-    RUN and DELEGATE events contain others; what no other event covers of a DELEGATE or a RUN is UNATTRIBUTED. On its
-    own track no other event overlaps another of the same run.
+    RUN and DELEGATE events contain others; their uncovered time is UNATTRIBUTED. Other events of a run do not overlap
+    on one track.
 
     Attributes:
-        lost: events that the recorder had no room for.
-        npu_cycles: of each partition and run, where the NPU has a counter.
+        lost: events that did not fit into the recorder's memory.
+        npu_cycles: of each partition and run, if the NPU has a counter.
         npu_counts: of its other counters.
     """
 
@@ -109,18 +109,18 @@ class Stream:
     npu_counts: tuple[NpuCount, ...] = ()
 
     def by_run(self) -> tuple[tuple[Event, ...], ...]:
-        """The events of each run."""
+        """Return the events of each run."""
         return by_run(self.events, range(self.runs))
 
     def lengths(self) -> dict[int, int]:
-        """The ticks of each run that is recorded."""
+        """Return the ticks of each recorded run."""
         return {event.run: event.ticks for event in self.events if event.kind is Kind.RUN}
 
     def median(self) -> "Stream":
-        """The run whose length is in the middle, alone: what is shown of all, so that numbers belong together.
+        """Return only the run of median length, so that all reported numbers belong together.
 
-        Of an even number, the shorter one. A run that something held up changes nothing, and rows add up, as means or
-        medians of each part would not both do.
+        Of an even number of runs, the shorter one. Outliers have no effect, and rows add up, unlike means or medians of
+        each part.
         """
         lengths = self.lengths()
         ordered = sorted(lengths, key=lambda run: (lengths[run], run))
@@ -132,7 +132,7 @@ class Stream:
 
 
 def by_run(events: Iterable[Event], runs: Iterable[int]) -> tuple[tuple[Event, ...], ...]:
-    """The events of each of these runs, in their order."""
+    """Return the events of each of these runs, in order."""
     grouped: dict[int, list[Event]] = {run: [] for run in runs}
     for event in events:
         if event.run in grouped:

@@ -1,4 +1,4 @@
-"""What no event explains, as events of their own."""
+"""Adds events for unexplained time."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -8,14 +8,14 @@ CONTAINERS = (Kind.RUN, Kind.DELEGATE)
 
 
 def with_gaps(events: Iterable[Event]) -> tuple[Event, ...]:
-    """The events, and an UNATTRIBUTED one for each stretch of a DELEGATE or RUN in which nobody is known to be busy."""
+    """Return the events, and an UNATTRIBUTED one for each gap in a DELEGATE or RUN."""
     ordered = sorted(events, key=_order)
     gaps = (gap for run in by_run(ordered, {event.run: None for event in ordered}) for gap in _gaps(run))
     return tuple(sorted((*ordered, *gaps), key=_order))
 
 
 def attributed(events: Sequence[Event], kind: Kind = Kind.DELEGATE) -> float | None:
-    """The share of the time of these containers that events explain; None where none took time."""
+    """Return the share of the time of these containers that events explain; None if none took time."""
     whole = sum(event.ticks for event in events if event.kind is kind)
     gaps = 0
     for run in by_run(events, {event.run: None for event in events}):
@@ -26,7 +26,7 @@ def attributed(events: Sequence[Event], kind: Kind = Kind.DELEGATE) -> float | N
 
 
 def _order(event: Event) -> tuple[int, int, bool, bool, int]:
-    """By run and time; what contains stands before what it contains, what took no time before what follows it."""
+    """Order by run and time; a container precedes its content, an event of zero ticks the one that follows it."""
     return event.run, event.start, event.kind not in CONTAINERS, event.ticks > 0, -event.stop
 
 
@@ -35,12 +35,12 @@ def _is_inside(event: Event, container: Event) -> bool:
 
 
 def _gaps(events: Sequence[Event]) -> Iterator[Event]:
-    """Those of one run."""
+    """Yield the gaps of one run."""
     for container in events:
         if container.kind not in CONTAINERS:
             continue
         inner = [e for e in events if e.kind not in CONTAINERS and _is_inside(e, container)]
-        if container.kind is Kind.RUN:  # what is missing in a delegate is told there
+        if container.kind is Kind.RUN:  # gaps in a delegate are reported there
             inner += [e for e in events if e.kind is Kind.DELEGATE]
         end = container.start
         for event in sorted(inner, key=_order):

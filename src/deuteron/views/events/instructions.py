@@ -1,4 +1,4 @@
-"""What the instructions of a program stand for: how events that name instructions are told apart."""
+"""Maps the instructions of a program to partitions and operators, for events that name instructions."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,8 +10,8 @@ class PartitionCalls:
 
     Attributes:
         kernels: name of each kernel call.
-        commands: of each command, the number of the kernel call, or None for fetches and waits.
-        transfers: of each command, the bytes that it fetches; 0 for all but fetches.
+        commands: for each command, the number of the kernel call, or None for fetches and waits.
+        transfers: for each command, the bytes that it fetches; 0 for others.
     """
 
     kernels: tuple[str, ...]
@@ -24,11 +24,11 @@ class Instructions:
     """The instructions of a program by number.
 
     Attributes:
-        sha256: of the program.
+        sha256: hash of the program.
         partitions: instruction -> partition that it calls.
-        operators: instruction -> name of the operator that it calls, and its index among those that the build lists on
-            the CPU, -1 for one that it does not list.
-        calls: what each partition does.
+        operators: instruction -> name of the operator that it calls, and its index among the build's CPU operators, -1
+            if the build does not list it.
+        calls: the commands of each partition.
         others: instruction -> name of the delegate of another backend that it calls, and its index as of operators.
     """
 

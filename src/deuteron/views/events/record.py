@@ -1,4 +1,4 @@
-"""`profile.json`: a profile with everything that a report shows, so that a report needs neither build nor PyTorch."""
+"""`profile.json`: a profile with all data of a report, so that a report needs neither build nor PyTorch."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from deuteron.records import Source as Source
 from deuteron.views.events.events import Kind, Measure, Stream
 
 NAME = "profile.json"
-_WRITTEN = "give what `deuteron profile DIR` has written"
+_WRITTEN = "give a profile of `deuteron profile DIR`"
 FILE = RecordFile(NAME, 6, "deuteron profile DIR", "profile the build again")
 
 
 @dataclass(frozen=True, slots=True)
 class Op:
-    """A TFLite operator of a partition: the edge operators (nodes) and source lines that it stands for."""
+    """A TFLite operator of a partition, with its edge operators (nodes) and source lines."""
 
     index: int
     name: str
@@ -33,14 +33,15 @@ class Kernel:
 
     Attributes:
         ops: indices of the TFLite operators that it computes.
-        module: of the operator of the model with the most multiply-accumulates, else of the first; empty for the model.
+        module: module of the model's operator with the most multiply-accumulates, else of the first; empty for the
+            model.
         macs: multiply-accumulates.
-        nbytes: that its operands cover in SRAM.
-        weight_bytes: of these, weights.
-        cycles: of the NPU at best, by the cycle model (simulated) or its compiler (estimated).
-        bound: what limits these: `compute` or `SRAM`.
+        nbytes: bytes of its operands in SRAM.
+        weight_bytes: bytes of these that are weights.
+        cycles: minimum cycles of the NPU, by the cycle model (simulated) or its compiler (estimated).
+        bound: their limit: `compute` or `SRAM`.
         output: names of the tensors that it writes.
-        stripe: which rows of what it computes these are, where it runs depth first, in words; else empty.
+        stripe: description of its rows if it runs depth first; else empty.
     """
 
     index: int
@@ -58,7 +59,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class ProfiledPartition:
-    """One part of the model that runs on the NPU; `depth_first`: sentences about its chains that do, if any."""
+    """A part of the model that runs on the NPU; `depth_first`: sentences about its depth-first chains, if any."""
 
     payload_sha256: str
     ops: tuple[Op, ...]
@@ -69,12 +70,12 @@ class ProfiledPartition:
 
 @dataclass(frozen=True, slots=True)
 class CpuOp:
-    """One operator on the CPU, and the sentence that says why the NPU does not take it (empty where not known).
+    """One operator on the CPU, and the reason why the NPU does not run it (empty if unknown).
 
     Attributes:
         macs: multiply-accumulates of the model that it computes.
-        nbytes: of the tensors that these read and write.
-        stripes: in how many it runs depth first, and of which chain, in words; empty where it runs as a whole.
+        nbytes: bytes of the tensors that it reads and writes.
+        stripes: number of stripes and the chain if it runs depth first, as text; else empty.
     """
 
     index: int
@@ -98,7 +99,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class LayerLoss:
-    """What a layer loses to rounding, in dB of signal to noise: its operator by itself, and all up to it."""
+    """Rounding loss of a layer, in dB of signal to noise: its operator alone, and all up to it."""
 
     op: str
     name: str
@@ -109,7 +110,7 @@ class LayerLoss:
 
 @dataclass(frozen=True, slots=True)
 class Quality:
-    """How far the program is from the float model: what figures are of, those of outputs as text, and layers."""
+    """Distance of the program from the float model: the subject of the figures, outputs as text, and layers."""
 
     title: str
     lines: tuple[str, ...]
@@ -121,22 +122,22 @@ NOT_MEASURED = Quality("", (), ())
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """Where the time of a build went.
+    """Times of a build.
 
     Attributes:
         on: `host`, `sim` or the board.
-        program_sha256: of the `.pte` that ran.
-        versions: of Deuteron, ExecuTorch and PyTorch.
-        options: of the build, as `build.json` has them.
+        program_sha256: hash of the `.pte` that ran.
+        versions: versions of Deuteron, ExecuTorch and PyTorch.
+        options: options of the build, as in `build.json`.
         files: SHA-256 of the build's files.
         stream: the events.
-        npu_macs_per_cycle: of the array, for utilisation; 0 without an NPU.
-        npu_hz: of its clock.
-        sections: sizes of the firmware, none where none was linked.
-        basis: what simulated and estimated times rest on; none of others.
-        npu_measure: how the cycles of kernel calls came to be; where a compiler estimates them, MACs and bytes, too.
-        quality: what the build has measured of its program beside the float model.
-        depth_first: sentences about the chains of the CPU's operators that run so in firmware, if any.
+        npu_macs_per_cycle: MACs per cycle of the array, for utilisation; 0 without an NPU.
+        npu_hz: clock of the NPU.
+        sections: sizes of the firmware, none without firmware.
+        basis: assumptions of simulated and estimated times; none for others.
+        npu_measure: origin of the cycles of kernel calls; a compiler that estimates them also estimates MACs and bytes.
+        quality: the build's quality figures of its program.
+        depth_first: sentences about depth-first chains of CPU operators in firmware, if any.
     """
 
     model: str
@@ -159,17 +160,17 @@ class Profile:
 
 
 def read(path: Path) -> Profile:
-    """The profile in a file, or in the directory that has one.
+    """Read the profile in a file or a directory.
 
     Raises:
-        InputError: when there is none.
-        FormatError: when it is damaged, or another version's.
+        InputError: there is none.
+        FormatError: it is damaged, or another version's.
     """
     file = path / NAME if path.is_dir() else path
     if path.is_dir() and not file.exists():
         beside = sorted(str(other.parent) for other in path.glob(f"*/{NAME}"))
         hint = f"give {' or '.join(f'`{name}`' for name in beside)}" if beside else _WRITTEN
-        raise InputError(f"`{path}` holds no `{NAME}`", hint=hint)
+        raise InputError(f"`{path}` has no `{NAME}`", hint=hint)
     try:
         profile = FILE.from_json(file.read_text(encoding="utf-8"), Profile)
         _check(profile)
@@ -181,14 +182,14 @@ def read(path: Path) -> Profile:
 
 
 def _check(profile: Profile) -> None:
-    """Raises a FormatError when one part of the profile contradicts another."""
+    """Raise FormatError if parts of the profile contradict each other."""
     wrong = next(chain(_wrong_numbers(profile), _wrong_events(profile), _wrong_partitions(profile)), None)
     if wrong is not None:
         raise FormatError(f"`{NAME}` has {wrong}", hint=FILE.again)
 
 
 def _wrong_numbers(profile: Profile) -> Iterator[str]:
-    """What no count or size can be."""
+    """Yield impossible counts and sizes."""
     stream = profile.stream
     if stream.clock.hz < 1:
         yield f"a clock of {stream.clock.hz} Hz"
@@ -209,7 +210,7 @@ def _wrong_numbers(profile: Profile) -> Iterator[str]:
 
 
 def _wrong_events(profile: Profile) -> Iterator[str]:
-    """Events of what is not there, and runs that are not each recorded once."""
+    """Yield events of unknown objects, and runs that are not recorded exactly once."""
     stream, partitions = profile.stream, profile.partitions
     for event in stream.events:
         if not -1 <= event.partition < len(partitions):
@@ -242,7 +243,7 @@ def _wrong_events(profile: Profile) -> Iterator[str]:
 
 
 def _wrong_partitions(profile: Profile) -> Iterator[str]:
-    """Kernel calls and blocks of memories that do not fit their partition."""
+    """Yield kernel calls and memory blocks that do not fit their partition."""
     for number, partition in enumerate(profile.partitions):
         calls, ops = len(partition.kernels), len(partition.ops)
         for place, kernel in enumerate(partition.kernels):

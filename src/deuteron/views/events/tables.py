@@ -1,10 +1,10 @@
-"""Where the time went: rows by kernel call, operator, line and module, each a share of the whole run.
+"""Tables of time: rows by kernel call, operator, line and module, each a share of the whole run.
 
-A kernel that computes several operators, or several lines, has one row for all of them: how its time would divide
-nobody has measured. What a kernel waits for right before it, and what starting it takes, are columns of its row; time
-that belongs to no kernel or operator has rows of its own, in brackets. So the rows of every table add up to the run,
-but in the table of modules, where a module's row holds its submodules. Of several runs they show the median. A kernel's
-own time is the number that everybody has of it: the simulator, ExecuTorch's Inspector, Model Explorer.
+A kernel that computes several operators or lines has one row for all of them, as the division of its time is unknown.
+Waits right before a kernel and its dispatch are columns of its row; time that belongs to no kernel or operator has its
+own rows, in brackets. The rows of every table add up to the run, except in the table of modules, where a module's row
+includes its submodules. Of several runs, tables show the median one. A kernel's own time is the same number in the
+simulator, ExecuTorch's Inspector and Model Explorer.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -24,30 +24,30 @@ OVERHEAD: Mapping[Kind, str] = {
     Kind.COPY_OUT: "[copies of outputs]",
     Kind.UNATTRIBUTED: "[not attributed]",
 }
-"""Rows of what belongs to no kernel and no operator."""
+"""Rows of time that belongs to no kernel and no operator."""
 
 
 Key = tuple[str, int, int]
-"""What tells a part from others: the same in every profile of a build."""
+"""Identity of a part: the same in every profile of a build."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one kernel call, operator, line or module takes, in ticks.
+    """Time of one kernel call, operator, line or module, in ticks.
 
     Attributes:
-        name: what it is.
-        detail: where it comes from, for readers.
-        path: in the tree of modules, of which the root has (); None outside of the tree.
-        calls: of kernels and operators.
+        name: its name.
+        detail: its origin, as text.
+        path: place in the tree of modules, of which the root has (); None outside of the tree.
+        calls: number of kernel calls and operators.
         own: ticks of these.
-        wait: ticks that they waited for weights right before.
-        dispatch: ticks that starting them took.
+        wait: ticks of waits for weights right before them.
+        dispatch: ticks to start them.
         macs: multiply-accumulates.
-        nbytes: that kernels and operators read and write.
-        cycles: of the NPU at best, by the cycle model.
-        limits: ticks by what limits them.
-        parts: keys of what it sums up.
+        nbytes: bytes that kernels and operators read and write.
+        cycles: minimum cycles of the NPU, by the cycle model.
+        limits: ticks by their limit.
+        parts: keys of the parts in it.
     """
 
     name: str
@@ -65,27 +65,27 @@ class Row:
 
     @property
     def depth(self) -> int:
-        """In the tree of modules."""
+        """Return the depth in the tree of modules."""
         return len(self.path or ())
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from the other rows of its table; a module sorts before what is in it."""
+        """Return the identity of a row in its table; a module sorts before its content."""
         return (self.name,) if self.path is None else self.path
 
     @property
     def ticks(self) -> int:
-        """All of it."""
+        """Return all its ticks."""
         return self.own + self.wait + self.dispatch
 
     @property
     def bound(self) -> str:
-        """What limits the most of it; empty where no kernel or operator runs."""
+        """Return the limit of most of its time; empty if no kernel or operator runs."""
         limits = {**self.limits, "flash": self.wait, "dispatch": self.dispatch}
         return max(limits, key=lambda name: limits[name]) if self.calls else ""
 
     def __add__(self, other: "Row") -> "Row":
-        """Both together, under the first one's name."""
+        """Return both together, under the first one's name."""
         limits = dict(self.limits)
         for name, ticks in other.limits.items():
             limits[name] = limits.get(name, 0) + ticks
@@ -105,14 +105,14 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A kernel call, a CPU operator or a kind of overhead, with its time and everything that it maps to.
+    """A kernel call, a CPU operator or a kind of overhead, with its time and origins.
 
     Attributes:
-        key: what tells it from others.
+        key: its identity.
         row: its time.
         operators: names of the operators that it computes, with their nodes.
-        sources: lines.
-        module: of the tree, in which its time stands; None where it comes from none.
+        sources: source lines.
+        module: the module of the tree that its time counts for; None if it has none.
     """
 
     key: Key
@@ -123,19 +123,19 @@ class Part:
 
 
 def parts(profile: Profile) -> tuple[Part, ...]:
-    """Everything that takes time in the median run, in the order in which it runs first."""
+    """Return all parts that take time in the median run, in order of their first event."""
     return _parts(profile, profile.stream.median().events)
 
 
 def with_lines(profile: Profile) -> float | None:
-    """The share of the time of kernels and operators that has lines of the model; None where none has any."""
+    """Return the share of the time of kernels and operators with source lines; None if there are no lines."""
     timed = [part for part in parts(profile) if part.row.calls]
     whole, known = sum(part.row.own for part in timed), sum(part.row.own for part in timed if part.sources)
     return known / whole if whole and any(part.sources for part in timed) else None
 
 
 def parts_of_all_runs(profile: Profile) -> tuple[Part, ...]:
-    """The same of all runs together: also what only some of them have recorded."""
+    """Return the parts of all runs together, including those that only some runs recorded."""
     return _parts(profile, profile.stream.events)
 
 
@@ -152,7 +152,7 @@ def _parts(profile: Profile, events: Iterable[Event]) -> tuple[Part, ...]:
 
 
 def with_overhead(events: Iterable[Event]) -> Iterator[tuple[Event, tuple[Event, ...]]]:
-    """Each event that takes time of its own; a kernel with the waits and dispatches right before it that are for it.
+    """Yield each event with its own time; for a kernel also the waits and dispatches right before it.
 
     The next fetch may start between a wait and its kernel.
     """
@@ -174,13 +174,13 @@ def with_overhead(events: Iterable[Event]) -> Iterator[tuple[Event, tuple[Event,
 
 
 def _is_for(overhead: Event, event: Event) -> bool:
-    """Whether a wait or dispatch that stands before an event is for it."""
+    """Return true if a wait or dispatch that precedes an event is for it."""
     here = event.kind is Kind.KERNEL and (overhead.run, overhead.partition) == (event.run, event.partition)
     return here and (overhead.kind is Kind.WAIT or overhead.index == event.index)
 
 
 def part_of(profile: Profile, event: Event) -> Part:
-    """What an event that takes time of its own belongs to, with its time alone."""
+    """Return the part of an event, with the event's time alone."""
     match event.kind:
         case Kind.KERNEL:
             partition = profile.partitions[event.partition]
@@ -212,7 +212,7 @@ def part_of(profile: Profile, event: Event) -> Part:
             return Part(("operator", -1, event.index), row, (f"{op.name} ({op.node})",), op.sources, module)
         case Kind.OPERATOR:
             row = Row(f"cpu {event.name}", calls=1, own=event.ticks, limits={"CPU": event.ticks})
-            return Part((row.name, -1, -1), row, (event.name,))  # its own name may be that of another kind of part
+            return Part((row.name, -1, -1), row, (event.name,))  # its name may be that of another kind of part
         case kind:
             name = OVERHEAD[kind]
             if kind is Kind.UNATTRIBUTED and event.partition >= 0:
@@ -233,8 +233,8 @@ def _measured(row: Row, event: Event, kernel: Kernel, limit: str) -> Row:
 
 
 def _operators(ops: Sequence[Op], nodes: Sequence[str]) -> str:
-    """What a kernel computes of these nodes."""
-    return f"{' + '.join(op.name for op in ops)} ({', '.join(nodes) or 'added at the edge of the partition'})"
+    """Return the nodes that a kernel computes, as text."""
+    return f"{' + '.join(op.name for op in ops)} ({', '.join(nodes) or 'added at an input or output of the partition'})"
 
 
 def _unique(sources: Iterable[Source]) -> tuple[Source, ...]:
@@ -246,17 +246,17 @@ def _where(sources: Iterable[Source]) -> str:
 
 
 def kernels(profile: Profile) -> tuple[Row, ...]:
-    """A row per kernel call and per operator on the CPU."""
+    """Return a row per kernel call and per operator on the CPU."""
     return tuple(part.row for part in parts(profile))
 
 
 def operators(profile: Profile) -> tuple[Row, ...]:
-    """A row per operator, or operators that one kernel computes together."""
+    """Return a row per operator, or per group of operators that one kernel computes."""
     return _grouped(parts(profile), lambda part: (" + ".join(part.operators), _where(part.sources)))
 
 
 def lines(profile: Profile) -> tuple[Row, ...]:
-    """A row per line of the model, or lines that one kernel computes together."""
+    """Return a row per line of the model, or per group of lines that one kernel computes."""
     rows = parts(profile)
     names = _short_names({source.file for part in rows for source in part.sources if source.line})
 
@@ -270,7 +270,7 @@ def lines(profile: Profile) -> tuple[Row, ...]:
 
 
 def _short_names(files: Collection[str]) -> dict[str, str]:
-    """Each file without its folders, or with as many of them as tell it from the others."""
+    """Return each file without its folders, or with as many as make it unique."""
     names: dict[str, str] = {}
     for file in files:
         whole = PurePath(file).parts
@@ -281,9 +281,9 @@ def _short_names(files: Collection[str]) -> dict[str, str]:
 
 
 def modules(profile: Profile) -> tuple[Row, ...]:
-    """The tree of modules, each row with all that is inside.
+    """Return the tree of modules, each row including its submodules.
 
-    A kernel for several, such as a convolution and the activation after it, stands with the one that has the work.
+    A kernel for several modules, such as a convolution with its activation, counts for the one with the most work.
     """
     totals: dict[tuple[str, ...], Row] = {}
     other: list[Row] = []
@@ -303,7 +303,7 @@ def modules(profile: Profile) -> tuple[Row, ...]:
 
 
 def _grouped(listed: Iterable[Part], title: Callable[[Part], tuple[str, str]]) -> tuple[Row, ...]:
-    """The rows under other names, those of the same name added up; no name, and it keeps its own."""
+    """Return the rows under new titles, summed by title; an empty title keeps the row's name."""
     rows: dict[str, Row] = {}
     for part in listed:
         name, detail = title(part)
@@ -322,24 +322,24 @@ TABLES: Mapping[str, Callable[[Profile], tuple[Row, ...]]] = {
 
 
 def total(profile: Profile) -> int:
-    """Ticks of the median run."""
+    """Return the ticks of the median run."""
     return sum(profile.stream.median().lengths().values())
 
 
 def left_out(profile: Profile) -> int:
-    """How many operators on the CPU the times leave out: all where nothing ran, since these are of the NPU alone."""
+    """Return the number of CPU operators without times: all if only the NPU was simulated."""
     is_model = profile.stream.measure in (Measure.SIMULATED, Measure.ESTIMATED)
     return len(profile.cpu_ops) if is_model and all(e.kind is not Kind.OPERATOR for e in profile.stream.events) else 0
 
 
 def utilisation(row: Row, profile: Profile) -> float | None:
-    """Share of the array's multiply-accumulates that the row's whole time would have allowed; None where no NPU ran."""
+    """Return the share of the array's multiply-accumulates used in the row's time; None if no NPU ran."""
     on_npu = any(name in row.limits for name in ("compute", "SRAM"))
     return _used(profile, row.macs, row.ticks) if on_npu else None
 
 
 def whole_utilisation(profile: Profile) -> float | None:
-    """The same of all time that the program spends on the NPU's partitions."""
+    """Return the same for all time in the NPU's partitions."""
     events = profile.stream.median().events
     ticks = sum(event.ticks for event in events if event.kind is Kind.DELEGATE)
     npu = [event for event in events if event.track is Track.NPU and event.kind is Kind.KERNEL]

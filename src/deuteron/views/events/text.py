@@ -1,4 +1,4 @@
-"""The tables as text and as plain values."""
+"""Formats the tables as text and as plain values."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -10,16 +10,16 @@ from deuteron.views.events.record import Profile
 from deuteron.views.events.tables import Row, left_out, total, utilisation, whole_utilisation, with_lines
 
 SORTS = ("time", "order", "macs", "bytes", "name")
-"""What `--sort` offers; the first is the default, but of modules, which are a tree."""
+"""Values of `--sort`; the first is the default, except for modules, which form a tree."""
 
 SCHEMA = 2
 
 
 def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]:
-    """The rows in another order, and the rest after the first `top` as one: what is in none of these.
+    """Return the rows in another order, with the rest after the first `top` as one row.
 
     Raises:
-        OptionError: for an unknown order.
+        OptionError: the order is unknown.
     """
     match sort:
         case "time":
@@ -31,7 +31,7 @@ def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]
         case "bytes":
             rows = sorted(rows, key=lambda row: -row.nbytes)
         case "name":
-            # What is no part of the model stands in brackets, and last.
+            # Rows outside the model are in brackets, and last.
             rows = sorted(rows, key=lambda row: (row.name.startswith("["), row.key))
         case _:
             raise OptionError(
@@ -49,7 +49,7 @@ def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]
 
 
 def npu_counters(profile: Profile) -> Iterator[str]:
-    """What the NPU's own counters say of each partition, in units that are in no table."""
+    """Yield the NPU's own counters for each partition; their units are in no table."""
     stream = profile.stream.median()
     for counted in stream.npu_cycles:
         yield f"npu {counted.partition}: {counted.cycles:,} cycles by the NPU's own counter"
@@ -58,53 +58,53 @@ def npu_counters(profile: Profile) -> Iterator[str]:
 
 
 def depth_first(profile: Profile) -> Iterator[str]:
-    """What runs depth first on the CPU and in each partition: the memory that it saves, and its chains."""
+    """Yield the depth-first chains on the CPU and in each partition, and the memory that they save."""
     yield from (f"cpu: {sentence.strip()}" for sentence in profile.depth_first)
     for number, partition in enumerate(profile.partitions):
         yield from (f"npu {number}: {sentence.strip()}" for sentence in partition.depth_first)
 
 
 def summary(profile: Profile) -> Iterator[str]:
-    """What was run, how long it took, and how much of that is explained."""
+    """Yield the subject of the profile, its time, and the explained share."""
     stream, ticks = profile.stream, total(profile)
     tick = stream.clock.tick if stream.clock.tick == "ns" else f"{stream.clock.tick}s"
     length = f"{ticks:,} {tick}"
-    if stream.measure is not Measure.COUNTED:  # an emulator has no time of its own
+    if stream.measure is not Measure.COUNTED:  # an emulator has no real time
         length = f"{_amount(profile, ticks)} us ({length})"
     yield f"{title(profile)}: {length} in {'one run' if stream.runs == 1 else f'the median of {stream.runs} runs'}"
     if stream.runs > 1:
         least, most = (_amount(profile, end(stream.lengths().values())) for end in (min, max))
-        yield f"runs take {least} to {most} {unit(profile)}; all numbers below are those of the median run"
+        yield f"runs take {least} to {most} {unit(profile)}; all numbers below are of the median run"
     yield from profile.basis
     if count := left_out(profile):
         operators = "1 operator on the CPU is" if count == 1 else f"{count} operators on the CPU are"
-        yield f"{operators} not {profile.stream.measure.value}, and not in these times"
+        yield f"{operators} not {profile.stream.measure.value} and not included in these times"
     share = attributed(stream.median().events)
     if share is not None:
-        yield f"{share:.3%} of the time on the NPU's partitions is attributed"
+        yield f"{share:.3%} of the time in NPU partitions is attributed"
     if (lines := with_lines(profile)) is not None:
         yield f"{lines:.3%} of the time of kernels and operators has lines of the model"
     used = whole_utilisation(profile)
     if used is not None:
-        yield f"{used:.1%} of the NPU's array is used in that time"
+        yield f"{used:.1%} MAC utilisation in that time"
     if fetched := sum(event.ticks for event in stream.median().events if event.kind is Kind.TRANSFER):
         yield (
-            f"{_amount(profile, fetched)} {unit(profile)} of fetches from flash go on beside it; only what kernels "
-            "wait for is in the tables"
+            f"{_amount(profile, fetched)} {unit(profile)} of fetches from flash run in parallel; the tables include "
+            "only the waits of kernels"
         )
     yield from npu_counters(profile)
     yield from depth_first(profile)
     if stream.lost:
-        yield f"{stream.lost:,} events are lost: the recorder had no room for them, and their time is not attributed"
+        yield f"{stream.lost:,} events are lost: the recorder's memory was full; their time is not attributed"
 
 
 def title(profile: Profile) -> str:
-    """What was run where, and the kind of its numbers."""
+    """Return the subject, the place and the kind of numbers."""
     return f"{profile.model} for {profile.target} on {profile.on}, {profile.stream.measure.value}"
 
 
 def unit(profile: Profile) -> str:
-    """Of times in texts."""
+    """Return the unit of times in texts."""
     return "instr." if profile.stream.measure is Measure.COUNTED else "us"
 
 
@@ -114,7 +114,7 @@ def _amount(profile: Profile, ticks: int) -> str:
 
 
 def table(profile: Profile, rows: Sequence[Row], by: str) -> Iterator[str]:
-    """The rows as text."""
+    """Yield the rows as text."""
     whole = total(profile) or 1
 
     def amount(ticks: int) -> str:
@@ -135,12 +135,12 @@ def table(profile: Profile, rows: Sequence[Row], by: str) -> Iterator[str]:
 
 
 def _count(row: Row, number: int) -> str:
-    """A count of a row's work; what moves no bytes has none, or nobody knows it."""
+    """Return a count of a row's work; `-` if it has none or the count is unknown."""
     return f"{number:,}" if row.nbytes else "-"
 
 
 def to_json(profile: Profile, rows: Sequence[Row], by: str) -> dict[str, object]:
-    """The rows as plain values; ticks are those of the median run."""
+    """Return the rows as plain values; ticks are those of the median run."""
     stream, whole = profile.stream, total(profile)
     return {
         "schema": SCHEMA,

@@ -1,4 +1,4 @@
-"""Where a build's bytes live and when: its memories over time and its fetches, beside what is possible."""
+"""Memories of a build over time and its fetches, compared with lower bounds."""
 
 from deuteron.views.memory.arenas import ArenaPlanning, arena_planning
 from deuteron.views.memory.memories import PartitionPlan, Planning, Prefetch, of_build, planning, write_svg

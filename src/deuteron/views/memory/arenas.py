@@ -1,4 +1,4 @@
-"""The memory of a program that a CPU runs, alone or with an NPU: what lies where from step to step of its bundle."""
+"""Memory of a program's CPU tensors, step by step of its bundle."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -17,7 +17,7 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class ArenaPlanning:
-    """What is planned for what a CPU works on; instructions are estimated."""
+    """Planned memory of CPU tensors; instructions are estimated."""
 
     path: str
     manifest: Manifest
@@ -25,19 +25,19 @@ class ArenaPlanning:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """None: whatever is wrong with such a plan is an error."""
+        """Return nothing: a fault of such a plan is an error."""
         return ()
 
     def summary(self) -> str:
-        """The SRAM that it takes, and whether chains run depth first, in a line."""
+        """Return the SRAM, and the number of depth-first chains, in a line."""
         chains = self.arena.chains
         cut = f"{counted(len(chains), 'chain')} depth first, {self.arena.whole_bytes:,} B without"
         return f"SRAM: {self._total()}; {cut if chains else 'nothing depth first'}"
 
     def lines(self) -> Iterator[str]:
-        """The report as text."""
+        """Yield the report as text."""
         yield f"{self.path} on {self.manifest.target}"
-        yield f"SRAM: {self._total()}, at most {self.arena.memory.bound:,} B alive at once"
+        yield f"SRAM: {self._total()}, at most {self.arena.memory.bound:,} B live at once"
         yield from self.details()
 
     def _total(self) -> str:
@@ -45,7 +45,7 @@ class ArenaPlanning:
         return f"{self.arena.memory.nbytes:,} B" + ("" if budget is None else f" of {budget:,} B")
 
     def details(self) -> Iterator[str]:
-        """What runs depth first, and the memory over time, as text."""
+        """Yield the depth-first chains and the memory over time, as text."""
         yield from self.depth_first()
         yield ""
         drawing = self.drawing()
@@ -53,44 +53,44 @@ class ArenaPlanning:
         yield from picture(drawing)
 
     def depth_first(self) -> Iterator[str]:
-        """The chains of steps that run depth first, if there are any."""
+        """Yield the chains of steps that run depth first, if there are any."""
         chains = self.arena.chains
         if not chains:
             return
         cut, whole = self.arena.instructions
         more = f"{cut / whole - 1:+.1%} instructions (estimated)"
         if uncounted := self.arena.uncounted:
-            more = f"at most {more}: {counted(uncounted, 'operator')} nobody has counted"
+            more = f"at most {more}: {counted(uncounted, 'operator')} without instruction counts"
         yield (
             f"  depth first: {self.arena.memory.nbytes:,} B instead of {self.arena.whole_bytes:,} B, "
-            f"{sum(chain.again for chain in chains):,} MACs again, {more}"
+            f"{sum(chain.again for chain in chains):,} MACs recomputed, {more}"
         )
         for chain in chains:
             stripes = f"{chain.stripes} stripes of up to {counted(chain.height, 'row')}"
             yield (
                 f"    chain {chain.number}: {chain.calls} operators in {stripes}, halo {chain.halo}, {chain.copies} "
-                f"copies of kept rows, {chain.again:,} MACs again; {self._ends(chain)}"
+                f"copies of kept rows, {chain.again:,} MACs recomputed; {self._ends(chain)}"
             )
 
     def _ends(self, chain: Cascade) -> str:
-        """The lines of the model that a chain goes from and to."""
+        """Return the model's lines at the first and last step of a chain."""
         of = {at: op for op in self.manifest.cpu_ops for at in op.instructions}
         sources = [of[at].source[0] for at in chain.ops if at in of and of[at].source]
         lines = [source.short for source in (*sources[:1], *sources[-1:])]
         return " to ".join(dict.fromkeys(lines))
 
     def drawing(self) -> Drawing:
-        """The memory over time, in steps."""
+        """Return the memory over time, in steps."""
         steps = self.arena.bundle.steps
         values = self.arena.names
         return Drawing("memory of the program, in steps", self.arena.memory, len(steps) + 2, values)
 
     def svg(self) -> str:
-        """The memory over time as a picture."""
+        """Return the memory over time as a picture."""
         return svg([self.drawing()])
 
     def to_json(self) -> dict[str, object]:
-        """The report as plain values."""
+        """Return the report as plain values."""
         cut, whole = (None, None) if self.arena.uncounted else self.arena.instructions
         return {
             "schema": SCHEMA,
@@ -109,7 +109,7 @@ class ArenaPlanning:
 
 
 def arena_planning(directory: Path) -> ArenaPlanning | None:
-    """What is planned for the build in a directory; None where ExecuTorch's plan stays.
+    """Return the planned memory of the build in a directory; None if ExecuTorch's plan is used.
 
     Raises:
         DeuteronError: as `deuteron.board.image.bundle_of`.

@@ -1,4 +1,4 @@
-"""Memories over time as pictures: letters for a terminal, rectangles for a browser."""
+"""Draws memories over time: letters for a terminal, rectangles for a browser."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ ROWS = 16
 LISTED = 26
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 WIDTH, HEIGHT, LINE, EDGE = 960, 240, 18, 10
-"""Of a memory's rectangle and of a line of text, and the distance to the picture's edge, in pixels."""
+"""Size of a memory's rectangle, height of a line of text, and margin, in pixels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,9 +21,9 @@ class Drawing:
 
     Attributes:
         title: the line above it.
-        memory: its blocks live from command to command.
-        commands: their number.
-        origins: what each block is of, in words.
+        memory: its blocks are live from command to command.
+        commands: number of commands.
+        origins: description of each block's origin.
     """
 
     title: str
@@ -32,11 +32,11 @@ class Drawing:
     origins: Mapping[str, str]
 
     def lettered(self) -> list[tuple[str, Block]]:
-        """Its blocks, each with its letter."""
+        """Return its blocks, each with its letter."""
         return [(LETTERS[number % len(LETTERS)], block) for number, block in enumerate(self.memory.blocks)]
 
     def legend(self) -> Iterator[str]:
-        """What the letters stand for; of many only the largest."""
+        """Yield the meaning of the letters; only the largest if there are many."""
         lettered = self.lettered()
         largest = sorted(lettered, key=lambda item: -item[1].nbytes)[:LISTED]
         for letter, block in (item for item in lettered if item in largest):
@@ -45,15 +45,15 @@ class Drawing:
             yield f"and {len(lettered) - LISTED} smaller values"
 
     def peak(self) -> str:
-        """The command at which most is alive, and what that is, the largest first."""
+        """Return the command with the most live bytes, and its blocks, largest first."""
         alive = self._alive()
         most = max(sorted({block.first for block in self.memory.blocks}), key=alive.__getitem__)
         parts = [item for item in self.lettered() if item[1].first <= most <= item[1].last]
         parts.sort(key=lambda item: -item[1].nbytes)
-        return f"most is alive at command {most}: {', '.join(f'{letter} {b.nbytes:,} B' for letter, b in parts)}"
+        return f"peak at command {most}: {', '.join(f'{letter} {b.nbytes:,} B' for letter, b in parts)}"
 
     def _alive(self) -> dict[int, int]:
-        """Bytes that are alive at each command at which a block begins; those written in place count once."""
+        """Return the live bytes at each command that starts a block; blocks written in place count once."""
         begins: defaultdict[int, list[Block]] = defaultdict(list)
         ends: defaultdict[int, list[Block]] = defaultdict(list)
         for block in self.memory.blocks:
@@ -72,17 +72,17 @@ class Drawing:
         return f"commands {block.first}-{block.last}: {self.origins.get(block.name, block.name)}"
 
     def tooltip(self, block: Block) -> str:
-        """All that is known of a block."""
+        """Return the description of a block."""
         return f"{block.name}: {block.nbytes:,} B at {block.offset:,}, {self._told(block)}"
 
 
 def _common(a: Block, b: Block) -> int:
-    """Bytes that belong to both."""
+    """Return the bytes that both share."""
     return max(0, min(a.offset + a.nbytes, b.offset + b.nbytes) - max(a.offset, b.offset))
 
 
 def picture(drawing: Drawing) -> Iterator[str]:
-    """The memory over time: a column per command (or several), a row per share of the addresses, a letter per value."""
+    """Yield the memory over time: columns are commands, rows are ranges of addresses, letters are values."""
     memory, commands = drawing.memory, drawing.commands
     columns, rows = min(COLUMNS, commands), min(ROWS, max(1, memory.nbytes // 16))
     grid = [[" "] * columns for _ in range(rows)]
@@ -101,7 +101,7 @@ def picture(drawing: Drawing) -> Iterator[str]:
 
 
 def svg(drawings: Sequence[Drawing]) -> str:
-    """All memories under each other, each with its legend: time to the right in commands, addresses upwards."""
+    """Return all memories below each other with legends: commands to the right, addresses upwards."""
     body: list[str] = []
     top = EDGE + LINE
     for drawing in drawings:
@@ -121,7 +121,7 @@ def svg(drawings: Sequence[Drawing]) -> str:
 
 
 def _block(drawing: Drawing, number: int, letter: str, block: Block, top: int) -> Iterator[str]:
-    """A rectangle with its letter, where that has room."""
+    """Yield a rectangle, with its letter if that fits."""
     memory = drawing.memory
     x = EDGE + WIDTH * block.first / drawing.commands
     width = WIDTH * (block.last + 1 - block.first) / drawing.commands

@@ -1,4 +1,4 @@
-"""The plan of a build, read back from its microcode and put beside lower bounds."""
+"""Reads a build's plan back from its microcode, and compares it with lower bounds."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -21,15 +21,15 @@ class Prefetch:
     """The fetches of a partition; times in cycles.
 
     Attributes:
-        fetches: the number that every run makes.
-        nbytes: what they move.
-        resident_fetches: the number that the first run makes besides.
-        resident_bytes: what these move.
-        cycles: of a run.
-        bound: no order of these fetches, with the same resident bytes, is faster.
-        bound_of_all: no plan that fetches the same pieces is faster, whichever of them stay in SRAM.
-        proven: whether no such plan is faster than this one.
-        serial: each fetch, resident or not, made in every run and waited for before its call.
+        fetches: number of fetches in every run.
+        nbytes: bytes that they move.
+        resident_fetches: number of additional fetches in the first run.
+        resident_bytes: bytes that these move.
+        cycles: cycles of a run.
+        bound: lower bound for any order of these fetches with the same resident bytes.
+        bound_of_all: lower bound for any plan that fetches the same pieces, whichever of them are resident.
+        proven: true if no such plan is faster than this one.
+        serial: cycles if each fetch, resident or not, ran in every run and was waited for before its call.
     """
 
     fetches: int
@@ -45,14 +45,14 @@ class Prefetch:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """What is planned for one partition; the blocks of its memories live from command to command.
+    """Plan of one partition; the blocks of its memories are live from command to command.
 
     Attributes:
-        commands: their number.
-        memories: those that it has.
-        linked_bytes: weights that lie in SRAM all the time, because nothing fetches them.
-        scratch_proven: whether no packing of the intermediate results is smaller.
-        origins: what each block is of: the kernel, the operators and the line of the model.
+        commands: number of commands.
+        memories: its memories.
+        linked_bytes: weights that are always in SRAM, because nothing fetches them.
+        scratch_proven: true if no packing of the intermediate tensors is smaller.
+        origins: origin of each block: the kernel, the operators and the line of the model.
         prefetch: its fetches, if it has any.
     """
 
@@ -64,39 +64,39 @@ class PartitionPlan:
     prefetch: Prefetch | None
 
     def drawings(self, number: int) -> Iterator[Drawing]:
-        """What there is to draw of partition `number`."""
+        """Yield the drawings of partition `number`."""
         for memory in self.memories:
             yield Drawing(f"npu {number} {self.title(memory)}", memory, self.commands, self.origins)
 
     def title(self, memory: Memory) -> str:
-        """Its name and size, and what that is beside."""
+        """Return its name and size, with the lower bound."""
         if memory.name != PREFETCH_AREA:
             proven = ", proven optimal" if self.scratch_proven else ""
             share = f"({memory.nbytes / max(1, memory.bound):.3f} of that bound{proven})"
-            return f"{memory.name}: {memory.nbytes:,} B, at most {memory.bound:,} B alive at once {share}"
+            return f"{memory.name}: {memory.nbytes:,} B, at most {memory.bound:,} B live at once {share}"
         resident = self.prefetch.resident_bytes if self.prefetch else 0
-        return f"{PREFETCH_AREA}: {memory.nbytes:,} B, {resident:,} B of it for weights that stay"
+        return f"{PREFETCH_AREA}: {memory.nbytes:,} B, {resident:,} B of it for resident weights"
 
     def summary(self) -> str:
-        """The SRAM that it takes."""
+        """Return its SRAM."""
         parts = {memory.name: memory.nbytes for memory in self.memories} | {"linked weights": self.linked_bytes}
         listed = " + ".join(f"{nbytes:,} B {name}" for name, nbytes in parts.items() if nbytes)
-        return listed or "no memory of its own"
+        return listed or "no own memory"
 
 
 @dataclass(frozen=True, slots=True)
 class Planning:
-    """What is planned for a build; times are simulated."""
+    """Plan of a build; times are simulated."""
 
     path: str
     target: str
     simulation: Simulation
     partitions: tuple[PartitionPlan, ...]
     arena: ArenaPlanning | None = None
-    """What is planned for the CPU's steps where ExecuTorch's plan does not stay."""
+    """The plan of CPU tensors, unless ExecuTorch's plan is used."""
 
     def lines(self) -> Iterator[str]:
-        """The report as text."""
+        """Yield the report as text."""
         yield f"{self.path} on {self.target}"
         if self.partitions:
             yield self.summary()
@@ -117,7 +117,7 @@ class Planning:
             yield f"{self.simulation.kind} times: {self.simulation.band}"
 
     def summary(self) -> str:
-        """The SRAM that all of it takes, beside what it was planned for, and the largest share of other memories."""
+        """Return the total SRAM, the planned budget, and the largest share of other memories."""
         linked = sum(part.linked_bytes for part in self.partitions)
         working = [[memory for memory in part.memories if memory.name not in NO_SRAM] for part in self.partitions]
         names = "largest partition" if len(working) > 1 else " and ".join(memory.name for memory in working[0])
@@ -134,7 +134,7 @@ class Planning:
         def us(cycles: int) -> str:
             return f"{self.simulation.engine.microseconds(cycles):,.1f} us"
 
-        kept = f"; {area.resident_fetches} of {area.resident_bytes:,} B in the first run only, which stay"
+        kept = f"; {area.resident_fetches} of {area.resident_bytes:,} B in the first run only (resident)"
         yield (
             f"npu {number} prefetch: {area.fetches} fetches of {area.nbytes:,} B per run"
             f"{kept if area.resident_fetches else ''}"
@@ -147,7 +147,7 @@ class Planning:
         )
 
     def to_json(self) -> dict[str, object]:
-        """The report as plain values; times in cycles of the NPU's clock, simulated."""
+        """Return the report as plain values; times in cycles of the NPU's clock, simulated."""
         return {
             "schema": SCHEMA,
             "kind": self.simulation.kind,
@@ -163,14 +163,14 @@ class Planning:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences about what is wrong with the partitions."""
+        """Return sentences about faults of the partitions."""
         warnings: list[str] = []
         for number, run in enumerate(self.simulation.partitions):
             warnings += hazards.warnings(number, run.program, run.entry, run.hazards)
         return tuple(warnings)
 
     def svg(self) -> str:
-        """The memories over time as a picture."""
+        """Return the memories over time as a picture."""
         own = [] if self.arena is None else [self.arena.drawing()]
         parts = (drawing for number, part in enumerate(self.partitions) for drawing in part.drawings(number))
         return svg([*own, *parts])
@@ -181,16 +181,16 @@ def _size(memory: Memory) -> int:
 
 
 def of_build(directory: Path) -> Planning | ArenaPlanning:
-    """What is planned for the build in a directory, whatever its target; errors as `planning`."""
+    """Return the plan of the build in a directory, for any target; raises the errors of `planning`."""
     arena = arena_planning(directory)
     return _planning(directory, arena) if arena is None or arena.manifest.partitions else arena
 
 
 def planning(directory: Path) -> Planning:
-    """What is planned for the build in a directory, whose target has an NPU; errors as `simulate_build`.
+    """Return the plan of the build in a directory, whose target has an NPU; raises the errors of `simulate_build`.
 
     Raises:
-        FormatError: also when its microcode is unsound, unless another's compiler may have made it so.
+        FormatError: also if its microcode is wrong, unless another compiler made it.
     """
     return _planning(directory, arena_planning(directory))
 
@@ -200,24 +200,24 @@ def _planning(directory: Path, arena: ArenaPlanning | None) -> Planning:
     for number, run in enumerate(simulation.partitions):
         if run.hazards and not run.program.advice:
             raise FormatError(
-                f"the microcode of npu {number} is unsound: {run.told(run.hazards[0])}",
+                f"the microcode of npu {number} is wrong: {run.told(run.hazards[0])}",
                 where=str(directory),
-                hint="`deuteron sim` lists all that is wrong; build the model again",
+                hint="`deuteron sim` lists all errors; build the model again",
             )
     parts = tuple(_partition(run) for run in simulation.partitions)
     return Planning(str(directory), simulation.target, simulation, parts, arena)
 
 
 class Picture(Protocol):
-    """What can be drawn."""
+    """An object that can be drawn."""
 
     def svg(self) -> str:
-        """The memories over time as a picture."""
+        """Return the memories over time as a picture."""
         ...
 
 
 def write_svg(planning: Picture, path: Path, *, force: bool = False) -> None:
-    """Writes the picture; InputError when the file exists, unless `force` is set, or cannot be written."""
+    """Write the picture; InputError if the file exists, unless `force` is set, or cannot be written."""
     check_file(path, force=force)
     write_files({path: planning.svg().encode()})
 
@@ -253,7 +253,7 @@ def _prefetch(run: PartitionRun) -> Prefetch | None:
 
 
 def _words(run: PartitionRun, content: Content) -> str:
-    """What a block is of: kernels, the operators that they compute, and their line; of one call, which rows, too."""
+    """Return the origin of a block: kernels, their operators, and their line; for a single call also its rows."""
     rows = len(content.commands) == 1
     listed = ", ".join(dict.fromkeys(_origin(run, at, rows=rows) for at in content.commands))
     of = f"{content.what} of {listed}" if listed else content.what
@@ -261,6 +261,6 @@ def _words(run: PartitionRun, content: Content) -> str:
 
 
 def _origin(run: PartitionRun, command: int, *, rows: bool) -> str:
-    """The kernel of a call, the operators that it computes and their line, and which `rows`, if not all."""
+    """Return the kernel of a call, its operators and their line, and its `rows`, if not all."""
     call = run.program.commands[command].call
     return f"{call.kernel} {run.origin(command, rows=rows)}".rstrip() if call else ""

@@ -1,1 +1,1 @@
-"""Profiles of builds: runs on the host, the simulator and boards, joined with what the build knows of itself."""
+"""Profiles of builds: runs on the host, the simulator and boards, joined with the build's data."""

@@ -1,4 +1,4 @@
-"""Profiles of runs on boards: in an emulator, or from what a board has sent."""
+"""Profiles of runs on boards: in an emulator, or from a board's events."""
 
 import tempfile
 from collections.abc import Sequence
@@ -22,23 +22,23 @@ from deuteron.views.profile import subject as builds
 from deuteron.views.profile.subject import Build
 
 _STAND_IN = (
-    "instructions of the NPU's operations are those of its stand-in on the core, which executes them: no time of the "
-    "NPU, which `deuteron sim` estimates"
+    "instructions of NPU operations are those of the stand-in on the core, which executes them; they are not NPU "
+    "times, which `deuteron sim` estimates"
 )
 PLACE = "board"
-"""Where a profile was made whose events came in a file."""
+"""Place of a profile whose events came in a file."""
 
 PACKETS = "events"
-"""What errors call the packets of an emulated board."""
+"""Name in errors for the packets of an emulated board."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The profile of what a board has sent.
+    """The profile of a board's events.
 
     Attributes:
-        packets: what it sent, empty where that was an ETDump.
-        warnings: sentences about what did not arrive, or is not what it seems.
+        packets: the events that it sent, empty for an ETDump.
+        warnings: sentences about missing or unreliable data.
     """
 
     profile: record.Profile
@@ -47,7 +47,7 @@ class Sent:
 
 
 def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_capacity: int = 0) -> Sent:
-    """The profile of runs on a board in an emulator: firmware is made for it, with profiling."""
+    """Profile runs on a board in an emulator, with firmware made for profiling."""
     chosen = boards.load(name)
     options = firmwares.FirmwareOptions(use_profiling=True)
     with tempfile.TemporaryDirectory(prefix="deuteron-profile-") as scratch:
@@ -64,17 +64,17 @@ def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_ca
 
 
 def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -> Sent:
-    """The profile of what a board has sent, or ExecuTorch's runtime has written, in a file.
+    """Profile the events in a file from a board or from ExecuTorch's runtime.
 
     Args:
-        build: what ran.
-        path: of the file.
-        ticks_per_second: of the runtime's clock, which its ETDump does not tell; packets tell theirs.
+        build: the build that ran.
+        path: path of the file.
+        ticks_per_second: rate of the runtime's clock, which an ETDump does not contain; packets contain theirs.
 
     Raises:
-        OptionError: the rate is missing, or given for packets.
-        InputError: it cannot be read, or is neither.
-        FormatError: it is damaged, or of another program.
+        OptionError: the rate is missing, or it is given for packets.
+        InputError: the file cannot be read, or is neither.
+        FormatError: the file is damaged, or of another program.
     """
     try:
         data = path.read_bytes()
@@ -84,25 +84,25 @@ def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -
         blocks = etdump.read(data, str(path))
         if inspector.is_dumped(blocks):
             raise InputError(
-                f"`{path}` is the ETDump that `deuteron profile` has written of a profile, for ExecuTorch's Inspector",
+                f"`{path}` is an ETDump of `deuteron profile` for ExecuTorch's Inspector",
                 hint=f"show the profile: `deuteron profile {path.parent}`",
             )
         if ticks_per_second is None:
             raise OptionError(
-                f"`{path}` is an ETDump, which does not say how long a tick is",
+                f"`{path}` is an ETDump, which does not contain the length of a tick",
                 hint="give `--ticks-per-second N`, the rate of `et_pal_current_ticks` on the device; 1000000000 where "
                 "it counts nanoseconds",
             )
         return Sent(builds.profile(build, PLACE, host.stream(blocks, build.instructions, str(path), ticks_per_second)))
     if ticks_per_second is not None:
         raise OptionError(
-            f"`{path}` is no ETDump: `--ticks-per-second` is for these only",
-            hint="leave it out: events of Deuteron's firmware say how long a tick is",
+            f"`{path}` is not an ETDump: `--ticks-per-second` is for ETDumps only",
+            hint="leave it out: events of Deuteron's firmware contain the length of a tick",
         )
     if data and not board.is_packets(data):
         raise InputError(
-            f"`{path}` holds neither events of Deuteron's firmware nor an ETDump",
-            hint="give what `dtn_port_events` was given, byte for byte, or what ExecuTorch's runtime has written",
+            f"`{path}` has neither events of Deuteron's firmware nor an ETDump",
+            hint="give the bytes of `dtn_port_events`, or an ETDump of ExecuTorch's runtime",
         )
     received = board.read(data, build.program_sha256, str(path))
     running = replace(build, arena=arena_planning(build.directory))
@@ -117,7 +117,7 @@ def _stream(build: Build, packets: Sequence[board.Packet], where: str) -> Stream
 
 
 def steps_of(bundle: Bundle, program: Instructions) -> tuple[board.Step, ...]:
-    """What the steps of a bundle are of: partitions, transposes at these, and operators, which may take several."""
+    """Return the steps of a bundle: partitions, their transposes, and operators, which may have several steps."""
     return tuple(_step(step, program) for step in bundle.steps)
 
 

@@ -1,4 +1,4 @@
-"""The page of a profile that was written before."""
+"""Writes the page of an existing profile."""
 
 from pathlib import Path
 
@@ -8,11 +8,11 @@ from deuteron.views.report import page
 
 
 def write_page(profile: Path, output: Path | None, *, force: bool) -> Path:
-    """The page that was written, beside the profile unless `output` says otherwise.
+    """Write the page, next to the profile unless `output` is given, and return its path.
 
     Raises:
         InputError, FormatError: there is no profile, it is damaged, or the page cannot be written.
-        OptionError: the page exists, and `force` was not given.
+        OptionError: the page exists, and `force` is not set.
         MissingToolError: the chart library is not installed.
     """
     target = output or (profile if profile.is_dir() else profile.parent) / page.FILE

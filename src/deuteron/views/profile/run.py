@@ -1,4 +1,4 @@
-"""Runs to be profiled, and the files that are written of them."""
+"""Runs builds for profiles, and writes the files of profiles."""
 
 import tempfile
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ EVENTS = "events.bin"
 
 @dataclass(frozen=True, slots=True)
 class Profiled:
-    """A profile that was made, sentences about what is missing from it, and the files that were written."""
+    """A profile, sentences about missing data, and the written files."""
 
     profile: record.Profile
     warnings: tuple[str, ...]
@@ -39,7 +39,7 @@ class Profiled:
 
 
 def default_output(directory: Path, place: str) -> Path:
-    """Where the profile of a build or file is written unless told otherwise; what is there is always replaced."""
+    """Return the default directory for the profile of a build or file; it is always replaced."""
     name = f"profile_{place}"
     return directory.with_name(f"{directory.name}.{name}") if directory.is_file() else directory / name
 
@@ -57,23 +57,23 @@ def profile_build(
     output: Path | None = None,
     force: bool = False,
 ) -> Profiled:
-    """The profile of runs of a build.
+    """Profile runs of a build.
 
     Args:
-        directory: of the build, or a TFLite file or program.
-        target: what a TFLite file is converted for.
-        etrecord: of a program.
+        directory: a build, a TFLite file or a program.
+        target: target of a TFLite file.
+        etrecord: ETRecord of a program.
         on: one of PLACES.
         samples: inputs of the runs; random ones by default.
-        runs: how often to run, with the samples over and over; once each by default.
-        events: a file that a board or ExecuTorch has written: nothing runs then.
-        ticks_per_second: of the clock of an ETDump in that file.
+        runs: number of runs, which repeat the samples; by default one per sample.
+        events: a file from a board or from ExecuTorch; nothing runs then.
+        ticks_per_second: clock rate of an ETDump in that file.
         output: a directory to write; the default one is always replaced, another with `force` only.
         force: replace `output`.
 
     Raises:
         OptionError: an option does not fit, or `output` exists.
-        DeuteronError: the directory is no build, or what ran failed.
+        DeuteronError: the directory is not a build, or the run failed.
     """
     place = board.PLACE if events else on
     if place not in (*PLACES, board.PLACE):
@@ -97,11 +97,11 @@ def profile_build(
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is to be profiled.
+    """A request for a profile.
 
     Attributes:
         on: one of PLACES.
-        inputs: a set per run.
+        inputs: one set per run.
     """
 
     on: str
@@ -109,12 +109,12 @@ class Wanted:
 
 
 def profile(build: Build, wanted: Wanted) -> record.Profile:
-    """The profile of runs of a build."""
+    """Return the profile of runs of a build."""
     return profile_and_packets(build, wanted).profile
 
 
 def profile_and_packets(build: Build, wanted: Wanted) -> board.Sent:
-    """The same, with the events as a board has sent them, where one ran."""
+    """Return the profile, with the events as a board sent them, if one ran."""
     if wanted.on in ("host", "sim"):
         stream = _on_host(build, wanted.inputs) if wanted.on == "host" else _simulated(build)
         return board.Sent(builds.profile(build, wanted.on, stream))
@@ -124,14 +124,14 @@ def profile_and_packets(build: Build, wanted: Wanted) -> board.Sent:
 def _simulated(build: Build) -> Stream:
     if not build.partitions:
         raise UnsupportedError(
-            f"`{build.directory}` has nothing on an NPU, and only that is simulated",
+            f"`{build.directory}` has nothing on an NPU; the simulator supports only the NPU",
             hint="choose another place with `--on`",
         )
     return simulated.stream((run.program, run.timeline) for run, _ in build.partitions)
 
 
 def _on_host(build: Build, inputs: Sequence[Sequence[Array]]) -> Stream:
-    """The events of ExecuTorch's runtime on this machine; a first run, which finds cold caches, is not in it."""
+    """Return the events of ExecuTorch's runtime on this machine, without a first run with cold caches."""
     runner = HostRunner(build.directory / manifests.PROGRAM, etdump=True, debug_bytes=0)
     for sample in (inputs[0], *inputs):
         runner.run(sample)
@@ -144,12 +144,12 @@ def _on_host(build: Build, inputs: Sequence[Sequence[Array]]) -> Stream:
 
 
 def write(profiled: record.Profile, build: Build, directory: Path, packets: bytes = b"") -> Sequence[Path]:
-    """The files that were written, with the events as a board has sent them, if one has.
+    """Write the files of a profile, with a board's events if there are any, and return their paths.
 
     Raises:
-        OptionError, InputError: they cannot be.
+        OptionError, InputError: they cannot be written.
     """
-    from deuteron.views.events.exports.trace import trace  # its package takes a while to load
+    from deuteron.views.events.exports.trace import trace  # its package loads slowly
     from deuteron.views.report import page
 
     title = f"{profiled.model} on {profiled.on} ({profiled.stream.measure.value})"

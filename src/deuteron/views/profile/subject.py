@@ -1,9 +1,10 @@
-"""What a profile holds of its build, whoever ran it: partitions with their kernels, operators, lines and memories."""
+"""A build's data for a profile: partitions with their kernels, operators, lines and memories."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from deuteron import records
 from deuteron.arch import targets
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest, Node
@@ -19,8 +20,8 @@ from deuteron.views.memory import ArenaPlanning, PartitionPlan, planning
 from deuteron.views.simulate import PartitionRun
 
 _UNTOLD = (
-    "the commands of `npu {}` have branches, which leave operations out or repeat them: boards record the time of the "
-    "partition alone; `deuteron profile` without a board has that of each operation"
+    "the commands of `npu {}` have branches, which skip or repeat operations: boards record the time of the "
+    "partition alone; `deuteron profile` without a board shows each operation"
 )
 
 
@@ -29,14 +30,14 @@ class Build:
     """A build that can be profiled.
 
     Attributes:
-        directory: where it is.
-        manifest: what it says of itself.
-        partitions: each on a model of the target's NPU, beside the plan of its memories; none without an NPU.
-        instructions: what the instructions of its program stand for.
-        basis: what simulated times rest on.
-        sections: sizes of the firmware that runs it, where there is one.
-        arena: the memory of that firmware's bundle, where it is planned anew.
-        warnings: sentences about what is wrong with its partitions.
+        directory: its directory.
+        manifest: its manifest.
+        partitions: each on a model of the target's NPU, with the plan of its memories; none without an NPU.
+        instructions: the meaning of its program's instructions.
+        basis: assumptions of simulated times.
+        sections: sizes of the firmware that runs it, if there is one.
+        arena: the memory of that firmware's bundle, if it uses our plan.
+        warnings: sentences about faults of its partitions.
     """
 
     directory: Path
@@ -50,27 +51,27 @@ class Build:
 
     @property
     def program_sha256(self) -> str:
-        """Of its `.pte`."""
+        """Return the hash of its `.pte`."""
         return self.manifest.files[manifests.PROGRAM].sha256
 
     @property
     def profiles(self) -> bool:
-        """Whether its microcode records when kernels start and stop."""
+        """Return true if its microcode records when kernels start and stop."""
         return self.manifest.options.use_profiling
 
 
 def read(directory: Path) -> Build:
-    """The build in a directory.
+    """Read the build in a directory.
 
     Raises:
-        InputError: the directory is no build, or has nothing for our NPU driver.
+        InputError: the directory is not a build, or has nothing for our NPU driver.
         FormatError: it is damaged.
         UnsupportedError: a vendor's converter made it.
     """
     manifest = manifests.read(directory)
     if any(not part.kernels and part.ops for part in manifest.partitions):
         raise UnsupportedError(
-            f"`{directory}` was built with the vendor's converter, which does not say what its kernels compute",
+            f"`{directory}` was built with the vendor's converter, whose kernels are unknown",
             hint="build it with `--converter open`",
         )
     partitions: tuple[tuple[PartitionRun, PartitionPlan], ...] = ()
@@ -86,7 +87,7 @@ def read(directory: Path) -> Build:
 
 
 def _instructions(file: Path, manifest: Manifest, calls: tuple[PartitionCalls, ...]) -> Instructions:
-    """What the instructions of a build's program stand for."""
+    """Return the meaning of the instructions of a build's program."""
     program = pte.read(file.read_bytes(), str(file))
     method = program.methods[0]
     ours = {partition.delegate: partition.number for partition in partitions_of(method)}
@@ -117,7 +118,7 @@ def _calls(program: NpuProgram) -> PartitionCalls:
 
 
 def profile(build: Build, on: str, stream: Stream) -> record.Profile:
-    """The profile of a run of a build."""
+    """Return the profile of a run of a build."""
     manifest, npu = build.manifest, targets.load(build.manifest.target).npu
     hz = next((run.timeline.engine.clock for run, _ in build.partitions), npu.clock.value if npu else 0)
     nodes = {node.name: node for node in manifest.nodes}
@@ -127,7 +128,7 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
         on=on,
         program_sha256=build.program_sha256,
         versions={"deuteron": manifest.deuteron, "executorch": manifest.executorch, "torch": manifest.torch},
-        options=dict(_flat(manifest.options.to_json())),
+        options=dict(_flat(records.plain(manifest.options))),
         files={name: entry.sha256 for name, entry in manifest.files.items()},
         npu_macs_per_cycle=npu.macs_per_cycle if npu else 0,
         npu_hz=hz,
@@ -155,7 +156,7 @@ def _quality(manifest: Manifest) -> record.Quality:
 
 
 def warnings(build: Build, profiled: record.Profile) -> Iterator[str]:
-    """Sentences about kernels that ran and were not recorded."""
+    """Yield sentences about kernels that ran but were not recorded."""
     kinds = {event.kind for event in profiled.stream.events}
     if Kind.DELEGATE not in kinds:
         return
@@ -172,13 +173,13 @@ def warnings(build: Build, profiled: record.Profile) -> Iterator[str]:
         )
     elif not profiled.stream.lost:
         yield (
-            "no event is of a kernel, though the build records them: their time is not attributed; compile all files "
-            "of the firmware with `-DDTN_PROFILING=1`, also the driver's"
+            "there are no kernel events, but the build records them: their time is not attributed; compile all files "
+            "of the firmware, including the driver, with `-DDTN_PROFILING=1`"
         )
 
 
 def _cpu_ops(build: Build) -> Iterator[record.CpuOp]:
-    """The operators on the CPU; where several compute one node of the model, its work counts with the first."""
+    """Yield the operators on the CPU; if several compute one node of the model, the first has its work."""
     nodes = {node.name: node for node in build.manifest.nodes}
     chains = build.arena.arena.chains if build.arena else ()
     stripes = {at: f"in {chain.stripes} stripes of chain {chain.number}" for chain in chains for at in chain.ops}
@@ -190,7 +191,7 @@ def _cpu_ops(build: Build) -> Iterator[record.CpuOp]:
 
 
 def _flat(options: Mapping[str, object], prefix: str = "") -> Sequence[tuple[str, str]]:
-    """Options and options of options by their dotted names."""
+    """Return options and nested options by their dotted names."""
     rows: list[tuple[str, str]] = []
     for name, value in options.items():
         if isinstance(value, Mapping):
@@ -230,7 +231,7 @@ def _partition(run: PartitionRun, plan: PartitionPlan, nodes: Mapping[str, Node]
 
 
 def _module(ops: Sequence[record.Op], nodes: Mapping[str, Node]) -> str:
-    """The module of the node with the most multiply-accumulates that these compute, else of the first."""
+    """Return the module of the node with the most multiply-accumulates, else of the first."""
     computed = [nodes[name] for op in ops for name in op.nodes if name in nodes and nodes[name].source]
     if computed:
         return max(computed, key=lambda node: node.macs).source[0].module
@@ -238,7 +239,7 @@ def _module(ops: Sequence[record.Op], nodes: Mapping[str, Node]) -> str:
 
 
 def _memory(memory: record.Memory, before: Sequence[int]) -> record.Memory:
-    """The memory, whose blocks the plan counts in commands, in kernel calls."""
+    """Return the memory with lifetimes in kernel calls instead of commands."""
     last = max(0, before[-1] - 1)
     blocks = (
         replace(block, first=min(before[block.first], last), last=max(0, before[block.last + 1] - 1))

@@ -1,7 +1,7 @@
-"""What the page knows: the profile as plain values, each thing with numbers of the parts that it stands for.
+"""Data of the report page: the profile as plain values, with numbers that refer to parts.
 
-A *part* is what takes time: a kernel call, an operator on the CPU, or a kind of overhead. Events, rows of tables,
-blocks of memories and everything on the way from a kernel to a source line name parts, which is how the page marks all
+A *part* is anything that takes time: a kernel call, an operator on the CPU, or a kind of overhead. Events, table rows,
+memory blocks and all links from a kernel to a source line refer to parts, so that the page can highlight everything
 that belongs together.
 """
 
@@ -17,7 +17,7 @@ Plain = dict[str, object]
 
 
 def page_data(profile: Profile) -> Plain:
-    """The JSON document in the page."""
+    """Return the JSON document in the page."""
     stream = profile.stream
     parts = tables.parts_of_all_runs(profile)
     numbers = {part.key: number for number, part in enumerate(parts)}
@@ -69,7 +69,7 @@ def page_data(profile: Profile) -> Plain:
 
 
 def _quality(quality: Quality) -> Plain:
-    """What the build has measured."""
+    """Return the quality figures of the build."""
     layers = [
         {"op": layer.op, "name": layer.name, "own": layer.own, "total": layer.total, "sources": _sources(layer.sources)}
         for layer in quality.layers
@@ -78,7 +78,7 @@ def _quality(quality: Quality) -> Plain:
 
 
 def _part(profile: Profile, part: Part) -> Plain:
-    """A part, with the way from its kernel to its source lines."""
+    """Return a part, with the path from its kernel to its source lines."""
     kind, partition, index = part.key
     plain: Plain = {
         "name": part.row.name,
@@ -111,7 +111,7 @@ def _part(profile: Profile, part: Part) -> Plain:
             op = profile.cpu_ops[index]
             plain |= {"kind": "operator", "nodes": [op.node], "why": op.why}
         case _:
-            if part.operators:  # one that the build does not list
+            if part.operators:  # the build does not list it
                 plain["kind"] = "operator"
     return plain | {"sources": _sources(part.sources)}
 
@@ -121,9 +121,9 @@ def _sources(sources: Iterable[Source]) -> list[Plain]:
 
 
 def _events(profile: Profile, numbers: Mapping[Key, int]) -> list[Plain]:
-    """The events; waits and dispatches belong to the kernel that they are for, where there is one.
+    """Return the events; waits and dispatches belong to their kernel, if there is one.
 
-    Kernels stay even where they took no tick of the clock: the memories are drawn on the times of their calls.
+    Kernels of zero ticks remain: the memories are drawn at the times of their calls.
     """
     owners: dict[int, int] = {}
     for event, overhead in tables.with_overhead(profile.stream.events):
@@ -150,7 +150,7 @@ def _event(event: Event, part: int | None) -> Plain:
 
 
 def _row(profile: Profile, row: Row, numbers: Mapping[Key, int]) -> Plain:
-    """A row of a table, in ticks of the median run."""
+    """Return a row of a table, in ticks of the median run."""
     return {
         "name": row.name,
         "detail": row.detail,
@@ -169,7 +169,7 @@ def _row(profile: Profile, row: Row, numbers: Mapping[Key, int]) -> Plain:
 
 
 def _memory(number: int, partition: ProfiledPartition, memory: Memory, numbers: Mapping[Key, int]) -> Plain:
-    """A memory; the parts of a block are the kernel calls that write it."""
+    """Return a memory; the parts of a block are the kernel calls that write it."""
     writers: dict[str, list[Key]] = {}
     for kernel in partition.kernels:
         for name in kernel.output:
@@ -190,11 +190,11 @@ def _memory(number: int, partition: ProfiledPartition, memory: Memory, numbers: 
 
 
 def _operators(partition: ProfiledPartition) -> Plain:
-    """How many operators of each kind a partition has."""
+    """Return the number of operators of each kind in a partition."""
     names = [op.name for op in partition.ops]
     return {"kernels": len(partition.kernels), "ops": {name: names.count(name) for name in sorted(set(names))}}
 
 
 def _chosen(keys: Iterable[Key], numbers: Mapping[Key, int]) -> Plain:
-    """Those of the parts that took time."""
+    """Return the parts that took time."""
     return {"parts": sorted({numbers[key] for key in keys if key in numbers})}

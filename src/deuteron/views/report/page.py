@@ -1,4 +1,4 @@
-"""The page: template, style, scripts and data put together."""
+"""Assembles the page from template, style, scripts and data."""
 
 import base64
 import hashlib
@@ -12,26 +12,26 @@ from deuteron.views.report.data import page_data
 FILE = "report.html"
 
 SCRIPTS = ("data.js", "boxes.js", "charts.js", "tables.js", "main.js")
-"""In the order in which they need each other."""
+"""Scripts in order of dependency."""
 
 CHARTS_HOME = "https://github.com/leeoniya/uPlot"
-"""Where the chart library in `uplot/` is from, unmodified; its licence lies beside it."""
+"""Origin of the unmodified chart library in `uplot/`, whose licence is next to it."""
 
 
 def html(profile: Profile) -> str:
-    """One HTML file that shows the profile, asks nothing of any network, and runs no scripts but ours."""
+    """Return one HTML file that shows the profile, makes no network requests, and runs only our scripts."""
     return assembled(__package__ or "", "report.html", SCRIPTS, f"{profile.model} on {profile.on}", page_data(profile))
 
 
 def assembled(package: str, template: str, names: Sequence[str], title: str, data: object) -> str:
-    """A page of this style, with the charts' library.
+    """Return a page of this style, with the chart library.
 
     Args:
         package: whose `templates/` have the template and the scripts.
         template: its name; it extends `page.html`.
-        names: of the scripts, in the order in which they need each other.
-        title: of the page.
-        data: what the scripts find, as JSON.
+        names: names of the scripts, in order of dependency.
+        title: title of the page.
+        data: data of the scripts, as JSON.
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
@@ -53,7 +53,7 @@ def assembled(package: str, template: str, names: Sequence[str], title: str, dat
     )
     return environment.get_template(template).render(
         title=title,
-        # In a script element only `<` could end it; what is not ASCII is escaped by JSON itself.
+        # In a script element only `<` could end it; JSON escapes non-ASCII characters itself.
         data=json.dumps(data, separators=(",", ":")).replace("<", "\\u003c"),
         scripts=scripts,
         styles=styles,
@@ -65,5 +65,5 @@ def assembled(package: str, template: str, names: Sequence[str], title: str, dat
 
 
 def _hash(text: str) -> str:
-    """The name of an inline script or style in a content security policy."""
+    """Return the hash of an inline script or style for a content security policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

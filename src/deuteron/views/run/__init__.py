@@ -1,1 +1,1 @@
-"""Samples through a build or a TFLite file, on the host or on a board, alone or beside a reference."""
+"""Runs samples through a build or a TFLite file, on the host or on a board, with or without a reference."""

@@ -1,4 +1,4 @@
-"""A build, or firmware, on a board in an emulator."""
+"""Runs a build, or firmware, on a board in an emulator."""
 
 import tempfile
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ NAMES = {
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """What a program takes and gives."""
+    """Inputs and outputs of a program."""
 
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
@@ -36,7 +36,7 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """What ran last: the samples, the firmware, and what the emulator says of it."""
+    """The last run: the samples, the firmware, and the emulator's report."""
 
     samples: Sequence[Sample]
     firmware: record.Firmware
@@ -44,7 +44,7 @@ class _Run:
 
     @property
     def outputs(self) -> list[Sample]:
-        """Of each sample."""
+        """Return the outputs of each sample."""
         return [run.outputs for run in self.report.runs]
 
 
@@ -60,7 +60,7 @@ class OnBoard(Subject):
         origin: Path | None = None,
         host: Subject | None = None,
     ) -> None:
-        """`host` is what `path` was made from, if that runs on the host and is no build."""
+        """Attributes as of the class; `host` is the origin of `path` if that runs on the host and is not a build."""
         self._path = path
         self._host = host
         self.is_compiled = host is None
@@ -72,8 +72,8 @@ class OnBoard(Subject):
         self._ran: _Run | None = None
         if path.is_file():
             raise OptionError(
-                f"`{path}` is a file: what runs on a board is a directory",
-                hint="give one that `deuteron build` or `deuteron firmware` has written",
+                f"`{path}` is a file, but a board needs a directory",
+                hint="give a directory of `deuteron build` or `deuteron firmware`",
             )
         self._is_firmware = (path / record.FILE.name).is_file()
         if self._is_firmware:
@@ -89,34 +89,34 @@ class OnBoard(Subject):
             self._model = Model(build.inputs, build.outputs)
             if origin:
                 raise OptionError(
-                    f"`--build` names what firmware was made from, and `{path}` is a build itself",
+                    f"`--build` names the build of firmware, but `{path}` is a build itself",
                     hint="leave out `--build`",
                 )
 
     @property
     def build(self) -> Path | None:
-        """The build itself, or that which firmware is said to be made from."""
+        """Return the build itself, or the named build of firmware."""
         return self._origin if self._is_firmware else self._path
 
     @property
     def model(self) -> Model:
-        """What the program takes and gives."""
+        """Return the inputs and outputs of the program."""
         return self._model
 
     def check(self, reference: str | None) -> None:
-        """Refuse what is no reference of a board, and firmware whose build is not the one named."""
+        """Reject other references than the host, and firmware of another build than the named one."""
         if reference in ("reference", "pytorch", "litert"):
             raise OptionError("a board is compared with the host", hint="use `--compare host`")
         if reference and self._firmware:
             if self._origin is None:
                 raise OptionError(
-                    f"`{self._path}` holds firmware, which does not run on the host",
-                    hint="name the build that it was made from with `--build DIR`",
+                    f"`{self._path}` is firmware, which does not run on the host",
+                    hint="give the build that it was made from with `--build DIR`",
                 )
             image.check_origin(self._path, self._firmware, self._origin)
 
     def run(self, samples: Sequence[Sample], progress: Progress | None = None) -> list[Sample]:
-        """The outputs for each sample."""
+        """Return the outputs for each sample."""
         progress = progress or _report_to_nobody
         progress(f"firmware for {self._board.name}", 0, 2)
         with self._linked() as (directory, firmware):
@@ -126,7 +126,7 @@ class OnBoard(Subject):
         return self._ran.outputs
 
     def run_in_turn(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
-        """The outputs for one sample after the other, each in an emulator of its own; `text` tells of all."""
+        """Yield the outputs for one sample after the other, each in its own emulator; `text` reports on all."""
         counted: list[qemu.Run] = []
         with self._linked() as (directory, firmware):
             for sample in samples:
@@ -138,7 +138,7 @@ class OnBoard(Subject):
 
     @contextmanager
     def _linked(self) -> Generator[tuple[Path, record.Firmware]]:
-        """The firmware and where it is, made for a while unless it is there."""
+        """Yield the firmware and its directory, which is temporary unless it exists."""
         if self._firmware is not None:
             yield self._path, self._running(self._firmware)
             return
@@ -149,13 +149,13 @@ class OnBoard(Subject):
             yield directory, self._running(built.record)
 
     def _running(self, firmware: record.Firmware) -> record.Firmware:
-        """Firmware with the flash that was asked for."""
+        """Return the firmware with the requested flash."""
         return replace(firmware, flash=self._flash.of(firmware.flash))
 
     def compare(
         self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None
     ) -> HostComparison:
-        """The board's outputs beside the host's."""
+        """Compare the board's outputs with the host's."""
         ours = self._ran.outputs if self._ran and self._ran.samples is samples else self.run(samples)
         theirs: list[Sample] = []
         host = self._host or BuildOnHost(self._origin or self._path)
@@ -166,7 +166,7 @@ class OnBoard(Subject):
         return compare(self._board.name, ours, theirs)
 
     def text(self) -> str:
-        """The instructions of the first run, event by event, of preparing and of all runs, and the stack."""
+        """Return the instructions of the first run by event, of preparation and of all runs, and the stack."""
         return "\n".join(self._lines())
 
     def _lines(self) -> Iterator[str]:
@@ -189,7 +189,7 @@ class OnBoard(Subject):
         yield f"flash: {flash.latency_ns:,} ns, then {rate}"
 
     def to_json(self) -> Mapping[str, object]:
-        """The instructions of every run by event, and the stack."""
+        """Return the instructions of every run by event, and the stack."""
         if self._ran is None:
             return {}
         firmware, report = self._ran.firmware, self._ran.report
@@ -226,7 +226,7 @@ def _title(firmware: record.Firmware, event: qemu.Event) -> str:
 
 
 def _report_to_nobody(step: str, index: int, count: int) -> None:
-    """Drop a report of progress."""
+    """Ignore a progress report."""
 
 
 def _tensors(values: Sequence[Value]) -> tuple[TensorInfo, ...]:

@@ -1,4 +1,4 @@
-"""What a path and a place to run name: a build or a file on this machine, a build or firmware on a board."""
+"""Chooses the subject of a run from a path and a place: a build or a file here, a build or firmware on a board."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def subject(
     flash: FlashOptions = FlashOptions(),
     origin: Path | None = None,
 ) -> Subject:
-    """What is to be run; arguments and errors are those of `deuteron.api.subject`, which calls this."""
+    """Return the subject of a run; arguments and errors are those of `deuteron.api.subject`, which calls this."""
     check_given(path)
     has_flash = flash != FlashOptions()
     for what, value in (
@@ -32,7 +32,7 @@ def subject(
             raise OptionError(f"{what} for emulators", hint="name a board with `--on`")
     if etrecord and (not is_program(path) or build_around(path)):
         raise OptionError(
-            f"`--etrecord` says what a program was made from, and `{path}` is none without its build",
+            f"`--etrecord` is for a program without its build, but `{path}` is not one",
             hint="leave it out, or give the `.pte` file",
         )
     if on:
@@ -40,7 +40,7 @@ def subject(
     else:
         chosen = _on_host(path, target or DEFAULT_TARGET, Path(etrecord) if etrecord else None)
     if target and chosen.is_compiled and not (on and is_program(path)):
-        raise OptionError(f"`{path}` has been compiled for its target already", hint="leave out `--target`")
+        raise OptionError(f"`{path}` is already compiled for a target", hint="leave out `--target`")
     return chosen
 
 
@@ -53,8 +53,8 @@ def _on_board(
     flash: FlashOptions,
     origin: Path | None,
 ) -> Subject:
-    """What runs on a board in an emulator."""
-    from deuteron.views.run.board import OnBoard  # what makes firmware takes a while to load
+    """Return the subject for a board in an emulator."""
+    from deuteron.views.run.board import OnBoard  # loads slowly
 
     if is_tflite(path):
         host = TfliteOnHost(path, target or DEFAULT_TARGET)
@@ -65,7 +65,7 @@ def _on_board(
 
 
 def _on_host(path: Path, target: str, etrecord: Path | None) -> Subject:
-    """What runs on this machine; a file is what its content or its name says."""
+    """Return the subject for this machine; a file's content or name determines its kind."""
     if not path.is_file():
         return BuildOnHost(path)
     if is_program(path):

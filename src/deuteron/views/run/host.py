@@ -1,4 +1,4 @@
-"""A build or a TFLite file on this machine."""
+"""Runs a build or a TFLite file on this machine."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class _OnHost(Subject):
-    """What runs sample by sample on this machine."""
+    """A subject that runs sample by sample on this machine."""
 
     @abstractmethod
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
-        """What runs one sample."""
+        """Return a function that runs one sample."""
 
     def run(self, samples: Sequence[Sample], progress: Progress | None = None) -> list[Sample]:
-        """The outputs for each sample."""
+        """Return the outputs for each sample."""
         results: list[Sample] = []
         run_one = self.runner()
         for i, sample in enumerate(samples):
@@ -37,7 +37,7 @@ class _OnHost(Subject):
         return results
 
     def run_each(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
-        """The outputs for one sample after the other."""
+        """Yield the outputs for one sample after the other."""
         return map(self.runner(), samples)
 
     run_in_turn = run_each
@@ -52,31 +52,31 @@ class BuildOnHost(_OnHost):
 
     @property
     def build(self) -> Path:
-        """The directory itself."""
+        """Return the directory itself."""
         return self.path
 
     @property
     def model(self) -> manifests.Manifest:
-        """What the program takes and gives."""
+        """Return the inputs and outputs of the program."""
         return self._manifest
 
     def check(self, reference: str | None) -> None:
-        """Refuse what is no reference of a build."""
+        """Reject references that do not fit a build."""
         if reference == "host":
-            raise OptionError("this runs on the host already", hint="name a board with `--on`")
+            raise OptionError("this already runs on the host", hint="name a board with `--on`")
         if reference == "litert":
             has_tflite = manifests.tflite_name(0) in self._manifest.files
             files = ", or run one of its TFLite files, `npu_0.tflite` and so on" if has_tflite else ""
             raise OptionError("a build is compared with PyTorch, not with LiteRT", hint=f"use `--compare`{files}")
 
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
-        """What runs one sample."""
+        """Return a function that runs one sample."""
         from deuteron.runtime.host import HostRunner
 
         return HostRunner(self.path / manifests.PROGRAM).run
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
-        """The build beside the quantised PyTorch model."""
+        """Compare the build with the quantised PyTorch model."""
         from deuteron.views.compare.pytorch import compare
 
         return compare(self.path, samples, progress)
@@ -84,7 +84,7 @@ class BuildOnHost(_OnHost):
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """What a `.pte` takes and gives."""
+    """Inputs and outputs of a `.pte`."""
 
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
@@ -99,14 +99,14 @@ class ProgramOnHost(_OnHost):
 
     @cached_property
     def _runner(self) -> "HostRunner":
-        """ExecuTorch's runtime, which takes seconds to load: `check` refuses without it."""
+        """Return ExecuTorch's runtime, which takes seconds to load; `check` works without it."""
         from deuteron.runtime.host import HostRunner
 
         return HostRunner(self.path)
 
     @property
     def model(self) -> _Program:
-        """What the program takes and gives."""
+        """Return the inputs and outputs of the program."""
         return self._model
 
     @cached_property
@@ -120,36 +120,36 @@ class ProgramOnHost(_OnHost):
         )
 
     def check(self, reference: str | None) -> None:
-        """Refuse what is no reference of a program; PyTorch is one where its ETRecord is there."""
+        """Reject references that do not fit a program; PyTorch fits if there is an ETRecord."""
         if reference is None and self._etrecord:
             raise OptionError(
-                "`--etrecord` says what a `.pte` was made from, which `--compare` and boards alone ask for",
+                "`--etrecord` is used only with `--compare` and for boards",
                 hint="leave it out, or add `--compare`",
             )
         if reference not in (None, "reference", "pytorch"):
             raise OptionError(
-                f"`{self.path}` is a program without its build, and has no `{reference}` to be compared with",
-                hint="use `--compare` with its ETRecord, or give the directory that `deuteron build` wrote",
+                f"`{self.path}` is a program without its build and cannot be compared with `{reference}`",
+                hint="use `--compare` with its ETRecord, or give a directory of `deuteron build`",
             )
         if reference and not self._etrecord:
             raise OptionError(
-                f"`{self.path}` is a program without its build, and has nothing to be compared with",
+                f"`{self.path}` is a program without its build and has no reference",
                 hint="give its ETRecord with `--etrecord`, or the directory that `deuteron build` wrote",
             )
 
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
-        """What runs one sample."""
+        """Return a function that runs one sample."""
         return self._runner.run
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
-        """The program beside the edge program of its ETRecord, which PyTorch runs."""
+        """Compare the program with the edge program of its ETRecord, which PyTorch runs."""
         from deuteron.views.compare.pytorch import compare
 
         return compare(build_directory(self.path, etrecord=self._etrecord), samples, progress)
 
 
 class TfliteOnHost(_OnHost):
-    """A TFLite file, which the driver runs, or what executes an Ethos-U's command streams."""
+    """A TFLite file, which the driver or the executor of Ethos-U command streams runs."""
 
     def __init__(self, path: Path, target: str) -> None:
         self._model = tflite_model.load(path, target)
@@ -157,31 +157,29 @@ class TfliteOnHost(_OnHost):
 
     @property
     def model(self) -> tflite_model.TfliteModel:
-        """What the file takes and gives."""
+        """Return the inputs and outputs of the file."""
         return self._model
 
     def check(self, reference: str | None) -> None:
-        """Refuse what is no reference of a TFLite file."""
+        """Reject references that do not fit a TFLite file."""
         if reference == FLOAT:
-            raise OptionError(
-                "the float model that a TFLite file was made from is not known", hint="use `--compare litert`"
-            )
+            raise OptionError("the float model of a TFLite file is unknown", hint="use `--compare litert`")
         if reference == "host":
-            raise OptionError("this runs on the host already", hint="use `--compare litert`")
+            raise OptionError("this already runs on the host", hint="use `--compare litert`")
         if reference is not None and self._model.vela is not None:
             raise OptionError(
-                "LiteRT does not run what Vela compiled for an Ethos-U",
-                hint="write outputs with `--output`, and compare them with those of the file that Vela compiled",
+                "LiteRT does not run files that Vela compiled",
+                hint="write outputs with `--output`, and compare them with those of the file before Vela",
             )
         if reference == "pytorch":
             raise OptionError("a TFLite file is compared with LiteRT, not with PyTorch", hint="use `--compare litert`")
 
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
-        """What runs one sample."""
+        """Return a function that runs one sample."""
         return self._model.run
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
-        """The file beside LiteRT, operator by operator."""
+        """Compare the file with LiteRT, operator by operator."""
         from deuteron.views.compare import litert, tflite_partitioned
 
         if self._model.mixed is not None:

@@ -1,4 +1,4 @@
-"""Samples as `.npy` files: read for the inputs of a model, and written of its outputs."""
+"""Reads and writes samples as `.npy` files."""
 
 import io
 from collections.abc import Sequence
@@ -12,36 +12,36 @@ from deuteron.errors import InputError, OptionError, counted, unreadable
 from deuteron.runtime.inputs import Array, Sample, Signature
 
 _ARRAY, _ARCHIVE = b"\x93NUMPY", b"PK"
-"""How files begin that `numpy.save` and `numpy.savez` write."""
+"""Start of files of `numpy.save` and `numpy.savez`."""
 
 
 def read_samples(model: Signature, paths: Sequence[Path], *, is_stream: bool = False) -> list[Sample]:
-    """The samples that the input files hold: one, or as many as their extra first dimension says.
+    """Read the samples in the input files: one, or as many as their extra first dimension has.
 
-    `is_stream` says that the model's inputs are those that are no states.
+    `is_stream` means that the model's inputs are those that are not states.
 
     Raises:
-        OptionError: there are more or fewer files than inputs.
-        InputError: a file cannot be read, or they hold different numbers of samples.
+        OptionError: the number of files differs from the number of inputs.
+        InputError: a file cannot be read, or the files have different numbers of samples.
     """
     if len(paths) != len(model.inputs):
         besides = " besides those that `--stream` carries" if is_stream else ""
         inputs = counted(len(model.inputs), "input")
-        raise OptionError(f"the model has {inputs}{besides}, `--input` is given {counted(len(paths), 'time')}")
+        raise OptionError(f"the model has {inputs}{besides}, but `--input` is given {counted(len(paths), 'time')}")
     columns: list[list[Array]] = []
     for path, wanted in zip(paths, model.inputs, strict=True):
         array = _read_array(path)
         columns.append(list(array) if array.ndim == len(wanted.shape) + 1 else [array])
     counts = {len(column) for column in columns}
     if len(counts) > 1:
-        raise InputError(f"the input files hold different numbers of samples: {', '.join(map(str, sorted(counts)))}")
+        raise InputError(f"the input files have different numbers of samples: {', '.join(map(str, sorted(counts)))}")
     if counts == {0}:
-        raise InputError("the input files hold no sample")
+        raise InputError("the input files have no samples")
     return list(zip(*columns, strict=True))
 
 
 def repeated(samples: Sequence[Sample], runs: int | None) -> list[Sample]:
-    """The samples over and over, one per run; each once by default.
+    """Return one sample per run, repeating them; by default each once.
 
     Raises:
         InputError: there are no samples.
@@ -59,28 +59,28 @@ def repeated(samples: Sequence[Sample], runs: int | None) -> list[Sample]:
 
 
 def not_finite(samples: Sequence[Sample]) -> list[int]:
-    """Indices of the samples that hold NaN or infinite values."""
+    """Return the indices of the samples with NaN or infinite values."""
     return [i for i, sample in enumerate(samples) if not all(np.isfinite(value).all() for value in sample)]
 
 
 def check_outputs(count: int, paths: Sequence[Path], *, force: bool) -> None:
-    """Refuse output files that cannot be written, before any work is done.
+    """Reject output files that cannot be written, before any work.
 
     Raises:
-        OptionError: there are not as many as the model has outputs, one is named twice, or exists without `force`.
+        OptionError: their number differs from the model's outputs, one is named twice, or exists without `force`.
     """
     if paths and len(paths) != count:
         raise OptionError(
-            f"the model has {counted(count, 'output')}, `--output` is given {counted(len(paths), 'time')}"
+            f"the model has {counted(count, 'output')}, but `--output` is given {counted(len(paths), 'time')}"
         )
     for path in paths:
         if paths.count(path) > 1:
-            raise OptionError(f"`--output` names `{path}` {paths.count(path)} times", hint="one file takes one output")
+            raise OptionError(f"`--output` names `{path}` {paths.count(path)} times", hint="use one file per output")
         check_file(path, force=force)
 
 
 def write_outputs(paths: Sequence[Path], results: Sequence[Sample]) -> None:
-    """Write output i of all samples to file i, stacked along a new first dimension if there are several samples."""
+    """Write output i of all samples to file i, stacked along a new first dimension for several samples."""
     files: dict[Path, bytes] = {}
     for i, path in enumerate(paths):
         data = io.BytesIO()

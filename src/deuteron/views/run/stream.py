@@ -1,4 +1,4 @@
-"""Windows one after the other through a program that keeps a state: an output of each run is an input of the next."""
+"""Streams windows through a program with state: an output of each run is an input of the next."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,11 +13,11 @@ from deuteron.views.run.subjects import Subject
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """A program whose states are carried.
+    """A program with state.
 
     Attributes:
-        subject: what is run.
-        states: the output that becomes each input that is a state, which begins as zeros.
+        subject: the subject of the runs.
+        states: for each input that is a state the output that becomes it; states start as zeros.
     """
 
     subject: Subject
@@ -30,31 +30,32 @@ class Stream:
             pair = f"`--stream {state}={output}`"
             for what, index, count in (("input", state, len(inputs)), ("output", output, len(outputs))):
                 if not 0 <= index < count:
-                    raise OptionError(f"{pair} names {what} {index}, and the model has {counted(count, what)}")
+                    raise OptionError(f"{pair} names {what} {index}, but the model has {counted(count, what)}")
             old, new = inputs[state], outputs[output]
             if not isinstance(new, TensorInfo) or (old.shape, old.dtype) != (new.shape, new.dtype):
                 raise OptionError(
-                    f"{pair} joins {_form(new)} to {_form(old)}", hint="a state has one shape and dtype on both sides"
+                    f"{pair} joins {_form(new)} to {_form(old)}",
+                    hint="a state needs the same shape and dtype as input and output",
                 )
             if np.dtype(old.dtype).kind != "f":
                 raise OptionError(
-                    f"{pair} joins values of {old.dtype}, whose scales as output and as input need not be one",
+                    f"{pair} joins values of {old.dtype}, whose scales as output and as input may differ",
                     hint="build without `--remove-quant-io-ops`",
                 )
         if len(self.states) == len(inputs):
-            raise OptionError("every input is a state, and there is nothing to stream")
+            raise OptionError("every input is a state; there is nothing to stream")
 
     @property
     def inputs(self) -> tuple[TensorInfo, ...]:
-        """What a window has: the inputs that are no states."""
+        """Return the inputs of a window: those that are not states."""
         return tuple(info for i, info in enumerate(self.subject.model.inputs) if i not in self.states)
 
     def windows(self, samples: Iterable[Sample]) -> list[Sample]:
-        """Samples of all inputs without what they have for states."""
+        """Return samples of all inputs without their states."""
         return [tuple(x for i, x in enumerate(sample) if i not in self.states) for sample in samples]
 
     def run(self, windows: Iterable[Sequence[Array]]) -> Iterator[tuple[Sample, list[Array]]]:
-        """For one window after the other what the program is given, with the states, and the outputs."""
+        """Yield for each window the program's inputs, including states, and the outputs."""
         inputs = self.subject.model.inputs
         state = {i: np.zeros(inputs[i].shape, inputs[i].dtype) for i in self.states}
         sample: Sample = ()
@@ -72,10 +73,10 @@ class Stream:
 
 
 def parse(pairs: Iterable[str]) -> dict[int, int]:
-    """The states that `INPUT=OUTPUT` names, each once.
+    """Parse the states that `INPUT=OUTPUT` names, each once.
 
     Raises:
-        OptionError: for anything else.
+        OptionError: the text has another form.
     """
     states: dict[int, int] = {}
     for pair in pairs:
@@ -83,7 +84,7 @@ def parse(pairs: Iterable[str]) -> dict[int, int]:
         if not (state.isdecimal() and output.isdecimal()):
             raise OptionError(
                 f"`--stream {pair}` is not a pair of numbers",
-                hint="for output 1 as the next input 2 say `--stream 2=1`",
+                hint="use `--stream 2=1` for output 1 as the next input 2",
             )
         if int(state) in states:
             raise OptionError(f"`--stream` names input {state} twice")
@@ -92,5 +93,5 @@ def parse(pairs: Iterable[str]) -> dict[int, int]:
 
 
 def _form(info: object) -> str:
-    """Shape and dtype, as errors name them."""
+    """Return shape and dtype, as errors name them."""
     return f"{info.dtype} {list(info.shape)}" if isinstance(info, TensorInfo) else "an output of unknown form"

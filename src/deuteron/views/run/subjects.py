@@ -1,4 +1,4 @@
-"""What can be run, compared with a reference, and told of: the form that all of them have."""
+"""The common interface of subjects that can be run, compared with a reference, and reported on."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,14 +12,14 @@ from deuteron.runtime.inputs import Array, Sample, Signature, drawn_inputs
 from deuteron.views.compare import float_model
 
 FLOAT = "float"
-"""The float model that a build was made from, known by what it gave for the samples that the build has kept."""
+"""The float model of a build, known by its results for the build's stored samples."""
 
 REFERENCES = ("reference", "pytorch", "litert", "host", FLOAT)
-"""What a subject may be compared with; the first is the one that fits it."""
+"""References of comparisons; the first is the one that fits the subject."""
 
 
 class Progress(Protocol):
-    """Told when a step begins: its name, its index, and the number of steps."""
+    """Called when a step begins, with its name, its index, and the number of steps."""
 
     def __call__(self, step: str, index: int, count: int) -> None:
         """Step `index` of `count` begins."""
@@ -27,36 +27,36 @@ class Progress(Protocol):
 
 
 class Comparison(Protocol):
-    """Outputs beside a reference's."""
+    """Outputs compared with a reference's."""
 
     @property
     def passed(self) -> bool:
-        """Whether all bounds hold."""
+        """Return true if all bounds hold."""
         ...
 
     def text(self) -> str:
-        """The report."""
+        """Return the report."""
         ...
 
     def to_json(self) -> Mapping[str, object]:
-        """The report as plain values."""
+        """Return the report as plain values."""
         ...
 
 
 class Model(Signature, Protocol):
-    """What a program takes and gives."""
+    """Inputs and outputs of a program."""
 
     @property
     def outputs(self) -> Sequence[object]:
-        """One entry per output."""
+        """Return one entry per output."""
         ...
 
 
 class Subject(ABC):
-    """What is run, and where.
+    """A program and its place.
 
     Attributes:
-        is_compiled: whether its target is settled.
+        is_compiled: true if its target is fixed.
     """
 
     is_compiled = True
@@ -64,36 +64,36 @@ class Subject(ABC):
     @property
     @abstractmethod
     def model(self) -> Model:
-        """What it takes and gives."""
+        """Return its inputs and outputs."""
 
     @abstractmethod
     def check(self, reference: str | None) -> None:
-        """Refuse a reference, one of REFERENCES, that it cannot be compared with."""
+        """Reject a reference, one of REFERENCES, that does not fit."""
 
     @abstractmethod
     def run(self, samples: Sequence[Sample], progress: Progress | None = None) -> list[Sample]:
-        """The outputs for each sample."""
+        """Return the outputs for each sample."""
 
     def run_each(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
-        """The outputs for one sample after the other; what runs all at once takes all at once."""
+        """Yield the outputs for each sample; a subject that runs in batches takes all samples first."""
         return (list(outputs) for outputs in self.run(list(samples)))
 
     @abstractmethod
     def run_in_turn(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
-        """The outputs for one sample after the other, each of which has run before the next one is taken."""
+        """Yield the outputs for each sample; the next sample is read after the run of the one before."""
 
     @property
     def build(self) -> Path | None:
-        """The directory of the build that it comes from, where that is known."""
+        """Return the directory of its build, if it is known."""
         return None
 
     def draw(self, count: int, seed: int = 0) -> list[Sample]:
-        """Random samples, like those that its build has kept where there are such."""
+        """Return random samples, like its build's stored samples if there are any."""
         stored = samples.read(self.build) if self.build else None
         return drawn_inputs(self.model, count, seed, stored.inputs if stored else ())
 
     def kept_samples(self) -> samples.Stored:
-        """The samples that its build has kept, with what the float model gives for them.
+        """Return its build's stored samples, with the float model's results.
 
         Raises:
             OptionError: there are none.
@@ -101,13 +101,13 @@ class Subject(ABC):
         stored = samples.read(self.build) if self.build else None
         if stored is None:
             raise OptionError(
-                f"there is no build with a `{manifests.SAMPLES}`, which says what the float model gives",
-                hint="give the directory that `deuteron build` wrote, or with firmware name that by `--build DIR`",
+                f"there is no build with a `{manifests.SAMPLES}`, which has the float model's results",
+                hint="give a directory of `deuteron build`, or for firmware give that by `--build DIR`",
             )
         return stored
 
     def compare_floats(self, progress: Progress | None = None) -> Comparison:
-        """The outputs for the samples that its build has kept beside those of the float model."""
+        """Compare the outputs for its build's stored samples with the float model's."""
         kept = self.kept_samples()
         build = manifests.read(cast(Path, self.build))
         float_model.check(build)
@@ -115,12 +115,12 @@ class Subject(ABC):
 
     @abstractmethod
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
-        """The outputs for these samples beside those of its reference."""
+        """Compare the outputs for these samples with its reference's."""
 
     def text(self) -> str:
-        """What there is to tell of the last run beside its outputs; may be empty."""
+        """Return further facts about the last run as text; may be empty."""
         return ""
 
     def to_json(self) -> Mapping[str, object]:
-        """The same as entries of a report."""
+        """Return these facts as entries of a report."""
         return {}

@@ -1,4 +1,4 @@
-"""A build on a model of its target: one run of it, of what another budget would make of it, or beside another build."""
+"""Simulates a build on a model of its target: as it is, for another budget, or compared with another build."""
 
 from deuteron.views.simulate.changes import SimulationChanges, changes
 from deuteron.views.simulate.checked import CheckedBuild, OpenBuild, Rates, open_build, simulate_build

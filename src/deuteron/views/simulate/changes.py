@@ -1,4 +1,4 @@
-"""Two builds beside each other: where the second spends more or less time than the first."""
+"""Compares two simulated builds: differences in time per kernel."""
 
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -11,18 +11,18 @@ from deuteron.views.simulate.run import PartitionRun, Simulation
 SCHEMA = 1
 
 Key = tuple[str, tuple[tuple[str, ...], ...]]
-"""A kernel, and what each TFLite operator writes that its call computes: the same in every build of a model."""
+"""A kernel, and the outputs of each TFLite operator in its call: the same in every build of a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What the calls of one kernel for the same operators take; more than one where a call is cut into pieces.
+    """Cost of the calls of one kernel for the same operators; several calls if it is split into pieces.
 
     Attributes:
-        calls: their number.
-        microseconds: of dispatch, of the kernels, and of the waits for weights right before them.
-        stall: those waits alone.
-        nbytes: what the kernels read and write.
+        calls: number of calls.
+        microseconds: time of dispatch, of the kernels, and of the waits for weights right before them.
+        stall: time of those waits alone.
+        nbytes: bytes that the kernels read and write.
     """
 
     calls: int = 0
@@ -33,7 +33,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A kernel of partition `partition` in both builds; None where one has none such."""
+    """A kernel of partition `partition` in both builds; None if one lacks it."""
 
     partition: int
     kernel: str
@@ -43,11 +43,11 @@ class Change:
 
     @property
     def change(self) -> float:
-        """Microseconds that the second build takes more."""
+        """Return the increase in microseconds from the first to the second build."""
         return (self.after or Spent()).microseconds - (self.before or Spent()).microseconds
 
     def line(self) -> str:
-        """Its row of the report."""
+        """Return its row of the report."""
         a, b = self.before, self.after
         cut = f"  {a.calls} to {b.calls} calls" if a and b and a.calls != b.calls else ""
         return (
@@ -58,21 +58,21 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class SimulationChanges:
-    """Two simulations, and what differs between them, the largest change first."""
+    """Two simulations and their differences, largest first."""
 
     before: Simulation
     after: Simulation
     changes: tuple[Change, ...]
     same: int
-    """Kernels that take the same in both."""
+    """Number of kernels with equal cost in both."""
 
     @property
     def passed(self) -> bool:
-        """Whether no hazard is seen in either."""
+        """Return true if no hazard was found in either."""
         return self.before.passed and self.after.passed
 
     def lines(self) -> Iterator[str]:
-        """The report as text."""
+        """Yield the report as text."""
         for letter, side in (("A", self.before), ("B", self.after)):
             yield from (f"{letter}: {line}" for line in side.heading())
         for title, totals in (("total", self.totals()), *_activities(self.before, self.after)):
@@ -80,7 +80,7 @@ class SimulationChanges:
         yield ""
         yield f"{'A us':>10} {'B us':>10} {'change':>10} {'A stall':>9} {'B stall':>9} {'A bytes':>10} {'B bytes':>10}"
         yield from (row.line() for row in self.changes)
-        yield f"{self.same} kernels take the same in both"
+        yield f"{self.same} kernels are equal in both"
         for side in (self.before, self.after):
             for number, run in enumerate(side.partitions):
                 hazards = run.hazards or ()
@@ -89,12 +89,12 @@ class SimulationChanges:
                     yield f"  {run.program.advice}"
 
     def totals(self) -> tuple[float, float]:
-        """Microseconds of both."""
+        """Return the microseconds of both."""
         before, after = (sum(run.timeline.microseconds for run in s.partitions) for s in (self.before, self.after))
         return before, after
 
     def to_json(self) -> dict[str, object]:
-        """The report as plain values."""
+        """Return the report as plain values."""
         before, after = self.totals()
         return {
             "schema": SCHEMA,
@@ -107,10 +107,10 @@ class SimulationChanges:
 
 
 def changes(before: Simulation, after: Simulation) -> SimulationChanges:
-    """What changed between two simulations, partition by partition; OptionError where their times are of two kinds."""
+    """Compare two simulations, partition by partition; OptionError if their times are not comparable."""
     if before.kind != after.kind:
         raise OptionError(
-            f"the first build's times are {before.kind}, the second's {after.kind}: they are not of one kind",
+            f"the first build's times are {before.kind}, the second's {after.kind}: they are not comparable",
             hint="compare builds for NPUs of one family",
         )
     rows: list[Change] = []
@@ -125,7 +125,7 @@ def changes(before: Simulation, after: Simulation) -> SimulationChanges:
 
 
 def _spent(run: PartitionRun) -> dict[Key, tuple[str, Spent]]:
-    """For each kernel and what it computes: its operators in words, and what its calls take."""
+    """Return for each kernel and its outputs the operators as text, and the cost of its calls."""
     timeline, spent = run.timeline, dict[Key, tuple[str, Spent]]()
     overhead = stall = 0
     calls = iter(run.entry.kernels)
@@ -151,7 +151,7 @@ def _spent(run: PartitionRun) -> dict[Key, tuple[str, Spent]]:
 
 
 def _activities(before: Simulation, after: Simulation) -> Iterator[tuple[str, tuple[float, float]]]:
-    """What each kind of activity takes in both."""
+    """Yield the time of each kind of activity in both."""
 
     def total(simulation: Simulation, activity: Activity) -> float:
         timelines: list[Timeline] = [run.timeline for run in simulation.partitions]

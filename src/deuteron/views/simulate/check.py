@@ -1,4 +1,4 @@
-"""What a build's record says of its partitions, held against their microcode before anything follows it."""
+"""Checks a build's record of its partitions against their microcode, before anything uses it."""
 
 from pathlib import Path
 
@@ -19,15 +19,15 @@ def check_count(manifest: Manifest, partitions: int, directory: Path) -> None:
 
 
 def check_record(entry: Partition, program: NpuProgram, where: str) -> None:
-    """Raise FormatError, placed at `where`, unless the entry's values, calls and operators are the program's.
+    """Raise FormatError, placed at `where`, unless the entry's values, calls and operators match the program.
 
-    What each call reads and writes is left to the simulator, which names the command where that is wrong.
+    The simulator checks the reads and writes of each call, and names the command if they are wrong.
     """
     values = entry.dataflow
     try:
         values.uses()
     except ValueError as e:
-        raise _damaged("an operand is no `value+offset`", where) from e
+        raise _damaged("an operand is not of the form `value+offset`", where) from e
     for side, names, sizes in (
         ("inputs", values.inputs, program.inputs),
         ("outputs", values.outputs, program.outputs),

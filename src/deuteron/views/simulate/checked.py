@@ -1,4 +1,4 @@
-"""A build, read once and checked once, to be run on models of its target and planned anew as often as one likes."""
+"""Reads and checks a build once, for repeated simulations and replanning."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,13 +23,13 @@ from deuteron.views.simulate.run import PartitionRun, Resident, Simulation
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What a run is asked for beside its programs; None leaves what the build was planned for, or the target has.
+    """Rates of a run; None keeps the build's planned rate, or the target's.
 
     Attributes:
         flash_bandwidth: bytes per second.
         flash_latency: nanoseconds before the first byte of a fetch arrives.
         clock: Hz of NPU and CPU.
-        first_run: resident weights are not in SRAM yet.
+        first_run: simulate the first run, which loads resident weights.
     """
 
     flash_bandwidth: int | None = None
@@ -39,19 +39,19 @@ class Rates:
 
 
 AS_PLANNED = Rates()
-"""Those of the build, when resident weights are there."""
+"""The build's own rates, with resident weights loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class OpenBuild:
-    """What a build directory holds, every file of it checked.
+    """The content of a build directory, with every file checked.
 
     Attributes:
         directory: the build.
         manifest: its record.
         arch: its target, which has an NPU.
-        partitions: those of its program; at least one.
-        between: what lies between the steps of its program.
+        partitions: partitions of its program; at least one.
+        between: memory of its program's CPU tensors.
     """
 
     directory: Path
@@ -61,21 +61,21 @@ class OpenBuild:
     between: Between
 
     def engine(self, rates: Rates, memory: MemoryOptions) -> Engine:
-        """The rates of a run of programs that were planned for `memory`.
+        """Return the rates of a run of programs that were planned for `memory`.
 
         Raises:
-            OptionError: one is for another NPU than the build's, or out of range.
+            OptionError: a rate is for another NPU than the build's, or out of range.
         """
         if rates.first_run and isinstance(self.arch.npu, EthosU):
             raise OptionError(
-                f"`--first-run` is for weights that stay in SRAM from run to run, `{self.arch.name}` has none",
+                f"`--first-run` is for weights that stay in SRAM between runs; `{self.arch.name}` has none",
                 hint="leave it out: every run takes as long as the first one",
             )
         planned = memory.flash_bandwidth if rates.flash_bandwidth is None else rates.flash_bandwidth
         return engine(self.arch, flash_bandwidth=planned, flash_latency=rates.flash_latency, clock=rates.clock)
 
     def checked(self) -> "CheckedBuild":
-        """Its own programs; FormatError where its record is not theirs."""
+        """Return its own programs; FormatError if its record does not match them."""
         check_count(self.manifest, len(self.partitions), self.directory)
         programs = [
             (partition.program().scheduled(entry.schedule), entry)
@@ -84,22 +84,22 @@ class OpenBuild:
         return _checked(self, programs, self.manifest.options.memory, None)
 
     def replanner(self) -> "BuildReplanner":
-        """What makes its programs anew for other memories.
+        """Return an object that plans its programs for other memories.
 
         Raises:
-            UnsupportedError: partitions of this family cannot be planned anew, or nobody has their TFLite files.
+            UnsupportedError: partitions of this family cannot be replanned, or their TFLite files are missing.
         """
         family = self.partitions[0].family
         if family.replan is None:
             raise UnsupportedError(
-                f"partitions of `{family.delegate_id}` cannot be planned anew",
+                f"partitions of `{family.delegate_id}` cannot be planned again",
                 hint="build the model again for the budget",
             )
 
         if manifests.tflite_name(0) not in self.manifest.files:
             raise UnsupportedError(
-                "partitions are planned anew from their TFLite files, and a program has none of them",
-                hint="give the directory that `deuteron build` wrote, or leave out `--sram-budget`",
+                "planning again needs the TFLite files of partitions, which a program does not have",
+                hint="give a directory of `deuteron build`, or leave out `--sram-budget`",
             )
 
         def placed(number: int, error: CapacityError) -> DeuteronError:
@@ -117,17 +117,17 @@ class OpenBuild:
 
 @dataclass(frozen=True, slots=True)
 class BuildReplanner:
-    """Makes a build's programs anew for other memories, as often as it is asked."""
+    """Plans a build's programs for other memories, any number of times."""
 
     build: OpenBuild
     replan: Replanner
 
     def __call__(self, memory: MemoryOptions) -> "CheckedBuild":
-        """The programs in these memories, instead of those of the build's options.
+        """Return the programs for these memories, instead of those of the build's options.
 
         Raises:
             OptionError: the target has less.
-            CapacityError: they do not fit; lines of the model are named.
+            CapacityError: they do not fit; the error names lines of the model.
         """
         memory.check(self.build.arch)
         programs = [
@@ -150,7 +150,7 @@ class BuildReplanner:
 
 @dataclass(frozen=True, slots=True)
 class CheckedPartition:
-    """The program of a partition, its record, and what is wrong with it; None where nobody looks."""
+    """The program of a partition, its record, and its hazards; None if they are not checked."""
 
     program: NpuProgram
     entry: Partition
@@ -159,13 +159,13 @@ class CheckedPartition:
 
 @dataclass(frozen=True, slots=True)
 class CheckedBuild:
-    """Programs of a build that have been decoded and checked.
+    """Decoded and checked programs of a build.
 
     Attributes:
-        build: what they are of.
+        build: their build.
         partitions: in order.
-        memory: what they were planned for.
-        sram_budget: bytes for which they were planned anew; None for the build's own.
+        memory: memory options of their plan.
+        sram_budget: bytes of a new plan; None for the build's own plan.
     """
 
     build: OpenBuild
@@ -175,10 +175,10 @@ class CheckedBuild:
 
     @property
     def sram_bytes(self) -> int:
-        """Bytes of SRAM: what lies between steps, weights that nothing fetches, and the largest working memory.
+        """Return the bytes of SRAM: CPU tensors, weights that nothing fetches, and the largest working memory.
 
         Raises:
-            CapacityError: programs as they were built do not fit into the budget of their build.
+            CapacityError: the build's own programs do not fit into the build's budget.
         """
         working = [part.program.placements(part.entry.dataflow) for part in self.partitions]
         largest = max(sum(p.memory.nbytes for p in found if p.memory.name not in NO_SRAM) for found in working)
@@ -186,13 +186,13 @@ class CheckedBuild:
         return taken if self._has_io_in_scratch else self.build.between.beside(self.memory, taken) + taken
 
     def engine(self, rates: Rates = AS_PLANNED) -> Engine:
-        """The engine whose cycles `totals` counts; errors as there."""
+        """Return the engine whose cycles `totals` counts; raises its errors."""
         engine = self.build.engine(rates, self.memory)
-        clock = self.partitions[0].entry.schedule.clock  # an estimate brings its clock
+        clock = self.partitions[0].entry.schedule.clock  # an estimate has its clock
         return replace(engine, clock=clock) if clock else engine
 
     def totals(self, rates: Rates = AS_PLANNED) -> tuple[Totals, ...]:
-        """What a run of each partition takes, in cycles of `engine`: what `simulated` adds up to, without its events.
+        """Return the cost of a run of each partition in cycles of `engine`: the sums of `simulated`.
 
         Raises:
             OptionError: a rate is for another NPU than the build's, or out of range.
@@ -202,7 +202,7 @@ class CheckedBuild:
         return tuple(part.program.totals(engine, keep_resident=kept) for part in self.partitions)
 
     def simulated(self, rates: Rates = AS_PLANNED) -> Simulation:
-        """One run; errors as in `totals`."""
+        """Return one simulated run; raises the errors of `totals`."""
         build, resident = self.build, self._resident(rates)
         engine = self.engine(rates)
         runs = tuple(
@@ -222,7 +222,7 @@ class CheckedBuild:
 
     @property
     def _has_io_in_scratch(self) -> bool:
-        """Whether firmware has the program's inputs and outputs in its partition's scratch."""
+        """Return true if firmware places the program's inputs and outputs in its partition's scratch."""
         return self.partitions[0].program.has_io_in_scratch and self.build.between.is_alone
 
     def _resident(self, rates: Rates) -> Resident:
@@ -237,7 +237,7 @@ def _checked(
     memory: MemoryOptions,
     sram_budget: int | None,
 ) -> CheckedBuild:
-    """The programs, held against their records and watched for hazards."""
+    """Return the programs, checked against their records and for hazards."""
     parts: list[CheckedPartition] = []
     for number, (program, entry) in enumerate(programs):
         check_record(entry, program, f"{build.directory / manifests.NAME}, partition {number}")
@@ -246,16 +246,16 @@ def _checked(
 
 
 def open_build(directory: Path) -> OpenBuild:
-    """The content of a build directory.
+    """Read a build directory.
 
     Raises:
-        InputError: the directory is no build, or has nothing for an NPU.
+        InputError: the directory is not a build, or has nothing for an NPU.
         FormatError: it is damaged.
     """
     if directory.is_file():
         raise InputError(
-            f"`{directory}` is a file: what its times and memories are told from is kept beside it, in its build",
-            hint="give the directory that `deuteron build` has written",
+            f"`{directory}` is a file, but its times and memories are recorded in its build directory",
+            hint="give a directory of `deuteron build`",
         )
     manifest = manifests.read(directory)
     arch = targets.load(manifest.target)
@@ -265,7 +265,7 @@ def open_build(directory: Path) -> OpenBuild:
     if method is None or not partitions:
         raise InputError(
             f"nothing of `{directory}` runs on an NPU",
-            hint="`deuteron plan` shows its memory in firmware, `deuteron profile` where its time goes",
+            hint="`deuteron plan` shows its memory in firmware, `deuteron profile` its time",
         )
     return OpenBuild(directory, manifest, arch, partitions, Between(program, arch, sum(method.arenas)))
 
@@ -282,23 +282,23 @@ def simulate_build(
     fetch_constants_to_sram: FetchPolicy | None = None,
     first_run: bool = False,
 ) -> Simulation:
-    """The simulation of a build directory.
+    """Simulate a build directory.
 
     Args:
-        directory: what `deuteron build` wrote.
-        flash_bandwidth: bytes per second, instead of what the build was planned for.
+        directory: a directory of `deuteron build`.
+        flash_bandwidth: bytes per second, instead of the planned bandwidth.
         flash_latency: nanoseconds, instead of the target's.
         clock: Hz, instead of the target's.
-        sram_budget: plan the partitions anew for so many bytes, and for that flash, with the build's other options.
-        weights_budget: the same for so many bytes of weights.
-        effort: plan them anew with it.
-        fetch_constants_to_sram: plan them anew, fetching these.
-        first_run: resident weights are not in SRAM yet.
+        sram_budget: plan the partitions again for so many bytes, and for that flash, with the build's other options.
+        weights_budget: plan again for so many bytes of weights.
+        effort: plan again with this effort.
+        fetch_constants_to_sram: plan again with this policy.
+        first_run: simulate the first run, which loads resident weights.
 
     Raises:
-        InputError: the directory is no build, or has nothing for our NPU driver.
+        InputError: the directory is not a build, or has nothing for our NPU driver.
         FormatError: it is damaged.
-        OptionError: one of these is for another NPU than the build's, or out of range.
+        OptionError: an argument is for another NPU than the build's, or out of range.
         CapacityError: it does not fit into its memory.
     """
     build = open_build(directory)
@@ -307,7 +307,7 @@ def simulate_build(
     MemoryOptions(sram_budget=sram_budget, weights_budget=weights_budget, flash_bandwidth=flash_bandwidth).check(
         build.arch
     )
-    build.engine(rates, memory)  # before anything that takes long
+    build.engine(rates, memory)  # checks the arguments before slow work
     if (sram_budget, weights_budget, effort, fetch_constants_to_sram) == (None,) * 4:
         return build.checked().simulated(rates)
     asked = replace(

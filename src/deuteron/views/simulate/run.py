@@ -1,4 +1,4 @@
-"""A build on a model of its target: when everything happens, and whether every byte is where its readers need it."""
+"""Simulates a build on a model of its target: times, and a check that every read finds its bytes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,9 +20,9 @@ SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class PartitionRun:
-    """One partition: its program, the timeline of a run, and what is wrong with the program, if anything is.
+    """One partition: its program, the timeline of a run, and the program's hazards, if any.
 
-    `hazards` is None for an NPU whose programs nobody watches.
+    `hazards` is None for an NPU without hazard checks.
     """
 
     program: NpuProgram
@@ -31,31 +31,31 @@ class PartitionRun:
     hazards: tuple[Hazard, ...] | None
 
     def origin(self, command: int, *, rows: bool = True) -> str:
-        """The operators that a kernel call computes, the first line of the model of each, and which `rows`."""
+        """Return the operators of a kernel call, the first line of the model of each, and its `rows`."""
         return self.entry.origin(self.program.calls_before[command], rows=rows)
 
     def depth_first(self) -> Iterator[str]:
-        """The chains of kernel calls that run depth first, if there are any."""
+        """Yield the chains of kernel calls that run depth first, if there are any."""
         if any(kernel.stripe for kernel in self.entry.kernels):
             costs = [event.cost for event in self.timeline.events if event.cost is not None]
             yield from self.entry.depth_first([cost.macs for cost in costs])
 
     def told(self, hazard: Hazard) -> str:
-        """A hazard with the operators of its call, or of the next, and their line of the model."""
+        """Describe a hazard with the operators of its call, or of the next, and their line of the model."""
         return hazards.told(self.program, self.entry, hazard)
 
 
 class Resident(Enum):
-    """What becomes of resident weights in the simulated run; the value is what reports say of it."""
+    """Handling of resident weights in the simulated run; the value is its text in reports."""
 
-    KEPT = "resident weights lie in SRAM from the run before, as firmware of `deuteron firmware` leaves them"
-    FIRST_RUN = "resident weights are fetched, as in the first run, and in every run of ExecuTorch's own runtime"
+    KEPT = "resident weights are in SRAM from the previous run, as in firmware of `deuteron firmware`"
+    FIRST_RUN = "resident weights are fetched, as in the first run, and in every run of ExecuTorch's runtime"
     SHARED = "resident weights are fetched in every run, because several partitions share their memory"
 
 
 @dataclass(frozen=True, slots=True)
 class Simulation:
-    """The simulated run of a build, partition by partition; operators on the CPU are not part of it."""
+    """The simulated run of a build, partition by partition, without operators on the CPU."""
 
     path: str
     target: str
@@ -63,44 +63,44 @@ class Simulation:
     partitions: tuple[PartitionRun, ...]
     resident: Resident
     tensors: int
-    """Bytes of SRAM that ExecuTorch plans: inputs, outputs, and what lies between operators."""
+    """Bytes of SRAM in ExecuTorch's plan: inputs, outputs and intermediate tensors."""
     sram: int
-    """Bytes of SRAM that all of it was planned for; 0 where the target does not say how many it has."""
+    """Bytes of SRAM of the plan; 0 if the target's SRAM is unknown."""
     sram_budget: int | None = None
-    """Bytes for which the partitions were planned anew; None for the microcode of the build."""
+    """Bytes of a new plan of the partitions; None for the microcode of the build."""
 
     @property
     def sound(self) -> bool | None:
-        """Whether no partition has a hazard; None where none is seen, and not all are watched."""
+        """Return true if no partition has a hazard; None if none was found but some partitions were not checked."""
         if any(run.hazards for run in self.partitions):
             return False
         return None if any(run.hazards is None for run in self.partitions) else True
 
     @property
     def passed(self) -> bool:
-        """Whether no hazard is seen."""
+        """Return true if no hazard was found."""
         return self.sound is not False
 
     @property
     def kind(self) -> str:
-        """How the times came to be, none of which was measured: simulated by our model, or a compiler's estimates."""
+        """Return the origin of the times: simulated by our model, or a compiler's estimates."""
         measures = [run.timeline.measure for run in self.partitions] or [Measure.SIMULATED]
         return measures[0].value
 
     @property
     def cycles(self) -> int:
-        """Of all partitions, one after the other."""
+        """Return the cycles of all partitions, one after the other."""
         return sum(run.timeline.cycles for run in self.partitions)
 
     @property
     def utilisation(self) -> float:
-        """Share of the array's multiply-accumulates that the time of all partitions would have allowed."""
+        """Return the MAC utilisation over the time of all partitions."""
         possible = self.engine.rows * self.engine.columns * self.cycles
         return sum(run.timeline.macs for run in self.partitions) / possible if possible else 0.0
 
     @property
     def basis(self) -> tuple[str, ...]:
-        """What the times rest on: the rates, what becomes of resident weights, how far silicon has been from them."""
+        """Return the assumptions of the times: rates, resident weights, and published differences from silicon."""
         told = [] if self.band is None else [str(self.band)]
         schedules = [run.entry.schedule for run in self.partitions if run.timeline.measure is Measure.ESTIMATED]
         if schedules:
@@ -112,11 +112,11 @@ class Simulation:
 
     @property
     def band(self) -> Band | None:
-        """How many times such times silicon has taken, where that is published."""
+        """Return the ratio of published silicon times to such times, if there is one."""
         return band(targets.load(self.target))
 
     def lines(self) -> Iterator[str]:
-        """The report as text."""
+        """Yield the report as text."""
         yield from self.heading()
         for number, run in enumerate(self.partitions):
             yield ""
@@ -125,21 +125,21 @@ class Simulation:
             yield ""
             yield (
                 f"all partitions: {self.engine.microseconds(self.cycles):,.1f} us, {self.cycles:,} cycles; "
-                f"{self.utilisation:.1%} of the array"
+                f"{self.utilisation:.1%} MAC utilisation"
             )
 
     def heading(self) -> Iterator[str]:
-        """What the numbers are of."""
+        """Yield the subject of the numbers."""
         rates, *others = self.basis
         yield f"{self.path} on {self.target}, {self.kind}: {rates}; operators on the CPU not counted"
         if self.sram_budget is not None:
-            yield f"planned anew for {self.sram_budget:,} bytes of SRAM and this flash; the build is as it was"
+            yield f"planned again for {self.sram_budget:,} bytes of SRAM and this flash; the build is unchanged"
         yield from others
         if any(run.hazards is None for run in self.partitions):
-            yield "not watched: whether the commands wait for each other where they must"
+            yield "not checked: waits between dependent commands"
 
     def to_json(self) -> dict[str, object]:
-        """The report as plain values; times in cycles of the NPU's clock."""
+        """Return the report as plain values; times in cycles of the NPU's clock."""
         return {
             "schema": SCHEMA,
             "kind": self.kind,
@@ -158,12 +158,12 @@ class Simulation:
 
 
 def write_trace(simulation: Simulation, path: Path, *, force: bool = False) -> None:
-    """Writes the trace that the Perfetto UI opens.
+    """Write a trace for the Perfetto UI.
 
     Raises:
         InputError: the file exists, unless `force` is set, or cannot be written.
     """
-    from deuteron.views.events.exports.trace import trace  # its package takes a while to load
+    from deuteron.views.events.exports.trace import trace  # its package loads slowly
 
     check_file(path, force=force)
     events = simulated.stream((run.program, run.timeline) for run in simulation.partitions)
@@ -175,7 +175,7 @@ def _partition_lines(number: int, run: PartitionRun) -> Iterator[str]:
     totals = {activity: timeline.total(activity) for activity in Activity}
     yield (
         f"npu {number}: {timeline.microseconds:,.1f} us, {timeline.cycles:,} cycles; {timeline.macs:,} MACs, "
-        f"{timeline.utilisation:.1%} of the array; bound by {timeline.bound()}"
+        f"{timeline.utilisation:.1%} MAC utilisation; bound by {timeline.bound()}"
     )
     yield "  " + ", ".join(
         f"{activity.value} {rates.microseconds(cycles):,.1f} us ({cycles / timeline.cycles:.1%})"

@@ -6,8 +6,8 @@ import pytest
 
 from deuteron.arch import targets
 from deuteron.arch.engine import engine
-from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.cost import cost
+from deuteron.operators import params as p
 
 ENGINE = engine(targets.load("imxrt700"))
 

@@ -136,8 +136,8 @@ def test_a_model_that_needs_an_absent_kernel_is_refused_by_name(linked_driver: t
     with pytest.raises(UnsupportedError) as caught:
         linked_driver(others).load(made.container)
     assert caught.value.message == (
-        "the driver refused the microcode: a kernel that the model calls is not linked into this driver "
-        f"(kernel {absent.kind}, {absent.name})"
+        "the driver rejected the microcode: a kernel that the model calls is not linked into this driver (kernel "
+        f"{absent.kind}, {absent.name})"
     )
 
 

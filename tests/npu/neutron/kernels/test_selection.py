@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deuteron.errors import DeuteronError, FormatError, OptionError
-from deuteron.npu.neutron.kernels.catalogue import ADD, CONV2D, KERNELS, LUT, Kernel
+from deuteron.npu.neutron.kernels.catalogue import ADD, CONV2D, KERNELS, LUT
 from deuteron.npu.neutron.kernels.selection import Selection, merge, parse, read, write
+from deuteron.operators.program import Kernel
 
 FIRMWARE = Path(__file__).parents[4] / "firmware"
 WARNINGS = ("-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-Wmissing-prototypes", "-Wconversion", "-Wvla")

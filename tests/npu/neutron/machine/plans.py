@@ -8,15 +8,17 @@ from deuteron.arch import targets
 from deuteron.arch.engine import engine
 from deuteron.arch.memory import FetchPolicy
 from deuteron.npu.neutron.ir.parser import parse_graph
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.npu.neutron.kernels.processor import NeutronProcessor
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators.program import Program
 from deuteron.planner import Budget, Plan, plan, plan_within
 from deuteron.planner.weight_chunks import chunks
-from deuteron.planner.weight_residency import least_area
-from deuteron.planner.weight_tiling import unshared
+from deuteron.planner.weight_residency import min_area
+from deuteron.planner.weight_tiling import unshare_constants
 
 ENGINE = engine(targets.load("imxrt700"), flash_bandwidth=100_000_000)
+PROCESSOR = NeutronProcessor(ENGINE)
 
 
 def random_program(seed: int) -> Program:
@@ -56,7 +58,7 @@ def attention(rows: int = 16, width: int = 32) -> Program:
 def fetching(program: Program, share: float) -> tuple[Program, Plan]:
     """A plan whose prefetch area has `share` (0 to 1) of what lies between the least and all weights."""
     linked = plan(program)
-    least, most = least_area(chunks(unshared(program))), len(linked.weights)
+    least, most = min_area(chunks(unshare_constants(program))), len(linked.weights)
     area = least + round((most - least) * share)
-    budget = Budget(ENGINE, linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS)
+    budget = Budget(PROCESSOR, linked.scratch_bytes + area, policy=FetchPolicy.ALWAYS)
     return plan_within(program, budget)

@@ -3,20 +3,20 @@
 from dataclasses import replace
 
 import pytest
-from tests.npu.neutron.machine.plans import ENGINE, fetching, random_program
+from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR, fetching, random_program
 
 from deuteron.arch.memory import FetchPolicy
 from deuteron.npu.neutron.kernels import catalogue
-from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.cost import cost
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.regions import Region
-from deuteron.npu.neutron.kernels.transfers import Fetch, Wait
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.machine.bounds import fetch_bound, fetched_to_scratch, readers
 from deuteron.npu.neutron.machine.inferred_dataflow import traced
 from deuteron.npu.neutron.microcode.decode import Decoded, decode
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.operators import params as p
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
+from deuteron.operators.regions import Region
+from deuteron.operators.transfers import Fetch, Wait
 from deuteron.planner import Budget, plan, plan_within
 
 SMALL, LARGE = 256, 1024
@@ -46,7 +46,8 @@ LAYER = 8 * DEEP + 32 + 64
 
 
 def _decoded(area: int) -> Decoded:
-    program, planned = plan_within(_program(), Budget(ENGINE, 80 + area, area, FetchPolicy.ALWAYS, keeps=False))
+    budget = Budget(PROCESSOR, 80 + area, area, FetchPolicy.ALWAYS, keep_resident=False)
+    program, planned = plan_within(_program(), budget)
     assert (planned.prefetch_bytes, planned.resident_bytes) == (area, 0)
     return decode(encode(program, planned))
 

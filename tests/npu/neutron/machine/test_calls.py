@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.neutron.kernels import catalogue
-from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
 from deuteron.npu.neutron.machine import hazards
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, decode
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.operators import params as p
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.planner import plan
 
 

@@ -7,23 +7,23 @@ from functools import cache
 import numpy as np
 import pytest
 from tests.graphs import random_graph, random_inputs
-from tests.npu.neutron.machine.plans import ENGINE, fetching, random_program
+from tests.npu.neutron.machine.plans import ENGINE, PROCESSOR, fetching, random_program
 
 from deuteron.arch.memory import FetchPolicy
 from deuteron.errors import FormatError
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.neutron.kernels import catalogue
-from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.regions import Region
-from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Call, Command, Decoded, decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
+from deuteron.operators import params as p
+from deuteron.operators.program import Buffer, KernelCall, Program, Ref
+from deuteron.operators.regions import Region
+from deuteron.operators.transfers import Fetch, Transfer, Wait
 from deuteron.planner import Budget, Plan, check, plan, plan_within
 from deuteron.runtime.driver import Driver
 
@@ -85,7 +85,7 @@ def test_inputs_and_outputs_in_scratch() -> None:
 
 @pytest.fixture
 def small() -> tuple[Decoded, Dataflow]:
-    program, planned = plan_within(PROGRAM, Budget(ENGINE, 64 + 256, policy=FetchPolicy.ALWAYS))
+    program, planned = plan_within(PROGRAM, Budget(PROCESSOR, 64 + 256, policy=FetchPolicy.ALWAYS))
     return decode(encode(program, planned)), dataflow(program, planned.constants)
 
 

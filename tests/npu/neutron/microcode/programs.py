@@ -1,10 +1,10 @@
 """A small program with every kind of region, its plan and its container."""
 
 from deuteron.npu.neutron.ir.parser import parse_graph
-from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
+from deuteron.operators.program import Program
 from deuteron.planner import Plan, plan
 
 TEXT = """graph small {

@@ -6,11 +6,11 @@ from dataclasses import astuple
 import pytest
 from tests.npu.neutron.microcode.programs import CONTAINER, PROGRAM
 
-from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels.regions import Region
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Decoded, Fetch, Wait, decode
 from deuteron.npu.neutron.microcode.disassemble import as_json, disassemble, shape
+from deuteron.operators import params as p
+from deuteron.operators.regions import Region
 
 LINES = [
     "0  conv2d_s8 [1,4,4,2] -> [1,4,4,2]  input in0+0x0:32, weights weights+0x0:36, bias weights+0x30:8, "

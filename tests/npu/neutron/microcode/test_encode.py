@@ -8,10 +8,10 @@ import pytest
 from tests.npu.neutron.microcode.programs import CONTAINER, PLAN, PROGRAM
 
 from deuteron.errors import CapacityError
-from deuteron.npu.neutron.kernels.program import Buffer, Program
-from deuteron.npu.neutron.kernels.regions import Region
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.operators.program import Buffer, Program
+from deuteron.operators.regions import Region
 
 
 def test_header_without_profiling() -> None:

@@ -7,14 +7,14 @@ from tests.npu.neutron.microcode.damage import with_words, words_of
 from tests.npu.neutron.microcode.programs import CONTAINER, PLAN, PROGRAM
 
 from deuteron.errors import FormatError
-from deuteron.npu.neutron.kernels.regions import Place, Region
-from deuteron.npu.neutron.kernels.transfers import Fetch, Wait
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.disassemble import as_json, disassemble
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.microcode.format import ELSEWHERE
 from deuteron.npu.neutron.microcode.places import in_memory
+from deuteron.operators.regions import Place, Region
+from deuteron.operators.transfers import Fetch, Wait
 
 PLACED = replace(PLAN, scratch_bytes=352, ends={PROGRAM.inputs[0]: 288, PROGRAM.outputs[1]: 320})
 """The input behind the other blocks of scratch, then output 1."""

@@ -7,11 +7,11 @@ from tests.npu.neutron.passes.text import graph
 from deuteron.npu.neutron.ir.interpret import run
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.kernels.dataflow import dataflow
-from deuteron.npu.neutron.kernels.params import Conv2DParams
 from deuteron.npu.neutron.machine import hazards
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
+from deuteron.operators.params import Conv2DParams
 from deuteron.planner import plan
 from deuteron.planner.weight_tiling import cut
 from deuteron.runtime.driver import Driver

@@ -1,1 +1,1 @@
-"""Operators that Deuteron adds to ExecuTorch's Cortex-M backend: what becomes one, and what each computes."""
+"""Operators that Deuteron adds to ExecuTorch's Cortex-M backend: their lowering and their definitions."""

@@ -1,4 +1,4 @@
-"""Sums and products of tensors of which either repeats along any dimension, comparisons, and choices."""
+"""Broadcasting arithmetic of two tensors, comparisons, and `where`."""
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -13,9 +13,9 @@ from torch import Tensor, fx
 from deuteron.frontend.cortex_m.added import layout
 from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Array,
-    Call,
     Definition,
-    Form,
+    LoweredCall,
+    LoweringPattern,
     Result,
     Site,
     stored,
@@ -23,9 +23,9 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
 )
 from deuteron.frontend.cortex_m.elementwise import aten_operator
 from deuteron.frontend.cortex_m.upstream import adds_or_multiplies
-from deuteron.npu.neutron.kernels.params import AddParams, Dims5, LutParams, MulParams
 from deuteron.numerics import I64, requant, requants, rne_shift
-from deuteron.operators.added import WhereParams, CompareParams
+from deuteron.operators.added import CompareParams, WhereParams
+from deuteron.operators.params import AddParams, Dims5, LutParams, MulParams
 
 aten = torch.ops.aten
 
@@ -41,22 +41,22 @@ _COMPARES: Mapping[str, tuple[int, bool]] = {
     "eq": (_EQUAL, False),
     "ne": (_OTHER, False),
 }
-"""What each operator compares for, and whether the other way round."""
+"""The comparison of each operator, and whether its operands are exchanged."""
 
 
 def _tensors(node: fx.Node) -> list[fx.Node]:
-    """The float tensors that a node reads, constants of more than one element among them."""
+    """The float tensors that a node reads, including constants of more than one element."""
     floats = [arg for arg in node.all_input_nodes if value_of(arg).is_floating_point()]
     return [arg for arg in floats if arg.op != "get_attr" or value_of(arg).numel() > 1]
 
 
 def _values(node: fx.Node) -> list[fx.Node]:
-    """What a choice is made from."""
+    """The values that `where` selects from."""
     return [arg for arg in node.args[1:3] if isinstance(arg, fx.Node)]
 
 
-def _is_left(node: fx.Node) -> bool:
-    """True for arithmetic of two float tensors that ExecuTorch's Cortex-M backend has not."""
+def _is_unsupported_upstream(node: fx.Node) -> bool:
+    """True for arithmetic of two float tensors that ExecuTorch's Cortex-M backend does not support."""
     operands = [arg for arg in node.args[:2] if isinstance(arg, fx.Node) and value_of(arg).dtype == torch.float32]
     return len(operands) == 2 and not adds_or_multiplies(node)
 
@@ -66,7 +66,7 @@ def _takes_choice(node: fx.Node) -> bool:
     return len(values) == 2 and all(value_of(arg).dtype == torch.float32 for arg in values)
 
 
-def _sum(site: Site, *, sign: int) -> Call | None:
+def _sum(site: Site, *, sign: int) -> LoweredCall | None:
     if len(site.operands) != _PAIR or (dims := dims_of(site)) is None:
         return None
     (a, b), y, alpha = site.operands, site.result, cast(float, site.node.kwargs.get("alpha", 1))
@@ -74,61 +74,61 @@ def _sum(site: Site, *, sign: int) -> Call | None:
     (first, second), shift = requants(factors)
     second = second if (alpha > 0) == (sign > 0) else -second
     params = AddParams(*dims, a.zero_point, b.zero_point, first, second, shift, y.zero_point, -128, 127)
-    return Call("broadcast_add", params)
+    return LoweredCall("broadcast_add", params)
 
 
-def _product(site: Site) -> Call | None:
+def _product(site: Site) -> LoweredCall | None:
     if len(site.operands) != _PAIR or (dims := dims_of(site)) is None:
         return None
     a, b = site.operands
     factor = requant(Fraction(a.scale) * Fraction(b.scale) / Fraction(site.result.scale))
     numbers = (a.zero_point, b.zero_point, factor.multiplier, factor.shift, site.result.zero_point, -128, 127)
-    return Call("broadcast_mul", MulParams(*dims, *numbers))
+    return LoweredCall("broadcast_mul", MulParams(*dims, *numbers))
 
 
 def dims_of(site: Site) -> tuple[Dims5, Dims5, Dims5] | None:
-    """The dimensions of a result and the strides of two operands along them; None where records have too few."""
+    """The dimensions of a result and the strides of two operands; None if the record has too few dimensions."""
     values = [value_of(arg) for arg in site.stored]
     dims = layout.broadcast(value_of(site.node).shape, values, last=site.is_channels_last)
     return cast("tuple[Dims5, Dims5, Dims5] | None", dims)
 
 
-def _comparison(site: Site) -> Call | None:
+def _comparison(site: Site) -> LoweredCall | None:
     name: str = cast(Any, aten_operator(site.node.target)).overloadpacket.__name__
-    kind, is_turned = _COMPARES[name]
+    kind, is_exchanged = _COMPARES[name]
     if len(site.stored) == _PAIR:
-        turned = (site.stored[1], site.stored[0]) if is_turned else site.stored
+        operands = (site.stored[1], site.stored[0]) if is_exchanged else site.stored
         dims = layout.broadcast(
-            value_of(site.node).shape, [value_of(arg) for arg in turned], last=site.is_channels_last
+            value_of(site.node).shape, [value_of(arg) for arg in operands], last=site.is_channels_last
         )
         params = None if dims is None else CompareParams(*cast("tuple[Dims5, Dims5, Dims5]", dims), kind)
-        return None if params is None else Call("compare", params, inputs=turned)
+        return None if params is None else LoweredCall("compare", params, inputs=operands)
     (x,) = site.operands
     real = (torch.arange(-128, 128) - x.zero_point) * torch.tensor(x.scale)
     both = [_operand(site, arg, real) for arg in site.node.args[:2]]
     answers: Tensor = cast(Callable[..., Tensor], getattr(torch, name))(*both)
-    return Call("compare_scalar", LutParams(value_of(site.stored[0]).numel()), (answers.to(torch.int8),))
+    return LoweredCall("compare_scalar", LutParams(value_of(site.stored[0]).numel()), (answers.to(torch.int8),))
 
 
 def _operand(site: Site, arg: object, real: Tensor) -> object:
-    """A number, or what stands for every stored value."""
+    """A number, or the real values of all stored values."""
     if not isinstance(arg, fx.Node):
         return arg
     return real if site.stored[0] in arg.all_input_nodes else site.constant(arg).reshape(())
 
 
-def _choice(site: Site) -> Call | None:
+def _choice(site: Site) -> LoweredCall | None:
     condition = cast(fx.Node, site.node.args[0])
     inputs = (condition, *site.stored)
     if len(site.stored) != _PAIR:
         return None
     shape = value_of(site.node).shape
     dims = layout.broadcast(shape, [value_of(arg) for arg in inputs], last=site.is_channels_last)
-    return None if dims is None else Call("where", WhereParams(*cast(Any, dims)), inputs=inputs)
+    return None if dims is None else LoweredCall("where", WhereParams(*cast(Any, dims)), inputs=inputs)
 
 
 def spread(values: Array, strides: Dims5, dims: Dims5) -> I64:
-    """The elements of an operand, as many as the result has."""
+    """Broadcast the elements of an operand to the dimensions of the result."""
     items = tuple(stride * values.itemsize for stride in strides)
     return np.lib.stride_tricks.as_strided(values, dims, items).astype(np.int64)
 
@@ -158,14 +158,18 @@ def _compute_choice(p: WhereParams, condition: Array, a: Array, b: Array) -> Arr
     return np.where(chosen, spread(a, p.a_strides, p.dims), spread(b, p.b_strides, p.dims)).astype(np.int8)
 
 
-_COMPARISON = Form(_comparison, Result.INTEGER, operands=_tensors, any_order=True)
+def _arithmetic(call: Callable[[Site], LoweredCall | None]) -> LoweringPattern:
+    return LoweringPattern(call, takes=_is_unsupported_upstream, operands=_tensors, any_order=True)
 
-FORMS: Mapping[object, Form] = {
-    aten.add.Tensor: Form(partial(_sum, sign=1), takes=_is_left, operands=_tensors, any_order=True),
-    aten.sub.Tensor: Form(partial(_sum, sign=-1), takes=_is_left, operands=_tensors, any_order=True),
-    aten.mul.Tensor: Form(_product, takes=_is_left, operands=_tensors, any_order=True),
+
+_COMPARISON = LoweringPattern(_comparison, Result.INTEGER, operands=_tensors, any_order=True)
+
+PATTERNS: Mapping[object, LoweringPattern] = {
+    aten.add.Tensor: _arithmetic(partial(_sum, sign=1)),
+    aten.sub.Tensor: _arithmetic(partial(_sum, sign=-1)),
+    aten.mul.Tensor: _arithmetic(_product),
     **{getattr(getattr(aten, name), overload): _COMPARISON for name in _COMPARES for overload in ("Tensor", "Scalar")},
-    aten.where.self: Form(_choice, Result.SHARED, _takes_choice, _values, any_order=True),
+    aten.where.self: LoweringPattern(_choice, Result.SHARED, _takes_choice, _values, any_order=True),
 }
 
 DEFINITIONS: Mapping[str, Definition] = {

@@ -1,4 +1,4 @@
-"""All operators of PyTorch that become one of ours, and all of ours."""
+"""Lists the lowering patterns of PyTorch operators and the definitions of our operators."""
 
 from collections.abc import Mapping
 
@@ -11,17 +11,19 @@ from deuteron.frontend.cortex_m.added import (
     reductions,
     resize,
 )
-from deuteron.frontend.cortex_m.added.lowering_pattern import Definition, Form
+from deuteron.frontend.cortex_m.added.lowering_pattern import Definition, LoweringPattern
 
 _FAMILIES = (reductions, norms, log_softmax, broadcast_binary, resize, masked_softmax)
 
-FORMS: Mapping[object, Form] = {target: form for family in _FAMILIES for target, form in family.FORMS.items()}
-"""The forms, by the operator of PyTorch's registry."""
+PATTERNS: Mapping[object, LoweringPattern] = {
+    target: pattern for family in _FAMILIES for target, pattern in family.PATTERNS.items()
+}
+"""The lowering patterns, by the operator of PyTorch's registry."""
 
 DEFINITIONS: Mapping[str, Definition] = {
     name: definition for family in (*_FAMILIES, int16) for name, definition in family.DEFINITIONS.items()
 }
-"""What our operators compute, by their names."""
+"""The definitions of our operators, by name."""
 
 ROUNDED = frozenset(name for name, definition in DEFINITIONS.items() if definition.rounds)
-"""Those whose results may be one step off PyTorch's."""
+"""Operators whose results may differ from PyTorch's by one step."""

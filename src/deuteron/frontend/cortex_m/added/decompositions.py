@@ -1,4 +1,4 @@
-"""Writes operators of a float model with others of which the Cortex-M has int8 forms, where that changes nothing."""
+"""Decomposes operators of a float model into operators with int8 implementations on the Cortex-M."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, cast
@@ -10,26 +10,25 @@ from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.added.lowering_pattern import value_of
 from deuteron.frontend.cortex_m.added.reductions import reduced_dims, runs
 from deuteron.frontend.operators import operator_name
-from deuteron.frontend.quantise.arithmetic import unit_vectors
-from deuteron.frontend.quantise.attention import LEAST
-from deuteron.frontend.quantise.decompositions import call
+from deuteron.frontend.quantize.arithmetic import unit_vectors
+from deuteron.frontend.quantize.attention import LEAST
+from deuteron.frontend.quantize.decompositions import call
 from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten
 
 _LEAST = 1e-24
-"""Instead of the smallest length that a normalised vector may have: no stored number is that small."""
+"""Replaces the least length of a normalised vector; no stored number is that small."""
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write instance norms as group norms, vectors of length 1 as root mean squares, choices among numbers as tensors.
+    """Write instance norms as group norms, unit vectors as root mean square norms, and `where` with tensor operands.
 
-    Maxima with their places become two operators, and reductions over dimensions that are not side by side get a
-    permutation before them.
+    A maximum with indices becomes two operators. A reduction over dimensions that are not adjacent gets a permutation.
     """
     for node in reversed(list(model.graph.nodes)):
-        spell = _SPELLINGS.get(node.target) if node.users else None
-        value = None if spell is None else spell(node)
+        decompose = _DECOMPOSITIONS.get(node.target) if node.users else None
+        value = None if decompose is None else decompose(node)
         if value is not None:
             node.replace_all_uses_with(value)
             model.graph.erase_node(node)
@@ -43,25 +42,25 @@ def _instance_norm(norm: fx.Node) -> fx.Node | None:
     return call(norm, aten.group_norm.default, x, channels, weight, bias, epsilon) if measures else None
 
 
-def _apart(node: fx.Node) -> fx.Node | None:
-    """A reduction over dimensions between which others lie: they are brought to the end."""
+def _permuted(node: fx.Node) -> fx.Node | None:
+    """Permute the reduced dimensions to the end if others are between them."""
     x = node.all_input_nodes[0]
     shape, dims = value_of(x).shape, reduced_dims(node)
     if runs(shape, dims) is not None:
         return None
     kept = [dim for dim in range(len(shape)) if dim not in dims]
-    turned = call(node, aten.permute.default, x, [*kept, *dims])
-    result = call(node, node.target, turned, [*range(len(kept), len(shape))])
+    permuted = call(node, aten.permute.default, x, [*kept, *dims])
+    result = call(node, node.target, permuted, [*range(len(kept), len(shape))])
     return call(node, aten.reshape.default, result, [*value_of(node).shape])
 
 
-def _whole(target: object) -> Callable[[fx.Node], fx.Node]:
-    """The largest or least of all."""
+def _over_all(target: object) -> Callable[[fx.Node], fx.Node]:
+    """Return a decomposition into an extremum over all dimensions."""
     return lambda node: call(node, target, node.args[0])
 
 
 def _unit(quotient: fx.Node) -> fx.Node | None:
-    """A vector divided by its own length: over the last dimension a root mean square, times a constant."""
+    """A vector divided by its length becomes a root mean square norm over the last dimension, times a constant."""
     if (unit := unit_vectors(quotient)) is None:
         return None
     vector, dim, _ = unit
@@ -76,7 +75,7 @@ def _unit(quotient: fx.Node) -> fx.Node | None:
 
 
 def _length(norm: fx.Node) -> fx.Node | None:
-    """The length of vectors as the root of the sum of their squares."""
+    """The length of vectors becomes the square root of the sum of their squares."""
     x, order, dims, keeps = (*norm.args, *(2, None, False)[len(norm.args) - 1 :])[:4]
     if order != 2:
         return None
@@ -85,48 +84,48 @@ def _length(norm: fx.Node) -> fx.Node | None:
     return call(norm, aten.sqrt.default, call(norm, aten.sum.dim_IntList, squares, listed, keeps))
 
 
-def _chosen(choice: fx.Node) -> fx.Node | None:
-    """A choice among tensors or numbers; integers stay."""
+def _where(choice: fx.Node) -> fx.Node | None:
+    """`where` with numbers as operands gets tensors; integers stay."""
     if not choice.meta["val"].is_floating_point():
         return None
     condition, *values = choice.args
-    return _choose(choice, cast(fx.Node, condition), *values)
+    return _tensor_where(choice, cast(fx.Node, condition), *values)
 
 
 def _filled(fill: fx.Node) -> fx.Node | None:
-    """A tensor of which some elements become a number; integers stay."""
+    """`masked_fill` with a number becomes `where`; integers stay."""
     if not fill.meta["val"].is_floating_point():
         return None
     x, mask, value = fill.args
-    return _choose(fill, cast(fx.Node, mask), value, x)
+    return _tensor_where(fill, cast(fx.Node, mask), value, x)
 
 
-def _choose(node: fx.Node, condition: fx.Node, *values: object) -> fx.Node:
+def _tensor_where(node: fx.Node, condition: fx.Node, *values: object) -> fx.Node:
     tensors = [v if isinstance(v, fx.Node) else _constant(node, torch.tensor(_number(node, v))) for v in values]
     return call(node, aten.where.self, condition, *tensors)
 
 
 def _number(node: fx.Node, value: object) -> float:
-    """A number to choose.
+    """Return a number as an operand of `where`.
 
     Raises:
-        UnsupportedError: for one that would set the scale, as infinity and what stands for it in scores would.
+        UnsupportedError: the number would determine the scale, such as infinity.
     """
     number = float(cast(float, value))
     if number > LEAST:
         return number
     source = source_of(node)
     raise UnsupportedError(
-        f"`{operator_name(node.target)}` fills in {number:g}, beside which int8 tells no other numbers apart"
+        f"`{operator_name(node.target)}` fills in {number:g}, with which int8 cannot represent the other values"
         f"{f', at `{source.code}`' if source else ''}",
         where=str(source) if source else None,
-        hint="fill in a number near the others; of scores that shall count for nothing in a softmax take a number "
-        "away, as in `torch.where(mask, s - 8.0, s).softmax(-1)`",
+        hint="fill in a number near the others; for masked scores of a softmax subtract a number instead, as in "
+        "`torch.where(mask, s - 8.0, s).softmax(-1)`",
     )
 
 
 def _constant(before: fx.Node, value: torch.Tensor) -> fx.Node:
-    """A constant of the model."""
+    """Add a constant to the model."""
     graph = before.graph
     model = cast(fx.GraphModule, graph.owning_module)
     name = f"deuteron_{before.name}_{len(list(model.named_buffers()))}"
@@ -138,18 +137,18 @@ def _constant(before: fx.Node, value: torch.Tensor) -> fx.Node:
     return node
 
 
-_SPELLINGS: Mapping[object, Callable[[fx.Node], fx.Node | None]] = {
+_DECOMPOSITIONS: Mapping[object, Callable[[fx.Node], fx.Node | None]] = {
     aten.instance_norm.default: _instance_norm,
-    aten.mean.dim: _apart,
-    aten.sum.dim_IntList: _apart,
-    aten.amax.default: _apart,
-    aten.amin.default: _apart,
-    aten.max.default: _whole(aten.amax.default),
-    aten.min.default: _whole(aten.amin.default),
+    aten.mean.dim: _permuted,
+    aten.sum.dim_IntList: _permuted,
+    aten.amax.default: _permuted,
+    aten.amin.default: _permuted,
+    aten.max.default: _over_all(aten.amax.default),
+    aten.min.default: _over_all(aten.amin.default),
     aten.div.Tensor: _unit,
     aten.linalg_vector_norm.default: _length,
-    aten.where.ScalarSelf: _chosen,
-    aten.where.ScalarOther: _chosen,
-    aten.where.Scalar: _chosen,
+    aten.where.ScalarSelf: _where,
+    aten.where.ScalarOther: _where,
+    aten.where.Scalar: _where,
     aten.masked_fill.Scalar: _filled,
 }

@@ -18,15 +18,14 @@ from deuteron.frontend.cortex_m.added.broadcast_binary import dims_of, spread
 from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Affine,
     Array,
-    Call,
     Definition,
-    Form,
+    LoweredCall,
+    LoweringPattern,
     Result,
     Site,
     value_of,
 )
 from deuteron.frontend.cortex_m.layout import is_channels_last
-from deuteron.npu.neutron.kernels.params import ExtremumParams
 from deuteron.numerics import I64, requant, requants, rne_divide, rne_shift
 from deuteron.operators.cortex_m import PadParams
 from deuteron.operators.int16 import (
@@ -41,6 +40,7 @@ from deuteron.operators.int16 import (
     RequantiseParams,
     SumS16Params,
 )
+from deuteron.operators.params import ExtremumParams
 
 aten = torch.ops.aten
 
@@ -56,7 +56,7 @@ _MOST_RANK = 4
 """Of what is padded."""
 
 
-def _convolution(site: Site) -> Call | None:
+def _convolution(site: Site) -> LoweredCall | None:
     """`convolution`: input, weight, bias, stride, padding, dilation, transposed, output padding, groups."""
     _, _, _, stride, padding, dilation, transposed, _, groups = cast("tuple[Any, ...]", site.node.args)
     if transposed or not is_channels_last(value_of(site.stored[0])) or not is_channels_last(value_of(site.node)):
@@ -68,7 +68,7 @@ def _convolution(site: Site) -> Call | None:
     return _layer(site, weights.permute(0, 2, 3, 1), scales, (*sizes, *kernel, *stride, *padding, *dilation))
 
 
-def _linear(site: Site) -> Call | None:
+def _linear(site: Site) -> LoweredCall | None:
     """`linear`: input, weight, bias."""
     if not value_of(site.stored[0]).is_contiguous():
         return None
@@ -78,7 +78,7 @@ def _linear(site: Site) -> Call | None:
     return _layer(site, weights, scales, (rows, 1, 1, in_c, 1, 1, out_c, 1, 1, 1, 1, 1, 0, 0, 1, 1))
 
 
-def _layer(site: Site, weights: Tensor, scales: Tensor, sizes: Sequence[int]) -> Call | None:
+def _layer(site: Site, weights: Tensor, scales: Tensor, sizes: Sequence[int]) -> LoweredCall | None:
     """The call; None for sizes or factors beyond all sane layers."""
     y = site.result
     factors = [Fraction(site.operands[0].scale) * Fraction(float(s)) / Fraction(y.scale) for s in scales]
@@ -94,7 +94,9 @@ def _layer(site: Site, weights: Tensor, scales: Tensor, sizes: Sequence[int]) ->
     multipliers = [round(factor * (1 << shift)) for factor, shift in zip(factors, shifts, strict=True)]
     columns = (torch.tensor(multipliers), torch.tensor(shifts), offsets)
     params = ConvolutionS16Params.from_words((*sizes, *site.limits))
-    return Call("convolution_s16", params, (weights.contiguous(), *(column.to(torch.int32) for column in columns)))
+    return LoweredCall(
+        "convolution_s16", params, (weights.contiguous(), *(column.to(torch.int32) for column in columns))
+    )
 
 
 def _shift(factor: Fraction) -> int:
@@ -105,39 +107,39 @@ def _shift(factor: Fraction) -> int:
     return shift
 
 
-def _sum(site: Site, sign: int) -> Call | None:
+def _sum(site: Site, sign: int) -> LoweredCall | None:
     if len(site.operands) != _PAIR or (dims := dims_of(site)) is None:
         return None
     (a, b), y, alpha = site.operands, site.result, cast(float, site.node.kwargs.get("alpha", 1))
     factors = [Fraction(a.scale) / Fraction(y.scale), abs(Fraction(alpha)) * Fraction(b.scale) / Fraction(y.scale)]
     (first, second), shift = requants(factors)
     second = second if (alpha > 0) == (sign > 0) else -second
-    return Call("sum_s16", SumS16Params(*dims, first, second, shift, *site.limits))
+    return LoweredCall("sum_s16", SumS16Params(*dims, first, second, shift, *site.limits))
 
 
-def _plus(site: Site) -> Call | None:
+def _plus(site: Site) -> LoweredCall | None:
     return _sum(site, 1)
 
 
-def _minus(site: Site) -> Call | None:
+def _minus(site: Site) -> LoweredCall | None:
     return _sum(site, -1)
 
 
-def _product(site: Site) -> Call | None:
+def _product(site: Site) -> LoweredCall | None:
     if len(site.operands) != _PAIR or (dims := dims_of(site)) is None:
         return None
     a, b = site.operands
     factor = requant(Fraction(a.scale) * Fraction(b.scale) / Fraction(site.result.scale))
-    return Call("product_s16", ProductS16Params(*dims, factor.multiplier, factor.shift, *site.limits))
+    return LoweredCall("product_s16", ProductS16Params(*dims, factor.multiplier, factor.shift, *site.limits))
 
 
-def _extremum(site: Site, *, maximum: int) -> Call | None:
+def _extremum(site: Site, *, maximum: int) -> LoweredCall | None:
     if len(site.operands) != _PAIR or (dims := dims_of(site)) is None:
         return None
-    return Call("extremum_s16", ExtremumParams(*dims, maximum))
+    return LoweredCall("extremum_s16", ExtremumParams(*dims, maximum))
 
 
-def _pad(site: Site) -> Call:
+def _pad(site: Site) -> LoweredCall:
     """`constant_pad_nd`: input, elements before and after each dimension, the last one first, and their value."""
     sides, rank = cast("Sequence[int]", site.node.args[1]), len(site.shape)
     pairs = [*zip(sides[::2], sides[1::2], strict=True)][::-1]
@@ -145,22 +147,22 @@ def _pad(site: Site) -> Call:
     dims = (1,) * (_MOST_RANK - rank) + site.shape
     steps = round(cast(float, site.argument(2, "value", 0)) / site.result.scale)
     words = (*dims, *(before for before, _ in whole), *(after for _, after in whole), max(-MOST, min(MOST, steps)))
-    return Call("pad_s16", PadParams.from_words(words))
+    return LoweredCall("pad_s16", PadParams.from_words(words))
 
 
-def _average(site: Site) -> Call | None:
+def _average(site: Site) -> LoweredCall | None:
     """`avg_pool2d`: input, window, stride, padding, whether the size is rounded up, whether padding counts."""
     window, counts = cast("Sequence[int]", site.node.args[1]), site.argument(5, "count_include_pad", True)
     padding = cast("Sequence[int]", site.argument(3, "padding", (0, 0)))
     return _pool(site, 0, window[0] * window[-1] if counts and any(padding) else 0)
 
 
-def _largest(site: Site) -> Call | None:
+def _largest(site: Site) -> LoweredCall | None:
     """`max_pool2d`: input, window, stride, padding, and dilation and rounding up, which are not taken."""
     return _pool(site, 1, 0)
 
 
-def _pool(site: Site, maximum: int, divisor: int) -> Call | None:
+def _pool(site: Site, maximum: int, divisor: int) -> LoweredCall | None:
     value, result = value_of(site.stored[0]), value_of(site.ends[0])
     if not is_channels_last(value) or not is_channels_last(result):
         return None
@@ -169,20 +171,20 @@ def _pool(site: Site, maximum: int, divisor: int) -> Call | None:
     padding = cast("Sequence[int]", site.argument(3, "padding", (0, 0)))
     pairs = [number for both in (window, stride, padding) for number in (both[0], both[-1])]
     sizes = batches, in_h, in_w, channels, out_h, out_w
-    return Call("pool_s16", PoolS16Params.from_words((*sizes, *pairs, maximum, divisor)))
+    return LoweredCall("pool_s16", PoolS16Params.from_words((*sizes, *pairs, maximum, divisor)))
 
 
-def _reduction(site: Site, *, is_mean: bool) -> Call:
+def _reduction(site: Site, *, is_mean: bool) -> LoweredCall:
     params = reductions.total(site, is_mean=is_mean, most=SUM_BITS)
-    return Call("reduce_sum_s16", ReduceSumS16Params.from_words(params.words()))
+    return LoweredCall("reduce_sum_s16", ReduceSumS16Params.from_words(params.words()))
 
 
-def requantisation(result: Tensor, x: Affine, y: Affine) -> Call:
+def requantization(result: Tensor, x: Affine, y: Affine) -> LoweredCall:
     """The call that brings values to another dtype and scale: those of a result."""
     factor = requant(Fraction(x.scale) / Fraction(y.scale))
     numbers = (x.zero_point, factor.multiplier, factor.shift, y.zero_point)
     name = "requantise_s8" if result.dtype == torch.int8 else "requantise_s16"
-    return Call(name, RequantiseParams(result.numel(), *numbers))
+    return LoweredCall(name, RequantiseParams(result.numel(), *numbers))
 
 
 def _takes_layer(node: fx.Node) -> bool:
@@ -232,30 +234,34 @@ def _first(node: fx.Node) -> list[fx.Node]:
     return [cast(fx.Node, node.args[0])]
 
 
-def _form(call: Any, takes: Any, operands: Any = _first, result: Result = Result.MEASURED) -> Form:
-    return Form(call, result, takes, operands, any_order=True)
+def _pattern(call: Any, takes: Any, operands: Any = _first, result: Result = Result.MEASURED) -> LoweringPattern:
+    return LoweringPattern(call, result, takes, operands, any_order=True)
 
 
-_LAYER = _form(_convolution, _takes_layer)
-_AVERAGE = _form(_average, _takes_average, result=Result.SHARED)
-_LARGEST = _form(_largest, _takes_largest, result=Result.SHARED)
-_MEAN, _TOTAL = (Form(partial(_reduction, is_mean=is_mean), takes=reductions.takes) for is_mean in (True, False))
+_LAYER = _pattern(_convolution, _takes_layer)
+_AVERAGE = _pattern(_average, _takes_average, result=Result.SHARED)
+_LARGEST = _pattern(_largest, _takes_largest, result=Result.SHARED)
+_MEAN, _TOTAL = (
+    LoweringPattern(partial(_reduction, is_mean=is_mean), takes=reductions.takes) for is_mean in (True, False)
+)
 _MOST_OF, _LEAST_OF = (
-    Form(partial(reductions.extremum, maximum=maximum, operator="reduce_extremum_s16"), Result.SHARED, reductions.takes)
+    LoweringPattern(
+        partial(reductions.extremum, maximum=maximum, operator="reduce_extremum_s16"), Result.SHARED, reductions.takes
+    )
     for maximum in (1, 0)
 )
 _LARGER, _SMALLER = (
-    _form(partial(_extremum, maximum=maximum), _takes_pair, _operands, Result.SHARED) for maximum in (1, 0)
+    _pattern(partial(_extremum, maximum=maximum), _takes_pair, _operands, Result.SHARED) for maximum in (1, 0)
 )
-_PAD = Form(_pad, Result.SHARED, _takes_pad, _first)
+_PAD = LoweringPattern(_pad, Result.SHARED, _takes_pad, _first)
 
-FORMS: Mapping[object, Form] = {
+PATTERNS: Mapping[object, LoweringPattern] = {
     aten.conv2d.default: _LAYER,
     aten.convolution.default: _LAYER,
-    aten.linear.default: _form(_linear, _takes_layer),
-    **dict.fromkeys((aten.add.Tensor, aten.add_.Tensor), _form(_plus, _takes_pair, _operands)),
-    **dict.fromkeys((aten.sub.Tensor, aten.sub_.Tensor), _form(_minus, _takes_pair, _operands)),
-    **dict.fromkeys((aten.mul.Tensor, aten.mul_.Tensor), _form(_product, _takes_pair, _operands)),
+    aten.linear.default: _pattern(_linear, _takes_layer),
+    **dict.fromkeys((aten.add.Tensor, aten.add_.Tensor), _pattern(_plus, _takes_pair, _operands)),
+    **dict.fromkeys((aten.sub.Tensor, aten.sub_.Tensor), _pattern(_minus, _takes_pair, _operands)),
+    **dict.fromkeys((aten.mul.Tensor, aten.mul_.Tensor), _pattern(_product, _takes_pair, _operands)),
     aten.avg_pool2d.default: _AVERAGE,
     aten.max_pool2d.default: _LARGEST,
     aten.max_pool2d_with_indices.default: _LARGEST,
@@ -267,7 +273,7 @@ FORMS: Mapping[object, Form] = {
     aten.minimum.default: _SMALLER,
     **dict.fromkeys((aten.pad.default, aten.constant_pad_nd.default), _PAD),
 }
-"""The forms for int16, by the operators of PyTorch's registry, exported and of the edge dialect."""
+"""The int16 lowering patterns, by the operators of PyTorch's registry, exported and of the edge dialect."""
 
 LAYERS = frozenset({aten.conv2d.default, aten.linear.default})
 """Those with weights."""

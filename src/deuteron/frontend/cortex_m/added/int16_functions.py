@@ -1,4 +1,4 @@
-"""Functions of one activation of 16 bits, applied to each element: pieces of straight lines between a few values."""
+"""Elementwise functions of one int16 activation, which become tables with linear interpolation."""
 
 from typing import cast
 
@@ -7,9 +7,9 @@ from torch import Tensor, fx
 
 from deuteron.frontend.cortex_m import refusals
 from deuteron.frontend.cortex_m.added.int16 import interpolate
-from deuteron.frontend.cortex_m.added.lowering_pattern import Call
-from deuteron.frontend.cortex_m.elementwise import call_on, operand, operators
-from deuteron.frontend.quantise import decompositions
+from deuteron.frontend.cortex_m.added.lowering_pattern import LoweredCall
+from deuteron.frontend.cortex_m.elementwise import evaluate, operand, operators
+from deuteron.frontend.quantize import decompositions
 from deuteron.operators.int16 import TABLE_BITS, InterpolateS16Params
 
 aten = torch.ops.aten
@@ -21,19 +21,19 @@ _CURVED = operators(
     "div.Scalar add.Tensor sub.Tensor mul.Tensor div.Tensor minimum.default maximum.default atan.default asinh.default "
     "sinh.default cosh.default exp2.default erfc.default square.default selu.default celu.default log_sigmoid.default"
 )
-"""Functions without poles and jumps, which few straight lines come close to."""
+"""Functions without poles and jumps, which linear interpolation approximates well."""
 
 _HARD_SWISHES = operators("hardswish.default")
 
 _LEAST = -32768
-_WIDEST, _NARROWEST = 9, 4
-"""Pieces of at most 512 steps and at least 16."""
+_MOST_BITS, _LEAST_BITS = 9, 4
+"""Segments are at most 512 and at least 16 steps wide."""
 
-_HINT = "let it have a narrower range before this operator, or build with activations of int8"
+_HINT = "give this operator's input a narrower range, or build with int8 activations"
 
 
 def write(model: fx.GraphModule) -> None:
-    """Write hard swishes as products: of their two bends one lies at no end of a piece, hard sigmoids end with them."""
+    """Decompose hard swishes into products with hard sigmoids, whose bends are at ends of segments."""
     for node in list(model.graph.nodes):
         if node.target in _HARD_SWISHES:
             x = cast(fx.Node, node.args[0])
@@ -44,7 +44,7 @@ def write(model: fx.GraphModule) -> None:
 
 
 def takes(node: fx.Node) -> bool:
-    """True for a function whose values at int16 numbers need no table of all."""
+    """True for a function whose int16 results can be interpolated."""
     if node.target not in _CURVED or (x := operand(node)) is None:
         return False
     value: object = x.meta.get("val")
@@ -56,41 +56,41 @@ def takes(node: fx.Node) -> bool:
 
 
 def operands(node: fx.Node) -> list[fx.Node]:
-    """The activation that a function depends on."""
+    """The activation that a function depends on, in a list."""
     return [cast(fx.Node, operand(node))]
 
 
-def call(quantise: fx.Node, reals: Tensor) -> Call:
-    """The call for a function.
+def call(quantize: fx.Node, reals: Tensor) -> LoweredCall:
+    """Return the call for a function.
 
     Args:
-        quantise: what quantises its results.
-        reals: its results for all numbers of int16, the least first.
+        quantize: the quantise node of its results.
+        reals: its results for all int16 values in order.
 
     Raises:
-        UnsupportedError: when straight lines between 4096 values are more than a step off.
+        UnsupportedError: interpolation with segments of 16 steps is off by more than a step.
     """
-    before = cast(fx.Node, quantise.args[0])
-    wanted = call_on(quantise, {before: reals}).to(torch.int64)
+    before = cast(fx.Node, quantize.args[0])
+    wanted = evaluate(quantize, {before: reals}).to(torch.int64)
     changes = (wanted[1:] != wanted[:-1]).nonzero()
     first, last = (int(changes[0]), int(changes[-1]) + 1) if len(changes) else (0, 1)
-    steps = reals.double() / float(cast(float, quantise.args[1]))
+    steps = reals.double() / float(cast(float, quantize.args[1]))
     steps = steps.clamp(-(2.0**20), 2.0**20)
-    for bits in range(_WIDEST, _NARROWEST - 1, -1):
-        # Beginning at a multiple of the piece's width lets zero be an end, where functions bend most.
+    for bits in range(_MOST_BITS, _LEAST_BITS - 1, -1):
+        # If segments begin at a multiple of their width, zero is an end, where most functions bend.
         for begin in dict.fromkeys((first >> bits << bits, first)):
             table = _table(steps, begin, last, bits)
             off = (_interpolated(table, begin, last, bits) - wanted).abs()
             if int(off.max()) <= 1:
-                elements = quantise.meta["val"].numel()
+                elements = quantize.meta["val"].numel()
                 params = InterpolateS16Params(elements, begin + _LEAST, last + _LEAST, bits)
-                return Call("interpolate_s16", params, (table.to(torch.int32),))
+                return LoweredCall("interpolate_s16", params, (table.to(torch.int32),))
     what = "bends too much for activations of 16 bits: lines between values 16 steps apart are off by more than a step"
     raise refusals.refusal(before, what, _HINT)
 
 
 def _table(steps: Tensor, first: int, last: int, bits: int) -> Tensor:
-    """Values at the ends of pieces, in fractions of a step; the last lies where its line leads to from `last`."""
+    """Values at the ends of segments, in fractions of a step; the last one extrapolates the line through `last`."""
     width = 1 << bits
     table = steps[first : last + 1 : width]
     rest = (last - first) % width
@@ -99,7 +99,7 @@ def _table(steps: Tensor, first: int, last: int, bits: int) -> Tensor:
 
 
 def _interpolated(table: Tensor, first: int, last: int, bits: int) -> Tensor:
-    """What the operator gives for all numbers."""
+    """The operator's results for all int16 values."""
     every = torch.arange(_LEAST, -_LEAST)
     params = InterpolateS16Params(len(every), first + _LEAST, last + _LEAST, bits)
     result = interpolate(params, every.numpy(), table.numpy())

@@ -1,4 +1,4 @@
-"""How tensors lie in memory, as the records of our operators say it."""
+"""Strides of tensors, as parameter records have them."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -6,7 +6,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from deuteron.npu.neutron.kernels.params import Dims5
+from deuteron.operators.params import Dims5
 
 _RANK = 5
 _MOST = 65536
@@ -16,12 +16,12 @@ _CHANNELS_LAST = (0, 2, 3, 1)
 
 
 def is_last(x: Tensor) -> bool:
-    """True for an image in channels-last memory, which is no other order for it."""
+    """True for an image that is in channels-last memory only."""
     return x.dim() == 4 and not x.is_contiguous() and x.is_contiguous(memory_format=torch.channels_last)
 
 
 def strides_of(x: Tensor) -> tuple[int, ...] | None:
-    """How many elements lie between neighbours along each dimension; None in an order that our operators lack."""
+    """The stride of each dimension in elements; None for a memory format that our operators do not support."""
     if not (x.is_contiguous() or is_last(x)):
         return None
     order = _CHANNELS_LAST if is_last(x) else range(x.dim())
@@ -32,11 +32,11 @@ def strides_of(x: Tensor) -> tuple[int, ...] | None:
 
 
 def broadcast(shape: Sequence[int], values: Sequence[Tensor], *, last: bool) -> tuple[Dims5, ...] | None:
-    """The dimensions of a result, in its order of memory, and along them the strides of each value; None if too many.
+    """Merge the dimensions of a result, and compute the strides of each value along them; None if there are too many.
 
     Args:
-        shape: of the result.
-        values: those that are broadcast to it.
+        shape: the shape of the result.
+        values: the tensors that are broadcast to it.
         last: whether the result is an image in channels-last memory.
     """
     columns: list[tuple[int, ...]] = []

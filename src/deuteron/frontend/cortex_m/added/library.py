@@ -1,4 +1,4 @@
-"""Our operators in PyTorch's registry, so that graphs can have them and PyTorch can run them."""
+"""Registers our operators with PyTorch, so that graphs can contain them and PyTorch can run them."""
 
 from collections.abc import Callable, Sequence
 from functools import cache, partial
@@ -16,7 +16,7 @@ from deuteron.operators.cortex_m import CpuOperator
 
 @cache
 def load() -> Any:
-    """The library, which lives as long as Python does: our operators are in `torch.ops.deuteron` from now on."""
+    """Register the operators as `torch.ops.deuteron`; the library exists until Python ends."""
     registry: Any = torch.library
     library = registry.Library(NAMESPACE, "DEF")
     for operator in ADDED:
@@ -31,7 +31,7 @@ def load() -> Any:
 
 
 def _shaped(definition: Definition) -> Callable[..., Tensor]:
-    """A function that gives a tensor like the result, of which only the shape is known."""
+    """Return the meta function of an operator, which computes the shape of its result."""
 
     def shaped(*args: object) -> Tensor:
         *tensors, shape, _ = args
@@ -51,12 +51,12 @@ def _compute(operator: CpuOperator, definition: Definition, *args: object) -> Te
 
 
 def _flat(x: Tensor) -> Tensor:
-    """The elements as they lie in memory."""
+    """The elements in the order of memory."""
     return (x.permute(0, 2, 3, 1) if layout.is_last(x) else x).reshape(-1)
 
 
 def _empty(definition: Definition, values: Sequence[Tensor], shape: Sequence[int]) -> Tensor:
-    """A tensor for the result: in channels-last memory where an operand of its shape is."""
+    """An empty result, in channels-last memory if an operand of its shape is."""
     if definition.is_last is None:
         last = any(layout.is_last(x) and tuple(x.shape) == tuple(shape) for x in values)
     else:

@@ -1,4 +1,4 @@
-"""The logarithm of the softmax."""
+"""The logarithm of the softmax (`log_softmax`)."""
 
 import math
 from collections.abc import Mapping
@@ -9,7 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor, fx
 
-from deuteron.frontend.cortex_m.added.lowering_pattern import Array, Call, Definition, Form, Site, stored, value_of
+from deuteron.frontend.cortex_m.added.lowering_pattern import (
+    Array,
+    Definition,
+    LoweredCall,
+    LoweringPattern,
+    Site,
+    stored,
+    value_of,
+)
 from deuteron.frontend.cortex_m.added.reductions import runs
 from deuteron.numerics import requant, rne_shift, softmax_table
 from deuteron.operators.added import LogSoftmaxParams
@@ -22,7 +30,7 @@ _MOST_SHIFT = 40
 _MOST_DEPTH = 65536
 
 
-def _log_softmax(site: Site) -> Call | None:
+def _log_softmax(site: Site) -> LoweredCall | None:
     (x,), y = site.operands, site.result
     outer, depth, inner = runs(site.shape, [cast(int, site.argument(1, "dim", -1))]) or (0, 0, 0)
     factor = Fraction(x.scale) / Fraction(y.scale)
@@ -32,7 +40,7 @@ def _log_softmax(site: Site) -> Call | None:
     params = LogSoftmaxParams(
         outer, depth, inner, round(factor * 2**shift), shift, log.multiplier, log.shift, y.zero_point
     )
-    return Call("log_softmax", params, (table,))
+    return LoweredCall("log_softmax", params, (table,))
 
 
 def _compute(p: LogSoftmaxParams, x: Array, table: Array) -> Array:
@@ -44,7 +52,7 @@ def _compute(p: LogSoftmaxParams, x: Array, table: Array) -> Array:
 
 
 def _logarithm(total: int) -> int:
-    """log2(total / 2^30) with 26 bits behind the point."""
+    """log2(total / 2^30) with 26 fraction bits."""
     whole = total.bit_length() - 1 - _ONE_BITS
     result, number = whole << _LOG_BITS, total >> whole
     for bit in range(_LOG_BITS - 1, -1, -1):
@@ -59,9 +67,9 @@ def _takes(node: fx.Node) -> bool:
     return value_of(node).dim() > 0 and value_of(node).shape[dim] <= _MOST_DEPTH
 
 
-FORMS: Mapping[object, Form] = {
-    aten.log_softmax.int: Form(_log_softmax, takes=_takes),
-    aten._log_softmax.default: Form(_log_softmax, takes=_takes),  # noqa: SLF001
+PATTERNS: Mapping[object, LoweringPattern] = {
+    aten.log_softmax.int: LoweringPattern(_log_softmax, takes=_takes),
+    aten._log_softmax.default: LoweringPattern(_log_softmax, takes=_takes),  # noqa: SLF001
 }
 
 DEFINITIONS: Mapping[str, Definition] = {"log_softmax": Definition(_compute, rounds=True)}

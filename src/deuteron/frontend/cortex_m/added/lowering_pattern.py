@@ -1,4 +1,4 @@
-"""What an operator of PyTorch that becomes one of ours says of itself."""
+"""Defines how operators of PyTorch become our operators, and what our operators compute."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -10,20 +10,20 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, fx
 
-from deuteron.npu.neutron.kernels.params import KernelParams
+from deuteron.operators.params import KernelParams
 
 Array = npt.NDArray[np.generic]
 
 
 class Result(Enum):
-    """Where the quantisation of a result comes from."""
+    """The quantisation of a result."""
 
     MEASURED = auto()
-    """It has a range of its own."""
+    """It has its own range."""
     SHARED = auto()
-    """It is that of the operands, which all have one."""
+    """It is that of the operands, which all share one."""
     INTEGER = auto()
-    """There is none: the result is integers or bools; operands share theirs."""
+    """There is none: the result is integers or bools; operands share one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +36,15 @@ class Affine:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """An operator of the edge program that is to become one of ours.
+    """An operator of the edge program that becomes one of ours.
 
     Attributes:
-        node: it.
+        node: the operator.
         operands: the quantisation of each operand, in order.
-        result: that of the result; of integers, that of the first operand.
-        constant: gives the value of a constant that the operator reads beside its operands.
+        result: the quantisation of the result; for integer results, that of the first operand.
+        constant: returns the value of a constant that the operator reads.
         stored: the nodes of the operands' stored values.
-        ends: the nodes that quantise the result; of integers, the operator itself.
+        ends: the nodes that quantise the result; for integer results, the operator itself.
         limits: of the stored values of the result.
         is_channels_last: whether the result, or a single operand, is an image in channels-last memory.
     """
@@ -60,22 +60,22 @@ class Site:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the first operand."""
+        """The shape of the first operand."""
         return tuple(value_of(self.stored[0]).shape)
 
     def argument(self, index: int, name: str, default: object) -> object:
-        """An argument of the operator, by place or name."""
+        """An argument of the operator, by index or name."""
         return self.node.args[index] if index < len(self.node.args) else self.node.kwargs.get(name, default)
 
     def weights(self, node: fx.Node) -> tuple[Tensor, Tensor]:
-        """The stored values of weights that a node dequantises channel by channel, and the channels' scales."""
+        """The stored weights of a node that dequantises per channel, and the channels' scales."""
         values, scales = cast("tuple[fx.Node, fx.Node]", node.args[:2])
         return self.constant(values), self.constant(scales)
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A call of one of our operators: its name, its record, and constants that it reads after its operands.
+class LoweredCall:
+    """A call of one of our operators: its name, its parameter record, and the constants after its operands.
 
     `inputs` are nodes that it reads instead of the operands.
     """
@@ -87,7 +87,7 @@ class Call:
 
 
 def _activations(node: fx.Node) -> list[fx.Node]:
-    """The float tensors that a node reads and that are no constants of the model."""
+    """The float tensors that a node reads, without constants of the model."""
     return [arg for arg in node.all_input_nodes if arg.op != "get_attr" and value_of(arg).is_floating_point()]
 
 
@@ -96,19 +96,19 @@ def _always(_: fx.Node) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class LoweringPattern:
     """How an operator of PyTorch becomes one of ours.
 
     Attributes:
-        call: the call, for an operator between quantisations; None where its numbers do not fit.
-        result: where the quantisation of its result comes from.
-        takes: whether it takes a node of the float model.
-        operands: what is quantised of that which a node of the float model reads.
-        whole: whether PyTorch would decompose it on the way to an edge program.
-        any_order: whether it takes images in channels-last memory, too.
+        call: makes the call for an operator between quantisations; None if its numbers do not fit the record.
+        result: the quantisation of its result.
+        takes: whether the pattern applies to a node of the float model.
+        operands: the operands of a node of the float model that are quantised.
+        whole: whether PyTorch would decompose it in an edge program.
+        any_order: whether it supports images in channels-last memory.
     """
 
-    call: Callable[[Site], Call | None]
+    call: Callable[[Site], LoweredCall | None]
     result: Result = Result.MEASURED
     takes: Callable[[fx.Node], bool] = _always
     operands: Callable[[fx.Node], list[fx.Node]] = _activations
@@ -118,14 +118,14 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What one of our operators computes, in Python: the arithmetic of its C function.
+    """The arithmetic of one of our operators in Python, equal to its C function.
 
     Attributes:
-        compute: its result, from its record and its tensors; all are flat, as they lie in memory.
-        rounds: whether the result may be one step off what PyTorch computes in float32.
+        compute: computes the result from the record and the tensors; all are flat, in the order of memory.
+        rounds: whether the result may be one step off PyTorch's float32 result.
         dtype: of the result.
-        is_last: whether a result of four dimensions is an image in channels-last memory; else it is where an operand of
-            its shape is.
+        is_last: whether a result of rank 4 is an image in channels-last memory; by default, if an operand of its shape
+            is.
     """
 
     compute: Callable[..., Array]
@@ -135,10 +135,10 @@ class Definition:
 
 
 def value_of(node: fx.Node) -> Tensor:
-    """The tensor that a node stands for."""
+    """The tensor of a node."""
     return cast(Tensor, node.meta["val"])
 
 
 def stored(steps: npt.NDArray[np.int64]) -> Array:
-    """Numbers of steps as int8, which holds the nearest that it can."""
+    """Saturate steps to int8."""
     return steps.clip(-128, 127).astype(np.int8)

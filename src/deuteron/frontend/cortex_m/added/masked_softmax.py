@@ -1,4 +1,4 @@
-"""Softmax over the elements that a constant mask lets through, as attention has it."""
+"""Softmax over the elements that a constant mask selects, as attention uses it."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -7,7 +7,15 @@ import numpy as np
 import torch
 from torch import Tensor, fx
 
-from deuteron.frontend.cortex_m.added.lowering_pattern import Array, Call, Definition, Form, Site, stored, value_of
+from deuteron.frontend.cortex_m.added.lowering_pattern import (
+    Array,
+    Definition,
+    LoweredCall,
+    LoweringPattern,
+    Site,
+    stored,
+    value_of,
+)
 from deuteron.numerics import rne_divide, softmax_multiplier, softmax_table
 from deuteron.operators.added import MaskedSoftmaxParams
 
@@ -21,19 +29,19 @@ def _takes(node: fx.Node) -> bool:
     return mask.op == "get_attr" and dim is not None and dim % rank == rank - 1
 
 
-def _call(site: Site) -> Call:
-    left_out = site.constant(cast(fx.Node, site.node.args[1]))
+def _call(site: Site) -> LoweredCall:
+    excluded = site.constant(cast(fx.Node, site.node.args[1]))
     *_, depth = site.shape
     rows = int(np.prod(site.shape[:-1]))
-    mask = _fewest(~left_out.reshape(rows, depth))
+    mask = _shortest_period(~excluded.reshape(rows, depth))
     mult, shift = softmax_multiplier(site.result.scale)
     table = torch.from_numpy(softmax_table(site.operands[0].scale, 1.0).astype(np.int32))  # pyright: ignore[reportUnknownMemberType]
     params = MaskedSoftmaxParams(rows, depth, len(mask), mult, shift, site.result.zero_point)
-    return Call("masked_softmax", params, (table, mask.to(torch.int8).contiguous()))
+    return LoweredCall("masked_softmax", params, (table, mask.to(torch.int8).contiguous()))
 
 
-def _fewest(mask: Tensor) -> Tensor:
-    """The first rows of a mask, which the others repeat."""
+def _shortest_period(mask: Tensor) -> Tensor:
+    """The first rows of a mask, if the other rows repeat them."""
     rows = len(mask)
     repeats = (n for n in range(1, rows + 1) if rows % n == 0 and torch.equal(mask[:n].repeat(rows // n, 1), mask))
     return mask[: next(repeats)]
@@ -41,13 +49,15 @@ def _fewest(mask: Tensor) -> Tensor:
 
 def _compute(p: MaskedSoftmaxParams, x: Array, table: Array, mask: Array) -> Array:
     values = x.reshape(p.rows, p.depth).astype(np.int64)
-    taken = np.tile(mask.reshape(p.mask_rows, p.depth), (p.rows // p.mask_rows, 1)) != 0
-    largest = np.where(taken, values, -128).max(axis=1, keepdims=True)
-    weights = np.where(taken, table.astype(np.int64)[np.where(taken, largest - values, 0)], 0)
+    selected = np.tile(mask.reshape(p.mask_rows, p.depth), (p.rows // p.mask_rows, 1)) != 0
+    largest = np.where(selected, values, -128).max(axis=1, keepdims=True)
+    weights = np.where(selected, table.astype(np.int64)[np.where(selected, largest - values, 0)], 0)
     sums = np.maximum(weights.sum(axis=1, keepdims=True), 1)
     return stored(rne_divide(weights * p.mult, sums << p.shift) + p.out_zp)
 
 
-FORMS: Mapping[object, Form] = {aten._masked_softmax.default: Form(_call, takes=_takes, whole=True)}  # noqa: SLF001
+PATTERNS: Mapping[object, LoweringPattern] = {
+    aten._masked_softmax.default: LoweringPattern(_call, takes=_takes, whole=True)  # noqa: SLF001
+}
 
 DEFINITIONS: Mapping[str, Definition] = {"masked_softmax": Definition(_compute, rounds=True)}

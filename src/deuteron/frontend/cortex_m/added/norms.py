@@ -1,4 +1,4 @@
-"""Normalisation of groups of elements by statistics of their own."""
+"""Layer, root mean square and group norms."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -10,40 +10,47 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, fx
 
-from deuteron.frontend.cortex_m.added.lowering_pattern import Array, Call, Definition, Form, Site, stored
+from deuteron.frontend.cortex_m.added.lowering_pattern import (
+    Array,
+    Definition,
+    LoweredCall,
+    LoweringPattern,
+    Site,
+    stored,
+)
 from deuteron.numerics import rne_shift
 from deuteron.operators.added import NormaliseParams
 
 aten = torch.ops.aten
 
 _ONE_BITS = 61
-"""Of the number that is divided by a root of 31 bits."""
+"""Bits of the numerator for division by a root of 31 bits."""
 
 _MOST = 1 << 22
-"""Elements of a group."""
+"""The maximum number of elements in a group."""
 
 _MOST_FRACTION = 46
 
 Dims = tuple[int, int, int, int]
-"""Batches, groups, channels of a group, and elements of a channel; or from one of these to the next, in memory."""
+"""Batches, groups, channels of a group, and elements of a channel: their numbers, or their strides in memory."""
 
 
-def _layer(site: Site) -> Call | None:
-    """`layer_norm`: input, shape that is normalised, weight, bias, epsilon."""
+def _layer(site: Site) -> LoweredCall | None:
+    """`layer_norm`: input, normalised shape, weight, bias, epsilon."""
     weight, bias = (site.argument(i, name, None) for i, name in ((2, "weight"), (3, "bias")))
     sizes, strides = _rows(site)
     return _call(site, sizes, strides, weight, bias, cast(float, site.argument(4, "eps", 1e-5)))
 
 
-def _root_mean_square(site: Site) -> Call | None:
-    """`rms_norm`: input, shape that is normalised, weight, epsilon."""
+def _root_mean_square(site: Site) -> LoweredCall | None:
+    """`rms_norm`: input, normalised shape, weight, epsilon."""
     sizes, strides = _rows(site)
     epsilon = site.argument(3, "eps", None)
     least = torch.finfo(torch.float32).eps if epsilon is None else cast(float, epsilon)
     return _call(site, sizes, strides, site.argument(2, "weight", None), None, least, centred=False)
 
 
-def _group(site: Site) -> Call | None:
+def _group(site: Site) -> LoweredCall | None:
     """`group_norm`: input, groups, weight, bias, epsilon."""
     batches, channels, *others = site.shape
     groups, spatial = cast(int, site.node.args[1]), math.prod(others)
@@ -55,19 +62,19 @@ def _group(site: Site) -> Call | None:
 
 
 def _rows(site: Site) -> tuple[Dims, Dims]:
-    """Sizes and strides where the last dimensions are normalised."""
+    """Sizes and strides for norms over the last dimensions."""
     depth = math.prod(cast("Sequence[int]", site.node.args[1]))
     return (math.prod(site.shape) // depth, 1, depth, 1), (depth, depth, 1, 1)
 
 
 def _call(
     site: Site, sizes: Dims, strides: Dims, weight: object, bias: object, epsilon: float, *, centred: bool = True
-) -> Call | None:
-    """The call; None for a group of too many elements, and for an epsilon or factors beyond all sane scales."""
+) -> LoweredCall | None:
+    """The call; None if the group has too many elements, or epsilon or factors do not fit the record."""
     (x,), y, count = site.operands, site.result, sizes[2] * sizes[3]
     least = Fraction(epsilon) * count**2 / Fraction(x.scale) ** 2
     fraction = next((f for f in range(_MOST_FRACTION, -1, -2) if (count**2 * 2**16 + least) * 2**f < 2**62 - 1), None)
-    # No normalised value is above the root of the count.
+    # No normalised value is above the square root of the count.
     value_bits = 30 - ((count - 1).bit_length() + 1) // 2
     gains, offsets = (
         _constants(site, arg, default).double().numpy() / y.scale for arg, default in ((weight, 1.0), (bias, 0.0))
@@ -84,18 +91,18 @@ def _call(
         int(gains.size > 1), offset_shift, value_bits + bits, y.zero_point,
     )  # fmt: skip
     factors = np.rint(gains * 2.0**bits).astype(np.int32)
-    return Call(
+    return LoweredCall(
         "normalise", params, tuple(map(_tensor, (factors, np.rint(steps / 2.0**offset_shift).astype(np.int32))))
     )
 
 
 def _constants(site: Site, node: object, default: float) -> Tensor:
-    """The values of weights or biases, of which there may be none."""
+    """The values of weights or biases; `default` without these."""
     return site.constant(node).detach().flatten() if isinstance(node, fx.Node) else torch.full((1,), default)
 
 
 def _shift(values: npt.NDArray[np.float64], bits: int) -> int:
-    """How far values can be shifted to the left so that the largest stays below 2^bits; `bits` where all are 0."""
+    """The left shift after which the largest value is below 2^bits; `bits` if all are 0."""
     largest = float(np.abs(values).max())
     return bits - math.frexp(largest)[1] if largest else bits
 
@@ -139,7 +146,7 @@ def _scale(p: NormaliseParams, variance: int) -> tuple[int, int]:
 
 
 def _takes(node: fx.Node) -> bool:
-    """True where weights and biases are constants."""
+    """True if weights and biases are constants."""
     return all(arg is node.args[0] or arg.op == "get_attr" for arg in node.all_input_nodes)
 
 
@@ -147,10 +154,10 @@ def _operand(node: fx.Node) -> list[fx.Node]:
     return [cast(fx.Node, node.args[0])]
 
 
-FORMS: Mapping[object, Form] = {
-    aten.layer_norm.default: Form(_layer, takes=_takes, operands=_operand, whole=True),
-    aten.rms_norm.default: Form(_root_mean_square, takes=_takes, operands=_operand, whole=True),
-    aten.group_norm.default: Form(_group, takes=_takes, operands=_operand, whole=True, any_order=True),
+PATTERNS: Mapping[object, LoweringPattern] = {
+    aten.layer_norm.default: LoweringPattern(_layer, takes=_takes, operands=_operand, whole=True),
+    aten.rms_norm.default: LoweringPattern(_root_mean_square, takes=_takes, operands=_operand, whole=True),
+    aten.group_norm.default: LoweringPattern(_group, takes=_takes, operands=_operand, whole=True, any_order=True),
 }
 
 DEFINITIONS: Mapping[str, Definition] = {"normalise": Definition(_compute, rounds=True)}

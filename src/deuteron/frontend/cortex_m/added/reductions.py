@@ -1,4 +1,4 @@
-"""Sums, means, extrema and their places over dimensions, and sums up to each element."""
+"""Reductions over dimensions (sum, mean, extrema, their indices) and cumulative sums."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -12,29 +12,29 @@ from torch import fx
 
 from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Array,
-    Call,
     Definition,
-    Form,
+    LoweredCall,
+    LoweringPattern,
     Result,
     Site,
     stored,
     value_of,
 )
-from deuteron.npu.neutron.kernels.params import ReduceExtremumParams, ReduceSumParams
 from deuteron.numerics import I64, MULTIPLIER_BITS, mean_requant, requant, rne_divide, rne_shift
-from deuteron.operators.added import CumsumParams, ArgmaxArgminParams
+from deuteron.operators.added import ArgmaxArgminParams, CumsumParams
+from deuteron.operators.params import ReduceExtremumParams, ReduceSumParams
 
 aten = torch.ops.aten
 
 _MOST_REDUCTION_BITS = 23
-"""Of the elements under one sum."""
+"""Bits of the number of elements in one sum."""
 
 Runs = tuple[int, int, int]
-"""How many elements lie before, among and behind the dimensions that are reduced."""
+"""The numbers of elements before, in and after the reduced dimensions."""
 
 
 def runs(shape: Sequence[int], dims: Sequence[int]) -> Runs | None:
-    """The dimensions as three; None where others, larger than 1, lie between those that are reduced."""
+    """Merge dimensions into three; None if other dimensions larger than 1 are between the reduced ones."""
     reduced = {dim % len(shape) for dim in dims} if shape else set[int]()
     marked = [(size, i in reduced) for i, size in enumerate(shape) if size != 1]
     inside = [i for i, (_, is_reduced) in enumerate(marked) if is_reduced]
@@ -46,7 +46,7 @@ def runs(shape: Sequence[int], dims: Sequence[int]) -> Runs | None:
 
 
 def reduced_dims(node: fx.Node) -> tuple[int, ...]:
-    """The dimensions over which a node reduces: all where it names none."""
+    """The dimensions that a node reduces; all if it names none."""
     rank = value_of(node.all_input_nodes[0]).dim()
     dims: object = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim")
     if isinstance(dims, int):
@@ -56,7 +56,7 @@ def reduced_dims(node: fx.Node) -> tuple[int, ...]:
 
 
 def takes(node: fx.Node) -> bool:
-    """True where the dimensions are as three, and the result is float32."""
+    """True if dimensions can be merged into three and the result is float32."""
     shape = value_of(node.all_input_nodes[0]).shape
     return runs(shape, reduced_dims(node)) is not None and node.kwargs.get("dtype") in (None, torch.float32)
 
@@ -66,7 +66,7 @@ def _runs_of(site: Site) -> Runs:
 
 
 def total(site: Site, *, is_mean: bool, most: int = MULTIPLIER_BITS + _MOST_REDUCTION_BITS) -> ReduceSumParams:
-    """The record of a sum or mean, whose elements under a sum times the multiplier are below 2^most."""
+    """The record of a sum or mean; the sum times the multiplier is below 2^most."""
     outer, reduced, inner = _runs_of(site)
     (x,), y, divisor = site.operands, site.result, reduced if is_mean else 1
     bits = min(MULTIPLIER_BITS, most - (reduced - 1).bit_length())
@@ -74,28 +74,28 @@ def total(site: Site, *, is_mean: bool, most: int = MULTIPLIER_BITS + _MOST_REDU
     return ReduceSumParams(outer, reduced, inner, divisor, x.zero_point, factor.multiplier, factor.shift, y.zero_point)
 
 
-def _total(site: Site, *, is_mean: bool) -> Call:
-    return Call("reduce_sum", total(site, is_mean=is_mean))
+def _total(site: Site, *, is_mean: bool) -> LoweredCall:
+    return LoweredCall("reduce_sum", total(site, is_mean=is_mean))
 
 
-def extremum(site: Site, *, maximum: int, operator: str = "reduce_extremum") -> Call:
-    """The call of a largest or least value."""
-    return Call(operator, ReduceExtremumParams(*_runs_of(site), maximum))
+def extremum(site: Site, *, maximum: int, operator: str = "reduce_extremum") -> LoweredCall:
+    """The call of a maximum or minimum."""
+    return LoweredCall(operator, ReduceExtremumParams(*_runs_of(site), maximum))
 
 
-def _argument(site: Site, *, maximum: int) -> Call:
-    return Call("argmax_argmin", ArgmaxArgminParams(*_runs_of(site), maximum))
+def _argument(site: Site, *, maximum: int) -> LoweredCall:
+    return LoweredCall("argmax_argmin", ArgmaxArgminParams(*_runs_of(site), maximum))
 
 
-def _running(site: Site) -> Call:
+def _running(site: Site) -> LoweredCall:
     (x,), y = site.operands, site.result
     factor = requant(Fraction(x.scale) / Fraction(y.scale))
     params = CumsumParams(*_runs_of(site), x.zero_point, factor.multiplier, factor.shift, y.zero_point)
-    return Call("cumsum", params)
+    return LoweredCall("cumsum", params)
 
 
 def steps_of(p: ReduceSumParams, x: Array) -> I64:
-    """Sums or means in steps of the result, before they are cut off."""
+    """Sums or means in steps of the result, before saturation."""
     values = x.reshape(p.outer, p.reduced, p.inner).astype(np.int64) - p.in_zp
     divisor = np.array(p.divisor << p.shift, np.int64)
     return rne_divide(values.sum(axis=1) * p.mult, divisor) + p.out_zp
@@ -106,7 +106,7 @@ def _compute_sum(p: ReduceSumParams, x: Array) -> Array:
 
 
 def compute_extremum(p: ReduceExtremumParams, x: Array) -> Array:
-    """What `reduce_extremum` computes, of any dtype."""
+    """The definition of `reduce_extremum`, for any dtype."""
     values = x.reshape(p.outer, p.reduced, p.inner)
     return values.max(axis=1) if p.maximum else values.min(axis=1)
 
@@ -121,19 +121,19 @@ def _compute_total(p: CumsumParams, x: Array) -> Array:
     return stored(rne_shift(values.cumsum(axis=1) * p.mult, p.shift) + p.out_zp)
 
 
-_MEAN = Form(partial(_total, is_mean=True), takes=takes)
-_SUM = Form(partial(_total, is_mean=False), takes=takes)
+_MEAN = LoweringPattern(partial(_total, is_mean=True), takes=takes)
+_SUM = LoweringPattern(partial(_total, is_mean=False), takes=takes)
 
-FORMS: Mapping[object, Form] = {
+PATTERNS: Mapping[object, LoweringPattern] = {
     aten.mean.default: _MEAN,
     aten.mean.dim: _MEAN,
     aten.sum.default: _SUM,
     aten.sum.dim_IntList: _SUM,
-    aten.amax.default: Form(partial(extremum, maximum=1), Result.SHARED, takes),
-    aten.amin.default: Form(partial(extremum, maximum=0), Result.SHARED, takes),
-    aten.argmax.default: Form(partial(_argument, maximum=1), Result.INTEGER, takes),
-    aten.argmin.default: Form(partial(_argument, maximum=0), Result.INTEGER, takes),
-    aten.cumsum.default: Form(_running, takes=takes),
+    aten.amax.default: LoweringPattern(partial(extremum, maximum=1), Result.SHARED, takes),
+    aten.amin.default: LoweringPattern(partial(extremum, maximum=0), Result.SHARED, takes),
+    aten.argmax.default: LoweringPattern(partial(_argument, maximum=1), Result.INTEGER, takes),
+    aten.argmin.default: LoweringPattern(partial(_argument, maximum=0), Result.INTEGER, takes),
+    aten.cumsum.default: LoweringPattern(_running, takes=takes),
 }
 
 DEFINITIONS: Mapping[str, Definition] = {

@@ -1,4 +1,4 @@
-"""Interpolation between rows and columns of images."""
+"""Bilinear interpolation of images."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,26 +11,26 @@ from torch import fx
 
 from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Array,
-    Call,
     Definition,
-    Form,
+    LoweredCall,
+    LoweringPattern,
     Result,
     Site,
     stored,
     value_of,
 )
-from deuteron.npu.neutron.kernels.limits import MAX_RESIZE_UNIT
-from deuteron.npu.neutron.kernels.params import ResizeBilinearParams
 from deuteron.numerics import rne_divide
+from deuteron.operators.limits import MAX_RESIZE_UNIT
+from deuteron.operators.params import ResizeBilinearParams
 
 aten = torch.ops.aten
 
 Positions = tuple[int, int, int]
-"""Start, step and unit: output i lies at (start + i * step) / unit of the input, before that is limited to the map."""
+"""Start, step and unit: output i is at (start + i * step) / unit of the input, before clamping to the image."""
 
 
 def positions(size: int, output: int, factor: float | None, *, align_corners: bool) -> Positions:
-    """Where PyTorch looks for the elements of an axis; by the factor that it is given, else by the sizes."""
+    """The sampling positions of PyTorch along an axis: by the given factor, else by the sizes."""
     if align_corners:
         start, step = Fraction(0), Fraction(size - 1, output - 1) if output > 1 else Fraction(0)
     else:
@@ -52,12 +52,12 @@ def _takes(node: fx.Node) -> bool:
     return all(abs(number) <= MAX_RESIZE_UNIT for axis in _axes(node) for number in axis)
 
 
-def _bilinear(site: Site) -> Call:
+def _bilinear(site: Site) -> LoweredCall:
     batches, channels, in_h, in_w = site.shape
     _, _, out_h, out_w = value_of(site.node).shape
     rows, columns = _axes(site.node)
     sizes = batches * channels, in_h, in_w, 1, out_h, out_w
-    return Call("resize_bilinear", ResizeBilinearParams(*sizes, *rows, *columns, site.operands[0].zero_point))
+    return LoweredCall("resize_bilinear", ResizeBilinearParams(*sizes, *rows, *columns, site.operands[0].zero_point))
 
 
 def _compute(p: ResizeBilinearParams, x: Array) -> Array:
@@ -71,8 +71,8 @@ def _compute(p: ResizeBilinearParams, x: Array) -> Array:
     return stored(rne_divide(values, np.asarray(p.unit_h * p.unit_w, np.int64)) + p.zero_point)
 
 
-FORMS: Mapping[object, Form] = {
-    aten.upsample_bilinear2d.vec: Form(_bilinear, Result.SHARED, _takes, whole=True),
+PATTERNS: Mapping[object, LoweringPattern] = {
+    aten.upsample_bilinear2d.vec: LoweringPattern(_bilinear, Result.SHARED, _takes, whole=True),
 }
 
 DEFINITIONS: Mapping[str, Definition] = {"resize_bilinear": Definition(_compute, rounds=True)}

@@ -1,1 +1,1 @@
-"""NPU kernels: catalogue, parameters, and the program of calls."""
+"""Kernels of the Neutron: catalogue, costs, selection for linking."""

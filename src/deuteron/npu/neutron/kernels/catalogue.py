@@ -1,39 +1,9 @@
 """The NPU kernels: one entry each, with its number in the microcode, its operands and its C symbol."""
 
-from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.npu.neutron.kernels import params as p
-
-
-@dataclass(frozen=True, slots=True)
-class Kernel:
-    """One NPU kernel.
-
-    Attributes:
-        kind: its number in the microcode and in the table `neutronKernels`; never reused.
-        name: what disassembly, reports and profiles call it.
-        reads: names of the operands it reads, in encoding order.
-        params: the parameter record of its call.
-        workspace: whether it needs scratch memory of its own; that operand then stands last.
-    """
-
-    kind: int
-    name: str
-    reads: tuple[str, ...]
-    params: type[p.KernelParams]
-    workspace: bool = False
-
-    @property
-    def operands(self) -> tuple[str, ...]:
-        """All operand names in encoding order: those read, `output`, and `workspace` where there is one."""
-        return (*self.reads, "output", *(("workspace",) if self.workspace else ()))
-
-    @property
-    def symbol(self) -> str:
-        """The C function that runs it."""
-        return f"dtn_k_{self.name}"
-
+from deuteron.operators import params as p
+from deuteron.operators.program import Kernel
 
 CONV2D = Kernel(1, "conv2d_s8", ("input", "weights", "bias", "requant"), p.Conv2DParams, workspace=True)
 DEPTHWISE_CONV2D = Kernel(2, "depthwise_conv2d_s8", ("input", "weights", "bias", "requant"), p.DepthwiseConv2DParams)

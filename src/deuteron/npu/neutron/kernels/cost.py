@@ -1,23 +1,23 @@
-"""What a kernel call costs: closed forms over its parameters.
+"""Cost of kernel calls: closed forms over their parameters.
 
 A dense convolution of P output positions, F filters and a reduction over T elements on an array of R x C multipliers,
 each holding one output (output stationary), takes ceil(P / R) * ceil(F / C) * (R + C + T - 2) cycles: tiles times the
 length of the reduction, and the time to fill and drain the array. It is the closed form of the systolic array
-simulator SCALE-Sim. A depthwise filter sums over no channels, so that each channel has the array to itself with one
-column in use. What needs no array runs at so many elements per cycle. No call is faster than its operands pass the
-SRAM port, each once.
+simulator SCALE-Sim. A depthwise filter sums over no channels, so that each channel uses one column of the array alone.
+Other kernels process a number of elements per cycle. A call takes at least the cycles in which its operands pass the
+SRAM port once.
 """
 
 import math
 from typing import Protocol
 
-from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels.rules import operand_bytes
 from deuteron.npu.timeline import Cost
+from deuteron.operators import params as p
+from deuteron.operators.rules import operand_bytes
 
 
 class Rates(Protocol):
-    """What of the hardware the closed forms depend on."""
+    """The hardware parameters of the closed forms."""
 
     @property
     def rows(self) -> int:
@@ -31,7 +31,7 @@ class Rates(Protocol):
 
     @property
     def elementwise(self) -> int:
-        """Elements per cycle of what needs no array."""
+        """Elements per cycle of kernels without the array."""
         ...
 
     @property
@@ -41,7 +41,7 @@ class Rates(Protocol):
 
 
 def cost(params: p.KernelParams, rates: Rates) -> Cost:
-    """The cost of a call with these parameters."""
+    """Return the cost of a call."""
     nbytes = _moved(params)
     macs, compute = _array(params, rates) or (0, _ceil(_elements(params), rates.elementwise))
     return Cost(macs, compute, nbytes, _ceil(nbytes, rates.sram_port))
@@ -52,12 +52,12 @@ def _ceil(a: int, b: int) -> int:
 
 
 def systolic(positions: int, filters: int, reduction: int, rows: int, columns: int) -> int:
-    """Cycles of a matrix product on an output stationary array (SCALE-Sim's closed form)."""
+    """Return the cycles of a matrix product on an output stationary array (SCALE-Sim's closed form)."""
     return _ceil(positions, rows) * _ceil(filters, columns) * (rows + columns + reduction - 2)
 
 
 def _array(params: p.KernelParams, rates: Rates) -> tuple[int, int] | None:
-    """Multiply-accumulates and cycles of what runs on the array, or None."""
+    """Return multiply-accumulates and cycles of a kernel on the array, or None."""
     match params:
         case p.Conv2DParams():
             positions = params.batches * params.out_h * params.out_w
@@ -79,7 +79,7 @@ def _array(params: p.KernelParams, rates: Rates) -> tuple[int, int] | None:
 
 
 def _elements(params: p.KernelParams) -> int:
-    """Elements that a call without the array reads, counted as often as it reads them."""
+    """Return the elements that a call without the array reads, with repetitions."""
     match params:
         case p.AveragePoolParams() | p.MaxPoolParams():
             outputs = params.batches * params.out_h * params.out_w * params.channels
@@ -99,7 +99,7 @@ def _elements(params: p.KernelParams) -> int:
 
 
 def _moved(params: p.KernelParams) -> int:
-    """Bytes of all operands but workspace; of a strided operand only those that are read or written."""
+    """Return the bytes of all operands except workspace; of a strided operand only those that are accessed."""
     match params:
         case p.CopyParams():
             return 2 * math.prod(params.dims)

@@ -1,15 +1,15 @@
-"""The values of a program, as a record of its own that outlives it."""
+"""The dataflow record of a program."""
 
 from collections.abc import Mapping
 
 from deuteron.npu.dataflow import Constant, Dataflow, Part, Use
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.operators.program import Program
 
 
 def dataflow(program: Program, weights: Mapping[str, int]) -> Dataflow:
-    """The values of `program`, whose constants lie at these offsets of the weights block.
+    """Return the dataflow of `program`, whose constants are at these offsets of the weights block.
 
-    Constants that lie in one place are one value.
+    Constants at the same offset are one value.
     """
     constants: dict[int, Constant] = {}
     parts = [Part(b.name, b.part_of.buffer, b.part_of.offset) for b in program.buffers if b.part_of is not None]

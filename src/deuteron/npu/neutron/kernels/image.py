@@ -1,4 +1,4 @@
-"""The kernels that a linked image holds, read from its table `neutronKernels` and its symbols."""
+"""Lists the kernels of a linked image by its table `neutronKernels` and its symbols."""
 
 import io
 import re
@@ -12,12 +12,13 @@ from elftools.elf.relocation import RelocationSection
 from elftools.elf.sections import SymbolTableSection
 
 from deuteron.errors import DeuteronError, FormatError
-from deuteron.npu.neutron.kernels.catalogue import BY_KIND, KERNELS, Kernel
+from deuteron.npu.neutron.kernels.catalogue import BY_KIND, KERNELS
+from deuteron.operators.program import Kernel
 
 _ELF_MAGIC = b"\x7fELF"
 _ARCHIVE_MAGIC = b"!<arch>\n"
 BINARY = (_ELF_MAGIC, _ARCHIVE_MAGIC)
-"""How a file begins that is for `parse`; an archive it refuses with a hint."""
+"""First bytes of the files for `parse`, which rejects an archive with a hint."""
 
 TABLE = "neutronKernels"
 _FUNCTION = re.compile(rf"dtn_k_({'|'.join(kernel.name for kernel in KERNELS)})(_ref)?")
@@ -28,7 +29,7 @@ _KEEP_SYMBOLS = "give the image as the linker wrote it, before `strip`"
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """A kernel and the function that the table gives for it."""
+    """A kernel and its function in the table."""
 
     kernel: Kernel
     function: str
@@ -36,11 +37,11 @@ class Linked:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """What an image holds.
+    """The kernels of an image.
 
     Attributes:
         table: the kernels that the driver can call, ascending by number.
-        unused: functions of kernels that were linked though the table does not name them.
+        unused: functions of kernels that are linked but not in the table.
     """
 
     table: tuple[Linked, ...]
@@ -48,10 +49,10 @@ class Image:
 
 
 def parse(data: bytes, name: str, *, needs_table: bool = True) -> Image:
-    """What the ELF file of these bytes holds: an object, a library or a program, whose name errors give.
+    """Read an ELF file: an object, a library or a program; errors give its name.
 
     Raises:
-        FormatError: it is no ELF file, damaged, stripped of symbols, or, where one is needed, has no table of kernels.
+        FormatError: it is no ELF file, is damaged, has no symbols, or lacks a required table of kernels.
     """
     if data.startswith(_ARCHIVE_MAGIC):
         raise FormatError("this is an archive, which the linker has yet to choose from", where=name, hint=_LINKED)
@@ -68,7 +69,7 @@ def parse(data: bytes, name: str, *, needs_table: bool = True) -> Image:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a function or a table lies: in an object file an offset in a section, elsewhere an address."""
+    """Place of a function or a table: in an object file an offset in a section, otherwise an address."""
 
     section: int | None
     address: int
@@ -89,7 +90,7 @@ class _Reader:
             raise FormatError("the file has no symbols: it was stripped", hint=_KEEP_SYMBOLS)
 
     def image(self) -> Image:
-        """What the file holds."""
+        """Return the kernels of the file."""
         names = (symbol.name for symbol in self._symbols.iter_symbols())
         if self._needs_table and not any(name.startswith("dtn_") for name in names):
             raise FormatError("nothing in it is Deuteron's: no symbol is called `dtn_...`", hint=_LINKED)
@@ -99,7 +100,7 @@ class _Reader:
         return Image(table, tuple(sorted(linked - {entry.function for entry in table})))
 
     def _functions(self) -> Mapping[_Place, list[str]]:
-        """The names of every function that is defined here, by its place."""
+        """Return the names of all defined functions by place."""
         functions: dict[_Place, list[str]] = {}
         for symbol in self._symbols.iter_symbols():
             if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_shndx"] != "SHN_UNDEF":
@@ -107,7 +108,7 @@ class _Reader:
         return functions
 
     def _place(self, section: object, address: int) -> _Place:
-        # The lowest bit of a function's address is the instruction set on Arm, and 0 wherever it is not.
+        # On Arm, the lowest bit of a function's address is the instruction set.
         even = address & ~1 if self._elf["e_machine"] == "EM_ARM" else address
         return _Place(section if self._is_object and isinstance(section, int) else None, even)
 
@@ -129,7 +130,7 @@ class _Reader:
             yield Linked(kernel, (own or sorted(names))[0])
 
     def _entries(self, functions: Mapping[_Place, list[str]]) -> Iterator[list[str] | None]:
-        """Of each entry the names of the function that it points to, None where it points nowhere."""
+        """Return for each entry the names of its function, None for a null pointer."""
         tables = [s for s in self._symbols.iter_symbols() if s.name == TABLE and isinstance(s["st_shndx"], int)]
         if not tables and not self._needs_table:
             return
@@ -155,7 +156,7 @@ class _Reader:
                 yield functions.get(self._place(None, value), []) if value else None
 
     def _relocations(self, table_section: int) -> Mapping[int, tuple[Any, Any]]:
-        """Relocation and its symbol (None where it has none) by the place that it fills in."""
+        """Return relocations and their symbols (or None) by the place that they patch."""
         by_place: dict[int, tuple[Any, Any]] = {}
         for section in self._elf.iter_sections():
             if not isinstance(section, RelocationSection):
@@ -171,7 +172,7 @@ class _Reader:
     def _names(
         self, relocation: Any, symbol: Any, value: int, functions: Mapping[_Place, list[str]]
     ) -> list[str] | None:
-        """The names of the function that a relocation makes an entry point to."""
+        """Return the names of the function that a relocated entry points to."""
         target: int = relocation["r_addend"] if relocation.is_RELA() else value
         if symbol is None:
             return functions.get(self._place(None, target), [])

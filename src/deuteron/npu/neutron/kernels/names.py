@@ -1,4 +1,4 @@
-"""Names in events of ExecuTorch: of kernel calls and of operators."""
+"""Names of kernel calls and operators in events of ExecuTorch."""
 
 from collections.abc import Sequence
 
@@ -8,29 +8,29 @@ _CODES = {kernel.name: chr(kernel.kind) for kernel in KERNELS}
 
 
 def kernel_name(kind: int) -> str:
-    """The name of the kernel with this number."""
+    """Return the name of the kernel with this number."""
     return BY_KIND[kind].name if kind in BY_KIND else f"kernel {kind}"
 
 
 def kernel_code(name: str) -> str:
-    """The number of the kernel with this name as a character; the name of what is no kernel of a Neutron's."""
+    """Return the number of the kernel with this name as a character, or the name if there is no such kernel."""
     return _CODES.get(name, name)
 
 
 def kernel_names(metadata: Sequence[bytes]) -> list[str]:
-    """The names of kernels by the metadata of their events, as a `delegate_metadata_parser` of ExecuTorch's Inspector.
+    """Return the names of kernels from the metadata of events; a `delegate_metadata_parser` for ExecuTorch's Inspector.
 
-    Our delegate and ExecuTorch's own give the number of a kernel, never 0, in one byte; what is no kernel, such as the
-    profiling dump of the latter, has no name here.
+    Our delegate and ExecuTorch's give the number of a kernel, never 0, in one byte. Other events, such as the profiling
+    dump of the latter, have an empty name.
     """
     return [kernel_name(data[0]) if len(data) == 1 and data[0] else "" for data in metadata]
 
 
 def event_name(kernel: str, index: int) -> str:
-    """The name of call `index` of a partition, unlike that of any other call in it."""
+    """Return the unique name of call `index` of a partition."""
     return f"{kernel} #{index}"
 
 
 def base_name(operator: str) -> str:
-    """An operator's name without namespace, which some events leave out, and overload, which lowering changes."""
+    """Return an operator's name without namespace, which some events omit, and overload, which lowering changes."""
     return operator.rpartition("::")[2].partition(".")[0]

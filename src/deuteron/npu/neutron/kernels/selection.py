@@ -1,6 +1,6 @@
-"""Kernel selection files: the kernels that models call, as a table in C that a firmware is linked with.
+"""Kernel selection files: the kernels that models call, as a C table that is linked into firmware.
 
-`spec/kernel-selection.md` is the contract. What is read must be what `to_c` writes, but for the ends of lines.
+The format is `spec/kernel-selection.md`. A file that is read must be equal to what `to_c` writes, except for line ends.
 """
 
 import re
@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Self
 
 from deuteron.errors import FormatError, OptionError, unreadable, unwritable
-from deuteron.npu.neutron.kernels.catalogue import KERNELS, Kernel
+from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.npu.neutron.kernels.version import VERSION_MAJOR, VERSION_MINOR
+from deuteron.operators.program import Kernel
 
 FILE_NAME = "_kernel_selection.c"
-"""What the vendor's converter calls the file of a partition, and the end of every other name of one."""
+"""Name of the file of a partition in the vendor's converter, and suffix of all others."""
 
 _TEXT = """\
 /*
@@ -53,12 +54,12 @@ _WRITE_AGAIN = "write the file again with `--dump-kernel-selection-code`"
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """The kernels that a firmware needs, ascending by number, and who found that out.
+    """The kernels that firmware needs, ascending by number, and the versions that determined them.
 
     Attributes:
         converter: the version of Deuteron that converted the models.
-        microcode: major and minor version of the format that their microcode has.
-        kernels: those that the linker is to keep; none for models without a partition.
+        microcode: major and minor version of the microcode format.
+        kernels: the kernels to link; none for models without a partition.
     """
 
     converter: str
@@ -67,17 +68,17 @@ class Selection:
 
     @property
     def stamp(self) -> str:
-        """What must be the same in all files of one firmware."""
+        """Versions that must be equal in all files of one firmware."""
         major, minor = self.microcode
         return f"Deuteron {self.converter} for microcode format {major}.{minor}"
 
     @classmethod
     def of(cls, kernels: Iterable[Kernel]) -> Self:
-        """The selection of these kernels, in any order and number, for microcode that this Deuteron makes."""
+        """Return the selection of these kernels, in any order and with repetitions, for microcode of this version."""
         return cls(version("deuteron"), (VERSION_MAJOR, VERSION_MINOR), _sorted(kernels))
 
     def to_c(self) -> str:
-        """The text of the file."""
+        """Return the text of the file."""
         names = [kernel.name.upper() for kernel in self.kernels]
         return _TEXT.format(
             stamp=self.stamp,
@@ -92,7 +93,7 @@ class Selection:
 
 
 def parse(data: bytes, name: str) -> Selection:
-    """The selection in a file of these bytes, which errors call `name`.
+    """Return the selection in a file of these bytes; errors give its `name`.
 
     Raises:
         FormatError: naming the first line that `Selection.to_c` would not have written.
@@ -106,14 +107,14 @@ def parse(data: bytes, name: str) -> Selection:
             hint="give a file that `--dump-kernel-selection-code` wrote",
         )
     kernels = _named(lines, _KIND, name)
-    _named(lines, _ENTRY, name)  # says more of a wrong entry than the comparison below would
+    _named(lines, _ENTRY, name)  # a more precise error than that of the comparison below
     selection = Selection(stamp[1], (int(stamp[2]), int(stamp[3])), _sorted(kernels))
     _compare(lines, selection.to_c().split("\n"), name)
     return selection
 
 
 def read(path: Path) -> Selection:
-    """The selection in the file at `path`.
+    """Return the selection in the file at `path`.
 
     Raises:
         InputError: it cannot be read.
@@ -130,7 +131,7 @@ def write(path: Path, selection: Selection) -> None:
     """Write the selection to the file at `path`.
 
     Raises:
-        InputError: the disk refuses.
+        InputError: it cannot be written.
     """
     try:
         path.write_text(selection.to_c(), encoding="ascii", newline="\n")
@@ -139,7 +140,7 @@ def write(path: Path, selection: Selection) -> None:
 
 
 def merge(paths: Sequence[Path], open_one: Callable[[Path], Selection] = read) -> Selection:
-    """The selection of all kernels in these files, whose models then fit one firmware.
+    """Return the selection of all kernels in these files, for firmware with all their models.
 
     Raises:
         OptionError: there is no file, or one is given twice.
@@ -168,7 +169,7 @@ def _sorted(kernels: Iterable[Kernel]) -> tuple[Kernel, ...]:
 
 
 def _lines(data: bytes, name: str) -> list[str]:
-    """The lines without their ends, which may be those of another system."""
+    """Return the lines without line ends of any system."""
     try:
         return data.decode("ascii").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError as e:
@@ -179,7 +180,7 @@ def _lines(data: bytes, name: str) -> list[str]:
 
 
 def _named(lines: Sequence[str], form: re.Pattern[str], name: str) -> list[Kernel]:
-    """The kernels in lines of this form: a selected kernel, then what the line gives to it."""
+    """Return the kernels in lines of this form, each with its value."""
     first: dict[str, int] = {}
     for number, line in enumerate(lines, 1):
         if (row := form.fullmatch(line)) is None:
@@ -198,7 +199,7 @@ def _named(lines: Sequence[str], form: re.Pattern[str], name: str) -> list[Kerne
 
 
 def _compare(actual: Sequence[str], wanted: Sequence[str], name: str) -> None:
-    """Check one text against the other; FormatError for the first line that differs."""
+    """Compare two texts; FormatError for the first line that differs."""
     for number, (line, right) in enumerate(zip_longest(actual, wanted), 1):
         if line != right:
             here = "it ends here" if line is None else f"the line is `{line:.80}`"

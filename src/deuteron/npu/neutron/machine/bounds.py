@@ -6,10 +6,10 @@ from itertools import accumulate
 import numpy as np
 
 from deuteron.arch.engine import Engine
-from deuteron.npu.neutron.kernels.access_footprint import reached_by
 from deuteron.npu.neutron.kernels.cost import cost
-from deuteron.npu.neutron.kernels.regions import Place, Region
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch
+from deuteron.operators.access_footprint import reached_by
+from deuteron.operators.regions import Place, Region
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from deuteron.npu.dataflow import Constant, Dataflow, Use
-from deuteron.npu.neutron.kernels.access_footprint import Ints, reached_by
-from deuteron.npu.neutron.kernels.regions import Place, Region
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch
+from deuteron.operators.access_footprint import Ints, reached_by
+from deuteron.operators.regions import Place, Region
 
 _WEIGHTS = "weights"
 """What all constants are called together."""

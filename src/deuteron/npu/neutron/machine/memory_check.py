@@ -10,13 +10,13 @@ from dataclasses import replace
 import numpy as np
 
 from deuteron.npu.dataflow import Dataflow
-from deuteron.npu.neutron.kernels.access_footprint import Ints, reached_by
-from deuteron.npu.neutron.kernels.regions import WRITABLE, Place, Region
-from deuteron.npu.neutron.kernels.rules import may_write_onto
-from deuteron.npu.neutron.kernels.shadow_memory import LEFTOVER, Contents
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch, Wait
 from deuteron.npu.neutron.microcode.places import in_memory
 from deuteron.npu.timeline import Hazard
+from deuteron.operators.access_footprint import Ints, reached_by
+from deuteron.operators.regions import WRITABLE, Place, Region
+from deuteron.operators.rules import may_write_onto
+from deuteron.operators.shadow_memory import LEFTOVER, Contents
 
 
 def hazards(decoded: Decoded, values: Dataflow) -> tuple[Hazard, ...]:

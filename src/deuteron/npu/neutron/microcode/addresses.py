@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from deuteron.npu.neutron.kernels.regions import Place
-from deuteron.npu.neutron.kernels.transfers import Transfer
+from deuteron.operators.regions import Place
+from deuteron.operators.transfers import Transfer
 
 
 class Planned(Protocol):

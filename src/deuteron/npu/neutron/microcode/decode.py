@@ -8,16 +8,17 @@ from itertools import accumulate, pairwise
 import numpy as np
 
 from deuteron.errors import FormatError
-from deuteron.npu.neutron.kernels.catalogue import BY_KIND, SOFTMAX, Kernel
-from deuteron.npu.neutron.kernels.params import KernelParams
-from deuteron.npu.neutron.kernels.regions import Place
-from deuteron.npu.neutron.kernels.rules import form_problem, is_strided, limit_problem, may_write_onto, operand_bytes
-from deuteron.npu.neutron.kernels.transfers import Fetch, Wait
+from deuteron.npu.neutron.kernels.catalogue import BY_KIND, SOFTMAX
 from deuteron.npu.neutron.microcode import format as fmt
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.format import Header, Opcode, Region
 from deuteron.npu.neutron.microcode.layout import HeaderFields, header_words, parse_header
 from deuteron.npu.neutron.microcode.places import REBUILD, Places, in_memory, read_places
+from deuteron.operators.params import KernelParams
+from deuteron.operators.program import Kernel
+from deuteron.operators.regions import Place
+from deuteron.operators.rules import form_problem, is_strided, limit_problem, may_write_onto, operand_bytes
+from deuteron.operators.transfers import Fetch, Wait
 
 _OPCODES = frozenset(Opcode)
 _REGIONS = frozenset(Region)

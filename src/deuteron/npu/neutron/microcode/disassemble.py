@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import fields
 
-from deuteron.npu.neutron.kernels import params as p
-from deuteron.npu.neutron.kernels.rules import Binary, Window
 from deuteron.npu.neutron.microcode.decode import Call, Command, Decoded, Fetch, Place, Wait
 from deuteron.npu.neutron.microcode.format import Region
 from deuteron.npu.neutron.microcode.places import Places, in_memory
+from deuteron.operators import params as p
+from deuteron.operators.rules import Binary, Window
 
 _SHORT = {Region.INPUT: "in", Region.OUTPUT: "out", Region.SCRATCH: "scratch", Region.WEIGHTS: "weights"}
 

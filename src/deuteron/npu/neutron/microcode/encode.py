@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from deuteron.errors import CapacityError
-from deuteron.npu.neutron.kernels.limits import round_up
-from deuteron.npu.neutron.kernels.program import KernelCall, Program
-from deuteron.npu.neutron.kernels.transfers import Fetch, Transfer, Wait
 from deuteron.npu.neutron.microcode import format as fmt
 from deuteron.npu.neutron.microcode.addresses import Planned
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.layout import HeaderFields, header_words
+from deuteron.operators.limits import round_up
+from deuteron.operators.program import KernelCall, Program
+from deuteron.operators.transfers import Fetch, Transfer, Wait
 
 _MAX_BYTES = 0xFFFFFFF0
 """Of an input, an output or an area: the largest word that is a multiple of 16."""

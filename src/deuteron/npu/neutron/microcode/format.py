@@ -5,22 +5,22 @@ The encoder, the decoder and the generated C header (`tools/gen_headers.py`) all
 
 from enum import IntEnum, IntFlag
 
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT as ALIGNMENT
-from deuteron.npu.neutron.kernels.limits import CHANNELS as CHANNELS
-from deuteron.npu.neutron.kernels.limits import LUT_BYTES as LUT_BYTES
-from deuteron.npu.neutron.kernels.limits import MAX_DIMENSION as MAX_DIMENSION
-from deuteron.npu.neutron.kernels.limits import MAX_MATMUL_DEPTH as MAX_MATMUL_DEPTH
-from deuteron.npu.neutron.kernels.limits import MAX_MEAN_SHIFT as MAX_MEAN_SHIFT
-from deuteron.npu.neutron.kernels.limits import MAX_REDUCTION as MAX_REDUCTION
-from deuteron.npu.neutron.kernels.limits import MAX_RESIZE_UNIT as MAX_RESIZE_UNIT
-from deuteron.npu.neutron.kernels.limits import REQUANT_ROW_BYTES as REQUANT_ROW_BYTES
-from deuteron.npu.neutron.kernels.limits import SOFTMAX_TABLE_BYTES as SOFTMAX_TABLE_BYTES
-from deuteron.npu.neutron.kernels.regions import WRITABLE as WRITABLE
-from deuteron.npu.neutron.kernels.regions import Region as Region
 from deuteron.npu.neutron.kernels.version import MINOR_OF_PLACES as MINOR_OF_PLACES
 from deuteron.npu.neutron.kernels.version import MINOR_OF_SCRATCH_FETCHES as MINOR_OF_SCRATCH_FETCHES
 from deuteron.npu.neutron.kernels.version import VERSION_MAJOR as VERSION_MAJOR
 from deuteron.npu.neutron.kernels.version import VERSION_MINOR as VERSION_MINOR
+from deuteron.operators.limits import ALIGNMENT as ALIGNMENT
+from deuteron.operators.limits import CHANNELS as CHANNELS
+from deuteron.operators.limits import LUT_BYTES as LUT_BYTES
+from deuteron.operators.limits import MAX_DIMENSION as MAX_DIMENSION
+from deuteron.operators.limits import MAX_MATMUL_DEPTH as MAX_MATMUL_DEPTH
+from deuteron.operators.limits import MAX_MEAN_SHIFT as MAX_MEAN_SHIFT
+from deuteron.operators.limits import MAX_REDUCTION as MAX_REDUCTION
+from deuteron.operators.limits import MAX_RESIZE_UNIT as MAX_RESIZE_UNIT
+from deuteron.operators.limits import REQUANT_ROW_BYTES as REQUANT_ROW_BYTES
+from deuteron.operators.limits import SOFTMAX_TABLE_BYTES as SOFTMAX_TABLE_BYTES
+from deuteron.operators.regions import WRITABLE as WRITABLE
+from deuteron.operators.regions import Region as Region
 
 MAGIC = 0x64434D6E
 """Word 0: the bytes `nMCd`, common to every Neutron microcode."""

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 
 from deuteron.errors import FormatError
-from deuteron.npu.neutron.kernels.regions import Place, Region
 from deuteron.npu.neutron.microcode import format as fmt
 from deuteron.npu.neutron.microcode.layout import HeaderFields
+from deuteron.operators.regions import Place, Region
 
 REBUILD = "build the model again; the file may be damaged"
 

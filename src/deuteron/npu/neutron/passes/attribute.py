@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Op
-from deuteron.npu.neutron.kernels.program import Program
+from deuteron.operators.program import Program
 
 
 def attribute(source: Graph, program: Program) -> Program:

@@ -28,12 +28,12 @@ from deuteron.npu.neutron.kernels.catalogue import (
     SOFTMAX,
     Kernel,
 )  # fmt: skip
-from deuteron.npu.neutron.kernels.program import Program
 from deuteron.npu.neutron.passes.constraints import check
 from deuteron.npu.neutron.passes.copy_outputs import copy_outputs
 from deuteron.npu.neutron.passes.lowering import convolution, elementwise, matmul, movement, reduction, resize
 from deuteron.npu.neutron.passes.lowering.buffer_aliasing import find_homes
 from deuteron.npu.neutron.passes.lowering.builder import Builder
+from deuteron.operators.program import Program
 
 
 def select(graph: Graph) -> Program:

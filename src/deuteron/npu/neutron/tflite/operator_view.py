@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from deuteron.errors import FormatError, UnsupportedError, counted
+from deuteron.errors import WHERE, FormatError, UnsupportedError, counted
 from deuteron.npu.neutron.ir.ops import Clamp, Pads, Pair
 from deuteron.npu.neutron.ir.types import DType, Tensor, TensorType
 from deuteron.npu.neutron.tflite.attributes import ACTIVATIONS, same_pads
@@ -65,11 +65,11 @@ class Site:
 
     def unsupported(self, message: str, hint: str = _HINT) -> UnsupportedError:
         """The error for a valid operator that the compiler does not take."""
-        return UnsupportedError(message, where=self.where, hint=hint)
+        return UnsupportedError(message, where=self.where, hint=hint, operators={WHERE: self.index})
 
     def malformed(self, message: str) -> FormatError:
         """The error for an operator that contradicts itself."""
-        return FormatError(message, where=self.where, hint=HINT_MALFORMED)
+        return FormatError(message, where=self.where, hint=HINT_MALFORMED, operators={WHERE: self.index})
 
     def check_form(self, inputs: range, outputs: range = range(1, 2)) -> None:
         """Check that the operator has one of these numbers of inputs, and of outputs: one unless they say otherwise."""

@@ -1,7 +1,7 @@
-"""Our events as ExecuTorch's Inspector reads them: one form for whatever recorded them, in nanoseconds.
+"""Writes events for ExecuTorch's Inspector, in nanoseconds.
 
-A kernel call is an event of the delegate whose name the build's ETRecord maps to edge operators. All else that takes
-time on the CPU has a name, too, so that the events of a delegate add up to its call.
+A kernel call is an event of the delegate; the build's ETRecord maps its name to edge operators. Other time of the CPU
+has names too, so that the events of a delegate add up to its call.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,24 +14,24 @@ from deuteron.views.events.sources.etdump import EventBlock, Span
 
 _WHOLE = -1
 _NO_INSTRUCTION = -1
-"""Of what the program does not name: copies, transposes at partitions, operators that the build does not list."""
+"""For events without an instruction: copies, transposes at partitions, operators that the build does not list."""
 
 
 def dump(stream: Stream, program: Instructions) -> bytes:
-    """The ETDump of these events: a block per run."""
+    """Return the ETDump of these events: a block per run."""
     dumper = _Dumper(stream.clock, program)
     return etdump.write([EventBlock("Execute", tuple(dumper.spans(events))) for events in stream.by_run()])
 
 
 def is_dumped(blocks: Iterable[EventBlock]) -> bool:
-    """True for the ETDump of a profile: its kernels and gaps have names, where a delegate only numbers kernels."""
+    """Return true for the ETDump of a profile: its kernels and gaps have names; a delegate only numbers kernels."""
     ours = (Kind.DISPATCH.value, Kind.UNATTRIBUTED.value)
     spans = (span for block in blocks for span in block.spans if span.id < 0)
     return any(s.text in ours or (s.metadata and " #" in s.text) for s in spans)
 
 
 class _Dumper:
-    """The events of a program on their way."""
+    """Builds the events of a program."""
 
     def __init__(self, clock: Clock, program: Instructions) -> None:
         self._clock = clock
@@ -39,7 +39,7 @@ class _Dumper:
         self._operators = {index: number for number, (_, index) in program.operators.items() if index >= 0}
 
     def spans(self, events: Iterable[Event]) -> Iterator[Span]:
-        """The events of a run in the runtime's order: what contains stands after what it contains."""
+        """Yield the events of a run in the runtime's order: a container follows its content."""
         for event in sorted(events, key=lambda e: (e.stop, e.ticks)):
             match event:
                 case Event(kind=Kind.RUN):

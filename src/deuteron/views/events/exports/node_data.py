@@ -1,4 +1,4 @@
-"""Times as node data of Model Explorer, which lays them over the graph of the edge program."""
+"""Writes times as node data of Model Explorer, which shows them on the graph of the edge program."""
 
 import json
 
@@ -6,13 +6,13 @@ from deuteron.views.events.events import Kind, Measure
 from deuteron.views.events.record import Profile
 
 _GRAPH = "graph"
-"""What Model Explorer calls the graph of an exported program."""
+"""Model Explorer's name for the graph of an exported program."""
 
 
 def node_data(profile: Profile) -> bytes:
-    """The file: for each node of the edge program the time, in the median run, of the kernel calls that compute it.
+    """Return the file: for each node of the edge program the time of its kernel calls in the median run.
 
-    A call that computes several nodes counts for each: how its time divides among them nobody has measured.
+    A call that computes several nodes counts for each, as the division of its time is unknown.
     """
     stream = profile.stream.median()
     times: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Events as a trace that the Perfetto UI opens."""
+"""Writes events as a trace for the Perfetto UI."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,13 +13,13 @@ _PROCESS = 1
 _TRACKS = {track: number for number, track in enumerate(Track, _PROCESS + 1)}
 _TITLES = {Track.CPU: "CPU", Track.NPU: "NPU", Track.FLASH: "flash"}
 _PLAIN = (Kind.KERNEL, Kind.OPERATOR, Kind.RUN, Kind.DELEGATE)
-"""Kinds whose events are called by their names alone."""
+"""Kinds whose events are shown by name only."""
 
 
 def trace(stream: Stream, title: str, profile: Profile | None = None) -> bytes:
-    """The trace of events: tracks for those of CPU, NPU and flash that have any; nanoseconds, run after run.
+    """Return the trace of events: tracks for CPU, NPU and flash if they have any; nanoseconds, run after run.
 
-    With a profile, each event has what it maps to.
+    With a profile, each event has its origin in the model.
     """
     builder = TraceProtoBuilder()
     process = builder.add_packet().track_descriptor
@@ -47,9 +47,9 @@ def trace(stream: Stream, title: str, profile: Profile | None = None) -> bytes:
 
 
 def _edges(events: Sequence[Event]) -> Iterator[tuple[int, TrackEvent.Type, Event]]:
-    """Begins and ends in order: of those at one time ends come first, and what contains begins before what it holds.
+    """Yield begins and ends in order: at equal times ends come first, and containers begin before their content.
 
-    A kernel that took no tick of the clock is an instant.
+    A kernel of zero ticks is an instant.
     """
     ends = [(event.stop, 0, event.ticks, TrackEvent.TYPE_SLICE_END, event) for event in events if event.ticks]
     begins = [(event.start, 1, -event.ticks, TrackEvent.TYPE_SLICE_BEGIN, event) for event in events if event.ticks]

@@ -1,1 +1,1 @@
-"""Where events come from."""
+"""Sources of events."""

@@ -1,6 +1,6 @@
-"""ETDump files, ExecuTorch's form of events, read and written without ExecuTorch.
+"""Reads and writes ETDump files, ExecuTorch's form of events, without ExecuTorch.
 
-Slot numbers follow its `etdump_schema_flatcc.fbs`; a file is a flatbuffer with its size before it.
+Slot numbers follow its `etdump_schema_flatcc.fbs`; a file is a size-prefixed flatbuffer.
 """
 
 import struct
@@ -28,12 +28,12 @@ class Span:
     """One event of ExecuTorch.
 
     Attributes:
-        name: the runtime's; empty for those of delegates.
-        instruction: of the program.
+        name: the runtime's name; empty for events of delegates.
+        instruction: instruction of the program.
         start: in the runtime's ticks, as is `stop`.
-        id: a delegate's own number of it, -1 for none.
-        text: a delegate's own name of it, empty for none.
-        metadata: what the delegate adds.
+        id: a delegate's number for it, -1 for none.
+        text: a delegate's name for it, empty for none.
+        metadata: additional bytes of the delegate.
         chain: the list of instructions, -1 for events of the whole program.
     """
 
@@ -56,14 +56,16 @@ class EventBlock:
 
 
 def is_etdump(data: bytes) -> bool:
-    """True for bytes that say they are one."""
+    """Return true for bytes with the identifier of an ETDump."""
     return data[_PREFIX + 4 : _PREFIX + 8] == IDENTIFIER
 
 
 def read(data: bytes, where: str) -> tuple[EventBlock, ...]:
-    """The events of a file, block by block; FormatError, placed at `where`, when it is damaged."""
+    """Read the events of a file, block by block; FormatError, placed at `where`, if it is damaged."""
     if not is_etdump(data):
-        raise FormatError("this is no ETDump", where=where, hint="give a file that ExecuTorch's runtime has written")
+        raise FormatError(
+            "this is not an ETDump", where=where, hint="give a file that ExecuTorch's runtime has written"
+        )
     size = struct.unpack_from("<I", data)[0]
     if size > len(data) - _PREFIX:
         raise FormatError(
@@ -94,7 +96,7 @@ def _span(event: Table) -> Span:
 
 
 def write(blocks: Sequence[EventBlock]) -> bytes:
-    """The bytes of a file with these events."""
+    """Return the bytes of a file with these events."""
     builder: Any = flatbuffers.Builder()  # its package has no types
     written = [_write_block(builder, block) for block in blocks]
     runs = _vector(builder, written)

@@ -1,4 +1,4 @@
-"""Events of ExecuTorch's runtime, with those of our delegate in it, as events of ours."""
+"""Converts events of ExecuTorch's runtime, including those of our delegates."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,22 +23,22 @@ _NAMED = {
     "copy in": Kind.COPY_IN,
     "copy out": Kind.COPY_OUT,
 }
-"""Events of our delegates that are no kernels."""
+"""Events of our delegates that are not kernels."""
 _NUMBERED = re.compile(r"([a-z ]*[a-z])(?: (\d{1,9}))?")
-"""The name of such an event, and the number of what there are several of."""
+"""Name of such an event, with its number if there are several."""
 
 
 def stream(blocks: Iterable[etdump.EventBlock], program: Instructions, where: str, hz: int = NANOSECONDS) -> Stream:
-    """The events of all runs of a program.
+    """Return the events of all runs of a program.
 
     Args:
-        blocks: what `etdump.read` gave.
-        program: what ran.
+        blocks: result of `etdump.read`.
+        program: the program that ran.
         where: the file, for errors.
         hz: ticks of the runtime per second; the runtime of this machine counts nanoseconds.
 
     Raises:
-        FormatError: there is no run, or one of another program.
+        FormatError: there is no run, or it is of another program.
     """
     events: list[Event] = []
     runs = 0
@@ -47,12 +47,12 @@ def stream(blocks: Iterable[etdump.EventBlock], program: Instructions, where: st
             events += _Run(block.spans, program, runs, where).events()
             runs += 1
     if not runs:
-        raise FormatError("the ETDump holds no run", where=where, hint="run the program before the file is written")
+        raise FormatError("the ETDump has no run", where=where, hint="run the program before you write the file")
     return Stream(Clock("ExecuTorch", hz, "ns" if hz == NANOSECONDS else "tick"), Measure.MEASURED, runs, tuple(events))
 
 
 class _Run:
-    """One run on its way."""
+    """Converts one run."""
 
     def __init__(self, spans: Sequence[etdump.Span], program: Instructions, run: int, where: str) -> None:
         self._spans = spans
@@ -70,7 +70,7 @@ class _Run:
             )
 
     def events(self) -> tuple[Event, ...]:
-        """All events, with what none explains."""
+        """Return all events, including gaps."""
         listed: list[Event] = []
         for span in self._spans:
             if span.name == etdump.EXECUTE:
@@ -82,26 +82,26 @@ class _Run:
         return with_gaps(listed)
 
     def _operator(self, call: etdump.Span) -> Iterator[Event]:
-        """An operator, and what the runtime takes round it."""
+        """Yield an operator, and the runtime's overhead around it."""
         name, index = self._program.operators.get(call.instruction, ("", -1))
         own = [s for s in self._spans if s.instruction == call.instruction and s.name.startswith(_NATIVE)]
         for span in own or [call]:
             operator = span.name.removeprefix(_NATIVE) if own else name
             if not name or base_name(operator) != base_name(name):
-                self._refuse(f"instruction {call.instruction} runs `{operator}`, in the build it {_does(name)}")
+                self._refuse(f"instruction {call.instruction} runs `{operator}`, but in the build it {_does(name)}")
             yield self._event(Kind.OPERATOR, span, name, index=index)
             yield from self._between("runtime", call.start, span.start)
             yield from self._between("runtime", span.stop, call.stop)
 
     def _delegate(self, call: etdump.Span) -> Iterator[Event]:
-        """A partition: its kernels and what is between them."""
+        """Yield a partition: its kernels and the time between them."""
         if call.instruction in self._program.others:
             name, index = self._program.others[call.instruction]
             yield self._event(Kind.OPERATOR, call, name, index=index)
             return
         if call.instruction not in self._program.partitions:
             name, _ = self._program.operators.get(call.instruction, ("", -1))
-            self._refuse(f"instruction {call.instruction} calls a partition, in the build it {_does(name)}")
+            self._refuse(f"instruction {call.instruction} calls a partition, but in the build it {_does(name)}")
         partition = self._program.partitions[call.instruction]
         yield self._event(Kind.DELEGATE, call, f"npu {partition}", partition)
         spans = [s for s in self._spans if s.instruction == call.instruction and (s.id >= 0 or s.text)]
@@ -111,7 +111,7 @@ class _Run:
         for span in spans:
             yield self._part(partition, span)
         if len(spans) < len(self._program.calls[partition].kernels):
-            return  # without profiling in the microcode nothing is known of the rest
+            return  # microcode without profiling records nothing else
         inside = [(s.start, s.stop) for s in spans]
         for run in runs:
             end = run.start
@@ -135,7 +135,7 @@ class _Run:
         return self._event(_NAMED[what], span, name, partition, index)
 
     def _check(self, partition: int, spans: Iterable[etdump.Span]) -> None:
-        """Refuses kernels of another program."""
+        """Reject kernels of another program."""
         ran = [(_kernel(s), s.id) for s in sorted((s for s in spans if s.id >= 0), key=lambda s: s.id)]
         kernels = [(name, number) for number, name in enumerate(self._program.calls[partition].kernels)]
         if ran and ran != kernels:
@@ -165,12 +165,12 @@ class _Run:
         raise FormatError(
             f"the ETDump is of another program: {message}",
             where=self._where,
-            hint="give the build whose `model.pte` ran, with the SHA-256 that its `build.json` has",
+            hint="give the build whose `model.pte` ran, with the SHA-256 in its `build.json`",
         )
 
 
 def _kernel(span: etdump.Span) -> str:
-    """The name of what a delegate ran: that of a Neutron gives its number in one byte, that of an Ethos-U the name."""
+    """Return the name of an event: one byte with a kernel number from a Neutron, text from an Ethos-U."""
     return kernel_name(ord(span.metadata)) if len(span.metadata) == 1 else span.metadata
 
 

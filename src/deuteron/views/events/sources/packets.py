@@ -1,4 +1,4 @@
-"""What a board has sent of its runs (`firmware/include/deuteron/profile.h`) as events."""
+"""Converts the packets that a board sends for its runs (`firmware/include/deuteron/profile.h`) to events."""
 
 import struct
 import zlib
@@ -22,7 +22,7 @@ _AGAIN = "run the image again, and copy everything that it sends"
 
 
 class _Kind(IntEnum):
-    """What an event is about, numbered as `deuteron/executor.h` does."""
+    """Subject of an event, numbered as in `deuteron/executor.h`."""
 
     COPY_IN = 0
     STEP = 1
@@ -35,7 +35,7 @@ class _Kind(IntEnum):
 
 
 _KIND_BITS = 8
-"""Above those of the kind a COUNTER has what it counts."""
+"""A COUNTER's event number is above the bits of the kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ class Packet:
     """One run; ticks count from its start and do not wrap.
 
     Attributes:
-        number: of the run, as the board counts them.
+        number: number of the run on the board.
         hz: ticks per second.
-        counts: whether the ticks count instructions.
+        counts: true if ticks count instructions.
         stop: ticks of the whole run.
-        events: kind, index, start and stop, in the order in which they stopped.
-        lost: events for which there was no room.
-        npu_cycles: step of a partition, and cycles that the NPU's own counter has counted in it.
-        npu_counts: step of a partition, what another counter of the NPU counts, and how many of these in it.
+        events: kind, index, start and stop, in order of `stop`.
+        lost: events that did not fit into the recorder's memory.
+        npu_cycles: step of a partition, and cycles that the NPU's own counter counted in it.
+        npu_counts: step of a partition, event number of another counter of the NPU, and its count.
     """
 
     number: int
@@ -75,11 +75,11 @@ class Packet:
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """What a board has sent.
+    """Data from a board.
 
     Attributes:
         packets: one per run, at least one.
-        warnings: sentences about runs that did not arrive.
+        warnings: sentences about missing runs.
     """
 
     packets: tuple[Packet, ...]
@@ -87,23 +87,23 @@ class Received:
 
 
 def is_packets(data: bytes) -> bool:
-    """True for bytes that start like packets."""
+    """Return true for bytes that start like packets."""
     return data[: len(MAGIC)] == MAGIC
 
 
 def read(data: bytes, sha256: str, where: str) -> Received:
-    """The runs in what a board has sent; a last packet that was cut off is left out when others stand before it.
+    """Read the runs that a board sent; drop a truncated last packet if there are others.
 
     Args:
         data: the bytes.
-        sha256: of the program that the image was made from, in hexadecimal.
+        sha256: hash of the image's program, in hexadecimal.
         where: the file, for errors.
 
     Raises:
-        FormatError: they are damaged, or of another program.
+        FormatError: the data are damaged, or of another program.
     """
     if not data:
-        raise FormatError("the file is empty: no run has sent its events", where=where, hint=_AGAIN)
+        raise FormatError("the file is empty: no run sent events", where=where, hint=_AGAIN)
     packets: list[Packet] = []
     at = 0
     cut: list[str] = []
@@ -120,17 +120,17 @@ def read(data: bytes, sha256: str, where: str) -> Received:
 
 
 def _missing(packets: Sequence[Packet]) -> Iterator[str]:
-    """Sentences about numbers of runs that do not follow each other."""
+    """Yield sentences about gaps in the numbers of runs."""
     for before, number in pairwise((-1, *(packet.number for packet in packets))):
         missed = number - before - 1
         if missed < 0:
-            yield f"run {before} is followed by run {number}: the board has started again between them"
+            yield f"run {before} is followed by run {number}: the board restarted between them"
         elif missed:
             yield f"{missed:,} {'run is' if missed == 1 else 'runs are'} missing before run {number}"
 
 
 def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple[Packet, int]:
-    """The packet at a place, and where it ends."""
+    """Return the packet at an offset, and its end."""
     if len(data) - at < _HEADER.size:
         raise _truncated(number, _HEADER.size, len(data) - at, where)
     magic, version, program, hz, counts, run, start, stop, count, lost, crc = _HEADER.unpack_from(data, at)
@@ -156,7 +156,7 @@ def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple
     if program.hex() != sha256:
         raise FormatError(
             f"the events are of another build: the image ran the program with SHA-256 {program.hex()[:12]}, this "
-            f"build's is {sha256[:12]}",
+            f"build has {sha256[:12]}",
             where=where,
             hint="give the build that the firmware was made from",
         )
@@ -170,10 +170,10 @@ def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple
         )
     if not hz:
         raise FormatError(
-            f"packet {number} says 0 ticks per second", where=where, hint="tell `dtn_profile_send` the rate"
+            f"packet {number} says 0 ticks per second", where=where, hint="pass the rate to `dtn_profile_send`"
         )
     spans, length = _unwrapped(timed, start, stop)
-    if not lost and length - spans[-1][-1] >= _WRAP // 2:  # events that are lost may have taken that long
+    if not lost and length - spans[-1][-1] >= _WRAP // 2:  # lost events may have taken that long
         raise FormatError(
             f"packet {number} has an event that stops at tick {spans[-1][-1]:,} of its run, which stops at tick "
             f"{(stop - start) % _WRAP:,}",
@@ -192,7 +192,7 @@ def _is_counter(kind: int) -> bool:
 
 
 class _TruncatedError(FormatError):
-    """A packet does not end before the file does."""
+    """A packet that ends after the file."""
 
 
 def _truncated(number: int, needed: int, size: int, where: str) -> _TruncatedError:
@@ -204,10 +204,10 @@ def _truncated(number: int, needed: int, size: int, where: str) -> _TruncatedErr
 def _unwrapped(
     events: Sequence[tuple[int, int, int, int]], start: int, stop: int
 ) -> tuple[tuple[tuple[int, int, int, int], ...], int]:
-    """The events, whose counter wraps, in ticks from the run's start, and the length of the run.
+    """Return the events, whose counter wraps, in ticks from the run's start, and the length of the run.
 
-    Events are in the order in which they stopped, so that no time between two stops may take 2^32 ticks. What contains
-    others may: it starts before the first of them.
+    Events are ordered by `stop`, so that less than 2^32 ticks pass between two stops. A container may be longer: it
+    starts before its first content.
     """
     unwrapped: list[tuple[int, int, int, int]] = []
     now = 0
@@ -226,17 +226,17 @@ def _unwrapped(
 def stream(
     packets: Sequence[Packet], steps: Sequence[Step], program: Instructions, where: str, emulated_hz: int = 0
 ) -> Stream:
-    """The events of all runs.
+    """Return the events of all runs.
 
     Args:
-        packets: what `read` gave, at least one.
-        steps: of the bundle.
-        program: what ran.
+        packets: packets of `read`, at least one.
+        steps: steps of the bundle.
+        program: the program that ran.
         where: the file, for errors.
         emulated_hz: instructions per second of an emulated core, for ticks that count them.
 
     Raises:
-        FormatError: an event names a step or a command that the program does not have.
+        FormatError: an event names an unknown step or command.
     """
     first = packets[0]
     if any((packet.hz, packet.counts) != (first.hz, first.counts) for packet in packets):
@@ -259,7 +259,7 @@ def stream(
 
 
 def _scaled(event: Event, rate: int, hz: int) -> Event:
-    """The event by a clock of another rate."""
+    """Return the event by a clock of another rate."""
     start, stop = event.start * rate // hz, event.stop * rate // hz
     return Event(
         event.kind, event.track, start, stop, event.name, event.run, event.partition, event.index, event.nbytes
@@ -267,7 +267,7 @@ def _scaled(event: Event, rate: int, hz: int) -> Event:
 
 
 class _Board:
-    """One run on its way."""
+    """Converts one run."""
 
     def __init__(self, packet: Packet, steps: Sequence[Step], program: Instructions, where: str, run: int) -> None:
         self._packet = packet
@@ -277,22 +277,22 @@ class _Board:
         self._run = run
 
     def npu_cycles(self) -> Iterator[NpuCycles]:
-        """What the NPU's own counter of cycles says of each partition."""
+        """Yield the counts of the NPU's cycle counter for each partition."""
         for step, cycles in self._packet.npu_cycles:
             yield NpuCycles(self._run, self._partition(step, "cycles"), cycles)
 
     def npu_counts(self) -> Iterator[NpuCount]:
-        """What its other counters say."""
+        """Yield the counts of its other counters."""
         for step, what, count in self._packet.npu_counts:
             yield NpuCount(self._run, self._partition(step, "counters"), what, count)
 
     def _partition(self, step: int, what: str) -> int:
         if step >= len(self._steps) or self._steps[step].kind is not Kind.DELEGATE:
-            raise self._error(f"the NPU's {what} are of step {step}, which is no partition")
+            raise self._error(f"the NPU's {what} are of step {step}, which is not a partition")
         return self._steps[step].partition
 
     def events(self) -> Iterator[Event]:
-        """All that the packet tells, and what the driver does between."""
+        """Yield the packet's events, and the driver's time between them."""
         yield self._event(Kind.RUN, "run", 0, self._packet.stop)
         commands: list[tuple[int, int, int]] = []
         driver: tuple[int, int] | None = None
@@ -318,7 +318,7 @@ class _Board:
             yield from self._open(done, commands)
 
     def _open(self, done: int, commands: Sequence[tuple[int, int, int]]) -> Iterator[Event]:
-        """The partition whose own event is lost, from the first command that is left, as far as it is known to go."""
+        """Yield a partition whose own event is lost, from its first remaining command as far as it is known."""
         step = next((step for step in self._steps[done:] if step.kind is Kind.DELEGATE), None)
         if step is None:
             raise self._error(f"commands run after step {done - 1}, the program has no partition there")
@@ -344,7 +344,7 @@ class _Board:
             yield self._command(step.partition, command, begin, end)
         numbers = self._program.calls[step.partition].commands
         if driver is None or len(commands) != len(numbers):
-            return  # events are lost: nobody knows what was between the others
+            return  # events are lost: the time between the others is unknown
         yield self._event(Kind.DISPATCH, "executor", start, driver[0], step.partition)
         at = driver[0]
         for command, begin, end in commands:

@@ -1,4 +1,4 @@
-"""Timelines of the simulator as events."""
+"""Converts timelines of the simulator to events."""
 
 from collections.abc import Iterable, Iterator
 
@@ -17,7 +17,7 @@ _KINDS = {
 
 
 def stream(partitions: Iterable[tuple[NpuProgram, Timeline]]) -> Stream:
-    """The events of one run of these partitions, one after the other; there is at least one."""
+    """Return the events of one run of these partitions, one after the other; there is at least one."""
     events: list[Event] = []
     begin, clock, measure = 0, 0, Measure.SIMULATED
     for number, (program, timeline) in enumerate(partitions):

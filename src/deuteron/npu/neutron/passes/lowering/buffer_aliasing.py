@@ -6,7 +6,7 @@ from math import prod
 
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Concat, Conv2D, Op, Reshape, TransposeConv
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT
+from deuteron.operators.limits import ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)

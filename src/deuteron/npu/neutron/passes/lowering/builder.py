@@ -5,17 +5,16 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.errors import UnsupportedError
+from deuteron.errors import WHERE, UnsupportedError
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Op
 from deuteron.npu.neutron.ir.types import TensorType
-from deuteron.npu.neutron.kernels.catalogue import Kernel
-from deuteron.npu.neutron.kernels.limits import ALIGNMENT
-from deuteron.npu.neutron.kernels.params import KernelParams
-from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
-from deuteron.npu.neutron.kernels.rules import limit_problem
 from deuteron.npu.neutron.passes.base import new_name
 from deuteron.npu.neutron.passes.lowering.buffer_aliasing import Home
+from deuteron.operators.limits import ALIGNMENT
+from deuteron.operators.params import KernelParams
+from deuteron.operators.program import Buffer, Kernel, KernelCall, Program, Ref
+from deuteron.operators.rules import limit_problem
 
 
 class Builder:
@@ -104,6 +103,7 @@ class Builder:
             problem,
             hint=hint or "change the model, or keep this operator on the CPU with `--operators-not-to-delegate`",
             where=where,
+            operators={WHERE: op.origin[0]} if op.origin else None,
         )
 
     def program(self) -> Program:

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from deuteron.npu.neutron.ir.ops import Conv2D, DepthwiseConv2D, FullyConnected, Op, TransposeConv
-from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.catalogue import CONV2D, DEPTHWISE_CONV2D, FILL, FULLY_CONNECTED
-from deuteron.npu.neutron.kernels.program import Ref
-from deuteron.npu.neutron.kernels.rules import conv_workspace
 from deuteron.npu.neutron.passes.lowering.builder import Builder
 from deuteron.npu.neutron.passes.lowering.movement import move_box
 from deuteron.npu.neutron.passes.lowering.requantization_rows import channel_rows
 from deuteron.npu.neutron.passes.lowering.strides import contiguous_strides
+from deuteron.operators import params as p
+from deuteron.operators.program import Ref
+from deuteron.operators.rules import conv_workspace
 
 
 def conv2d(build: Builder, op: Conv2D) -> None:

@@ -8,11 +8,11 @@ from deuteron import numerics
 from deuteron.npu.neutron.ir.ops import Add, BinaryOp, Maximum, Minimum, Mul, Prelu, Softmax, Sub
 from deuteron.npu.neutron.ir.tables import Tabled, function_table
 from deuteron.npu.neutron.ir.types import TensorType
-from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.catalogue import ADD, EXTREMUM, LUT, MUL, PRELU, SOFTMAX
-from deuteron.npu.neutron.kernels.program import Ref
 from deuteron.npu.neutron.passes.lowering.builder import Builder
 from deuteron.npu.neutron.passes.lowering.strides import broadcast_strides, collapse, contiguous_strides, fill_rank
+from deuteron.operators import params as p
+from deuteron.operators.program import Ref
 
 
 def add(build: Builder, op: Add | Sub) -> None:

@@ -4,13 +4,13 @@ from fractions import Fraction
 from math import prod
 
 from deuteron.npu.neutron.ir.ops import BatchMatMul
-from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.catalogue import MATMUL
-from deuteron.npu.neutron.kernels.program import Ref
 from deuteron.npu.neutron.passes.lowering.builder import Builder
 from deuteron.npu.neutron.passes.lowering.movement import move_box
 from deuteron.npu.neutron.passes.lowering.strides import contiguous_strides
 from deuteron.numerics import requant
+from deuteron.operators import params as p
+from deuteron.operators.program import Ref
 
 
 def batch_matmul(build: Builder, op: BatchMatMul) -> None:

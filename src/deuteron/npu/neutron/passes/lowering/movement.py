@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from itertools import product
 
 from deuteron.npu.neutron.ir.ops import Concat, MirrorPad, Op, Pad, Pair, Reshape, Slice, Transpose
-from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.catalogue import COPY, FILL
-from deuteron.npu.neutron.kernels.program import Ref
-from deuteron.npu.neutron.kernels.rules import reach, reach_back
 from deuteron.npu.neutron.passes.lowering.builder import Builder
 from deuteron.npu.neutron.passes.lowering.strides import Ints, collapse, contiguous_strides, fill_rank
+from deuteron.operators import params as p
+from deuteron.operators.program import Ref
+from deuteron.operators.rules import reach, reach_back
 
 
 def reshape(build: Builder, op: Reshape) -> None:

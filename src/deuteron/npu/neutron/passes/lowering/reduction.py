@@ -5,13 +5,13 @@ from fractions import Fraction
 from math import prod
 
 from deuteron.npu.neutron.ir.ops import AveragePool2D, MaxPool2D, Mean, ReduceMax, ReduceMin, ReductionOp, Sum
-from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.catalogue import AVERAGE_POOL, MAX_POOL, REDUCE_EXTREMUM, REDUCE_SUM
-from deuteron.npu.neutron.kernels.program import Ref
 from deuteron.npu.neutron.passes.lowering.builder import Builder
 from deuteron.npu.neutron.passes.lowering.movement import move_box
 from deuteron.npu.neutron.passes.lowering.strides import Ints, contiguous_strides
 from deuteron.numerics import Requant, mean_requant
+from deuteron.operators import params as p
+from deuteron.operators.program import Ref
 
 
 def average_pool(build: Builder, op: AveragePool2D) -> None:

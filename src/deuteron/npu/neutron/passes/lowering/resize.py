@@ -6,11 +6,11 @@ from math import gcd
 
 from deuteron.npu.neutron.ir.ops import ResizeBilinear, ResizeNearest
 from deuteron.npu.neutron.ir.shapes import resize_positions
-from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels.catalogue import RESIZE_BILINEAR
 from deuteron.npu.neutron.passes.lowering.builder import Builder
 from deuteron.npu.neutron.passes.lowering.movement import move_box
 from deuteron.npu.neutron.passes.lowering.strides import contiguous_strides
+from deuteron.operators import params as p
 
 
 def bilinear(build: Builder, op: ResizeBilinear) -> None:

@@ -1,6 +1,6 @@
 """Shapes and strides as the strided kernels want them."""
 
-from deuteron.npu.neutron.kernels.limits import MAX_DIMENSION
+from deuteron.operators.limits import MAX_DIMENSION
 
 Ints = tuple[int, ...]
 

@@ -1,0 +1,1 @@
+"""Rewrites float models for quantisation, and quantises them after training or with training."""

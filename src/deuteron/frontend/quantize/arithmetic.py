@@ -1,0 +1,245 @@
+"""Decomposes arithmetic and layers with operand shapes that kernels do not support."""
+
+import math
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+from torch.nn import functional
+
+from deuteron.frontend.cortex_m.layout import is_channels_broadcast
+from deuteron.frontend.operators import called
+from deuteron.frontend.quantize.decompositions import call, constant, numbers, value_of
+
+aten = torch.ops.aten
+
+_GUARD = 1e-6
+"""The largest lower bound of a length that only guards against division by 0; a larger one affects results."""
+
+
+def broadcast(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Expand the operands of arithmetic to one shape, constants at build time.
+
+    A factor `alpha` that is not a whole number becomes a product.
+    """
+    output = cast(Tensor, node.meta["val"])
+    operands = [x for x in node.args[:2] if isinstance(x, fx.Node) and x.meta["val"].numel() > 1]
+    if len(operands) < 2 or not output.is_floating_point():
+        return None
+    factor = cast(float, node.kwargs.get("alpha", 1))
+    if factor != int(factor):
+        product = call(node, aten.mul.Tensor, operands[1], factor)
+        node = call(node, node.target, operands[0], product)
+        return broadcast(model, node) or node
+    if is_channels_broadcast([x.meta["val"].shape for x in operands]):
+        return None
+    same = [x if x.meta["val"].shape == output.shape else _repeated(model, node, x, output) for x in operands]
+    return None if same == operands else call(node, node.target, *same, *node.args[2:], **node.kwargs)
+
+
+def _repeated(model: fx.GraphModule, node: fx.Node, x: fx.Node, output: Tensor) -> fx.Node:
+    shape = [*output.shape]
+    if x.op != "get_attr":
+        return call(node, aten.expand.default, x, shape)
+    value = value_of(model, x)
+    if len(shape) == 4 and value.dim() > 2 and value.shape[-3] == value.numel() == shape[1]:
+        whole = value.reshape(1, shape[1], 1, 1)  # kernels support one number per channel
+    else:
+        whole = value.expand(shape).contiguous()
+    name = f"{x.target}_{'x'.join(map(str, whole.shape))}"
+
+    def summed(gradient: Tensor) -> Tensor:
+        """Give each copy of a number the sum of all copies' gradients."""
+        return gradient.sum_to_size(value.shape).expand(shape) if whole.numel() > value.numel() else gradient
+
+    return constant(model, node, name, whole, like=value, gradient=summed)
+
+
+def normalised(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A division of vectors by their lengths (`functional.normalize`) becomes a root mean square norm."""
+    unit = unit_vectors(node)
+    if unit is None or not unit[2]:
+        return None
+    x, dim, least = unit
+    count = node.meta["val"].shape[dim]
+    rows = call(node, aten.transpose.int, x, dim, -1) if dim != node.meta["val"].dim() - 1 else x
+    normed = call(node, aten.rms_norm.default, rows, [count], None, least**2 / count)
+    result = call(node, aten.mul.Tensor, normed, 1 / math.sqrt(count))
+    return result if rows is x else call(node, aten.transpose.int, result, dim, -1)
+
+
+def reshaped(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """Added or removed dimensions of size 1 become a reshape, before which copies change the memory format."""
+    return call(node, aten.reshape.default, node.args[0], [*node.meta["val"].shape])
+
+
+def cosine(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """The cosine similarity over the last dimension becomes the mean of products of root mean square norms."""
+    x, y, dim, least = cast("tuple[fx.Node, fx.Node, int, float]", (*node.args, *(1, 1e-8)[len(node.args) - 2 :]))
+    shape = x.meta["val"].shape
+    if shape != y.meta["val"].shape or dim not in (-1, len(shape) - 1) or least > _GUARD:
+        return None
+    normed = (call(node, aten.rms_norm.default, one, [shape[-1]], None, least**2 / shape[-1]) for one in (x, y))
+    return call(node, aten.mean.dim, call(node, aten.mul.Tensor, *normed), [-1])
+
+
+def averaged_depth(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """An average over the first of three dimensions, as of adjacent channels, becomes one over rows of images."""
+    x, window, stride = cast("tuple[fx.Node, list[int], list[int]]", (*node.args, [])[:3])
+    ends: list[int] = []
+    if x.target is aten.pad.default and len(x.args) == 2 and not x.kwargs:
+        x, ends = cast("tuple[fx.Node, list[int]]", x.args)
+    is_alone = window[1:] == [1, 1] and stride == [1, 1, 1] and len(node.args) == 3 and not any(ends[:4])
+    if not is_alone or len(ends) > 6 or x.meta["val"].dim() != 5:
+        return None
+    *outer, high, wide = x.meta["val"].shape
+    image = call(node, aten.reshape.default, x, [*outer, high * wide])
+    image = call(node, aten.pad.default, image, [0, 0, *ends[4:]]) if ends else image
+    image = call(node, aten.avg_pool2d.default, image, [window[0], 1], [1, 1])
+    return call(node, aten.reshape.default, image, [*node.meta["val"].shape])
+
+
+_ARITHMETIC = frozenset({"add", "sub", "rsub", "mul", "div"})
+
+_FAR = 1e9
+"""A bound that no int8 value reaches; the backend converts bounds to integers."""
+
+
+def bounded(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A clamp before an elementwise function becomes a hardtanh, which the Cortex-M backend supports there."""
+    x, low, high = cast("tuple[Any, ...]", (*node.args, None, None)[:3])
+    low, high = (cast(Any, node.kwargs.get(name, bound)) for name, bound in (("min", low), ("max", high)))
+    ends = -_FAR if low is None else low, _FAR if high is None else high
+    is_number = all(isinstance(end, int | float) for end in ends) and node.meta["val"].is_floating_point()
+    is_before_function = any(map(_is_function, node.users))
+    if not (is_number and is_before_function):
+        return None
+    return call(node, aten.hardtanh.default, x, max(ends[0], -_FAR), min(ends[1], _FAR))
+
+
+def _is_function(node: fx.Node) -> bool:
+    """True for an elementwise function of one tensor other than arithmetic with a number."""
+    is_pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ())
+    return is_pointwise and len(node.all_input_nodes) == 1 and called(node) not in _ARITHMETIC
+
+
+def bool_to_float(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A cast of bools to float becomes `where` of 1 and 0."""
+    x = cast(fx.Node, node.args[0])
+    is_choice = x.meta["val"].dtype == torch.bool and node.meta["val"].is_floating_point()
+    return call(node, aten.where.Scalar, x, 1.0, 0.0) if is_choice else None
+
+
+def unit_vectors(quotient: fx.Node) -> tuple[fx.Node, int, float] | None:
+    """The vectors that a division scales to length 1, their dimension, and the least length, 0 without one.
+
+    None for other divisions, and if the least length is more than a guard against division by 0.
+    """
+    x, lengths = quotient.args[:2]
+    if isinstance(lengths, fx.Node) and lengths.target in (aten.expand_as.default, aten.expand.default):
+        lengths = lengths.args[0]
+    least: object = 0.0
+    if isinstance(lengths, fx.Node) and lengths.target in (aten.clamp_min.default, aten.clamp.default):
+        lengths, least, most = (*lengths.args, None)[:3]
+        if most is not None:
+            return None
+    if not isinstance(lengths, fx.Node) or lengths.target is not aten.linalg_vector_norm.default or lengths.kwargs:
+        return None
+    of, order, dims, keeps = (*lengths.args, *(2, None, False)[len(lengths.args) - 1 :])
+    if not isinstance(x, fx.Node) or of is not x or x.meta["val"].shape != quotient.meta["val"].shape:
+        return None
+    listed = cast("Sequence[int]", dims or ())
+    is_guard = isinstance(least, int | float) and 0 <= least <= _GUARD
+    if order != 2 or len(listed) != 1 or not keeps or not is_guard:
+        return None
+    return x, listed[0] % x.meta["val"].dim(), cast(float, least)
+
+
+def instances(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """An instance norm becomes a group norm with one channel per group."""
+    x, weight, bias = cast("list[fx.Node]", node.args[:3])
+    takes_statistics, least = node.args[5], node.args[7]
+    if not takes_statistics:
+        return None
+    return call(node, aten.group_norm.default, x, x.meta["val"].shape[1], weight, bias, least)
+
+
+def gated(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """A gated linear unit becomes the product of one half and the sigmoid of the other."""
+    x, dim = cast("tuple[fx.Node, int]", (*node.args, -1)[:2])
+    size = x.meta["val"].shape[dim] // 2
+    value, gate = (call(node, aten.slice.Tensor, x, dim, i * size, (i + 1) * size) for i in range(2))
+    return call(node, aten.mul.Tensor, value, call(node, aten.sigmoid.default, gate))
+
+
+def sloped(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A PReLU with one slope per channel becomes the sum of the positive part and the scaled negative part."""
+    x, slopes = cast("tuple[fx.Node, fx.Node]", node.args)
+    if slopes.op != "get_attr":
+        return None
+    value = value_of(model, slopes)
+    if value.numel() == 1:  # a function of one tensor; a trained slope stays an operand
+        return None if value.requires_grad else call(node, aten.leaky_relu.default, x, float(value))
+    ones = [1] * (x.meta["val"].dim() - 2)
+    wide = constant(model, node, f"{slopes.target}_{len(ones)}", value.reshape(1, -1, *ones), like=value)
+    below = call(node, aten.mul.Tensor, call(node, aten.clamp.default, x, None, 0.0), wide)
+    return call(node, aten.add.Tensor, call(node, aten.relu.default, x), below)
+
+
+def rectified(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A randomised leaky ReLU in inference becomes a leaky ReLU with the mean slope."""
+    x, low, high, trains = (*node.args, *(1 / 8, 1 / 3, False)[len(node.args) - 1 :])[:4]
+    return None if trains else call(node, aten.leaky_relu.default, x, (cast(float, low) + cast(float, high)) / 2)
+
+
+def with_logarithm(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """`xlogy` becomes a product with a logarithm; it is 0 if the factor is, for any operand of the logarithm."""
+    factor, of = node.args
+    if not isinstance(of, fx.Node):
+        number = cast(float, of)
+        return call(node, aten.mul.Tensor, factor, math.log(number)) if number > 0 else None
+    least = call(node, aten.clamp.default, of, torch.finfo(torch.float32).tiny)
+    return call(node, aten.mul.Tensor, call(node, aten.log.default, least), factor)
+
+
+def transposed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A grouped or dilated transposed convolution becomes a plain one with zeros between its weights."""
+    defaults = (None, 1, 0, 0, 1, 1)[len(node.args) - 2 :]
+    x, weight, bias, stride, padding, more, groups, dilation = (*node.args, *defaults)
+    steps = numbers(dilation, 2)
+    if not isinstance(weight, fx.Node) or weight.op != "get_attr" or (groups == 1 and steps == [1, 1]):
+        return None
+    value = value_of(model, weight)
+    # Without dilation, PyTorch requires an output padding below the stride; zeros after the weights replace the rest.
+    sizes = numbers(more, 2)
+    behind = [max(0, size - step + 1) for size, step in zip(sizes, numbers(stride, 2), strict=True)]
+
+    def dense(weight: Tensor) -> Tensor:
+        spread = _dilated(_grouped(weight, cast(int, groups)), steps)
+        return functional.pad(spread, (0, behind[1], 0, behind[0]))
+
+    more = [size - zeros for size, zeros in zip(sizes, behind, strict=True)]
+    name = "_".join(map(str, (weight.target, "dense", groups, *steps, *behind)))
+    weights = dense(torch.ones_like(value))
+    whole = constant(model, node, name, dense(value), like=value, gradient=lambda gradient: gradient * weights)
+    return call(node, node.target, x, whole, bias, stride, padding, more, 1, [1, 1])
+
+
+def _grouped(weight: Tensor, groups: int) -> Tensor:
+    """Merge the weights [inputs, outputs, height, width] of all groups, with zeros between groups."""
+    inputs, outputs, *sizes = weight.shape
+    each = inputs // groups
+    dense = weight.new_zeros((inputs, outputs * groups, *sizes))
+    for group in range(groups):
+        rows, columns = (slice(group * n, (group + 1) * n) for n in (each, outputs))
+        dense[rows, columns] = weight[rows].detach()
+    return dense
+
+
+def _dilated(weight: Tensor, steps: Sequence[int]) -> Tensor:
+    """Insert zeros between neighbouring weights, one less than the step."""
+    sizes = [(size - 1) * step + 1 for size, step in zip(weight.shape[2:], steps, strict=True)]
+    dense = weight.new_zeros((*weight.shape[:2], *sizes))
+    dense[:, :, :: steps[0], :: steps[1]] = weight.detach()
+    return dense

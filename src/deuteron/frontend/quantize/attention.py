@@ -1,0 +1,163 @@
+"""Decomposes attention and matrix products into the batched products that kernels support."""
+
+import math
+from collections.abc import Callable
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+
+from deuteron.errors import UnsupportedError
+from deuteron.frontend.cortex_m.refusals import refusal
+from deuteron.frontend.operators import operator_name
+from deuteron.frontend.quantize.decompositions import call, constant, constant_value, value_of
+from deuteron.frontend.source_lines import source_of
+
+aten = torch.ops.aten
+
+_PRODUCTS = (aten.mul.Tensor, aten.mul.Scalar)
+_VIEWS = (aten.unsqueeze.default, aten.view.default, aten.reshape.default, aten.expand.default)
+
+_LESS = "for masked scores of a softmax subtract a number instead, as in `torch.where(mask, s - 8.0, s).softmax(-1)`"
+
+LEAST = -1e4
+"""An addend of masked scores: minus infinity, or a number that makes the softmax zero."""
+
+
+def attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Attention becomes two products with a softmax between them; None with dropout or a computed mask."""
+    query, key, value, mask, dropout, is_causal = cast("Any", (*node.args, *(None, 0.0, False)[len(node.args) - 3 :]))
+    allowed = None if mask is None else constant_value(model, mask)
+    if dropout or (mask is not None and allowed is None):
+        return None
+    width = query.meta["val"].shape[-1]
+    scale = cast("float | None", node.kwargs.get("scale"))
+    query = call(node, aten.mul.Tensor, query, 1 / math.sqrt(width) if scale is None else scale)
+    times = query.meta["val"].shape[-3] // key.meta["val"].shape[-3] if node.kwargs.get("enable_gqa") else 1
+    if times > 1:
+        key, value = (call(node, aten.repeat_interleave.self_int, x, times, -3) for x in (key, value))
+    scores = call(node, aten.matmul.default, query, call(node, aten.transpose.int, key, -2, -1))
+    if is_causal:
+        allowed = torch.ones(scores.meta["val"].shape[-2:], dtype=torch.bool).tril()
+    if allowed is None:
+        shares = call(node, aten.softmax.int, scores, -1)
+    elif allowed.dtype == torch.bool:
+        shares = _masked(model, node, scores, ~allowed)
+    else:
+        shares = _biased(model, node, scores, cast(fx.Node, mask), allowed)
+    return call(node, aten.matmul.default, shares, value)
+
+
+def softmax(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A softmax with a constant mask becomes one operator; None for others."""
+    scores, dim = cast("tuple[fx.Node, int]", node.args[:2])
+    rank = node.meta["val"].dim()
+    if dim % rank != rank - 1:
+        return None
+    match scores.target, scores.args:
+        case aten.masked_fill.Scalar, (fx.Node() as x, fx.Node() as mask, float() | int() as value) if value <= LEAST:
+            excluded = constant_value(model, mask)
+            _check_rows(scores, excluded, value)
+        case aten.where.ScalarOther, (fx.Node() as mask, fx.Node() as x, float() | int() as value) if value <= LEAST:
+            allowed = constant_value(model, mask)
+            excluded = None if allowed is None else ~allowed
+            _check_rows(scores, excluded, value)
+        case aten.add.Tensor, (fx.Node() as x, fx.Node() as bias) if not scores.kwargs:
+            added = constant_value(model, bias)
+            if added is None:
+                _check_addends(x, bias)
+            return None if added is None or not (added <= LEAST).any() else _biased(model, node, x, bias, added)
+        case _:
+            return None
+    return None if excluded is None else _masked(model, node, x, excluded)
+
+
+def _check_addends(*addends: fx.Node) -> None:
+    """Refuse a computed mask times a number that represents infinity as an addend of scores: it would set the scale.
+
+    Raises:
+        UnsupportedError: for the first such addend.
+    """
+    for addend in addends:
+        while addend.target in _VIEWS:
+            addend = cast(fx.Node, addend.args[0])  # noqa: PLW2901 - the viewed tensor is the addend
+        factor = addend.args[1] if addend.target in _PRODUCTS else 0
+        if isinstance(factor, int | float) and abs(factor) >= -LEAST:
+            raise refusal(addend, f"multiplies by {factor:g}, with which int8 cannot represent the other values", _LESS)
+
+
+def product(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A matrix product with a weight becomes a linear layer, another one a batched product."""
+    a, b = cast("tuple[fx.Node, fx.Node]", node.args)
+    left, right = ([*x.meta["val"].shape] for x in (a, b))
+    if b.op == "get_attr" and len(right) == 2:
+        weight = value_of(model, b)
+        rows = constant(model, node, f"{b.target}_rows", weight.t().contiguous(), like=weight)
+        return call(node, aten.linear.default, a, rows)
+    if b.op == "get_attr" and len(right) == 1:
+        vector = value_of(model, b)
+        row = constant(model, node, f"{b.target}_row", vector.reshape(1, -1), like=vector)
+        return call(node, aten.reshape.default, call(node, aten.linear.default, a, row), [*node.meta["val"].shape])
+    if min(len(left), len(right)) < 2 or (len(left) == len(right) == 3 and left[0] == right[0]):
+        return None
+    batch = [*cast("Any", torch).broadcast_shapes(left[:-2], right[:-2])]
+    operands = [
+        call(node, aten.reshape.default, _expanded(node, x, batch), [math.prod(batch), *x.meta["val"].shape[-2:]])
+        for x in (a, b)
+    ]
+    return call(node, aten.reshape.default, call(node, aten.bmm.default, *operands), [*node.meta["val"].shape])
+
+
+def _expanded(node: fx.Node, x: fx.Node, batch: list[int]) -> fx.Node:
+    """Expand the matrices to a batch shape."""
+    shape = [*batch, *x.meta["val"].shape[-2:]]
+    return x if [*x.meta["val"].shape] == shape else call(node, aten.expand.default, x, shape)
+
+
+def _biased(model: fx.GraphModule, node: fx.Node, scores: fx.Node, source: fx.Node, bias: Tensor) -> fx.Node:
+    """The softmax of scores with a constant addend, which masks scores that are far below all others."""
+    excluded = bias <= LEAST
+    finite = bias[excluded & bias.isfinite()]
+    if len(finite):
+        _check_rows(node, excluded & ~bias.isneginf().all(-1, keepdim=True), float(finite[0]))
+    rest, weight = bias.masked_fill(excluded, 0), _trained(model, source)
+    if weight is not None or rest.any():
+        of = source.target if source.op == "get_attr" else node.name  # readers of one weight share its training
+        scores = call(node, aten.add.Tensor, scores, constant(model, node, f"{of}_bias", rest, like=weight))
+    return _masked(model, node, scores, excluded) if excluded.any() else call(node, aten.softmax.int, scores, -1)
+
+
+def _check_rows(node: fx.Node, excluded: Tensor | None, value: float) -> None:
+    """Refuse finite numbers that mask a whole row: PyTorch's result would depend on their rounding.
+
+    Raises:
+        UnsupportedError: a finite number masks a whole row.
+    """
+    if excluded is None or math.isinf(value) or not excluded.all(-1).any():
+        return
+    source = source_of(node)
+    raise UnsupportedError(
+        f"`{operator_name(node.target)}` masks all scores of a row by {value:g}"
+        f"{f', at `{source.code}`' if source else ''}",
+        where=str(source) if source else None,
+        hint="keep at least one score of each row",
+    )
+
+
+def _trained(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
+    """The trained weight that a value is computed from; None if there is none."""
+    if node.op == "get_attr":
+        return value if (value := value_of(model, node)).requires_grad else None
+    weights = (_trained(model, arg) for arg in node.all_input_nodes)
+    return next((weight for weight in weights if weight is not None), None)
+
+
+def _masked(model: fx.GraphModule, node: fx.Node, scores: fx.Node, excluded: Tensor) -> fx.Node:
+    whole = excluded.expand(scores.meta["val"].shape).contiguous()
+    mask = constant(model, node, f"{node.name}_left_out", whole)
+    masked: Callable[..., Any] = aten._masked_softmax.default  # noqa: SLF001
+    return call(node, masked, scores, mask, -1, _SAME_SHAPE)
+
+
+_SAME_SHAPE = 2
+"""PyTorch's `mask_type` for a mask with one element per score."""

@@ -1,0 +1,80 @@
+"""Runs calibration batches through a prepared model and names the operator that produces NaN or infinity."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+from torch import Tensor, fx
+from torchao.quantization.pt2e import FakeQuantizeBase, HistogramObserver, MinMaxObserver, ObserverBase
+
+from deuteron.errors import InputError
+from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.operators import operator_name
+from deuteron.frontend.source_lines import source_of
+
+
+def calibrate(model: fx.GraphModule, batches: Iterable[Inputs]) -> None:
+    """Run the batches through the model's observers.
+
+    Raises:
+        InputError: a batch produces NaN or infinite values; the error names the operator and its line.
+    """
+    observers = [module for module in model.modules() if isinstance(module, ObserverBase)]
+    for index, batch in enumerate(batches):
+        with torch.no_grad():
+            try:
+                model(*copies(batch))
+            except Exception:
+                _blame(model, batch, index)
+                raise
+            if not all(map(_is_finite, observers)):
+                _blame(model, batch, index)
+
+
+def _is_finite(observer: ObserverBase) -> bool:
+    """True if the measured range is finite; an observer without values has an infinite one, in the other direction."""
+    low, high = getattr(observer, "min_val", None), getattr(observer, "max_val", None)
+    if not isinstance(low, Tensor) or not isinstance(high, Tensor):
+        return True
+    return not bool(low.isnan().any() or high.isnan().any() or low.isneginf().any() or high.isposinf().any())
+
+
+def _blame(model: fx.GraphModule, batch: Inputs, index: int) -> None:
+    """Raise an error for the first operator with values that are not finite."""
+    _Finite(model, index).run(*copies(batch))
+
+
+class _Finite(fx.Interpreter):
+    """Runs a prepared model without its observers up to the first operator whose result is not finite."""
+
+    def __init__(self, model: fx.GraphModule, batch: int) -> None:
+        super().__init__(model)
+        self._batch = batch
+
+    def run_node(self, n: fx.Node) -> Any:
+        if n.op == "call_module" and isinstance(self.fetch_attr(str(n.target)), ObserverBase | FakeQuantizeBase):
+            return self.map_nodes_to_values(n.args[0], n)
+        value = super().run_node(n)
+        if n.op == "call_function" and isinstance(value, Tensor) and value.is_floating_point():
+            wrong = int((~torch.isfinite(value)).sum())
+            if wrong:
+                source = source_of(n)
+                raise InputError(
+                    f"`{operator_name(n.target)}` gives {wrong} of {value.numel()} values that are NaN or infinite for "
+                    f"calibration batch {self._batch}{f', at `{source.code}`' if source else ''}",
+                    where=str(source) if source else n.name,
+                    hint="correct the model or the sample; ranges measured from such values would be meaningless",
+                )
+        return value
+
+
+def observe_integers(model: fx.GraphModule) -> None:
+    """Replace histogram observers of integers and bools, which PT2E's histograms do not support, by range observers."""
+    for node in model.graph.nodes:
+        observer: object = getattr(model, node.target, None) if node.op == "call_module" else None
+        value: object = node.all_input_nodes[0].meta.get("val") if node.all_input_nodes else None
+        is_whole = isinstance(value, Tensor) and not value.is_floating_point()
+        if is_whole and isinstance(observer, HistogramObserver):
+            settings: Any = observer
+            names = ("dtype", "qscheme", "quant_min", "quant_max", "eps")
+            setattr(model, node.target, MinMaxObserver(**{name: getattr(settings, name) for name in names}))

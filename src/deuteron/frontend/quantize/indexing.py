@@ -1,0 +1,106 @@
+"""Writes operators that repeat or reorder elements along a dimension as selections by index."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+from torch.nn import functional
+
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, constant_value
+
+aten = torch.ops.aten
+
+
+def padded(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A pad with the tensor's own values: reflected, replicated or circular."""
+    x, pads, mode = cast("tuple[fx.Node, list[int], str]", (*node.args, "constant")[:3])
+    if mode == "constant":
+        return None
+    rank = x.meta["val"].dim()
+    for i, (before, after) in enumerate(zip(pads[::2], pads[1::2], strict=True)):
+        if before or after:
+            dim = rank - 1 - i
+            indices = torch.arange(x.meta["val"].shape[dim])
+            chosen = functional.pad(indices[None, None].double(), (before, after), mode)[0, 0].long()
+            x = _chosen(model, node, x, dim, chosen)
+    return x
+
+
+def upsampled(model: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """Nearest-neighbour upsampling repeats or drops rows and columns."""
+    x, output = cast(fx.Node, node.args[0]), cast(Tensor, node.meta["val"])
+    for dim in range(2, output.dim()):
+        size = x.meta["val"].shape[dim]
+        factors = cast("Sequence[float] | None", node.args[2])
+        indices = torch.arange(size, dtype=torch.double)[None, None]
+        chosen = _nearest(indices, output.shape[dim], None if factors is None else factors[dim - 2])
+        if not torch.equal(chosen, torch.arange(size)):
+            x = _chosen(model, node, x, dim, chosen)
+    return x
+
+
+def embedded(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """An embedding selects rows of a table by indices of any shape."""
+    table, indices = cast("tuple[fx.Node, fx.Node]", node.args[:2])
+    listed = call(node, aten.reshape.default, indices, [indices.meta["val"].numel()])
+    rows = call(node, aten.index_select.default, table, 0, listed)
+    return call(node, aten.reshape.default, rows, [*node.meta["val"].shape])
+
+
+def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """A flip reverses the elements of some dimensions."""
+    x, dims = cast("tuple[fx.Node, list[int]]", node.args)
+    for dim in dims:
+        x = _chosen(model, node, x, dim, torch.arange(x.meta["val"].shape[dim]).flip(0))
+    return x
+
+
+def write(model: fx.GraphModule) -> None:
+    """Replace one-hot codes by comparisons, embeddings with a maximum norm by plain ones, and extrema with indices.
+
+    PyTorch's later decomposition of one-hot codes would check the indices. A maximum with its index becomes two
+    operators.
+    """
+    extremes = {
+        aten.max.dim: _with_index(aten.amax.default, aten.argmax.default),
+        aten.min.dim: _with_index(aten.amin.default, aten.argmin.default),
+    }
+    apply(model, {aten.one_hot.default: _one_hot, aten.embedding_renorm.default: _shortened, **extremes})
+
+
+def _with_index(extreme: object, index: object) -> Decomposition:
+    def decompose(_: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None]:
+        x, dim, *keeps = cast("tuple[fx.Node, int, bool]", node.args)
+        read = {cast(int, item.args[1]) for item in node.users}
+        values = call(node, extreme, x, [dim], *keeps) if 0 in read else None
+        return values, call(node, index, x, dim, *keeps) if 1 in read else None
+
+    return decompose
+
+
+def _shortened(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    table, _, most, order = cast("tuple[fx.Node, fx.Node, float, float]", node.args)
+    value = constant_value(model, table)
+    if value is None:
+        return None
+    return constant(model, node, f"{node.name}_rows", torch.renorm(value, order, 0, most))
+
+
+def _one_hot(model: fx.GraphModule, node: fx.Node) -> fx.Node:
+    indices, codes = cast(fx.Node, node.args[0]), cast(Tensor, node.meta["val"])
+    classes = constant(model, node, f"{node.name}_classes", torch.arange(codes.shape[-1]))
+    is_class = call(node, aten.eq.Tensor, call(node, aten.unsqueeze.default, indices, -1), classes)
+    return call(node, aten.to.dtype, is_class, codes.dtype)
+
+
+def _nearest(indices: Tensor, size: int, factor: float | None) -> Tensor:
+    """The indices that PyTorch selects, which depend on the factor if there is one."""
+    operator: Any = aten.upsample_nearest1d.vec
+    values: Tensor = operator(indices, None if factor is not None else [size], None if factor is None else [factor])
+    return values[0, 0].long()
+
+
+def _chosen(model: fx.GraphModule, node: fx.Node, x: fx.Node, dim: int, indices: Tensor) -> fx.Node:
+    name = f"{node.name}_{dim}_indices"
+    return call(node, aten.index_select.default, x, dim, constant(model, node, name, indices))

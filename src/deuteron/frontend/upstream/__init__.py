@@ -1,0 +1,1 @@
+"""The private names of PyTorch, torchao and ExecuTorch: declared in `names`, read, replaced and checked by `access`."""
