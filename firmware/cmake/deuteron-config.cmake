@@ -10,7 +10,7 @@
 # With GCC for a device, a section that the linker script does not place is an error of the link, because start-up code
 # would not fill it; set DEUTERON_PLACE_ALL to OFF where a script relies on the linker's own choice.
 #
-# The inner work of operators and kernels is that for the processor that the compiler is told of; DTN_INNER chooses
+# The inner loops of operators and kernels is that for the processor that the compiler is told of; DTN_INNER chooses
 # another: portable, dsp or mve.
 #
 # A port is the project's own (firmware/port/template is a place to start); link it and the bundle beside the library:

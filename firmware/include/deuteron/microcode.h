@@ -37,7 +37,7 @@
 #define DTN_FETCH_TO_SCRATCH UINT32_C(256) /**< bit next to the channel of a fetch whose target is in scratch */
 #define DTN_PROFILE_RECORD_BYTES UINT32_C(16) /**< bytes per profile record */
 
-/** Index of each header word; those from 10 on that depend on the layout are in `LayoutA` and `LayoutB`. */
+/** Index of each header word; `LayoutA` and `LayoutB` have those that depend on the layout, from 10 on. */
 enum {
     DTN_HEADER_MAGIC = 0,
     DTN_HEADER_DEUTERON_MAGIC = 1,

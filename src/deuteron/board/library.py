@@ -24,7 +24,7 @@ _LIBRARY: Mapping[str, tuple[str, ...]] = {
 _KERNELS = ("src/kernels/fast", "src/kernels/device")
 """`device` has the inner work in place of loops that compilers vectorise."""
 _INNER = "src/cortex_m"
-_ONCE = "src/kernels/once"
+_SINGLE_ROUNDING = "src/kernels/single_rounding"
 """Inner work of the Cortex-M operators, and of the NPU's kernels, which round once."""
 _SMALLEST = ("-fno-move-loop-invariants", "-fno-schedule-insns2", "-fno-tree-tail-merge", "-fno-tree-loop-im")
 _FLAGS: Mapping[str, tuple[str, ...]] = {
@@ -76,29 +76,32 @@ def recording(sources: Iterable[Source]) -> tuple[Source, ...]:
 def kernels(inner: InnerWork) -> tuple[Source, ...]:
     """Return the NPU's kernels for a device, without their checks and their table, and their shared files."""
     chosen = {path.stem: path for folder in _KERNELS for path in sorted((FIRMWARE / folder).glob("*.c"))}
-    shared = _named({"inner": (f"{_ONCE}/*.c",)})
+    shared = _named({"inner": (f"{_SINGLE_ROUNDING}/*.c",)})
     return (
         *(Source(f"kernels.{stem}", path) for stem, path in chosen.items()),
         *shared,
-        *_inner("inner", _ONCE, inner),
+        *_inner("inner", _SINGLE_ROUNDING, inner),
     )
 
 
 def inner_work(inner: InnerWork) -> tuple[Source, ...]:
-    """Return the inner work of the Cortex-M operators: its directory, and `portable` for missing files."""
+    """Return the inner loops of the Cortex-M operators: their directory, and `portable` for missing files.
+
+    A file is named for what it computes, and for its directory: `matmul_s8_dsp.c` replaces `matmul_s8_portable.c`.
+    """
     return tuple(_inner("cortex_m", _INNER, inner))
 
 
 def _inner(module: str, root: str, inner: InnerWork) -> Iterator[Source]:
     chosen = {
-        path.stem: (directory, path)
+        path.stem.removesuffix(f"_{directory.value}"): (directory, path)
         for directory in (InnerWork.PORTABLE, inner)
         for path in sorted((FIRMWARE / root / directory.value).glob("*.c"))
     }
-    for stem, (directory, path) in sorted(chosen.items()):
-        origin = FIRMWARE / _INNER / directory.value / path.name
+    for _, (directory, path) in sorted(chosen.items()):
+        origin = FIRMWARE / _INNER / directory.value / path.name.replace("_single_rounding", "")
         includes = (origin,) if origin != path and origin.is_file() else ()
-        yield Source(f"{module}.{stem}", path, includes, (*_FLAGS["cortex_m"], *_INNER_FLAGS.get(directory, ())))
+        yield Source(f"{module}.{path.stem}", path, includes, (*_FLAGS["cortex_m"], *_INNER_FLAGS.get(directory, ())))
 
 
 def families(firmwares: Iterable[Firmware]) -> tuple[Source, ...]:

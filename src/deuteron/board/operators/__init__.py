@@ -9,7 +9,7 @@ from functools import partial
 from deuteron.board.operators import added, aten, convolution, cortex_m, direct, movement, quantise
 from deuteron.board.operators.lowering import Argument, OperatorCall, RefusedError, Tensor
 from deuteron.operators import catalogue
-from deuteron.operators.added import BY_NAME
+from deuteron.operators.added import BY_FORMER_NAME, BY_NAME
 
 __all__ = ["TRANSPOSE", "Argument", "OperatorCall", "RefusedError", "Tensor", "lower", "supported"]
 
@@ -74,7 +74,7 @@ _LOWERINGS: Mapping[str, _Lowering] = {
     "aten::max_pool2d_with_indices.out": aten.max_pool,
     "dim_order_ops::_clone_dim_order.out": movement.clone,
     "dim_order_ops::_to_dim_order_copy.out": movement.clone,
-    **{name: partial(added.lower, operator) for name, operator in BY_NAME.items()},
+    **{name: partial(added.lower, operator) for name, operator in (*BY_NAME.items(), *BY_FORMER_NAME.items())},
 }
 
 
@@ -97,5 +97,5 @@ def lower(operator: str, args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
 
 
 def supported() -> tuple[str, ...]:
-    """Return the operators of programs that firmware has, by PyTorch's names."""
-    return tuple(name.rpartition(".")[0] for name in _LOWERINGS)
+    """Return the operators of programs that firmware has, by PyTorch's names, without names of older releases."""
+    return tuple(name.rpartition(".")[0] for name in _LOWERINGS if name not in BY_FORMER_NAME)
