@@ -51,7 +51,7 @@ CONSTANTS: tuple[tuple[str, str], ...] = (
     ("MINOR_OF_SCRATCH_FETCHES", "the first minor version that can fetch weights to scratch"),
     ("MINOR_OF_PLACES", "the first minor version whose inputs and outputs may have places in scratch"),
     ("ELSEWHERE", "in the table of places: an input or output that does not lie in scratch"),
-    ("FETCH_TO_SCRATCH", "bit beside the channel of a fetch whose target is in scratch"),
+    ("FETCH_TO_SCRATCH", "bit next to the channel of a fetch whose target is in scratch"),
     ("PROFILE_RECORD_BYTES", "bytes per profile record"),
 )
 ENUMS: tuple[tuple[str, type[IntEnum] | type[IntFlag]], ...] = (
@@ -208,7 +208,7 @@ def cpu_operator(operator: CpuOperator, named: dict[type[KernelParams], str]) ->
 
 
 def comment(operator: CpuOperator) -> Iterator[str]:
-    """What the function computes, then its values in order."""
+    """The result of the function, then its values in order."""
     yield from (line.strip() for line in (operator.params.__doc__ or "").strip().splitlines())
     values = [*operator.inputs, *(f"{name} if has_{name}" for name in operator.optional), *operator.scratch, "output"]
     yield ""

@@ -41,7 +41,7 @@ OPERATORS: Mapping[str, str] = {
 
 
 def conditions() -> ET.Element:
-    """What components and files ask of the core and of each other."""
+    """Conditions of components and files on the core and on each other."""
     element = ET.Element("conditions")
 
     def condition(name: str, text: str, *asked: tuple[str, dict[str, str]]) -> None:
@@ -133,7 +133,7 @@ def components() -> ET.Element:
         ),
         element(
             component("Ethos-U"),
-            "Steps of an Ethos-U by Arm's driver, which has a pack of its own",
+            "Steps of an Ethos-U by Arm's driver, which has a separate pack",
             always((source / "executor/ethosu").glob("*.c")),
             "Executor",
         ),

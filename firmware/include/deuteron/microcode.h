@@ -34,7 +34,7 @@
 #define DTN_MINOR_OF_SCRATCH_FETCHES UINT32_C(1) /**< the first minor version that can fetch weights to scratch */
 #define DTN_MINOR_OF_PLACES UINT32_C(2) /**< the first minor version whose inputs and outputs may have places in scratch */
 #define DTN_ELSEWHERE UINT32_C(0xFFFFFFFF) /**< in the table of places: an input or output that does not lie in scratch */
-#define DTN_FETCH_TO_SCRATCH UINT32_C(256) /**< bit beside the channel of a fetch whose target is in scratch */
+#define DTN_FETCH_TO_SCRATCH UINT32_C(256) /**< bit next to the channel of a fetch whose target is in scratch */
 #define DTN_PROFILE_RECORD_BYTES UINT32_C(16) /**< bytes per profile record */
 
 /** Index of each header word; those from 10 on that depend on the layout are in `LayoutA` and `LayoutB`. */

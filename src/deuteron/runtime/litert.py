@@ -19,8 +19,8 @@ _NO_KERNEL = "Didn't find op for builtin opcode"
 class Litert:
     """A TFLite file that LiteRT runs; its variables keep their values between runs.
 
-    A model with a SUM uses the other builtin kernels: the reference one returns -1 for any int8 input.
-    So does one with an operator that has no reference kernel, such as ELU.
+    A model with a SUM uses the other builtin kernels: the reference one returns -1 for any int8 input. So does a model
+    with an operator that has no reference kernel, such as ELU.
 
     Raises:
         MissingToolError: LiteRT is not installed.

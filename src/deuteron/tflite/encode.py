@@ -23,6 +23,9 @@ _ALIGNMENT = 16
 _LARGEST_OLD_CODE = 127
 """Codes up to this also go into the one-byte field that older readers use."""
 
+_VERSIONS = {"BROADCAST_TO": 2}
+"""Versions of operators that interpreters do not take as version 1."""
+
 _DESCRIPTION = "Deuteron"
 
 
@@ -147,6 +150,7 @@ class Encoder:
     def operator_code(self, name: str, custom_code: str, version: int = 1) -> int:
         """Offset of an operator code; the builtin one stands in both fields, as readers of either expect."""
         code = int(getattr(tflite.BuiltinOperator, name))
+        version = max(version, _VERSIONS.get(name, 1))
         fields = {"DeprecatedBuiltinCode": min(code, _LARGEST_OLD_CODE), "Version": version, "BuiltinCode": code}
         if custom_code:
             fields["CustomCode"] = self.text(custom_code)

@@ -69,8 +69,8 @@ def chosen_extremum(site: Site, maximum: int) -> tuple[CpuCall, ...]:
 def _logical(kind: int) -> Callable[[Site], tuple[CpuCall, ...]]:
     def lower(site: Site) -> tuple[CpuCall, ...]:
         second = 0 if kind == _NOT else 1
-        dims, strides = broadcast_dims(site, site.input(0).shape, site.input(second).shape)
-        params = LogicalParams(dims, *strides, kind)
+        dims, (a_strides, b_strides) = broadcast_dims(site, site.input(0).shape, site.input(second).shape)
+        params = LogicalParams(dims, a_strides, b_strides, kind)
         return (CpuCall(BY_TFLITE_OPERATOR["logical"], (site.ref(0), site.ref(second)), (site.out(),), params),)
 
     return lower

@@ -115,7 +115,7 @@ def inverse_square_root(value: int) -> Factor:
     return (multiplier << -shift, 0) if shift < 0 else (multiplier, -shift)
 
 
-def bits_of(value: float) -> int:
+def bits_of(value: float | np.float32) -> int:
     """Return the bits of a number as float32, as a signed word."""
     return int(np.float32(value).view(np.int32))
 

@@ -74,7 +74,8 @@ def _elu_of(numbers: F32) -> F32:
 def _gelu_of(numbers: F32) -> F32:
     half, one, root = np.float32(0.5), np.float32(1), np.float32(math.sqrt(0.5))
     erf = np.vectorize(math.erf, otypes=[np.float64])
-    return half * numbers * (one + exact(erf)(numbers * root))
+    values: F32 = half * numbers * (one + exact(erf)(numbers * root))
+    return values
 
 
 def _gelu_approximate_of(numbers: F32) -> F32:

@@ -46,7 +46,7 @@ class Inception(nn.Module):
 
 
 class UNet(nn.Module):
-    """1x24x24 to a mask: two floors down, and up again by interpolation or by transposed convolutions."""
+    """1x24x24 to a mask: two levels down, and up again by interpolation or by transposed convolutions."""
 
     def __init__(self, *, bilinear: bool) -> None:
         super().__init__()
@@ -228,7 +228,7 @@ class PooledShortcut(nn.Module):
 
 
 class SuperResolution(nn.Module):
-    """1x12x12 to 1x24x24 by sub-pixel convolution beside plain upsampling, Shi et al., arXiv:1609.05158."""
+    """1x12x12 to 1x24x24 by sub-pixel convolution and plain upsampling, Shi et al., arXiv:1609.05158."""
 
     def __init__(self) -> None:
         super().__init__()

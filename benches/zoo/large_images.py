@@ -1,7 +1,7 @@
-"""Networks for images that are large for a microcontroller: intermediate results need far more memory than weights do.
+"""Networks for large images: intermediate results need far more memory than weights.
 
-Beside the reference models, with the same seeded weights (`examples/models/seeding.py`): shapes are those of the papers
-that they are named after, but for their numbers of channels where these would only add weights.
+Like the reference models, they have seeded weights (`examples/models/seeding.py`). Shapes are those of the papers that
+they are named after, except for numbers of channels that would only add weights.
 """
 
 import sys
@@ -10,10 +10,11 @@ from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 
-from ordinary_images import UNet
 from torch import Tensor, nn
 
-MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
+from zoo.images import UNet
+
+MODELS = Path(__file__).resolve().parents[2] / "examples" / "models"
 sys.path.insert(0, str(MODELS))
 
 from mlperf_tiny import ResNet8, mobilenet_v1_025  # noqa: E402

@@ -1,4 +1,4 @@
-"""What a pattern of the bench of patterns is, and the layers that many of them have."""
+"""A pattern of the bench of patterns, and the layers that many of them have."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ class Written(nn.Module):
             setattr(self, name, part)
 
     def forward(self, *inputs: Tensor) -> Any:
-        """What the function computes."""
+        """Compute the function."""
         return self.function(self, *inputs)
 
 
@@ -72,5 +72,5 @@ def conv1(inputs: int = 4, outputs: int = 8, size: int = 3, **options: Any) -> n
 
 
 def sequence(*layers: nn.Module) -> Callable[[], nn.Module]:
-    """What gives these layers, one after the other."""
+    """Return a factory of these layers, one after the other."""
     return lambda: nn.Sequential(*layers)

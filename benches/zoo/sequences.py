@@ -150,7 +150,7 @@ class RootMeanSquare(nn.Module):
 
 
 class Gated(nn.Module):
-    """1 channel of 64 samples to 8 steps: WaveNet's gates, `tanh` times `sigmoid`, beside GLU."""
+    """1 channel of 64 samples to 8 steps: WaveNet's gates, `tanh` times `sigmoid`, and GLU."""
 
     def __init__(self) -> None:
         super().__init__()

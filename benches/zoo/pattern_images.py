@@ -4,9 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from pattern import IMAGE, VECTOR, Pattern, Written, conv, sequence
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - as models write it
+
+from zoo.pattern import IMAGE, VECTOR, Pattern, Written, conv, sequence
 
 
 def activations() -> list[Pattern]:
@@ -83,7 +84,7 @@ def _inverted(activation: nn.Module, *, excite: nn.Module | None) -> nn.Module:
 
 
 def images() -> list[Pattern]:  # noqa: C901 - a function per pattern
-    """Of images."""
+    """Pattern of images."""
 
     def residual(self: Any, x: Tensor) -> Tensor:
         x = F.relu(self.stem(x))

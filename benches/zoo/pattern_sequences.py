@@ -4,13 +4,14 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from pattern import IMAGE, SIGNAL, TOKENS, VECTOR, Pattern, Written, conv1, sequence
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812 - as models write it
 
+from zoo.pattern import IMAGE, SIGNAL, TOKENS, VECTOR, Pattern, Written, conv1, sequence
+
 
 def signals() -> list[Pattern]:
-    """Of signals."""
+    """Pattern of signals."""
 
     def causal(self: Any, x: Tensor) -> Tensor:
         for conv in (self.first, self.second):
@@ -117,12 +118,12 @@ class RootMeanSquare(nn.Module):
         self.weight = nn.Parameter(torch.linspace(0.5, 1.5, width))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of unit mean square."""
+        """Vectors of unit mean square."""
         return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6) * self.weight
 
 
 def sequences() -> list[Pattern]:
-    """Of sequences."""
+    """Pattern of sequences."""
 
     def heads(self: Any, x: Tensor) -> Tensor:
         n, t, d = x.shape
@@ -218,7 +219,7 @@ def sequences() -> list[Pattern]:
 
 
 def vectors() -> list[Pattern]:
-    """Of vectors."""
+    """Pattern of vectors."""
 
     def head(function: Callable[[Tensor], Any], width: int = 12) -> Callable[[], nn.Module]:
         return lambda: Written(lambda self, x: function(F.relu(self.first(x))), first=nn.Linear(16, width))
