@@ -91,7 +91,7 @@ class OperatorComparison(BoundedComparison):
         differing = sum(each.mismatches > 0 for each in self.operators)
         lines = [f"compared with LiteRT's reference kernels on {counted(self.samples, 'sample')}"]
         lines += [
-            f"operator by operator: {differing} of {counted(len(self.operators), 'tensor')} differ, of {count:,} values",
+            f"operator by operator: {differing} of {counted(len(self.operators), 'tensor')} differ ({count:,} values)",
             *(f"  {each.sentence}" for each in self.operators if each.mismatches),
             "end to end",
         ]
