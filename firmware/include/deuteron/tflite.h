@@ -92,7 +92,8 @@ typedef struct {
  *
  * out = clamp(out_zp + (sum((x - in_zp) * (w - weight_zp)) + bias) * factor): with `narrow` 1 sums of 32 bits and R,
  * else sums of 64 bits and the factor's multiplier in 15 bits, rounded once, ties up. Multipliers and shifts are
- * int32, one per output channel; the bias is int32 or int64. Dimensions, strides and pads are at most 32767.
+ * int32, one per output channel; the bias is int32 or int64. Dimensions, strides, dilations and pads are at most
+ * 32767.
  *
  * Values: input, weights, multipliers, shifts, bias if has_bias, output.
  */

@@ -112,7 +112,8 @@ static void pixel(const dtn_operator_call_t *call, const place_t *place, size_t 
     for (int32_t c = 0; c < p->out_c; c++, weights += patch) {
         int64_t sum = sum_of(call, place, weights, c / (p->out_c / p->groups));
         if (p->has_bias == 1) {
-            sum += bias->type == DTN_TYPE_S64 ? ((const int64_t *)bias->data)[c] : ((const int32_t *)bias->data)[c];
+            bool is_wide = bias->type == DTN_TYPE_S64;
+            sum = dtn_tfl_wide_plus(sum, is_wide ? ((const int64_t *)bias->data)[c] : ((const int32_t *)bias->data)[c]);
         }
         int32_t multiplier = ((const int32_t *)values[MULTIPLIERS].data)[c];
         int32_t shift = ((const int32_t *)values[SHIFTS].data)[c];

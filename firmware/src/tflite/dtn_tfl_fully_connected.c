@@ -8,6 +8,9 @@ enum { INPUT, WEIGHTS, FACTORS, BIAS };
 /* Words of a factor. */
 enum { HIGH, LOW, SHIFT, WORDS };
 
+/* Products of int8 weights and inputs less their zero point that a sum of 32 bits holds: 65536 * 255 * 128 < 2^31. */
+enum { MOST_PRODUCTS = 65536 };
+
 /* Products of int16 and int8 that a sum of 32 bits holds. */
 enum { CHUNK = 128 };
 
@@ -18,7 +21,7 @@ static bool is_flag(int32_t word)
 
 static bool are_numbers(const params_t *p, uint32_t type)
 {
-    return p->in_features >= 1 && p->in_features <= (type == DTN_TYPE_S8 ? DTN_CM_MAX_PRODUCTS : INT32_MAX) &&
+    return p->in_features >= 1 && p->in_features <= (type == DTN_TYPE_S8 ? MOST_PRODUCTS : INT32_MAX) &&
            dtn_tfl_holds(type, p->in_zp) && (type == DTN_TYPE_S8 || p->in_zp == 0) && dtn_cm_is_s8(p->weight_zp) &&
            dtn_tfl_holds(type, p->out_zp) && dtn_tfl_is_range(type, p->act_min, p->act_max) &&
            is_flag(p->per_channel) && is_flag(p->has_bias);
@@ -136,7 +139,8 @@ static void run_row(const dtn_operator_call_t *call, size_t row)
             dots(p, input, rows, less, sums);
         }
         for (size_t c = first; c < channels && c < first + DTN_CM_ROWS; c++) {
-            int64_t sum = sums[c - first] + (p->has_bias == 1 ? bias_at(&values[BIAS], c) : 0);
+            int64_t bias = p->has_bias == 1 ? bias_at(&values[BIAS], c) : 0;
+            int64_t sum = dtn_tfl_wide_plus(sums[c - first], bias);
             int32_t value = dtn_cm_plus(scaled(sum, factors + (p->per_channel == 1 ? c * WORDS : 0)), p->out_zp);
             dtn_tfl_put(out, row * channels + c, dtn_cm_clamp(value, p->act_min, p->act_max));
         }

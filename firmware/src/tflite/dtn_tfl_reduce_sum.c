@@ -2,18 +2,24 @@
 
 typedef dtn_tfl_reduce_sum_params_t params_t;
 
-/* True when all places along both sets of dimensions lie inside a value of `elements`. */
+/* True when the places along both sets of dimensions, as many as a value has elements, lie inside it. */
 static bool are_inside(const params_t *p, uint32_t elements)
 {
     uint64_t last = 0;
+    uint64_t places = 1;
     for (int32_t d = 0; d < DTN_STEPS_RANK; d++) {
-        if (p->reduced[d] < 1 || p->reduced_strides[d] < 0 || last >= elements) {
+        if (p->reduced[d] < 1 || p->reduced_strides[d] < 0) {
             return false;
         }
+        uint64_t along = (uint64_t)(uint32_t)p->reduced[d] * (uint32_t)p->kept[d];
+        if (last >= elements || along > elements || places > elements) {
+            return false;
+        }
+        places *= along;
         last += (uint64_t)(uint32_t)(p->reduced[d] - 1) * (uint32_t)p->reduced_strides[d];
         last += (uint64_t)(uint32_t)(p->kept[d] - 1) * (uint32_t)p->kept_strides[d];
     }
-    return last < elements;
+    return last < elements && places == elements;
 }
 
 static bool is_valid(const dtn_operator_call_t *call)

@@ -90,12 +90,21 @@ static inline int32_t dtn_tfl_scaled(int32_t number, int32_t multiplier, int32_t
     return dtn_cm_clamp(scaled, limits.min, limits.max);
 }
 
-/** A sum of 64 bits by a factor whose multiplier has 15 bits, rounded once, ties up; the shift is at most 14. */
+/**
+ * A sum of 64 bits by a factor whose multiplier has 15 bits, rounded once, ties up; the shift is at most 14. Sums below
+ * 2^47 fit; a product that does not keeps its low 64 bits.
+ */
 static inline int64_t dtn_tfl_wide_scaled(int64_t sum, int32_t multiplier, int32_t shift)
 {
-    int64_t reduced = multiplier < 0x7FFF0000 ? (multiplier + (1 << 15)) >> 16 : 0x7FFF;
+    uint64_t reduced = (uint64_t)(multiplier < 0x7FFF0000 ? (multiplier + (1 << 15)) >> 16 : 0x7FFF);
     int32_t right = 15 - shift;
-    return (sum * reduced + (INT64_C(1) << (right - 1))) >> right;
+    return (int64_t)((uint64_t)sum * reduced + (UINT64_C(1) << (right - 1))) >> right;
+}
+
+/** The sum of two numbers; one that does not fit keeps its low 64 bits. */
+static inline int64_t dtn_tfl_wide_plus(int64_t a, int64_t b)
+{
+    return (int64_t)((uint64_t)a + (uint64_t)b);
 }
 
 /** A walk over two operands, row by row: `length` elements, `a_step` and `b_step` apart, from `a` and `b` on. */

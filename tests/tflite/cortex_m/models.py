@@ -16,7 +16,6 @@ Array = npt.NDArray[np.generic]
 Make = Callable[[Rng], FlatModel]
 
 ACTIVATIONS = (0, 1, 2, 3)
-_OPTION_DEFAULTS: dict[str, dict[str, int | float]] = {}
 
 
 def f32(value: float) -> float:
@@ -64,7 +63,8 @@ def model(
     operands = tuple(-1 if t is None else places[id(t)] for t in inputs)
     results = tuple(range(len(present), len(tensors)))
     fed = tuple(i for i, t in enumerate(present) if t.data is None)
-    op = FlatOperator(name, operands, results, kind, dict(options or {}))
+    version = 2 if name == "BROADCAST_TO" else 1  # the first one is not taken any more
+    op = FlatOperator(name, operands, results, kind, dict(options or {}), version=version)
     return FlatModel("m", tensors, fed, results, (op,))
 
 

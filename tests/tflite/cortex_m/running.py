@@ -7,11 +7,12 @@ import numpy.typing as npt
 from tests.cortex_m.bench import Bench
 
 from deuteron.runtime.litert import Litert
-from deuteron.tflite.cortex_m import Constant, FileTensor, Operand, Temporary, as_int8, lower
+from deuteron.tflite.cortex_m import Constant, FileTensor, Operand, Temporary, lower
 from deuteron.tflite.cortex_m.site import NUMPY
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel
+from deuteron.tflite.unsigned import signed
 
 Array = npt.NDArray[np.generic]
 
@@ -78,7 +79,7 @@ def random_inputs(model: FlatModel, rng: np.random.Generator) -> list[Array]:
 def compare(bench: Bench, model: FlatModel, rng: np.random.Generator, runs: int = 2, steps: int = 0) -> None:
     """Compare a model with LiteRT, on random inputs; float32 may be so many steps apart."""
     data = encode(model)
-    reference, decoded = Litert(data), as_int8(decode(data))
+    reference, decoded = Litert(data), signed(decode(data))
     for _ in range(runs):
         inputs = random_inputs(decoded, rng)
         wanted = reference.run(inputs)

@@ -1,5 +1,6 @@
 """Random models of one operator each give the bytes of LiteRT's reference kernels."""
 
+import os
 import zlib
 
 import numpy as np
@@ -9,7 +10,8 @@ from tests.tflite.cortex_m import models, more_models, movement_models
 from tests.tflite.cortex_m.running import compare
 
 MODELS = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS}
-CASES = int(__import__("os").environ.get("CASES", "12"))
+CASES = int(os.environ.get("DEUTERON_TFLITE_CASES", "5"))
+"""Random models per operator and type; a long run asks for hundreds."""
 
 
 @pytest.mark.parametrize("name", MODELS)

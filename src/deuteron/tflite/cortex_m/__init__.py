@@ -21,7 +21,6 @@ from deuteron.tflite.cortex_m import (
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
 from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.site import Site
-from deuteron.tflite.cortex_m.uint8 import as_int8
 from deuteron.tflite.flat_model import FlatModel
 
 __all__ = [
@@ -31,7 +30,6 @@ __all__ = [
     "Operand",
     "SupportedOperator",
     "Temporary",
-    "as_int8",
     "lower",
     "supported_operators",
 ]
@@ -71,7 +69,7 @@ def supported_operators() -> tuple[SupportedOperator, ...]:
 
 
 def lower(model: FlatModel, index: int) -> tuple[CpuCall, ...]:
-    """Return the calls that compute an operator of a model; `as_int8` has to be asked for one of uint8 first.
+    """Return the calls that compute an operator of a model; its uint8 tensors are int8 by now (`tflite.unsigned`).
 
     Raises:
         UnsupportedError: the operator, or a type or form of its operands, has no C operator.

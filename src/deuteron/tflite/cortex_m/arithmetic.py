@@ -71,7 +71,7 @@ def _addition(kind: int) -> Callable[[Site], tuple[CpuCall, ...]]:
         left_shift = 7 if squared else 15 if is_wide else 20
         (a_mult, a_shift), (b_mult, b_shift), (o_mult, o_shift) = _sum_factors(site, left_shift, squared=squared)
         act_min, act_max = site.stored_range(None, None) if squared else site.stored_activation()
-        zero_points = site.zero_point(x), site.zero_point(y), site.zero_point(out)
+        zero_points = [site.zero_point(t) for t in (x, y, out)]
         inputs = (site.ref(0), site.ref(1))
         if kind == _SUM and not is_wide and _is_flat(site):
             flat = QuantizedAddParams(
@@ -100,24 +100,24 @@ def multiply(site: Site) -> tuple[CpuCall, ...]:
     real = site.scale(x) * site.scale(y) / site.scale(out)
     multiplier, shift = factor(float(real))
     act_min, act_max = site.stored_activation()
-    zero_points = site.zero_point(x), site.zero_point(y), site.zero_point(out)
+    a_zp, b_zp, out_zp = (site.zero_point(t) for t in (x, y, out))
     inputs = (site.ref(0), site.ref(1))
     if x.dtype == "INT8" and (act_min, act_max) == _WHOLE and _is_flat(site):
-        flat = QuantizedMulParams(*zero_points, multiplier, shift)
+        flat = QuantizedMulParams(a_zp, b_zp, out_zp, multiplier, shift)
         return (CpuCall(BY_OPERATOR["quantized_mul"], inputs, (site.out(),), flat),)
     dims, (a_strides, b_strides) = broadcast_dims(site, x.shape, y.shape)
-    params = BroadcastMulParams(dims, a_strides, b_strides, *zero_points, multiplier, shift, act_min, act_max)
+    params = BroadcastMulParams(dims, a_strides, b_strides, a_zp, b_zp, out_zp, multiplier, shift, act_min, act_max)
     return (CpuCall(BY_TFLITE_OPERATOR["broadcast_mul"], inputs, (site.out(),), params),)
 
 
 def prelu(site: Site) -> tuple[CpuCall, ...]:
     """Lower PRELU."""
     x, alpha, out = site.input(0), site.input(1), site.output()
-    first = factor(float(site.scale(x) / site.scale(out)))
-    second = factor(float(site.scale(x) * site.scale(alpha) / site.scale(out)))
+    multiplier, shift = factor(float(site.scale(x) / site.scale(out)))
+    below = factor(float(site.scale(x) * site.scale(alpha) / site.scale(out)))
     dims, (a_strides, b_strides) = broadcast_dims(site, x.shape, alpha.shape)
-    zero_points = site.zero_point(x), site.zero_point(alpha), site.zero_point(out)
-    params = PreluParams(dims, a_strides, b_strides, *zero_points, *first, *second)
+    a_zp, b_zp, out_zp = (site.zero_point(t) for t in (x, alpha, out))
+    params = PreluParams(dims, a_strides, b_strides, a_zp, b_zp, out_zp, multiplier, shift, below[0], below[1])
     return (CpuCall(BY_TFLITE_OPERATOR["prelu"], (site.ref(0), site.ref(1)), (site.out(),), params),)
 
 

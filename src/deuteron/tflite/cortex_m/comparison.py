@@ -59,9 +59,12 @@ def chosen_extremum(site: Site, maximum: int) -> tuple[CpuCall, ...]:
     a, b, out = site.input(0), site.input(1), site.output()
     first = Temporary(out.shape, "bool")
     order = (1, 0) if maximum else (0, 1)
-    dims, strides = broadcast_dims(site, out.shape, a.shape, b.shape)
+    dims, (c_strides, a_strides, b_strides) = broadcast_dims(site, out.shape, a.shape, b.shape)
     choice = CpuCall(
-        BY_TFLITE_OPERATOR["select"], (first, site.ref(0), site.ref(1)), (site.out(),), SelectParams(dims, *strides)
+        BY_TFLITE_OPERATOR["select"],
+        (first, site.ref(0), site.ref(1)),
+        (site.out(),),
+        SelectParams(dims, c_strides, a_strides, b_strides),
     )
     return comparison(site, _LESS, order, first), choice
 
@@ -84,9 +87,13 @@ def select(site: Site) -> tuple[CpuCall, ...]:
     shape = condition.shape
     if site.op.name == "SELECT" and len(shape) == 1 and len(out.shape) > 1:
         shape = (*shape, *(1 for _ in out.shape[1:]))  # one condition per row
-    dims, strides = broadcast_dims(site, shape, a.shape, b.shape)
+    dims, (c_strides, a_strides, b_strides) = broadcast_dims(site, shape, a.shape, b.shape)
     inputs = (site.ref(0), site.ref(1), site.ref(2))
-    return (CpuCall(BY_TFLITE_OPERATOR["select"], inputs, (site.out(),), SelectParams(dims, *strides)),)
+    return (
+        CpuCall(
+            BY_TFLITE_OPERATOR["select"], inputs, (site.out(),), SelectParams(dims, c_strides, a_strides, b_strides)
+        ),
+    )
 
 
 def _place(maximum: int) -> Callable[[Site], tuple[CpuCall, ...]]:

@@ -25,7 +25,7 @@ def quantize(site: Site) -> tuple[CpuCall, ...]:
     elements = math.prod(out.shape)
     if x.dtype == "FLOAT32":
         site.require(out, "INT8", "UINT8", "INT16")
-        params = QuantizeParams(elements, bits_of(site.scale(out)), site.zero_point(out, symmetric=False))
+        params = QuantizeParams(elements, bits_of(float(site.scale(out))), site.zero_point(out, symmetric=False))
         return (CpuCall(BY_TFLITE_OPERATOR["quantize"], (site.ref(),), (site.out(),), params),)
     site.require(out, "INT8", "UINT8", "INT16", "INT32")
     multiplier, shift = factor(float(site.scale(x)) / float(site.scale(out)))
@@ -42,7 +42,7 @@ def dequantize(site: Site) -> tuple[CpuCall, ...]:
     """Lower DEQUANTIZE."""
     x = site.input()
     site.require(site.output(), "FLOAT32")
-    params = DequantizeParams(bits_of(site.scale(x)), site.zero_point(x, symmetric=False))
+    params = DequantizeParams(bits_of(float(site.scale(x))), site.zero_point(x, symmetric=False))
     return (CpuCall(DEQUANTIZE, (site.ref(),), (site.out(),), params),)
 
 

@@ -16,7 +16,6 @@ from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.padding import fill
 from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, whole
 from deuteron.tflite.cortex_m.site import Array, Site
-from deuteron.tflite.cortex_m.uint8 import FROM_UINT8
 from deuteron.tflite.flat_model import FlatTensor
 
 SAME = 0
@@ -27,6 +26,9 @@ _INT32 = 2
 
 MOST_PRODUCTS = 32768
 """Under a sum of the int8 operators."""
+
+_MOST_FULLY_CONNECTED = 65536
+"""Under a sum of a fully connected layer, whose weights are multiplied as they are stored."""
 
 _HINT_WEIGHTS = "convert the model with the default int8 quantisation, whose weights are symmetric"
 _HINT_SMALLER = "split the layer, or make it smaller"
@@ -101,7 +103,7 @@ def _centred(site: Site, values: Array) -> tuple[Array, int]:
 def _factors(site: Site, weights: FlatTensor, channels: int, axis: int) -> list[Factor]:
     scale_in, scale_out = site.scale(site.input(_input_position(site))), float(site.scale(site.output()))
     scales = _scales(site, weights, channels, axis)
-    if site.option(FROM_UINT8):  # the product is one of float32
+    if site.op.is_unsigned:  # the product is one of float32
         return [factor(float(scale_in * np.float32(scales[0])) / scale_out)] * channels
     return [factor(float(scale_in) * scale / scale_out) for scale in scales]
 
@@ -285,9 +287,9 @@ def fully_connected(site: Site) -> tuple[CpuCall, ...]:
     site.require(weights, "INT8")
     out_features, depth = weights.shape
     rows = math.prod(site.input().shape) // depth
-    if site.input().dtype == "INT8" and depth > MOST_PRODUCTS:
+    if site.input().dtype == "INT8" and depth > _MOST_FULLY_CONNECTED:
         raise site.unsupported(
-            f"each output is a sum of {depth} products; at most {MOST_PRODUCTS} are allowed", _HINT_SMALLER
+            f"each output is a sum of {depth} products; at most {_MOST_FULLY_CONNECTED} are allowed", _HINT_SMALLER
         )
     scale_in, scale_out = float(site.scale(site.input())), float(site.scale(site.output()))
     scales = _scales(site, weights, out_features, 0)

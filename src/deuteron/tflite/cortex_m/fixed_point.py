@@ -5,12 +5,15 @@ All functions are exact: integers, or float32 and float64 operations that round 
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 I64 = npt.NDArray[np.int64]
 F32 = npt.NDArray[np.float32]
+Reals = npt.NDArray[Any]
+"""Of float32 or float64."""
 
 Factor = tuple[int, int]
 """(multiplier, shift): multiplier * 2^(shift - 31)."""
@@ -66,10 +69,10 @@ def wrapped(values: I64) -> I64:
     return values.astype(np.uint64).astype(np.uint32).astype(np.int32).astype(np.int64)
 
 
-def rounded(values: F32) -> F32:
-    """Return float32 numbers rounded to whole ones, ties away from zero."""
+def rounded(values: Reals) -> Reals:
+    """Return numbers rounded to whole ones, ties away from zero."""
     whole = np.trunc(values)
-    return whole + np.where(np.abs(values - whole) >= np.float32(0.5), np.sign(values), np.float32(0))
+    return whole + np.where(np.abs(values - whole) >= 0.5, np.sign(values), 0).astype(values.dtype)
 
 
 def exponential_on_negative(values: npt.ArrayLike, whole_bits: int) -> I64:

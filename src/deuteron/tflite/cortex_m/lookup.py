@@ -73,16 +73,17 @@ def _elu_of(numbers: F32) -> F32:
 
 def _gelu_of(numbers: F32) -> F32:
     half, one, root = np.float32(0.5), np.float32(1), np.float32(math.sqrt(0.5))
-    erf = np.vectorize(math.erf, otypes=[np.float64])
-    values: F32 = half * numbers * (one + exact(erf)(numbers * root))
-    return values
+    scaled = (numbers * root).astype(np.float32)
+    errors = np.array([math.erf(x) for x in scaled.tolist()]).astype(np.float32)
+    return (half * numbers * (one + errors)).astype(np.float32)
 
 
 def _gelu_approximate_of(numbers: F32) -> F32:
     half, one, coefficient = np.float32(0.5), np.float32(1), np.float32(0.044715)
     root = np.float32(2 / math.sqrt(math.pi) * math.sqrt(0.5))
     cube = numbers * numbers * numbers
-    return half * numbers * (one + exact(np.tanh)(root * (numbers + coefficient * cube)))
+    inner = (root * (numbers + coefficient * cube)).astype(np.float32)
+    return (half * numbers * (one + exact(np.tanh)(inner))).astype(np.float32)
 
 
 def _by_function(function: _Real) -> Callable[[Site], tuple[CpuCall, ...]]:

@@ -8,8 +8,8 @@ import numpy.typing as npt
 
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, LookupS16Params, SigmoidS16Params
 from deuteron.tflite.cortex_m.call import Constant, CpuCall
-from deuteron.tflite.cortex_m.fixed_point import rounded
-from deuteron.tflite.cortex_m.site import Array, Site
+from deuteron.tflite.cortex_m.fixed_point import Reals, rounded
+from deuteron.tflite.cortex_m.site import Site
 
 _PIECES = 512
 _LOW, _HIGH = -32768, 32767
@@ -19,10 +19,10 @@ _SIGMOID_STEPS = 24
 
 
 def piecewise_table(
-    real: type[np.floating],
+    real: type[np.float32] | type[np.float64],
     given: tuple[float, int],
     result: tuple[float, int],
-    function: Callable[[Array], Array],
+    function: Callable[[Reals], Reals],
 ) -> npt.NDArray[np.int16]:
     """Return the 513 values of a function: each is moved by half of the error that a line has in its middle.
 
@@ -50,11 +50,11 @@ def piecewise_table(
     return np.clip(np.concatenate([sample - bias, last]), _LOW, _HIGH).astype(np.int16)
 
 
-def by_function(function: Callable[[Array], Array], site: Site) -> tuple[CpuCall, ...]:
+def by_function(function: Callable[[Reals], Reals], site: Site) -> tuple[CpuCall, ...]:
     """Return the look-up of a function of float32."""
     x, out = site.input(), site.output()
-    quants = ((float(site.scale(t)), site.zero_point(t)) for t in (x, out))
-    table = piecewise_table(np.float32, *quants, function)
+    given, result = ((float(site.scale(t)), site.zero_point(t)) for t in (x, out))
+    table = piecewise_table(np.float32, given, result, function)
     params = LookupS16Params(math.prod(out.shape))
     return (CpuCall(BY_TFLITE_OPERATOR["lookup_s16"], (site.ref(), Constant(table)), (site.out(),), params),)
 

@@ -14,7 +14,6 @@ from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.padding import ANY
 from deuteron.tflite.cortex_m.regions import Region, Shape, broadcast_strides, contiguous, copies, whole
 from deuteron.tflite.cortex_m.site import Site
-from deuteron.tflite.cortex_m.uint8 import FROM_UINT8
 from deuteron.tflite.flat_model import FlatTensor
 
 
@@ -56,7 +55,7 @@ def concatenate(site: Site) -> tuple[CpuCall, ...]:
         tensor = site.input(position)
         source: Operand = site.ref(position)
         written = Region(at * steps[axis], steps)
-        if site.option(FROM_UINT8) and _quant_of(tensor) != _quant_of(out):
+        if site.op.is_unsigned and _quant_of(tensor) != _quant_of(out):
             source = Temporary(tensor.shape, "int8")
             calls.append(_rescaled(site, position, source))
         else:

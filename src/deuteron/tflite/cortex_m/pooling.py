@@ -10,7 +10,6 @@ from deuteron.tflite.cortex_m.call import CpuCall
 from deuteron.tflite.cortex_m.convolution import padding_before
 from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.site import Site
-from deuteron.tflite.cortex_m.uint8 import FROM_UINT8
 
 
 def _numbers(site: Site) -> tuple[int, ...]:
@@ -30,7 +29,7 @@ def _numbers(site: Site) -> tuple[int, ...]:
 def average(site: Site) -> tuple[CpuCall, ...]:
     """Lower AVERAGE_POOL_2D."""
     site.same_quant(site.input(), site.output())
-    params = PoolParams(*_numbers(site), ties_up=site.option(FROM_UINT8))
+    params = PoolParams(*_numbers(site), ties_up=int(site.op.is_unsigned))
     return (CpuCall(BY_TFLITE_OPERATOR["average_pool"], (site.ref(),), (site.out(),), params),)
 
 

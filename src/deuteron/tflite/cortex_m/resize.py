@@ -13,7 +13,6 @@ from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.padding import ANY
 from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, whole
 from deuteron.tflite.cortex_m.site import Site
-from deuteron.tflite.cortex_m.uint8 import FROM_UINT8
 
 _ONE = 1 << 10
 
@@ -77,7 +76,7 @@ def _axis(site: Site, size: int, out: int) -> tuple[int, int]:
 
 def bilinear(site: Site) -> tuple[CpuCall, ...]:
     """Lower RESIZE_BILINEAR."""
-    if site.option(FROM_UINT8):
+    if site.op.is_unsigned:
         raise site.unsupported("its operands are UINT8, which it interpolates in float; INT8 or INT16 is allowed")
     x, out = site.input(), site.output()
     site.same_quant(x, out)

@@ -7,7 +7,7 @@ from tests.npu.ethosu.mixed import built
 from deuteron.builds.manifest import tosa_name
 from deuteron.errors import FormatError
 from deuteron.npu.ethosu import tosa
-from deuteron.npu.ethosu.materialised_tensors import Kept
+from deuteron.npu.ethosu.materialised_tensors import MaterialisedTensor
 from deuteron.npu.ethosu.stream import Span
 
 
@@ -15,7 +15,7 @@ def test_bricks_are_read_in_the_order_of_the_graph() -> None:
     values = np.arange(3 * 5 * 20, dtype=np.int16).reshape(1, 3, 5, 20)
     padded = np.pad(values[0], ((0, 0), (0, 0), (0, 12))).reshape(3, 5, 2, 16)
     stored = padded.transpose(0, 2, 1, 3).tobytes()
-    kept = Kept("a", 0, 0, Span("scratch", 0, len(stored)), "int16", (1, 3, 5, 20), (3, 2, 5))
+    kept = MaterialisedTensor("a", 0, 0, Span("scratch", 0, len(stored)), "int16", (1, 3, 5, 20), (3, 2, 5))
     assert np.array_equal(kept.values(stored), values)
 
 
