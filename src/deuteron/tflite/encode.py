@@ -26,9 +26,6 @@ _LARGEST_OLD_CODE = 127
 _VERSIONS = {"BROADCAST_TO": 2}
 """Versions of operators that interpreters do not take as version 1."""
 
-_VERSIONS = {"BROADCAST_TO": 2}
-"""Versions of operators that interpreters do not take as version 1."""
-
 _DESCRIPTION = "Deuteron"
 
 
