@@ -147,11 +147,14 @@ CONTEXT = multiprocessing.get_context("spawn")
 
 
 def serve(pipe: Any) -> None:
-    """Send the rows of each file that comes."""
-    while True:
-        path, targets, boards = pipe.recv()
-        for row in rows_of(path, targets, boards=boards):
-            pipe.send(row)
+    """Send the rows of each file that comes, until the parent ends."""
+    try:
+        while True:
+            path, targets, boards = pipe.recv()
+            for row in rows_of(path, targets, boards=boards):
+                pipe.send(row)
+    except EOFError:
+        return
 
 
 def kinds(folder: Path) -> Mapping[str, str]:

@@ -112,7 +112,7 @@ def short_memory(bundle: Bundle) -> Bundle:
         (
             bad_parameter,
             FormatError,
-            "the executor refuses the program: a CPU operator got values or parameters that it does not take",
+            "the executor refuses the program: a CPU operator got unsupported values or parameters",
             "step 1, quantized_decomposed::dequantize_per_tensor.out",
         ),
         (

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from deuteron.builds.manifest import Manifest
+from deuteron.errors import counted
 from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.runtime.litert import Litert
 from deuteron.runtime.tflite_model import prepare
@@ -88,9 +89,9 @@ class OperatorComparison(BoundedComparison):
         """The result as lines for a terminal."""
         count = sum(each.elements for each in self.operators)
         differing = sum(each.mismatches > 0 for each in self.operators)
-        lines = [f"compared with LiteRT's reference kernels on {self.samples} samples"]
+        lines = [f"compared with LiteRT's reference kernels on {counted(self.samples, 'sample')}"]
         lines += [
-            f"operator by operator: {len(self.operators)} tensors, {count:,} values, {differing} tensors differ",
+            f"operator by operator: {differing} of {counted(len(self.operators), 'tensor')} differ ({count:,} values)",
             *(f"  {each.sentence}" for each in self.operators if each.mismatches),
             "end to end",
         ]
