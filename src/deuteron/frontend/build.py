@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -42,7 +42,7 @@ from deuteron.frontend.eager import capture
 from deuteron.frontend.eager.observe import Observed
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import not_exported
-from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module, copies
+from deuteron.frontend.inputs import Inputs, begun, check_calibration, check_example_inputs, check_module, copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.pipeline import Flow, Stage
 from deuteron.frontend.quality.calibration_subset import Kept
@@ -196,9 +196,10 @@ def _first_batches(
     """The first calibration batches, and the calibration from its beginning."""
     if calibration is None:
         return (), None
-    is_whole = isinstance(calibration, torch.Tensor | np.ndarray)
-    head = cast("Iterable[object]", calibration) if is_whole else list(islice(calibration, _OBSERVED))
-    batches: Iterable[object] = chain(head, calibration) if isinstance(calibration, Iterator) else calibration
+    if isinstance(calibration, torch.Tensor | np.ndarray):
+        head = batches = cast("Iterable[object]", calibration)
+    else:
+        head, batches = begun(calibration, _OBSERVED)
     return tuple(islice(check_calibration(head, inputs), _OBSERVED)), batches
 
 
