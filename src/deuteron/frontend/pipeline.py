@@ -44,6 +44,7 @@ from deuteron.frontend.quantise import (
     promotion,
     rewrite_equivalence,
     signals,
+    synonyms,
     training,
 )
 
@@ -234,6 +235,7 @@ class Flow:
         casts.settle(model)
         promotion.write(model)
         inplace.write(model)
+        synonyms.write(model)
         indexing.write(model)
         casts.join(model)
         if self._has_cortex_m:

@@ -18,6 +18,7 @@ from deuteron.frontend.cortex_m.elementwise import Tables, call_on, operand
 from deuteron.frontend.cortex_m.layout import drop_marks
 from deuteron.frontend.cortex_m.lowering_check import copy_mark
 from deuteron.frontend.cortex_m.upstream import load, measured, measured_wide, share, weights
+from deuteron.frontend.quantise import casts
 from deuteron.frontend.source_lines import not_lowered
 
 _NARROW = frozenset(
@@ -74,6 +75,8 @@ def annotate(model: fx.GraphModule, activations: Activations = Activations.INT8,
             node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({node.args[0]: spec}, share())
             mark_node_as_annotated(node)
             taken = True
+        if not taken and casts.makes_float(node):  # in float, between its integers and what quantises its result
+            node.meta[Q_ANNOTATION_KEY], taken = QuantizationAnnotation({}, spec), True
         if not taken and (ours := added.annotate(node, spec)) is not None:
             node.meta[Q_ANNOTATION_KEY], taken = ours, True
         if taken:

@@ -116,6 +116,8 @@ def check_operators(program: ExportedProgram) -> None:
             continue
         values = [value for arg in (node, *node.all_input_nodes) for value in _tensors(arg)]
         name = operator_name(node.target)
+        if _base(node) in _CASTS and len({value.is_floating_point() for value in values}) == 2:
+            continue  # between integers and what dequantises or quantises values
         if any(value.is_floating_point() for value in values):
             (copies if COPY in node.meta.get("custom", {}) else refused).append(_in_float(node))
         elif name.startswith(CORTEX_M):
