@@ -40,6 +40,7 @@ from deuteron.frontend.quantise import (
     equalise,
     indexing,
     inplace,
+    masks,
     norms,
     promotion,
     rewrite_equivalence,
@@ -241,6 +242,7 @@ class Flow:
         if self._has_cortex_m:
             composites.write(model)
         decompositions.fold(model, weights=self.train is None)
+        masks.write(model, self._batches, has_operator=self._has_cortex_m)
         batches.write(model)
         norms.write(model)
         upstream.fold_batch_norms(model)

@@ -1,0 +1,35 @@
+"""Operators that are special cases of others are written as these, and compute the same."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from tests.frontend.rewriting import Call, rewritten
+from torch import Tensor
+
+from deuteron.frontend.quantise import synonyms
+
+aten = torch.ops.aten
+
+FUNCTIONS: list[tuple[Callable[[Tensor], Tensor], list[Any]]] = [
+    (lambda x: torch.fmax(x, -x), [aten.neg.default, aten.maximum.default]),
+    (lambda x: torch.fmin(x, x * 2), [aten.mul.Tensor, aten.minimum.default]),
+    (lambda x: torch.sub(x, x.abs(), alpha=3), [aten.abs.default, aten.mul.Tensor, aten.sub.Tensor]),
+    (lambda x: torch.rsub(x, x.abs()), [aten.abs.default, aten.sub.Tensor]),
+    (lambda x: torch.rsub(x, x.abs(), alpha=3), [aten.abs.default, aten.mul.Tensor, aten.sub.Tensor]),
+    (lambda x: torch.add(x, x.abs(), alpha=-2), [aten.abs.default, aten.mul.Tensor, aten.add.Tensor]),
+    (lambda x: torch.ldexp(x, torch.tensor([3, -1])), [aten.to.dtype, aten.exp2.default, aten.mul.Tensor]),
+    (lambda x: torch.add(*torch.aminmax(x, dim=1)), [aten.amin.default, aten.amax.default, aten.add.Tensor]),
+    (lambda x: torch.aminmax(x).max - x, [aten.amax.default, aten.sub.Tensor]),
+    (lambda x: x + x.new_full((2,), 0.5) + x.new_zeros(2), [aten.add.Tensor] * 2),
+    (lambda x: torch.ones_like(x) + torch.full_like(x, 2.0) + x, [aten.add.Tensor] * 2),
+]
+
+
+@pytest.mark.parametrize(("function", "operators"), FUNCTIONS)
+def test_they_compute_the_same(function: Callable[[Tensor], Tensor], operators: list[Any]):
+    found = rewritten(Call(function), (4, 2), synonyms.write)
+    assert [
+        target for target in found if target not in (aten.lift_fresh_copy.default, aten.detach_.default)
+    ] == operators
