@@ -34,11 +34,11 @@ from deuteron.board.boards import Board
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.board.flash import Flash
 from deuteron.board.link import link
-from deuteron.board.operators.cortex_m_table import QuantizedConvolutionParams, QuantizedLinearParams
 from deuteron.board.size import Sizes
 from deuteron.board.stack import Bound
 from deuteron.board.toolchain import Toolchain
 from deuteron.npu.neutron.kernels.params import KernelParams
+from deuteron.operators.cortex_m import QuantizedConvolutionParams, QuantizedLinearParams
 
 Array = npt.NDArray[np.generic]
 Whole = npt.NDArray[np.int64]

@@ -23,15 +23,15 @@ from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
 from deuteron.board.link import link
 from deuteron.board.operators import lower
-from deuteron.board.operators.cortex_m_table import (
+from deuteron.board.operators.lowering import Argument, Tensor
+from deuteron.board.toolchain import Toolchain
+from deuteron.npu.neutron.kernels.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
+from deuteron.operators.cortex_m import (
     PadParams,
     QuantizedAddParams,
     QuantizedMulParams,
     QuantizedSoftmaxParams,
 )
-from deuteron.board.operators.lowering import Argument, Tensor
-from deuteron.board.toolchain import Toolchain
-from deuteron.npu.neutron.kernels.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
 from deuteron.runtime.program import Constant, Place, TensorSpec, TensorValue
 
 STEM = "1->64 10x4 as ds_cnn lowers it"

@@ -28,14 +28,14 @@ from deuteron.arch.cores import PARTS, Work
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
 from deuteron.board.link import link
-from deuteron.board.operators.cortex_m_table import (
+from deuteron.board.toolchain import Toolchain
+from deuteron.npu.neutron.kernels.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
+from deuteron.operators.cortex_m import (
     QuantizedAddParams,
     QuantizedMulParams,
     QuantizedSoftmaxParams,
     RegionCopyParams,
 )
-from deuteron.board.toolchain import Toolchain
-from deuteron.npu.neutron.kernels.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
 
 Weights = npt.NDArray[np.float64]
 

@@ -6,7 +6,9 @@ import numpy as np
 from cortex_m import Array, Call
 
 from deuteron.arch.cores import Work
-from deuteron.board.operators.added import (
+from deuteron.npu.neutron.kernels.params import KernelParams, ReduceSumParams, ResizeBilinearParams
+from deuteron.numerics import softmax_table
+from deuteron.operators.added import (
     ChooseParams,
     CompareParams,
     CumulateParams,
@@ -15,7 +17,7 @@ from deuteron.board.operators.added import (
     NormaliseParams,
     ReduceArgumentParams,
 )
-from deuteron.board.operators.int16 import (
+from deuteron.operators.int16 import (
     ConvolutionS16Params,
     InterpolateS16Params,
     PoolS16Params,
@@ -23,8 +25,6 @@ from deuteron.board.operators.int16 import (
     RequantiseParams,
     SumS16Params,
 )
-from deuteron.npu.neutron.kernels.params import KernelParams, ReduceSumParams, ResizeBilinearParams
-from deuteron.numerics import softmax_table
 
 Row = tuple[str, Work, int, int, Call]
 """A call: what it is, its work, elements and terms."""

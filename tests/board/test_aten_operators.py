@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from deuteron.board.operators import Argument, RefusedError, Tensor, lower
-from deuteron.board.operators.aten_table import AddParams, AmaxParams, ClampParams, ConvolutionParams, FullParams
+from deuteron.operators.portable import AddParams, AmaxParams, ClampParams, ConvolutionParams, FullParams
 from deuteron.runtime.program import TensorSpec, TensorValue
 
 BYTES = {"bool": 1, "int8": 1, "int64": 8, "float32": 4}

@@ -9,9 +9,9 @@ from tests.board.host import HostFirmware
 from deuteron.arch.memory import DepthFirst, MemoryOptions
 from deuteron.board.arena import planned
 from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
-from deuteron.board.operators.cortex_m_table import PadParams, QuantizedConvolutionParams, QuantizedSoftmaxParams
 from deuteron.frontend.cortex_m.added.resize import positions
 from deuteron.npu.neutron.kernels.params import KernelParams, MaxPoolParams, ResizeBilinearParams
+from deuteron.operators.cortex_m import PadParams, QuantizedConvolutionParams, QuantizedSoftmaxParams
 from deuteron.runtime.inputs import Array
 
 

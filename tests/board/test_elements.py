@@ -13,10 +13,10 @@ from deuteron.arch.cores import InnerWork
 from deuteron.board import boards, image, qemu
 from deuteron.board.bundle import ElementType, Value
 from deuteron.board.link import link
-from deuteron.board.operators.cortex_m_table import BY_OPERATOR
 from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.frontend.cortex_m import upstream
+from deuteron.operators.cortex_m import BY_OPERATOR
 
 pytestmark = pytest.mark.slow
 

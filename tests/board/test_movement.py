@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 
 from deuteron.board.operators import Argument, RefusedError, Tensor, lower
-from deuteron.board.operators.cortex_m_table import GatherParams, RegionCopyParams
+from deuteron.operators.cortex_m import GatherParams, RegionCopyParams
 from deuteron.runtime.program import Constant, Place, TensorSpec, TensorValue
 
 Array = npt.NDArray[np.int16]

@@ -5,9 +5,9 @@ import numpy.typing as npt
 import pytest
 
 from deuteron.board.operators import lower
-from deuteron.board.operators.cortex_m_table import BY_OPERATOR, QuantizedConvolutionParams, QuantizedLinearParams
 from deuteron.board.operators.lowering import OperatorCall, Tensor
 from deuteron.board.operators.prepared_constants import kernel_sum
+from deuteron.operators.cortex_m import BY_OPERATOR, QuantizedConvolutionParams, QuantizedLinearParams
 from deuteron.runtime.program import Constant, Place, TensorSpec, TensorValue
 
 Array = npt.NDArray[np.generic]

@@ -16,8 +16,8 @@ from tests.cortex_m.bench import Bench
 from deuteron.arch.cores import InnerWork
 from deuteron.board import boards, library
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle
-from deuteron.board.operators.cortex_m_table import BY_OPERATOR
 from deuteron.frontend.cortex_m import upstream
+from deuteron.operators.cortex_m import BY_OPERATOR
 
 pytestmark = pytest.mark.slow
 

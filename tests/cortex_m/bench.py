@@ -16,8 +16,8 @@ from tests import store
 
 from deuteron.arch.cores import InnerWork
 from deuteron.board import library
-from deuteron.board.operators.cortex_m_table import BY_OPERATOR
 from deuteron.npu.neutron.kernels.params import KernelParams
+from deuteron.operators.cortex_m import BY_OPERATOR
 
 Array = npt.NDArray[np.generic]
 

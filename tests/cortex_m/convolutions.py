@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from tests.cortex_m.bench import Array, Bench
 
-from deuteron.board.operators.cortex_m_table import QuantizedConvolutionParams
+from deuteron.operators.cortex_m import QuantizedConvolutionParams
 
 Pair = tuple[int, int]
 LIMITS = (-128, 127)

@@ -6,7 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from tests.cortex_m.bench import Array
 
-from deuteron.board.operators.cortex_m_table import (
+from deuteron.npu.neutron.kernels.params import (
+    AveragePoolParams,
+    ExtremumParams,
+    KernelParams,
+    LutParams,
+    MaxPoolParams,
+)
+from deuteron.operators.cortex_m import (
     GatherParams,
     PadParams,
     QuantizedAddParams,
@@ -14,13 +21,6 @@ from deuteron.board.operators.cortex_m_table import (
     QuantizedMulParams,
     QuantizedSoftmaxParams,
     RegionCopyParams,
-)
-from deuteron.npu.neutron.kernels.params import (
-    AveragePoolParams,
-    ExtremumParams,
-    KernelParams,
-    LutParams,
-    MaxPoolParams,
 )
 
 HALF = (1 << 30, 0)

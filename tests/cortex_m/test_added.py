@@ -10,19 +10,6 @@ from tests.cortex_m import wide
 from tests.cortex_m.bench import Array, Bench, RefusedError
 from tests.cortex_m.wide import Case
 
-from deuteron.board.operators.added import (
-    ADDED,
-    BY_NAME,
-    NAMESPACE,
-    ChooseParams,
-    CompareParams,
-    CumulateParams,
-    LogSoftmaxParams,
-    MaskedSoftmaxParams,
-    NormaliseParams,
-    ReduceArgumentParams,
-)
-from deuteron.board.operators.int16 import ReduceSumS16Params
 from deuteron.frontend.cortex_m.added import library
 from deuteron.frontend.cortex_m.added.catalogue import DEFINITIONS
 from deuteron.frontend.cortex_m.added.resize import positions
@@ -37,6 +24,19 @@ from deuteron.npu.neutron.kernels.params import (
     ResizeBilinearParams,
 )
 from deuteron.numerics import softmax_multiplier, softmax_table
+from deuteron.operators.added import (
+    ADDED,
+    BY_NAME,
+    NAMESPACE,
+    ChooseParams,
+    CompareParams,
+    CumulateParams,
+    LogSoftmaxParams,
+    MaskedSoftmaxParams,
+    NormaliseParams,
+    ReduceArgumentParams,
+)
+from deuteron.operators.int16 import ReduceSumS16Params
 
 
 def bytes_of(rng: np.random.Generator, *shape: int) -> Array:

@@ -8,8 +8,8 @@ from tests.cortex_m.bench import Bench, RefusedError
 from tests.cortex_m.elements import extremes, factor, usual_add
 from tests.cortex_m.wheel import wheel
 
-from deuteron.board.operators.cortex_m_table import QuantizedAddParams, QuantizedDivParams, QuantizedMulParams
 from deuteron.npu.neutron.kernels.params import ExtremumParams, LutParams
+from deuteron.operators.cortex_m import QuantizedAddParams, QuantizedDivParams, QuantizedMulParams
 
 SHAPES = (
     ((1,), (1,)),

@@ -9,8 +9,8 @@ from tests.cortex_m.bench import Array, Bench, RefusedError
 from tests.cortex_m.wheel import wheel
 
 from deuteron.board import operators
-from deuteron.board.operators.cortex_m_table import GatherParams, PadParams, RegionCopyParams
 from deuteron.npu.neutron.kernels.params import CopyParams, Dims4
+from deuteron.operators.cortex_m import GatherParams, PadParams, RegionCopyParams
 from deuteron.runtime.program import Place, TensorSpec, TensorValue
 
 COPY = RegionCopyParams(1, 2, (1, 1, 1, 1, 2, 3), (0, 0, 0, 0, 5, 1), (0, 0, 0, 0, 1, 2))

@@ -8,7 +8,7 @@ import torch
 from tests.cortex_m.bench import Array, Bench, RefusedError
 from tests.cortex_m.convolutions import biases, clamp, extremes, factors, zero_point
 
-from deuteron.board.operators.cortex_m_table import QuantizedBatchMatmulParams, QuantizedLinearParams
+from deuteron.operators.cortex_m import QuantizedBatchMatmulParams, QuantizedLinearParams
 
 CALLS = 20
 """Random calls per seed."""

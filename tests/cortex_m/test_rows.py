@@ -10,13 +10,6 @@ from tests.cortex_m.convolutions import Call, random_conv, random_depthwise, ran
 from tests.cortex_m.test_added import resize_bilinear
 from tests.cortex_m.test_pools import axis
 
-from deuteron.board.operators.cortex_m_table import (
-    PadParams,
-    QuantizedAddParams,
-    QuantizedLinearParams,
-    QuantizedSoftmaxParams,
-    RegionCopyParams,
-)
 from deuteron.board.row_dependencies import COPY, CPU, ELEMENTWISE, RECORDS, CpuParams, Words
 from deuteron.npu.neutron.kernels.params import (
     AveragePoolParams,
@@ -26,6 +19,13 @@ from deuteron.npu.neutron.kernels.params import (
     LutParams,
     MaxPoolParams,
     ResizeBilinearParams,
+)
+from deuteron.operators.cortex_m import (
+    PadParams,
+    QuantizedAddParams,
+    QuantizedLinearParams,
+    QuantizedSoftmaxParams,
+    RegionCopyParams,
 )
 
 SEEDS = range(12)

@@ -8,8 +8,8 @@ import pytest
 from tests.cortex_m.bench import Bench
 from tests.cortex_m.convolutions import call_of
 
-from deuteron.board.operators.cortex_m_table import QuantizedConvolutionParams, gather_bytes
 from deuteron.frontend.cortex_m import upstream
+from deuteron.operators.cortex_m import QuantizedConvolutionParams, gather_bytes
 
 BACKENDS = {"cortex-m33": "DSP", "cortex-m55": "MVE"}
 

@@ -7,7 +7,7 @@ import pytest
 from tests.cortex_m.bench import Array, Bench, RefusedError
 from tests.cortex_m.wheel import wheel
 
-from deuteron.board.operators.cortex_m_table import QuantizedSoftmaxParams
+from deuteron.operators.cortex_m import QuantizedSoftmaxParams
 
 SCALES = (1e-9, 1e-4, 0.004, 0.02, 0.1, 0.3, 1.0, 7.5, 31.9, 1e6)
 

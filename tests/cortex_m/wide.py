@@ -6,8 +6,14 @@ from typing import Any
 import numpy as np
 from tests.cortex_m.bench import Array
 
-from deuteron.board.operators.cortex_m_table import PadParams
-from deuteron.board.operators.int16 import (
+from deuteron.npu.neutron.kernels.params import (
+    Dims5,
+    ExtremumParams,
+    KernelParams,
+    ReduceExtremumParams,
+)
+from deuteron.operators.cortex_m import PadParams
+from deuteron.operators.int16 import (
     ConvolutionS16Params,
     InterpolateS16Params,
     PoolS16Params,
@@ -15,12 +21,6 @@ from deuteron.board.operators.int16 import (
     ReduceSumS16Params,
     RequantiseParams,
     SumS16Params,
-)
-from deuteron.npu.neutron.kernels.params import (
-    Dims5,
-    ExtremumParams,
-    KernelParams,
-    ReduceExtremumParams,
 )
 
 Case = tuple[KernelParams, tuple[Array, ...], Array]

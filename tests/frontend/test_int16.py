@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from deuteron import api
 from deuteron.arch import targets
 from deuteron.arch.cores import Work
-from deuteron.board.operators.int16 import ReduceSumS16Params
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import saved
 from deuteron.frontend.cortex_m import lowering_check
@@ -25,6 +24,7 @@ from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.inputs import check_module
 from deuteron.frontend.pipeline import Flow
+from deuteron.operators.int16 import ReduceSumS16Params
 from deuteron.runtime.host import HostRunner
 
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 from itertools import chain
 
 from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
-from deuteron.board.operators.cortex_m_table import QuantizedConvolutionParams, gather_bytes
 from deuteron.board.row_dependencies import CONVOLUTION, COPY, RECORDS, TRANSPOSED, CpuParams, Words
 from deuteron.npu.neutron.kernels.catalogue import Kernel
 from deuteron.npu.neutron.kernels.params import CopyParams, KernelParams
 from deuteron.npu.neutron.kernels.program import Buffer, KernelCall, Program, Ref
+from deuteron.operators.cortex_m import QuantizedConvolutionParams, gather_bytes
 
 NOTE = "inputs, outputs and what lies between steps"
 """What the memory of all values holds, for readers."""

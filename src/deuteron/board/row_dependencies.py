@@ -1,7 +1,7 @@
 """How rows of what a CPU operator writes depend on rows of what it reads, and what its calls cost.
 
-The records of operators are those of `operators.table`; the windows and strides in them are read as those of the NPU's
-kernels are (`deuteron.npu.neutron.kernels.row_dependencies`). Records leave out the sizes of operands; callers pass them.
+The records of operators are those of `deuteron.operators`. Their windows and strides are read as those of the NPU's
+kernels (`deuteron.npu.neutron.kernels.row_dependencies`). Records leave out the sizes of operands; callers pass them.
 """
 
 import math
@@ -9,12 +9,6 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from deuteron.arch.cores import Core, Work
-from deuteron.board.operators.cortex_m_table import (
-    PadParams,
-    QuantizedConvolutionParams,
-    QuantizedLinearParams,
-    QuantizedSoftmaxParams,
-)
 from deuteron.npu.neutron.kernels import params as p
 from deuteron.npu.neutron.kernels import row_dependencies, rules
 from deuteron.npu.neutron.kernels.catalogue import Kernel
@@ -22,6 +16,12 @@ from deuteron.npu.neutron.kernels.limits import ALIGNMENT
 from deuteron.npu.neutron.kernels.params import KernelParams
 from deuteron.npu.neutron.kernels.program import KernelCall
 from deuteron.npu.neutron.kernels.row_dependencies import Rowwise, Window
+from deuteron.operators.cortex_m import (
+    PadParams,
+    QuantizedConvolutionParams,
+    QuantizedLinearParams,
+    QuantizedSoftmaxParams,
+)
 from deuteron.planner.processor_model import row_copy
 
 COPY = "dtn_cm_copy"

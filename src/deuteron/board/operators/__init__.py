@@ -8,6 +8,7 @@ from functools import partial
 
 from deuteron.board.operators import added, aten, convolution, cortex_m, movement, quantise
 from deuteron.board.operators.lowering import Argument, OperatorCall, RefusedError, Tensor
+from deuteron.operators.added import BY_NAME
 
 __all__ = ["TRANSPOSE", "Argument", "OperatorCall", "RefusedError", "Tensor", "lower", "supported"]
 
@@ -72,7 +73,7 @@ _LOWERINGS: Mapping[str, _Lowering] = {
     "aten::max_pool2d_with_indices.out": aten.max_pool,
     "dim_order_ops::_clone_dim_order.out": movement.clone,
     "dim_order_ops::_to_dim_order_copy.out": movement.clone,
-    **{name: partial(added.lower, operator) for name, operator in added.BY_NAME.items()},
+    **{name: partial(added.lower, operator) for name, operator in BY_NAME.items()},
 }
 
 

@@ -7,17 +7,6 @@ import math
 import struct
 from collections.abc import Sequence
 
-from deuteron.board.operators.aten_table import (
-    BY_ATEN_OPERATOR,
-    AddParams,
-    AmaxParams,
-    BinaryParams,
-    ClampParams,
-    CompareParams,
-    ConvolutionParams,
-    FullParams,
-    MaxPoolParams,
-)
 from deuteron.board.operators.layout import Run, binary_dims, broadcast_runs, merged, need_same_layout, strides
 from deuteron.board.operators.lowering import (
     Argument,
@@ -30,6 +19,17 @@ from deuteron.board.operators.lowering import (
     words_of,
 )
 from deuteron.npu.neutron.kernels.params import BINARY_RANK, Dims4, Dims5, KernelParams
+from deuteron.operators.portable import (
+    BY_ATEN_OPERATOR,
+    AddParams,
+    AmaxParams,
+    BinaryParams,
+    ClampParams,
+    CompareParams,
+    ConvolutionParams,
+    FullParams,
+    MaxPoolParams,
+)
 from deuteron.runtime.program import Numbers
 
 _EQUAL, _DIFFERENT, _GREATER, _GREATER_OR_EQUAL = range(4)

@@ -3,11 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deuteron.board.operators.cortex_m_table import (
-    QuantizedBatchMatmulParams,
-    QuantizedConvolutionParams,
-    QuantizedLinearParams,
-)
 from deuteron.board.operators.layout import is_contiguous, nhwc
 from deuteron.board.operators.lowering import (
     Argument,
@@ -20,6 +15,11 @@ from deuteron.board.operators.lowering import (
     refuse_arguments,
 )
 from deuteron.board.operators.prepared_constants import channels_first, kernel_sum, scratch_of
+from deuteron.operators.cortex_m import (
+    QuantizedBatchMatmulParams,
+    QuantizedConvolutionParams,
+    QuantizedLinearParams,
+)
 
 _PATCH, _SCRATCH = 16, 4
 """What a convolution's scratch memory has room for: elements of a window by this multiple, so many bytes for each."""

@@ -3,13 +3,6 @@
 import math
 from collections.abc import Sequence
 
-from deuteron.board.operators.cortex_m_table import (
-    PadParams,
-    QuantizedAddParams,
-    QuantizedDivParams,
-    QuantizedMulParams,
-    QuantizedSoftmaxParams,
-)
 from deuteron.board.operators.layout import (
     binary_dims,
     broadcast_runs,
@@ -30,6 +23,13 @@ from deuteron.board.operators.lowering import (
 )
 from deuteron.board.operators.quantise import float_bits
 from deuteron.npu.neutron.kernels.params import AveragePoolParams, Dims4, ExtremumParams, LutParams, MaxPoolParams
+from deuteron.operators.cortex_m import (
+    PadParams,
+    QuantizedAddParams,
+    QuantizedDivParams,
+    QuantizedMulParams,
+    QuantizedSoftmaxParams,
+)
 from deuteron.runtime.program import Numbers
 
 _NHWC = (0, 2, 3, 1)

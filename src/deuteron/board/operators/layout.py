@@ -4,10 +4,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deuteron.board.operators.cortex_m_table import RegionCopyParams
 from deuteron.board.operators.lowering import OperatorCall, RefusedError, Tensor, cortex_m_call
 from deuteron.npu.neutron.kernels.limits import MAX_DIMENSION
 from deuteron.npu.neutron.kernels.params import BINARY_RANK, RANK
+from deuteron.operators.cortex_m import RegionCopyParams
 from deuteron.runtime.program import TensorSpec
 
 _NHWC = (0, 2, 3, 1)

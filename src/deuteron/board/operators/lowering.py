@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from deuteron.board.operators.cortex_m_table import BY_OPERATOR
 from deuteron.npu.neutron.kernels.params import KernelParams
+from deuteron.operators.cortex_m import BY_OPERATOR
 from deuteron.runtime.program import Numbers, TensorSpec, TensorValue
 
 
@@ -49,7 +49,7 @@ class OperatorCall:
 def cortex_m_call(
     operator: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], params: KernelParams
 ) -> OperatorCall:
-    """The call of an operator of `deuteron.board.operators.cortex_m_table`."""
+    """The call of an operator of `deuteron.operators.cortex_m`."""
     return OperatorCall(BY_OPERATOR[operator].symbol, inputs, outputs, words_of(params))
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from deuteron.board.operators.cortex_m_table import GatherParams
 from deuteron.board.operators.layout import Run, copy, is_contiguous, same_memory, strides
 from deuteron.board.operators.lowering import (
     Argument,
@@ -13,6 +12,7 @@ from deuteron.board.operators.lowering import (
     cortex_m_call,
     refuse_arguments,
 )
+from deuteron.operators.cortex_m import GatherParams
 
 
 def view(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:

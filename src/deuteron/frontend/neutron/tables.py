@@ -16,11 +16,11 @@ from torch import Tensor, fx
 from torch._subclasses import FakeTensor
 from torch.export import ExportedProgram
 
-from deuteron.board.operators.added import NAMESPACE
 from deuteron.frontend.cortex_m.elementwise import UNARY, Tables, aten_operator, call_on
 from deuteron.frontend.neutron.delegation_reasons import KEPT
 from deuteron.frontend.nodes import MARK, QUANTISED
 from deuteron.frontend.operators import is_dequantise, is_qdq
+from deuteron.operators.added import NAMESPACE
 from deuteron.tflite.flat_model import TABLE
 
 NAME = f"{NAMESPACE}::table"

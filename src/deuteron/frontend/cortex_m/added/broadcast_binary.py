@@ -10,7 +10,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, fx
 
-from deuteron.board.operators.added import ChooseParams, CompareParams
 from deuteron.frontend.cortex_m.added import layout
 from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Array,
@@ -26,6 +25,7 @@ from deuteron.frontend.cortex_m.elementwise import aten_operator
 from deuteron.frontend.cortex_m.upstream import adds_or_multiplies
 from deuteron.npu.neutron.kernels.params import AddParams, Dims5, LutParams, MulParams
 from deuteron.numerics import I64, requant, requants, rne_shift
+from deuteron.operators.added import ChooseParams, CompareParams
 
 aten = torch.ops.aten
 

@@ -13,19 +13,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, fx
 
-from deuteron.board.operators.cortex_m_table import PadParams
-from deuteron.board.operators.int16 import (
-    BIAS_BITS,
-    SUM_BITS,
-    TABLE_BITS,
-    ConvolutionS16Params,
-    InterpolateS16Params,
-    PoolS16Params,
-    ProductS16Params,
-    ReduceSumS16Params,
-    RequantiseParams,
-    SumS16Params,
-)
 from deuteron.frontend.cortex_m.added import reductions
 from deuteron.frontend.cortex_m.added.broadcast_binary import dims_of, spread
 from deuteron.frontend.cortex_m.added.lowering_pattern import (
@@ -41,6 +28,19 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
 from deuteron.frontend.cortex_m.layout import is_channels_last
 from deuteron.npu.neutron.kernels.params import ExtremumParams
 from deuteron.numerics import I64, requant, requants, rne_divide, rne_shift
+from deuteron.operators.cortex_m import PadParams
+from deuteron.operators.int16 import (
+    BIAS_BITS,
+    SUM_BITS,
+    TABLE_BITS,
+    ConvolutionS16Params,
+    InterpolateS16Params,
+    PoolS16Params,
+    ProductS16Params,
+    ReduceSumS16Params,
+    RequantiseParams,
+    SumS16Params,
+)
 
 aten = torch.ops.aten
 

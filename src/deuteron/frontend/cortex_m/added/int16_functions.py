@@ -5,12 +5,12 @@ from typing import cast
 import torch
 from torch import Tensor, fx
 
-from deuteron.board.operators.int16 import TABLE_BITS, InterpolateS16Params
 from deuteron.frontend.cortex_m import refusals
 from deuteron.frontend.cortex_m.added.int16 import interpolate
 from deuteron.frontend.cortex_m.added.lowering_pattern import Call
 from deuteron.frontend.cortex_m.elementwise import call_on, operand, operators
 from deuteron.frontend.quantise import decompositions
+from deuteron.operators.int16 import TABLE_BITS, InterpolateS16Params
 
 aten = torch.ops.aten
 

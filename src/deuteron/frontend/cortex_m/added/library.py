@@ -7,11 +7,11 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from deuteron.board.operators.added import ADDED, NAMESPACE
-from deuteron.board.operators.cortex_m_table import CpuOperator
 from deuteron.frontend.cortex_m.added import layout
 from deuteron.frontend.cortex_m.added.catalogue import DEFINITIONS
 from deuteron.frontend.cortex_m.added.lowering_pattern import Definition
+from deuteron.operators.added import ADDED, NAMESPACE
+from deuteron.operators.cortex_m import CpuOperator
 
 
 @cache

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor, fx
 
-from deuteron.board.operators.added import LogSoftmaxParams
 from deuteron.frontend.cortex_m.added.lowering_pattern import Array, Call, Definition, Form, Site, stored, value_of
 from deuteron.frontend.cortex_m.added.reductions import runs
 from deuteron.numerics import requant, rne_shift, softmax_table
+from deuteron.operators.added import LogSoftmaxParams
 
 aten = torch.ops.aten
 

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from deuteron.board.operators.added import NAMESPACE
 from deuteron.frontend.cortex_m.added import int16, int16_functions, layout, library
 from deuteron.frontend.cortex_m.added.catalogue import FORMS
 from deuteron.frontend.cortex_m.added.lowering_pattern import Affine, Call, Form, Result, Site, value_of
@@ -17,6 +16,7 @@ from deuteron.frontend.cortex_m.elementwise import LIMITS, Tables, aten_operator
 from deuteron.frontend.cortex_m.layout import constant_of
 from deuteron.frontend.cortex_m.lowering_check import copy_mark
 from deuteron.frontend.cortex_m.refusals import mixes
+from deuteron.operators.added import NAMESPACE
 
 _MARK = "deuteron_added"
 """Key among a node's custom metadata: the dtype that it was quantised to for becoming one of ours."""

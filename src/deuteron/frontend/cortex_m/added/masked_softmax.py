@@ -7,9 +7,9 @@ import numpy as np
 import torch
 from torch import Tensor, fx
 
-from deuteron.board.operators.added import MaskedSoftmaxParams
 from deuteron.frontend.cortex_m.added.lowering_pattern import Array, Call, Definition, Form, Site, stored, value_of
 from deuteron.numerics import rne_divide, softmax_multiplier, softmax_table
+from deuteron.operators.added import MaskedSoftmaxParams
 
 aten = torch.ops.aten
 

@@ -10,9 +10,9 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, fx
 
-from deuteron.board.operators.added import NormaliseParams
 from deuteron.frontend.cortex_m.added.lowering_pattern import Array, Call, Definition, Form, Site, stored
 from deuteron.numerics import rne_shift
+from deuteron.operators.added import NormaliseParams
 
 aten = torch.ops.aten
 

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from torch import fx
 
-from deuteron.board.operators.added import CumulateParams, ReduceArgumentParams
 from deuteron.frontend.cortex_m.added.lowering_pattern import (
     Array,
     Call,
@@ -23,6 +22,7 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
 )
 from deuteron.npu.neutron.kernels.params import ReduceExtremumParams, ReduceSumParams
 from deuteron.numerics import I64, MULTIPLIER_BITS, mean_requant, requant, rne_divide, rne_shift
+from deuteron.operators.added import CumulateParams, ReduceArgumentParams
 
 aten = torch.ops.aten
 

@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from deuteron.board.operators.cortex_m_table import CpuOperator, PadParams
 from deuteron.npu.neutron.kernels.params import (
     Dims5,
     ExtremumParams,
@@ -10,6 +9,7 @@ from deuteron.npu.neutron.kernels.params import (
     ReduceExtremumParams,
     ReduceSumParams,
 )
+from deuteron.operators.cortex_m import CpuOperator, PadParams
 
 BIAS_BITS = 10
 """A bias is in steps of the output, with so many bits behind the point."""

@@ -10,8 +10,8 @@ the outermost in the output's memory on. Results are float32's own, each operati
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.board.operators.cortex_m_table import CpuOperator
 from deuteron.npu.neutron.kernels.params import Dims4, Dims5, KernelParams
+from deuteron.operators.cortex_m import CpuOperator
 
 PREFIX = "dtn_op"
 """Of the C functions."""
