@@ -268,9 +268,10 @@ class Flow:
         """The model with observers, which have seen the calibration batches."""
         # Here, because torchao is not quiet when it is loaded.
         from deuteron.frontend.quality.float_model import without_observers
-        from deuteron.frontend.quantise.calibration import calibrate, observe_integers
+        from deuteron.frontend.quantise.calibration import calibrate, observe_integers, observe_whole
 
         observe_integers(model)
+        observe_whole(model)
         ranges.choose(model, self.options.calibration_method)
         if self.calibration is not None:
             self.told("calibrate")
