@@ -7,6 +7,7 @@ import pytest
 import torch
 from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor
+from torch.nn import functional
 
 from deuteron.frontend.quantise import synonyms
 
@@ -22,6 +23,19 @@ FUNCTIONS: list[tuple[Callable[[Tensor], Tensor], list[Any]]] = [
     (lambda x: torch.ldexp(x, torch.tensor([3, -1])), [aten.to.dtype, aten.exp2.default, aten.mul.Tensor]),
     (lambda x: torch.add(*torch.aminmax(x, dim=1)), [aten.amin.default, aten.amax.default, aten.add.Tensor]),
     (lambda x: torch.aminmax(x).max - x, [aten.amax.default, aten.sub.Tensor]),
+    (lambda x: x.mT * 2, [aten.transpose.int, aten.mul.Tensor]),
+    (lambda x: x[None].adjoint() * 2, [aten.unsqueeze.default, aten.transpose.int, aten.mul.Tensor]),
+    (
+        lambda x: torch.dot(x[0], x[1]) * 2,
+        [
+            *([aten.select.int] * 2 + [aten.unsqueeze.default] * 2),
+            *(aten.mul.Tensor, aten.sum.dim_IntList, aten.reshape.default, aten.mul.Tensor),
+        ],
+    ),
+    (
+        lambda x: functional.avg_pool2d(x[None, None], 2, 1, 1, divisor_override=3),
+        [aten.unsqueeze.default, aten.unsqueeze.default, aten.avg_pool2d.default, aten.mul.Tensor],
+    ),
     (lambda x: x + x.new_full((2,), 0.5) + x.new_zeros(2), [aten.add.Tensor] * 2),
     (lambda x: torch.ones_like(x) + torch.full_like(x, 2.0) + x, [aten.add.Tensor] * 2),
 ]

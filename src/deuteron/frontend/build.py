@@ -35,7 +35,7 @@ from deuteron.builds.manifest import (
 )
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
-from deuteron.frontend import heterogeneous, npu_backends, saved, upstream_caches
+from deuteron.frontend import heterogeneous, npu_backends, output_dtypes, saved, upstream_caches
 from deuteron.frontend.cortex_m import lowering_check, program_checks
 from deuteron.frontend.cpu import much_in_float, need_runnable, no_out_variant, with_instructions
 from deuteron.frontend.eager import capture
@@ -87,6 +87,7 @@ class BuildResult:
         samples: those of `samples.npz`.
         floats: the float model that was quantised; writes into none of its inputs.
         stored: gives inputs of that as the program takes them.
+        exact: of each output, whether it is computed of integers and bools alone.
     """
 
     manifest: Manifest
@@ -95,6 +96,7 @@ class BuildResult:
     samples: samples.Stored
     floats: Callable[..., object]
     stored: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+    exact: tuple[bool, ...] = ()
 
     @property
     def pte(self) -> bytes:
@@ -187,7 +189,7 @@ def build(
         return compiled.flow.float_model(*copies(inputs))
 
     losses = tuple(trainer.losses) if trainer else ()
-    return BuildResult(manifest, files, losses, evidence.samples, floats, stored)
+    return BuildResult(manifest, files, losses, evidence.samples, floats, stored, output_dtypes.are_exact(graph))
 
 
 def _first_batches(

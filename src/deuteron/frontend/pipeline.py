@@ -241,6 +241,8 @@ class Flow:
         casts.join(model)
         if self._has_cortex_m:
             composites.write(model)
+        else:
+            composites.write_norms(model)
         decompositions.fold(model, weights=self.train is None)
         masks.write(model, self._batches, has_operator=self._has_cortex_m)
         batches.write(model)

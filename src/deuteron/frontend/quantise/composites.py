@@ -112,6 +112,15 @@ def write(model: fx.GraphModule) -> None:
     model.recompile()
 
 
+def write_norms(model: fx.GraphModule) -> None:
+    """Write, in place, norms of orders that no backend has."""
+    for node in list(model.graph.nodes):
+        if _is_norm(node) and node.args[1] != 1:
+            replace(model, node, _decomposed)
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
 def _is_norm(node: fx.Node) -> bool:
     """True for the norm of a vector of another order than 2, for which there is a form."""
     return node.target is aten.linalg_vector_norm.default and len(node.args) > 1 and bool(node.args[1] != 2)
