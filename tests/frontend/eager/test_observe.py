@@ -369,9 +369,10 @@ def test_outputs_of_any_structure_are_flat():
     ],
 )  # fmt: skip
 def test_outputs_that_are_no_tensors(forward: Forward, text: str):
+    lines, first = inspect.getsourcelines(Net.forward)
     with pytest.raises(InputError) as caught:
         observe(Net(forward), SAMPLES)
-    assert str(caught.value) == text
+    assert str(caught.value) == f"{__file__}:{first + len(lines) - 1}: {text}"
 
 
 class WrongWidth(nn.Module):

@@ -5,7 +5,7 @@ import inspect
 import sys
 import sysconfig
 import textwrap
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import cast
@@ -49,6 +49,19 @@ def written_at(codes: Iterable[CodeType], name: str) -> Source | None:
     uses = [use for code in codes for use in _uses(code, name)]
     uses.sort(key=lambda use: not use.writes)
     return uses[0].source if uses else None
+
+
+def returned_at(function: Callable[..., object]) -> Source | None:
+    """Return the last line of a user's function that returns something; None where its source cannot be found."""
+    code: CodeType | None = getattr(function, "__code__", None)
+    if code is None or is_library(code.co_filename):
+        return None
+    try:
+        lines, first = inspect.getsourcelines(code)
+    except (OSError, TypeError):
+        return None
+    found = [(first + i, line.strip()) for i, line in enumerate(lines) if line.strip().startswith("return ")]
+    return Source(code.co_filename, *found[-1], "") if found else None
 
 
 def is_only_written(codes: Iterable[CodeType], name: str) -> bool:

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from deuteron.errors import InputError, UnsupportedError
-from deuteron.frontend.eager.code import executed, is_only_written, written_at
+from deuteron.frontend.eager.code import executed, is_only_written, returned_at, written_at
 from deuteron.frontend.eager.copying import uncompiled, with_functions_of
 from deuteron.frontend.eager.outputs import Leaves, equal, leaves
 from deuteron.frontend.eager.state import Place, Snapshot, tensors_that_copies_refuse
@@ -285,4 +285,8 @@ def _run(module: nn.Module, inputs: Inputs, seed: int = 0) -> Leaves:
             where=f"{line[0]}:{line[1]}" if line else None,
             hint=f"it was called with {', '.join(f'{x.dtype} {list(x.shape)}' for x in inputs)}",
         ) from e
-    return leaves(outputs)
+    try:
+        return leaves(outputs)
+    except InputError as e:
+        source = returned_at(type(module).forward)
+        raise InputError(e.message, where=str(source) if source else None, hint=e.hint) from e
