@@ -31,6 +31,7 @@ FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, y: torch.einsum("ij,kj->ik", x, y),
     torch.logaddexp,
     torch.hypot,
+    torch.cdist,
     lambda x, y: torch.kron(x, y[:1, :2]),
     lambda x, y: x.roll(1, 1) + y.roll((1, 2), (0, 1)),
     lambda x, y: x.logsumexp(1) + y.logsumexp(1, keepdim=True),

@@ -40,6 +40,31 @@ FUNCTIONS: list[tuple[Callable[[Tensor], Tensor], list[Any]]] = [
     (lambda x: torch.ones_like(x) + torch.full_like(x, 2.0) + x, [aten.add.Tensor] * 2),
 ]
 
+PLACES = torch.tensor([[1], [0], [1], [0]])
+
+OTHERS: list[tuple[Callable[[Tensor], Tensor], str]] = [
+    (lambda x: torch.bucketize(x, torch.tensor([-0.5, 0.0, 0.5])) * x, "bucketize"),
+    (lambda x: torch.bucketize(x, torch.tensor([-0.5, 0.0]), right=True, out_int32=True) * x, "bucketize"),
+    (lambda x: torch.zeros(4, 2).scatter(1, PLACES, x), "scatter"),
+    (lambda x: x.put(torch.tensor([0, -1]), x[1]), "put"),
+    (lambda x: functional.normalize(x, p=1.0, dim=1), "expand"),
+    (lambda x: ((x > 0).int() << 2) * x, "lshift"),
+]
+
+
+@pytest.mark.parametrize(("function", "name"), OTHERS)
+def test_they_compute_the_same_without_the_operator(function: Callable[[Tensor], Tensor], name: str):
+    found = rewritten(Call(function), (4, 2), synonyms.write)
+    assert not any(name in str(target) for target in found)
+
+
+def test_values_that_share_a_place_stay():
+    places = torch.tensor([[1, 1], [0, 0], [1, 1], [0, 0]])
+    found = rewritten(
+        Call(lambda x: torch.zeros(4, 2).scatter(1, places, x[:, :1].expand(4, 2))), (4, 2), synonyms.write
+    )
+    assert aten.scatter.src in found
+
 
 @pytest.mark.parametrize(("function", "operators"), FUNCTIONS)
 def test_they_compute_the_same(function: Callable[[Tensor], Tensor], operators: list[Any]):

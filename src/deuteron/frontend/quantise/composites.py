@@ -67,6 +67,11 @@ def _distance(x: Any, y: Any, p: float = 2, eps: float = 1e-6, keepdim: bool = F
     return cast(Any, torch).linalg.vector_norm(x - y + eps, p, [-1], keepdim)
 
 
+def _distances(x: Any, y: Any, p: float = 2, compute_mode: int | None = None) -> Any:
+    del compute_mode
+    return cast(Any, torch).linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, [-1])
+
+
 def _hypotenuse(x: Any, y: Any) -> Any:
     return (x * x + y * y).sqrt()
 
@@ -87,6 +92,7 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.addbmm.default: _added_products,
     aten.addmm.default: _added_product,
     aten.bilinear.default: _bilinear,
+    aten.cdist.default: _distances,
     aten.hypot.default: _hypotenuse,
     aten.lerp.Scalar: _between,
     aten.logaddexp.default: _log_of_sum,

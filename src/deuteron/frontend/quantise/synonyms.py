@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.frontend.operators import called
-from deuteron.frontend.quantise.decompositions import Form, apply, call, constant, numbers
+from deuteron.frontend.quantise.decompositions import Form, apply, call, constant, constant_value, numbers
 
 aten = torch.ops.aten
 
@@ -74,6 +74,63 @@ def _divided(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.mul.Tensor, mean, high * wide / others[4])
 
 
+def _unexpanded(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A quotient whose divisor is repeated first: division repeats it."""
+    x, y = node.args[:2]
+    if not isinstance(x, fx.Node) or not isinstance(y, fx.Node) or y.target not in _EXPANDS or node.kwargs:
+        return None
+    source = cast(fx.Node, y.args[0])
+    return call(node, node.target, x, source) if x.meta["val"].shape == node.meta["val"].shape else None
+
+
+def _shifted_left(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    x, bits = node.args
+    return call(node, aten.mul.Tensor, x, 1 << bits) if isinstance(bits, int) and bits >= 0 else None
+
+
+def _counted(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """How many bounds are below each value."""
+    x, bounds = cast("tuple[fx.Node, fx.Node]", node.args)
+    relation = aten.ge.Tensor if node.kwargs.get("right") else aten.gt.Tensor
+    is_beyond = call(node, relation, call(node, aten.unsqueeze.default, x, -1), bounds)
+    count = call(node, aten.sum.dim_IntList, call(node, aten.to.dtype, is_beyond, torch.int64), [-1])
+    dtype = cast(Tensor, node.meta["val"]).dtype
+    return count if dtype == torch.int64 else call(node, aten.to.dtype, count, dtype)
+
+
+def _scattered(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Values at constant places of a tensor, as a choice from both; None where two values have one place."""
+    if node.target is aten.put.default:
+        x, index, values = cast("tuple[fx.Node, fx.Node, fx.Node]", node.args[:3])
+        dim, accumulates = None, len(node.args) > 3 and node.args[3]
+    else:
+        x, dim, index, values = cast("tuple[fx.Node, int, fx.Node, fx.Node]", node.args)
+        accumulates = False
+    places = constant_value(model, index)
+    shape, size = [*x.meta["val"].shape], x.meta["val"].numel()
+    if places is None or accumulates or x.meta["val"].dtype != values.meta["val"].dtype:
+        return None
+    number = torch.arange(values.meta["val"].numel()).reshape(values.meta["val"].shape)
+    chosen = torch.arange(size).reshape(shape)
+    if dim is None:
+        targets = places.flatten() % size
+        chosen = chosen.put(places, size + number)
+    else:
+        of = tuple(slice(count) for count in places.shape)  # of larger values only so many are taken
+        targets = chosen.gather(dim, places).flatten()
+        chosen = chosen.scatter(dim, places, size + number[of])
+    if len(set(map(int, targets))) < len(targets):
+        return None
+    both = call(node, aten.cat.default, [call(node, aten.reshape.default, side, [-1]) for side in (x, values)])
+    rows = call(
+        node, aten.index_select.default, both, 0, constant(model, node, f"{node.name}_places", chosen.flatten())
+    )
+    return call(node, aten.reshape.default, rows, shape)
+
+
+_EXPANDS = frozenset({aten.expand.default, aten.expand_as.default})
+
+
 def _of_one_number(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """A new tensor of one number, whose shape alone comes from another."""
     value = cast(Tensor, node.meta["val"])
@@ -93,6 +150,10 @@ _FORMS: Mapping[object, Form] = {
     **dict.fromkeys((aten.mT.default, aten.numpy_T.default, aten.matrix_H.default, aten.adjoint.default), _transposed),
     **dict.fromkeys((aten.dot.default, aten.vdot.default), _dot),
     aten.avg_pool2d.default: _divided,
+    aten.bucketize.Tensor: _counted,
+    aten.div.Tensor: _unexpanded,
+    **dict.fromkeys((aten.__lshift__.Scalar, aten.bitwise_left_shift.Tensor_Scalar), _shifted_left),
+    **dict.fromkeys((aten.put.default, aten.scatter.src), _scattered),
     **dict.fromkeys((aten.new_zeros.default, aten.new_ones.default, aten.new_full.default), _of_one_number),
     **dict.fromkeys((aten.zeros_like.default, aten.ones_like.default, aten.full_like.default), _of_one_number),
 }
