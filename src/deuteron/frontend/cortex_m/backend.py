@@ -201,7 +201,8 @@ def lower(edge: Any, cpu: str) -> None:
 def _fold() -> tuple[Any, Any]:
     """The pass that folds quantise and dequantise operators away, with int8 for linear layers' results, and its base.
 
-    PyTorch gives what is computed from int8 values with a bias of int32 the dtype of the bias. A table reads int8.
+    PyTorch gives what is computed from int8 values with a bias of int32 the dtype of the bias, and quotients of integers
+    that of floats. A table reads int8.
     """
     from executorch.backends.arm._passes import FoldAndAnnotateQParamsPass
     from executorch.exir.dialects._ops import ops as dialects
@@ -215,7 +216,7 @@ def _fold() -> tuple[Any, Any]:
     class Fold(base):
         def call_operator(self, op: object, args: Any, *others: Any) -> Any:
             result = call(self, op, args, *others)
-            if op is ops.aten.linear.default and args[0].data.dtype == torch.int8:
+            if op in (ops.aten.linear.default, ops.aten.div.Tensor) and args[0].data.dtype == torch.int8:
                 result = proxy(result.data.to(torch.int8), result.proxy)
                 self.tracer.set_metadata(result.node, result.data)
             return result
