@@ -201,8 +201,8 @@ def lower(edge: Any, cpu: str) -> None:
 def _fold() -> tuple[Any, Any]:
     """The pass that folds quantise and dequantise operators away, with int8 for linear layers' results, and its base.
 
-    PyTorch gives what is computed from int8 values with a bias of int32 the dtype of the bias, and quotients of integers
-    that of floats. A table reads int8.
+    PyTorch gives what is computed from int8 values with a bias of int32 the dtype of the bias, and quotients of
+    integers that of floats. A table reads int8.
     """
     from executorch.backends.arm._passes import FoldAndAnnotateQParamsPass
     from executorch.exir.dialects._ops import ops as dialects
