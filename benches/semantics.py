@@ -110,7 +110,7 @@ def results(options: argparse.Namespace) -> Results:
         for case in list(kind)[:: options.every]
         if not options.names or case.name.startswith(tuple(options.names))
     ]
-    wanted = [(case.name, target) for target in options.target or TARGETS for case in chosen]
+    wanted = [(case.name, target) for case in chosen for target in options.target or TARGETS]
     end = time.monotonic() + 60 * options.minutes
     for result in rows([key for key in wanted if key not in made]):
         made[result.case, result.target] = result

@@ -112,3 +112,25 @@ def test_models_with_casts_build(target: str, tmp_path: Path) -> None:
     wanted = model(X).detach().numpy()
     assert np.abs(found - wanted).max() < np.ptp(wanted) / 16
     assert not any("to_copy" in node.op or "assert" in node.op for node in build.manifest.nodes)
+
+
+class Counts(nn.Module):
+    """Integers of quantised values, arithmetic with them, and floats of these."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        steps = (self.fc(x) * 4).round().int()
+        return steps.clamp(-3, 3) + 1, (steps % 3).float() * x, (x > 0).to(x) + x
+
+
+@pytest.mark.parametrize("target", ["cortex-m55", "imxrt700cm", "ethos-u55-128cm"])
+def test_integers_of_quantised_values_and_floats_of_integers(target: str, tmp_path: Path):
+    torch.manual_seed(0)
+    module, batches = Counts(), [torch.randn(4, 8) for _ in range(16)]
+    build = api.build(module, batches[0], target=target, calibration=batches, output=tmp_path / "build")
+    integers, *floats = build.manifest.quality.outputs
+    assert integers.equal > 0.9
+    assert all(output.sqnr > 15 for output in floats)

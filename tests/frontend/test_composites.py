@@ -31,6 +31,7 @@ FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, y: torch.einsum("ij,kj->ik", x, y),
     torch.logaddexp,
     torch.hypot,
+    torch.cdist,
     lambda x, y: torch.kron(x, y[:1, :2]),
     lambda x, y: x.roll(1, 1) + y.roll((1, 2), (0, 1)),
     lambda x, y: x.logsumexp(1) + y.logsumexp(1, keepdim=True),
@@ -74,6 +75,9 @@ class Composed(nn.Module):
         y = self.layer(x)
         return (
             torch.lerp(y, x, 0.3),
+            torch.addcdiv(x, y, x.abs() + 1, value=0.5),
+            torch.nan_to_num(y / (x * 0 + 1), nan=0.0, posinf=1.0),
+            torch.cdist(y, x),
             torch.diff(y, dim=1),
             torch.outer(y[0], x[1]),
             y.norm(p=3, dim=1),

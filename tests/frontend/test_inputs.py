@@ -1,4 +1,4 @@
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from deuteron.errors import InputError
-from deuteron.frontend.inputs import check_calibration, check_early, check_example_inputs, check_module
+from deuteron.frontend.inputs import begun, check_calibration, check_early, check_example_inputs, check_module
 
 EXAMPLE = (torch.zeros(1, 3, 4, 4), torch.zeros(1, dtype=torch.int64))
 GOOD = (torch.ones(1, 3, 4, 4), torch.ones(1, dtype=torch.int64))
@@ -28,6 +28,74 @@ def test_torchscript_is_refused():
         "the model is TorchScript, which PyTorch does not export\n\n"
         "hint: pass the module from which `torch.jit.script` or `torch.jit.trace` made it"
     )
+
+
+class Loader(Iterable[object]):
+    """Batches that count how often they are begun."""
+
+    begun = 0
+
+    def __iter__(self) -> Iterator[object]:
+        self.begun += 1
+        return iter([GOOD] * 3)
+
+
+def test_a_loader_begins_once_for_its_checks_and_its_first_use():
+    loader = Loader()
+    batches = check_early(loader, EXAMPLE)
+    head, batches = begun(batches, 2)
+    assert (len(head), len(list(batches)), loader.begun) == (2, 3, 1)
+    assert (len(list(batches)), loader.begun) == (3, 2)
+
+
+FLOAT32 = "hint: quantisation starts from float32: convert the model and its inputs with `.float()`"
+QUANTISED = "hint: pass the float model: a build quantises it"
+
+
+@pytest.mark.parametrize(
+    ("make", "text"),
+    [
+        (
+            lambda: nn.Linear(2, 2, device="meta"),
+            "the parameter `weight` of the model is on the device `meta`, and has no values\n\n"
+            "hint: load its values on the device `cpu`",
+        ),
+        (lambda: nn.Linear(2, 2).half(), f"the parameter `weight` of the model is float16; use float32\n\n{FLOAT32}"),
+        (lambda: nn.Linear(2, 2).double(), f"the parameter `weight` of the model is float64; use float32\n\n{FLOAT32}"),
+        (
+            lambda: torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(2, 2)), {nn.Linear}),
+            "`0` of the model is quantised already: `torch.ao.nn.quantized.dynamic.modules.linear.Linear`\n\n"
+            f"{QUANTISED}",
+        ),
+    ],
+)
+def test_weights_without_float32_values_are_refused(make: Callable[[], nn.Module], text: str):
+    with pytest.raises(InputError) as caught:
+        check_module(make())
+    assert str(caught.value) == text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (
+            torch.ones(1, 2, device="meta"),
+            "example input 0 is on the device `meta`, and has no values\n\nhint: make it on the device `cpu`",
+        ),
+        (
+            torch.quantize_per_tensor(torch.ones(1, 2), 0.1, 0, torch.qint8),
+            f"example input 0 is quantised already\n\n{QUANTISED}",
+        ),
+        (
+            torch.ones(1, 2).to_sparse(),
+            "example input 0 has the layout `sparse_coo`\n\nhint: convert it with `.to_dense()`",
+        ),
+    ],
+)
+def test_example_inputs_without_plain_values_are_refused(value: torch.Tensor, text: str):
+    with pytest.raises(InputError) as caught:
+        check_example_inputs((value,))
+    assert str(caught.value) == text
 
 
 def test_batches_pass_through_in_order_and_numpy_arrays_become_tensors():

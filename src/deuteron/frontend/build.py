@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -35,7 +35,7 @@ from deuteron.builds.manifest import (
 )
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
-from deuteron.frontend import heterogeneous, saved, upstream_caches
+from deuteron.frontend import heterogeneous, output_dtypes, saved, upstream_caches
 from deuteron.frontend.backends import select
 from deuteron.frontend.cortex_m import lowering_check, program_checks
 from deuteron.frontend.cpu import much_in_float, need_runnable, no_out_variant, with_instructions
@@ -43,7 +43,7 @@ from deuteron.frontend.eager import capture
 from deuteron.frontend.eager.observe import Observed
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import not_exported
-from deuteron.frontend.inputs import Inputs, check_calibration, check_example_inputs, check_module, copies
+from deuteron.frontend.inputs import Inputs, begun, check_calibration, check_example_inputs, check_module, copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.pipeline import Flow, Stage
 from deuteron.frontend.quality.calibration_subset import CalibrationSubset
@@ -88,6 +88,7 @@ class BuildResult:
         samples: the content of `samples.npz`.
         floats: the float model before quantisation; it does not change its inputs.
         stored: quantises float inputs to the program's input format.
+        exact: for each output, true if it is computed from integers and bools alone.
     """
 
     manifest: Manifest
@@ -96,6 +97,7 @@ class BuildResult:
     samples: samples.Stored
     floats: Callable[..., object]
     stored: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
+    exact: tuple[bool, ...] = ()
 
     @property
     def pte(self) -> bytes:
@@ -188,7 +190,7 @@ def build(
         return compiled.flow.float_model(*copies(inputs))
 
     losses = tuple(trainer.losses) if trainer else ()
-    return BuildResult(manifest, files, losses, evidence.samples, floats, stored)
+    return BuildResult(manifest, files, losses, evidence.samples, floats, stored, output_dtypes.are_exact(graph))
 
 
 def _first_batches(
@@ -197,9 +199,10 @@ def _first_batches(
     """Return the first calibration batches, and all batches from the first."""
     if calibration is None:
         return (), None
-    is_whole = isinstance(calibration, torch.Tensor | np.ndarray)
-    head = cast("Iterable[object]", calibration) if is_whole else list(islice(calibration, _OBSERVED))
-    batches: Iterable[object] = chain(head, calibration) if isinstance(calibration, Iterator) else calibration
+    if isinstance(calibration, torch.Tensor | np.ndarray):
+        head = batches = cast("Iterable[object]", calibration)
+    else:
+        head, batches = begun(calibration, _OBSERVED)
     return tuple(islice(check_calibration(head, inputs), _OBSERVED)), batches
 
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.export import ExportedProgram
+from torch.nn.parameter import is_lazy
 
 from deuteron.errors import InputError, counted
 
@@ -33,7 +34,48 @@ def check_module(module: object) -> nn.Module | ExportedProgram:
             "the model is TorchScript, which PyTorch does not export",
             hint="pass the module from which `torch.jit.script` or `torch.jit.trace` made it",
         )
+    _check_weights(module)
     return module
+
+
+_FLOATS = "quantisation starts from float32: convert the model and its inputs with `.float()`"
+_UNQUANTISED = "pass the float model: a build quantises it"
+
+
+def _check_weights(module: nn.Module | ExportedProgram) -> None:
+    """Check that a module has float32 parameters with values.
+
+    Raises:
+        InputError: naming the first that has none, is of another dtype, or is quantised.
+    """
+    if isinstance(module, nn.Module):
+        for name, part in cast("list[tuple[str, nn.Module]]", [*cast(Any, module).named_modules()]):
+            if type(part).__module__.startswith("torch.ao.nn.quantized"):
+                layer = f"`{type(part).__module__}.{type(part).__qualname__}`"
+                raise InputError(f"`{name}` of the model is quantised already: {layer}", hint=_UNQUANTISED)
+    for kind, named in (("parameter", module.named_parameters()), ("buffer", module.named_buffers())):
+        for name, value in named:
+            if is_lazy(value):
+                continue  # `eager.observe.copied` names it
+            _need_values(value, f"the {kind} `{name}` of the model", "load its values")
+            if kind == "parameter" and value.is_floating_point() and value.dtype != torch.float32:
+                dtype = str(value.dtype).removeprefix("torch.")
+                raise InputError(f"the parameter `{name}` of the model is {dtype}; use float32", hint=_FLOATS)
+
+
+def _need_values(value: Tensor, what: str, load: str) -> None:
+    """Check that a tensor has plain values in the memory of this computer."""
+    if value.device.type == "meta":
+        raise InputError(f"{what} is on the device `meta`, and has no values", hint=f"{load} on the device `cpu`")
+    if value.device.type != "cpu":
+        raise InputError(
+            f"{what} is on the device `{value.device}`", hint="move the model and its inputs with `.cpu()`"
+        )
+    if value.is_quantized:
+        raise InputError(f"{what} is quantised already", hint=_UNQUANTISED)
+    if value.layout is not torch.strided:
+        layout = str(value.layout).removeprefix("torch.")
+        raise InputError(f"{what} has the layout `{layout}`", hint="convert it with `.to_dense()`")
 
 
 def check_example_inputs(inputs: object) -> Inputs:
@@ -48,12 +90,13 @@ def check_example_inputs(inputs: object) -> Inputs:
                 f"example input {i} is of type `{type(value).__name__}`, not a tensor",
                 hint="give one tensor per argument of `forward`, in a tuple",
             )
+        _need_values(value, f"example input {i}", "make it")
         if any(dim < 1 for dim in value.shape):
             raise InputError(f"example input {i} has shape {list(value.shape)}, with a dimension below 1")
         if value.is_complex() or (value.is_floating_point() and value.dtype != torch.float32):
             raise InputError(
                 f"example input {i} is {str(value.dtype).removeprefix('torch.')}; use float32",
-                hint="quantisation starts from float32: convert the model and its inputs with `.float()`",
+                hint=_FLOATS,
             )
         tensors.append(_in_order(value))
     _need_finite(tuple(tensors), "example input")
@@ -73,11 +116,32 @@ def check_early(batches: Iterable[object], example: Inputs) -> Iterable[object]:
             f"the calibration data is of type `{type(batches).__name__}`",
             hint="give a list, or anything else that can be iterated, of tensors or tuples of tensors",
         )
-    first = iter(batches)
-    head = list(islice(first, 1))
+    head, batches = begun(batches, 1)
     for _ in check_calibration(head, example):
         pass
-    return chain(head, first) if first is batches else batches
+    return batches
+
+
+class _Begun(Iterable[object]):
+    """Batches whose first iteration goes on from where it has begun: a data loader begins as often as is needed."""
+
+    def __init__(self, batches: Iterable[object], head: list[object], rest: Iterator[object]) -> None:
+        self._batches, self._first = batches, (head, rest)
+
+    def __iter__(self) -> Iterator[object]:
+        if not self._first:
+            return iter(self._batches)
+        (head, rest), self._first = self._first, ()
+        return chain(head, rest)
+
+
+def begun(batches: Iterable[object], count: int) -> tuple[list[object], Iterable[object]]:
+    """The first batches, so many at most, and all from the beginning."""
+    if isinstance(batches, list | tuple):
+        return list(cast("Sequence[object]", batches)[:count]), batches
+    rest = iter(batches)
+    head = list(islice(rest, count))
+    return head, chain(head, rest) if rest is batches else _Begun(batches, head, rest)
 
 
 def check_calibration(batches: Iterable[object], example: Inputs) -> Iterator[Inputs]:

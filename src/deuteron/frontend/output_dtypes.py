@@ -16,6 +16,23 @@ def of(model: fx.GraphModule) -> tuple[torch.dtype, ...]:
     return tuple(cast(fx.Node, node).meta["val"].dtype for node in flat(model.graph.output_node().args[0]))
 
 
+def are_exact(model: fx.GraphModule) -> tuple[bool, ...]:
+    """For each output of an exported model, whether it is computed of integers and bools alone: nothing rounds it."""
+    return tuple(_is_exact(cast(fx.Node, node)) for node in flat(model.graph.output_node().args[0]))
+
+
+def _is_exact(output: fx.Node) -> bool:
+    pending, seen = [output], {output}
+    while pending:
+        node = pending.pop()
+        value: object = node.meta.get("val")
+        if not isinstance(value, torch.Tensor) or value.is_floating_point() or value.is_complex():
+            return False
+        pending += [arg for arg in node.all_input_nodes if arg not in seen]
+        seen.update(node.all_input_nodes)
+    return True
+
+
 def restore(program: ExportedProgram, dtypes: Sequence[torch.dtype]) -> None:
     """Append casts on the CPU to integer and bool outputs of an edge program that have another dtype."""
     output = program.graph.output_node()

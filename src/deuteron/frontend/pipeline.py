@@ -40,10 +40,12 @@ from deuteron.frontend.quantize import (
     equalise,
     indexing,
     inplace,
+    masks,
     norms,
     promotion,
     rewrite_equivalence,
     signals,
+    synonyms,
     training,
 )
 
@@ -234,11 +236,15 @@ class Flow:
         casts.remove_identity_casts(model)
         promotion.write(model)
         inplace.write(model)
+        synonyms.write(model)
         indexing.write(model)
         casts.merge_bool_casts(model)
         if self._has_cortex_m:
             composites.write(model)
+        else:
+            composites.write_norms(model)
         decompositions.fold(model, weights=self.train is None)
+        masks.write(model, self._batches, has_operator=self._has_cortex_m)
         batches.write(model)
         norms.write(model)
         upstream.fold_batch_norms(model)
@@ -265,9 +271,10 @@ class Flow:
         """The model with observers, which have seen the calibration batches."""
         # Here, because torchao is not quiet when it is loaded.
         from deuteron.frontend.quality.float_model import without_observers
-        from deuteron.frontend.quantize.calibration import calibrate, observe_integers
+        from deuteron.frontend.quantize.calibration import calibrate, observe_integers, observe_whole
 
         observe_integers(model)
+        observe_whole(model)
         ranges.choose(model, self.options.calibration_method)
         if self.calibration is not None:
             self.on_step("calibrate")

@@ -17,7 +17,7 @@ from tests.frontend.eager import settings
 from torch import Tensor, nn
 
 from deuteron.errors import InputError, UnsupportedError
-from deuteron.frontend.eager.observe import KEEPS, distinct, observe
+from deuteron.frontend.eager.observe import KEEPS, copied, distinct, observe
 from deuteron.frontend.eager.state import Snapshot
 
 SAMPLES = [(torch.arange(4.0).reshape(1, 4) - 1,), (torch.ones(1, 4),), (torch.full((1, 4), -2.0),)]
@@ -279,6 +279,29 @@ def logged(_: Any, x: Tensor) -> Tensor:
     return x * 2
 
 
+def counted_by_key(m: Any, x: Tensor) -> Tensor:
+    m.seen[len(x)].append(x.mean())
+    m.calls["all"] = m.calls["all"] + 1
+    m.shapes[tuple(x.shape)] += 1
+    return x * 2
+
+
+def told_now_and_then(m: Any, x: Tensor) -> Tensor:
+    m.calls += 1
+    if m.calls % 100 == 0:
+        logging.getLogger("deuteron.test").info("call %d", m.calls)
+    print(f"call {m.calls}")  # noqa: T201 - what is tested
+    return x * 2
+
+
+def hooked_by_a_closure() -> nn.Module:
+    module = nn.Sequential(nn.Linear(4, 4), nn.ReLU())
+    module.found = None
+    module[0].register_forward_hook(lambda _, __, output: setattr(module, "found", output))
+    module[1].register_forward_hook(lambda _, __, output: output + module.found.mean())
+    return module
+
+
 class Pair(NamedTuple):
     first: Tensor
     second: Tensor
@@ -290,6 +313,13 @@ PURE: list[Callable[[], nn.Module]] = [
     lambda: Net(cached, tables={}),
     lambda: Net(collected, found={}, listed=[]),
     lambda: Net(logged),
+    lambda: Net(
+        counted_by_key, seen=collections.defaultdict(list), calls={"all": 0}, shapes=collections.Counter[Any]()
+    ),
+    lambda: Net(told_now_and_then, calls=0),
+    hooked_by_a_closure,
+    lambda: torch.compile(nn.Linear(4, 4)),
+    lambda: nn.Sequential(torch.compile(nn.Linear(4, 4)), nn.ReLU()),
     lambda: nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.BatchNorm1d(4)),
     lambda: nn.utils.parametrizations.weight_norm(nn.Linear(4, 4)),
     lambda: nn.Sequential(nn.Linear(4, 4), torch.jit.script(nn.ReLU())),
@@ -339,9 +369,10 @@ def test_outputs_of_any_structure_are_flat():
     ],
 )  # fmt: skip
 def test_outputs_that_are_no_tensors(forward: Forward, text: str):
+    lines, first = inspect.getsourcelines(Net.forward)
     with pytest.raises(InputError) as caught:
         observe(Net(forward), SAMPLES)
-    assert str(caught.value) == text
+    assert str(caught.value) == f"{__file__}:{first + len(lines) - 1}: {text}"
 
 
 class WrongWidth(nn.Module):
@@ -393,6 +424,34 @@ def test_a_generator_gives_each_value_once():
         "the attribute `kept` of the model is a generator: it yields each value once\n\n"
         "hint: make a list or a tensor of its values when the model is made"
     )
+
+
+def test_a_compiled_module_is_copied_without_its_compiler():
+    module = nn.Sequential(torch.compile(nn.Linear(4, 4)), nn.ReLU())
+    module[1].compile()
+    parts = [type(part) for part in copied(module).modules()]
+    assert parts == [nn.Sequential, nn.Linear, nn.ReLU]
+    assert type(module[0]) is not nn.Linear
+
+
+def test_a_hook_of_a_copy_uses_the_copy():
+    module = hooked_by_a_closure()
+    copied(module)(*SAMPLES[0])
+    assert module.found is None
+
+
+def test_state_beyond_many_values_is_found():
+    others = [[object()] for _ in range(210_000)]
+    with pytest.raises(UnsupportedError, match="changes the attribute `kept`"):
+        observe(Net(counted, a_others=others, kept=0), SAMPLES[:1])
+
+
+@pytest.mark.parametrize("values", [[3, 1, 2], [0, 0], [5, 5], [True, False], [True, True]])
+def test_integers_get_another_sample_of_the_same_range(values: list[int]):
+    (x,), (other,) = distinct([(torch.tensor(values),)])
+    assert not torch.equal(x, other)
+    assert 0 <= int(other.min())
+    assert int(other.max()) <= max(1, *values)
 
 
 def test_one_sample_gets_another_beside_it():

@@ -2,11 +2,13 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from deuteron import api
+from deuteron.errors import UnsupportedError
 
 INDEX = torch.tensor([[0, 3], [1, 2]])
 
@@ -52,3 +54,25 @@ def test_programs_give_the_integers_of_the_module(tmp_path: Path) -> None:
         assert (outputs[5] == ((i - 5) % -3).numpy()).all()
     assert sum(equal) / len(equal) > 0.9  # what is rounded in int8 may be another near a bound
     assert sorted(close)[len(close) * 9 // 10] < 0.1
+
+
+class Wide(nn.Module):
+    """Integers that do not fit into 32 bits, beside a layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(8, 8)
+
+    def forward(self, x: Tensor, i: Tensor) -> tuple[Tensor, Tensor]:
+        return self.layer(x), i * 100_000 * 100_000
+
+
+def test_integers_that_the_npu_cannot_hold_are_an_error(tmp_path: Path) -> None:
+    samples = [(torch.randn(2, 8), torch.full((2, 3), 9)) for _ in range(4)]
+    with pytest.raises(UnsupportedError) as caught:
+        api.build(Wide(), samples[0], target="ethos-u55-128", calibration=samples, output=tmp_path / "build")
+    assert str(caught.value) == (
+        "output 1 of the program differs from the model's in 24 of 24 integers, though nothing rounds them\n\n"
+        "hint: keep integers within 32 bits, in which an Ethos-U computes, or build for a target without one"
+    )
+    assert not (tmp_path / "build").exists()

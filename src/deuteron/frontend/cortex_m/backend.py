@@ -24,6 +24,7 @@ from deuteron.frontend.cortex_m.upstream import (
     softmax_output_spec,
     weight_spec,
 )
+from deuteron.frontend.quantize import casts
 from deuteron.frontend.source_lines import not_lowered
 
 _INT8_ONLY = frozenset(
@@ -82,6 +83,8 @@ def annotate(
             node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({node.args[0]: spec}, softmax_output_spec())
             mark_node_as_annotated(node)
             annotated = True
+        if not annotated and casts.makes_float(node):  # in float, between its integers and the quantized result
+            node.meta[Q_ANNOTATION_KEY], annotated = QuantizationAnnotation({}, spec), True
         if not annotated and (ours := added.annotate(node, spec)) is not None:
             node.meta[Q_ANNOTATION_KEY], annotated = ours, True
         if annotated:
@@ -208,7 +211,8 @@ def lower(edge: Any, cpu: str) -> None:
 def _fold() -> tuple[Any, Any]:
     """The pass that folds quantise and dequantise operators, with int8 results of linear layers, and its base class.
 
-    PyTorch computes the results of int8 layers with an int32 bias in int32, but a table reads int8.
+    PyTorch computes the results of int8 layers with an int32 bias in int32, and quotients of integers in float. A table
+    reads int8.
     """
     from executorch.backends.arm._passes import FoldAndAnnotateQParamsPass
     from executorch.exir.dialects._ops import ops as dialects
@@ -222,7 +226,7 @@ def _fold() -> tuple[Any, Any]:
     class Fold(base):
         def call_operator(self, op: object, args: Any, *others: Any) -> Any:
             result = call(self, op, args, *others)
-            if op is ops.aten.linear.default and args[0].data.dtype == torch.int8:
+            if op in (ops.aten.linear.default, ops.aten.div.Tensor) and args[0].data.dtype == torch.int8:
                 result = proxy(result.data.to(torch.int8), result.proxy)
                 self.tracer.set_metadata(result.node, result.data)
             return result

@@ -20,7 +20,8 @@ def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = 
     """
     apply(model, _LAYERS)
     fold(model)
-    apply(model, _OPERATORS if has_slopes else {**_OPERATORS, aten.prelu.default: arithmetic.sloped})
+    masked = {aten.softmax.int: attention.softmax} if is_indexed else {}
+    apply(model, {**_OPERATORS, **masked, **({} if has_slopes else {aten.prelu.default: arithmetic.sloped})})
     signals.write(model)
     apply(model, {**_SHAPES, **_INDEXED} if is_indexed else _SHAPES)
 
@@ -47,7 +48,6 @@ _OPERATORS: Mapping[object, Decomposition] = {
     aten.rrelu.default: arithmetic.rectified,
     **dict.fromkeys((aten.clamp.default, aten.clamp_min.default), arithmetic.bounded),
     **dict.fromkeys(_LOGARITHMS, arithmetic.with_logarithm),
-    aten.softmax.int: attention.softmax,
     aten.matmul.default: attention.product,
     aten.mm.default: attention.product,
     operator.getitem: values_alone,

@@ -20,7 +20,7 @@ from deuteron.frontend.cortex_m.refusals import mixes, refusal
 from deuteron.frontend.cortex_m.upstream import is_quantized
 from deuteron.frontend.nodes import WHY
 from deuteron.frontend.operators import MOVES, base_name, called, is_qdq, operator_name, reads_inputs
-from deuteron.frontend.unsupported_hints import BUILD
+from deuteron.frontend.unsupported_hints import BUILD, REWRITES
 from deuteron.native import CORTEX_M
 
 _IMAGE = 4
@@ -116,6 +116,8 @@ def check_operators(program: ExportedProgram) -> None:
             continue
         values = [value for arg in (node, *node.all_input_nodes) for value in _tensors(arg)]
         name = operator_name(node.target)
+        if _base(node) in _CASTS and len({value.is_floating_point() for value in values}) == 2:
+            continue  # between integers and what dequantises or quantises values
         if any(value.is_floating_point() for value in values):
             (copies if COPY in node.meta.get("custom", {}) else refused).append(_in_float(node))
         elif name.startswith(CORTEX_M):
@@ -238,7 +240,10 @@ def _in_float(node: fx.Node) -> UnsupportedError:
     listed = _numbers(node.all_input_nodes)
     if listed and _base(node) in _CASTS:
         return refusal(node, f"makes float32 of {listed}, which has no int8 form on the CPU", _EARLIER)
-    return refusal(node, f"reads {listed} and {what}", _EARLIER) if listed else refusal(node, what, _PORTABLE)
+    if listed:
+        return refusal(node, f"reads {listed} and {what}", _EARLIER)
+    rewrite = REWRITES.get(base_name(node.target))
+    return refusal(node, what, rewrite.hint if rewrite else _PORTABLE)
 
 
 def _no_int8_form(node: fx.Node) -> str:

@@ -32,6 +32,9 @@ _HINTS = {
 
 _OVERWRITES = frozenset({aten.copy_.default, aten.fill_.Scalar, aten.fill_.Tensor, aten.zero_.default})
 
+_FRESH = frozenset({aten.lift_fresh_copy.default, aten.lift_fresh.default})
+"""Tensors that code makes from numbers in each run, as `torch.tensor` does: a run may write into them."""
+
 _BATCHES = "write the function for a batch: PyTorch's layers and operators accept one"
 
 _NUMBERS = frozenset({aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor})
@@ -50,6 +53,11 @@ def write(model: fx.GraphModule) -> None:
     for node in reversed(model.graph.nodes):
         if node.op == "call_function" and "_assert" in operator_name(node.target) and not node.users:
             model.graph.erase_node(node)
+        elif (
+            node.target is aten.detach_.default
+        ):  # of a tensor that code makes of numbers, such as `torch.tensor([1.0])`
+            node.replace_all_uses_with(node.all_input_nodes[0])
+            model.graph.erase_node(node)
     model.graph.eliminate_dead_code()
     for node in list(model.graph.nodes):
         if isinstance(node.target, HigherOrderOperator):
@@ -60,7 +68,8 @@ def write(model: fx.GraphModule) -> None:
         if node.target is aten.item.default:
             _keep_tensor(node)
     for buffer in written_buffers(model):
-        _need_overwritten(model, buffer)
+        if any(user.target not in _FRESH for user in buffer.users):
+            _need_overwritten(model, buffer)
         with model.graph.inserting_after(buffer):
             own = model.graph.call_function(aten.clone.default, (buffer,))
         own.meta = dict(buffer.meta)  # views of the buffer become views of the copy

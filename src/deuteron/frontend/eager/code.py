@@ -5,7 +5,7 @@ import inspect
 import sys
 import sysconfig
 import textwrap
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import cast
@@ -51,6 +51,19 @@ def written_at(codes: Iterable[CodeType], name: str) -> Source | None:
     return uses[0].source if uses else None
 
 
+def returned_at(function: Callable[..., object]) -> Source | None:
+    """Return the last line of a user's function that returns something; None where its source cannot be found."""
+    code: CodeType | None = getattr(function, "__code__", None)
+    if code is None or is_library(code.co_filename):
+        return None
+    try:
+        lines, first = inspect.getsourcelines(code)
+    except (OSError, TypeError):
+        return None
+    found = [(first + i, line.strip()) for i, line in enumerate(lines) if line.strip().startswith("return ")]
+    return Source(code.co_filename, *found[-1], "") if found else None
+
+
 def is_only_written(codes: Iterable[CodeType], name: str) -> bool:
     """True if code only writes a name: assigns, adds or appends to it, such as `self.calls += 1`."""
     uses = [use for code in codes for use in _uses(code, name)]
@@ -77,21 +90,64 @@ def _uses(code: CodeType, name: str) -> Iterator[_Use]:
         return
     parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
     for node in ast.walk(tree):
-        if not _is_named(node, name):
-            continue
-        line = getattr(node, "lineno", 1)
-        source = Source(code.co_filename, first + line - 1, lines[line - 1].strip(), "")
-        stored = isinstance(getattr(node, "ctx", None), ast.Store | ast.Del)
-        parent = parents.get(node)
-        if isinstance(parent, ast.Subscript) and parent.value is node and isinstance(parent.ctx, ast.Store | ast.Del):
-            stored = True  # `self.seen[key] = value`
-        called = parents.get(parent) if isinstance(parent, ast.Attribute) and parent.value is node else None
-        is_method = isinstance(called, ast.Call) and called.func is parent
-        is_statement = is_method and isinstance(
-            parents.get(cast(ast.AST, called)), ast.Expr
-        )  # `self.seen.append(value)`
-        is_text = isinstance(node, ast.Constant)  # `self.register_buffer("seen", value)`
-        yield _Use(source, writes=stored or is_method or is_text, reads=not stored and not is_statement)
+        if _is_named(node, name):
+            line = getattr(node, "lineno", 1)
+            source = Source(code.co_filename, first + line - 1, lines[line - 1].strip(), "")
+            yield _use(node, parents, source)
+
+
+_STORES = frozenset(
+    {"add", "append", "appendleft", "clear", "discard", "extend", "insert", "pop", "popleft", "remove", "update"}
+)
+"""Methods of containers that change them, and give nothing to what is written around a call of them."""
+
+_MESSAGES = frozenset({"critical", "debug", "error", "exception", "info", "log", "warn", "warning"})
+"""Methods of loggers."""
+
+
+def _use(node: ast.AST, parents: dict[ast.AST, ast.AST], source: Source) -> _Use:
+    """What code does with one occurrence of a name, followed through attributes and items: `self.seen[key].append`."""
+    whole, method = node, ""
+    while isinstance(parent := parents.get(whole), ast.Attribute | ast.Subscript) and parent.value is whole:
+        whole, method = parent, parent.attr if isinstance(parent, ast.Attribute) else ""
+    stored = isinstance(getattr(whole, "ctx", None), ast.Store | ast.Del)
+    is_method = isinstance(parent, ast.Call) and parent.func is whole and whole is not node
+    is_statement = is_method and method in _STORES and isinstance(parents.get(cast(ast.AST, parent)), ast.Expr)
+    is_text = isinstance(node, ast.Constant)  # `self.register_buffer("seen", value)`
+    unread = stored or is_statement or _is_counted(whole, parents) or _is_message(whole, parents)
+    return _Use(source, writes=stored or is_method or is_text, reads=not unread)
+
+
+def _is_counted(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    """True in the arithmetic of an assignment to what is read: `self.seen["a"] = self.seen["a"] + 1`."""
+    above = parents.get(node)
+    while isinstance(above, ast.BinOp | ast.UnaryOp):
+        above = parents.get(above)
+    return (
+        isinstance(above, ast.Assign) and len(above.targets) == 1 and ast.unparse(above.targets[0]) == ast.unparse(node)
+    )
+
+
+def _is_message(node: ast.AST, parents: dict[ast.AST, ast.AST]) -> bool:
+    """True in what is printed or logged, and in the condition of a branch that does nothing else."""
+    above: ast.AST | None = node
+    while above is not None and not isinstance(above, ast.stmt):
+        above = parents.get(above)
+    if isinstance(above, ast.If):
+        return not above.orelse and all(map(_tells, above.body))
+    return isinstance(above, ast.Expr) and _tells(above)
+
+
+def _tells(statement: ast.stmt) -> bool:
+    if not (isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call)):
+        return False
+    match statement.value.func:
+        case ast.Name(id="print"):
+            return True
+        case ast.Attribute(value=logger, attr=attribute):
+            return attribute in _MESSAGES and "log" in ast.unparse(logger).lower()
+        case _:
+            return False
 
 
 def _is_named(node: ast.AST, name: str) -> bool:

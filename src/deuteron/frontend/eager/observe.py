@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from deuteron.errors import InputError, UnsupportedError
-from deuteron.frontend.eager.code import executed, is_only_written, written_at
+from deuteron.frontend.eager.code import executed, is_only_written, returned_at, written_at
+from deuteron.frontend.eager.copying import uncompiled, with_functions_of
 from deuteron.frontend.eager.outputs import Leaves, equal, leaves
 from deuteron.frontend.eager.state import Place, Snapshot, tensors_that_copies_refuse
 from deuteron.frontend.export import KEEPS
@@ -62,17 +63,18 @@ def copied(module: nn.Module) -> nn.Module:
     if lazy is not None:
         raise InputError(f"the parameter `{lazy}` has no shape yet", hint="run the model once on its example inputs")
     memo = dict[int, Any](tensors_that_copies_refuse(module))
-    try:
-        return evaluated(copy.deepcopy(module, dict(memo)))
-    except Exception:  # noqa: BLE001 - whatever an attribute raises
-        memo |= _shared(module)
-    try:
-        return evaluated(copy.deepcopy(module, memo))
-    except Exception as e:
-        raise InputError(
-            f"the model cannot be copied: {type(e).__name__}: {first_line(e)}",
-            hint="builds run copies of the model: make its attributes copyable with `copy.deepcopy`",
-        ) from e
+    with with_functions_of(module):
+        try:
+            return evaluated(copy.deepcopy(module, dict(memo)))
+        except Exception:  # noqa: BLE001 - whatever an attribute raises
+            memo |= _shared(module)
+        try:
+            return evaluated(copy.deepcopy(module, memo))
+        except Exception as e:
+            raise InputError(
+                f"the model cannot be copied: {type(e).__name__}: {first_line(e)}",
+                hint="builds run copies of the model: make its attributes copyable with `copy.deepcopy`",
+            ) from e
 
 
 def _shared(module: nn.Module) -> dict[int, object]:
@@ -98,6 +100,7 @@ def _shared(module: nn.Module) -> dict[int, object]:
 
 def evaluated(module: nn.Module) -> nn.Module:
     """Switch a module to evaluation mode; modules of exported programs have no modes."""
+    module = uncompiled(module)
     try:
         return module.eval()
     except NotImplementedError:
@@ -111,9 +114,8 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
         InputError: the module fails, returns values that are no tensors, or cannot be copied.
         UnsupportedError: outputs depend on earlier runs; the error names the state and the line.
     """
-    copied(module)  # raises errors before the snapshot looks at attributes
+    pristine = copied(module)  # raises errors before the snapshot looks at attributes
     with environment(module) as reached:
-        pristine = copied(module)
         with executed(reached.codes) as codes:
             outputs = [_run(copied(pristine), samples[0])]
         good = [samples[0]]
@@ -143,8 +145,18 @@ def distinct(samples: Sequence[Inputs]) -> list[Inputs]:
     """Drop repeated samples; add a scaled sample to a single one, because equal inputs hide state."""
     found = [sample for i, sample in enumerate(samples) if not any(equal(sample, other) for other in samples[:i])]
     if len(found) == 1:
-        found.append(tuple(x * 0.75 if x.is_floating_point() else x for x in found[0]))
+        found.append(tuple(map(_like, found[0])))
     return found
+
+
+def _like(value: Tensor) -> Tensor:
+    """Return another input of the same kind: integers keep their range, as indices have to."""
+    if value.is_floating_point() or value.is_complex():
+        return value * 0.75
+    moved = value.flatten().roll(1).view(value.shape)
+    if not torch.equal(moved, value):
+        return moved
+    return ~value if value.dtype == torch.bool else (value == 0).to(value.dtype)
 
 
 def _is_read(
@@ -181,7 +193,8 @@ def _corrupt(place: Place, real: float, part: Fraction) -> None:
         place.holder[place.name] = _corrupted(value, real, part)
     elif isinstance(value, dict):
         entries = cast("dict[Any, Any]", value)
-        entries.update(dict.fromkeys(entries, object()))
+        for key in entries:
+            entries[key] = object()
     elif isinstance(value, list | collections.deque):
         items = cast("list[Any]", value)
         for index in range(len(items)):
@@ -263,7 +276,7 @@ def _run(module: nn.Module, inputs: Inputs, seed: int = 0) -> Leaves:
         InputError: the run fails, with the user's line, or returns values that are no tensors.
     """
     try:
-        with torch.no_grad(), quiet(), seeded(seed):
+        with torch.no_grad(), quiet(), seeded(seed), torch.compiler.set_stance("force_eager"):
             outputs = module(*copies(inputs))
     except Exception as e:
         line = user_line_of(e)
@@ -272,4 +285,8 @@ def _run(module: nn.Module, inputs: Inputs, seed: int = 0) -> Leaves:
             where=f"{line[0]}:{line[1]}" if line else None,
             hint=f"it was called with {', '.join(f'{x.dtype} {list(x.shape)}' for x in inputs)}",
         ) from e
-    return leaves(outputs)
+    try:
+        return leaves(outputs)
+    except InputError as e:
+        source = returned_at(type(module).forward)
+        raise InputError(e.message, where=str(source) if source else None, hint=e.hint) from e

@@ -5,11 +5,11 @@ attributes, and the global variables that user code names. It skips PyTorch, Num
 """
 
 import collections
-import hashlib
 import itertools
 import sys
 import types
-from collections.abc import Iterable, Iterator, Mapping, MutableMapping
+import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
@@ -24,10 +24,10 @@ _LIBRARIES = frozenset({"torch", "torchao", "executorch", "deuteron", "numpy", "
 
 _CONSTANTS = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size, range)
 
-_ITERATORS = (itertools.count, itertools.cycle, type(iter([])), type(iter(())), type(iter(range(0))))
+_PLAIN = frozenset({type(None), bool, int, str, bytes, torch.dtype, torch.device, torch.Size, range})
+"""Types whose values are compared by `==`: floats have -0.0 and NaN, subclasses may compare as they like."""
 
-_MOST = 200_000
-"""The maximum number of values in a snapshot; further values are not compared."""
+_ITERATORS = (itertools.count, itertools.cycle, type(iter([])), type(iter(())), type(iter(range(0))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Snapshot:
         self.values: dict[str, tuple[Place, object]] = {}
         self.codes: list[types.CodeType] = []
         self._restorable = restorable
-        self._containers: list[tuple[Any, Any]] = []
+        self._refills: list[Callable[[], None]] = []
         self._tensors: list[tuple[Tensor, Tensor, object]] = []
         self._seen: dict[int, object] = {}
         self._walk(module)
@@ -93,8 +93,8 @@ class Snapshot:
 
     def restore(self) -> None:
         """Restore all values; needs `restorable`."""
-        for container, content in self._containers:
-            _refill(container, content)
+        for refill in self._refills:
+            refill()
         with torch.no_grad():
             for tensor, value, before in self._tensors:
                 if digest(tensor) == before:
@@ -106,15 +106,15 @@ class Snapshot:
 
     def _walk(self, module: nn.Module) -> None:
         pending = collections.deque([_at(Place("module", "", {}), module)])
-        while pending and len(self.values) < _MOST:
+        while pending:
             visit = pending.popleft()
             key, place, value = visit.key, visit.place, visit.value
             if isinstance(value, Tensor):
-                self.values[key] = place, (digest(value), value.requires_grad)
-                self._keep_tensor(value)
+                content = self._keep_tensor(value)
+                self.values[key] = place, (content, value.requires_grad)
                 continue
-            if isinstance(value, _CONSTANTS):
-                self.values[key] = place, (type(value), repr(value))
+            if _is_constant(value):
+                self.values[key] = place, _constant(value)
                 continue
             if isinstance(value, types.GeneratorType):
                 raise InputError(
@@ -129,14 +129,17 @@ class Snapshot:
             self.values[key] = place, _shallow(value)
             pending.extend(children)
 
-    def _keep_tensor(self, value: Tensor) -> None:
+    def _keep_tensor(self, value: Tensor) -> object:
+        """Return the digest of a tensor, and keep a copy of its content."""
+        content = digest(value)
         if self._restorable and id(value) not in self._seen:
             self._seen[id(value)] = value
-            self._tensors.append((value, value.detach().clone(), digest(value)))
+            self._tensors.append((value, value.detach().clone(), content))
+        return content
 
-    def _keep(self, container: Any, content: Any) -> None:
+    def _keep(self, refill: Callable[[Any, Any], None], container: Any, content: Any) -> None:
         if self._restorable:
-            self._containers.append((container, content))
+            self._refills.append(partial(refill, container, content))
 
     def _children(self, visit: _Visit) -> Iterator[_Visit]:
         place, value = visit.place, cast(Any, visit.value)
@@ -148,16 +151,16 @@ class Snapshot:
         elif isinstance(value, nn.Module):
             yield from self._of_module(visit.key, place, value)
         elif isinstance(value, dict):
-            self._keep(value, dict(cast("dict[Any, Any]", value)))
+            self._keep(_refill_dict, value, dict(cast("dict[Any, Any]", value)))
             yield from _items(visit, cast("dict[Any, Any]", value).items())
         elif isinstance(value, list | tuple | collections.deque):
             items = cast("list[Any]", value)
             if not isinstance(value, tuple):
-                self._keep(value, list(items))
+                self._keep(_refill_list, value, list(items))
             yield from _items(visit, enumerate(items))
         elif isinstance(value, set | frozenset):
             if isinstance(value, set):
-                self._keep(value, set(cast("set[Any]", value)))
+                self._keep(_refill_set, value, set(cast("set[Any]", value)))
             yield from _items(visit, enumerate(sorted(cast("set[Any]", value), key=_text)))
         elif isinstance(value, partial):
             parts = cast("partial[Any]", value)
@@ -177,10 +180,10 @@ class Snapshot:
     def _of_module(self, path: str, place: Place, module: nn.Module) -> Iterator[_Visit]:
         yield _Visit(f"class of {path}", place, type(module))
         own = vars(module)
-        self._keep(own, dict(own))
+        self._keep(_refill_dict, own, dict(own))
         for kind in ("_parameters", "_buffers", "_modules"):
             held = cast("dict[str, Any]", own[kind])
-            self._keep(held, dict(held))
+            self._keep(_refill_dict, held, dict(held))
             for name, value in held.items():
                 yield _at(Place(_below(path, name), name, held), value)
         for name, value in own.items():
@@ -189,9 +192,9 @@ class Snapshot:
 
     def _of_object(self, path: str, value: object) -> Iterator[_Visit]:
         slots = _SlotAttributes(value)
-        self._keep(slots, dict(slots))
+        self._keep(_refill_names, slots, dict(slots))
         own = cast("dict[str, Any]", getattr(value, "__dict__", {}))
-        self._keep(own, dict(own))
+        self._keep(_refill_dict, own, dict(own))
         for holder in (slots, own):
             for name, attribute in list(holder.items()):
                 yield _at(Place(_below(path, name), name, holder), attribute)
@@ -208,7 +211,7 @@ class Snapshot:
                 if isinstance(inner, types.FunctionType):
                     yield _at(Place(f"{base.__name__}.{name}", name, attributes), inner)
                 elif not name.startswith("__") and not isinstance(inner, types.MemberDescriptorType):
-                    self._keep(attributes, {name: value})
+                    self._keep(_refill_names, attributes, {name: value})
                     yield _at(Place(f"class attribute `{base.__name__}.{name}`", name, attributes), inner)
 
     def _of_function(self, function: types.FunctionType) -> Iterator[_Visit]:
@@ -219,7 +222,7 @@ class Snapshot:
         for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
             holder = _ClosureVariable(name, cell)
             if name in holder and name != "__class__":
-                self._keep(holder, dict(holder))
+                self._keep(_refill_names, holder, dict(holder))
                 yield _at(Place(f"variable `{name}` of {function.__qualname__}", name, holder), holder[name])
         for index, value in enumerate((*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())):
             name = code.co_varnames[code.co_argcount - len(function.__defaults__ or ()) + index]
@@ -231,7 +234,7 @@ class Snapshot:
             if name not in variables:
                 continue
             if not isinstance(value, types.ModuleType):
-                self._keep(_GlobalVariable(variables, name), {name: value})
+                self._keep(_refill_names, variables, {name: value})
                 yield _at(Place(f"global variable `{name}`", name, variables), value)
             elif value.__name__.partition(".")[0] not in _LIBRARIES:
                 yield from self._of_module_file(value, names)
@@ -241,7 +244,7 @@ class Snapshot:
         own = vars(module)
         for name in names:
             if name in own and not isinstance(own[name], types.ModuleType):
-                self._keep(_GlobalVariable(own, name), {name: own[name]})
+                self._keep(_refill_names, own, {name: own[name]})
                 yield _at(Place(f"variable `{name}` of module `{module.__name__}`", name, own), own[name])
 
 
@@ -319,41 +322,40 @@ class _ClosureVariable(MutableMapping[str, Any]):
         return 1
 
 
-@dataclass(frozen=True, slots=True)
-class _GlobalVariable:
-    """One global variable, which is restored without the module's other variables."""
+def _refill_dict(held: dict[Any, Any], content: Mapping[Any, Any]) -> None:
+    """Give a dictionary its entries again, in their order, if it has others."""
+    if list(held) != list(content) or any(held[key] is not content[key] for key in content):
+        held.clear()
+        held.update(content)
 
-    variables: dict[str, Any]
-    name: str
+
+def _refill_names(holder: MutableMapping[str, Any], content: Mapping[str, Any]) -> None:
+    """Give single variables or attributes their values again; others of the holder stay."""
+    for name, value in content.items():
+        if holder.get(name) is not value:
+            holder[name] = value
 
 
-def _refill(container: Any, content: Any) -> None:
-    """Restore the content of a container if it differs."""
-    if isinstance(container, _GlobalVariable):
-        if container.variables.get(container.name) is not content[container.name]:
-            container.variables[container.name] = content[container.name]
-    elif isinstance(container, _ClassAttributes | _ClosureVariable | _SlotAttributes):
-        for name, value in cast("dict[str, Any]", content).items():
-            if container.get(name) is not value:
-                container[name] = value
-    elif isinstance(container, dict):
-        held = cast("dict[Any, Any]", container)
-        if list(held) != list(content) or any(held[key] is not content[key] for key in content):
-            held.clear()
-            held.update(content)
-    elif isinstance(container, set):
-        if container != content:
-            cast("set[Any]", container).clear()
-            cast("set[Any]", container).update(content)
-    elif len(container) != len(content) or any(a is not b for a, b in zip(container, content, strict=True)):
-        container.clear()
-        container.extend(content)
+def _refill_set(held: set[Any], content: set[Any]) -> None:
+    if held != content:
+        held.clear()
+        held.update(content)
+
+
+def _refill_list(held: Any, content: list[Any]) -> None:
+    """Give a list or deque its items again, if it has others."""
+    if len(held) != len(content) or any(a is not b for a, b in zip(held, content, strict=True)):
+        held.clear()
+        held.extend(content)
 
 
 def _items(visit: _Visit, items: Iterable[tuple[object, object]]) -> Iterator[_Visit]:
-    """Yield the items of a container that are no constants; code refers to them by the container's name."""
-    for key, item in list(items):
-        if not isinstance(item, _CONSTANTS):
+    """The parts of a container that are no constants: code refers to them by the container's name."""
+    listed = list(items)
+    if are_plain(item for _, item in listed):
+        return
+    for key, item in listed:
+        if not _is_constant(item):
             yield _Visit(f"{visit.key}[{key if isinstance(key, int) else _text(key)}]", visit.place, item)
 
 
@@ -376,20 +378,35 @@ def _named(code: types.CodeType) -> Iterator[str]:
 
 
 def _text(value: object) -> str:
-    """Return a key of a container as text; for objects the type, because their own text may change."""
-    return repr(value) if isinstance(value, _CONSTANTS) else str(type(value))
+    """A key of a container as text; an object's type, as its own text may be anything."""
+    return repr(value) if _is_constant(value) else str(type(value))
+
+
+def are_plain(values: Iterable[object]) -> bool:
+    """True where all values are numbers without a fraction, texts and the like, as in a vocabulary."""
+    return set(map(type, values)) <= _PLAIN
+
+
+def _is_constant(value: object) -> bool:
+    return type(value) in _PLAIN or isinstance(value, _CONSTANTS)
 
 
 def _constant(value: object) -> object:
-    """Return the fingerprint of a constant in a container; None for other items."""
-    return (type(value), repr(value)) if isinstance(value, _CONSTANTS) else None
+    """Return the fingerprint of a constant; None for all else."""
+    kind = type(value)
+    if kind in _PLAIN:
+        return kind, value
+    return (kind, repr(value)) if isinstance(value, _CONSTANTS) else None
 
 
 def _shallow(value: Any) -> object:
     """Return the fingerprint of a container or object; items that are no constants have their own."""
     kind = cast("type[Any]", type(value))
     if isinstance(value, dict):
-        return kind, [(_text(key), _constant(item)) for key, item in cast("dict[Any, Any]", value).items()]
+        held = cast("dict[Any, Any]", value)
+        if are_plain(held) and are_plain(held.values()):
+            return kind, tuple(map(type, held)), tuple(map(type, held.values())), tuple(held.items())
+        return kind, [(_constant(key) or _text(key), _constant(item)) for key, item in held.items()]
     if isinstance(value, list | tuple | collections.deque):
         return kind, list(map(_constant, cast("list[Any]", value)))
     if isinstance(value, _ITERATORS):
@@ -398,7 +415,7 @@ def _shallow(value: Any) -> object:
         return kind, sorted(map(_text, cast("set[Any]", value)))
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)
-        return str(array.dtype), array.shape, hashlib.blake2b(np.ascontiguousarray(array).tobytes()).digest()
+        return str(array.dtype), array.shape, zlib.crc32(np.ascontiguousarray(array).tobytes())
     if isinstance(value, torch.Generator):
         return digest(value.get_state())
     return (kind, repr(cast(Any, value))) if isinstance(value, np.generic) else kind
@@ -409,8 +426,8 @@ def digest(value: Tensor) -> object:
     own = value.detach()
     if own.layout is not torch.strided or own.is_quantized or own.device.type != "cpu":
         return repr(own)
-    data = own.resolve_conj().resolve_neg().contiguous().flatten().view(torch.uint8).numpy().tobytes()
-    return str(own.dtype), tuple(own.shape), hashlib.blake2b(data).digest()
+    data = own.resolve_conj().resolve_neg().contiguous().flatten().view(torch.uint8).numpy()
+    return str(own.dtype), tuple(own.shape), zlib.crc32(data.data)
 
 
 def tensors_that_copies_refuse(module: nn.Module) -> Mapping[int, Tensor]:
@@ -423,7 +440,11 @@ def tensors_that_copies_refuse(module: nn.Module) -> Mapping[int, Tensor]:
             if isinstance(value, Tensor) and not value.is_leaf:
                 found[id(value)] = value.detach().clone()
             elif isinstance(value, dict):
-                pending += cast("dict[Any, Any]", value).values()
+                pending += _unless_plain(cast("dict[Any, Any]", value).values())
             elif isinstance(value, list | tuple | collections.deque):
-                pending += cast("list[Any]", value)
+                pending += _unless_plain(cast("list[Any]", value))
     return found
+
+
+def _unless_plain(values: Collection[Any]) -> Collection[Any]:
+    return () if are_plain(values) else values

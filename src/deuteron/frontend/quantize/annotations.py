@@ -128,6 +128,8 @@ def clear(model: fx.GraphModule, nodes: Iterable[fx.Node] | None = None) -> None
     for node in model.graph.nodes if nodes is None else nodes:
         for key in (_KEY, *_MARKS):
             node.meta.pop(key, None)
+        if (custom := node.meta.get("custom")) is not None:  # the Arm quantiser puts its mark there
+            node.meta["custom"] = {key: value for key, value in custom.items() if key not in _MARKS}
 
 
 def fake_quantize(model: fx.GraphModule) -> None:

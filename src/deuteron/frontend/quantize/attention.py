@@ -8,27 +8,20 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.operators import operator_name
 from deuteron.frontend.quantize.decompositions import call, constant, constant_value, value_of
 from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten
 
-_PRODUCTS = (aten.mul.Tensor, aten.mul.Scalar)
-_VIEWS = (aten.unsqueeze.default, aten.view.default, aten.reshape.default, aten.expand.default)
-
-_LESS = "for masked scores of a softmax subtract a number instead, as in `torch.where(mask, s - 8.0, s).softmax(-1)`"
-
 LEAST = -1e4
 """An addend of masked scores: minus infinity, or a number that makes the softmax zero."""
 
 
 def attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """Attention becomes two products with a softmax between them; None with dropout or a computed mask."""
+    """Attention becomes two products with a softmax between them; None with dropout."""
     query, key, value, mask, dropout, is_causal = cast("Any", (*node.args, *(None, 0.0, False)[len(node.args) - 3 :]))
-    allowed = None if mask is None else constant_value(model, mask)
-    if dropout or (mask is not None and allowed is None):
+    if dropout:
         return None
     width = query.meta["val"].shape[-1]
     scale = cast("float | None", node.kwargs.get("scale"))
@@ -38,14 +31,22 @@ def attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
         key, value = (call(node, aten.repeat_interleave.self_int, x, times, -3) for x in (key, value))
     scores = call(node, aten.matmul.default, query, call(node, aten.transpose.int, key, -2, -1))
     if is_causal:
-        allowed = torch.ones(scores.meta["val"].shape[-2:], dtype=torch.bool).tril()
-    if allowed is None:
-        shares = call(node, aten.softmax.int, scores, -1)
-    elif allowed.dtype == torch.bool:
-        shares = _masked(model, node, scores, ~allowed)
-    else:
-        shares = _biased(model, node, scores, cast(fx.Node, mask), allowed)
+        sizes = scores.meta["val"].shape[-2:]
+        later = constant(model, node, f"{node.name}_later", torch.ones(sizes, dtype=torch.bool).triu(1))
+        scores = call(node, aten.masked_fill.Scalar, scores, later, -math.inf)
+    elif mask is not None and mask.meta["val"].dtype == torch.bool:
+        left_out = call(node, aten.logical_not.default, mask)
+        scores = call(node, aten.masked_fill.Scalar, scores, left_out, -math.inf)
+    elif mask is not None:
+        scores = call(node, aten.add.Tensor, scores, mask)
+    shares = call(node, aten.softmax.int, scores, -1)
     return call(node, aten.matmul.default, shares, value)
+
+
+def masked_attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Attention in the same form; None for one without a mask."""
+    mask, _, is_causal = (*node.args[3:], *(None, 0.0, False)[len(node.args) - 3 :])
+    return None if mask is None and not is_causal else attention(model, node)
 
 
 def softmax(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
@@ -64,26 +65,10 @@ def softmax(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
             _check_rows(scores, excluded, value)
         case aten.add.Tensor, (fx.Node() as x, fx.Node() as bias) if not scores.kwargs:
             added = constant_value(model, bias)
-            if added is None:
-                _check_addends(x, bias)
             return None if added is None or not (added <= LEAST).any() else _biased(model, node, x, bias, added)
         case _:
             return None
     return None if excluded is None else _masked(model, node, x, excluded)
-
-
-def _check_addends(*addends: fx.Node) -> None:
-    """Refuse a computed mask times a number that represents infinity as an addend of scores: it would set the scale.
-
-    Raises:
-        UnsupportedError: for the first such addend.
-    """
-    for addend in addends:
-        while addend.target in _VIEWS:
-            addend = cast(fx.Node, addend.args[0])  # noqa: PLW2901 - the viewed tensor is the addend
-        factor = addend.args[1] if addend.target in _PRODUCTS else 0
-        if isinstance(factor, int | float) and abs(factor) >= -LEAST:
-            raise refusal(addend, f"multiplies by {factor:g}, with which int8 cannot represent the other values", _LESS)
 
 
 def product(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:

@@ -1,5 +1,6 @@
 """Runs calibration batches through a prepared model and names the operator that produces NaN or infinity."""
 
+import math
 from collections.abc import Iterable
 from typing import Any
 
@@ -9,7 +10,8 @@ from torchao.quantization.pt2e import FakeQuantizeBase, HistogramObserver, MinMa
 
 from deuteron.errors import InputError
 from deuteron.frontend.inputs import Inputs, copies
-from deuteron.frontend.operators import operator_name
+from deuteron.frontend.operators import called, operator_name
+from deuteron.frontend.quantize.casts import makes_float
 from deuteron.frontend.source_lines import source_of
 
 
@@ -78,3 +80,50 @@ def observe_integers(model: fx.GraphModule) -> None:
             settings: Any = observer
             names = ("dtype", "qscheme", "quant_min", "quant_max", "eps")
             setattr(model, node.target, MinMaxObserver(**{name: getattr(settings, name) for name in names}))
+
+
+_WHOLE = frozenset({"ceil", "floor", "round", "sign", "sgn", "trunc"})
+_KEEP = frozenset({"abs", "clone", "flatten", "neg", "permute", "relu", "reshape", "transpose", "unsqueeze", "view"})
+"""Operators that make whole numbers of floats, and those that make them of whole numbers."""
+
+
+class _WholeObserver(MinMaxObserver):
+    """Measures whole numbers, which keep their values where they are few enough: one step of the scale is a whole."""
+
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
+        low, high = min(0.0, float(self.min_val)), max(0.0, float(self.max_val))
+        least, most = int(self.quant_min), int(self.quant_max)
+        if self.qscheme in (torch.per_tensor_symmetric, torch.per_channel_symmetric):
+            scale, zero_point = max(1, math.ceil(max(-low / -least, high / most))), 0
+        else:
+            scale = max(1, math.ceil((high - low) / (most - least)))
+            zero_point = min(most, max(least, least - math.floor(low / scale)))
+        return torch.tensor([float(scale)]), torch.tensor([zero_point], dtype=torch.int32)
+
+
+def observe_whole(model: fx.GraphModule) -> None:
+    """Let the places in a prepared model that get floats without a fraction measure them as whole numbers.
+
+    Otherwise 3.0 may become 2.98, of which `.int()` makes 2.
+    """
+    places: dict[object, list[fx.Node]] = {}
+    for node in model.graph.nodes:
+        observer: object = getattr(model, node.target, None) if node.op == "call_module" else None
+        if isinstance(observer, HistogramObserver | MinMaxObserver) and not isinstance(observer, FakeQuantizeBase):
+            places.setdefault(observer, []).append(node)
+    for observer, nodes in places.items():
+        if all(_is_whole(node.all_input_nodes[0]) for node in nodes):
+            settings: Any = observer
+            names = ("dtype", "qscheme", "quant_min", "quant_max", "eps")
+            whole = _WholeObserver(**{name: getattr(settings, name) for name in names})
+            for node in nodes:
+                setattr(model, str(node.target), whole)
+
+
+def _is_whole(node: fx.Node) -> bool:
+    """True for floats that have no fraction."""
+    while node.op == "call_module" or called(node) in _KEEP:  # an observer gives what it gets
+        node = node.all_input_nodes[0]
+    value: object = node.meta.get("val")
+    is_float = isinstance(value, Tensor) and value.dtype == torch.float32
+    return is_float and (called(node) in _WHOLE or makes_float(node)) and len(node.args) <= 2 and not node.kwargs

@@ -45,6 +45,13 @@ def merge_bool_casts(model: fx.GraphModule) -> None:
     model.recompile()
 
 
+def makes_float(node: fx.Node) -> bool:
+    """Return True for a cast of integers or bools to float32."""
+    if node.target is not aten.to.dtype:
+        return False
+    return not _value(cast(fx.Node, node.args[0])).is_floating_point() and _value(node).dtype == torch.float32
+
+
 def _value(node: fx.Node) -> Tensor:
     return node.meta["val"]
 

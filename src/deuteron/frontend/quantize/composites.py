@@ -67,6 +67,11 @@ def _distance(x: Any, y: Any, p: float = 2, eps: float = 1e-6, keepdim: bool = F
     return cast(Any, torch).linalg.vector_norm(x - y + eps, p, [-1], keepdim)
 
 
+def _distances(x: Any, y: Any, p: float = 2, compute_mode: int | None = None) -> Any:
+    del compute_mode
+    return cast(Any, torch).linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, [-1])
+
+
 def _hypotenuse(x: Any, y: Any) -> Any:
     return (x * x + y * y).sqrt()
 
@@ -87,6 +92,7 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.addbmm.default: _added_products,
     aten.addmm.default: _added_product,
     aten.bilinear.default: _bilinear,
+    aten.cdist.default: _distances,
     aten.hypot.default: _hypotenuse,
     aten.lerp.Scalar: _between,
     aten.logaddexp.default: _log_of_sum,
@@ -107,6 +113,15 @@ def write(model: fx.GraphModule) -> None:
         if node.op != "call_function" or not isinstance(node.meta.get("val"), Tensor):
             continue
         if node.target in _BY_HAND or called(node) in NAMES or _is_norm(node):
+            replace(model, node, _decomposed)
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
+def write_norms(model: fx.GraphModule) -> None:
+    """Write, in place, norms of orders that no backend has."""
+    for node in list(model.graph.nodes):
+        if _is_norm(node) and node.args[1] != 1:
             replace(model, node, _decomposed)
     model.graph.eliminate_dead_code()
     model.recompile()

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, cast
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import Converter
 from deuteron.builds.quality import PROGRAM, Metric, OutputQuality
+from deuteron.builds.samples import Sample
 from deuteron.errors import InputError, MissingToolError, UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.views.compare.float_model import measured
@@ -56,10 +57,27 @@ def of_program(result: "BuildResult") -> Manifest:
     except (UnsupportedError, MissingToolError) as e:
         warning = f"the program does not run here; the reported quality is quantised PyTorch's: {e.message}"
         return replace(manifest, warnings=(*manifest.warnings, warning))
+    _need_exact(result.exact, outputs, kept.outputs)
     quality = manifest.quality
     of_outputs = measured(quality, outputs, kept.outputs)
     warnings = (*manifest.warnings, *lost(quality.outputs, of_outputs))
     return replace(manifest, quality=replace(quality, measured=PROGRAM, outputs=of_outputs), warnings=warnings)
+
+
+def _need_exact(exact: Sequence[bool], ours: Sequence[Sample], wanted: Sequence[Sample]) -> None:
+    """Check that outputs that are computed of integers alone are those of the model.
+
+    Raises:
+        UnsupportedError: for the first that is not.
+    """
+    for index, is_exact in enumerate(exact):
+        pairs = [(a[index], b[index]) for a, b in zip(ours, wanted, strict=True)] if is_exact else []
+        if differ := sum(int((a != b).sum()) for a, b in pairs):
+            raise UnsupportedError(
+                f"output {index} of the program differs from the model's in {differ} of "
+                f"{sum(a.size for a, _ in pairs)} integers, though nothing rounds them",
+                hint="keep integers within 32 bits, in which an Ethos-U computes, or build for a target without one",
+            )
 
 
 def lost(pytorch: Sequence[OutputQuality], program: Sequence[OutputQuality]) -> tuple[str, ...]:

@@ -1,0 +1,233 @@
+"""Gives masks of a softmax numbers just below the scores, in place of infinity or -1e9: int8 has one step for all.
+
+A score that is left out counts for nothing by any number that is far enough below the others. The float model is run on
+the calibration batches to find out how large scores are.
+"""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+from torch.fx.node import map_arg
+
+from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.quantize.attention import LEAST, masked_attention
+from deuteron.frontend.quantize.decompositions import apply, call, constant, constant_value
+
+aten: Any = torch.ops.aten
+
+_VIEWS = frozenset(
+    {aten.view.default, aten.reshape.default, aten.unsqueeze.default, aten.expand.default, aten.slice.Tensor}
+)
+
+_FILLS: dict[Any, tuple[int, int]] = {
+    aten.masked_fill.Scalar: (0, 2),
+    aten.masked_fill.Tensor: (0, 2),
+    aten.where.ScalarOther: (1, 2),
+    aten.where.ScalarSelf: (2, 1),
+}
+"""Operators that put a number in place of some scores: where scores and number stand among their arguments."""
+
+_OF_NUMBERS: dict[Any, Any] = {aten.masked_fill.Tensor: aten.masked_fill.Scalar}
+
+_KNOWN: dict[Any, int] = {aten.masked_fill.Scalar: 1, aten.where.ScalarOther: 0}
+"""Those that `attention.softmax` takes with a constant mask, and where this stands."""
+
+_LEAST = -100.0
+"""A number that leaves scores out in float32 already, if the others are near 0."""
+
+_BELOW = math.log(2e4)
+"""By how much a score that is left out is below the least, beside the logarithm of their number: all that are left out
+have less than a 10,000th together."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Mask:
+    """What leaves out scores of a softmax.
+
+    Attributes:
+        softmax: the operator.
+        scores: what is left of its operand without the mask.
+        number: from the range of the scores, what is filled in, or added to scores.
+        put: lets the model use that number.
+        is_constant: an operator of the Cortex-M for masks that are the same in each run takes it.
+        factor: of a product that is added, what is multiplied by a number that stands for infinity: where it has two
+            values, scores are left out by one of them.
+    """
+
+    softmax: fx.Node
+    scores: fx.Node
+    number: Callable[[float, float], float]
+    put: Callable[[float], None]
+    is_constant: bool = False
+    factor: fx.Node | None = None
+
+
+def write(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]], *, has_operator: bool = False) -> None:
+    """Write the masks in place, but constant ones where the target has an operator for these.
+
+    Scores are measured on `batches`, which are asked for where there are masks.
+    """
+    apply(model, {aten.scaled_dot_product_attention.default: masked_attention})
+    masks = [mask for node in list(model.graph.nodes) for mask in _masks(model, node)]
+    masks = [mask for mask in masks if not (has_operator and mask.is_constant)]
+    if not masks:
+        return
+    ranges = _Ranges(model, [mask.scores for mask in masks], [mask.factor for mask in masks if mask.factor])
+    for batch in batches():
+        with torch.no_grad():
+            ranges.run(*copies(batch))
+    for mask in masks:
+        size = mask.softmax.meta["val"].shape[cast(int, mask.softmax.args[1])]
+        low, high = ranges.found[mask.scores]
+        number = mask.number(low, high) - _BELOW - math.log(size)
+        if mask.factor is None:
+            mask.put(number)
+        elif len(values := sorted(ranges.values[mask.factor])) == 2 and values[0] == 0:
+            _choose(mask, values[1] / 2, number)
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
+class _Ranges(fx.Interpreter):
+    """Runs a model, and keeps the least and largest finite value of some of its nodes, and up to 3 values of others."""
+
+    def __init__(self, model: fx.GraphModule, nodes: Sequence[fx.Node], factors: Sequence[fx.Node]) -> None:
+        super().__init__(model)
+        self.found = dict.fromkeys(nodes, (0.0, 0.0))
+        self.values: dict[fx.Node, set[float]] = {node: set() for node in factors}
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = super().run_node(n)
+        if n in self.found:
+            low, high = self.found[n]
+            finite = value[value.isfinite()]
+            if finite.numel():
+                self.found[n] = min(low, float(finite.min())), max(high, float(finite.max()))
+        if n in self.values and len(self.values[n]) < 3:
+            self.values[n].update(map(float, value.unique()[:3]))
+        return value
+
+
+def _masks(model: fx.GraphModule, softmax: fx.Node) -> Iterator[_Mask]:
+    """What leaves out scores of a softmax: a number in their place, or one that is added to them."""
+    if softmax.target is not aten.softmax.int:
+        return
+    node = cast(fx.Node, softmax.args[0])
+    while node.target in _VIEWS:
+        node = cast(fx.Node, node.args[0])
+    is_direct = node is softmax.args[0] and softmax.args[1] in (-1, node.meta["val"].dim() - 1)
+    if (fill := _fill(model, node)) is not None:
+        scores, value, put = fill
+        is_known = (
+            node.target in _KNOWN and constant_value(model, cast(fx.Node, node.args[_KNOWN[node.target]])) is not None
+        )
+        yield _Mask(softmax, scores, lambda low, _: low, put, is_direct and is_known and value <= LEAST)
+    elif node.target is aten.add.Tensor and not node.kwargs:
+        a, b = node.args
+        for scores, addend in ((a, b), (b, a)):
+            if not isinstance(scores, fx.Node) or not isinstance(addend, fx.Node):
+                return
+            value, factor = constant_value(model, addend), _factor(addend)
+            is_constant = is_direct and addend is b and value is not None and bool((value <= LEAST).any())
+            if put := _added(model, node, addend):
+                yield _Mask(softmax, scores, _distance, put, is_constant)
+                return
+            if factor is not None:
+                yield _Mask(softmax, scores, _distance, lambda _: None, factor=factor)
+                return
+
+
+def _distance(low: float, high: float) -> float:
+    return low - high
+
+
+def _fill(model: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, float, Callable[[float], None]] | None:
+    """The scores of which some become a number far below 0, the number, and what puts another one there."""
+    target, places = node.target, _FILLS.get(node.target)
+    if target is aten.where.self:
+        is_first = isinstance(node.args[1], fx.Node) and constant_value(model, node.args[1]) is not None
+        target = aten.where.ScalarSelf if is_first else aten.where.ScalarOther
+        places = _FILLS[target]
+    if places is None:
+        return None
+    scores, value = (node.args[place] for place in places)
+    number = constant_value(model, value) if isinstance(value, fx.Node) else torch.tensor(float(cast(float, value)))
+    if not isinstance(scores, fx.Node) or number is None or not bool((number <= _LEAST).all()):
+        return None
+
+    def put(filled: float) -> None:
+        args = [filled if place == places[1] else arg for place, arg in enumerate(node.args)]
+        node.replace_all_uses_with(call(node, _OF_NUMBERS.get(target, target), *args))
+
+    return scores, float(number.max()), put
+
+
+def _added(model: fx.GraphModule, node: fx.Node, addend: fx.Node) -> Callable[[float], None] | None:
+    """What lets an addend be a number where it is less; None where it is no mask."""
+    if (fill := _fill(model, addend)) is not None:
+        return fill[2]
+    if (value := constant_value(model, addend)) is not None:
+        if not bool((value <= _LEAST).any()):
+            return None
+
+        def put_constant(least: float) -> None:
+            node.replace_input_with(addend, constant(model, node, f"{node.name}_mask", value.clamp(min=least)))
+
+        return put_constant
+    chain = _chain(addend)
+    if chain is None:
+        return None
+    condition, views, numbers = chain
+    if not bool((numbers <= _LEAST).any()):
+        return None
+
+    def put_choice(least: float) -> None:
+        true, false = map(float, numbers.clamp(min=least))
+        value = call(node, aten.where.Scalar, condition, true, false)
+        for view in reversed(views):
+            value = call(node, view.target, value, *view.args[1:])
+        node.replace_input_with(addend, value)
+
+    return put_choice
+
+
+def _factor(addend: fx.Node) -> fx.Node | None:
+    """What is multiplied by a number that stands for infinity, such as a mask that is an input."""
+    while addend.target in _VIEWS:
+        addend = cast(fx.Node, addend.args[0])
+    factor = addend.args[1] if addend.target is aten.mul.Tensor else 0
+    is_mask = isinstance(factor, int | float) and factor <= _LEAST
+    return cast(fx.Node, addend.args[0]) if is_mask else None
+
+
+def _choose(mask: _Mask, threshold: float, number: float) -> None:
+    """Add a number where the factor of a mask is above a threshold, and nothing elsewhere."""
+    factor = cast(fx.Node, mask.factor)
+    for product in [user for user in factor.users if user.target is aten.mul.Tensor and user.args[1:] != (factor,)]:
+        if isinstance(product.args[1], int | float) and product.args[1] <= _LEAST:
+            is_left_out = call(product, aten.gt.Scalar, factor, threshold)
+            product.replace_all_uses_with(call(product, aten.where.Scalar, is_left_out, number, 0.0))
+
+
+def _chain(node: fx.Node) -> tuple[fx.Node, list[fx.Node], Tensor] | None:
+    """The condition on which alone a tensor depends, and the views on the way to it; None for any other tensor.
+
+    The third are the tensor's values where the condition is true and where it is false.
+    """
+    views, steps = list[fx.Node](), list[fx.Node]()
+    while node.meta["val"].dtype != torch.bool:
+        inputs = node.all_input_nodes
+        is_pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ()) or node.target is aten.to.dtype
+        if len(inputs) != 1 or not (is_pointwise or node.target in _VIEWS):
+            return None
+        (steps if is_pointwise else views).append(node)
+        (node,) = inputs
+    values = torch.tensor([True, False])
+    for step in reversed(steps):
+        args, kwargs = map_arg(cast(Any, (step.args, step.kwargs)), lambda _, values=values: values)
+        values = cast(Tensor, cast(Any, step.target)(*args, **kwargs))
+    return node, views, values

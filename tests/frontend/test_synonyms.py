@@ -1,0 +1,73 @@
+"""Operators that are special cases of others are written as these, and compute the same."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from deuteron.frontend.quantise import synonyms
+from tests.frontend.rewriting import Call, rewritten
+from torch import Tensor
+from torch.nn import functional
+
+aten = torch.ops.aten
+
+FUNCTIONS: list[tuple[Callable[[Tensor], Tensor], list[Any]]] = [
+    (lambda x: torch.fmax(x, -x), [aten.neg.default, aten.maximum.default]),
+    (lambda x: torch.fmin(x, x * 2), [aten.mul.Tensor, aten.minimum.default]),
+    (lambda x: torch.sub(x, x.abs(), alpha=3), [aten.abs.default, aten.mul.Tensor, aten.sub.Tensor]),
+    (lambda x: torch.rsub(x, x.abs()), [aten.abs.default, aten.sub.Tensor]),
+    (lambda x: torch.rsub(x, x.abs(), alpha=3), [aten.abs.default, aten.mul.Tensor, aten.sub.Tensor]),
+    (lambda x: torch.add(x, x.abs(), alpha=-2), [aten.abs.default, aten.mul.Tensor, aten.add.Tensor]),
+    (lambda x: torch.ldexp(x, torch.tensor([3, -1])), [aten.to.dtype, aten.exp2.default, aten.mul.Tensor]),
+    (lambda x: torch.add(*torch.aminmax(x, dim=1)), [aten.amin.default, aten.amax.default, aten.add.Tensor]),
+    (lambda x: torch.aminmax(x).max - x, [aten.amax.default, aten.sub.Tensor]),
+    (lambda x: x.mT * 2, [aten.transpose.int, aten.mul.Tensor]),
+    (lambda x: x[None].adjoint() * 2, [aten.unsqueeze.default, aten.transpose.int, aten.mul.Tensor]),
+    (
+        lambda x: torch.dot(x[0], x[1]) * 2,
+        [
+            *([aten.select.int] * 2 + [aten.unsqueeze.default] * 2),
+            *(aten.mul.Tensor, aten.sum.dim_IntList, aten.reshape.default, aten.mul.Tensor),
+        ],
+    ),
+    (
+        lambda x: functional.avg_pool2d(x[None, None], 2, 1, 1, divisor_override=3),
+        [aten.unsqueeze.default, aten.unsqueeze.default, aten.avg_pool2d.default, aten.mul.Tensor],
+    ),
+    (lambda x: x + x.new_full((2,), 0.5) + x.new_zeros(2), [aten.add.Tensor] * 2),
+    (lambda x: torch.ones_like(x) + torch.full_like(x, 2.0) + x, [aten.add.Tensor] * 2),
+]
+
+PLACES = torch.tensor([[1], [0], [1], [0]])
+
+OTHERS: list[tuple[Callable[[Tensor], Tensor], str]] = [
+    (lambda x: torch.bucketize(x, torch.tensor([-0.5, 0.0, 0.5])) * x, "bucketize"),
+    (lambda x: torch.bucketize(x, torch.tensor([-0.5, 0.0]), right=True, out_int32=True) * x, "bucketize"),
+    (lambda x: torch.zeros(4, 2).scatter(1, PLACES, x), "scatter"),
+    (lambda x: x.put(torch.tensor([0, -1]), x[1]), "put"),
+    (lambda x: functional.normalize(x, p=1.0, dim=1), "expand"),
+    (lambda x: ((x > 0).int() << 2) * x, "lshift"),
+]
+
+
+@pytest.mark.parametrize(("function", "name"), OTHERS)
+def test_they_compute_the_same_without_the_operator(function: Callable[[Tensor], Tensor], name: str):
+    found = rewritten(Call(function), (4, 2), synonyms.write)
+    assert not any(name in str(target) for target in found)
+
+
+def test_values_that_share_a_place_stay():
+    places = torch.tensor([[1, 1], [0, 0], [1, 1], [0, 0]])
+    found = rewritten(
+        Call(lambda x: torch.zeros(4, 2).scatter(1, places, x[:, :1].expand(4, 2))), (4, 2), synonyms.write
+    )
+    assert aten.scatter.src in found
+
+
+@pytest.mark.parametrize(("function", "operators"), FUNCTIONS)
+def test_they_compute_the_same(function: Callable[[Tensor], Tensor], operators: list[Any]):
+    found = rewritten(Call(function), (4, 2), synonyms.write)
+    assert [
+        target for target in found if target not in (aten.lift_fresh_copy.default, aten.detach_.default)
+    ] == operators
