@@ -61,7 +61,7 @@ def main() -> int:
         work = Path(folder)
         if options.profile is None:
             api.build_model(MODEL, output=work / "build")
-            profile = run.profile(builds.read(work / "build"), run.Wanted("sim"))
+            profile = run.profile(builds.read(work / "build"), run.ProfileRequest("sim"))
         else:
             profile = record.read(options.profile)
         page = work / "report.html"

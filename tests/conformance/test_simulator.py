@@ -70,9 +70,7 @@ def test_a_program_that_firmware_does_not_have_leaves_the_reason_and_no_results(
     write(folder, exponential=True)
     done = run(folder, *words(folder, "i0.bin", "i1.bin", image=folder / "runner.elf"))
     assert done.returncode == 1
-    assert done.stdout.startswith(
-        "E: instruction 0 of `forward`: the operator `aten::exp.out` is not in firmware\n"
-    )
+    assert done.stdout.startswith("E: instruction 0 of `forward`: the operator `aten::exp.out` is not in firmware\n")
     with pytest.raises(DeuteronError, match=r"`aten::exp\.out` is not in firmware"):
         Session(folder).raise_failure()
     assert not list(folder.glob("out-*"))

@@ -14,7 +14,7 @@ import flatbuffers  # pyright: ignore[reportMissingTypeStubs]
 
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte import IDENTIFIER, InstructionKind
-from deuteron.runtime.pte_values import DTYPES, Kind
+from deuteron.runtime.pte_values import DTYPES, ValueKind
 
 ALIGNMENT = 16
 _HEADER_BYTES = 32
@@ -74,7 +74,7 @@ def write(contents: Contents, delegate_id: str) -> bytes:
     return _Writer().file(contents, delegate_id)
 
 
-def _room(spec: TensorSpec) -> int:
+def _allocated_bytes(spec: TensorSpec) -> int:
     """Return the bytes that are allocated for a tensor."""
     return -(-DTYPES[CODES[spec.dtype]][1] * math.prod(spec.shape) // ALIGNMENT) * ALIGNMENT
 
@@ -83,31 +83,31 @@ def _offsets(contents: Contents) -> Mapping[int, int]:
     """Return the offset of each tensor without content: largest first, at the lowest offset free in its lifetime."""
     offsets: dict[int, int] = {}
     placed: list[tuple[int, int, int, int]] = []
-    lives = _lives(contents)
-    for number in sorted(lives, key=lambda number: -_room(contents.tensors[number])):
-        room, (first, last), offset = _room(contents.tensors[number]), lives[number], 0
+    lifetimes = _lifetimes(contents)
+    for number in sorted(lifetimes, key=lambda number: -_allocated_bytes(contents.tensors[number])):
+        nbytes, (first, last), offset = _allocated_bytes(contents.tensors[number]), lifetimes[number], 0
         for begin, end, other_first, other_last in placed:
             if first <= other_last and other_first <= last:
-                if offset + room <= begin:
+                if offset + nbytes <= begin:
                     break
                 offset = max(offset, end)
         offsets[number] = offset
-        insort(placed, (offset, offset + room, first, last))
+        insort(placed, (offset, offset + nbytes, first, last))
     return offsets
 
 
-def _lives(contents: Contents) -> Mapping[int, tuple[int, int]]:
+def _lifetimes(contents: Contents) -> Mapping[int, tuple[int, int]]:
     """Return the first and last step at which a tensor without content is live; inputs are live before step 0."""
     uses = [(-1, number) for number in contents.inputs]
     for at, step in enumerate(contents.steps):
         uses += ((at, number) for number in (step.args if isinstance(step, Delegated) else refs(step.args)))
     uses += ((len(contents.steps), number) for number in contents.outputs)
-    lives: dict[int, tuple[int, int]] = {}
+    lifetimes: dict[int, tuple[int, int]] = {}
     for at, number in uses:
         if number not in contents.constants:
-            first, last = lives.get(number, (at, at))
-            lives[number] = min(first, at), max(last, at)
-    return lives
+            first, last = lifetimes.get(number, (at, at))
+            lifetimes[number] = min(first, at), max(last, at)
+    return lifetimes
 
 
 def refs(args: Sequence[object]) -> Iterator[int]:
@@ -169,11 +169,11 @@ class _Writer:
                 items = [self._argument(item, places) for item in arg]
                 if any(isinstance(item, Ref) for item in arg):
                     tensors = self._numbers(items, 4, self.builder.PrependInt32)
-                    return self._value(Kind.TENSOR_LIST, self._table((0, tensors)))
+                    return self._value(ValueKind.TENSOR_LIST, self._table((0, tensors)))
                 numbers = self._numbers(items, 8, self.builder.PrependInt64)
-                return self._value(Kind.INT_LIST, self._table((0, numbers)))
+                return self._value(ValueKind.INT_LIST, self._table((0, numbers)))
             case None:
-                return self._value(Kind.NULL, self._table())
+                return self._value(ValueKind.NULL, self._table())
 
     def _instruction(self, kind: InstructionKind, index: int, args: Sequence[int]) -> None:
         vector = self._numbers(args, 4, self.builder.PrependInt32)
@@ -187,7 +187,7 @@ class _Writer:
         code = CODES[spec.dtype]
         sizes = self._numbers(spec.shape, 4, self.builder.PrependInt32)
         order = self._numbers(spec.dim_order, 1, self.builder.PrependUint8)
-        place = self._place(offset, offset + _room(spec)) if content is None else 0
+        place = self._place(offset, offset + _allocated_bytes(spec)) if content is None else 0
         self.builder.StartObject(10)
         self.builder.PrependInt8Slot(0, code, 0)
         self.builder.PrependUOffsetTRelativeSlot(2, sizes, 0)
@@ -198,7 +198,7 @@ class _Writer:
             self.builder.PrependUint32Slot(5, len(self.offsets), 0)
         else:
             self.builder.PrependUOffsetTRelativeSlot(6, place, 0)
-        return self._value(Kind.TENSOR, self.builder.EndObject())
+        return self._value(ValueKind.TENSOR, self.builder.EndObject())
 
     def _place(self, offset: int, end: int) -> int:
         """Write the allocation of these bytes of the planned memory."""
@@ -212,19 +212,19 @@ class _Writer:
     def _bool(self, value: bool) -> int:
         self.builder.StartObject(1)
         self.builder.PrependBoolSlot(0, value, False)
-        return self._value(Kind.BOOL, self.builder.EndObject())
+        return self._value(ValueKind.BOOL, self.builder.EndObject())
 
     def _int(self, number: int) -> int:
         self.builder.StartObject(1)
         self.builder.PrependInt64Slot(0, number, 0)
-        return self._value(Kind.INT, self.builder.EndObject())
+        return self._value(ValueKind.INT, self.builder.EndObject())
 
     def _double(self, number: float) -> int:
         self.builder.StartObject(1)
         self.builder.PrependFloat64Slot(0, number, 0.0)
-        return self._value(Kind.DOUBLE, self.builder.EndObject())
+        return self._value(ValueKind.DOUBLE, self.builder.EndObject())
 
-    def _value(self, kind: Kind, content: int) -> int:
+    def _value(self, kind: ValueKind, content: int) -> int:
         self.values.append((int(kind), content))
         return len(self.values) - 1
 

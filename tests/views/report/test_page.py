@@ -21,7 +21,7 @@ from tests.views.profile.made import (
 from tests.views.report.conftest import Open
 from tests.views.report.made import HOSTILE, hostile, profile
 
-from deuteron.views.events.events import Kind, Measure
+from deuteron.views.events.events import Measure, SpanKind
 from deuteron.views.events.record import NOT_MEASURED, Profile
 
 
@@ -305,7 +305,7 @@ def test_hostile_names_are_text(show: Open, name: str):
 
 def without_kernels() -> Profile:
     made = profile()
-    kept = tuple(e for e in made.stream.events if e.kind in (Kind.RUN, Kind.DELEGATE, Kind.OPERATOR))
+    kept = tuple(e for e in made.stream.events if e.kind in (SpanKind.RUN, SpanKind.DELEGATE, SpanKind.OPERATOR))
     return replace(made, stream=replace(made.stream, events=kept, measure=Measure.MEASURED))
 
 

@@ -34,9 +34,7 @@ def conv2d(args: Sequence[Argument], *, explicit: bool = False) -> OperatorCall:
             out_c, kernel_h, kernel_w, depth = _four(w)
             channels = nhwc(x, explicit=explicit)[3]
             if depth == 0 or channels % depth:
-                raise RefusedError(
-                    f"has {channels} channels, not a multiple of its weights' group size {depth}"
-                )
+                raise RefusedError(f"has {channels} channels, not a multiple of its weights' group size {depth}")
             shape = _Shape(explicit, channels // depth, (kernel_h, kernel_w), pair(stride), pair(padding))
             numbers = in_offset, out_offset, low, high
             sums = kernel_sum(w, bias, in_offset)
