@@ -22,7 +22,7 @@ from pathlib import Path
 from deuteron.errors import FormatError
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.npu.neutron.kernels.selection import Selection, parse
-from deuteron.sweeps.campaign import PYTHON, REPORT, Part, add_option, campaign
+from deuteron.sweeps.campaign import PYTHON, REPORT, CampaignCommand, add_option, campaign
 
 RUNS = 1_000_000
 CHUNK = 20_000
@@ -110,7 +110,9 @@ def fuzzed(seeds: Sequence[int], scheduler: str | None, tally: Tally) -> Iterato
         return
     command = (PYTHON, "benches/fuzz_selection.py", "--json", REPORT)
     chunks = (seeds[begin : begin + CHUNK] for begin in range(0, len(seeds), CHUNK))
-    parts = [Part(f"{c[0]}", (*command, "--first", f"{c[0]}", "--runs", f"{len(c)}"), CHECKOUT) for c in chunks]
+    parts = [
+        CampaignCommand(f"{c[0]}", (*command, "--first", f"{c[0]}", "--runs", f"{len(c)}"), CHECKOUT) for c in chunks
+    ]
     for part, ended in campaign(parts, scheduler):
         told = json.loads(ended.checked(part).report)
         tally.outcomes.update(told["outcomes"])

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deuteron.sweeps.campaign import Part, add_option, campaign
+from deuteron.sweeps.campaign import CampaignCommand, add_option, campaign
 
 CHECKOUT = Path(__file__).parents[1]
 RUNS = 1_000_000
@@ -102,7 +102,9 @@ def fuzzed(target: Target, chunks: Mapping[int, int], scheduler: str | None, tal
         for first, count in chunks.items():
             yield fuzz(target, first, count, tally)
         return
-    parts = [Part(str(first), tuple(target.command(count, first)), CHECKOUT) for first, count in chunks.items()]
+    parts = [
+        CampaignCommand(str(first), tuple(target.command(count, first)), CHECKOUT) for first, count in chunks.items()
+    ]
     shared = {Path(file).parent for file in target.files}
     for part, ended in campaign(parts, scheduler, shared=[*shared]):
         first = int(part.name)

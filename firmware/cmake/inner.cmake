@@ -1,5 +1,6 @@
-# The inner work of the Cortex-M operators and of the NPU's kernels (firmware/src/cortex_m/inner.h): portable C, or
-# written for the instructions of a kind of cores. Unless DTN_INNER says which, the compiler is asked what its processor has; a host's is portable.
+# Inner loops of the Cortex-M operators and of the NPU's kernels (firmware/src/cortex_m/inner.h): portable C, or for an
+# instruction set extension. DTN_INNER selects one; by default, that of the compiler's target processor. Hosts use the
+# portable one.
 include(CheckCSourceCompiles)
 
 foreach(feature DSP MVE)
@@ -23,20 +24,20 @@ if(NOT DTN_INNER MATCHES "^(portable|dsp|mve)$")
   message(FATAL_ERROR "DTN_INNER is `${DTN_INNER}`; it can be portable, dsp or mve")
 endif()
 
-# dtn_inner_sources(<variable> [<root>]): the files of that directory, and from `portable` those that it lacks, with their
-# flags: for the Cortex-M operators, or below another root. Call it where the target is made that they are for.
-# board/library.py says the same, and why.
+# dtn_inner_sources(<variable> [<root>]): sets the files of the selected directory, and those of `portable` that it
+# lacks, with their flags: for the Cortex-M operators, or below another root. Call it in the directory of the target
+# that uses them. board/library.py has the same rule and its reason.
 function(dtn_inner_sources result)
   set(root "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src/cortex_m")
   if(ARGC GREATER 1)
     set(root "${ARGV1}")
   endif()
   file(GLOB sources CONFIGURE_DEPENDS "${root}/${DTN_INNER}/*.c")
-  # Under the sanitizers all is optimised a little: firmware/CMakeLists.txt says why.
+  # Sanitizers use little optimisation; see firmware/CMakeLists.txt.
   if(DTN_INNER STREQUAL "dsp" AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT DTN_SANITIZE)
     set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "-O3;-fno-schedule-insns")
   elseif(DTN_INNER STREQUAL "mve")
-    # Without optimisation compilers keep a register for frames, which the loops in assembler need.
+    # Without optimisation, compilers reserve the frame pointer register, which the assembler loops need.
     set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS -O3)
   endif()
   file(GLOB names CONFIGURE_DEPENDS RELATIVE "${root}/portable" "${root}/portable/*.c")
@@ -48,8 +49,8 @@ function(dtn_inner_sources result)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
-# dtn_device_kernels(<variable>): the NPU's kernels for a device, with their inner work. Those of `device` take it in place
-# of what compilers vectorise.
+# dtn_device_kernels(<variable>): sets the NPU's kernels for a device, with their inner loops. Kernels in `device`
+# replace those of `fast` that compilers vectorise.
 function(dtn_device_kernels result)
   set(root "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src/kernels")
   dtn_inner_sources(sources "${root}/once")

@@ -227,9 +227,7 @@ def _report(data: bytes, firmware: Firmware, outputs: Sequence[bytes]) -> Emulat
             EmulatorRun(
                 tuple(_part(output, value, number) for output, value in zip(outputs, firmware.outputs, strict=True)),
                 instructions(ticks + rounds * _WRAP, hz),
-                tuple(
-                    EmulatorEvent(EventKind(kind), i, instructions(length, hz)) for kind, i, length in lengths
-                ),
+                tuple(EmulatorEvent(EventKind(kind), i, instructions(length, hz)) for kind, i, length in lengths),
                 stack,
             )
         )

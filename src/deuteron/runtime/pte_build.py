@@ -115,9 +115,7 @@ class _Program:
         programs = [(one, one.program()) for one in partitions_of(methods[0])]
         self._arch = _target(path, methods[0], programs, target)
         self._is_assumed = target is None and not programs
-        self._parts = [
-            _Loaded(*pair, calls.get(pair[0].delegate, -1), engine(self._arch)) for pair in programs
-        ]
+        self._parts = [_Loaded(*pair, calls.get(pair[0].delegate, -1), engine(self._arch)) for pair in programs]
         self._file = record
         self._record = etrecord.read(record, methods[0].name) if record else None
         if self._record:

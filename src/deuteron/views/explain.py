@@ -66,9 +66,7 @@ class Explanation:
         clock = "npu" if isinstance(arch.npu, Neutron) else "cpu"  # the clock of `Costs`
         return (
             *([UnitShare("npu", kind, len(npu), _macs(npu), _nbytes(npu), npu_cycles, "npu")] if arch.npu else []),
-            UnitShare(
-                "cpu", "estimated", len(cpu), _macs(cpu), _nbytes(cpu), _sum(self.costs.nodes.values()), clock
-            ),
+            UnitShare("cpu", "estimated", len(cpu), _macs(cpu), _nbytes(cpu), _sum(self.costs.nodes.values()), clock),
             UnitShare("cpu, added", "estimated", len(added) + len(turns), 0, 0, _sum([*counted, *turns]), clock),
         )
 

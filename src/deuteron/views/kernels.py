@@ -137,6 +137,4 @@ def _called(path: Path) -> KernelListing:
                 callers.setdefault(by_name[call.kernel], {})[partition.name] = None
     kernels = tuple((k, tuple(callers[k])) for k in sorted(callers, key=lambda kernel: kernel.kind))
     kind = inspection.kind.name.lower()
-    return KernelListing(
-        path, kind, inspection.kind.value, kernels
-    )
+    return KernelListing(path, kind, inspection.kind.value, kernels)

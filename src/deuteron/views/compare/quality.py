@@ -135,9 +135,7 @@ def _metrics(evaluate: Evaluate, result: "BuildResult", runner: "HostRunner") ->
 
     model, ours = (numbers(evaluate(one)) for one in (floats, program))
     if model.keys() != ours.keys():
-        raise InputError(
-            "the function for `--evaluate` returns other names for the program", hint=_RESULT_HINT
-        )
+        raise InputError("the function for `--evaluate` returns other names for the program", hint=_RESULT_HINT)
     return tuple(Metric(name, model[name], ours[name]) for name in model)
 
 
@@ -194,7 +192,5 @@ def numbers(value: object) -> dict[str, float]:
         ) from e
     for name, number in values.items():
         if not math.isfinite(number):
-            raise InputError(
-                f"the function for `--evaluate` returned {number} for `{name}`", hint=_RESULT_HINT
-            )
+            raise InputError(f"the function for `--evaluate` returned {number} for `{name}`", hint=_RESULT_HINT)
     return values

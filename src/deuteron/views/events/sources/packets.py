@@ -217,11 +217,7 @@ def _unwrapped(
         begun = now - (end - begin) % _WRAP
         if kind == _Entry.COMMAND and (not unwrapped or unwrapped[-1][0] != _Entry.COMMAND):
             first = begun
-        if (
-            kind in (_Entry.DRIVER, _Entry.STEP)
-            and unwrapped
-            and unwrapped[-1][0] in (_Entry.COMMAND, _Entry.DRIVER)
-        ):
+        if kind in (_Entry.DRIVER, _Entry.STEP) and unwrapped and unwrapped[-1][0] in (_Entry.COMMAND, _Entry.DRIVER):
             begun -= max(0, -((first - begun) // _WRAP)) * _WRAP
         unwrapped.append((kind, index, begun, now))
     return tuple(unwrapped), now + (stop - start - now) % _WRAP
