@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -242,21 +243,24 @@ def test_operands_mean_what_they_mean_to_litert(tmp_path: Path):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_values_that_do_not_fit_their_form_are_told(tmp_path: Path):
+@pytest.mark.parametrize(
+    ("name", "order", "y", "message"),
+    [
+        ("RESHAPE", None, {"shape": (1, 127), "dtype": "FLOAT32"}, "[1, 4, 4, 8] is not reshaped to [1, 127]"),
+        ("SQUEEZE", None, {"shape": SHAPE[1:], "dtype": "INT32"}, "tensor `t2` is FLOAT32, and the output INT32"),
+        ("TRANSPOSE", (9, 9, 9, 9), {"dtype": "FLOAT32"}, "axis 9 of a tensor of 4 dimensions"),
+        ("TRANSPOSE", (0, 1, 2, 2), {"dtype": "FLOAT32"}, "[0, 1, 2, 2] is no order of 4 dimensions"),
+    ],
+)
+def test_values_that_do_not_fit_their_form_are_refused(
+    tmp_path: Path, name: str, order: tuple[int, ...] | None, y: dict[str, Any], message: str
+) -> None:
     net, path = Net(), tmp_path / "net.tflite"
-    a = net.real(net.relu(0))
-    for y, message in (
-        (net.add("RESHAPE", a, shape=(1, 127), kind="ReshapeOptions", **FLOATS),
-         "tensor `t2` has 128 elements, the output 127"),
-        (net.add("SQUEEZE", a, shape=SHAPE[1:], dtype="INT32", kind="SqueezeOptions"),
-         "tensor `t2` is FLOAT32, and the output INT32"),
-        (net.add("TRANSPOSE", a, net.constant((9, 9, 9, 9)), kind="TransposeOptions", **FLOATS),
-         "[9, 9, 9, 9] is no order of 4 dimensions"),
-    ):  # fmt: skip
-        path.write_bytes(net.data(y))
-        with pytest.raises(FormatError) as caught:
-            build_of(path, "imxrt700")
-        assert caught.value.message == message
+    inputs = [net.real(net.relu(0)), *([net.constant(order)] if order else [])]
+    path.write_bytes(net.data(net.add(name, *inputs, kind=f"{name.title()}Options", **y)))
+    with pytest.raises(FormatError) as caught:
+        build_of(path, "imxrt700")
+    assert caught.value.message == message
 
 
 @pytest.mark.parametrize("is_whole", [True, False], ids=["whole", "in part"])

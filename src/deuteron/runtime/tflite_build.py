@@ -41,6 +41,7 @@ from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, refs
 from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.normalize import normalized
 
 _LAYERS = {
     "CONV_2D": Work.CONVOLUTION,
@@ -101,6 +102,8 @@ def _mixed(source: Buffer, target: str, options: ConvertOptions) -> Mixed:
     if neutron_graph.is_converted(model) or vela.is_compiled(model):
         message, hint = "the file has been converted or compiled already", "give the file that it was made from"
         raise UnsupportedError(message, hint=hint)
+    source = normalized(source, model).source
+    model = decode(source, partial=True)
     conversion = convert_most(source, target, options)
     if isinstance(conversion, Mixed):
         return conversion

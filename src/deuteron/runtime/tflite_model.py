@@ -28,6 +28,7 @@ from deuteron.runtime.tflite_partitioned import MixedProgram
 from deuteron.runtime.vela import VelaProgram
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatTensor
+from deuteron.tflite.normalize import normalized
 from deuteron.tflite.quantization import Quant
 
 Array = npt.NDArray[np.generic]
@@ -118,6 +119,8 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
             program = vela.program_of(model)
             program.check()
             return replace(_loaded(data, model, None, None), vela=program)
+        data = normalized(data, model).source
+        model = decode(data, partial=True)
         conversion = convert_most(data, target, options)
         if isinstance(conversion, Mixed):
             program = MixedProgram(conversion.converted)

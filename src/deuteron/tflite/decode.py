@@ -6,8 +6,9 @@ exceptions into ours, and a budget tied to the file's size bounds the bytes that
 """
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -160,14 +161,16 @@ class Decoder:
             )
         graph = subgraphs[0]
         tensors = tuple(self.tensor(t, i) for i, t in enumerate(graph.children("Tensors")))
+        operators = graph.children("Operators")
         codes = [self.operator_code(code) for code in self.root.children("OperatorCodes")]
         return FlatModel(
             name=graph.text("Name"),
             tensors=tensors,
             inputs=_indices(graph, "Inputs", 0, len(tensors)),
             outputs=_indices(graph, "Outputs", 0, len(tensors)),
-            operators=tuple(self.operator(op, codes, len(tensors)) for op in graph.children("Operators")),
+            operators=tuple(self.operator(op, codes, len(tensors)) for op in operators),
             metadata=self.metadata(),
+            is_complete=len(subgraphs) == 1 and not any(map(_has_more, operators)),
         )
 
     def metadata(self) -> Mapping[str, bytes]:
@@ -220,11 +223,12 @@ class Decoder:
             data=self.content(table.integer("Buffer")),
             problem=problem,
             is_variable=bool(table.integer("IsVariable")),
+            is_open=_is_open(shape, table.integers("ShapeSignature")),
         )
 
     def check(self, table: _Table, name: str) -> None:
         """Raise UnsupportedError for a tensor that has no fixed shape, or is no plain values."""
-        if -1 in table.integers("ShapeSignature") or any(dim < 0 for dim in table.integers("Shape")):
+        if any(dim < 0 for dim in table.integers("Shape")):
             raise UnsupportedError(
                 f"tensor `{name}` has a dynamic shape; all shapes must be known at compile time",
                 hint="export the model without dynamic dimensions",
@@ -236,14 +240,14 @@ class Decoder:
                 f"tensor `{name}` is a variable; state between runs cannot be compiled", hint=_HINT_PLAIN
             )
 
-    def operator_code(self, table: _Table) -> tuple[str, str]:
-        """(operator name, custom code); old files hold the code in the deprecated one-byte field only."""
+    def operator_code(self, table: _Table) -> tuple[str, str, int]:
+        """(operator name, custom code, version); old files hold the code in the deprecated one-byte field only."""
         code = builtin_code(table.raw)
-        return _OPERATORS.get(code, f"operator {code}"), table.text("CustomCode")
+        return _OPERATORS.get(code, f"operator {code}"), table.text("CustomCode"), table.integer("Version")
 
-    def operator(self, table: _Table, codes: list[tuple[str, str]], tensors: int) -> FlatOperator:
+    def operator(self, table: _Table, codes: list[tuple[str, str, int]], tensors: int) -> FlatOperator:
         """An operator."""
-        name, custom_code = codes[table.integer("OpcodeIndex")]
+        name, custom_code, version = codes[table.integer("OpcodeIndex")]
         kind, options = self.options(table)
         return FlatOperator(
             name=name,
@@ -253,6 +257,7 @@ class Decoder:
             options=options,
             custom_code=custom_code,
             custom_options=b"" if (data := table.vector("CustomOptions")) is None else data.tobytes(),
+            version=version,
         )
 
     def options(self, table: _Table) -> tuple[str, Options]:
@@ -260,11 +265,39 @@ class Decoder:
         code = table.integer("BuiltinOptionsType")
         kind = _OPTION_KINDS.get(code, f"options {code}") if code else ""
         union = table.child("BuiltinOptions")
-        if union is None or kind not in OPTION_FIELDS:
+        if union is None or not hasattr(tflite, kind):
             return kind, {}
         raw = getattr(tflite, kind)()
         raw.Init(self.data, getattr(union.raw, "Pos"))  # noqa: B009 (flatbuffers is untyped)
-        return kind, {field: getattr(raw, field)() for field in OPTION_FIELDS[kind]}
+        fields = _Table(raw, self.budget)
+        return kind, {
+            field: fields.integers(field) if hasattr(raw, f"{field}Length") else getattr(raw, field)()
+            for field in option_fields(kind)
+        }
+
+
+@cache
+def option_fields(kind: str) -> tuple[str, ...]:
+    """The fields of an option table that hold numbers or vectors of them, those of `OPTION_FIELDS` first."""
+    start = f"{kind}Add"
+    table = getattr(tflite, kind, None)
+    found = [name.removeprefix(start) for name in dir(tflite) if name.startswith(start)]
+    known = OPTION_FIELDS.get(kind, ())
+    return (*known, *(field for field in found if hasattr(table, field) and field not in known))
+
+
+def _has_more(operator: _Table) -> bool:
+    """Whether an operator has fields that `FlatOperator` does not keep."""
+    return bool(
+        operator.integer("BuiltinOptions2Type")
+        or operator.integer("LargeCustomOptionsSize")
+        or operator.integers("Intermediates")
+    )
+
+
+def _is_open(shape: Sequence[int], signature: Sequence[int]) -> bool:
+    """Whether a file leaves a dimension open: -1 in the signature alone means the size that the shape has."""
+    return any(dim < 0 for dim in shape) or (0 in shape and -1 in signature)
 
 
 def builtin_code(raw: Any) -> int:
@@ -291,8 +324,8 @@ def _indices(table: _Table, field: str, lowest: int, tensors: int) -> tuple[int,
 
 def _quantisation(table: _Table | None, tensor: str) -> Quant | None:
     """Quantisation of a tensor, None when its table has no scales; one scale counts as per tensor."""
-    if table is None or not (scales := table.floats("Scale")):
-        return None
+    if table is None or not any(scales := table.floats("Scale")):
+        return None  # some exporters write a scale of 0 for tensors of zeros
     if table.integer("DetailsType"):
         raise UnsupportedError(
             f"tensor `{tensor}` has custom quantisation; scales and zero points are allowed", hint=_HINT_PLAIN

@@ -1,15 +1,15 @@
 """`FlatModel` -> TFLite bytes."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import flatbuffers
 import numpy as np
 import tflite
 
+from deuteron.tflite.decode import option_fields
 from deuteron.tflite.flat_model import (
     FILE_IDENTIFIER,
-    OPTION_FIELDS,
     SCHEMA_VERSION,
     FlatModel,
     FlatOperator,
@@ -27,8 +27,13 @@ _DESCRIPTION = "Deuteron"
 
 
 def encode(model: FlatModel) -> bytes:
-    """The model as a TFLite flatbuffer; every operator has version 1, as ExecuTorch writes it."""
+    """The model as a TFLite flatbuffer."""
     return Encoder(model).finish()
+
+
+def _code(op: FlatOperator) -> tuple[str, str, int]:
+    """What an operator code says."""
+    return op.name, op.custom_code, op.version
 
 
 class Encoder:
@@ -43,8 +48,8 @@ class Encoder:
     def finish(self) -> bytes:
         """The flatbuffer's bytes."""
         model = self.model
-        codes = list(dict.fromkeys((op.name, op.custom_code) for op in model.operators))
-        operators = [self.operator(op, codes.index((op.name, op.custom_code))) for op in model.operators]
+        codes = list(dict.fromkeys(map(_code, model.operators)))
+        operators = [self.operator(op, codes.index(_code(op))) for op in model.operators]
         tensors = [self.tensor(tensor) for tensor in model.tensors]
         subgraph = self.table(
             "SubGraph",
@@ -129,17 +134,20 @@ class Encoder:
         fields = {"OpcodeIndex": code, "Inputs": self.integers(op.inputs), "Outputs": self.integers(op.outputs)}
         if op.kind:
             fields["BuiltinOptionsType"] = int(getattr(tflite.BuiltinOptions, op.kind))
-            fields["BuiltinOptions"] = self.table(
-                op.kind, **{name: op.options[name] for name in OPTION_FIELDS[op.kind]}
-            )
+            values = {name: op.options[name] for name in option_fields(op.kind) if name in op.options}
+            fields["BuiltinOptions"] = self.table(op.kind, **{name: self._field(v) for name, v in values.items()})
         if op.custom_options:
             fields["CustomOptions"] = self.integers(list(op.custom_options), "u1")
         return self.table("Operator", **fields)
 
-    def operator_code(self, name: str, custom_code: str) -> int:
+    def _field(self, value: Any) -> Any:
+        """What a field of an option table is given: a number, or the offset of a vector."""
+        return self.integers(cast("tuple[int, ...]", value)) if isinstance(value, tuple) else value
+
+    def operator_code(self, name: str, custom_code: str, version: int = 1) -> int:
         """Offset of an operator code; the builtin one stands in both fields, as readers of either expect."""
         code = int(getattr(tflite.BuiltinOperator, name))
-        fields = {"DeprecatedBuiltinCode": min(code, _LARGEST_OLD_CODE), "Version": 1, "BuiltinCode": code}
+        fields = {"DeprecatedBuiltinCode": min(code, _LARGEST_OLD_CODE), "Version": version, "BuiltinCode": code}
         if custom_code:
             fields["CustomCode"] = self.text(custom_code)
         return self.table("OperatorCode", **fields)

@@ -1,4 +1,4 @@
-"""A TFLite model as plain values: `decode` makes them, `encode` writes them, the rest of the room works on them.
+"""A TFLite model as plain values: `decode` reads them, `encode` writes them.
 
 Names (of operators, element types and options) are those of the TFLite schema.
 """
@@ -6,6 +6,7 @@ Names (of operators, element types and options) are those of the TFLite schema.
 import mmap
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from deuteron.tflite.quantization import Quant
 
@@ -25,7 +26,8 @@ TABLE = "DeuteronTable"
 
 HINT_MALFORMED = "make the file again; it is damaged or its exporter has a defect"
 
-Options = Mapping[str, int | float]
+Options = Mapping[str, Any]
+"""Fields of an operator's option table by their schema names: numbers, and tuples for vectors of them."""
 
 OPTION_FIELDS: Mapping[str, tuple[str, ...]] = {
     "Conv2DOptions": (
@@ -81,14 +83,15 @@ OPTION_FIELDS: Mapping[str, tuple[str, ...]] = {
     "QuantizeOptions": (),
     "DequantizeOptions": (),
 }
-"""The option tables that the room knows, with the fields that matter. Further fields keep their defaults."""
+"""Fields of option tables in the order in which they are written; all further fields of the schema follow."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlatTensor:
     """A tensor: `dtype` by its schema name, `data` the bytes of a constant.
 
-    `problem` says why it cannot be compiled, if so; `is_variable` that it keeps its values from run to run.
+    `problem` says why it cannot be compiled, if so; `is_variable` that it keeps its values from run to run. `is_open`
+    says that the file leaves a dimension open.
     """
 
     name: str
@@ -98,6 +101,7 @@ class FlatTensor:
     data: bytes | None = None
     problem: str = ""
     is_variable: bool = False
+    is_open: bool = False
 
     @property
     def has_values(self) -> bool:
@@ -116,9 +120,12 @@ class FlatOperator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     kind: str = ""
-    options: Options = field(default_factory=dict[str, int | float])
+    options: Options = field(default_factory=dict[str, Any])
     custom_code: str = ""
     custom_options: bytes = b""
+    version: int = 1
+    is_unsigned: bool = False
+    """Whether the file has it for uint8, whose multipliers LiteRT derives in float32 (`tflite.unsigned`)."""
 
     @property
     def title(self) -> str:
@@ -128,7 +135,10 @@ class FlatOperator:
 
 @dataclass(frozen=True, slots=True)
 class FlatModel:
-    """A model with its one subgraph."""
+    """A model with its one subgraph.
+
+    `is_complete` says that a file written from these values has all that the model's own file has.
+    """
 
     name: str
     tensors: tuple[FlatTensor, ...]
@@ -136,3 +146,4 @@ class FlatModel:
     outputs: tuple[int, ...]
     operators: tuple[FlatOperator, ...]
     metadata: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
+    is_complete: bool = True

@@ -7,7 +7,7 @@ import numpy as np
 import tflite
 
 from deuteron.tflite.encode import Encoder
-from deuteron.tflite.flat_model import OPTION_FIELDS, FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.quantization import Quant
 
 Q = Quant((0.5,), (-4,))
@@ -19,7 +19,7 @@ VERSIONS = {"ARG_MAX": 2, "BROADCAST_TO": 3, "DEQUANTIZE": 2}
 
 
 class FullEncoder(Encoder):
-    """Writes option tables that the package does not know, too, versions, and further fields in the file's root."""
+    """Writes versions, open dimensions, and further fields in the file's root."""
 
     def __init__(self, model: FlatModel, extra: Extra, dynamic: str) -> None:
         self.dynamic = dynamic
@@ -40,22 +40,10 @@ class FullEncoder(Encoder):
         return self.table("Tensor", Shape=self.integers(tensor.shape), ShapeSignature=signature,
                           Type=int(getattr(tflite.TensorType, tensor.dtype)), Name=self.text(tensor.name))  # fmt: skip
 
-    def operator(self, op: FlatOperator, code: int) -> int:
-        if not op.kind or op.kind in OPTION_FIELDS:
-            return super().operator(op, code)
-        return self.table(
-            "Operator",
-            OpcodeIndex=code,
-            Inputs=self.integers(op.inputs),
-            Outputs=self.integers(op.outputs),
-            BuiltinOptionsType=int(getattr(tflite.BuiltinOptions, op.kind)),
-            BuiltinOptions=self.table(op.kind, **op.options),
-        )
-
-    def operator_code(self, name: str, custom_code: str) -> int:
+    def operator_code(self, name: str, custom_code: str, version: int = 1) -> int:
         code = int(getattr(tflite.BuiltinOperator, name))
         return self.table(
-            "OperatorCode", DeprecatedBuiltinCode=min(code, 127), Version=VERSIONS.get(name, 1), BuiltinCode=code
+            "OperatorCode", DeprecatedBuiltinCode=min(code, 127), Version=VERSIONS.get(name, version), BuiltinCode=code
         )
 
 

@@ -320,7 +320,7 @@ ODD_FILES: dict[str, tuple[str, Extra, type[DeuteronError], str]] = {
     ),
     "dynamic": (
         "Tensor",
-        lambda e: {"ShapeSignature": e.integers([-1, 4, 2, 3])},
+        lambda e: {"Shape": e.integers([-1, 4, 2, 3])},
         UnsupportedError,
         "tensor `x` has a dynamic shape; all shapes must be known at compile time",
     ),

@@ -1,0 +1,230 @@
+"""Files in the one form that compilers take: held against LiteRT, which runs the file before and after."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from deuteron.errors import FormatError, InputError, UnsupportedError
+from deuteron.runtime.litert import Litert
+from deuteron.tflite.decode import decode
+from deuteron.tflite.encode import encode
+from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.normalize import Normalized, normalized, parse_shapes
+from deuteron.tflite.quantization import Quant
+from deuteron.tflite.unsigned import is_unsigned, signed
+
+
+def q(scale: float, zero_point: int) -> Quant:
+    """A quantization whose scale is the nearest float32."""
+    return Quant((float(np.float32(scale)),), (zero_point,))
+
+
+Q = q(0.05, 3)
+
+
+class Net:
+    """A file that grows by tensors and operators."""
+
+    def __init__(self) -> None:
+        self.tensors: list[FlatTensor] = []
+        self.operators: list[FlatOperator] = []
+
+    def tensor(
+        self, shape: Sequence[int], dtype: str = "INT8", quant: Quant | None = Q, data: bytes | None = None
+    ) -> int:
+        """Index of a new tensor."""
+        quant = quant if dtype in ("INT8", "UINT8", "INT16") else None
+        self.tensors.append(FlatTensor(f"t{len(self.tensors)}", tuple(shape), dtype, quant, data))
+        return len(self.tensors) - 1
+
+    def constant(self, values: object, dtype: str = "INT32") -> int:
+        """Index of a constant."""
+        array = np.asarray(values, {"INT32": "<i4", "FLOAT16": "<f2", "INT64": "<i8"}[dtype])
+        return self.tensor(array.shape, dtype, None, array.tobytes())
+
+    def op(self, name: str, inputs: Sequence[int], outputs: Sequence[int], kind: str = "", **options: object) -> int:
+        """Add an operator; its first output."""
+        self.operators.append(FlatOperator(name, tuple(inputs), tuple(outputs), kind, options))
+        return outputs[0]
+
+    def model(self, inputs: Sequence[int], outputs: Sequence[int]) -> FlatModel:
+        """The model."""
+        return FlatModel("net", tuple(self.tensors), tuple(inputs), tuple(outputs), tuple(self.operators))
+
+
+def normal(model: FlatModel, shapes: dict[str, tuple[int, ...]] | None = None) -> Normalized:
+    """The model's file, normalised."""
+    data = encode(model)
+    return normalized(data, decode(data, partial=True), shapes)
+
+
+def names(model: FlatModel) -> list[str]:
+    """The operators in order."""
+    return [op.name for op in model.operators]
+
+
+def need_same_outputs(model: FlatModel, found: Normalized) -> None:
+    """LiteRT gives the same for the file before and after."""
+    inputs = [model.tensors[i] for i in model.inputs]
+    rng = np.random.default_rng(0)
+    dtype = {"INT8": np.int8, "UINT8": np.uint8, "FLOAT32": np.float32}
+    values = [rng.integers(0, 100, t.shape).astype(dtype[t.dtype]) for t in inputs]
+    before, after = Litert(encode(model)).run(values), Litert(bytes(found.source)).run(values)
+    for a, b in zip(before, after, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def flattened(axis_of_batch: int = 0) -> FlatModel:
+    """RELU, and a Flatten as Keras writes it: SHAPE, STRIDED_SLICE, PACK, RESHAPE."""
+    net = Net()
+    x = net.tensor((1, 2, 3, 4))
+    y = net.op("RELU", [x], [net.tensor((1, 2, 3, 4))])
+    shape = net.op("SHAPE", [y], [net.tensor((4,), "INT32")], "ShapeOptions", OutType=2)
+    bounds = [net.constant([axis_of_batch]), net.constant([axis_of_batch + 1]), net.constant([1])]
+    batch = net.op(
+        "STRIDED_SLICE", [shape, *bounds], [net.tensor((), "INT32")], "StridedSliceOptions", ShrinkAxisMask=1
+    )
+    pack = [batch, net.constant(-1 if axis_of_batch == 0 else 12)]
+    sizes = net.op("PACK", pack, [net.tensor((2,), "INT32")], "PackOptions", ValuesCount=2, Axis=0)
+    z = net.op("RESHAPE", [y, sizes], [net.tensor((1, 24))], "ReshapeOptions")
+    return net.model([x], [z])
+
+
+def test_the_computed_shape_of_a_flatten_leaves_nothing_behind() -> None:
+    model = flattened()
+    found = normal(model)
+    assert names(found.model) == ["RELU", "RESHAPE"]
+    need_same_outputs(model, found)
+
+
+def test_a_file_that_is_in_the_form_stays_as_it_is() -> None:
+    net = Net()
+    x = net.tensor((1, 4))
+    data = encode(net.model([x], [net.op("RELU", [x], [net.tensor((1, 4))])]))
+    assert normalized(data, decode(data, partial=True)).source is data
+
+
+def test_other_sizes_of_inputs_go_through_the_whole_model() -> None:
+    found = normal(flattened(), {"t0": (5, 2, 3, 4)})
+    tensors = [found.model.tensors[i] for i in (*found.model.inputs, *found.model.outputs)]
+    assert [t.shape for t in tensors] == [(5, 2, 3, 4), (5, 24)]
+    x = np.arange(120, dtype=np.int8).reshape(5, 2, 3, 4)
+    (y,) = Litert(bytes(found.source)).run([x])
+    np.testing.assert_array_equal(y, np.maximum(x, 3).reshape(5, 24))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        ({"nothing": (1,)}, "the model has no input `nothing`"),
+        ({"t0": (1, 2)}, "input `t0` has 4 dimensions, `--shape` gives 2"),
+    ],
+)
+def test_sizes_that_are_of_no_input_are_refused(shapes: dict[str, tuple[int, ...]], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        normal(flattened(), shapes)
+    assert caught.value.message == message
+
+
+def test_sizes_as_users_write_them() -> None:
+    assert parse_shapes(["a=1,2,3", "4,5"]) == {"a": (1, 2, 3), "": (4, 5)}
+    for text in ("a=0,1", "a=x", "a=-1"):
+        with pytest.raises(InputError, match="names no shape"):
+            parse_shapes([text])
+
+
+def test_shapes_that_contradict_each_other_are_refused() -> None:
+    net = Net()
+    x = net.tensor((1, 4, 4, 2))
+    y = net.op("ADD", [x, net.tensor((3,))], [net.tensor((1, 4, 4, 2))], "AddOptions")
+    model = replace(net.model([x, 1], [y]))
+    with pytest.raises(FormatError) as caught:
+        normal(model)
+    assert caught.value.message == "[1, 4, 4, 2] and [3] are not broadcast together"
+    assert caught.value.where == "op 0 ADD, output `t2`"
+
+
+def test_float16_weights_and_shape_arithmetic_are_computed() -> None:
+    net = Net()
+    x = net.tensor((2, 3), "FLOAT32")
+    weights = net.op(
+        "DEQUANTIZE",
+        [net.constant(np.ones((4, 3)) / 3, "FLOAT16")],
+        [net.tensor((4, 3), "FLOAT32")],
+        "DequantizeOptions",
+    )
+    y = net.op("FULLY_CONNECTED", [x, weights, -1], [net.tensor((2, 4), "FLOAT32")], "FullyConnectedOptions")
+    size = net.op("MUL", [net.constant([2, 4]), net.constant([1, 1])], [net.tensor((2,), "INT32")], "MulOptions")
+    z = net.op("RESHAPE", [y, size], [net.tensor((2, 4), "FLOAT32")], "ReshapeOptions")
+    model = net.model([x], [z])
+    found = normal(model)
+    assert names(found.model) == ["FULLY_CONNECTED", "RESHAPE"]
+    need_same_outputs(model, found)
+
+
+def dense(bias_scale: float, bias: Sequence[int] = (100, -200), dtype: str = "INT8") -> FlatModel:
+    """A fully connected layer whose bias has this scale; input times weights have 0.001."""
+    net = Net()
+    x = net.tensor((1, 3), dtype, q(0.1, 3 if dtype == "INT8" else 131))
+    of_weights = q(0.01, 0 if dtype == "INT8" else 120)
+    weights = net.tensor((2, 3), dtype, of_weights, np.arange(6, dtype=np.int8).tobytes())
+    scale = float(np.float32(bias_scale))
+    net.tensors.append(FlatTensor("bias", (2,), "INT32", Quant((scale,), (0,)), np.array(bias, "<i4").tobytes()))
+    y = net.tensor((1, 2), dtype, q(0.02, -5 if dtype == "INT8" else 123))
+    net.op("FULLY_CONNECTED", [x, weights, 2], [y], "FullyConnectedOptions")
+    return net.model([x], [y])
+
+
+@pytest.mark.parametrize(("scale", "notes"), [(0.001001, 0), (0.0015, 1)])
+def test_a_bias_gets_the_scale_in_which_litert_adds_it(scale: float, notes: int) -> None:
+    model = dense(scale)
+    found = normal(model)
+    (bias,) = (t for t in found.model.tensors if t.name == "bias")
+    assert bias.quant == Quant((float(np.float32(0.1) * np.float32(0.01)),), (0,))
+    assert len(found.notes) == notes
+    if not notes:
+        need_same_outputs(model, found)
+
+
+def test_a_bias_whose_scale_is_wrong_beyond_reason_is_refused_unless_it_is_zero() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        normal(dense(0.1))
+    assert caught.value.message == "bias `bias` has the scale 0.1, input times weights have 0.001"
+    assert not normal(dense(0.1, (0, 0))).notes
+
+
+def test_int4_weights_are_unpacked() -> None:
+    net = Net()
+    x = net.tensor((1, 3))
+    values = np.array([-8, 7, -1, 0, 3, -4])
+    packed = (values[::2] & 15) | ((values[1::2] & 15) << 4)
+    weights = net.tensor((2, 3), "INT8", q(0.01, 0), packed.astype(np.uint8).tobytes())
+    net.tensors[weights] = replace(net.tensors[weights], dtype="INT4")
+    y = net.op("FULLY_CONNECTED", [x, weights, -1], [net.tensor((1, 2))], "FullyConnectedOptions")
+    model = net.model([x], [y])
+    found = normal(model)
+    (stored,) = (t for t in found.model.tensors if t.data)
+    assert stored.dtype == "INT8"
+    np.testing.assert_array_equal(np.frombuffer(stored.data or b"", np.int8), values)
+    need_same_outputs(model, found)
+
+
+def test_uint8_files_are_int8_inside() -> None:
+    model = signed(dense(0.001, dtype="UINT8"))
+    assert names(model) == ["QUANTIZE", "FULLY_CONNECTED", "QUANTIZE"]
+    assert [model.tensors[i].dtype for i in (*model.inputs, *model.outputs)] == ["UINT8", "UINT8"]
+    assert [op.is_unsigned for op in model.operators] == [False, True, False]
+    x, weights, _ = (model.tensors[i] for i in model.operators[1].inputs)
+    assert (x.dtype, x.quant, weights.quant) == ("INT8", q(0.1, 3), q(0.01, -8))
+    assert weights.data == bytes((np.arange(6) - 128).astype(np.int8))
+
+
+def test_a_quantize_from_uint8_alone_makes_no_uint8_file() -> None:
+    net = Net()
+    x = net.tensor((1, 4), "UINT8", q(0.05, 131))
+    y = net.op("RELU", [net.op("QUANTIZE", [x], [net.tensor((1, 4))])], [net.tensor((1, 4))])
+    model = net.model([x], [y])
+    assert not is_unsigned(model)
+    assert signed(model) is model
