@@ -128,7 +128,7 @@ def test_lines_and_operators_name_what_they_are():
     fused = replace(profile, partitions=(replace(partition, ops=ops, kernels=(kernel, partition.kernels[1])),))
     assert (
         "PADV2 + CONV_2D (aten_convolution_default) + MAX_POOL_2D (aten_max_pool2d_default) + "
-        "TRANSPOSE (added at the edge of the partition)"
+        "TRANSPOSE (added at an input or output of the partition)"
     ) in [row.name for row in tables.operators(fused)]
 
 

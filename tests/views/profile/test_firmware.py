@@ -53,11 +53,11 @@ def linked(folder: Path, of_library: int, of_application: int, function: str) ->
     include = f"-I{library.FIRMWARE / 'include'}"
     application = f"#include <deuteron/executor.h>\nvoid *used = {function};\nint main(void)\n{{\n    return 0;\n}}\n"
     (folder / "application.c").write_text(application, "utf-8")
-    for name in ("executor", "shared"):
+    for name in ("executor", "shared_contexts"):
         source = library.FIRMWARE / f"src/executor/{name}.c"
         words = "cc", include, f"-DDTN_PROFILING={of_library}", "-c", source, "-o", folder / f"{name}.o"
         subprocess.run(words, check=True)
-    words = "cc", include, f"-DDTN_PROFILING={of_application}", "application.c", "executor.o", "shared.o"
+    words = "cc", include, f"-DDTN_PROFILING={of_application}", "application.c", "executor.o", "shared_contexts.o"
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False).stderr
 
 
