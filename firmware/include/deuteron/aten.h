@@ -2,7 +2,7 @@
  * @file
  * Operators of ExecuTorch's portable kernels: values and parameter record of each.
  *
- * Each is a CPU operator of bundles (deuteron/bundle.h): its parameter words are the record. Tensors may be
+ * Each is a CPU operator of bundles (deuteron/bundle.h): its parameter words are the record. Tensors may lie
  * in memory in any order: a call walks along dimensions of 1 or more, with a stride of 0 or more for each
  * operand, in elements, from the outermost in the output's memory on. Results are float32's own, each operation
  * rounded once.
