@@ -81,7 +81,7 @@ class Result:
         return [f"{self.model} on {self.board}: {problem}" for problem in found]
 
 
-def copies(firmware: record.Firmware, cpu: qemu.Run, dma: qemu.Run) -> tuple[Copy, ...]:
+def copies(firmware: record.Firmware, cpu: qemu.EmulatorRun, dma: qemu.EmulatorRun) -> tuple[Copy, ...]:
     """Pair the copies of a run by the core with those of a run with the override."""
     sizes = {
         **{(qemu.EventKind.COPY_IN, i): ("input", value.bytes) for i, value in enumerate(firmware.inputs)},
@@ -106,7 +106,7 @@ def measure(build: Path, board: Board, samples: int, toolchain: Toolchain) -> Re
     data = api.seeded_inputs(api.read_manifest(build), samples)
     weights = Weights.EXTERNAL if build.name in EXTERNAL else Weights.AUTO
     host = list(api.run_each(build, data))
-    reports: dict[IoCopy, qemu.Report] = {}
+    reports: dict[IoCopy, qemu.EmulatorReport] = {}
     identical = repeatable = True
     stack = bound = 0
     with tempfile.TemporaryDirectory() as scratch:

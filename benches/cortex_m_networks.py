@@ -63,7 +63,7 @@ class Result:
         return f"{self.network} for {self.target} on {self.board}"
 
 
-def kinds_of(run: qemu.Run, titles: Sequence[str]) -> dict[str, int]:
+def kinds_of(run: qemu.EmulatorRun, titles: Sequence[str]) -> dict[str, int]:
     """The instructions of a run by kind of operator, the most first, and those between the events."""
     kinds: Counter[str] = Counter()
     for event in run.events:

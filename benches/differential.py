@@ -37,7 +37,7 @@ from tests.graphs import random_graph, random_inputs
 
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.runtime import driver
-from deuteron.sweeps.campaign import PYTHON, REPORT, Part, campaign
+from deuteron.sweeps.campaign import PYTHON, REPORT, CampaignCommand, campaign
 
 GRAPHS = 20_000
 REFERENCE_EVERY = 4
@@ -137,11 +137,11 @@ def results(
             worker.close()
 
 
-def parts(seeds: Sequence[int], *, budgets: bool) -> list[Part]:
+def parts(seeds: Sequence[int], *, budgets: bool) -> list[CampaignCommand]:
     """The graphs of these seeds, which follow each other, as commands for workers."""
     command = (PYTHON, "benches/differential.py", "--json", REPORT, *(["--budgets"] if budgets else []))
     return [
-        Part(f"{own[0]}", (*command, "--seed", f"{own[0]}", "--graphs", f"{len(own)}"), CHECKOUT)
+        CampaignCommand(f"{own[0]}", (*command, "--seed", f"{own[0]}", "--graphs", f"{len(own)}"), CHECKOUT)
         for own in (seeds[begin : begin + PART] for begin in range(0, len(seeds), PART))
     ]
 

@@ -21,7 +21,7 @@ from harness import SCHEDULER, Results, main, option
 from deuteron.errors import FormatError
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.npu.neutron.kernels.selection import Selection, parse
-from deuteron.sweeps.campaign import PYTHON, REPORT, Part, campaign
+from deuteron.sweeps.campaign import PYTHON, REPORT, CampaignCommand, campaign
 
 CHUNK = 20_000
 CHECKOUT = Path(__file__).resolve().parents[1]
@@ -99,7 +99,9 @@ def fuzzed(seeds: Sequence[int], scheduler: str | None, tally: Tally) -> Iterato
         return
     command = (PYTHON, "benches/fuzz_selection.py", "--json", REPORT)
     chunks = (seeds[begin : begin + CHUNK] for begin in range(0, len(seeds), CHUNK))
-    parts = [Part(f"{c[0]}", (*command, "--first", f"{c[0]}", "--runs", f"{len(c)}"), CHECKOUT) for c in chunks]
+    parts = [
+        CampaignCommand(f"{c[0]}", (*command, "--first", f"{c[0]}", "--runs", f"{len(c)}"), CHECKOUT) for c in chunks
+    ]
     for part, ended in campaign(parts, scheduler):
         part_report = json.loads(ended.checked(part).report)
         tally.outcomes.update(part_report["outcomes"])

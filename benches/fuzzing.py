@@ -19,7 +19,7 @@ from pathlib import Path
 import harness
 from harness import SCHEDULER, Results, option, table
 
-from deuteron.sweeps.campaign import Part, campaign
+from deuteron.sweeps.campaign import CampaignCommand, campaign
 
 CHECKOUT = Path(__file__).parents[1]
 RUNS = 1_000_000
@@ -112,7 +112,9 @@ def fuzzed(target: Target, chunks: Mapping[int, int], scheduler: str | None, tal
         for first, count in chunks.items():
             yield fuzz(target, first, count, tally)
         return
-    parts = [Part(str(first), tuple(target.command(count, first)), CHECKOUT) for first, count in chunks.items()]
+    parts = [
+        CampaignCommand(str(first), tuple(target.command(count, first)), CHECKOUT) for first, count in chunks.items()
+    ]
     shared = {Path(file).parent for file in target.files}
     for part, ended in campaign(parts, scheduler, shared=[*shared]):
         first = int(part.name)

@@ -26,7 +26,7 @@ OF_PROFILING = (3, 4, 5)
 """The kinds of `deuteron/executor.h` that only images with profiling record: commands, the driver, the recording."""
 
 
-def measured(model: str, work: Path, *, profiling: bool) -> tuple[Firmware, qemu.Report, str]:
+def measured(model: str, work: Path, *, profiling: bool) -> tuple[Firmware, qemu.EmulatorReport, str]:
     """Firmware, what a run of it counted, and the hash of its program."""
     directory, firmware = work / f"build_{profiling}", work / f"firmware_{profiling}"
     build = api.build_model(model, output=directory, options=api.BuildOptions(use_profiling=profiling))

@@ -29,7 +29,7 @@ from tests.views.profile.perturb import confirmed
 
 from deuteron import api
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
-from deuteron.views.events.events import Event, Kind
+from deuteron.views.events.events import Event, SpanKind
 from deuteron.views.events.gaps import attributed
 from deuteron.views.profile import run
 from deuteron.views.profile import subject as builds
@@ -59,7 +59,7 @@ def network(name: str, work: Path) -> dict[str, float]:
     mapped = sum(any(e.ops[op].nodes for op in kernel.ops) for e in entries for kernel in e.kernels)
     direct, sure, kernels = confirmed(directory)
     inputs = api.seeded_inputs(found.manifest, 1)
-    events = {on: run.profile(found, run.Wanted(on, inputs)).stream.events for on in PLACES}
+    events = {on: run.profile(found, run.ProfileRequest(on, inputs)).stream.events for on in PLACES}
     return {
         "kernels": kernels,
         "mapped": mapped,
@@ -72,11 +72,11 @@ def network(name: str, work: Path) -> dict[str, float]:
 
 def between(events: Iterable[Event]) -> float:
     """Share of the partitions' time that driver and runtime take between what they run."""
-    ticks = {Kind.DISPATCH: 0, Kind.DELEGATE: 0}
+    ticks = {SpanKind.DISPATCH: 0, SpanKind.DELEGATE: 0}
     for event in events:
         if event.kind in ticks and event.partition >= 0:
             ticks[event.kind] += event.ticks
-    return ticks[Kind.DISPATCH] / ticks[Kind.DELEGATE]
+    return ticks[SpanKind.DISPATCH] / ticks[SpanKind.DELEGATE]
 
 
 def expected_by_executorch() -> Mapping[str, tuple[int, int]]:

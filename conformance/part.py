@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from deuteron.sweeps.campaign import PYTHON, REPORT, Part
+from deuteron.sweeps.campaign import PYTHON, REPORT, CampaignCommand
 
 from .backends import BACKENDS, HERE
 from .suite import Job, Suite
 
 
-def part_of(suite: Suite, name: str, jobs: Sequence[Job]) -> Part:
+def part_of(suite: Suite, name: str, jobs: Sequence[Job]) -> CampaignCommand:
     """The command that runs these tests; what it needs is written below the suite's work."""
     file = suite.work / "parts" / f"{name}.json"
     file.parent.mkdir(exist_ok=True)
@@ -27,7 +27,7 @@ def part_of(suite: Suite, name: str, jobs: Sequence[Job]) -> Part:
         "jobs": [asdict(job) for job in jobs],
     }
     file.write_text(json.dumps(described), encoding="utf-8")
-    return Part(name, (PYTHON, "-m", "conformance.part", name, str(file), REPORT), HERE.parent)
+    return CampaignCommand(name, (PYTHON, "-m", "conformance.part", name, str(file), REPORT), HERE.parent)
 
 
 def main(name: str, file: str, report: str) -> None:

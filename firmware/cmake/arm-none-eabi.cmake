@@ -1,5 +1,5 @@
-# Toolchain for bare-metal Arm: `cmake --toolchain .../firmware/cmake/arm-none-eabi.cmake -DDTN_CPU=cortex-m33`, or for
-# a processor that is not known here with its flags, `-DDTN_CPU_FLAGS="-march=armv8.1-m.main+mve.fp+fp.dp -mthumb ..."`.
+# Toolchain for bare-metal Arm: `cmake --toolchain .../firmware/cmake/arm-none-eabi.cmake -DDTN_CPU=cortex-m33`. For a
+# processor that this file does not list: `-DDTN_CPU_FLAGS="-march=armv8.1-m.main+mve.fp+fp.dp -mthumb ..."`.
 set(CMAKE_SYSTEM_NAME Generic)
 set(CMAKE_SYSTEM_PROCESSOR arm)
 set(CMAKE_C_COMPILER arm-none-eabi-gcc)
@@ -14,20 +14,20 @@ set(fpu_cortex-m33 " -mfloat-abi=hard -mfpu=fpv5-sp-d16")
 set(fpu_cortex-m55 " -mfloat-abi=hard")
 list(JOIN cpus ", " known)
 set(DTN_CPU cortex-m33 CACHE STRING "Processor: one of ${known}")
-set(DTN_CPU_FLAGS "" CACHE STRING "What the compiler is told of any other processor")
+set(DTN_CPU_FLAGS "" CACHE STRING "Compiler flags for any other processor")
 if(DTN_CPU_FLAGS)
   set(cpu_flags "${DTN_CPU_FLAGS}")
 elseif(DTN_CPU IN_LIST cpus)
   set(cpu_flags "-mcpu=${DTN_CPU} -mthumb${fpu_${DTN_CPU}}")
 else()
-  message(FATAL_ERROR "DTN_CPU is `${DTN_CPU}`; known are ${known}; for others set DTN_CPU_FLAGS to what the compiler is "
-    "told of the processor")
+  message(FATAL_ERROR "DTN_CPU is `${DTN_CPU}`; known are ${known}; for others set DTN_CPU_FLAGS to the "
+    "compiler flags of the processor")
 endif()
 foreach(language C CXX ASM)
   set(CMAKE_${language}_FLAGS_INIT "${cpu_flags} -ffunction-sections -fdata-sections")
   set(CMAKE_${language}_FLAGS_RELEASE_INIT "-Os")
 endforeach()
-# Objects of newlib do not say that they need no executable stack; without a word from here the linker warns of each.
+# Objects of newlib have no section `.note.GNU-stack`; without this option the linker warns for each of them.
 set(CMAKE_EXE_LINKER_FLAGS_INIT "-nostartfiles --specs=nano.specs -Wl,--gc-sections -Wl,-z,noexecstack")
 
 set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)

@@ -1,19 +1,19 @@
-# The package `deuteron`: find_package(deuteron REQUIRED), with -Ddeuteron_DIR="$(deuteron --cmake-dir)", gives
+# The package `deuteron`: find_package(deuteron REQUIRED), with -Ddeuteron_DIR="$(deuteron --cmake-dir)", defines
 #
 #   deuteron::firmware                     the firmware library, compiled with the project's own compiler and flags
-#   deuteron_add_bundle(<target> <build>)  a target with the C tables of a build directory, made anew when it changes
-#   deuteron_add_kernels(<target> <build>...)  the table of kernels of a project with several bundles
-#   deuteron_require_io_copy(<executable>)  its link fails unless it has an override of the copies of inputs and outputs
-#   deuteron_require_override(<executable> <symbol>)  the same for any weak function
+#   deuteron_add_bundle(<target> <build>)  a target with the C tables of a build directory, regenerated when it changes
+#   deuteron_add_kernels(<target> <build>...)  the kernel table of a project with several bundles
+#   deuteron_require_io_copy(<executable>)  its link fails unless it overrides the copies of inputs and outputs
+#   deuteron_require_override(<executable> <symbol>)  the same check for any weak function
 #   deuteron_add_arm_io_copy(<executable>)  the copies of ExecuTorch's own Ethos-U delegate by these
 #
-# With GCC for a device, a section that the linker script does not place is an error of the link, because start-up code
-# would not fill it; set DEUTERON_PLACE_ALL to OFF where a script relies on the linker's own choice.
+# With GCC for a device, a section that the linker script does not place is a link error, because start-up code would
+# not initialise it; set DEUTERON_PLACE_ALL to OFF if a script relies on the linker's own placement.
 #
-# The inner loops of operators and kernels is that for the processor that the compiler is told of; DTN_INNER chooses
-# another: portable, dsp or mve.
+# The inner loops of operators and kernels match the processor for which the compiler generates code; DTN_INNER selects
+# others: portable, dsp or mve.
 #
-# A port is the project's own (firmware/port/template is a place to start); link it and the bundle beside the library:
+# The project provides the port (firmware/port/template is an example); link it and the bundle with the library:
 #
 #   target_link_libraries(app PRIVATE <target> deuteron::firmware)
 
@@ -42,7 +42,7 @@ if(NOT TARGET deuteron::firmware)
   add_library(deuteron::firmware ALIAS deuteron_firmware)
 endif()
 
-# Refuses a use of `function` without the program `deuteron`.
+# Fails if `function` is used without the program `deuteron`.
 macro(_deuteron_check function)
   if(NOT DEUTERON_PROGRAM)
     message(FATAL_ERROR "${function} needs the program `deuteron`: activate the environment that it is installed in, or "
@@ -53,10 +53,10 @@ endmacro()
 # deuteron_add_bundle(<target> <build> [SYMBOL name] [WEIGHTS flash|sram|external] [ARENAS sram|external]
 #                     [KERNELS selected|all])
 #
-# <build> is a directory that `deuteron build` wrote. The target's objects stand before the libraries on the linker's
-# line, as the table of kernels must. `#include "<symbol>.h"`, dtn_bundle.h by default, declares the program. An image has
-# one table of kernels: with several bundles, give each its SYMBOL and KERNELS all, which brings no table, and add the
-# table with deuteron_add_kernels.
+# <build> is an output directory of `deuteron build`. The target's objects precede the libraries on the linker's command
+# line, as the kernel table requires. `#include "<symbol>.h"`, dtn_bundle.h by default, declares the program. An image
+# has one kernel table: with several bundles, give each a SYMBOL and KERNELS all, which adds no table, and add the table
+# with deuteron_add_kernels.
 function(deuteron_add_bundle target build)
   cmake_parse_arguments(PARSE_ARGV 2 arg "" "SYMBOL;WEIGHTS;ARENAS;KERNELS" "")
   if(arg_UNPARSED_ARGUMENTS)
@@ -98,7 +98,7 @@ endfunction()
 
 # deuteron_add_kernels(<target> <build>...)
 #
-# The table of the kernels that any of the builds calls; link the target, an object, to the executable.
+# Creates the table of the kernels that at least one of the builds calls; link the target, an object, to the executable.
 function(deuteron_add_kernels target)
   _deuteron_check(deuteron_add_kernels)
   if(NOT ARGN)
@@ -124,8 +124,8 @@ endfunction()
 
 # deuteron_require_io_copy(<executable> [<hook>])
 #
-# Lets the linker look for an override of the copies (deuteron/io.h) in static libraries, too, and reads the linked image:
-# the build fails when it has none. <hook> is a function that the override defines, dtn_io_copy_start by default. A
+# Makes the linker search static libraries, too, for an override of the copies (deuteron/io.h), and checks the linked
+# image: the build fails if it has none. <hook> is a function that the override defines, dtn_io_copy_start by default. A
 # static library with the override must be linked before deuteron::firmware.
 function(deuteron_require_io_copy target)
   _deuteron_check(deuteron_require_io_copy)
@@ -142,8 +142,8 @@ endfunction()
 
 # deuteron_require_override(<executable> <symbol>)
 #
-# Lets the linker look for an override of a weak function in static libraries, too, and reads the linked image: the build
-# fails when it has none.
+# Makes the linker search static libraries, too, for an override of a weak function, and checks the linked image: the
+# build fails if it has none.
 function(deuteron_require_override target symbol)
   _deuteron_check(deuteron_require_override)
   target_link_options(${target} PRIVATE "-Wl,-u,${symbol}")
@@ -155,9 +155,9 @@ endfunction()
 
 # deuteron_add_arm_io_copy(<executable>)
 #
-# ExecuTorch's own Ethos-U delegate, unmodified, copies its inputs and outputs by the hooks of deuteron/io.h, and an
-# inference fails after a copy that has (deuteron/arm_io.h). The override is an object of the executable, so that the
-# order of its libraries does not matter; link deuteron::firmware, which has the hooks, last.
+# ExecuTorch's own Ethos-U delegate, unmodified, copies its inputs and outputs with the hooks of deuteron/io.h; an
+# inference fails if one of its copies failed (deuteron/arm_io.h). The override is an object file of the executable, so
+# the order of its libraries does not matter; link deuteron::firmware, which has the hooks, last.
 function(deuteron_add_arm_io_copy target)
   target_sources(${target} PRIVATE "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src/arm_io/arm_ethos_io_memcpy.c")
   target_include_directories(${target} PRIVATE "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../include")

@@ -1,5 +1,6 @@
-# The inner loops of the Cortex-M operators and of the NPU's kernels (firmware/src/cortex_m/inner.h): portable C, or
-# written for the instructions of a kind of cores. Unless DTN_INNER says which, the compiler is asked what its processor has; a host's is portable.
+# Inner loops of the Cortex-M operators and of the NPU's kernels (firmware/src/cortex_m/inner.h): portable C, or for an
+# instruction set extension. DTN_INNER selects one; by default, that of the compiler's target processor. Hosts use the
+# portable one.
 include(CheckCSourceCompiles)
 
 foreach(feature DSP MVE)
@@ -23,10 +24,9 @@ if(NOT DTN_INNER MATCHES "^(portable|dsp|mve)$")
   message(FATAL_ERROR "DTN_INNER is `${DTN_INNER}`; it can be portable, dsp or mve")
 endif()
 
-# dtn_inner_sources(<variable> [<root>]): the files of that directory, and from `portable` those that it lacks
-# (`matmul_s8_dsp.c` takes the place of `matmul_s8_portable.c`), with their
-# flags: for the Cortex-M operators, or below another root. Call it where the target is made that they are for.
-# board/library.py says the same, and why.
+# dtn_inner_sources(<variable> [<root>]): sets the files of the selected directory, and those of `portable` that it
+# lacks (`matmul_s8_dsp.c` replaces `matmul_s8_portable.c`), with their flags: for the Cortex-M operators, or below another
+# root. Call it in the directory of the target that uses them. board/library.py has the same rule and its reason.
 function(dtn_inner_sources result)
   set(root "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src/cortex_m")
   if(ARGC GREATER 1)
@@ -52,8 +52,8 @@ function(dtn_inner_sources result)
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
-# dtn_device_kernels(<variable>): the NPU's kernels for a device, with their inner loops. Those of `device` take it in place
-# of what compilers vectorise.
+# dtn_device_kernels(<variable>): sets the NPU's kernels for a device, with their inner loops. Kernels in `device`
+# replace those of `fast` that compilers vectorise.
 function(dtn_device_kernels result)
   set(root "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src/kernels")
   dtn_inner_sources(sources "${root}/single_rounding")

@@ -130,7 +130,7 @@ Error bind_run(BackendExecutionContext &context, const Handle &handle, Span<EVal
 {
     const Payload &payload = handle.payload;
     ET_CHECK_OR_RETURN_ERROR(args.size() == payload.input_args + payload.outputs(), InvalidProgram,
-                             "Payload takes %zu arguments and %zu outputs, the program gives %zu", payload.input_args,
+                             "Payload has %zu arguments and %zu outputs, the program passes %zu", payload.input_args,
                              payload.outputs(), args.size());
     for (size_t i = 0; i < payload.inputs(); i++) {
         const size_t arg = payload.input_map[i];

@@ -179,8 +179,8 @@ uint32_t Payload::output_bytes(size_t index) const
 Error parse_payload(Bytes bytes, Payload *payload)
 {
     ET_CHECK_OR_RETURN_ERROR(reinterpret_cast<uintptr_t>(bytes.data()) % kAlignment == 0, InvalidProgram,
-                             "Payload lies at %p, not at a multiple of %zu", static_cast<const void *>(bytes.data()),
-                             kAlignment);
+                             "Payload is at %p, which is not a multiple of %zu",
+                             static_cast<const void *>(bytes.data()), kAlignment);
     Reader reader(bytes);
     payload->start = bytes.data();
     uint8_t version = 0;

@@ -125,8 +125,8 @@ void ethosu_mutex_destroy(void *mutex);
 int ethosu_mutex_lock(void *mutex);
 int ethosu_mutex_unlock(void *mutex);
 
-/** One for each thread while it waits for a driver. Without an operating system nobody could give a semaphore: taking
- * an unavailable one fails. */
+/** One for each thread while it waits for a driver. Without an operating system nothing could signal a semaphore:
+ * taking an unavailable one fails. */
 void *ethosu_semaphore_create(void);
 void ethosu_semaphore_destroy(void *sem);
 int ethosu_semaphore_take(void *sem, uint64_t timeout);
@@ -152,7 +152,7 @@ extern const volatile uint8_t DTN_ETHOSU_MARK;
     ((void)DTN_ETHOSU_MARK,                                                                                            \
      (ethosu_init)(drv, base_address, fast_memory, fast_memory_size, secure_enable, privilege_enable))
 
-/** Removes a driver as soon as nobody has it reserved; callers that wait for such a driver get NULL if there is no
+/** Removes a driver as soon as it is not reserved; callers that wait for such a driver get NULL if there is no
  * other one. */
 void ethosu_deinit(struct ethosu_driver *drv);
 

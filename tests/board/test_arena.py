@@ -31,7 +31,7 @@ from deuteron.errors import CapacityError, OptionError
 from deuteron.operators import work
 from deuteron.runtime.program import TensorValue
 from deuteron.views.events import tables, text
-from deuteron.views.events.events import Clock, Event, Kind, Measure, Stream, Track
+from deuteron.views.events.events import Clock, Event, Measure, SpanKind, Stream, Track
 from deuteron.views.memory.arenas import ArenaPlanning, arena_planning
 from deuteron.views.profile import subject as subjects
 
@@ -237,8 +237,8 @@ def test_memory_of_the_cores_own_is_for_boards_that_have_it_and_programs_without
 
 @pytest.mark.slow
 def test_a_profile_of_firmware_tells_the_chains_of_the_cpu(build: Path) -> None:
-    event = Event(Kind.OPERATOR, Track.CPU, 0, 9, "cortex_m::quantized_add.out", index=4)
-    stream = Stream(Clock("", 1_000_000_000, "ns"), Measure.COUNTED, 1, (event, replace(event, kind=Kind.RUN)))
+    event = Event(SpanKind.OPERATOR, Track.CPU, 0, 9, "cortex_m::quantized_add.out", index=4)
+    stream = Stream(Clock("", 1_000_000_000, "ns"), Measure.COUNTED, 1, (event, replace(event, kind=SpanKind.RUN)))
     subject = replace(subjects.read(build), arena=arena_planning(build))
     profile = subjects.profile(subject, "an547", stream)
     assert list(text.depth_first(profile)) == [

@@ -38,7 +38,7 @@ def test_npu_programs_have_a_bar_of_their_own() -> None:
 def test_the_instructions_of_a_network_are_told_apart_by_kind() -> None:
     events = ((qemu.EventKind.COPY_IN, 0, 7), (qemu.EventKind.STEP, 0, 100), (qemu.EventKind.STEP, 1, 20),
               (qemu.EventKind.STEP, 2, 3), (qemu.EventKind.COPY_OUT, 0, 4))  # fmt: skip
-    run = qemu.Run((), 140, tuple(qemu.Event(*event) for event in events), 0)
+    run = qemu.EmulatorRun((), 140, tuple(qemu.EmulatorEvent(*event) for event in events), 0)
     titles = ("conv.out, node a", "add.out, node b", "conv.out, node c")
     assert cortex_m_networks.kinds_of(run, titles) == {
         "conv": 103, "add": 20, "copies of inputs and outputs": 11, "between": 6,

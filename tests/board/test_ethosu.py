@@ -28,7 +28,7 @@ from deuteron.npu.ethosu.firmware import partition_of
 from deuteron.npu.ethosu.isa import Short
 from deuteron.npu.ethosu.stream import Branch, config_of, decode
 from deuteron.npu.firmware import FirmwareBlock
-from deuteron.views.events.events import Kind
+from deuteron.views.events.events import SpanKind
 from deuteron.views.profile import on_board, subject
 
 BOARD = boards.load("an547")
@@ -158,10 +158,10 @@ def test_a_profile_of_the_board_has_each_operation_of_the_npu(tmp_path: Path) ->
     events, again = (profile.profile.stream.events for profile in profiles)
     assert events == again
     (program,) = (partition.program for partition in api.inspect(build).partitions)
-    assert [e.name for e in events if e.kind is Kind.KERNEL] == [call.kernel for call in program.calls]
-    assert sum(e.kind is Kind.FETCH for e in events) == len(program.commands) - len(program.calls)
-    (delegate,) = (e for e in events if e.kind is Kind.DELEGATE)
-    kernels = sum(e.stop - e.start for e in events if e.kind is Kind.KERNEL)
+    assert [e.name for e in events if e.kind is SpanKind.KERNEL] == [call.kernel for call in program.calls]
+    assert sum(e.kind is SpanKind.FETCH for e in events) == len(program.commands) - len(program.calls)
+    (delegate,) = (e for e in events if e.kind is SpanKind.DELEGATE)
+    kernels = sum(e.stop - e.start for e in events if e.kind is SpanKind.KERNEL)
     assert 0.9 < kernels / (delegate.stop - delegate.start) < 1
     assert profiles[0].warnings == (
         "instructions of NPU operations are those of the stand-in on the core, which executes them; they are not NPU "

@@ -41,7 +41,7 @@ def make(built: Built) -> Make:
     return link
 
 
-def check(built: Path, directory: Path, board: Board, samples: int = 2) -> tuple[Firmware, qemu.Report]:
+def check(built: Path, directory: Path, board: Board, samples: int = 2) -> tuple[Firmware, qemu.EmulatorReport]:
     """Runs an image twice: host's bits, equal counts, and no more stack than the bound."""
     firmware = record.read(directory)
     data = api.seeded_inputs(api.read_manifest(built), samples)

@@ -9,7 +9,7 @@ import pytest
 from deuteron.board import boards, qemu
 from deuteron.board.bundle import ElementType, Memory, Value
 from deuteron.board.flash import Flash
-from deuteron.board.qemu import Event, EventKind
+from deuteron.board.qemu import EmulatorEvent, EventKind
 from deuteron.board.record import Firmware, FirmwareOptions, StepInfo
 from deuteron.board.size import Sizes
 from deuteron.board.stack import Bound
@@ -53,7 +53,7 @@ def emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     return be
 
 
-def run(folder: Path, **options: float) -> qemu.Report:
+def run(folder: Path, **options: float) -> qemu.EmulatorReport:
     return qemu.run(folder, FIRMWARE, AN505, [[SAMPLE], [SAMPLE]], **options)
 
 
@@ -85,7 +85,7 @@ def test_what_the_image_wrote_is_read(emulator, tmp_path: Path):
     report = run(tmp_path)
     assert (report.init_instructions, report.stack_bytes) == (500, 8192)
     first, second = report.runs
-    assert first.events == (Event(EventKind.COPY_IN, 0, 50), Event(EventKind.STEP, 0, 1000))
+    assert first.events == (EmulatorEvent(EventKind.COPY_IN, 0, 50), EmulatorEvent(EventKind.STEP, 0, 1000))
     # The step alone is as long as the run says: with the copy, the counter must have come round.
     assert (first.instructions, first.stack) == ((1280 + 2**32) * 50 >> 6, 1000)
     assert second.instructions == (100 + 2**32) * 50 >> 6

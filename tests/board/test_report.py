@@ -9,7 +9,7 @@ from deuteron.board import report
 from deuteron.board.bundle import Memory
 from deuteron.board.record import FirmwareOptions, Kernels
 from deuteron.board.size import Row, Sizes
-from deuteron.board.stack import Bound, Call
+from deuteron.board.stack import Bound, StackFrame
 from deuteron.board.toolchain import Region
 from deuteron.views.compare.board import compare
 
@@ -31,8 +31,8 @@ SMALL = replace(
     stack=Bound(
         bytes=1300,
         available=8192,
-        path=(Call("dtn_reset", 8), Call("main", 1184)),
-        interrupts=(Call("dtn_on_timer0", 108),),
+        path=(StackFrame("dtn_reset", 8), StackFrame("main", 1184)),
+        interrupts=(StackFrame("dtn_on_timer0", 108),),
         gaps=(),
     ),
 )

@@ -10,7 +10,7 @@ from deuteron.board import boards, callgraph, stack
 from deuteron.board.callgraph import Function
 from deuteron.board.library import FIRMWARE
 from deuteron.board.mapfile import pieces
-from deuteron.board.stack import Bound, Call, Graph
+from deuteron.board.stack import Bound, Graph, StackFrame
 from deuteron.board.toolchain import Object, Source, Toolchain
 
 FLAGS = boards.load("an505").flags
@@ -83,8 +83,8 @@ def test_the_deepest_path_and_the_interrupts_on_top(build: Build):
     assert stack.bound(*linked) == Bound(
         bytes=16 + 104 + 108,
         available=0x400,
-        path=(Call("dtn_reset", 16), Call("deep", 104)),
-        interrupts=(Call("on_timer", 108),),
+        path=(StackFrame("dtn_reset", 16), StackFrame("deep", 104)),
+        interrupts=(StackFrame("on_timer", 108),),
         gaps=(),
     )
 
@@ -132,7 +132,7 @@ def test_the_functions_that_a_table_points_at(build: Build):
     )
     bound = stack.bound(*linked)
     assert bound.gaps == ()
-    assert bound.path == (Call("dtn_reset", 16), Call("large", 200))
+    assert bound.path == (StackFrame("dtn_reset", 16), StackFrame("large", 200))
 
 
 @pytest.mark.parametrize(
@@ -232,4 +232,4 @@ def test_a_call_to_where_no_function_is():
     ],
 )
 def test_what_lowers_the_stack_pointer(instruction: str, operands: str, bytes_: int | None):
-    assert callgraph._lowered(instruction.partition(".")[0], operands) == bytes_
+    assert callgraph._stack_bytes(instruction.partition(".")[0], operands) == bytes_

@@ -211,7 +211,7 @@ def test_a_program_that_does_not_end_in_time(folder: Path) -> None:
 def test_inputs_that_a_program_does_not_take(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (folder / "i0.bin").write_bytes(bytes(7))
     assert refused(folder, capsys, U55, words(folder, "i0.bin", image=folder / IMAGE)) == (
-        "E: program.pte: `i0.bin` has 7 bytes; the input tensor takes 90\n"
+        "E: program.pte: `i0.bin` has 7 bytes; the input tensor has 90\n"
     )
 
 

@@ -16,7 +16,7 @@ from conformance.suite import Job, Result, Suite
 from rich.console import Console
 
 from deuteron.errors import InputError
-from deuteron.sweeps.campaign import PYTHON, REPORT, Ended, Part, campaign
+from deuteron.sweeps.campaign import PYTHON, REPORT, CampaignCommand, CommandResult, campaign
 
 WRITES = "import sys; print(sys.argv[2]); open(sys.argv[1], 'w').write(sys.argv[2]); sys.exit(int(sys.argv[2]) % 2)"
 
@@ -30,19 +30,19 @@ def scheduler() -> Iterator[str]:
         yield cluster.scheduler_address
 
 
-def commands(folder: Path, count: int) -> list[Part]:
-    return [Part(f"p{n}", (PYTHON, "-c", WRITES, REPORT, f"{n}"), folder) for n in range(count)]
+def commands(folder: Path, count: int) -> list[CampaignCommand]:
+    return [CampaignCommand(f"p{n}", (PYTHON, "-c", WRITES, REPORT, f"{n}"), folder) for n in range(count)]
 
 
 def test_parts_have_the_same_results_wherever_they_run(scheduler: str, tmp_path: Path) -> None:
     there = {part.name: ended for part, ended in campaign(commands(tmp_path, 5), scheduler)}
     here = {part.name: ended for part, ended in campaign(commands(tmp_path, 5), None, 1)}
-    assert there == here == {f"p{n}": Ended(n % 2, f"{n}\n", "", f"{n}") for n in range(5)}
+    assert there == here == {f"p{n}": CommandResult(n % 2, f"{n}\n", "", f"{n}") for n in range(5)}
 
 
 def test_a_part_that_breaks_off(tmp_path: Path) -> None:
-    broken = Part("p0", (PYTHON, "-c", "import sys; print('why', file=sys.stderr); sys.exit(3)"), tmp_path)
-    silent = Part("p1", (PYTHON, "-c", ""), tmp_path)
+    broken = CampaignCommand("p0", (PYTHON, "-c", "import sys; print('why', file=sys.stderr); sys.exit(3)"), tmp_path)
+    silent = CampaignCommand("p1", (PYTHON, "-c", ""), tmp_path)
     told: list[str] = []
     for part, ended in campaign((broken, silent), None, 1):
         with pytest.raises(InputError) as error:
@@ -124,12 +124,14 @@ def test_a_suite_on_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         assert (suite.backend.name, suite.tosa, suite.runner) == ("cortex_m", False, tmp_path / "runner")
         yield from (Result(f"{name} {job.test} {job.lift_xfail}", "passed", 1.5) for job in jobs)
 
-    def run_here(given: Sequence[Part], scheduler: str, shared: Sequence[Path]) -> Iterator[tuple[Part, Ended]]:
+    def run_here(
+        given: Sequence[CampaignCommand], scheduler: str, shared: Sequence[Path]
+    ) -> Iterator[tuple[CampaignCommand, CommandResult]]:
         assert (scheduler, shared) == ("tcp://there", [suite.work])
         for part in given:
             assert part.command[:3] == (PYTHON, "-m", "conformance.part")
             parts.main(*part.command[3:5], str(tmp_path / "report"))
-            yield part, Ended(0, "", "", (tmp_path / "report").read_text())
+            yield part, CommandResult(0, "", "", (tmp_path / "report").read_text())
 
     monkeypatch.setattr(Suite, "run", ended)
     monkeypatch.setattr(suites.campaign, "campaign", run_here)

@@ -61,7 +61,7 @@ def test_what_cannot_be_says_why(whole: Path) -> None:
 def test_plans_that_are_shared_are_those_of_the_replanner(whole: Path) -> None:
     """Where all weights fit, budgets and flashes have one plan; the least SRAM in which they do is the same as ever."""
     row = next(row for row in dataset.rows(whole) if row["model"] == "large.tflite" and row["fits"])
-    made = lowering.Made(whole / str(row["command"]).split()[2], "", "")
+    made = lowering.SweptBuild(whole / str(row["command"]).split()[2], "", "")
     build = open_build(made.directory)
     replanner, built = build.replanner(), build.manifest.options.memory
     roomy = work._all_in_sram(made, built.effort, built.depth_first)
@@ -204,7 +204,7 @@ def test_the_code_of_firmware_is_counted_once_for_a_build(
     own = firmware.sizes.module(*code.MODULES)
     assert (one["code_bytes"], one["code"]) == (own.text + own.rodata, f"linked for an505, {firmware.compiler}")
     (kept,) = (tmp_path / "sweep/builds").glob("*.code.json")
-    counted = code.Code(own.text + own.rodata, str(one["code"]))
+    counted = code.CodeSize(own.text + own.rodata, str(one["code"]))
     with monkeypatch.context() as patch:
         patch.setattr(code, "link", None)  # it is not linked again
         assert code.code_of(build, kept) == counted
@@ -219,7 +219,7 @@ def test_the_code_of_firmware_is_counted_once_for_a_build(
     assert told.how.startswith("the compiler for Arm boards is not installed")
     assert not absent.exists()
     monkeypatch.setattr(code.boards, "names", lambda: ("an547",))
-    assert code.code_of(build, absent) == code.Code(None, "no board has a cortex-m33")
+    assert code.code_of(build, absent) == code.CodeSize(None, "no board has a cortex-m33")
     assert absent.exists()
 
 

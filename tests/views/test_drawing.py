@@ -1,11 +1,11 @@
 """What a drawing of a memory says of its peak."""
 
 from deuteron.npu.program import Block, Memory
-from deuteron.views.memory.drawing import Drawing
+from deuteron.views.memory.drawing import MemoryDrawing
 
 
 def peak(*blocks: Block) -> str:
-    return Drawing("scratch", Memory("scratch", 300, 300, blocks), 8, {}).peak()
+    return MemoryDrawing("scratch", Memory("scratch", 300, 300, blocks), 8, {}).peak()
 
 
 def test_a_result_in_the_place_of_an_operand_counts_once() -> None:

@@ -16,7 +16,7 @@ from deuteron.npu.ethosu import database as databases
 from deuteron.npu.neutron.kernels.names import event_name
 from deuteron.npu.program import Memory
 from deuteron.npu.timeline import Activity, Measure
-from deuteron.views.events.events import Kind
+from deuteron.views.events.events import SpanKind
 from deuteron.views.inspect import inspect
 from deuteron.views.memory import planning
 from deuteron.views.profile import run
@@ -127,7 +127,7 @@ def test_inspector_shows_operations_with_their_modules(on: str, tmp_path: Path) 
     (partition,) = made.partitions
     assert made.stream.measure is (Measure.ESTIMATED if on == "sim" else Measure.MEASURED)
     assert made.npu_measure is Measure.ESTIMATED
-    kernels = [event for event in made.stream.events if event.kind is Kind.KERNEL]
+    kernels = [event for event in made.stream.events if event.kind is SpanKind.KERNEL]
     assert [event.name for event in kernels] == [kernel.name for kernel in partition.kernels]
     assert [kernel.module for kernel in partition.kernels[16:20]] == ["first", "first", "second", "third"]
     inspector = Inspector(etdump_path=str(tmp_path / "out/etdump.etdp"), etrecord=str(tmp_path / "out/etrecord.bin"))

@@ -38,7 +38,7 @@ struct Value {
 class Call
 {
   public:
-    /* `arguments` counts the outputs too; the runtime gives the last one twice. */
+    /* `arguments` counts the outputs too; the runtime passes the last one twice. */
     Call(Context &context, const char *name, Stack stack, size_t arguments);
 
     Value tensor();

@@ -100,7 +100,7 @@ Error bind(BackendExecutionContext &context, const Handle &handle, Span<EValue *
     const size_t inputs = handle.inputs.size();
     const size_t outputs = handle.outputs.size();
     ET_CHECK_OR_RETURN_ERROR(args.size() == inputs + outputs, InvalidProgram,
-                             "The partition has %zu inputs and %zu outputs, the program gives %zu", inputs, outputs,
+                             "The partition has %zu inputs and %zu outputs, the program passes %zu", inputs, outputs,
                              args.size());
     MutableBytes *const bound =
         static_cast<MutableBytes *>(context.allocate(args.size() * sizeof(MutableBytes), alignof(MutableBytes)));

@@ -30,7 +30,7 @@ void run(const Options &options)
     warn_if_missing("--nsys", options.nsys);
     warn_if_missing("--nsys_config", options.nsys_config);
     if (!std::filesystem::is_regular_file(options.model)) {
-        throw deuteron::runner::Failure("no program `" + options.model + "`", "`--model` takes a .pte file");
+        throw deuteron::runner::Failure("no program `" + options.model + "`", "`--model` expects a .pte file");
     }
     const std::filesystem::path output = options.output;
     deuteron::runner::Session session(options.model, options.method);

@@ -154,7 +154,7 @@ std::vector<EValue> load_inputs(const MethodMeta &meta, const Sample &sample, st
     if (meta.num_inputs() != sample.inputs.size()) {
         throw Failure("sample `" + sample.name + "` has " + std::to_string(sample.inputs.size()) +
                           " input file(s), the program has " + std::to_string(meta.num_inputs()),
-                      "`--inputs DIR,DIR..` takes one directory per sample with one file per input");
+                      "`--inputs DIR,DIR..` expects one directory per sample with one file per input");
     }
     std::vector<EValue> inputs;
     for (size_t i = 0; i < meta.num_inputs(); i++) {

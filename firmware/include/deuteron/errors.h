@@ -57,7 +57,7 @@ extern "C" {
     X(46, OPERAND_OVERLAP, UCODE, COMMAND, "an operand that a kernel writes overlaps another operand")                 \
     X(47, OPERAND_SIZE, UCODE, COMMAND, "an operand's size is not what the parameters need")                           \
     X(48, PARAMETER, UCODE, COMMAND, "a kernel parameter is outside its range")                                        \
-    X(49, WINDOW, UCODE, COMMAND, "a window lies wholly outside the map")                                              \
+    X(49, WINDOW, UCODE, COMMAND, "a window is entirely outside the map")                                              \
     X(50, REQUANT_COUNT, UCODE, COMMAND, "the number of requantisation rows is wrong")                                 \
     X(51, REQUANT_ROW, UCODE, COMMAND, "a requantisation row is outside its range")                                    \
     X(52, SOFTMAX_TABLE, UCODE, COMMAND, "a softmax table does not start with 2^30 or exceeds it")                     \
@@ -89,7 +89,7 @@ extern "C" {
     X(85, BUFFER_OVERLAP, INVALID, TENSOR,                                                                             \
       "a bound buffer overlaps a memory of the executor, a constant or another bound buffer")                          \
     X(86, BUFFER_SHARED, INVALID, TENSOR,                                                                              \
-      "an input or output cannot be bound: other values share its bytes, or it lies in a partition's scratch")
+      "an input or output cannot be bound: other values share its bytes, or it is in a partition's scratch")
 
 /** Reasons; internal functions return them, `DTN_OK` for none. */
 typedef enum {

@@ -34,7 +34,7 @@ uint32_t dtn_port_ticks(void);
  * there is none now. It counts up, wraps at 2^32, and is read before and after each partition's step if the caller
  * wants events: for runs that share the NPU, a step's count includes other runs' work meanwhile. This function is
  * optional. A port that has it must link it as an object, or from an archive with `-Wl,-u,dtn_port_npu_cycles` before
- * that: the executor's reference is weak, and a linker takes nothing from an archive for it. */
+ * that: the executor's reference is weak, and linkers load no archive member for a weak reference. */
 bool dtn_port_npu_cycles(uint32_t *cycles);
 
 /** Maximum number of counters besides the cycle counter. */

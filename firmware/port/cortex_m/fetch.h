@@ -22,7 +22,7 @@
 /**
  * Installs the hooks. Must not be called during a run.
  *
- * @param latency_ns time until the flash gives the first byte of a fetch.
+ * @param latency_ns time until the flash returns the first byte of a fetch.
  * @param bytes_per_second rate of the flash after that; 0 for no time.
  */
 NeutronError dtn_fetch_install(uint32_t latency_ns, uint32_t bytes_per_second);

@@ -1,6 +1,6 @@
 /*
  * Copies of inputs and outputs by DMA, while the core sleeps. Linking this object replaces the defaults of
- * deuteron/io.h; it must be an object on the command line, because a linker takes from an archive only undefined
+ * deuteron/io.h; it must be an object on the command line, because a linker loads from an archive only undefined
  * symbols.
  */
 #include "board.h"

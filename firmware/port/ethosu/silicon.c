@@ -52,7 +52,7 @@ static bool add(semaphore_t *semaphore, int32_t places)
     return is_there;
 }
 
-/* Sleeps until an interrupt or another thread gives the semaphore, for milliseconds that the timer bounds; fails
+/* Sleeps until an interrupt or another thread signals the semaphore, for milliseconds that the timer bounds; fails
  * immediately if interrupts are off, as the NPU's interrupt would not come. */
 int ethosu_semaphore_take(void *sem, uint64_t timeout)
 {

@@ -84,12 +84,12 @@ dtn_ethosu_fault_t dtn_ethosu_copy(dtn_ethosu_t *m)
     uint64_t reach = (rows.rows - 1) * rows.pitch + rows.row;
     uint8_t *to = dtn_ethosu_copy_side(m, REG_DMA0_DST_REGION, REG_DMA0_DST, reach, true, &fault);
     if (fault == DTN_ETHOSU_OK) {
-        const dtn_ethosu_rows_t told = {.length = rows.row,
-                                        .rows = rows.rows,
-                                        .planes = 1,
-                                        .from = {.row = rows.row, .reach = rows.rows * rows.row},
-                                        .to = {.row = rows.pitch, .reach = reach}};
-        dtn_ethosu_report_accesses(m, &(dtn_ethosu_accesses_t){.rows = &told});
+        const dtn_ethosu_rows_t written = {.length = rows.row,
+                                           .rows = rows.rows,
+                                           .planes = 1,
+                                           .from = {.row = rows.row, .reach = rows.rows * rows.row},
+                                           .to = {.row = rows.pitch, .reach = reach}};
+        dtn_ethosu_report_accesses(m, &(dtn_ethosu_accesses_t){.rows = &written});
     }
     for (uint64_t i = 0; fault == DTN_ETHOSU_OK && !m->is_check && i < rows.rows; i++) {
         memmove(to + i * rows.pitch, from + i * rows.row, (size_t)rows.row);

@@ -183,9 +183,9 @@ dtn_ethosu_fault_t dtn_ethosu_copy_85(dtn_ethosu_t *m)
                    .to = {.region = REG_DMA0_DST_REGION, .address = REG_DMA0_DST, .strides = REG_DMA0_DST_STRIDE0}};
     dtn_ethosu_fault_t fault = read_registers(m, &copy);
     if (fault == DTN_ETHOSU_OK) {
-        const dtn_ethosu_rows_t told = {copy.length, copy.rows, copy.planes, access_side(&copy, &copy.from),
-                                        access_side(&copy, &copy.to)};
-        dtn_ethosu_report_accesses(m, &(dtn_ethosu_accesses_t){.rows = &told});
+        const dtn_ethosu_rows_t moved = {copy.length, copy.rows, copy.planes, access_side(&copy, &copy.from),
+                                         access_side(&copy, &copy.to)};
+        dtn_ethosu_report_accesses(m, &(dtn_ethosu_accesses_t){.rows = &moved});
     }
     for (uint64_t plane = 0; fault == DTN_ETHOSU_OK && !m->is_check && plane < copy.planes; plane++) {
         for (uint64_t row = 0; fault == DTN_ETHOSU_OK && row < copy.rows; row++) {

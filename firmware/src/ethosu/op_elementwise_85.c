@@ -69,10 +69,10 @@ static bool is_known(uint32_t kind)
 static dtn_ethosu_fault_t read_scale(dtn_ethosu_t *m, uint16_t scale, operand_t *operand)
 {
     dtn_ethosu_fault_t fault = dtn_ethosu_need_longs(m, DTN_ETHOSU_LIST(scale));
-    uint32_t beside = dtn_ethosu_payload_param(m, scale);
-    operand->factor = (dtn_ethosu_factor_t){dtn_ethosu_payload(m, scale) & INT32_MAX, beside & 0x3FU};
-    operand->before = beside >> DOUBLE_AT & 0x1FU;
-    operand->rounding = (beside >> ROUNDING_AT & 1U) != 0 ? DTN_ETHOSU_NATURAL : DTN_ETHOSU_DOUBLE;
+    uint32_t shifts = dtn_ethosu_payload_param(m, scale);
+    operand->factor = (dtn_ethosu_factor_t){dtn_ethosu_payload(m, scale) & INT32_MAX, shifts & 0x3FU};
+    operand->before = shifts >> DOUBLE_AT & 0x1FU;
+    operand->rounding = (shifts >> ROUNDING_AT & 1U) != 0 ? DTN_ETHOSU_NATURAL : DTN_ETHOSU_DOUBLE;
     return fault;
 }
 

@@ -104,7 +104,7 @@ static struct ethosu_driver *first(const waiter_t *waiter, bool is_free)
     return drv;
 }
 
-/* Removes a caller from the queue, and gives it a driver. */
+/* Removes a caller from the queue, and assigns a driver to it. */
 static void wake(waiter_t **at, struct ethosu_driver *drv)
 {
     waiter_t *waiter = *at;
@@ -209,7 +209,7 @@ int(ethosu_init)(struct ethosu_driver *drv, void *const base_address, const void
 
 void ethosu_deinit(struct ethosu_driver *drv)
 {
-    /* Without an operating system nobody could release it: it is removed immediately. */
+    /* Without an operating system no other thread could release it: it is removed immediately. */
     waiter_t waiter = {.only = drv};
     (void)reserve(&waiter);
     (void)ethosu_mutex_lock(mutex);

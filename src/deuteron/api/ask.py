@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from deuteron.views.explain import Explanation
     from deuteron.views.inspect import Inspection
     from deuteron.views.installation import Check
-    from deuteron.views.kernels import Holding
+    from deuteron.views.kernels import KernelListing
     from deuteron.views.memory import ArenaPlanning, Planning
     from deuteron.views.profile.run import Profiled
     from deuteron.views.run.subjects import Comparison, Subject
@@ -374,7 +374,7 @@ def report(profile: str | Path, output: str | Path | None = None, *, force: bool
     return write_page(Path(profile), None if output is None else Path(output), force=force)
 
 
-def kernels(path: str | Path, *, check_override: bool | str = False) -> "Holding":
+def kernels(path: str | Path, *, check_override: bool | str = False) -> "KernelListing":
     """Return the kernels in a linked image, a kernel selection file, a build, firmware, or a program.
 
     Args:

@@ -11,7 +11,7 @@ from deuteron.arch import cores, targets
 from deuteron.arch.memory import DepthFirst, MemoryOptions
 from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.board.bundle import Bundle, StepKind
-from deuteron.board.call_sequence import ENDS, bundle_of, program_of
+from deuteron.board.call_sequence import CALLER, bundle_of, program_of
 from deuteron.board.memory_check import hazards
 from deuteron.board.row_dependencies import Counted, macs
 from deuteron.board.translate import translate
@@ -69,10 +69,10 @@ def arena_of(bundle: Bundle, manifest: Manifest) -> Arena | None:
     partitions = [delegate.partition for delegate in bundle.delegates]
     working = max((each.budget_bytes for each in partitions), default=0)
     taken = sum(each.linked_bytes for each in partitions) + working
-    return beside(bundle, manifest.options.memory, targets.load(manifest.target), taken)
+    return next_to_partitions(bundle, manifest.options.memory, targets.load(manifest.target), taken)
 
 
-def beside(bundle: Bundle, memory: MemoryOptions, arch: Arch, partitions: int) -> Arena | None:
+def next_to_partitions(bundle: Bundle, memory: MemoryOptions, arch: Arch, partitions: int) -> Arena | None:
     """Return the memory of a bundle next to `partitions` bytes of a target's SRAM; None if ExecuTorch's plan is used.
 
     Targets with an NPU use ExecuTorch's plan, unless the CPU has operators that can run in stripes, and either the plan
@@ -128,7 +128,7 @@ def planned(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int = 
     """
     rates = Counted(cores.load(core))
     whole = _plan(program_of(bundle))
-    plan = _chosen(bundle, whole, memory, rates, partitions)
+    plan = _plan_in_budget(bundle, whole, memory, rates, partitions)
     after = bundle_of(bundle, plan.program, plan.offsets, plan.memory.nbytes)
     if plan is not whole:
         _check_rows(bundle, after, whole.program, plan.program)
@@ -145,7 +145,7 @@ def planned(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int = 
 
 def _check_rows(bundle: Bundle, after: Bundle, whole: Program, program: Program) -> None:
     """Check that every row is read after it is written and before its memory is reused."""
-    calls, cut = ([call for call in each.calls if call.origin != ENDS] for each in (whole, program))
+    calls, cut = ([call for call in each.calls if call.origin != CALLER] for each in (whole, program))
     found = hazards(bundle, after, calls, cut)
     if found:
         raise InternalError(
@@ -154,14 +154,15 @@ def _check_rows(bundle: Bundle, after: Bundle, whole: Program, program: Program)
         )
 
 
-def _chosen(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted, partitions: int) -> _Plan:
+def _plan_in_budget(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted, partitions: int) -> _Plan:
     budget = None if memory.sram_budget is None else memory.sram_budget - partitions
     if memory.depth_first is not DepthFirst.ALWAYS and (budget is None or whole.memory.nbytes <= budget):
         return whole
     search = None if memory.depth_first is DepthFirst.NEVER else _cascades(whole.program, rates.core.name)
     least = search.least(area=None) if search else None  # weights are read in place
     if search and least and budget is not None and memory.depth_first is DepthFirst.AUTO:
-        fitting = [cut for cut in _cuts(search, least.scratch, whole.memory.bound, budget) if cut.scratch <= budget]
+        cuts = _plans_by_limit(search, least.scratch, whole.memory.bound, budget)
+        fitting = [cut for cut in cuts if cut.scratch <= budget]
         if fitting:
             return _plan(min(fitting, key=lambda cut: cut.cycles).program)
     cut = whole if least is None else _plan(least.program)
@@ -177,7 +178,7 @@ def _cascades(program: Program, core: str) -> CascadeSearch:
     return CascadeSearch(program, Counted(cores.load(core)))
 
 
-def _cuts(search: CascadeSearch, least: int, whole: int, budget: int) -> Iterator[Cut]:
+def _plans_by_limit(search: CascadeSearch, least: int, whole: int, budget: int) -> Iterator[Cut]:
     """Yield the fastest programs for limits up to a budget, largest first; a smaller one may give a faster program."""
     for limit in _limits(least, whole):
         cut = search.within_live_bytes(limit, None) if limit <= budget else None
@@ -210,7 +211,7 @@ def _plan(program: Program) -> _Plan:
 def _on_cpu(bundle: Bundle, program: Program) -> Iterator[KernelCall]:
     """Yield the calls of CPU operators."""
     for call in program.calls:
-        if call.origin != ENDS and bundle.steps[call.origin[0]].kind is StepKind.OPERATOR:
+        if call.origin != CALLER and bundle.steps[call.origin[0]].kind is StepKind.OPERATOR:
             yield call
 
 
@@ -222,7 +223,7 @@ def _names(bundle: Bundle, program: Program) -> Mapping[str, str]:
     """Return the first writer of each block, or the caller."""
     names: dict[str, str] = {}
     for call in program.calls:
-        step = None if call.origin == ENDS else bundle.steps[call.origin[0]]
+        step = None if call.origin == CALLER else bundle.steps[call.origin[0]]
         rows = "" if call.stripe is None else f", {call.stripe}"
         writer = "an input" if step is None else f"{step.title}{rows} {step.source}".rstrip()
         for ref in call.operands:
@@ -247,12 +248,12 @@ def _too_large(bundle: Bundle, best: _Plan, partitions: int, memory: MemoryOptio
         for at in range(len(best.program.calls))
     ]
     call = best.program.calls[alive.index(max(alive))]
-    where = "" if call.origin == ENDS else bundle.steps[call.origin[0]].source
-    title = "the inputs or outputs" if call.origin == ENDS else f"`{bundle.steps[call.origin[0]].title}`"
-    beside = f" in addition to {partitions:,} of partitions" if partitions else ""
+    where = "" if call.origin == CALLER else bundle.steps[call.origin[0]].source
+    title = "the inputs or outputs" if call.origin == CALLER else f"`{bundle.steps[call.origin[0]].title}`"
+    in_addition = f" in addition to {partitions:,} of partitions" if partitions else ""
     other = ", or leave out `--depth-first never`" if memory.depth_first is DepthFirst.NEVER else ""
     return CapacityError(
-        f"inputs, outputs and intermediate tensors need {best.memory.nbytes:,} bytes of SRAM{beside}, "
+        f"inputs, outputs and intermediate tensors need {best.memory.nbytes:,} bytes of SRAM{in_addition}, "
         f"the budget is {memory.sram_budget:,}; the peak is at {title}",
         where=where or None,
         hint=f"make the tensors of that operator smaller (smaller input, fewer channels, earlier stride), or give "

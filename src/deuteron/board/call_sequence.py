@@ -2,7 +2,7 @@
 
 ExecuTorch's plan of a program gives each tensor an offset. This conversion keeps only the data flow: a step reads what
 the last step wrote to those bytes, so tensors that share bytes become one block. The planner can then place the blocks
-anew and split steps into stripes of rows.
+again and split steps into stripes of rows.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from deuteron.operators.program import Buffer, Kernel, KernelCall, Program, Ref
 NOTE = "inputs, outputs and intermediate tensors"
 """Description of the memory with all values."""
 
-ENDS = (-1,)
+CALLER = (-1,)
 """Origin of the calls that represent the caller, which writes the inputs and reads the outputs."""
 
 
@@ -26,7 +26,7 @@ def program_of(bundle: Bundle) -> Program:
     """Return the steps as calls, between one that writes all inputs and one that reads all outputs."""
     blocks = _Blocks(bundle)
     calls = [_call(bundle, blocks, at, step) for at, step in enumerate(bundle.steps)]
-    ends = [_opaque([blocks.refs[i] for i in indices], ENDS) for indices in (bundle.inputs, bundle.outputs)]
+    ends = [_opaque([blocks.refs[i] for i in indices], CALLER) for indices in (bundle.inputs, bundle.outputs)]
     used = sorted({value.memory - MEMORY_CONSTANT for value in bundle.values if value.memory >= MEMORY_CONSTANT})
     constants = [Buffer(_constant(k), len(bundle.constants[k]), bundle.constants[k]) for k in used]
     scratch = [Buffer(ref.buffer, ref.nbytes) for call in calls if call.kernel.workspace for ref in call.operands[-1:]]
@@ -163,7 +163,7 @@ class _Tables:
 
     def bundle(self, program: Program, nbytes: int) -> Bundle:
         """Return the bundle."""
-        steps = [self._step(call) for call in program.calls if call.origin != ENDS]
+        steps = [self._step(call) for call in program.calls if call.origin != CALLER]
         ends = (*self._old.inputs, *self._old.outputs)
         used = sorted({*ends, *chain.from_iterable((*step.inputs, *step.outputs) for step in steps)})
         number = {index: at for at, index in enumerate(used)}

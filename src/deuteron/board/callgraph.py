@@ -47,7 +47,7 @@ def functions(elf: Path, pieces: Iterable[Piece], objects: Iterable[Object]) -> 
     homes = sorted((piece.address, piece.address + piece.size, piece.object) for piece in pieces if piece.address)
     bodies = tuple(_bodies(elf))
     starts = [body.address for body in bodies]
-    return tuple(_function(body, starts, _home(body.address, homes), frames) for body in bodies)
+    return tuple(_function(body, starts, _section_of(body.address, homes), frames) for body in bodies)
 
 
 _NODE = re.compile(r'^node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \(([\w,]+)\)', re.MULTILINE)
@@ -109,7 +109,7 @@ def _bodies(elf: Path) -> Iterator[_Body]:
         yield body
 
 
-def _home(address: int, homes: Sequence[tuple[int, int, str]]) -> str:
+def _section_of(address: int, homes: Sequence[tuple[int, int, str]]) -> str:
     """Return the object that contains an address."""
     at = bisect_right(homes, address, key=lambda home: home[0]) - 1
     return homes[at][2] if at >= 0 and address < homes[at][1] else ""
@@ -144,14 +144,14 @@ def _frame(body: _Body) -> int | None:
     """Return the sum of all stack pointer decreases; None if one is by a register."""
     total = 0
     for mnemonic, operands in body.instructions:
-        lowered = _lowered(mnemonic.partition(".")[0], operands)
+        lowered = _stack_bytes(mnemonic.partition(".")[0], operands)
         if lowered is None:
             return None
         total += lowered
     return total
 
 
-def _lowered(mnemonic: str, operands: str) -> int | None:
+def _stack_bytes(mnemonic: str, operands: str) -> int | None:
     if mnemonic in ("push", "vpush") or (mnemonic in ("stmdb", "vstmdb") and operands.startswith("sp!")):
         return _pushed(_REGISTERS.findall(operands)[0])
     if below := _STORE_BELOW.search(operands):

@@ -15,7 +15,7 @@ from deuteron.runtime import pte
 
 
 @dataclass(frozen=True, slots=True)
-class Between:
+class CpuTensorMemory:
     """Memory of inputs, outputs and CPU tensors, from ExecuTorch's plan or, if that does not fit, a bundle's plan.
 
     Attributes:
@@ -51,12 +51,12 @@ class Between:
         except UnsupportedError:
             return False
 
-    def beside(self, memory: MemoryOptions, partitions: int) -> int:
+    def bytes_within(self, memory: MemoryOptions, partitions: int) -> int:
         """Return the bytes next to `partitions` bytes of partitions; CapacityError if the budget is too small."""
         if not arena.may_be_cut(self.arch):
             return self.planned_bytes
         try:
-            own = arena.beside(_bundle(self.program), memory, self.arch, partitions)
+            own = arena.next_to_partitions(_bundle(self.program), memory, self.arch, partitions)
         except UnsupportedError:
             return self.planned_bytes
         return self.planned_bytes if own is None else own.memory.nbytes

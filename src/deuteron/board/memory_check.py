@@ -135,7 +135,7 @@ class _Planned:
         """Check the reads of a step, then write its outputs."""
         where = f"step {at}, `{step.title}`"
         values = [self._bundle.values[i] for i in (*step.inputs, *step.outputs)]
-        if not (self._are_inside(where, values) and self._are_apart(where, len(step.inputs), values)):
+        if not (self._are_inside(where, values) and self._writes_are_exclusive(where, len(step.inputs), values)):
             return
         if self._run.is_copy(step):
             source, target = copied(step)
@@ -193,11 +193,11 @@ class _Planned:
                     return False
         return True
 
-    def _are_apart(self, where: str, reads: int, values: Sequence[Value]) -> bool:
+    def _writes_are_exclusive(self, where: str, reads: int, values: Sequence[Value]) -> bool:
         for at, written in enumerate(values[reads:], reads):
             for other in (*values[:at], *values[at + 1 :]):
-                apart = written.offset + written.bytes <= other.offset or other.offset + other.bytes <= written.offset
-                if written.memory == other.memory and not apart:
+                has_gap = written.offset + written.bytes <= other.offset or other.offset + other.bytes <= written.offset
+                if written.memory == other.memory and not has_gap:
                     self.found.append(f"{where} would write {_bytes(written)} over {_bytes(other)}, which it also uses")
                     return False
         return True

@@ -50,7 +50,7 @@ class EventKind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class EmulatorEvent:
     """A span of a run: its input, step or output, and its instructions."""
 
     kind: EventKind
@@ -59,7 +59,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class EmulatorRun:
     """One run of the program.
 
     Attributes:
@@ -71,12 +71,12 @@ class Run:
 
     outputs: tuple[Array, ...]
     instructions: int
-    events: tuple[Event, ...]
+    events: tuple[EmulatorEvent, ...]
     stack: int
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class EmulatorReport:
     """Results of an emulator.
 
     Attributes:
@@ -86,7 +86,7 @@ class Report:
         packets: events of each run (deuteron/profile.h), for an image that records them.
     """
 
-    runs: tuple[Run, ...]
+    runs: tuple[EmulatorRun, ...]
     init_instructions: int
     stack_bytes: int
     packets: bytes = b""
@@ -101,7 +101,7 @@ def run(
     time_out: float = TIME_OUT,
     event_capacity: int = 0,
     options: Sequence[str] = (),
-) -> Report:
+) -> EmulatorReport:
     """Run a firmware directory on samples of its inputs, one after the other, and return outputs and counts.
 
     Args:
@@ -207,13 +207,13 @@ def _error(status: int, said: str, elf: Path) -> FormatError | InternalError:
             return InternalError(f"the emulator ended with status {status}: {reason}", where=elf.name)
 
 
-def _report(data: bytes, firmware: Firmware, outputs: Sequence[bytes]) -> Report:
+def _report(data: bytes, firmware: Firmware, outputs: Sequence[bytes]) -> EmulatorReport:
     """Parse the events file and the output files."""
     magic, version, hz, init, stack_bytes, count = _HEADER.unpack_from(data)
     if (magic, version) != (_MAGIC, _VERSION):
         raise InternalError(f"the image writes events of version {version}, version {_VERSION} is known")
     at = _HEADER.size
-    runs: list[Run] = []
+    runs: list[EmulatorRun] = []
     for number in range(count):
         _error_code, _steps, ticks, stack, events = _RUN.unpack_from(data, at)
         at += _RUN.size
@@ -224,14 +224,14 @@ def _report(data: bytes, firmware: Firmware, outputs: Sequence[bytes]) -> Report
         # A run may take longer than the counter's period; a step does not.
         rounds = max(0, sum(length for *_, length in lengths) - ticks + _WRAP - 1) // _WRAP
         runs.append(
-            Run(
+            EmulatorRun(
                 tuple(_part(output, value, number) for output, value in zip(outputs, firmware.outputs, strict=True)),
                 instructions(ticks + rounds * _WRAP, hz),
-                tuple(Event(EventKind(kind), index, instructions(length, hz)) for kind, index, length in lengths),
+                tuple(EmulatorEvent(EventKind(kind), i, instructions(length, hz)) for kind, i, length in lengths),
                 stack,
             )
         )
-    return Report(tuple(runs), instructions(init, hz), stack_bytes)
+    return EmulatorReport(tuple(runs), instructions(init, hz), stack_bytes)
 
 
 def _part(data: bytes, value: Value, number: int) -> Array:

@@ -38,7 +38,7 @@ def diff(before: Firmware, after: Firmware) -> str:
     ]
     total = ("total", *_change(before.sizes.total, after.sizes.total))
     head = ("", *KINDS, "before", "after", "change")
-    asked, then = _asked(before), _asked(after)
+    asked, then = _determining_options(before), _determining_options(after)
     lines = [
         f"{before.model} on {before.board} -> {after.model} on {after.board}",
         *(f"{name}: {asked[name]} -> {then[name]}" for name in asked if asked[name] != then[name]),
@@ -53,7 +53,7 @@ def diff(before: Firmware, after: Firmware) -> str:
     return "\n".join(lines)
 
 
-def _asked(firmware: Firmware) -> dict[str, str]:
+def _determining_options(firmware: Firmware) -> dict[str, str]:
     """Return the inputs and options that determine an image."""
     options = firmware.options
     return {

@@ -37,7 +37,7 @@ calls the family."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class StackFrame:
     """A function on a path and the bytes of its own frame, None if it is unbounded."""
 
     function: str
@@ -58,8 +58,8 @@ class Bound:
 
     bytes: int
     available: int
-    path: tuple[Call, ...]
-    interrupts: tuple[Call, ...]
+    path: tuple[StackFrame, ...]
+    interrupts: tuple[StackFrame, ...]
     gaps: tuple[str, ...]
 
 
@@ -73,7 +73,7 @@ def bound(elf: Path, map_file: Path, objects: Sequence[Object]) -> Bound:
     main = graph.deepest(reset[0]) if reset else ()
     unhandled = {function.address for function in (*reset, *graph.named(UNHANDLED))}
     handlers = [graph.deepest(graph.at(address)) for address in vectors(elf) if address not in unhandled]
-    taken = tuple(Call(path[0].function, depth(path) + EXCEPTION_FRAME) for path in handlers)
+    taken = tuple(StackFrame(path[0].function, depth(path) + EXCEPTION_FRAME) for path in handlers)
     gaps = graph.gaps if reset else (*graph.gaps, f"the image has no function `{RESET}` to start from")
     return Bound(depth(main) + depth(taken), available(elf), main, taken, gaps)
 
@@ -91,7 +91,7 @@ def check(bound: Bound, name: str) -> None:
     )
 
 
-def depth(path: Iterable[Call]) -> int:
+def depth(path: Iterable[StackFrame]) -> int:
     """Return the bytes of all known frames of a path."""
     return sum(call.frame or 0 for call in path)
 
@@ -107,7 +107,7 @@ class Graph:
     def __init__(self, functions: Iterable[Function], pointers: Mapping[str, Sequence[str]]) -> None:
         self._at = {function.address: function for function in functions}
         self._pointers = pointers
-        self._known: dict[int, tuple[Call, ...]] = {}
+        self._known: dict[int, tuple[StackFrame, ...]] = {}
         self._open: list[Function] = []
         self._gaps: dict[str, None] = {}
 
@@ -125,7 +125,7 @@ class Graph:
         candidates = tuple(function for function in self._at.values() if function.name == name)
         return tuple(function for function in candidates if function.object == user) or candidates
 
-    def deepest(self, function: Function) -> tuple[Call, ...]:
+    def deepest(self, function: Function) -> tuple[StackFrame, ...]:
         """Return the deepest path from a function."""
         if function in self._open:
             cycle = " -> ".join(f"`{f.name}`" for f in (*self._open[self._open.index(function) :], function))
@@ -137,7 +137,7 @@ class Graph:
             self._open.pop()
             if function.frame is None:
                 self._gaps[f"the frame of `{function.name}` has no bound"] = None
-            self._known[function.address] = (Call(function.name, function.frame), *below)
+            self._known[function.address] = (StackFrame(function.name, function.frame), *below)
         return self._known[function.address]
 
     def _callees(self, function: Function) -> tuple[Function, ...]:

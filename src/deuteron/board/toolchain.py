@@ -103,7 +103,7 @@ class Toolchain:
                 f"the C library for Arm boards is not installed: `{compiler.name}` does not find `libc_nano.a`",
                 hint=f"install it, on Debian with `apt-get install {LIBC_PACKAGE}`",
             )
-        return cls(compiler, _say(compiler, "--version").partition("\n")[0], objects)
+        return cls(compiler, _compiler_output(compiler, "--version").partition("\n")[0], objects)
 
     def compile(self, sources: Sequence[Source], flags: Sequence[str], root: Path) -> tuple[Object, ...]:
         """Return the objects of the sources, in order.
@@ -134,19 +134,19 @@ class Toolchain:
             with tempfile.TemporaryDirectory(dir=self.cache, prefix=".new-") as scratch:
                 fresh = Path(scratch) / "object"
                 fresh.mkdir()
-                beside = f"-I{source.path.parent}"
+                include = f"-I{source.path.parent}"
                 command = (
                     self.compiler,
                     *options,
                     *source.flags,
-                    beside,
+                    include,
                     "-c",
                     source.path,
                     "-o",
                     fresh / compiled.path.name,
                 )
                 _check(_run(command), f"`{source.path.name}` does not compile")
-                _keep(fresh, kept)
+                _store_object(fresh, kept)
         return compiled
 
     def archive(self, objects: Sequence[Object], path: Path) -> None:
@@ -183,10 +183,10 @@ class Toolchain:
 @cache
 def has_libc(compiler: Path) -> bool:
     """Return true if the compiler finds its C library; for a missing file it prints the bare name."""
-    return "/" in _say(compiler, "-print-file-name=libc_nano.a")
+    return "/" in _compiler_output(compiler, "-print-file-name=libc_nano.a")
 
 
-def _say(compiler: Path, option: str) -> str:
+def _compiler_output(compiler: Path, option: str) -> str:
     return _run((compiler, option)).stdout
 
 
@@ -202,7 +202,7 @@ def _check(done: "subprocess.CompletedProcess[str]", message: str) -> None:
         raise InternalError(f"{message}: {error}")
 
 
-def _keep(fresh: Path, kept: Path) -> None:
+def _store_object(fresh: Path, kept: Path) -> None:
     """Move a new object into the cache, unless another process was faster."""
     try:
         fresh.rename(kept)

@@ -56,7 +56,7 @@ def _with_quantisation(bundle: Bundle, program: Program) -> Bundle:
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
+class _BoundPort:
     """A tensor of a partition: the program's value, the NPU's own, and the transpose between them if they differ."""
 
     port: FirmwarePort
@@ -192,16 +192,16 @@ class _Translator:
                 title, params = f"{end.port.name}: channels first", (batches, positions, channels)
                 self._operator(operators.TRANSPOSE, [end.own], [end.value], params, title, origin)
 
-    def _bind(self, port: FirmwarePort, arg: int) -> _End:
+    def _bind(self, port: FirmwarePort, arg: int) -> _BoundPort:
         """Match a tensor of the program with one of the NPU, and add the NPU's own tensor if it needs one."""
         tensor = self._places.tensor(arg, port.name)
         matrices = matrices_of(port, tensor)
         value = self._places.value(arg, port.name)
         if matrices is None:
-            return _End(port, value, value, None)
+            return _BoundPort(port, value, value, None)
         spec = replace(tensor.spec, dim_order=(0, *range(2, len(tensor.spec.shape)), 1))
         own = self._places.temporary(spec, tensor.bytes, f"{port.name} in the NPU's order")
-        return _End(port, value, own, matrices)
+        return _BoundPort(port, value, own, matrices)
 
     def _operator(
         self,
@@ -249,8 +249,8 @@ def _check_outputs(step: Step, values: Sequence[Value]) -> None:
         if output.memory >= MEMORY_CONSTANT:
             raise _damaged(f"{output.note} is an output but a constant", step.title)
         for other in (*used[:position], *used[position + 1 :]):
-            apart = output.offset + output.bytes <= other.offset or other.offset + other.bytes <= output.offset
-            if output.memory == other.memory and not apart:
+            are_disjoint = output.offset + output.bytes <= other.offset or other.offset + other.bytes <= output.offset
+            if output.memory == other.memory and not are_disjoint:
                 raise _damaged(f"the plan lets {output.note} overlap {other.note}", step.title)
 
 

@@ -7,7 +7,7 @@ from deuteron.npu.program import NpuProgram
 from deuteron.npu.timeline import Hazard
 
 
-def told(program: NpuProgram, entry: Partition, hazard: Hazard) -> str:
+def describe(program: NpuProgram, entry: Partition, hazard: Hazard) -> str:
     """Describe a hazard with the operators of its call, or of the next, and their line of the model."""
     origin = entry.origin(program.calls_before[hazard.command])
     return f"{hazard} ({origin})" if origin else str(hazard)
@@ -17,4 +17,4 @@ def warnings(number: int, program: NpuProgram, entry: Partition, hazards: Sequen
     """Yield the first hazard of partition `number`, the number of others, and advice; nothing if there is none."""
     if hazards:
         more = f", and {len(hazards) - 1} more, which `deuteron sim` lists" if len(hazards) > 1 else ""
-        yield f"the commands of npu {number} are wrong: {told(program, entry, hazards[0])}{more}; {program.advice}"
+        yield f"the commands of npu {number} are wrong: {describe(program, entry, hazards[0])}{more}; {program.advice}"

@@ -10,7 +10,7 @@ from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 
 if TYPE_CHECKING:
-    from deuteron.views.kernels import Holding
+    from deuteron.views.kernels import KernelListing
 
 _ETHOSU = {
     "DRIVER": "by Arm's driver or one with its API; Deuteron's stand-in is not linked",
@@ -75,7 +75,7 @@ command.add_command(merge)
 command.add_command(show)
 
 
-def _print(printer: Printer, holding: "Holding") -> None:
+def _print(printer: Printer, holding: "KernelListing") -> None:
     from deuteron.npu.neutron.kernels.catalogue import KERNELS
 
     if printer.as_json:

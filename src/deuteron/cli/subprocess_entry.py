@@ -24,8 +24,8 @@ def main() -> int:
     try:
         return app.main(sys.argv[2:], prog_name="deuteron", standalone_mode=False, obj=Printer()) or 0
     except DeuteronError as e:
-        told = {"kind": type(e).__name__, "message": e.message, "where": e.where}
-        Path(sys.argv[1]).write_text(json.dumps(told), "utf-8")
+        error = {"kind": type(e).__name__, "message": e.message, "where": e.where}
+        Path(sys.argv[1]).write_text(json.dumps(error), "utf-8")
         return e.exit_code
 
 

@@ -29,8 +29,10 @@ def differences(record: EtRecord, method: Method, kernels: Mapping[int, Sequence
     if last >= steps:
         yield f"it has an instruction {last}, the program's last is {steps - 1}"
     outputs = len(method.outputs) - len(record.outputs)  # mutated buffers come first and are not outputs of the model
-    yield from _apart("input", record.inputs, _boundary(method, method.inputs, QUANTISES))
-    yield from _apart("output", record.outputs, _boundary(method, method.outputs, DEQUANTISES)[max(0, outputs) :])
+    yield from _boundary_differences("input", record.inputs, _boundary(method, method.inputs, QUANTISES))
+    yield from _boundary_differences(
+        "output", record.outputs, _boundary(method, method.outputs, DEQUANTISES)[max(0, outputs) :]
+    )
     for number, names in kernels.items():
         delegate = record.delegates.get(number)
         here = {event_name(name, i) for i, name in enumerate(names)}
@@ -42,7 +44,7 @@ def differences(record: EtRecord, method: Method, kernels: Mapping[int, Sequence
             yield f"its delegate at instruction {number} was compiled from other weights or with other options"
 
 
-def _apart(side: str, recorded: Sequence[Boundary], own: Sequence[Boundary]) -> Iterator[str]:
+def _boundary_differences(side: str, recorded: Sequence[Boundary], own: Sequence[Boundary]) -> Iterator[str]:
     """Yield the differences of the inputs or outputs."""
     for i, (theirs, ours) in enumerate(zip_longest(recorded, own)):
         if theirs is None or ours is None:

@@ -25,7 +25,7 @@ from deuteron.runtime.program import Method
 
 _VALUED = {"-C": "-C", "--parameter": "-C", "-a": "-a", "--application": "-a", "--timelimit": "--timelimit"}
 _SEMIHOSTING = "cpu0.semihosting-"
-_HOW = "start the simulator as ExecuTorch's `backends/arm/test/runner_utils.py` does"
+_START_HINT = "start the simulator as ExecuTorch's `backends/arm/test/runner_utils.py` does"
 
 _ALWAYS = ("quantized_decomposed::", "cortex_m::")
 """Name prefixes of operators in every build of ExecuTorch's runner."""
@@ -272,7 +272,7 @@ def _options(words: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
             raise OptionError(f"unknown argument `{word}`", hint=f"the substitute takes {', '.join(sorted(_VALUED))}")
         value = value if equals else next(left, "")
         if not value:
-            raise OptionError(f"`{word}` has no value", hint=_HOW)
+            raise OptionError(f"`{word}` has no value", hint=_START_HINT)
         if _VALUED[name] != "-C":
             options[_VALUED[name]] = value
             continue
@@ -289,7 +289,7 @@ def _setting(settings: dict[str, str], name: str) -> str:
         raise OptionError(
             f"the setting `{name}` is missing: the substitute runs programs from this computer's "
             "files, not programs inside an image",
-            hint=f"build the runner with `--pte=semihosting`, and {_HOW}",
+            hint=f"build the runner with `--pte=semihosting`, and {_START_HINT}",
         )
     value = settings[name]
     return value[1:-1] if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"" else value
@@ -301,17 +301,17 @@ def _runner_options(line: str) -> tuple[str, tuple[str, ...], str]:
         words = shlex.split(line)[1:]
     except ValueError as error:
         message = f"the runner's command line cannot be read, {error}: `{line}`"
-        raise OptionError(message, hint=_HOW) from error
+        raise OptionError(message, hint=_START_HINT) from error
     pairs = list(zip(words[::2], words[1::2], strict=False))
     unknown = [name for name, _ in pairs if name not in ("-m", "-i", "-o")]
     if len(words) % 2 or unknown:
         raise OptionError(
-            f"the runner's command line has an unknown option `{(unknown or words)[-1]}`: `{line}`", hint=_HOW
+            f"the runner's command line has an unknown option `{(unknown or words)[-1]}`: `{line}`", hint=_START_HINT
         )
     named = dict(pairs)
     for name, what in (("-m", "program"), ("-o", "name of the outputs")):
         if name not in named:
-            raise OptionError(f"the runner's command line has no {what}, `{name}`: `{line}`", hint=_HOW)
+            raise OptionError(f"the runner's command line has no {what}, `{name}`: `{line}`", hint=_START_HINT)
     return named["-m"], tuple(value for name, value in pairs if name == "-i"), named["-o"]
 
 
@@ -319,7 +319,7 @@ def _seconds(limit: str | None) -> float | None:
     try:
         return None if limit is None else float(limit)
     except ValueError:
-        raise OptionError(f"`--timelimit {limit}` is no number of seconds", hint=_HOW) from None
+        raise OptionError(f"`--timelimit {limit}` is no number of seconds", hint=_START_HINT) from None
 
 
 def _title(npu: str) -> str:

@@ -58,7 +58,7 @@ class HostRunner:
         self._observed = (self._delegate, *_check_runtime(runtime, spec, self.path))
         log: list[str] = []
         try:
-            with _kept_log(self._delegate, log):
+            with _log_collected(self._delegate, log):
                 # A method does not keep its program alive, nor a program its bytes.
                 self._program = runtime.load_program(  # pyright: ignore[reportUnknownMemberType]
                     data, enable_etdump=etdump, debug_buffer_size=debug_bytes if etdump else 0
@@ -76,7 +76,7 @@ class HostRunner:
         tensors = tuple(self._tensor(i, value) for i, value in enumerate(inputs))
         log: list[str] = []
         try:
-            with _kept_log(self._delegate, log):
+            with _log_collected(self._delegate, log):
                 results = self._method.execute(tensors)
         except RuntimeError as error:
             message = f"ExecuTorch's runtime failed to run the program: {_reason(log, error)}"
@@ -187,9 +187,9 @@ def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
     """Load our delegate's library and ExecuTorch's runtime, once per process."""
     require("executorch", "executorch", "a run in ExecuTorch's runtime")
     library("delegate")  # may compile it first, with a message
-    with _quiet():
+    with _stderr_dropped():
         try:
-            with _bare("executorch.exir"):
+            with _without_package_init("executorch.exir"):
                 from executorch.runtime import Runtime
 
             importlib.import_module("executorch.kernels.quantized")  # registers the quantised CPU operators
@@ -200,7 +200,7 @@ def _runtime() -> "tuple[ctypes.CDLL, Runtime]":
 
 
 @contextmanager
-def _bare(name: str) -> Generator[None]:
+def _without_package_init(name: str) -> Generator[None]:
     """Allow imports of a package's modules without running the package's `__init__`.
 
     ExecuTorch's runtime imports a decorator from its compiler, which doubles the import time.
@@ -238,12 +238,12 @@ def _load() -> ctypes.CDLL:
     delegate.deuteron_keep_log.restype = None
     delegate.deuteron_take_log.argtypes = (ctypes.c_char_p, ctypes.c_size_t)
     delegate.deuteron_take_log.restype = ctypes.c_size_t
-    with _kept_log(delegate, []):
+    with _log_collected(delegate, []):
         return delegate
 
 
 @contextmanager
-def _quiet() -> Generator[None]:
+def _stderr_dropped() -> Generator[None]:
     """Drop warnings that libraries write to standard error while they load."""
     sys.stderr.flush()
     kept = os.dup(2)
@@ -259,7 +259,7 @@ def _quiet() -> Generator[None]:
 
 
 @contextmanager
-def _kept_log(delegate: ctypes.CDLL, lines: list[str]) -> Generator[None]:
+def _log_collected(delegate: ctypes.CDLL, lines: list[str]) -> Generator[None]:
     """Append the error lines that ExecuTorch's runtime logs on this thread inside the context to `lines`."""
     delegate.deuteron_keep_log()
     try:

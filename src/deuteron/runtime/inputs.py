@@ -78,11 +78,11 @@ def check_inputs(model: Signature, inputs: Sequence[Array]) -> None:
         if value.shape != wanted.shape or value.dtype != np.dtype(wanted.dtype):
             raise InputError(
                 f"input {i} is {value.dtype} {list(value.shape)}, the model takes {wanted.dtype} {list(wanted.shape)}",
-                hint=_mended(value, wanted),
+                hint=_conversion_hint(value, wanted),
             )
 
 
-def _mended(value: Array, wanted: TensorInfo) -> str | None:
+def _conversion_hint(value: Array, wanted: TensorInfo) -> str | None:
     """Return a hint that converts an array to the wanted type and shape, if that loses no value."""
     dtype = np.dtype(wanted.dtype)
     if value.shape == wanted.shape and value.dtype.kind == dtype.kind:

@@ -45,7 +45,7 @@ _EDGES = {
     "quantize_per_tensor": (Work.QUANTISE, "quantises for integer operators"),
     "dequantize_per_tensor": (Work.DEQUANTISE, "dequantises for float operators"),
 }
-_WHY = "the program runs it on the CPU and does not record why"
+_NO_REASON = "the program runs it on the CPU and does not record why"
 
 _WORK = {
     "conv2d_s8": Work.CONVOLUTION,
@@ -89,7 +89,7 @@ def build_of(path: Path, target: str | None, record: Path | None) -> tuple[Manif
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _Loaded:
     """A partition: its program, the instruction that calls it, and the ETRecord's entry for its kernel calls."""
 
     listed: NpuPartition
@@ -112,7 +112,7 @@ class _Program:
         programs = [(one, one.program()) for one in partitions_of(methods[0])]
         self._arch = _target(path, methods[0], programs, target)
         self._is_assumed = target is None and not programs
-        self._parts = [_Part(*pair, calls.get(pair[0].delegate, -1), engine(self._arch)) for pair in programs]
+        self._parts = [_Loaded(*pair, calls.get(pair[0].delegate, -1), engine(self._arch)) for pair in programs]
         self._file = record
         self._record = etrecord.read(record, methods[0].name) if record else None
         if self._record:
@@ -157,7 +157,7 @@ class _Program:
     def _handles(self, instruction: int) -> tuple[int, ...]:
         return self._record.instructions.get(instruction, ()) if self._record else ()
 
-    def _recorded(self, part: _Part) -> Mapping[int, tuple[int, ...]]:
+    def _recorded(self, part: _Loaded) -> Mapping[int, tuple[int, ...]]:
         """Return the debug handles of each kernel call of a partition."""
         delegate = self._record.delegates.get(part.instruction) if self._record else None
         return delegate.calls if delegate else {}
@@ -167,7 +167,7 @@ class _Program:
         nodes = self._record.nodes if self._record else ()
         return [node for node in nodes if node.handle in handles and not node.quantises]
 
-    def _ops_of(self, part: _Part) -> tuple[list[PartitionOp], list[tuple[int, ...]]]:
+    def _ops_of(self, part: _Loaded) -> tuple[list[PartitionOp], list[tuple[int, ...]]]:
         """Return the operators of a partition, and the operators of each kernel call.
 
         A kernel call without known operators counts as an operator itself.
@@ -184,7 +184,7 @@ class _Program:
         of = [tuple(i for i, node in enumerate(nodes) if node.handle in recorded.get(c, ())) for c in range(len(calls))]
         return ops, of
 
-    def _partition(self, part: _Part) -> Partition:
+    def _partition(self, part: _Loaded) -> Partition:
         ops, of = self._ops_of(part)
         program = part.program
         call = self._method.chains[0][part.instruction] if part.instruction >= 0 else None
@@ -209,7 +209,7 @@ class _Program:
             schedule=part.least,
         )
 
-    def _on_npu(self, part: _Part) -> Iterator[Node]:
+    def _on_npu(self, part: _Loaded) -> Iterator[Node]:
         """Yield the model's operators in a partition; its kernel calls where the operators are unknown."""
         ops, of = self._ops_of(part)
         timeline = part.program.scheduled(part.least).timeline(part.engine)
@@ -243,9 +243,9 @@ class _Program:
                 continue
             computed = computed or [EdgeNode(f"instruction_{number}", name, 0, ())]
             first = computed[0].name
-            ops.append(CpuOp(name, first, sources, first, _WHY, Work.UNKNOWN, results, (number,)))
+            ops.append(CpuOp(name, first, sources, first, _NO_REASON, Work.UNKNOWN, results, (number,)))
             for node in computed:
-                whole = Node(node.name, node.op, "", node.source, None, _WHY, Work.UNKNOWN, results, 0, None)
+                whole = Node(node.name, node.op, "", node.source, None, _NO_REASON, Work.UNKNOWN, results, 0, None)
                 nodes.setdefault(node.name, whole)
         return tuple(nodes.values()), tuple(ops)
 
@@ -295,7 +295,7 @@ def _op(index: int, node: EdgeNode) -> PartitionOp:
     return PartitionOp(index, node.op, (node.name,), (node.name,), node.source)
 
 
-def _call(part: _Part, number: int) -> str:
+def _call(part: _Loaded, number: int) -> str:
     """Return the operator name for a kernel call without a known operator."""
     return f"npu_{part.listed.number}_call_{number}"
 

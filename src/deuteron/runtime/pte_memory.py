@@ -33,7 +33,7 @@ from deuteron.runtime.pte_values import Check
 _MOST_TENSORS = 16
 """Number of tensors that one value may hold in the course of a method."""
 
-_LOOKS = 64
+_MAX_VISITS = 64
 """Average number of allowed visits per value and argument. Sound methods need less than ten; without a limit, calls
 that all name one long list would make the work quadratic in the file's size."""
 
@@ -56,17 +56,17 @@ class _Access:
 
     Attributes:
         what: the instruction in words.
-        apart: true if the written values must not overlap any others.
+        is_exclusive: true if the written values must not overlap any others.
         frees: values whose memory it frees.
-        gives: values that get another tensor or another's memory.
+        changes: values that get another tensor or another's memory.
     """
 
     what: str
     reads: tuple[int, ...]
     writes: tuple[int, ...]
-    apart: bool = True
+    is_exclusive: bool = True
     frees: tuple[int, ...] = ()
-    gives: tuple[int, ...] = ()
+    changes: tuple[int, ...] = ()
 
 
 def check_memory(method: Method, check: Check) -> None:
@@ -79,41 +79,41 @@ class _MemoryCheck:
     """Checks one method.
 
     Attributes:
-        held: for each value that a move or view changes, the values whose tensors it can hold.
-        left: number of values that may still be visited.
-        ends: inputs and outputs of the method.
+        candidates: for each value that a move or view changes, the values whose tensors it can hold.
+        visits_left: number of values that may still be visited.
+        io_values: inputs and outputs of the method.
         freed: tensors that earlier instructions freed.
-        given: values that earlier moves and views changed.
+        changed: values that earlier moves and views changed.
     """
 
     method: Method
     check: Check
-    held: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
-    left: int = 0
-    ends: frozenset[int] = frozenset()
+    candidates: dict[int, tuple[int, ...]] = field(default_factory=dict[int, tuple[int, ...]])
+    visits_left: int = 0
+    io_values: frozenset[int] = frozenset()
     freed: set[int] = field(default_factory=set[int])
-    given: set[int] = field(default_factory=set[int])
+    changed: set[int] = field(default_factory=set[int])
 
     def run(self) -> None:
         """Check all instructions."""
         method = self.method
-        self.ends = frozenset((*method.inputs, *method.outputs))
+        self.io_values = frozenset((*method.inputs, *method.outputs))
         self._follow_moves()
         kept = tuple(
             i
             for i, value in enumerate(method.values)
             if isinstance(value, TensorValue) and value.place and value.constant
         )
-        inputs = _Access("the caller", (), (*method.inputs, *kept), apart=False)
+        inputs = _Access("the caller", (), (*method.inputs, *kept), is_exclusive=False)
         outputs = _Access("the caller", (*method.outputs, *kept), ())
         accesses = [inputs, *self._accesses(), outputs]
         items = sum(len(value.items) for value in method.values if isinstance(value, TensorList))
         named = sum(len(access.reads) + len(access.writes) for access in accesses)
-        self.left = _LOOKS * (len(method.values) + items + named)
+        self.visits_left = _MAX_VISITS * (len(method.values) + items + named)
         for access in accesses:
             self._check_access(access)
             self._free(access)
-            self.given.update(access.gives)
+            self.changed.update(access.changes)
         self.freed.clear()
         if not any(isinstance(instruction, JumpFalse) for _, instruction in self._instructions()):
             self._check_order(accesses)
@@ -135,14 +135,14 @@ class _MemoryCheck:
                     # The returned value repeats the outputs.
                     reads = () if name == VIEW else args[:-1]
                     reads = tuple(arg for i, arg in enumerate(reads) if i not in positions)
-                    gives = args[-1:] if name == VIEW else ()
-                    yield _Access(f"{what} (`{name}`)", reads, tuple(args[i] for i in positions), gives=gives)
+                    changes = args[-1:] if name == VIEW else ()
+                    yield _Access(f"{what} (`{name}`)", reads, tuple(args[i] for i in positions), changes=changes)
                 case DelegateCall(delegate, args):
                     yield self._delegate_access(what, delegate, args)
                 case Free(value):
                     yield _Access(what, (), (), frees=(value,))
                 case Move(_, target):
-                    yield _Access(what, (), (), gives=(target,))
+                    yield _Access(what, (), (), changes=(target,))
                 case JumpFalse():
                     pass
 
@@ -156,7 +156,7 @@ class _MemoryCheck:
         inputs = family.input_count(delegate.payload) if family and family.input_count else None
         what = f"{what} (delegate `{delegate.id}`)"
         if inputs is None:  # any argument may be an output
-            return _Access(what, (), args, apart=False)
+            return _Access(what, (), args, is_exclusive=False)
         return _Access(what, args[:inputs], args[inputs:])
 
     def _follow_moves(self) -> None:
@@ -173,34 +173,34 @@ class _MemoryCheck:
                     continue
             sources.setdefault(target, [target]).append(source)
             targets.setdefault(source, []).append(target)
-        held = {value: set(into) for value, into in sources.items()}
-        todo = list(held)
+        candidates = {value: set(into) for value, into in sources.items()}
+        todo = list(candidates)
         while todo:
             value = todo.pop()
             message = f"moves and views give more than {_MOST_TENSORS} tensors to value {value}"
-            self.check.that(len(held[value]) <= _MOST_TENSORS, message)
+            self.check.that(len(candidates[value]) <= _MOST_TENSORS, message)
             for target in targets.get(value, ()):
-                if not held[value] <= held[target]:
-                    held[target] |= held[value]
+                if not candidates[value] <= candidates[target]:
+                    candidates[target] |= candidates[value]
                     todo.append(target)
-        self.held = {value: tuple(sorted(into)) for value, into in held.items()}
+        self.candidates = {value: tuple(sorted(into)) for value, into in candidates.items()}
 
     def _tensors(self, values: Sequence[int]) -> Iterator[tuple[int, Extent | None]]:
         """Yield the tensors and lists that the values can hold: the index, and the extent; None for a constant."""
         for value in values:
-            for held in self.held.get(value, (value,)):
-                match self.method.values[held]:
+            for candidate in self.candidates.get(value, (value,)):
+                match self.method.values[candidate]:
                     case TensorList(items):
                         for item in items:
                             if item is not None:
-                                for inner in self.held.get(item, (item,)):
+                                for inner in self.candidates.get(item, (item,)):
                                     yield from self._tensor(inner)
                     case _:
-                        yield from self._tensor(held)
+                        yield from self._tensor(candidate)
 
     def _tensor(self, index: int) -> Iterator[tuple[int, Extent | None]]:
-        self.left -= 1
-        self.check.that(self.left >= 0, f"its instructions name values more than {_LOOKS} times")
+        self.visits_left -= 1
+        self.check.that(self.visits_left >= 0, f"its instructions name values more than {_MAX_VISITS} times")
         value = self.method.values[index]
         if not isinstance(value, TensorValue):
             return
@@ -210,10 +210,10 @@ class _MemoryCheck:
             yield index, None
         else:
             # The caller provides memory for inputs and outputs, a view for its result.
-            given = value.bytes == 0 or index in self.ends or index in self.given
+            has_memory = value.bytes == 0 or index in self.io_values or index in self.changed
             message = f"an instruction uses value {index}, which has no memory"
-            self.check.that(given and index not in self.freed, message)
-            if index in self.ends:
+            self.check.that(has_memory and index not in self.freed, message)
+            if index in self.io_values:
                 yield index, Extent(-1 - index, 0, value.bytes)
 
     def _check_access(self, access: _Access) -> None:
@@ -223,7 +223,7 @@ class _MemoryCheck:
             for index, extent in self._tensors((value,)):
                 if extent is None:
                     raise self.check.error(f"{access.what} writes value {index}, which is a constant")
-                if access.apart and extent.end > extent.start:
+                if access.is_exclusive and extent.end > extent.start:
                     extents[extent, position] = index
         outputs = sorted((extent, index) for (extent, _), index in extents.items())
         for (first, one), (second, two) in pairwise(outputs):
@@ -239,9 +239,9 @@ class _MemoryCheck:
     def _free(self, access: _Access) -> None:
         """Record what an instruction frees; it must have its own memory."""
         for value in access.frees:
-            held = (self.method.values[held] for held in self.held.get(value, (value,)))
+            candidates = (self.method.values[candidate] for candidate in self.candidates.get(value, (value,)))
             message = f"{access.what} frees value {value}, which is not a tensor"
-            self.check.that(all(isinstance(each, TensorValue) for each in held), message)
+            self.check.that(all(isinstance(each, TensorValue) for each in candidates), message)
         for index, extent in self._tensors(access.frees):
             owned = extent is not None and extent.memory < 0
             self.check.that(owned, f"{access.what} frees value {index}, whose memory is planned")
@@ -249,30 +249,30 @@ class _MemoryCheck:
 
     def _check_order(self, accesses: Sequence[_Access]) -> None:
         """Check that values keep their content until it is read."""
-        memories: dict[int, _Owners] = {}
+        memories: dict[int, _LastWriters] = {}
         for access in accesses:
             for value in access.reads:
                 found = [(i, extent) for i, extent in self._tensors((value,)) if extent]
-                if len(found) != 1 and value in self.held:
+                if len(found) != 1 and value in self.candidates:
                     continue
                 for index, extent in found:
-                    other = memories.setdefault(extent.memory, _Owners()).foreign(extent)
+                    other = memories.setdefault(extent.memory, _LastWriters()).other_writer(extent)
                     message = f"{access.what} reads value {index}, which {other or ''} overwrites before"
                     self.check.that(other is None, message)
             for index, extent in self._tensors(access.writes):
                 if extent and extent.end > extent.start:
                     owner = f"{access.what}, writing value {index},"
-                    memories.setdefault(extent.memory, _Owners()).take(extent, owner)
+                    memories.setdefault(extent.memory, _LastWriters()).record(extent, owner)
 
 
 @dataclass(slots=True)
-class _Owners:
+class _LastWriters:
     """The last writers of the bytes of a memory, as sections: start, end, written extent, and writer."""
 
     starts: list[int] = field(default_factory=list[int])
     sections: list[tuple[int, Extent, str]] = field(default_factory=list[tuple[int, Extent, str]])
 
-    def foreign(self, extent: Extent) -> str | None:
+    def other_writer(self, extent: Extent) -> str | None:
         """Return the last writer of another extent to any of these bytes, None if there is none."""
         for at in range(*self._range(extent)):
             _, other, who = self.sections[at]
@@ -280,7 +280,7 @@ class _Owners:
                 return who
         return None
 
-    def take(self, extent: Extent, who: str) -> None:
+    def record(self, extent: Extent, who: str) -> None:
         """Record a write to these bytes."""
         first, last = self._range(extent)
         starts, sections = [extent.start], [(extent.end, extent, who)]

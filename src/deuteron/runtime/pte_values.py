@@ -33,7 +33,7 @@ DTYPES = {
 }
 
 
-class Kind(IntEnum):
+class ValueKind(IntEnum):
     """Members of the union of values."""
 
     NULL = 1
@@ -113,35 +113,35 @@ class ValueReader:
         return tuple(_resolved(value, values) if isinstance(value, _IntList) else value for value in values)
 
     def _value(self, kind: int, value: Table, kinds: Sequence[int]) -> "Value | _IntList":
-        self.check.that(kind in Kind.__members__.values(), f"a value has the unknown kind {kind}")
-        if kind == Kind.NULL:
+        self.check.that(kind in ValueKind.__members__.values(), f"a value has the unknown kind {kind}")
+        if kind == ValueKind.NULL:
             return None
         table = self.check.present(value.table(1), f"a value of kind {kind} has no content")
         match kind:
-            case Kind.TENSOR:
+            case ValueKind.TENSOR:
                 return self._tensor(table)
-            case Kind.STRING:
+            case ValueKind.STRING:
                 return table.string(0)
-            case Kind.DOUBLE:
+            case ValueKind.DOUBLE:
                 return table.double(0)
-            case Kind.BOOL:
+            case ValueKind.BOOL:
                 return table.scalar(0, "b") != 0
-            case Kind.INT_LIST:
-                return _IntList(self._elements(table.scalars(0, "q"), kinds, (Kind.INT,)))
-            case Kind.DOUBLE_LIST:
+            case ValueKind.INT_LIST:
+                return _IntList(self._elements(table.scalars(0, "q"), kinds, (ValueKind.INT,)))
+            case ValueKind.DOUBLE_LIST:
                 return table.doubles(0)
-            case Kind.BOOL_LIST:
+            case ValueKind.BOOL_LIST:
                 return tuple(item != 0 for item in table.scalars(0, "b"))
-            case Kind.TENSOR_LIST:
-                return TensorList(self._elements(table.scalars(0, "i"), kinds, (Kind.TENSOR,)))
-            case Kind.OPTIONAL_TENSOR_LIST:
+            case ValueKind.TENSOR_LIST:
+                return TensorList(self._elements(table.scalars(0, "i"), kinds, (ValueKind.TENSOR,)))
+            case ValueKind.OPTIONAL_TENSOR_LIST:
                 items = table.scalars(0, "i")
-                self._elements(tuple(item for item in items if item != -1), kinds, (Kind.TENSOR, Kind.NULL))
+                self._elements(tuple(item for item in items if item != -1), kinds, (ValueKind.TENSOR, ValueKind.NULL))
                 return TensorList(tuple(None if item == -1 else item for item in items))
             case _:
                 return table.scalar(0, "q")
 
-    def _elements(self, items: tuple[int, ...], kinds: Sequence[int], allowed: Sequence[Kind]) -> tuple[int, ...]:
+    def _elements(self, items: tuple[int, ...], kinds: Sequence[int], allowed: Sequence[ValueKind]) -> tuple[int, ...]:
         """Return the items, which must be indices of values of the allowed kinds."""
         for item in items:
             kind = self.check.index("list element", item, kinds)

@@ -14,7 +14,7 @@ import flatbuffers  # pyright: ignore[reportMissingTypeStubs]
 from deuteron.planner.interval_placement import first_fit
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte import IDENTIFIER, InstructionKind
-from deuteron.runtime.pte_values import DTYPES, Kind
+from deuteron.runtime.pte_values import DTYPES, ValueKind
 
 ALIGNMENT = 16
 _HEADER_BYTES = 32
@@ -74,7 +74,7 @@ def write(contents: Contents, delegate_id: str) -> bytes:
     return _Writer().file(contents, delegate_id)
 
 
-def _room(spec: TensorSpec) -> int:
+def _allocated_bytes(spec: TensorSpec) -> int:
     """Return the bytes that are allocated for a tensor."""
     return -(-DTYPES[CODES[spec.dtype]][1] * math.prod(spec.shape) // ALIGNMENT) * ALIGNMENT
 
@@ -82,31 +82,31 @@ def _room(spec: TensorSpec) -> int:
 def _offsets(contents: Contents) -> Mapping[int, int]:
     """Place each tensor without constant data, largest first, by first fit among those that are live with it."""
     offsets: dict[int, int] = {}
-    lives = _lives(contents)
-    sizes = {number: _room(contents.tensors[number]) for number in lives}
-    for number in sorted(lives, key=lambda number: -sizes[number]):
-        first, last = lives[number]
+    lifetimes = _lifetimes(contents)
+    sizes = {number: _allocated_bytes(contents.tensors[number]) for number in lifetimes}
+    for number in sorted(lifetimes, key=lambda number: -sizes[number]):
+        first, last = lifetimes[number]
         occupied = [
             (at, at + sizes[other])
             for other, at in offsets.items()
-            if first <= lives[other][1] and lives[other][0] <= last
+            if first <= lifetimes[other][1] and lifetimes[other][0] <= last
         ]
         offsets[number] = first_fit(occupied, sizes[number])
     return offsets
 
 
-def _lives(contents: Contents) -> Mapping[int, tuple[int, int]]:
+def _lifetimes(contents: Contents) -> Mapping[int, tuple[int, int]]:
     """Return the first and last step at which a tensor without content is live; inputs are live before step 0."""
     uses = [(-1, number) for number in contents.inputs]
     for at, step in enumerate(contents.steps):
         uses += ((at, number) for number in (step.args if isinstance(step, Delegated) else refs(step.args)))
     uses += ((len(contents.steps), number) for number in contents.outputs)
-    lives: dict[int, tuple[int, int]] = {}
+    lifetimes: dict[int, tuple[int, int]] = {}
     for at, number in uses:
         if number not in contents.constants:
-            first, last = lives.get(number, (at, at))
-            lives[number] = min(first, at), max(last, at)
-    return lives
+            first, last = lifetimes.get(number, (at, at))
+            lifetimes[number] = min(first, at), max(last, at)
+    return lifetimes
 
 
 def refs(args: Sequence[object]) -> Iterator[int]:
@@ -169,11 +169,11 @@ class _Writer:
                 items = [self._argument(item, places) for item in arg]
                 if any(isinstance(item, Ref) for item in arg):
                     tensors = self._numbers(items, 4, self.builder.PrependInt32)
-                    return self._value(Kind.TENSOR_LIST, self._table((0, tensors)))
+                    return self._value(ValueKind.TENSOR_LIST, self._table((0, tensors)))
                 numbers = self._numbers(items, 8, self.builder.PrependInt64)
-                return self._value(Kind.INT_LIST, self._table((0, numbers)))
+                return self._value(ValueKind.INT_LIST, self._table((0, numbers)))
             case None:
-                return self._value(Kind.NULL, self._table())
+                return self._value(ValueKind.NULL, self._table())
 
     def _instruction(self, kind: InstructionKind, index: int, args: Sequence[int]) -> None:
         vector = self._numbers(args, 4, self.builder.PrependInt32)
@@ -187,7 +187,7 @@ class _Writer:
         code = CODES[spec.dtype]
         sizes = self._numbers(spec.shape, 4, self.builder.PrependInt32)
         order = self._numbers(spec.dim_order, 1, self.builder.PrependUint8)
-        place = self._place(offset, offset + _room(spec)) if content is None else 0
+        place = self._place(offset, offset + _allocated_bytes(spec)) if content is None else 0
         self.builder.StartObject(10)
         self.builder.PrependInt8Slot(0, code, 0)
         self.builder.PrependUOffsetTRelativeSlot(2, sizes, 0)
@@ -198,7 +198,7 @@ class _Writer:
             self.builder.PrependUint32Slot(5, len(self.offsets), 0)
         else:
             self.builder.PrependUOffsetTRelativeSlot(6, place, 0)
-        return self._value(Kind.TENSOR, self.builder.EndObject())
+        return self._value(ValueKind.TENSOR, self.builder.EndObject())
 
     def _place(self, offset: int, end: int) -> int:
         """Write the allocation of these bytes of the planned memory."""
@@ -212,7 +212,7 @@ class _Writer:
     def _bool(self, value: bool) -> int:
         self.builder.StartObject(1)
         self.builder.PrependBoolSlot(0, value, False)
-        return self._value(Kind.BOOL, self.builder.EndObject())
+        return self._value(ValueKind.BOOL, self.builder.EndObject())
 
     def _int(self, number: int) -> int:
         """The index of a number, which all arguments that have it share."""
@@ -220,15 +220,15 @@ class _Writer:
             return self.ints[number]
         self.builder.StartObject(1)
         self.builder.PrependInt64Slot(0, number, 0)
-        self.ints[number] = self._value(Kind.INT, self.builder.EndObject())
+        self.ints[number] = self._value(ValueKind.INT, self.builder.EndObject())
         return self.ints[number]
 
     def _double(self, number: float) -> int:
         self.builder.StartObject(1)
         self.builder.PrependFloat64Slot(0, number, 0.0)
-        return self._value(Kind.DOUBLE, self.builder.EndObject())
+        return self._value(ValueKind.DOUBLE, self.builder.EndObject())
 
-    def _value(self, kind: Kind, content: int) -> int:
+    def _value(self, kind: ValueKind, content: int) -> int:
         self.values.append((int(kind), content))
         return len(self.values) - 1
 

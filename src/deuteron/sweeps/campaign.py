@@ -20,7 +20,7 @@ REPORT = "{report}"
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class CampaignCommand:
     """A command of a campaign.
 
     Attributes:
@@ -35,7 +35,7 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
+class CommandResult:
     """Result of a command: its status, its output, and the content of `REPORT`; empty if there is none."""
 
     status: int
@@ -43,7 +43,7 @@ class Ended:
     err: str
     report: str
 
-    def checked(self, part: Part) -> "Ended":
+    def checked(self, part: CampaignCommand) -> "CommandResult":
         """Return the result of a command that ends with 0 or 1 and writes a report; InputError otherwise."""
         if self.status not in (0, 1) or not self.report:
             last = self.err.strip().rpartition("\n")[2]
@@ -59,8 +59,8 @@ def add_option(parser: argparse.ArgumentParser) -> None:
 
 
 def campaign(
-    parts: Sequence[Part], scheduler: str | None, workers: int | None = None, shared: Sequence[Path] = ()
-) -> Iterator[tuple[Part, Ended]]:
+    parts: Sequence[CampaignCommand], scheduler: str | None, workers: int | None = None, shared: Sequence[Path] = ()
+) -> Iterator[tuple[CampaignCommand, CommandResult]]:
     """Yield each part with its result, in the order of completion.
 
     Args:
@@ -77,14 +77,16 @@ def campaign(
     with pool(scheduler, workers, [*folders]) as workers_of:
         tasks = [Task(part.name, run, (part,), f"part {part.name}") for part in parts]
         for task, ended in workers_of.results(tasks):
-            yield by_name[task.key], cast("Ended", ended)
+            yield by_name[task.key], cast("CommandResult", ended)
 
 
-def run(part: Part) -> Ended:
+def run(part: CampaignCommand) -> CommandResult:
     """Run a part in this process."""
     with tempfile.TemporaryDirectory() as scratch:
         report = Path(scratch) / "report"
         words = {PYTHON: sys.executable, REPORT: str(report)}
         command = [words.get(word, word) for word in part.command]
         done = subprocess.run(command, cwd=part.folder, capture_output=True, text=True, errors="replace", check=False)
-        return Ended(done.returncode, done.stdout, done.stderr, report.read_text("utf-8") if report.exists() else "")
+        return CommandResult(
+            done.returncode, done.stdout, done.stderr, report.read_text("utf-8") if report.exists() else ""
+        )

@@ -20,32 +20,32 @@ MODULES = ("executor", "operators", "cortex_m", "io", "driver", "kernels", "inne
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class CodeSize:
     """Bytes of instructions and constants, and their origin; None with a reason if they are unknown."""
 
     nbytes: int | None = None
     how: str = ""
 
 
-def code_of(build: Path, kept: Path) -> Code:
+def code_of(build: Path, kept: Path) -> CodeSize:
     """Return the code size of a build; caches it in a file for the next run with the same compiler."""
     try:
         toolchain = Toolchain.find(image.OBJECTS)
     except MissingToolError as e:
-        return Code(None, e.message)  # a later run may find it
+        return CodeSize(None, e.message)  # a later run may find it
     there: dict[str, Any] = json.loads(kept.read_bytes()) if kept.is_file() else {}
     if there.pop("compiler", None) == toolchain.version:
-        return Code(**there)
+        return CodeSize(**there)
     counted = _counted(build, toolchain)
     write_files({kept: json.dumps({**asdict(counted), "compiler": toolchain.version}).encode()})
     return counted
 
 
-def _counted(build: Path, toolchain: Toolchain) -> Code:
+def _counted(build: Path, toolchain: Toolchain) -> CodeSize:
     cpu = targets.load(manifests.read(build).target).cpu.name
     board = next((board for board in map(boards.load, boards.names()) if board.cpu == cpu), None)
     if board is None:
-        return Code(None, f"no board has a {cpu}")
+        return CodeSize(None, f"no board has a {cpu}")
     try:
         bundle = image.bundle_of(build)
         with tempfile.TemporaryDirectory(prefix="deuteron-code-") as scratch:
@@ -53,5 +53,5 @@ def _counted(build: Path, toolchain: Toolchain) -> Code:
             link(bundle, board, FirmwareOptions(), image.called(bundle), toolchain, work)
             own = size.measure(work / record.ELF, work / record.MAP).module(*MODULES)
     except (CapacityError, UnsupportedError) as e:
-        return Code(None, e.message)
-    return Code(own.text + own.rodata, f"linked for {board.name}, {toolchain.version}")
+        return CodeSize(None, e.message)
+    return CodeSize(own.text + own.rodata, f"linked for {board.name}, {toolchain.version}")

@@ -24,7 +24,7 @@ from deuteron.builds import parameters
 from deuteron.builds.output import write_files
 from deuteron.errors import CapacityError, DeuteronError, InputError, OptionError, UnsupportedError
 from deuteron.runtime.as_build import build_around, build_directory, is_program, is_tflite
-from deuteron.sweeps.code import Code, code_of
+from deuteron.sweeps.code import CodeSize, code_of
 from deuteron.sweeps.spec import BUILD_AXES, Point
 
 BUILDS = "builds"
@@ -61,7 +61,7 @@ class BuildJob:
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SweptBuild:
     """A build of a sweep, or the reason why there is none.
 
     Attributes:
@@ -78,7 +78,7 @@ class Made:
     path: str
     why: str = ""
     failed: str = ""
-    code: Code = field(default_factory=Code)
+    code: CodeSize = field(default_factory=CodeSize)
 
 
 @cache
@@ -127,7 +127,7 @@ def _content(path: Path) -> bytes:
     return hashlib.sha256(path.read_bytes()).digest() if path.is_file() else b""
 
 
-def make(job: BuildJob) -> Made:
+def make(job: BuildJob) -> SweptBuild:
     """Return the build of a job, from the cache or made now; caches refusals and code sizes too.
 
     Raises:
@@ -139,15 +139,15 @@ def make(job: BuildJob) -> Made:
     return replace(made, code=code_of(made.directory, job.sweep / BUILDS / f"{job.key}.code.json"))
 
 
-def _made(job: BuildJob) -> Made:
+def _made(job: BuildJob) -> SweptBuild:
     """Return the build without its code size."""
-    made = Made(job.sweep / BUILDS / job.key, job.key, f"{BUILDS}/{job.key}")
+    made = SweptBuild(job.sweep / BUILDS / job.key, job.key, f"{BUILDS}/{job.key}")
     refusal = made.directory.with_suffix(".refused")
     try:
         source = _source(job.folder, job.model)
         if (source / manifests.NAME).is_file():
             _check_build(job, source)
-            return Made(source, job.key, os.path.relpath(source, job.sweep))
+            return SweptBuild(source, job.key, os.path.relpath(source, job.sweep))
         if made.directory.is_dir():
             return made
         if refusal.is_file():
@@ -156,10 +156,10 @@ def _made(job: BuildJob) -> Made:
             return replace(made, why=f"`{job.model}` does not exist")
         _lower(job, source, made.directory)
     except REFUSALS as e:
-        write_files({refusal: told(e).encode()})
-        return replace(made, why=told(e))
+        write_files({refusal: text_without_hint(e).encode()})
+        return replace(made, why=text_without_hint(e))
     except DeuteronError as e:
-        return replace(made, failed=told(e))
+        return replace(made, failed=text_without_hint(e))
     except OSError as e:
         raise InputError(f"`{made.directory}` cannot be written: {e.strerror or e}") from e
     return made
@@ -223,6 +223,6 @@ def arguments(point: Point, axes: Sequence[str]) -> list[str]:
     return [text for axis, value in chosen for text in (f"--{axis.replace('_', '-')}", str(value))]
 
 
-def told(error: DeuteronError) -> str:
+def text_without_hint(error: DeuteronError) -> str:
     """Return an error's text without its hint."""
     return f"{error.where}: {error.message}" if error.where else error.message

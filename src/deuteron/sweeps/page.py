@@ -56,8 +56,8 @@ def html(directory: Path, rows: Sequence[Row], folder: Path) -> str:
         "notes": [
             *_unfinished(directory, rows),
             NOTE,
-            *(f"{name}: {told}" for name, told in bands.items()),
-            *(f"{told}, and in no chart" for told in untimed(rows)),
+            *(f"{name}: {text}" for name, text in bands.items()),
+            *(f"{text}, and in no chart" for text in untimed(rows)),
         ],
         "bands": bands,
         "profiles": {

@@ -65,7 +65,7 @@ class Pool(ABC):
         """Yield each task with its result, in the order of completion; tasks that only others need are left out."""
 
 
-class Here(Pool):
+class LocalPool(Pool):
     """Runs everything in this process, one after the other."""
 
     def results(self, tasks: Sequence[Task]) -> Iterator[tuple[Task, object]]:
@@ -156,7 +156,7 @@ def pool(scheduler: str | None, workers: int | None, shared: Sequence[Path]) -> 
     if count < 1:
         raise OptionError(f"`--workers` is {count}, it must be above 0")
     if scheduler is None and count == 1:
-        yield Here()
+        yield LocalPool()
         return
     require("cluster", "distributed", "`--scheduler`" if scheduler else "more than one worker")
     distributed = import_module("distributed")
@@ -241,10 +241,10 @@ def _check_workers(client: Any, scheduler: str, shared: Sequence[Path]) -> None:
         ) from e
     hint = "install the same versions of Deuteron and its dependencies on all workers"
     try:
-        told: dict[str, tuple[str, list[str]]] = client.run(about, [str(path) for path in shared])
+        answers: dict[str, tuple[str, list[str]]] = client.run(about, [str(path) for path in shared])
     except ImportError as e:
         raise OptionError(f"a worker of `{scheduler}` has no Deuteron: {e}", hint=hint) from e
-    for worker, (theirs, missing) in told.items():
+    for worker, (theirs, missing) in answers.items():
         if theirs != fingerprint():
             raise OptionError(f"worker `{worker}` has Deuteron {theirs}, this is {fingerprint()}", hint=hint)
         if missing:

@@ -86,10 +86,10 @@ class Table:
     def _same(self) -> Iterator[str]:
         """Yield the values that all best points share, and the values that targets ignore."""
         alike = [axis for axis in AXES[1:] if len({row[axis] for row in self.best}) == 1]
-        told = [(axis, self.best[0][axis], _UNITS.get(axis, "")) for axis in alike if self.best[0][axis] is not None]
-        if told:
+        common = [(axis, self.best[0][axis], _UNITS.get(axis, "")) for axis in alike if self.best[0][axis] is not None]
+        if common:
             yield "all with " + ", ".join(
-                f"{axis.replace('_', ' ')} {_cell(value)}{unit and ' '}{unit}" for axis, value, unit in told
+                f"{axis.replace('_', ' ')} {_cell(value)}{unit and ' '}{unit}" for axis, value, unit in common
             )
         for names, places in self.ignored().items():
             change = "change" if "," in names else "changes"
@@ -117,7 +117,7 @@ class Table:
         for target in dict.fromkeys(str(row["target"]) for row in self.best):
             if known := band(targets.load(target)):
                 named.setdefault(str(known), []).append(target)
-        yield from (f"{', '.join(names)}: {told}" for told, names in named.items())
+        yield from (f"{', '.join(names)}: {ratio}" for ratio, names in named.items())
 
     def _refusals(self) -> Iterator[str]:
         """Yield the reasons why points do not fit, most frequent first."""

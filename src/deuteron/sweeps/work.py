@@ -18,7 +18,7 @@ from deuteron.builds import hazards
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import DeuteronError
-from deuteron.sweeps.lowering import REFUSALS, Made, arguments, told
+from deuteron.sweeps.lowering import REFUSALS, SweptBuild, arguments, text_without_hint
 from deuteron.sweeps.spec import FLASH_AXES, PLAN_AXES, Point, lacking, without
 from deuteron.views import costs
 from deuteron.views.simulate import CheckedBuild, OpenBuild, Rates, open_build
@@ -35,7 +35,7 @@ class Failed:
     why: str
 
 
-def evaluate(made: Made, points: Sequence[Point]) -> list[Row] | Failed:
+def evaluate(made: SweptBuild, points: Sequence[Point]) -> list[Row] | Failed:
     """Return the rows of points that share a build and a plan."""
     if made.failed:
         return Failed(made.failed)
@@ -50,7 +50,7 @@ def evaluate(made: Made, points: Sequence[Point]) -> list[Row] | Failed:
                 rows[alike] = _cpu_row(alike, made, build) if isinstance(build, Manifest) else _row(alike, made, build)
         return [_of_point(point, build, rows[_alike(point, build)]) for point in points]
     except DeuteronError as e:
-        return Failed(told(e))
+        return Failed(text_without_hint(e))
     except OSError as e:
         return Failed(f"`{made.path}` cannot be read: {e.strerror or e}")
 
@@ -73,7 +73,7 @@ def _of_point(point: Point, build: OpenBuild | Manifest, row: Row) -> Row:
 
 
 @lru_cache(maxsize=8)
-def _opened(made: Made) -> OpenBuild | Manifest:
+def _opened(made: SweptBuild) -> OpenBuild | Manifest:
     """Return a build; without an NPU its manifest."""
     manifest = manifests.read(made.directory)
     without = targets.load(manifest.target).npu is None or not manifest.partitions
@@ -81,12 +81,12 @@ def _opened(made: Made) -> OpenBuild | Manifest:
 
 
 @lru_cache(maxsize=8)
-def _replanner(made: Made) -> BuildReplanner:
+def _replanner(made: SweptBuild) -> BuildReplanner:
     return open_build(made.directory).replanner()
 
 
 @lru_cache(maxsize=64)
-def _planned(made: Made, memory: MemoryOptions | None) -> CheckedBuild | str:
+def _planned(made: SweptBuild, memory: MemoryOptions | None) -> CheckedBuild | str:
     """Return the programs of a build, or of its plan for other memories; or the reason for a refusal."""
     try:
         build = open_build(made.directory)
@@ -97,10 +97,10 @@ def _planned(made: Made, memory: MemoryOptions | None) -> CheckedBuild | str:
             return replace(linked, memory=memory, sram_budget=memory.sram_budget)
         return _replanner(made)(memory)
     except REFUSALS as e:
-        return told(e)  # a stored error would keep its traceback's objects alive
+        return text_without_hint(e)  # a stored error would keep its traceback's objects alive
 
 
-def _linked(made: Made, memory: MemoryOptions) -> CheckedBuild | None:
+def _linked(made: SweptBuild, memory: MemoryOptions) -> CheckedBuild | None:
     """Return the programs with all weights in SRAM, if they fit; they depend on neither the budget nor the flash."""
     if memory.fetch_constants_to_sram is not FetchPolicy.AUTO or memory.weights_budget is not None:
         return None
@@ -111,7 +111,7 @@ def _linked(made: Made, memory: MemoryOptions) -> CheckedBuild | None:
 
 
 @lru_cache(maxsize=8)
-def _all_in_sram(made: Made, effort: Effort, depth_first: DepthFirst) -> CheckedBuild | None:
+def _all_in_sram(made: SweptBuild, effort: Effort, depth_first: DepthFirst) -> CheckedBuild | None:
     """Return the programs for the target's whole SRAM; None if weights are still fetched, or calls still striped."""
     try:
         roomy = _replanner(made)(MemoryOptions(effort=effort, depth_first=depth_first))
@@ -123,23 +123,23 @@ def _all_in_sram(made: Made, effort: Effort, depth_first: DepthFirst) -> Checked
 
 
 @lru_cache(maxsize=64)
-def _arena(made: Made, memory: MemoryOptions) -> Arena | str:
+def _arena(made: SweptBuild, memory: MemoryOptions) -> Arena | str:
     """Return the memory of a CPU-only bundle; or the reason for a refusal."""
     try:
         manifest, bundle = _bundle(made)
         return planned(bundle, memory, targets.load(manifest.target).cpu.name)
     except REFUSALS as e:
-        return told(e)  # as above
+        return text_without_hint(e)  # as above
 
 
 @lru_cache(maxsize=2)
-def _bundle(made: Made) -> tuple[Manifest, Bundle]:
+def _bundle(made: SweptBuild) -> tuple[Manifest, Bundle]:
     manifest = manifests.read(made.directory)
     return manifest, image.translated(made.directory, manifest)
 
 
 @lru_cache(maxsize=64)
-def _cpu_cycles(made: Made) -> int | None:
+def _cpu_cycles(made: SweptBuild) -> int | None:
     """Return the estimated cycles of the CPU's operators, by a Neutron's clock if there is one; None if not counted."""
     program = (made.directory / manifests.PROGRAM).read_bytes()
     estimate = costs.costs(manifests.read(made.directory), program)
@@ -159,7 +159,7 @@ def _memory_of(point: Point, built: MemoryOptions) -> MemoryOptions | None:
     return replace(built, **values)
 
 
-def _row(point: Point, made: Made, build: OpenBuild) -> Row:
+def _row(point: Point, made: SweptBuild, build: OpenBuild) -> Row:
     """Return the row of a point with a partition on an NPU."""
     try:
         planned = _planned(made, _memory_of(point, build.manifest.options.memory))
@@ -168,11 +168,12 @@ def _row(point: Point, made: Made, build: OpenBuild) -> Row:
         rates = Rates(point.flash_bandwidth, point.flash_latency, point.clock)
         runs, rated = planned.totals(rates), planned.engine(rates)
     except REFUSALS as e:
-        return _refused(point, told(e))
+        return _refused(point, text_without_hint(e))
     parts = planned.partitions
     for part in parts:
         if part.hazards:
-            return _refused(point, f"the program is wrong: {hazards.told(part.program, part.entry, part.hazards[0])}")
+            hazard = hazards.describe(part.program, part.entry, part.hazards[0])
+            return _refused(point, f"the program is wrong: {hazard}")
     cycles = sum(run.cycles for run in runs)
     cpu = _cpu_cycles(made)
     if cpu and not (build.arch.npu and build.arch.npu.scales_clock):
@@ -195,7 +196,7 @@ def _row(point: Point, made: Made, build: OpenBuild) -> Row:
     }
 
 
-def _cpu_row(point: Point, made: Made, manifest: Manifest) -> Row:
+def _cpu_row(point: Point, made: SweptBuild, manifest: Manifest) -> Row:
     """Return the row of a CPU-only point; no command prints its figures."""
     arch, cycles, sram = targets.load(manifest.target), _cpu_cycles(made), None
     if arch.npu is None:
@@ -222,7 +223,7 @@ def _cpu_row(point: Point, made: Made, manifest: Manifest) -> Row:
     }
 
 
-def _begin(point: Point, made: Made, manifest: Manifest) -> Row:
+def _begin(point: Point, made: SweptBuild, manifest: Manifest) -> Row:
     """Return the common columns of a build's rows."""
     macs = sum(node.macs for node in manifest.nodes)
     on_npu = sum(node.macs for node in manifest.nodes if node.partition is not None)
@@ -239,7 +240,7 @@ def _begin(point: Point, made: Made, manifest: Manifest) -> Row:
     }
 
 
-def _command(point: Point, made: Made) -> str:
+def _command(point: Point, made: SweptBuild) -> str:
     """Return a command that prints the figures of a point on an NPU, in the directory of the sweep."""
     axes = (*PLAN_AXES, *FLASH_AXES, "clock")
     return shlex.join(["deuteron", "sim", made.path, *arguments(point, axes)])

@@ -24,7 +24,7 @@ COPIES = ("dim_order_ops::_clone_dim_order", "dim_order_ops::_to_dim_order_copy"
 """Operators that lowering inserts to change the memory order of an image."""
 
 
-KEEPS = "cortex_m::quantized_activation"
+KEEPS_MEMORY_ORDER = "cortex_m::quantized_activation"
 """Prefix of operators that keep the memory order of their input."""
 
 
@@ -121,22 +121,22 @@ def _islands(arch: Arch, clock: _Clock, manifest: Manifest, program: bytes) -> t
         ported = delegate_of(method.delegates[part.delegate], part.number).partition
         nodes = [node for node in manifest.nodes if node.partition == part.number]
         calls = [c for c in method.chains[0] if isinstance(c, DelegateCall) and c.delegate == part.delegate]
-        turned = [nbytes for call in calls for nbytes in _turned(method, call, ported)]
+        transposed = [nbytes for call in calls for nbytes in _transposed(method, call, ported)]
         copied = [nbytes for call in calls for nbytes in _copied(method, call)]
         islands.append(
             Island(
                 operators=len(nodes),
                 npu=part.program().timeline(rates, keep_resident=len(ours) == 1).cycles,
-                turns=clock.sum(clock.cycles(Work.TRANSPOSE, nbytes) for nbytes in turned),
+                turns=clock.sum(clock.cycles(Work.TRANSPOSE, nbytes) for nbytes in transposed),
                 copies=clock.sum(clock.cycles(Work.TRANSPOSE, nbytes) for nbytes in copied),
-                copied=sum(turned) + sum(copied),
+                copied=sum(transposed) + sum(copied),
                 cpu=clock.sum(clock.cycles(node.work, node.elements, node.terms) for node in nodes),
             )
         )
     return tuple(islands)
 
 
-def _turned(method: Method, call: DelegateCall, partition: FirmwarePartition) -> Iterator[int]:
+def _transposed(method: Method, call: DelegateCall, partition: FirmwarePartition) -> Iterator[int]:
     """Yield the bytes of each tensor of a partition that needs another memory order."""
     for port in (*partition.inputs, *partition.outputs):
         value = method.values[call.args[port.argument]]
@@ -148,14 +148,14 @@ def _copied(method: Method, call: DelegateCall) -> Iterator[int]:
     """Yield the bytes of each copy that exists because a partition has its own memory order."""
     calls = [other for other in method.chains[0] if isinstance(other, KernelCall)]
     before, after = set(call.args), set(call.args)
-    for same in [other for other in calls if method.operators[other.operator].startswith(KEEPS)]:
+    for same in [other for other in calls if method.operators[other.operator].startswith(KEEPS_MEMORY_ORDER)]:
         after |= {same.args[-1]} if same.args[0] in after else set()
-    for same in reversed([other for other in calls if method.operators[other.operator].startswith(KEEPS)]):
+    for same in reversed([other for other in calls if method.operators[other.operator].startswith(KEEPS_MEMORY_ORDER)]):
         before |= {same.args[0]} if same.args[-1] in before else set()
     for copy in calls:
         value = method.values[copy.args[-1]]
-        beside = copy.args[0] in after or copy.args[-1] in before
-        if beside and method.operators[copy.operator].startswith(COPIES) and isinstance(value, TensorValue):
+        is_adjacent = copy.args[0] in after or copy.args[-1] in before
+        if is_adjacent and method.operators[copy.operator].startswith(COPIES) and isinstance(value, TensorValue):
             yield value.bytes
 
 

@@ -24,7 +24,7 @@ _CPU = {CpuOperators.CORTEX_M: "{} Cortex-M operators", CpuOperators.PORTABLE: "
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class UnitShare:
     """Share of one processor in a run; a number is None if one of its operators has none.
 
     `clock` is the clock of the cycles, `npu` or `cpu`.
@@ -56,7 +56,7 @@ class Explanation:
         operators = targets.load(self.manifest.target).cpu.operators
         return _CPU[operators].format(self.manifest.options.activations.value)
 
-    def shares(self) -> tuple[Share, ...]:
+    def shares(self) -> tuple[UnitShare, ...]:
         """Return the shares of the NPU, of the CPU, and of the operators that lowering added on the CPU."""
         nodes = self.manifest.nodes
         npu, cpu = ([n for n in nodes if (n.partition is None) is on_cpu] for on_cpu in (False, True))
@@ -67,9 +67,9 @@ class Explanation:
         arch = targets.load(self.manifest.target)
         clock = "npu" if arch.npu and arch.npu.scales_clock else "cpu"  # the clock of `Costs`
         return (
-            *([Share("npu", kind, len(npu), _macs(npu), _nbytes(npu), npu_cycles, "npu")] if arch.npu else []),
-            Share("cpu", "estimated", len(cpu), _macs(cpu), _nbytes(cpu), _sum(self.costs.nodes.values()), clock),
-            Share("cpu, added", "estimated", len(added) + len(turns), 0, 0, _sum([*counted, *turns]), clock),
+            *([UnitShare("npu", kind, len(npu), _macs(npu), _nbytes(npu), npu_cycles, "npu")] if arch.npu else []),
+            UnitShare("cpu", "estimated", len(cpu), _macs(cpu), _nbytes(cpu), _sum(self.costs.nodes.values()), clock),
+            UnitShare("cpu, added", "estimated", len(added) + len(turns), 0, 0, _sum([*counted, *turns]), clock),
         )
 
     def _npu_cycles(self) -> tuple[int | None, str]:

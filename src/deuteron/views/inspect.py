@@ -30,7 +30,7 @@ SCHEMA = 1
 MAGIC_BYTES = MAGIC.to_bytes(4, "little")
 
 
-class Kind(Enum):
+class FileKind(Enum):
     """Kind of the inspected object; the value is its name in reports."""
 
     BUILD = "build directory"
@@ -67,7 +67,7 @@ class Inspection:
     """
 
     path: str
-    kind: Kind
+    kind: FileKind
     nbytes: int
     target: str | None = None
     partitions: tuple[Listing, ...] = ()
@@ -83,7 +83,7 @@ class Inspection:
             yield from partition.program.lines(partition.name, partition.origins)
         for name, nbytes in self.others:
             yield f"\ndelegate of `{name}`: {nbytes:,} B, not shown"
-        if self.kind in (Kind.BUILD, Kind.PROGRAM, Kind.VELA) or self.cpu_operators:
+        if self.kind in (FileKind.BUILD, FileKind.PROGRAM, FileKind.VELA) or self.cpu_operators:
             yield f"\ncpu operators: {', '.join(self.cpu_operators) or 'none'}"
         yield from self.graph
 
@@ -111,7 +111,7 @@ def inspect(path: Path) -> Inspection:
     """
     if path.is_dir():
         manifest = manifests.read(path)
-        return _content(path, Kind.BUILD, (path / manifests.PROGRAM).read_bytes(), manifest)
+        return _content(path, FileKind.BUILD, (path / manifests.PROGRAM).read_bytes(), manifest)
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -121,26 +121,26 @@ def inspect(path: Path) -> Inspection:
     return _content(path, None, data, _manifest_beside(path))
 
 
-def _content(path: Path, kind: Kind | None, data: bytes, manifest: Manifest | None) -> Inspection:
+def _content(path: Path, kind: FileKind | None, data: bytes, manifest: Manifest | None) -> Inspection:
     """Inspect bytes of a given or detected kind; errors name the file."""
     try:
         kind = kind or _kind(data)
         match kind:
-            case Kind.BUILD | Kind.PROGRAM:
+            case FileKind.BUILD | FileKind.PROGRAM:
                 return _program(str(path), kind, data, manifest)
-            case Kind.PAYLOAD:
+            case FileKind.PAYLOAD:
                 return _one(path, kind, data, payloads.parse(data).container, _entry(manifest, data))
-            case Kind.MICROCODE:
+            case FileKind.MICROCODE:
                 container = Container(data, _sibling(path, "weights"), _sibling(path, "kernels"))
                 return _one(path, kind, data, container, _entry_of_file(manifest, path.name, data))
-            case Kind.CONVERTED:
+            case FileKind.CONVERTED:
                 if neutron_graph.is_mixed(model := decode_tflite(data, partial=True)):
                     return _mixed(str(path), data, model)
                 container = neutron_graph.unwrap(data)[0]
                 return _one(path, kind, data, container, _entry_of_file(manifest, path.name, data))
-            case Kind.VELA:
+            case FileKind.VELA:
                 return _compiled(str(path), data)
-            case Kind.TFLITE:
+            case FileKind.TFLITE:
                 return Inspection(str(path), kind, len(data), graph=tuple(_graph(data)))
             case None:
                 start = f"it starts with {data[:8].hex(' ')}" if data else "it is empty"
@@ -152,21 +152,21 @@ def _content(path: Path, kind: Kind | None, data: bytes, manifest: Manifest | No
         raise type(e)(e.message, hint=e.hint, where=f"{path}, {e.where}" if e.where else str(path)) from e
 
 
-def _kind(data: bytes) -> Kind | None:
+def _kind(data: bytes) -> FileKind | None:
     """Return the kind of the bytes by their magic number, at each format's offset."""
     if data[4:8] == b"ET12":
-        return Kind.PROGRAM
+        return FileKind.PROGRAM
     if data[4:8] == b"TFL3":
         model = decode_tflite(data, partial=True)
         if neutron_graph.is_converted(model):
-            return Kind.CONVERTED
-        return Kind.VELA if vela.is_compiled(model) else Kind.TFLITE
+            return FileKind.CONVERTED
+        return FileKind.VELA if vela.is_compiled(model) else FileKind.TFLITE
     if data[:4] == MAGIC_BYTES:
-        return Kind.MICROCODE
+        return FileKind.MICROCODE
     if len(data) >= 2:
         start = round_up(4 + 2 * (data[0] + data[1]))
         if data[start : start + 4] == MAGIC_BYTES:
-            return Kind.PAYLOAD
+            return FileKind.PAYLOAD
     return None
 
 
@@ -204,7 +204,7 @@ def _entry(manifest: Manifest | None, payload: bytes) -> Partition | None:
     return next((e for e in (manifest.partitions if manifest else ()) if e.payload_sha256 == digest), None)
 
 
-def _program(path: str, kind: Kind, data: bytes, manifest: Manifest | None) -> Inspection:
+def _program(path: str, kind: FileKind, data: bytes, manifest: Manifest | None) -> Inspection:
     methods = pte.read(data).methods
     ours = [partition for method in methods for partition in partitions_of(method)]
     entries = [_entry(manifest, partition.payload) for partition in ours]
@@ -218,7 +218,7 @@ def _program(path: str, kind: Kind, data: bytes, manifest: Manifest | None) -> I
         path,
         kind,
         len(data),
-        target=manifest.target if manifest and (kind is Kind.BUILD or any(entries)) else None,
+        target=manifest.target if manifest and (kind is FileKind.BUILD or any(entries)) else None,
         partitions=tuple(
             _listing(f"npu {i}", partition.program(), entry)
             for i, (partition, entry) in enumerate(zip(ours, entries, strict=True))
@@ -234,7 +234,7 @@ def _compiled(path: str, data: bytes) -> Inspection:
         Listing(f"npu {i}", ethosu_program(partition.blob, f"npu {i}"), ())
         for i, partition in enumerate(program.partitions)
     )
-    return Inspection(path, Kind.VELA, len(data), partitions=partitions, cpu_operators=program.cpu_operators)
+    return Inspection(path, FileKind.VELA, len(data), partitions=partitions, cpu_operators=program.cpu_operators)
 
 
 def _mixed(path: str, data: bytes, model: FlatModel) -> Inspection:
@@ -242,10 +242,10 @@ def _mixed(path: str, data: bytes, model: FlatModel) -> Inspection:
     containers = [neutron_graph.container_of(model, op) for op in model.operators if neutron_graph.is_partition(op)]
     listings = tuple(Listing(f"npu {i}", program_in(container), ()) for i, container in enumerate(containers))
     others = tuple(op.title for op in model.operators if not neutron_graph.is_partition(op))
-    return Inspection(path, Kind.CONVERTED, len(data), partitions=listings, cpu_operators=others)
+    return Inspection(path, FileKind.CONVERTED, len(data), partitions=listings, cpu_operators=others)
 
 
-def _one(path: Path, kind: Kind, data: bytes, container: Container, entry: Partition | None) -> Inspection:
+def _one(path: Path, kind: FileKind, data: bytes, container: Container, entry: Partition | None) -> Inspection:
     return Inspection(str(path), kind, len(data), partitions=(_listing("npu", program_in(container), entry),))
 
 

@@ -33,7 +33,7 @@ OPTIONAL = {
 """Optional extras and their purposes."""
 
 
-class State(Enum):
+class CheckState(Enum):
     """Result of a check; the value is its text in the report."""
 
     OK = "ok"
@@ -47,7 +47,7 @@ class Check:
     """One checked item: its state, the requirement or purpose, and how to repair it."""
 
     name: str
-    state: State
+    state: CheckState
     found: str
     wanted: str
     mend: str
@@ -55,12 +55,12 @@ class Check:
     @property
     def bad(self) -> bool:
         """Return true if Deuteron cannot do its main job."""
-        return self.state in (State.MISSING, State.UNFIT)
+        return self.state in (CheckState.MISSING, CheckState.UNFIT)
 
     @property
     def is_absent(self) -> bool:
         """Return true if it is missing but optional."""
-        return self.state is State.ABSENT
+        return self.state is CheckState.ABSENT
 
 
 def check_installation() -> tuple[Check, ...]:
@@ -72,7 +72,7 @@ def _python() -> Iterator[Check]:
     here = sys.version_info[:2]
     yield Check(
         "python",
-        State.OK if OLDEST <= here <= NEWEST else State.UNFIT,
+        CheckState.OK if OLDEST <= here <= NEWEST else CheckState.UNFIT,
         ".".join(map(str, sys.version_info[:3])),
         f">={OLDEST[0]}.{OLDEST[1]},<={NEWEST[0]}.{NEWEST[1]}",
         "create the virtual environment with one of these versions: remove .venv, then `make setup PYTHON=python3.11`",
@@ -92,11 +92,11 @@ def _packages() -> Iterator[Check]:
             version = metadata.version(name)
         except metadata.PackageNotFoundError:
             if purpose := OPTIONAL.get(match["extra"]):
-                yield Check(name, State.ABSENT, "-", f"{pins}, {purpose}", f"optional; {mend}")
+                yield Check(name, CheckState.ABSENT, "-", f"{pins}, {purpose}", f"optional; {mend}")
             else:
-                yield Check(name, State.MISSING, "-", pins, mend)
+                yield Check(name, CheckState.MISSING, "-", pins, mend)
         else:
-            state = State.OK if satisfies(version, pins) else State.UNFIT
+            state = CheckState.OK if satisfies(version, pins) else CheckState.UNFIT
             yield Check(name, state, version, pins, f"run `pip install '{name}{pins}'`")
 
 
@@ -107,7 +107,7 @@ def _private_names() -> Iterator[Check]:
     missing, count = names.missing(), len(names.NAMES)
     yield Check(
         "upstream names",
-        State.UNFIT if missing else State.OK,
+        CheckState.UNFIT if missing else CheckState.OK,
         f"{count - len(missing)} of {count}",
         "private names of PyTorch and ExecuTorch",
         f"install the releases above; these lack {', '.join(f'`{name}`' for name in missing)}",
@@ -160,15 +160,17 @@ def _natives() -> Iterator[Check]:
 def _native(name: str, file: str, purpose: str) -> Check:
     """Check a native file; a wheel compiles some at first use."""
     if native.is_there(file):
-        return Check(name, State.OK, "built", purpose, "")
+        return Check(name, CheckState.OK, "built", purpose, "")
     if file in native.EXECUTORCH_PARTS:
         if not is_installed("executorch"):
-            return Check(name, State.ABSENT, "-", purpose, "optional; comes with `pip install 'deuteron[executorch]'`")
+            return Check(
+                name, CheckState.ABSENT, "-", purpose, "optional; comes with `pip install 'deuteron[executorch]'`"
+            )
         if native.IS_WHEEL:
             mend = "nothing to do; it is compiled at first use, with g++, cmake and make"
-            return Check(name, State.ABSENT, "-", purpose, mend)
+            return Check(name, CheckState.ABSENT, "-", purpose, mend)
     mend = "install Deuteron's wheel again" if native.IS_WHEEL else "run `make native` in the source checkout"
-    return Check(name, State.MISSING, "-", purpose, mend)
+    return Check(name, CheckState.MISSING, "-", purpose, mend)
 
 
 PROGRAMS = (
@@ -185,11 +187,11 @@ def _programs() -> Iterator[Check]:
     for program, purpose, package in PROGRAMS:
         version = _program_version(program)
         mend = f"optional; run `apt-get install {package}` on Debian, or use your system's package manager"
-        yield Check(program, State.OK if version else State.ABSENT, version or "-", purpose, mend)
+        yield Check(program, CheckState.OK if version else CheckState.ABSENT, version or "-", purpose, mend)
     there = _has_arm_libc()
     yield Check(
         "newlib for Arm",
-        State.OK if there else State.ABSENT,
+        CheckState.OK if there else CheckState.ABSENT,
         "installed" if there else "-",
         "the C library of firmware for boards",
         f"optional; run `apt-get install {LIBC_PACKAGE}` on Debian, or use your system's package manager",
@@ -218,7 +220,7 @@ def _vendor() -> Iterator[Check]:
     there = is_installed("eiq_neutron_sdk")
     yield Check(
         "eiq_neutron_sdk",
-        State.OK if there else State.ABSENT,
+        CheckState.OK if there else CheckState.ABSENT,
         "installed" if there else "-",
         "vendor converter (`--converter vendor`)",
         "optional; NXP's package, needed only to make microcode for Neutron silicon",

@@ -13,7 +13,7 @@ from deuteron.errors import FormatError, InputError, OptionError, unreadable
 from deuteron.npu.neutron.kernels import image, selection
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.operators.program import Kernel
-from deuteron.views.inspect import Kind, inspect
+from deuteron.views.inspect import FileKind, inspect
 
 _IMAGE = "firmware.elf"
 """Name of the image in a directory of `deuteron firmware`."""
@@ -23,7 +23,7 @@ _TEXT_START = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class KernelListing:
     """The kernels of an object: its path and kind, each kernel with its function or calling partitions, and others.
 
     For an image also its driver for an Ethos-U, which has no kernels.
@@ -49,7 +49,7 @@ def merge(files: Sequence[Path], output: Path, *, force: bool) -> selection.Sele
     return merged
 
 
-def holding(path: Path, *, check_override: bool | str = False) -> Holding:
+def holding(path: Path, *, check_override: bool | str = False) -> KernelListing:
     """Return the kernels of a linked image, a kernel selection file, a directory of a build or firmware, or a program.
 
     Args:
@@ -78,10 +78,10 @@ def holding(path: Path, *, check_override: bool | str = False) -> Holding:
     return held
 
 
-def selected(path: Path, chosen: selection.Selection) -> Holding:
+def selected(path: Path, chosen: selection.Selection) -> KernelListing:
     """Return the kernels in the kernel selection file at `path`."""
     kernels = tuple((kernel, kernel.symbol) for kernel in chosen.kernels)
-    return Holding(path, "selection", f"kernel selection of {chosen.stamp}", kernels)
+    return KernelListing(path, "selection", f"kernel selection of {chosen.stamp}", kernels)
 
 
 def _selection(path: Path) -> selection.Selection:
@@ -104,7 +104,7 @@ def _selection(path: Path) -> selection.Selection:
     return selection.Selection.of(kernel for kernel in KERNELS if kernel.name in called)
 
 
-def _file(path: Path, *, needs_table: bool) -> Holding:
+def _file(path: Path, *, needs_table: bool) -> KernelListing:
     """Return the kernels of a file; its first bytes determine its kind, and a kernel selection file is text.
 
     An image needs a table of kernels, unless the request has another purpose or it drives an Ethos-U.
@@ -122,13 +122,13 @@ def _file(path: Path, *, needs_table: bool) -> Holding:
     if needs_table and ethosu is None:
         linked = image.parse(data, str(path))
     table = tuple((entry.kernel, entry.function) for entry in linked.table)
-    return Holding(path, "image", "image", table, linked.unused, ethosu)
+    return KernelListing(path, "image", "image", table, linked.unused, ethosu)
 
 
-def _called(path: Path) -> Holding:
+def _called(path: Path) -> KernelListing:
     """Return the kernels that the partitions of a build or a program call."""
     inspection = inspect(path)
-    if inspection.kind is Kind.TFLITE:
+    if inspection.kind is FileKind.TFLITE:
         raise InputError(f"`{path}` is a TFLite file, which calls no kernels", hint="convert it first")
     by_name = {kernel.name: kernel for kernel in KERNELS}
     callers: dict[Kernel, dict[str, None]] = {}
@@ -136,6 +136,6 @@ def _called(path: Path) -> Holding:
         for call in partition.program.calls:
             if call.kernel in by_name:
                 callers.setdefault(by_name[call.kernel], {})[partition.name] = None
-    in_order = sorted(callers, key=lambda kernel: kernel.kind)
+    kernels = tuple((k, tuple(callers[k])) for k in sorted(callers, key=lambda kernel: kernel.kind))
     kind = inspection.kind.name.lower()
-    return Holding(path, kind, inspection.kind.value, tuple((kernel, tuple(callers[kernel])) for kernel in in_order))
+    return KernelListing(path, kind, inspection.kind.value, kernels)

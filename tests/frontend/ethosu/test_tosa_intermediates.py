@@ -18,7 +18,7 @@ from deuteron.runtime import pte
 from deuteron.runtime.partitions import partitions_of
 from deuteron.views.compare import tosa_intermediates
 from deuteron.views.compare.pytorch import compare
-from deuteron.views.compare.tosa_intermediates import OnTheWay
+from deuteron.views.compare.tosa_intermediates import TosaIntermediates
 
 SEEN = [
     "TRANSPOSE", "RESCALE", "RESCALE", "TABLE", "RESCALE", "MAX_POOL2D", "REDUCE_SUM", "RESCALE", "RESCALE", "RESCALE",
@@ -31,11 +31,11 @@ def directory() -> Path:
     return built()
 
 
-def on_its_way(directory: Path) -> OnTheWay:
+def intermediates_of(directory: Path) -> TosaIntermediates:
     """The one partition of the build."""
     (part,) = partitions_of(pte.read((directory / manifests.PROGRAM).read_bytes()).methods[0])
     (entry,) = manifests.read(directory).partitions
-    return OnTheWay(0, entry, part.payload, directory / manifests.tosa_name(0))
+    return TosaIntermediates(0, entry, part.payload, directory / manifests.tosa_name(0))
 
 
 def sample() -> npt.NDArray[np.float32]:
@@ -102,6 +102,6 @@ def test_what_is_never_whole_in_memory_is_counted(directory: Path, monkeypatch: 
         return replace(stream, operations=tuple(operations))
 
     monkeypatch.setattr(tosa_intermediates, "decode", halved)
-    way = on_its_way(directory)
+    way = intermediates_of(directory)
     assert (way.coverage.operators, way.coverage.compared, way.coverage.parted) == (36, 16, 1)
     assert [result.op for result in way.results] == [*SEEN[:2], *SEEN[3:]]

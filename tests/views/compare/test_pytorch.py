@@ -22,7 +22,7 @@ from deuteron.views.compare import outputs
 from deuteron.views.compare import pytorch as compare
 from deuteron.views.compare.outputs import OutputResult
 from deuteron.views.compare.rounding_spread import rounded_twice, spread
-from deuteron.views.compare.torch_oracle import Opinion, opinion
+from deuteron.views.compare.torch_oracle import OracleResult, oracle_result
 from deuteron.views.compare.tosa_intermediates import Coverage
 
 Sample = tuple[npt.NDArray[np.generic], ...]
@@ -116,42 +116,42 @@ def test_a_sound_build_of_every_other_operator_passes(samples: list[Sample], tmp
 
 
 def test_a_wrong_bit_of_the_npu_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
-    check = compare._InTflite.check
+    check = compare._TflitePartition.check
 
-    def flipped(self: compare._InTflite, call: DelegateCall) -> None:
+    def flipped(self: compare._TflitePartition, call: DelegateCall) -> None:
         output = call.outputs[0].copy()
         output[2] ^= 1
         check(self, replace(call, outputs=(output,)))
 
-    monkeypatch.setattr(compare._InTflite, "check", flipped)
+    monkeypatch.setattr(compare._TflitePartition, "check", flipped)
     found = compare.compare(directory, samples)
     assert found.failures() == ("partition 0: 3 of 15 results of the NPU differ from the interpreter",)
     assert "bounds broken:" in found.text()
 
 
 def test_a_partition_that_never_ran_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(compare._InTflite, "check", lambda self, call: None)
+    monkeypatch.setattr(compare._TflitePartition, "check", lambda self, call: None)
     assert compare.compare(directory, samples).failures() == ("partition 0: ran 0 times on 3 samples",)
 
 
 def test_an_operator_off_by_one_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
-    def shifted(op: ops.Op, graph: Graph, values: dict[str, npt.NDArray[np.generic]]) -> Opinion:
-        view = opinion(op, graph, values)
+    def shifted(op: ops.Op, graph: Graph, values: dict[str, npt.NDArray[np.generic]]) -> OracleResult:
+        view = oracle_result(op, graph, values)
         if not isinstance(op, ops.FullyConnected):
             return view
         return replace(view, quantised=np.where(view.quantised < 0, view.quantised + 1, view.quantised - 1))
 
-    monkeypatch.setattr(compare, "opinion", shifted)
+    monkeypatch.setattr(compare, "oracle_result", shifted)
     (failure,) = compare.compare(directory, samples).failures()
     assert "FULLY_CONNECTED: 15 of 15 results differ from PyTorch's beyond ties" in failure
 
 
 def test_a_wrong_rounding_is_found(directory: Path, samples: list[Sample], monkeypatch: pytest.MonkeyPatch):
-    def moved(op: ops.Op, graph: Graph, values: dict[str, npt.NDArray[np.generic]]) -> Opinion:
-        view = opinion(op, graph, values)
+    def moved(op: ops.Op, graph: Graph, values: dict[str, npt.NDArray[np.generic]]) -> OracleResult:
+        view = oracle_result(op, graph, values)
         return replace(view, exact=view.exact + 1) if isinstance(op, ops.FullyConnected) else view
 
-    monkeypatch.setattr(compare, "opinion", moved)
+    monkeypatch.setattr(compare, "oracle_result", moved)
     (failure,) = compare.compare(directory, samples).failures()
     assert failure.endswith("FULLY_CONNECTED: 15 of 15 results are not correctly rounded")
 

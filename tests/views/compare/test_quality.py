@@ -182,8 +182,8 @@ def test_a_function_that_fails_costs_its_figures_not_the_build(tmp_path: Path):
 @pytest.mark.parametrize(
     ("inputs", "told"),
     [
-        ((), "with nothing, and it takes (1, 4)"),
-        (([1.0],), "with list, and it takes (1, 4)"),
+        ((), "with nothing, but it takes (1, 4)"),
+        (([1.0],), "with list, but it takes (1, 4)"),
         ((torch.ones(1, 4, dtype=torch.int64),), "with int64 as input 0"),
         ((torch.ones(1, 4, dtype=torch.float64),), "with float64 as input 0"),
     ],

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from deuteron.views.events.events import Clock, Event, Kind, Measure, Stream, Track
+from deuteron.views.events.events import Clock, Event, Measure, SpanKind, Stream, Track
 from deuteron.views.events.gaps import with_gaps
 from deuteron.views.events.instructions import Instructions, PartitionCalls
 from deuteron.views.events.record import CpuOp, Kernel, Op, Profile, ProfiledPartition, Source
@@ -34,16 +34,16 @@ def events() -> tuple[Event, ...]:
     npu = {"partition": 0}
     return with_gaps(
         [
-            Event(Kind.RUN, Track.CPU, 0, 1000, "run"),
-            Event(Kind.OPERATOR, Track.CPU, 0, 100, "quantized_decomposed::quantize_per_tensor.out", index=0),
-            Event(Kind.DELEGATE, Track.CPU, 100, 990, "npu 0", **npu),
-            Event(Kind.DISPATCH, Track.CPU, 100, 110, "conv2d_s8", index=0, **npu),
-            Event(Kind.KERNEL, Track.NPU, 110, 610, "conv2d_s8", index=0, **npu),
-            Event(Kind.FETCH, Track.CPU, 610, 620, "weights 0", index=1, **npu),
-            Event(Kind.TRANSFER, Track.FLASH, 620, 700, "weights 0", index=1, nbytes=64, **npu),
-            Event(Kind.WAIT, Track.CPU, 620, 700, "channel 0", index=2, **npu),
-            Event(Kind.DISPATCH, Track.CPU, 700, 710, "max_pool_s8", index=1, **npu),
-            Event(Kind.KERNEL, Track.NPU, 710, 985, "max_pool_s8", index=1, **npu),
+            Event(SpanKind.RUN, Track.CPU, 0, 1000, "run"),
+            Event(SpanKind.OPERATOR, Track.CPU, 0, 100, "quantized_decomposed::quantize_per_tensor.out", index=0),
+            Event(SpanKind.DELEGATE, Track.CPU, 100, 990, "npu 0", **npu),
+            Event(SpanKind.DISPATCH, Track.CPU, 100, 110, "conv2d_s8", index=0, **npu),
+            Event(SpanKind.KERNEL, Track.NPU, 110, 610, "conv2d_s8", index=0, **npu),
+            Event(SpanKind.FETCH, Track.CPU, 610, 620, "weights 0", index=1, **npu),
+            Event(SpanKind.TRANSFER, Track.FLASH, 620, 700, "weights 0", index=1, nbytes=64, **npu),
+            Event(SpanKind.WAIT, Track.CPU, 620, 700, "channel 0", index=2, **npu),
+            Event(SpanKind.DISPATCH, Track.CPU, 700, 710, "max_pool_s8", index=1, **npu),
+            Event(SpanKind.KERNEL, Track.NPU, 710, 985, "max_pool_s8", index=1, **npu),
         ]
     )
 
@@ -69,8 +69,8 @@ def profile(stream: Stream | None = None) -> Profile:
 def with_an_empty_kernel() -> Profile:
     """The same, but its convolution took no tick of the clock."""
     stream = profile().stream
-    shown = (event for event in stream.events if event.kind is not Kind.UNATTRIBUTED)
-    events = (replace(e, stop=e.start) if (e.kind, e.index) == (Kind.KERNEL, 0) else e for e in shown)
+    shown = (event for event in stream.events if event.kind is not SpanKind.UNATTRIBUTED)
+    events = (replace(e, stop=e.start) if (e.kind, e.index) == (SpanKind.KERNEL, 0) else e for e in shown)
     return profile(replace(stream, events=with_gaps(events)))
 
 
@@ -78,22 +78,22 @@ def one_of_three_runs_held_up() -> Profile:
     """Three runs of 1,100, 90,000 and 1,000 ticks; the first two end in time that nobody explains."""
     found: list[Event] = []
     for run, ticks in enumerate((1100, 90_000, 1000)):
-        own = [replace(event, run=run) for event in events() if event.kind is not Kind.UNATTRIBUTED]
-        found += with_gaps(replace(event, stop=ticks) if event.kind is Kind.RUN else event for event in own)
+        own = [replace(event, run=run) for event in events() if event.kind is not SpanKind.UNATTRIBUTED]
+        found += with_gaps(replace(event, stop=ticks) if event.kind is SpanKind.RUN else event for event in own)
     return profile(replace(profile().stream, runs=3, events=tuple(found)))
 
 
 def lost_in_one_of_two_runs() -> Profile:
     """Two runs; of the second no event but the run itself had room."""
     stream = profile().stream
-    second = with_gaps([Event(Kind.RUN, Track.CPU, 0, 1000, "run", 1)])
+    second = with_gaps([Event(SpanKind.RUN, Track.CPU, 0, 1000, "run", 1)])
     return profile(replace(stream, runs=2, events=(*stream.events, *second), lost=9))
 
 
 def npu_alone() -> Profile:
     """The same as a simulation has it: without the operator on the CPU."""
     stream = profile().stream
-    return profile(replace(stream, events=tuple(e for e in stream.events if e.kind is not Kind.OPERATOR)))
+    return profile(replace(stream, events=tuple(e for e in stream.events if e.kind is not SpanKind.OPERATOR)))
 
 
 def packet(

@@ -12,7 +12,7 @@ from deuteron.board.translate import translate
 from deuteron.errors import FormatError
 from deuteron.runtime.program import TensorList
 from deuteron.views.events import record, text
-from deuteron.views.events.events import Kind, Measure, NpuCount, NpuCycles, Stream
+from deuteron.views.events.events import Measure, NpuCount, NpuCycles, SpanKind, Stream
 from deuteron.views.events.gaps import attributed
 from deuteron.views.events.instructions import Instructions
 from deuteron.views.events.sources import packets as board
@@ -20,7 +20,10 @@ from deuteron.views.events.sources.packets import Step
 from deuteron.views.profile.on_board import steps_of
 from deuteron.views.report.data import page_data
 
-STEPS = (Step(Kind.OPERATOR, "quantized_decomposed::quantize_per_tensor.out", index=0), Step(Kind.DELEGATE, "npu 0", 0))
+STEPS = (
+    Step(SpanKind.OPERATOR, "quantized_decomposed::quantize_per_tensor.out", index=0),
+    Step(SpanKind.DELEGATE, "npu 0", 0),
+)
 AGAIN = "\n\nhint: run the image again, and copy everything that it sends"
 
 
@@ -40,17 +43,17 @@ GOOD = made.packet(made.run_records(0), 0, 1000)
 def test_events_of_a_run():
     found = stream(GOOD)
     assert (found.measure, found.clock.hz, found.clock.tick, found.lost) == (Measure.MEASURED, made.HZ, "tick", 0)
-    kernels = [(e.name, e.index, e.start, e.stop) for e in found.events if e.kind is Kind.KERNEL]
+    kernels = [(e.name, e.index, e.start, e.stop) for e in found.events if e.kind is SpanKind.KERNEL]
     assert kernels == [("conv2d_s8", 0, 130, 530), ("max_pool_s8", 1, 605, 905)]
-    transfers = [(e.kind, e.nbytes) for e in found.events if e.kind in (Kind.FETCH, Kind.WAIT)]
-    assert transfers == [(Kind.FETCH, 64), (Kind.WAIT, 0)]
+    transfers = [(e.kind, e.nbytes) for e in found.events if e.kind in (SpanKind.FETCH, SpanKind.WAIT)]
+    assert transfers == [(SpanKind.FETCH, 64), (SpanKind.WAIT, 0)]
     assert attributed(found.events) == 1
-    driver = [(e.name, e.index, e.ticks) for e in found.events if e.kind is Kind.DISPATCH and e.partition == 0]
+    driver = [(e.name, e.index, e.ticks) for e in found.events if e.kind is SpanKind.DISPATCH and e.partition == 0]
     assert driver == [
         ("executor", -1, 15), ("driver", 0, 5), ("driver", -1, 5), ("driver", -1, 5), ("driver", 1, 5),
         ("driver", -1, 5), ("executor", -1, 10),
     ]  # fmt: skip
-    gaps = [(e.start, e.stop) for e in found.events if e.kind is Kind.UNATTRIBUTED]
+    gaps = [(e.start, e.stop) for e in found.events if e.kind is SpanKind.UNATTRIBUTED]
     assert gaps == [(0, 5), (960, 965), (990, 1000)]
 
 
@@ -67,9 +70,9 @@ def test_a_partition_may_take_longer_than_the_clock_needs_to_wrap():
     end = 2 * far + 8
     records += [(4, 4, 8, end), (1, 1, 4, end + 2)]
     found = stream(made.packet([(1, 0, 1, 2), *records], 0, (end + 4) % (1 << 32)))
-    delegate = next(e for e in found.events if e.kind is Kind.DELEGATE)
+    delegate = next(e for e in found.events if e.kind is SpanKind.DELEGATE)
     assert (delegate.start, delegate.stop) == (4, end + 2)
-    assert max(e.stop for e in found.events if e.kind is Kind.RUN) == end + 4
+    assert max(e.stop for e in found.events if e.kind is SpanKind.RUN) == end + 4
 
 
 def test_an_operator_may_take_several_steps_or_none():
@@ -83,13 +86,13 @@ def test_an_operator_may_take_several_steps_or_none():
     names = ("aten::split_with_sizes_copy.out", "aten::cat.out", programs.DEQUANTIZE)
     program = Instructions(made.SHA256, {}, {number: (name, number) for number, name in enumerate(names)}, ())
     steps = steps_of(translate(make.program((x,), (a, b, empty[2], y)), name="split"), program)
-    assert steps == (*(Step(Kind.OPERATOR, names[0], index=0),) * 2, Step(Kind.OPERATOR, names[2], index=2))
+    assert steps == (*(Step(SpanKind.OPERATOR, names[0], index=0),) * 2, Step(SpanKind.OPERATOR, names[2], index=2))
 
 
 def test_transposes_are_the_partitions_or_operators_of_the_model():
     bundle = translate(programs.channels_first(), name="crossed")
     kinds = [step.kind for step in steps_of(bundle, Instructions(made.SHA256, {0: 0}, {}, ()))]
-    assert kinds == [Kind.TRANSPOSE, Kind.TRANSPOSE, Kind.DELEGATE, Kind.TRANSPOSE, Kind.TRANSPOSE]
+    assert kinds == [SpanKind.TRANSPOSE, SpanKind.TRANSPOSE, SpanKind.DELEGATE, SpanKind.TRANSPOSE, SpanKind.TRANSPOSE]
 
 
 def test_runs_follow_each_other():
@@ -112,11 +115,11 @@ def test_commands_of_a_partition_whose_own_event_is_lost_are_its():
     found = stream(made.packet(made.run_records(0)[:4], 0, 1000, lost=6))
     inside = [(e.kind, e.start, e.stop, e.index) for e in found.events if e.partition == 0]
     assert inside == [
-        (Kind.DELEGATE, 130, 1000, -1),
-        (Kind.KERNEL, 130, 530, 0),
-        (Kind.UNATTRIBUTED, 530, 535, -1),
-        (Kind.FETCH, 535, 545, 1),
-        (Kind.UNATTRIBUTED, 545, 1000, -1),
+        (SpanKind.DELEGATE, 130, 1000, -1),
+        (SpanKind.KERNEL, 130, 530, 0),
+        (SpanKind.UNATTRIBUTED, 530, 535, -1),
+        (SpanKind.FETCH, 535, 545, 1),
+        (SpanKind.UNATTRIBUTED, 545, 1000, -1),
     ]
     assert attributed(found.events) == 1 - 460 / 870
 

@@ -13,7 +13,7 @@ from deuteron.npu.neutron.kernels.names import base_name
 from deuteron.runtime import pte
 from deuteron.runtime.program import KernelCall
 from deuteron.views.events import tables
-from deuteron.views.events.events import Kind
+from deuteron.views.events.events import SpanKind
 from deuteron.views.events.gaps import attributed
 
 
@@ -64,21 +64,21 @@ def test_npu_and_cpu_are_in_one_profile(mixed: Path, on: str, tmp_path: Path):
     made = profile(mixed, on, 1, tmp_path / "out")
     assert (attributed(made.stream.events) or 0) >= 0.999
     events = made.stream.events
-    assert {event.partition for event in events if event.kind is Kind.KERNEL} == {*range(len(made.partitions))}
+    assert {event.partition for event in events if event.kind is SpanKind.KERNEL} == {*range(len(made.partitions))}
     listed = [i for i, op in enumerate(manifests.read(mixed).cpu_ops) if op.instructions]
-    ran = list(dict.fromkeys(event.index for event in events if event.kind is Kind.OPERATOR))
+    ran = list(dict.fromkeys(event.index for event in events if event.kind is SpanKind.OPERATOR))
     assert ran == ([] if on == "sim" else listed)
     assert all(
         base_name(event.name) == base_name(made.cpu_ops[event.index].name)
         for event in events
-        if event.kind is Kind.OPERATOR
+        if event.kind is SpanKind.OPERATOR
     )
-    assert sum(row.ticks for row in tables.kernels(made)) == ticks(made, Kind.RUN)
+    assert sum(row.ticks for row in tables.kernels(made)) == ticks(made, SpanKind.RUN)
     out = tmp_path / "out"
     (block,) = Inspector(etdump_path=str(out / "etdump.etdp"), etrecord=str(out / "etrecord.bin")).event_blocks
     assert operators_of(block.events) == pytest.approx(operators_of_ours(made), abs=0.01)
     calls = [event for event in block.events if event.name == "DELEGATE_CALL"]
     assert len(calls) == len(made.partitions)
     assert sum(sum(call.perf_data.raw) for call in calls) * 1e3 == pytest.approx(
-        made.stream.clock.microseconds(ticks(made, Kind.DELEGATE)), abs=0.01
+        made.stream.clock.microseconds(ticks(made, SpanKind.DELEGATE)), abs=0.01
     )

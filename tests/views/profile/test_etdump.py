@@ -8,7 +8,7 @@ from tests.views.profile import made
 
 from deuteron.errors import FormatError
 from deuteron.views.events import tables
-from deuteron.views.events.events import Event, Kind, Measure, Track
+from deuteron.views.events.events import Event, Measure, SpanKind, Track
 from deuteron.views.events.exports import inspector
 from deuteron.views.events.gaps import attributed
 from deuteron.views.events.sources import etdump, host
@@ -54,13 +54,13 @@ def test_events_of_the_runtime():
     found = host.stream([block(), block()], made.INSTRUCTIONS, "f")
     assert (found.runs, found.measure, found.clock.tick) == (2, Measure.MEASURED, "ns")
     first = [event for event in found.events if event.run == 0]
-    assert [(e.name, e.index, e.ticks) for e in first if e.kind is Kind.KERNEL] == [
+    assert [(e.name, e.index, e.ticks) for e in first if e.kind is SpanKind.KERNEL] == [
         ("conv2d_s8", 0, 375),
         ("max_pool_s8", 1, 280),
     ]
     assert attributed(first) == 1
-    assert [(e.start, e.stop) for e in first if e.kind is Kind.UNATTRIBUTED] == [(0, 5), (95, 100), (860, 900)]
-    assert next(e for e in first if e.kind is Kind.OPERATOR).index == 0
+    assert [(e.start, e.stop) for e in first if e.kind is SpanKind.UNATTRIBUTED] == [(0, 5), (95, 100), (860, 900)]
+    assert next(e for e in first if e.kind is SpanKind.OPERATOR).index == 0
 
 
 def test_without_profiling_the_partition_is_not_attributed():
@@ -146,10 +146,10 @@ def test_what_no_instruction_is_known_of_is_in_the_dump(tmp_path: Path):
     from executorch.devtools import Inspector
 
     extra = (
-        Event(Kind.COPY_IN, Track.CPU, 0, 10, "input 0", index=0),
-        Event(Kind.OPERATOR, Track.CPU, 10, 30, "aten::add.out"),
-        Event(Kind.TRANSPOSE, Track.CPU, 30, 60, "output 0: channels first"),
-        Event(Kind.COPY_OUT, Track.CPU, 60, 100, "output 0", index=0),
+        Event(SpanKind.COPY_IN, Track.CPU, 0, 10, "input 0", index=0),
+        Event(SpanKind.OPERATOR, Track.CPU, 10, 30, "aten::add.out"),
+        Event(SpanKind.TRANSPOSE, Track.CPU, 30, 60, "output 0: channels first"),
+        Event(SpanKind.COPY_OUT, Track.CPU, 60, 100, "output 0", index=0),
     )
     stream = made.profile().stream
     file = tmp_path / "etdump.etdp"
@@ -166,7 +166,7 @@ def test_dumps_of_profiles_are_told_from_those_of_the_runtime():
 
 def test_what_starts_a_kernel_is_its_dispatch_and_what_comes_after_the_last_is_not():
     found = host.stream([block()], made.INSTRUCTIONS, "f").median().events
-    driver = [(e.name, e.index, e.ticks) for e in found if e.kind is Kind.DISPATCH and e.partition == 0]
+    driver = [(e.name, e.index, e.ticks) for e in found if e.kind is SpanKind.DISPATCH and e.partition == 0]
     assert driver == [
         ("runtime", -1, 10), ("arguments", -1, 10), ("driver", 0, 5), ("driver", -1, 1), ("driver", -1, 1),
         ("driver", -1, 10), ("log", -1, 40), ("runtime", -1, 10),

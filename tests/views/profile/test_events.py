@@ -11,7 +11,7 @@ from tests.views.profile.made import CONV
 from deuteron.cli import main
 from deuteron.errors import FormatError, InputError, OptionError
 from deuteron.views.events import changes, record, tables, text
-from deuteron.views.events.events import Event, Kind, Measure, Track
+from deuteron.views.events.events import Event, Measure, SpanKind, Track
 from deuteron.views.events.exports.node_data import node_data
 from deuteron.views.events.exports.trace import trace
 from deuteron.views.events.gaps import attributed, with_gaps
@@ -20,7 +20,7 @@ from deuteron.views.report.page import html
 
 
 def test_gaps_are_events_of_their_own():
-    gaps = [event for event in made.events() if event.kind is Kind.UNATTRIBUTED]
+    gaps = [event for event in made.events() if event.kind is SpanKind.UNATTRIBUTED]
     assert [(gap.name, gap.start, gap.stop) for gap in gaps] == [
         ("in the delegate", 985, 990),
         ("between steps", 990, 1000),
@@ -29,21 +29,23 @@ def test_gaps_are_events_of_their_own():
 
 
 def test_a_whole_run_without_events_is_one_gap():
-    found = with_gaps([Event(Kind.RUN, Track.CPU, 0, 50, "run"), Event(Kind.DELEGATE, Track.CPU, 10, 40, "npu 0")])
+    found = with_gaps(
+        [Event(SpanKind.RUN, Track.CPU, 0, 50, "run"), Event(SpanKind.DELEGATE, Track.CPU, 10, 40, "npu 0")]
+    )
     assert attributed(found) == 0
-    assert sum(event.ticks for event in found if event.kind is Kind.UNATTRIBUTED) == 50
+    assert sum(event.ticks for event in found if event.kind is SpanKind.UNATTRIBUTED) == 50
 
 
 def test_what_took_no_time_stands_before_what_follows_it():
     npu = {"partition": 0}
     events = with_gaps(
         [
-            Event(Kind.RUN, Track.CPU, 0, 20, "run"),
-            Event(Kind.KERNEL, Track.CPU, 5, 5, "conv2d_s8", index=0, **npu),
-            Event(Kind.DISPATCH, Track.CPU, 5, 15, "driver", index=1, **npu),
-            Event(Kind.KERNEL, Track.CPU, 15, 20, "max_pool_s8", index=1, **npu),
-            Event(Kind.DISPATCH, Track.CPU, 0, 5, "driver", index=0, **npu),
-            Event(Kind.DELEGATE, Track.CPU, 0, 20, "npu 0", **npu),
+            Event(SpanKind.RUN, Track.CPU, 0, 20, "run"),
+            Event(SpanKind.KERNEL, Track.CPU, 5, 5, "conv2d_s8", index=0, **npu),
+            Event(SpanKind.DISPATCH, Track.CPU, 5, 15, "driver", index=1, **npu),
+            Event(SpanKind.KERNEL, Track.CPU, 15, 20, "max_pool_s8", index=1, **npu),
+            Event(SpanKind.DISPATCH, Track.CPU, 0, 5, "driver", index=0, **npu),
+            Event(SpanKind.DELEGATE, Track.CPU, 0, 20, "npu 0", **npu),
         ]
     )
     stream = replace(made.profile().stream, events=events)
@@ -70,14 +72,14 @@ def test_a_kernel_waits_also_where_the_next_fetch_starts_before_it():
     npu = {"partition": 0}
     events = with_gaps(
         [
-            Event(Kind.RUN, Track.CPU, 0, 100, "run"),
-            Event(Kind.DELEGATE, Track.CPU, 0, 100, "npu 0", **npu),
-            Event(Kind.DISPATCH, Track.CPU, 0, 5, "driver", **npu),
-            Event(Kind.WAIT, Track.CPU, 5, 65, "channel 0", index=1, **npu),
-            Event(Kind.FETCH, Track.CPU, 65, 75, "weights 64", index=2, **npu),
-            Event(Kind.DISPATCH, Track.CPU, 75, 80, "conv2d_s8", index=0, **npu),
-            Event(Kind.KERNEL, Track.NPU, 80, 95, "conv2d_s8", index=0, **npu),
-            Event(Kind.WAIT, Track.CPU, 95, 100, "channel 0", index=4, **npu),
+            Event(SpanKind.RUN, Track.CPU, 0, 100, "run"),
+            Event(SpanKind.DELEGATE, Track.CPU, 0, 100, "npu 0", **npu),
+            Event(SpanKind.DISPATCH, Track.CPU, 0, 5, "driver", **npu),
+            Event(SpanKind.WAIT, Track.CPU, 5, 65, "channel 0", index=1, **npu),
+            Event(SpanKind.FETCH, Track.CPU, 65, 75, "weights 64", index=2, **npu),
+            Event(SpanKind.DISPATCH, Track.CPU, 75, 80, "conv2d_s8", index=0, **npu),
+            Event(SpanKind.KERNEL, Track.NPU, 80, 95, "conv2d_s8", index=0, **npu),
+            Event(SpanKind.WAIT, Track.CPU, 95, 100, "channel 0", index=4, **npu),
         ]
     )
     rows = {row.name: row for row in tables.kernels(made.profile(replace(made.profile().stream, events=events)))}
@@ -126,7 +128,7 @@ def test_lines_and_operators_name_what_they_are():
     fused = replace(profile, partitions=(replace(partition, ops=ops, kernels=(kernel, partition.kernels[1])),))
     assert (
         "PADV2 + CONV_2D (aten_convolution_default) + MAX_POOL_2D (aten_max_pool2d_default) + "
-        "TRANSPOSE (added at the edge of the partition)"
+        "TRANSPOSE (added at an input or output of the partition)"
     ) in [row.name for row in tables.operators(fused)]
 
 
@@ -291,7 +293,7 @@ def test_a_program_is_no_profile(options: tuple[str, ...], tmp_path: Path, capsy
 def test_names_command_no_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     profile = made.profile()
     evil = (
-        replace(event, name="\x1b[2Jevil\nrow", index=-1) if event.kind is Kind.OPERATOR else event
+        replace(event, name="\x1b[2Jevil\nrow", index=-1) if event.kind is SpanKind.OPERATOR else event
         for event in profile.stream.events
     )
     hurt = replace(profile, model="\x1b[31mnet", stream=replace(profile.stream, events=tuple(evil)))
@@ -329,7 +331,7 @@ def longer(profile: record.Profile, ticks: int) -> record.Profile:
     """The profile, but its pooling and its run take so many ticks more."""
     events = tuple(
         replace(event, stop=event.stop + ticks)
-        if event.kind is Kind.RUN or (event.kind, event.index) == (Kind.KERNEL, 1)
+        if event.kind is SpanKind.RUN or (event.kind, event.index) == (SpanKind.KERNEL, 1)
         else event
         for event in profile.stream.events
     )

@@ -12,7 +12,7 @@ from tests.views.profile.conftest import Build
 from deuteron.board import boards, library
 from deuteron.errors import InternalError
 from deuteron.runtime.host import Array
-from deuteron.views.events.events import Kind, Measure
+from deuteron.views.events.events import Measure, SpanKind
 from deuteron.views.events.gaps import attributed
 from deuteron.views.profile import on_board as board
 from deuteron.views.profile import run
@@ -53,11 +53,11 @@ def linked(folder: Path, of_library: int, of_application: int, function: str) ->
     include = f"-I{library.FIRMWARE / 'include'}"
     application = f"#include <deuteron/executor.h>\nvoid *used = {function};\nint main(void)\n{{\n    return 0;\n}}\n"
     (folder / "application.c").write_text(application, "utf-8")
-    for name in ("executor", "shared"):
+    for name in ("executor", "shared_contexts"):
         source = library.FIRMWARE / f"src/executor/{name}.c"
         words = "cc", include, f"-DDTN_PROFILING={of_library}", "-c", source, "-o", folder / f"{name}.o"
         subprocess.run(words, check=True)
-    words = "cc", include, f"-DDTN_PROFILING={of_application}", "application.c", "executor.o", "shared.o"
+    words = "cc", include, f"-DDTN_PROFILING={of_application}", "application.c", "executor.o", "shared_contexts.o"
     return subprocess.run(words, cwd=folder, capture_output=True, text=True, check=False).stderr
 
 
@@ -99,7 +99,7 @@ def test_a_board_attributes_its_time(build: Build, tmp_path: Path):
     assert share >= 0.999
     assert profile.partitions
     for number, partition in enumerate(profile.partitions):
-        seen = [e.index for e in stream.events if e.kind is Kind.KERNEL and e.partition == number and e.run == 1]
+        seen = [e.index for e in stream.events if e.kind is SpanKind.KERNEL and e.partition == number and e.run == 1]
         assert seen == list(range(len(partition.kernels)))
     assert {section.group for section in profile.sections} >= {"driver", "kernels", "profile"}
 
@@ -112,7 +112,7 @@ def test_events_beyond_the_room_are_counted(build: Build):
     recorded = sum(len(calls.commands) for calls in found.instructions.calls)
     assert short.stream.lost > 0
     assert short.stream.lost + 3 > recorded
-    of_short, of_whole = (attributed(profile.stream.events, Kind.RUN) for profile in (short, whole))
+    of_short, of_whole = (attributed(profile.stream.events, SpanKind.RUN) for profile in (short, whole))
     assert of_short is not None  # there are events
     assert of_whole is not None
     assert of_short < 0.1  # nobody knows what the rest was

@@ -20,7 +20,7 @@ from deuteron.cli import main
 from deuteron.errors import UnsupportedError
 from deuteron.npu.neutron.kernels.names import event_name
 from deuteron.views.events import record, tables
-from deuteron.views.events.events import Kind
+from deuteron.views.events.events import SpanKind
 from deuteron.views.events.gaps import attributed
 from deuteron.views.events.sources import etdump
 from deuteron.views.profile import run
@@ -35,12 +35,12 @@ def profile(directory: Path, on: str, runs: int, output: Path) -> record.Profile
     """The profile, with its files in `output`."""
     found = builds.read(directory)
     inputs = [tuple(np.zeros(i.shape, i.dtype) for i in found.manifest.inputs)] * runs
-    made = run.profile(found, run.Wanted(on, inputs))
+    made = run.profile(found, run.ProfileRequest(on, inputs))
     run.write(made, found, output)
     return made
 
 
-def ticks(made: record.Profile, kind: Kind) -> int:
+def ticks(made: record.Profile, kind: SpanKind) -> int:
     return sum(event.ticks for event in made.stream.events if event.kind is kind)
 
 
@@ -57,7 +57,7 @@ def operators_of_ours(made: record.Profile) -> dict[str, float]:
     """The same of our profile."""
     found: Counter[str] = Counter()
     for event in made.stream.events:
-        if event.kind is Kind.OPERATOR:
+        if event.kind is SpanKind.OPERATOR:
             found[event.name.rpartition("::")[2]] += made.stream.clock.microseconds(event.ticks)
     return dict(found)
 
@@ -84,10 +84,10 @@ def test_inspector_has_our_operators_and_totals(build: Build, on: str, tmp_path:
         assert all(any(line in str(trace) for trace in event.stack_traces.values()) for line in lines)
     micro = made.stream.clock.microseconds
     assert sum(sum(event.perf_data.raw) for event in shown.values()) * 1e3 == pytest.approx(
-        micro(ticks(made, Kind.KERNEL)), abs=0.002 * len(made.stream.events)
+        micro(ticks(made, SpanKind.KERNEL)), abs=0.002 * len(made.stream.events)
     )
     (call,) = (event for event in events if event.name == "DELEGATE_CALL")
-    assert sum(call.perf_data.raw) * 1e3 == pytest.approx(micro(ticks(made, Kind.DELEGATE)), abs=0.01)
+    assert sum(call.perf_data.raw) * 1e3 == pytest.approx(micro(ticks(made, SpanKind.DELEGATE)), abs=0.01)
     assert operators_of(events) == pytest.approx(operators_of_ours(made), abs=0.01)
 
 
@@ -120,9 +120,9 @@ def test_everybody_has_the_same_numbers(build: Build, tmp_path: Path):
 @pytest.mark.slow
 def test_kernels_that_nobody_recorded_are_told(build: Build, monkeypatch: pytest.MonkeyPatch):
     found = builds.read(build("residual"))
-    made = run.profile(found, run.Wanted("sim"))
+    made = run.profile(found, run.ProfileRequest("sim"))
     assert list(builds.warnings(found, made)) == []
-    without = tuple(event for event in made.stream.events if event.kind is not Kind.KERNEL)
+    without = tuple(event for event in made.stream.events if event.kind is not SpanKind.KERNEL)
     made = replace(made, stream=replace(made.stream, events=without))
     assert list(builds.warnings(found, made)) == [
         "there are no kernel events, but the build records them: their time is not attributed; compile all files of "
@@ -165,12 +165,12 @@ def test_a_build_without_an_npu(target: str, board: str, tmp_path: Path):
     api.build(NETWORKS["residual"](), (x,), target=target, output=tmp_path / "b", options=options, calibration=[(x,)])
     found = builds.read(tmp_path / "b")
     for on in ("host", board):
-        made = run.profile(found, run.Wanted(on, api.seeded_inputs(found.manifest, 1)))
-        assert on == "host" or (attributed(made.stream.events, Kind.RUN) or 0) >= 0.999
+        made = run.profile(found, run.ProfileRequest(on, api.seeded_inputs(found.manifest, 1)))
+        assert on == "host" or (attributed(made.stream.events, SpanKind.RUN) or 0) >= 0.999
         convolutions = [row for row in tables.operators(made) if "cortex_m::quantized_conv2d" in row.name]
         assert [row.macs for row in convolutions] == [64 * 64 * 4 * 4 * 3 * 3] * 2
     with pytest.raises(UnsupportedError) as caught:
-        run.profile(found, run.Wanted("sim"))
+        run.profile(found, run.ProfileRequest("sim"))
     assert str(caught.value) == (
         f"`{tmp_path / 'b'}` has nothing on an NPU; the simulator supports only the NPU\n\nhint: choose another place "
         "with `--on`"

@@ -21,7 +21,7 @@ from tests.views.profile.made import (
 from tests.views.report.conftest import Open
 from tests.views.report.made import HOSTILE, hostile, profile
 
-from deuteron.views.events.events import Kind, Measure
+from deuteron.views.events.events import Measure, SpanKind
 from deuteron.views.events.record import NOT_MEASURED, Profile
 
 
@@ -153,7 +153,7 @@ def test_search_finds_everywhere(show: Open):
     assert "MACs, exact" not in shown
     field.send_keys(Keys.ESCAPE)
     assert len(row_names(page)) > 2
-    assert one(page, "#path-title").text == "Nothing chosen"
+    assert one(page, "#path-title").text == "Nothing selected"
     one(page, "body").send_keys("/")
     assert page.switch_to.active_element == field
 
@@ -239,7 +239,7 @@ def test_everything_can_be_done_by_keyboard(show: Open):
     canvas.send_keys(Keys.END)
     assert "max_pool_s8 #1" in page.execute_script("return document.getElementById('said').textContent")
     canvas.send_keys(Keys.ESCAPE)
-    assert one(page, "#path-title").text == "Nothing chosen"
+    assert one(page, "#path-title").text == "Nothing selected"
     page.execute_script("arguments[0].focus()", one(page, "#table tbody button"))
     page.switch_to.active_element.send_keys(Keys.ARROW_DOWN)
     page.switch_to.active_element.send_keys(Keys.ENTER)
@@ -305,7 +305,7 @@ def test_hostile_names_are_text(show: Open, name: str):
 
 def without_kernels() -> Profile:
     made = profile()
-    kept = tuple(e for e in made.stream.events if e.kind in (Kind.RUN, Kind.DELEGATE, Kind.OPERATOR))
+    kept = tuple(e for e in made.stream.events if e.kind in (SpanKind.RUN, SpanKind.DELEGATE, SpanKind.OPERATOR))
     return replace(made, stream=replace(made.stream, events=kept, measure=Measure.MEASURED))
 
 

@@ -121,13 +121,13 @@ def stack(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
         case [tuple(parts), int(dim), Tensor() as y, _]:
             calls: list[OperatorCall] = []
             to = list(strides(y.spec))
-            apart = to.pop(dim % len(y.spec.shape))
+            distance = to.pop(dim % len(y.spec.shape))
             for i, part in enumerate(parts):
                 if not isinstance(part, Tensor):
                     raise refuse_arguments()
                 steps = strides(part.spec)
                 runs = [Run(n, (steps[j], to[j])) for j, n in enumerate(part.spec.shape)]
-                calls.append(copy(part, y, runs, target_start=i * apart))
+                calls.append(copy(part, y, runs, target_start=i * distance))
             return tuple(calls)
         case _:
             raise refuse_arguments()

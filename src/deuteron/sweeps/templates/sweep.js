@@ -1,4 +1,4 @@
-// The points of a sweep: filters, charts that follow them, a table, and one point in full.
+// The points of a sweep: filters, charts and a table of the filtered points, and details of one point.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const points = data.rows.map((row) => Object.fromEntries(data.columns.map((column, i) => [column, row[i]])));
@@ -15,13 +15,13 @@ const NEAR = 12; // pixels from a point at which a click still means it
 
 const text = (value) => (value === null || value === "" ? "-" : typeof value === "number"
   ? value.toLocaleString("en", { maximumFractionDigits: 3 }) : String(value));
-/** What of a point is shown as `-`: axes of which its target has nothing; of a time that is not whole the part known. */
+/** Returns the text of a figure; `-` for axes that its target lacks. An incomplete time shows its known part. */
 const shown = (point, name) => (point.ignored?.split(", ").includes(name) ? "-"
   : name === "latency_us" && point.latency_us === null && point.npu_us ? `>${text(point.npu_us)}` : text(point[name]));
 const unique = (values) => [...new Set(values)];
 const node = (id) => document.getElementById(id);
 
-/** An element with properties and children; texts are only ever set as text. */
+/** Returns an element with properties and children; strings are set as text, never as HTML. */
 function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(properties)) {
@@ -32,13 +32,13 @@ function element(tag, properties = {}, ...children) {
   return made;
 }
 
-/** Axes that have more than one value, with these. */
+/** Axes with more than one value, and their values. */
 const axes = data.axes.map((name) => ({ name, title: name.replaceAll("_", " "), values: unique(points.map((p) => p[name])) }))
   .filter((axis) => axis.values.length > 1);
 
 const state = { wanted: new Map(), box: null, chosen: null, sort: { name: "latency_us", isUp: true }, bestOnly: true };
 
-/** What the filters let through, of the points that fit. */
+/** Returns the points that fit and pass the filters. */
 function kept() {
   const { wanted, box } = state;
   return fitting.filter((point) =>
@@ -47,14 +47,14 @@ function kept() {
       && point[box.goal] !== null && point[box.goal] >= box.low && point[box.goal] <= box.high)));
 }
 
-/** What is missing of a point's time; points are compared with those of which the same is. */
+/** Returns the missing part of a point's time; points are compared with those that lack the same part. */
 const lacking = (point) => (point.latency_us !== null ? "0" : point.npu_us ? "1" : `${point.cycles === null ? 3 : 2} ${point.target}`);
 
-/** What a point is compared by: what is known of its time first; little is good of each. Null where a figure is missing. */
+/** Returns the figures by which a point is compared, its known time first; smaller is better. Null if one is missing. */
 const scores = (point) => [point.latency_us ?? (point.npu_us || point.cycles), ...GOALS.map((goal) =>
   (point[goal.name] === null ? null : goal.isGood ? -point[goal.name] : point[goal.name]))];
 
-/** Of each model, the points that no other of it betters of those that lack the same; of equal ones the first. */
+/** Returns for each model the points that no other one dominates among those that lack the same figures; the first of equal ones. */
 function best(candidates) {
   const alike = (point) => JSON.stringify([point.model, lacking(point)]);
   return unique(candidates.map(alike)).flatMap((kind) => {
@@ -69,7 +69,7 @@ function best(candidates) {
   });
 }
 
-/** Time beside one goal. */
+/** Chart of time against one goal. */
 class Scatter {
   constructor(host, goal) {
     Object.assign(this, { host, goal, shown: [], plot: null });
@@ -93,12 +93,12 @@ class Scatter {
     });
     const title = goal.title + (goal.unit ? ` in ${goal.unit}` : "");
     const options = {
-      ...this.size(), title: `${title} beside time in µs`,
+      ...this.size(), title: `${title} against time in µs`,
       cursor: { drag: { x: true, y: true, setScale: false }, points: { show: false } },
       scales: { x: { time: false }, y: {} },
       axes: [axis, { ...axis, size: 90, values: (_, splits) => splits.map(text) }],
       series: [{ label: "µs", value: (_, value) => text(value) }, dots("others", "faint", 4),
-        dots("none betters", "line-0", 7), dots("chosen", "focus", 11)],
+        dots("not dominated", "line-0", 7), dots("chosen", "focus", 11)],
       hooks: { setSelect: [(plot) => this.select(plot)] },
     };
     const values = (test) => this.shown.map((point) => (test(point) ? point[goal.name] : null));
@@ -111,7 +111,7 @@ class Scatter {
     this.plot.over.addEventListener("dblclick", () => { state.box = null; update(); });
   }
 
-  /** The point that is drawn nearest to a place in the chart. */
+  /** Returns the point nearest to a position in the chart. */
   nearest(left, top) {
     let found = null;
     for (const point of this.shown) {
@@ -138,7 +138,7 @@ class Scatter {
   }
 }
 
-/** Of each model what takes the least SRAM, and then the least flash, of all that is fast enough. */
+/** Returns for each model the point with the least SRAM, then the least flash, among those that are fast enough. */
 function answer() {
   const limit = Number(node("at-most").value) * 1000;
   const amount = (value) => value ?? Infinity;
@@ -191,10 +191,10 @@ function table(candidates) {
   node("count").textContent = rows.length > MOST_ROWS ? `the first ${MOST_ROWS} of ${text(rows.length)}` : text(rows.length);
 }
 
-/** One point in full: its figures, what gives them again, and the profile of its build. */
+/** Shows one point: its figures, the command that reproduces them, and the profile of its build. */
 function detail() {
   const point = state.chosen;
-  node("path-title").textContent = point ? `Point ${point.number}` : "Nothing chosen";
+  node("path-title").textContent = point ? `Point ${point.number}` : "Nothing selected";
   if (!point) return node("path-body").replaceChildren();
   const known = data.columns.filter((name) => !["number", "fits", "why", "command", "profile"].includes(name) && point[name] !== null && point[name] !== "");
   const list = element("dl", { className: "facts" }, ...known.flatMap((name) =>

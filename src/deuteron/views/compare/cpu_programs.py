@@ -49,7 +49,7 @@ class CpuResult:
     largest: int = 0
 
 
-class OnCpu:
+class CpuOperators:
     """A program of CPU operators, and the quantised model's values that they compute.
 
     Attributes:
@@ -89,7 +89,7 @@ class OnCpu:
         """Compare one run; `values` are the operators' results, by instruction."""
         actual = {name: _logical(op, values) for name, op in self._ops.items()}
         with torch.no_grad():
-            _Beside(self._module, actual, self._results).run(*(value.clone() for value in inputs))
+            _PinnedInterpreter(self._module, actual, self._results).run(*(value.clone() for value in inputs))
 
 
 def _rounding(node: fx.Node | None) -> fx.Node | None:
@@ -109,7 +109,7 @@ def _logical(op: CpuOp, values: Mapping[int, Array]) -> Array | None:
     return value.transpose(0, 3, 1, 2) if is_last and value is not None else value
 
 
-class _Beside(fx.Interpreter):
+class _PinnedInterpreter(fx.Interpreter):
     """Runs the quantised model with each operator on the program's values, and compares the results."""
 
     def __init__(self, module: Any, values: Mapping[str, Array | None], results: Mapping[str, CpuResult]) -> None:

@@ -32,17 +32,17 @@ class FloatComparison(BoundedComparison):
 
     def failures(self) -> tuple[str, ...]:
         """Return one sentence for each output that is further from the float model than at the build."""
-        beside = list(enumerate(zip(self.outputs, self.built, strict=True)))
+        pairs = list(enumerate(zip(self.outputs, self.built, strict=True)))
         return (
             *(
                 f"output {i}: {ours.sqnr:.1f} dB, the build measured {then.sqnr:.1f} dB"
-                for i, (ours, then) in beside
+                for i, (ours, then) in pairs
                 if ours.sqnr < min(then.sqnr, SAME) - ALLOWED
             ),
             *(
                 f"output {i}: {ours.equal:.1%} of its integers equal the float model's, the build measured "
                 f"{then.equal:.1%}"
-                for i, (ours, then) in beside
+                for i, (ours, then) in pairs
                 if ours.equal < then.equal
             ),
         )

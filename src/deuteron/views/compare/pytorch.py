@@ -42,12 +42,12 @@ from deuteron.runtime.observer import DelegateCall
 from deuteron.runtime.operator_results import operator_results
 from deuteron.runtime.partitions import partitions_of
 from deuteron.views.compare import cpu_programs, outputs, tosa_intermediates
-from deuteron.views.compare.cpu_programs import CpuResult, OnCpu
+from deuteron.views.compare.cpu_programs import CpuOperators, CpuResult
 from deuteron.views.compare.outputs import OutputResult
 from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress, by_kind, count, steps_apart
 from deuteron.views.compare.rounding_spread import rounded_twice, spread
-from deuteron.views.compare.torch_oracle import opinion
-from deuteron.views.compare.tosa_intermediates import NO_COVERAGE, Coverage, OnTheWay, TensorResult
+from deuteron.views.compare.torch_oracle import oracle_result
+from deuteron.views.compare.tosa_intermediates import NO_COVERAGE, Coverage, TensorResult, TosaIntermediates
 
 
 @dataclass(slots=True)
@@ -201,7 +201,7 @@ def compare(
     )
     is_wide = is_ethosu and (reference.has_int16 if is_recorded else manifest.options.activations is Activations.INT16)
     twice = rounded_twice(manifest, reference)
-    cpu = None if delegates else OnCpu(manifest, reference, twice)
+    cpu = None if delegates else CpuOperators(manifest, reference, twice)
     results = outputs.results(manifest, reference.outputs, is_wide=is_wide)
     with _one_thread():
         for done, sample in enumerate(samples):
@@ -222,7 +222,7 @@ def compare(
         tuple(p.result for p in partitions),
         tuple(op for p in partitions for op in p.operators.values()),
         tuple(results),
-        _InTosa.definition if is_ethosu else _Partition.definition,
+        _TosaPartition.definition if is_ethosu else _Partition.definition,
         tuple(tensor for p in partitions for tensor in p.tensors),
         sum((p.coverage for p in partitions), NO_COVERAGE),
         cpu.results if cpu else (),
@@ -277,20 +277,20 @@ class _Partition(ABC):
         """Compare one run of the NPU."""
 
 
-class _InTosa(_Partition):
+class _TosaPartition(_Partition):
     """A partition for an Ethos-U."""
 
     definition = "TOSA's reference model"
 
     def __init__(self, index: int, entry: manifests.Partition, payload: bytes, folder: Path) -> None:
         super().__init__(index, entry)
-        self._way = OnTheWay(index, entry, payload, folder / manifests.tosa_name(index))
-        self.tensors, self.coverage = self._way.results, self._way.coverage
+        self._intermediates = TosaIntermediates(index, entry, payload, folder / manifests.tosa_name(index))
+        self.tensors, self.coverage = self._intermediates.results, self._intermediates.coverage
 
     def check(self, call: DelegateCall) -> None:
         """Compare one run of the NPU, and the intermediate tensors in memory."""
         self.result.calls += 1
-        for wanted, ours in zip(self._way.check(call.inputs), call.outputs, strict=True):
+        for wanted, ours in zip(self._intermediates.check(call.inputs), call.outputs, strict=True):
             count(self.result, steps_apart(ours.view(wanted.dtype), wanted))
 
 
@@ -299,10 +299,10 @@ def _in_tosa(manifest: manifests.Manifest, folder: Path) -> Iterator[_Partition]
     program = pte.read((folder / manifests.PROGRAM).read_bytes())
     parts = [part for method in program.methods for part in partitions_of(method)]
     for i, (entry, part) in enumerate(zip(manifest.partitions, parts, strict=True)):
-        yield _InTosa(i, entry, part.payload, folder)
+        yield _TosaPartition(i, entry, part.payload, folder)
 
 
-class _InTflite(_Partition):
+class _TflitePartition(_Partition):
     """A partition for a Neutron."""
 
     def __init__(self, index: int, entry: manifests.Partition, folder: Path) -> None:
@@ -328,7 +328,7 @@ class _InTflite(_Partition):
 
 def _in_tflite(manifest: manifests.Manifest, folder: Path) -> Iterator[_Partition]:
     """Yield the partitions of a build for a Neutron."""
-    return (_InTflite(i, entry, folder) for i, entry in enumerate(manifest.partitions))
+    return (_TflitePartition(i, entry, folder) for i, entry in enumerate(manifest.partitions))
 
 
 def _partition_of(call: DelegateCall, partitions: Sequence[_Partition]) -> _Partition:
@@ -349,7 +349,7 @@ def _shaped(graph: Graph, name: str, flat: Array) -> Array:
 def _check_operator(op: ops.Op, graph: Graph, values: dict[str, Array], result: OperatorResult) -> None:
     """Add PyTorch's results of one operator, on the interpreter's inputs, to its counts."""
     stored = values[op.outputs[0]]
-    view = opinion(op, graph, values)
+    view = oracle_result(op, graph, values)
     lowest, highest = rounding_tolerance.allowed_range(op, graph, values)
     difference = steps_apart(stored, view.quantised)
     count(result, difference)

@@ -27,7 +27,7 @@ Evaluate = Callable[[Callable[..., object]], object]
 """Returns a number, or numbers by name, for a model that it may call with tensors, one per input; `model(x)` returns
 the output, or a tuple of several."""
 
-GIVES = "return a number, such as the model's accuracy, or numbers by name"
+_RESULT_HINT = "return a number, such as the model's accuracy, or numbers by name"
 
 _LOST = 6.0
 """Allowed dB below the quantised model; differences in rounding cost less."""
@@ -39,7 +39,7 @@ _GOOD = 40.0
 """A program with this SQNR (dB) is as good as 8-bit values are, even if PyTorch is better by chance or by 16 bits."""
 
 
-TAKES = "call the model with one tensor per input, of the shapes and dtypes of the example inputs"
+_CALL_HINT = "call the model with one tensor per input, of the shapes and dtypes of the example inputs"
 
 
 def of_program(result: "BuildResult") -> Manifest:
@@ -83,18 +83,18 @@ def _need_exact(exact: Sequence[bool], ours: Sequence[Sample], wanted: Sequence[
 def lost(pytorch: Sequence[OutputQuality], program: Sequence[OutputQuality]) -> tuple[str, ...]:
     """Return a sentence for each output that is much worse than the quantised model's."""
     worse = "the program computes something else; `deuteron run --compare` compares operator by operator"
-    beside = list(enumerate(zip(pytorch, program, strict=True)))
+    pairs = list(enumerate(zip(pytorch, program, strict=True)))
     return (
         *(
             f"output {i} of the program has {ours.sqnr:.1f} dB of signal to noise against the float model, quantised "
             f"PyTorch {theirs.sqnr:.1f} dB: {worse}"
-            for i, (theirs, ours) in beside
+            for i, (theirs, ours) in pairs
             if ours.sqnr < min(theirs.sqnr - _LOST, _GOOD)
         ),
         *(
             f"output {i} of the program has {ours.equal:.1%} of the float model's integers, of quantised PyTorch "
             f"{theirs.equal:.1%}: {worse}"
-            for i, (theirs, ours) in beside
+            for i, (theirs, ours) in pairs
             if ours.equal < theirs.equal - _OTHERS
         ),
     )
@@ -153,7 +153,7 @@ def _metrics(evaluate: Evaluate, result: "BuildResult", runner: "HostRunner") ->
 
     model, ours = (numbers(evaluate(one)) for one in (floats, program))
     if model.keys() != ours.keys():
-        raise InputError("the function for `--evaluate` returns other names for the program", hint=GIVES)
+        raise InputError("the function for `--evaluate` returns other names for the program", hint=_RESULT_HINT)
     return tuple(Metric(name, model[name], ours[name]) for name in model)
 
 
@@ -174,14 +174,16 @@ def _checked(
         kinds = [tuple(x.shape) if isinstance(x, torch.Tensor) else type(x).__name__ for x in inputs]
         raise InputError(
             f"the function for `--evaluate` calls the model with {_listed(kinds)}, but it takes {_listed(wanted)}",
-            hint=TAKES,
+            hint=_CALL_HINT,
         )
     stored = result.stored(tensors)
     for i, (x, value, spec) in enumerate(zip(tensors, stored, runner.inputs, strict=True)):
         ours = str(x.dtype if value is x else value.dtype).removeprefix("torch.")
         if ours != str(spec.dtype) or (value is not x and x.dtype is not torch.float32):
             dtype = str(x.dtype).removeprefix("torch.")
-            raise InputError(f"the function for `--evaluate` calls the model with {dtype} as input {i}", hint=TAKES)
+            raise InputError(
+                f"the function for `--evaluate` calls the model with {dtype} as input {i}", hint=_CALL_HINT
+            )
     return tensors, stored
 
 
@@ -203,9 +205,10 @@ def numbers(value: object) -> dict[str, float]:
         values = {str(name): float(cast("float", number)) for name, number in named.items()}
     except (TypeError, ValueError) as e:
         raise InputError(
-            f"the function for `--evaluate` returned a value of type `{type(value).__name__}`", hint=GIVES
+            f"the function for `--evaluate` returned a value of type `{type(value).__name__}`",
+            hint=_RESULT_HINT,
         ) from e
     for name, number in values.items():
         if not math.isfinite(number):
-            raise InputError(f"the function for `--evaluate` returned {number} for `{name}`", hint=GIVES)
+            raise InputError(f"the function for `--evaluate` returned {number} for `{name}`", hint=_RESULT_HINT)
     return values

@@ -23,13 +23,13 @@ class Counted(Protocol):
     largest: int
 
 
-class OfOperator(Counted, Protocol):
+class OperatorCounts(Counted, Protocol):
     """Results of an operator of a kind."""
 
     op: str
 
 
-T = TypeVar("T", bound=OfOperator)
+T = TypeVar("T", bound=OperatorCounts)
 
 
 def by_kind(results: Iterable[T]) -> Mapping[str, Sequence[T]]:

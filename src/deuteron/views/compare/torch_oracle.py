@@ -27,7 +27,7 @@ Values = Mapping[str, Array]
 
 
 @dataclass(frozen=True, slots=True)
-class Opinion:
+class OracleResult:
     """PyTorch's results of one operator on given inputs, in units of the stored int8 output.
 
     Attributes:
@@ -46,7 +46,7 @@ class Opinion:
         return np.abs(self.exact - stored.astype(np.float64)) > 0.5 + self.slack
 
 
-def opinion(op: ops.Op, graph: Graph, values: Values) -> Opinion:
+def oracle_result(op: ops.Op, graph: Graph, values: Values) -> OracleResult:
     """Return PyTorch's results of `op`, whose inputs are in `values` by tensor name."""
     target = graph.type(op.outputs[0])
     lo, hi = ops.clamp_of(op).lo, ops.clamp_of(op).hi
@@ -57,7 +57,7 @@ def opinion(op: ops.Op, graph: Graph, values: Values) -> Opinion:
     # As torch.ops.quantized_decomposed.quantize_per_tensor: times the float32 inverse, half to even.
     stored = torch.clamp(torch.round(single * (1.0 / scale)) + zero_point, lo, hi)
     exact = torch.clamp(double / scale + zero_point, lo, hi)
-    return Opinion(stored.to(torch.int8).numpy(), exact.numpy(), _slack(op, graph))
+    return OracleResult(stored.to(torch.int8).numpy(), exact.numpy(), _slack(op, graph))
 
 
 class _Operands:

@@ -62,7 +62,7 @@ NO_COVERAGE = Coverage()
 """Coverage of a partition with another comparison."""
 
 
-class OnTheWay:
+class TosaIntermediates:
     """A partition in TOSA, and its commands, which are executed one by one.
 
     Attributes:
@@ -105,10 +105,10 @@ def _result(partition: int, entry: Partition, graph: tosa.Graph, tensor: Materia
 
 def failures(results: Iterable[TensorResult], definition: str) -> Iterator[str]:
     """Yield for each partition a sentence about the first tensor that differs, if one does."""
-    told: set[int] = set()
+    reported: set[int] = set()
     for result in results:
-        if result.mismatches and result.partition not in told:
-            told.add(result.partition)
+        if result.mismatches and result.partition not in reported:
+            reported.add(result.partition)
             line = f", {result.source}" if result.source else ""
             yield (
                 f"partition {result.partition}, op {result.index} {result.op}{line}: {result.mismatches:,} of "

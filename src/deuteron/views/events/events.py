@@ -8,7 +8,7 @@ from deuteron.npu.timeline import Measure as Measure
 from deuteron.npu.timeline import Track as Track
 
 
-class Kind(Enum):
+class SpanKind(Enum):
     """Kind of an event; the value is its name in reports."""
 
     RUN = "run"
@@ -52,7 +52,7 @@ class Event:
         nbytes: bytes moved by a copy or transfer.
     """
 
-    kind: Kind
+    kind: SpanKind
     track: Track
     start: int
     stop: int
@@ -114,7 +114,7 @@ class Stream:
 
     def lengths(self) -> dict[int, int]:
         """Return the ticks of each recorded run."""
-        return {event.run: event.ticks for event in self.events if event.kind is Kind.RUN}
+        return {event.run: event.ticks for event in self.events if event.kind is SpanKind.RUN}
 
     def median(self) -> "Stream":
         """Return only the run of median length, so that all reported numbers belong together.

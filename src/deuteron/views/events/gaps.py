@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from deuteron.views.events.events import Event, Kind, Track, by_run
+from deuteron.views.events.events import Event, SpanKind, Track, by_run
 
-CONTAINERS = (Kind.RUN, Kind.DELEGATE)
+CONTAINERS = (SpanKind.RUN, SpanKind.DELEGATE)
 
 
 def with_gaps(events: Iterable[Event]) -> tuple[Event, ...]:
@@ -14,13 +14,13 @@ def with_gaps(events: Iterable[Event]) -> tuple[Event, ...]:
     return tuple(sorted((*ordered, *gaps), key=_order))
 
 
-def attributed(events: Sequence[Event], kind: Kind = Kind.DELEGATE) -> float | None:
+def attributed(events: Sequence[Event], kind: SpanKind = SpanKind.DELEGATE) -> float | None:
     """Return the share of the time of these containers that events explain; None if none took time."""
     whole = sum(event.ticks for event in events if event.kind is kind)
     gaps = 0
     for run in by_run(events, {event.run: None for event in events}):
         inside = [event for event in run if event.kind is kind]
-        missing = (event for event in run if event.kind is Kind.UNATTRIBUTED)
+        missing = (event for event in run if event.kind is SpanKind.UNATTRIBUTED)
         gaps += sum(gap.ticks for gap in missing if any(_is_inside(gap, container) for container in inside))
     return 1 - gaps / whole if whole else None
 
@@ -40,8 +40,8 @@ def _gaps(events: Sequence[Event]) -> Iterator[Event]:
         if container.kind not in CONTAINERS:
             continue
         inner = [e for e in events if e.kind not in CONTAINERS and _is_inside(e, container)]
-        if container.kind is Kind.RUN:  # gaps in a delegate are reported there
-            inner += [e for e in events if e.kind is Kind.DELEGATE]
+        if container.kind is SpanKind.RUN:  # gaps in a delegate are reported there
+            inner += [e for e in events if e.kind is SpanKind.DELEGATE]
         end = container.start
         for event in sorted(inner, key=_order):
             yield from _gap(container, end, event.start)
@@ -51,5 +51,5 @@ def _gaps(events: Sequence[Event]) -> Iterator[Event]:
 
 def _gap(container: Event, start: int, stop: int) -> Iterator[Event]:
     if stop > start:
-        where = "between steps" if container.kind is Kind.RUN else "in the delegate"
-        yield Event(Kind.UNATTRIBUTED, Track.CPU, start, stop, where, container.run, container.partition)
+        where = "between steps" if container.kind is SpanKind.RUN else "in the delegate"
+        yield Event(SpanKind.UNATTRIBUTED, Track.CPU, start, stop, where, container.run, container.partition)

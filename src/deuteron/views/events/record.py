@@ -10,7 +10,7 @@ from deuteron.npu.program import Block as Block
 from deuteron.npu.program import Memory as Memory
 from deuteron.records import RecordFile
 from deuteron.records import Source as Source
-from deuteron.views.events.events import Kind, Measure, Stream
+from deuteron.views.events.events import Measure, SpanKind, Stream
 
 NAME = "profile.json"
 _WRITTEN = "give a profile of `deuteron profile DIR`"
@@ -168,8 +168,8 @@ def read(path: Path) -> Profile:
     """
     file = path / NAME if path.is_dir() else path
     if path.is_dir() and not file.exists():
-        beside = sorted(str(other.parent) for other in path.glob(f"*/{NAME}"))
-        hint = f"give {' or '.join(f'`{name}`' for name in beside)}" if beside else _WRITTEN
+        siblings = sorted(str(other.parent) for other in path.glob(f"*/{NAME}"))
+        hint = f"give {' or '.join(f'`{name}`' for name in siblings)}" if siblings else _WRITTEN
         raise InputError(f"`{path}` has no `{NAME}`", hint=hint)
     try:
         profile = FILE.from_json(file.read_text(encoding="utf-8"), Profile)
@@ -221,11 +221,11 @@ def _wrong_events(profile: Profile) -> Iterator[str]:
             yield f"an event that starts at {event.start} and moves {event.nbytes} bytes"
         elif event.stop < event.start:
             yield f"an event that stops at {event.stop}, before it starts at {event.start}"
-        elif event.kind is Kind.KERNEL and not (
+        elif event.kind is SpanKind.KERNEL and not (
             event.partition >= 0 and 0 <= event.index < len(partitions[event.partition].kernels)
         ):
             yield f"an event of kernel call {event.index} of npu {event.partition}, which has no such call"
-        elif event.kind is Kind.OPERATOR and event.index >= len(profile.cpu_ops):
+        elif event.kind is SpanKind.OPERATOR and event.index >= len(profile.cpu_ops):
             yield f"an event of operator {event.index} on the CPU, of {len(profile.cpu_ops)}"
     for counted_by_npu in stream.npu_cycles:
         if not 0 <= counted_by_npu.partition < len(partitions) or not 0 <= counted_by_npu.run < stream.runs:
@@ -237,7 +237,7 @@ def _wrong_events(profile: Profile) -> Iterator[str]:
             yield f"a count of npu {count.partition} in run {count.run}, which is not there"
         elif count.what < 0 or count.count < 0:
             yield f"{count.count} of event {count.what} of npu {count.partition}"
-    runs = [event.run for event in stream.events if event.kind is Kind.RUN]
+    runs = [event.run for event in stream.events if event.kind is SpanKind.RUN]
     if not 0 < stream.runs == len(runs) == len(set(runs)):
         yield f"{counted(stream.runs, 'run')}, of which {len(set(runs))} are recorded"
 

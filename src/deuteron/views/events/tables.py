@@ -12,17 +12,17 @@ from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import PurePath
 
-from deuteron.views.events.events import Event, Kind, Measure, Track
+from deuteron.views.events.events import Event, Measure, SpanKind, Track
 from deuteron.views.events.record import Kernel, Op, Profile, Source
 
-OVERHEAD: Mapping[Kind, str] = {
-    Kind.DISPATCH: "[driver and runtime]",
-    Kind.FETCH: "[start of fetches]",
-    Kind.WAIT: "[waiting for weights]",
-    Kind.TRANSPOSE: "[transposes]",
-    Kind.COPY_IN: "[copies of inputs]",
-    Kind.COPY_OUT: "[copies of outputs]",
-    Kind.UNATTRIBUTED: "[not attributed]",
+OVERHEAD: Mapping[SpanKind, str] = {
+    SpanKind.DISPATCH: "[driver and runtime]",
+    SpanKind.FETCH: "[start of fetches]",
+    SpanKind.WAIT: "[waiting for weights]",
+    SpanKind.TRANSPOSE: "[transposes]",
+    SpanKind.COPY_IN: "[copies of inputs]",
+    SpanKind.COPY_OUT: "[copies of outputs]",
+    SpanKind.UNATTRIBUTED: "[not attributed]",
 }
 """Rows of time that belongs to no kernel and no operator."""
 
@@ -104,7 +104,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class TimedPart:
     """A kernel call, a CPU operator or a kind of overhead, with its time and origins.
 
     Attributes:
@@ -122,7 +122,7 @@ class Part:
     module: str | None = None
 
 
-def parts(profile: Profile) -> tuple[Part, ...]:
+def parts(profile: Profile) -> tuple[TimedPart, ...]:
     """Return all parts that take time in the median run, in order of their first event."""
     return _parts(profile, profile.stream.median().events)
 
@@ -134,17 +134,17 @@ def with_lines(profile: Profile) -> float | None:
     return known / whole if whole and any(part.sources for part in timed) else None
 
 
-def parts_of_all_runs(profile: Profile) -> tuple[Part, ...]:
+def parts_of_all_runs(profile: Profile) -> tuple[TimedPart, ...]:
     """Return the parts of all runs together, including those that only some runs recorded."""
     return _parts(profile, profile.stream.events)
 
 
-def _parts(profile: Profile, events: Iterable[Event]) -> tuple[Part, ...]:
-    by_key: dict[Key, Part] = {}
+def _parts(profile: Profile, events: Iterable[Event]) -> tuple[TimedPart, ...]:
+    by_key: dict[Key, TimedPart] = {}
     for event, overhead in with_overhead(events):
         part = part_of(profile, event)
-        wait = sum(e.ticks for e in overhead if e.kind is Kind.WAIT)
-        dispatch = sum(e.ticks for e in overhead if e.kind is Kind.DISPATCH)
+        wait = sum(e.ticks for e in overhead if e.kind is SpanKind.WAIT)
+        dispatch = sum(e.ticks for e in overhead if e.kind is SpanKind.DISPATCH)
         part = replace(part, row=replace(part.row, wait=wait, dispatch=dispatch, parts=(part.key,)))
         before = by_key.get(part.key)
         by_key[part.key] = part if before is None else replace(before, row=before.row + part.row)
@@ -158,12 +158,12 @@ def with_overhead(events: Iterable[Event]) -> Iterator[tuple[Event, tuple[Event,
     """
     held: list[Event] = []
     for event in events:
-        if event.kind in (Kind.RUN, Kind.DELEGATE, Kind.TRANSFER) or event.track is Track.FLASH:
+        if event.kind in (SpanKind.RUN, SpanKind.DELEGATE, SpanKind.TRANSFER) or event.track is Track.FLASH:
             continue
-        if event.kind in (Kind.WAIT, Kind.DISPATCH):
+        if event.kind in (SpanKind.WAIT, SpanKind.DISPATCH):
             held.append(event)
             continue
-        if event.kind is Kind.FETCH:
+        if event.kind is SpanKind.FETCH:
             yield event, ()
             continue
         mine = [e for e in held if _is_for(e, event)]
@@ -175,14 +175,14 @@ def with_overhead(events: Iterable[Event]) -> Iterator[tuple[Event, tuple[Event,
 
 def _is_for(overhead: Event, event: Event) -> bool:
     """Return true if a wait or dispatch that precedes an event is for it."""
-    here = event.kind is Kind.KERNEL and (overhead.run, overhead.partition) == (event.run, event.partition)
-    return here and (overhead.kind is Kind.WAIT or overhead.index == event.index)
+    here = event.kind is SpanKind.KERNEL and (overhead.run, overhead.partition) == (event.run, event.partition)
+    return here and (overhead.kind is SpanKind.WAIT or overhead.index == event.index)
 
 
-def part_of(profile: Profile, event: Event) -> Part:
+def part_of(profile: Profile, event: Event) -> TimedPart:
     """Return the part of an event, with the event's time alone."""
     match event.kind:
-        case Kind.KERNEL:
+        case SpanKind.KERNEL:
             partition = profile.partitions[event.partition]
             kernel = partition.kernels[event.index]
             ops = [partition.ops[op] for op in kernel.ops]
@@ -190,14 +190,14 @@ def part_of(profile: Profile, event: Event) -> Part:
             limit = "CPU" if event.track is Track.CPU else kernel.bound
             detail = ", ".join(filter(None, (_where(sources), kernel.stripe)))
             row = Row(f"npu {event.partition} #{event.index} {kernel.name}", detail)
-            return Part(
+            return TimedPart(
                 ("kernel", event.partition, event.index),
                 _measured(row, event, kernel, limit),
                 tuple(_operators(list(same), nodes) for nodes, same in groupby(ops, key=lambda op: op.nodes)),
                 sources,
                 kernel.module if sources else None,
             )
-        case Kind.OPERATOR if 0 <= event.index < len(profile.cpu_ops):
+        case SpanKind.OPERATOR if 0 <= event.index < len(profile.cpu_ops):
             op = profile.cpu_ops[event.index]
             row = Row(
                 f"cpu {op.name}",
@@ -209,15 +209,15 @@ def part_of(profile: Profile, event: Event) -> Part:
                 limits={"CPU": event.ticks},
             )
             module = op.sources[0].module if op.sources else None
-            return Part(("operator", -1, event.index), row, (f"{op.name} ({op.node})",), op.sources, module)
-        case Kind.OPERATOR:
+            return TimedPart(("operator", -1, event.index), row, (f"{op.name} ({op.node})",), op.sources, module)
+        case SpanKind.OPERATOR:
             row = Row(f"cpu {event.name}", calls=1, own=event.ticks, limits={"CPU": event.ticks})
-            return Part((row.name, -1, -1), row, (event.name,))  # its name may be that of another kind of part
+            return TimedPart((row.name, -1, -1), row, (event.name,))  # its name may be that of another kind of part
         case kind:
             name = OVERHEAD[kind]
-            if kind is Kind.UNATTRIBUTED and event.partition >= 0:
+            if kind is SpanKind.UNATTRIBUTED and event.partition >= 0:
                 name = f"[not attributed in npu {event.partition}]"
-            return Part((name, -1, -1), Row(name, own=event.ticks))
+            return TimedPart((name, -1, -1), Row(name, own=event.ticks))
 
 
 def _measured(row: Row, event: Event, kernel: Kernel, limit: str) -> Row:
@@ -260,7 +260,7 @@ def lines(profile: Profile) -> tuple[Row, ...]:
     rows = parts(profile)
     names = _short_names({source.file for part in rows for source in part.sources if source.line})
 
-    def title(part: Part) -> tuple[str, str]:
+    def title(part: TimedPart) -> tuple[str, str]:
         places = dict.fromkeys(
             f"{names[source.file]}:{source.line}" if source.line else str(source) for source in part.sources
         )
@@ -302,7 +302,7 @@ def modules(profile: Profile) -> tuple[Row, ...]:
     return (*(totals[path] for path in ordered), *other)
 
 
-def _grouped(listed: Iterable[Part], title: Callable[[Part], tuple[str, str]]) -> tuple[Row, ...]:
+def _grouped(listed: Iterable[TimedPart], title: Callable[[TimedPart], tuple[str, str]]) -> tuple[Row, ...]:
     """Return the rows under new titles, summed by title; an empty title keeps the row's name."""
     rows: dict[str, Row] = {}
     for part in listed:
@@ -329,7 +329,9 @@ def total(profile: Profile) -> int:
 def left_out(profile: Profile) -> int:
     """Return the number of CPU operators without times: all if only the NPU was simulated."""
     is_model = profile.stream.measure in (Measure.SIMULATED, Measure.ESTIMATED)
-    return len(profile.cpu_ops) if is_model and all(e.kind is not Kind.OPERATOR for e in profile.stream.events) else 0
+    return (
+        len(profile.cpu_ops) if is_model and all(e.kind is not SpanKind.OPERATOR for e in profile.stream.events) else 0
+    )
 
 
 def utilisation(row: Row, profile: Profile) -> float | None:
@@ -341,8 +343,8 @@ def utilisation(row: Row, profile: Profile) -> float | None:
 def whole_utilisation(profile: Profile) -> float | None:
     """Return the same for all time in the NPU's partitions."""
     events = profile.stream.median().events
-    ticks = sum(event.ticks for event in events if event.kind is Kind.DELEGATE)
-    npu = [event for event in events if event.track is Track.NPU and event.kind is Kind.KERNEL]
+    ticks = sum(event.ticks for event in events if event.kind is SpanKind.DELEGATE)
+    npu = [event for event in events if event.track is Track.NPU and event.kind is SpanKind.KERNEL]
     macs = sum(profile.partitions[event.partition].kernels[event.index].macs for event in npu)
     return _used(profile, macs, ticks) if npu else None
 

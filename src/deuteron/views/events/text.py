@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from deuteron.errors import OptionError
-from deuteron.views.events.events import Kind, Measure
+from deuteron.views.events.events import Measure, SpanKind
 from deuteron.views.events.gaps import attributed
 from deuteron.views.events.record import Profile
 from deuteron.views.events.tables import Row, left_out, total, utilisation, whole_utilisation, with_lines
@@ -87,7 +87,7 @@ def summary(profile: Profile) -> Iterator[str]:
     used = whole_utilisation(profile)
     if used is not None:
         yield f"{used:.1%} MAC utilisation in that time"
-    if fetched := sum(event.ticks for event in stream.median().events if event.kind is Kind.TRANSFER):
+    if fetched := sum(event.ticks for event in stream.median().events if event.kind is SpanKind.TRANSFER):
         yield (
             f"{_amount(profile, fetched)} {unit(profile)} of fetches from flash run in parallel; the tables include "
             "only the waits of kernels"

@@ -10,7 +10,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import counted
 from deuteron.npu.provenance import Cascade
-from deuteron.views.memory.drawing import Drawing, picture, svg
+from deuteron.views.memory.drawing import MemoryDrawing, picture, svg
 
 SCHEMA = 1
 
@@ -79,11 +79,11 @@ class ArenaPlanning:
         lines = [source.short for source in (*sources[:1], *sources[-1:])]
         return " to ".join(dict.fromkeys(lines))
 
-    def drawing(self) -> Drawing:
+    def drawing(self) -> MemoryDrawing:
         """Return the memory over time, in steps."""
         steps = self.arena.bundle.steps
         values = self.arena.names
-        return Drawing("memory of the program, in steps", self.arena.memory, len(steps) + 2, values)
+        return MemoryDrawing("memory of the program, in steps", self.arena.memory, len(steps) + 2, values)
 
     def svg(self) -> str:
         """Return the memory over time as a picture."""

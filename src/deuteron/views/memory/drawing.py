@@ -16,7 +16,7 @@ WIDTH, HEIGHT, LINE, EDGE = 960, 240, 18, 10
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class MemoryDrawing:
     """A memory to draw.
 
     Attributes:
@@ -81,7 +81,7 @@ def _common(a: Block, b: Block) -> int:
     return max(0, min(a.offset + a.nbytes, b.offset + b.nbytes) - max(a.offset, b.offset))
 
 
-def picture(drawing: Drawing) -> Iterator[str]:
+def picture(drawing: MemoryDrawing) -> Iterator[str]:
     """Yield the memory over time: columns are commands, rows are ranges of addresses, letters are values."""
     memory, commands = drawing.memory, drawing.commands
     columns, rows = min(COLUMNS, commands), min(ROWS, max(1, memory.nbytes // 16))
@@ -100,7 +100,7 @@ def picture(drawing: Drawing) -> Iterator[str]:
     yield from (f"  {line}" for line in drawing.legend())
 
 
-def svg(drawings: Sequence[Drawing]) -> str:
+def svg(drawings: Sequence[MemoryDrawing]) -> str:
     """Return all memories below each other with legends: commands to the right, addresses upwards."""
     body: list[str] = []
     top = EDGE + LINE
@@ -120,7 +120,7 @@ def svg(drawings: Sequence[Drawing]) -> str:
     return f'<svg {frame} font-family="sans-serif" font-size="13">\n' + "\n".join(body) + "\n</svg>\n"
 
 
-def _block(drawing: Drawing, number: int, letter: str, block: Block, top: int) -> Iterator[str]:
+def _block(drawing: MemoryDrawing, number: int, letter: str, block: Block, top: int) -> Iterator[str]:
     """Yield a rectangle, with its letter if that fits."""
     memory = drawing.memory
     x = EDGE + WIDTH * block.first / drawing.commands

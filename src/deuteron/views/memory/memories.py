@@ -10,7 +10,7 @@ from deuteron.builds.output import check_file, write_files
 from deuteron.errors import FormatError
 from deuteron.npu.program import NO_SRAM, PREFETCH_AREA, Content, Memory
 from deuteron.views.memory.arenas import ArenaPlanning, arena_planning
-from deuteron.views.memory.drawing import Drawing, picture, svg
+from deuteron.views.memory.drawing import MemoryDrawing, picture, svg
 from deuteron.views.simulate import PartitionRun, Simulation, simulate_build
 
 SCHEMA = 1
@@ -63,10 +63,10 @@ class PartitionPlan:
     origins: Mapping[str, str]
     prefetch: Prefetch | None
 
-    def drawings(self, number: int) -> Iterator[Drawing]:
+    def drawings(self, number: int) -> Iterator[MemoryDrawing]:
         """Yield the drawings of partition `number`."""
         for memory in self.memories:
-            yield Drawing(f"npu {number} {self.title(memory)}", memory, self.commands, self.origins)
+            yield MemoryDrawing(f"npu {number} {self.title(memory)}", memory, self.commands, self.origins)
 
     def title(self, memory: Memory) -> str:
         """Return its name and size, with the lower bound."""
@@ -127,8 +127,8 @@ class Planning:
         listed = " + ".join(f"{nbytes:,} B {name}" for name, nbytes in parts.items() if nbytes)
         of = f" of {self.simulation.sram:,} B" if self.simulation.sram else ""
         others = sorted((m for part in self.partitions for m in part.memories if m.name in NO_SRAM), key=_size)
-        beside = "".join(f"; {nbytes:,} B {name}" for name, nbytes in {m.name: m.nbytes for m in others}.items())
-        return f"SRAM: {listed} = {sum(parts.values()):,} B{of}{beside}"
+        rest = "".join(f"; {nbytes:,} B {name}" for name, nbytes in {m.name: m.nbytes for m in others}.items())
+        return f"SRAM: {listed} = {sum(parts.values()):,} B{of}{rest}"
 
     def _prefetch_lines(self, number: int, area: Prefetch) -> Iterator[str]:
         def us(cycles: int) -> str:
@@ -200,7 +200,7 @@ def _planning(directory: Path, arena: ArenaPlanning | None) -> Planning:
     for number, run in enumerate(simulation.partitions):
         if run.hazards and not run.program.advice:
             raise FormatError(
-                f"the microcode of npu {number} is wrong: {run.told(run.hazards[0])}",
+                f"the microcode of npu {number} is wrong: {run.describe(run.hazards[0])}",
                 where=str(directory),
                 hint="`deuteron sim` lists all errors; build the model again",
             )
@@ -208,7 +208,7 @@ def _planning(directory: Path, arena: ArenaPlanning | None) -> Planning:
     return Planning(str(directory), simulation.target, simulation, parts, arena)
 
 
-class Picture(Protocol):
+class Drawable(Protocol):
     """An object that can be drawn."""
 
     def svg(self) -> str:
@@ -216,7 +216,7 @@ class Picture(Protocol):
         ...
 
 
-def write_svg(planning: Picture, path: Path, *, force: bool = False) -> None:
+def write_svg(planning: Drawable, path: Path, *, force: bool = False) -> None:
     """Write the picture; InputError if the file exists, unless `force` is set, or cannot be written."""
     check_file(path, force=force)
     write_files({path: planning.svg().encode()})

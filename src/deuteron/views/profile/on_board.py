@@ -12,7 +12,7 @@ from deuteron.board.toolchain import Toolchain
 from deuteron.errors import InputError, OptionError, unreadable
 from deuteron.runtime.host import Array
 from deuteron.views.events import record
-from deuteron.views.events.events import Kind, Stream
+from deuteron.views.events.events import SpanKind, Stream
 from deuteron.views.events.exports import inspector
 from deuteron.views.events.instructions import Instructions
 from deuteron.views.events.sources import etdump, host
@@ -33,7 +33,7 @@ PACKETS = "events"
 
 
 @dataclass(frozen=True, slots=True)
-class Sent:
+class BoardProfile:
     """The profile of a board's events.
 
     Attributes:
@@ -46,7 +46,7 @@ class Sent:
     warnings: tuple[str, ...] = ()
 
 
-def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_capacity: int = 0) -> Sent:
+def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_capacity: int = 0) -> BoardProfile:
     """Profile runs on a board in an emulator, with firmware made for profiling."""
     chosen = boards.load(name)
     options = firmwares.FirmwareOptions(use_profiling=True)
@@ -60,10 +60,10 @@ def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_ca
     running = replace(build, sections=_sections(built.record), arena=arena_planning(build.directory))
     made_here = builds.profile(running, name, stream)
     stand_in = (_STAND_IN,) if built.record.sizes.module("stand_in").total else ()
-    return Sent(made_here, report.packets, (*received.warnings, *stand_in))
+    return BoardProfile(made_here, report.packets, (*received.warnings, *stand_in))
 
 
-def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -> Sent:
+def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -> BoardProfile:
     """Profile the events in a file from a board or from ExecuTorch's runtime.
 
     Args:
@@ -93,7 +93,9 @@ def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -
                 hint="give `--ticks-per-second N`, the rate of `et_pal_current_ticks` on the device; 1000000000 where "
                 "it counts nanoseconds",
             )
-        return Sent(builds.profile(build, PLACE, host.stream(blocks, build.instructions, str(path), ticks_per_second)))
+        return BoardProfile(
+            builds.profile(build, PLACE, host.stream(blocks, build.instructions, str(path), ticks_per_second))
+        )
     if ticks_per_second is not None:
         raise OptionError(
             f"`{path}` is not an ETDump: `--ticks-per-second` is for ETDumps only",
@@ -107,7 +109,7 @@ def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -
     received = board.read(data, build.program_sha256, str(path))
     running = replace(build, arena=arena_planning(build.directory))
     profiled = builds.profile(running, PLACE, _stream(build, received.packets, str(path)))
-    return Sent(profiled, data, received.warnings)
+    return BoardProfile(profiled, data, received.warnings)
 
 
 def _stream(build: Build, packets: Sequence[board.Packet], where: str) -> Stream:
@@ -124,11 +126,11 @@ def steps_of(bundle: Bundle, program: Instructions) -> tuple[board.Step, ...]:
 def _step(step: Step, program: Instructions) -> board.Step:
     if step.kind is StepKind.DELEGATE:
         number = program.partitions[step.instruction]
-        return board.Step(Kind.DELEGATE, f"npu {number}", number)
+        return board.Step(SpanKind.DELEGATE, f"npu {number}", number)
     if step.instruction in program.partitions:
-        return board.Step(Kind.TRANSPOSE, step.title)
+        return board.Step(SpanKind.TRANSPOSE, step.title)
     name, index = program.operators[step.instruction]
-    return board.Step(Kind.OPERATOR, name, index=index)
+    return board.Step(SpanKind.OPERATOR, name, index=index)
 
 
 def _sections(firmware: firmwares.Firmware) -> tuple[record.Section, ...]:

@@ -89,14 +89,14 @@ def profile_build(
             samples = seeded_inputs(build.manifest, runs or 1)
         for sample in samples:
             check_inputs(build.manifest, sample)
-        sent = profile_and_packets(build, Wanted(place, repeated(samples, runs)))
+        sent = profile_and_packets(build, ProfileRequest(place, repeated(samples, runs)))
     written = () if output is None else write(sent.profile, build, output, sent.packets)
     warnings = (*build.warnings, *sent.warnings, *builds.warnings(build, sent.profile))
     return Profiled(sent.profile, warnings, tuple(written))
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ProfileRequest:
     """A request for a profile.
 
     Attributes:
@@ -108,16 +108,16 @@ class Wanted:
     inputs: Sequence[Sequence[Array]] = ()
 
 
-def profile(build: Build, wanted: Wanted) -> record.Profile:
+def profile(build: Build, wanted: ProfileRequest) -> record.Profile:
     """Return the profile of runs of a build."""
     return profile_and_packets(build, wanted).profile
 
 
-def profile_and_packets(build: Build, wanted: Wanted) -> board.Sent:
+def profile_and_packets(build: Build, wanted: ProfileRequest) -> board.BoardProfile:
     """Return the profile, with the events as a board sent them, if one ran."""
     if wanted.on in ("host", "sim"):
         stream = _on_host(build, wanted.inputs) if wanted.on == "host" else _simulated(build)
-        return board.Sent(builds.profile(build, wanted.on, stream))
+        return board.BoardProfile(builds.profile(build, wanted.on, stream))
     return board.profile(build, wanted.on, wanted.inputs)
 
 

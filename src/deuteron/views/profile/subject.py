@@ -14,7 +14,7 @@ from deuteron.runtime import pte
 from deuteron.runtime.partitions import partitions_of
 from deuteron.runtime.program import DelegateCall, KernelCall, called
 from deuteron.views.events import record
-from deuteron.views.events.events import Kind, Measure, Stream
+from deuteron.views.events.events import Measure, SpanKind, Stream
 from deuteron.views.events.instructions import Instructions, PartitionCalls
 from deuteron.views.memory import ArenaPlanning, PartitionPlan, planning
 from deuteron.views.simulate import PartitionRun
@@ -158,13 +158,13 @@ def _quality(manifest: Manifest) -> record.Quality:
 def warnings(build: Build, profiled: record.Profile) -> Iterator[str]:
     """Yield sentences about kernels that ran but were not recorded."""
     kinds = {event.kind for event in profiled.stream.events}
-    if Kind.DELEGATE not in kinds:
+    if SpanKind.DELEGATE not in kinds:
         return
-    timed = {event.partition for event in profiled.stream.events if event.kind is Kind.KERNEL}
+    timed = {event.partition for event in profiled.stream.events if event.kind is SpanKind.KERNEL}
     untold = [i for i, (run, _) in enumerate(build.partitions) if run.program.has_branches and i not in timed]
     if build.profiles and not profiled.stream.lost:
         yield from map(_UNTOLD.format, untold)
-    if Kind.KERNEL in kinds or len(untold) == len(build.partitions):
+    if SpanKind.KERNEL in kinds or len(untold) == len(build.partitions):
         return
     if not build.profiles:
         yield (

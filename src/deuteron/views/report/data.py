@@ -8,10 +8,10 @@ that belongs together.
 from collections.abc import Iterable, Mapping
 
 from deuteron.views.events import tables, text
-from deuteron.views.events.events import Event, Kind
+from deuteron.views.events.events import Event, SpanKind
 from deuteron.views.events.gaps import attributed
 from deuteron.views.events.record import Memory, Profile, ProfiledPartition, Quality, Source
-from deuteron.views.events.tables import Key, Part, Row
+from deuteron.views.events.tables import Key, Row, TimedPart
 
 Plain = dict[str, object]
 
@@ -77,7 +77,7 @@ def _quality(quality: Quality) -> Plain:
     return {"title": quality.title, "lines": list(quality.lines), "layers": layers}
 
 
-def _part(profile: Profile, part: Part) -> Plain:
+def _part(profile: Profile, part: TimedPart) -> Plain:
     """Return a part, with the path from its kernel to its source lines."""
     kind, partition, index = part.key
     plain: Plain = {
@@ -129,14 +129,14 @@ def _events(profile: Profile, numbers: Mapping[Key, int]) -> list[Plain]:
     for event, overhead in tables.with_overhead(profile.stream.events):
         number = numbers[tables.part_of(profile, event).key]
         owners |= {id(one): number for one in (event, *overhead)}
-    shown = (event for event in profile.stream.events if event.ticks or event.kind is Kind.KERNEL)
+    shown = (event for event in profile.stream.events if event.ticks or event.kind is SpanKind.KERNEL)
     return [_event(event, owners.get(id(event))) for event in shown]
 
 
 def _event(event: Event, part: int | None) -> Plain:
     plain: Plain = {
         "kind": event.kind.value,
-        "track": "delegate" if event.kind is Kind.DELEGATE else event.track.value,
+        "track": "delegate" if event.kind is SpanKind.DELEGATE else event.track.value,
         "start": event.start,
         "stop": event.stop,
         "name": event.name,

@@ -40,7 +40,7 @@ class _Run:
 
     samples: Sequence[Sample]
     firmware: record.Firmware
-    report: qemu.Report
+    report: qemu.EmulatorReport
 
     @property
     def outputs(self) -> list[Sample]:
@@ -117,7 +117,7 @@ class OnBoard(Subject):
 
     def run(self, samples: Sequence[Sample], progress: Progress | None = None) -> list[Sample]:
         """Return the outputs for each sample."""
-        progress = progress or _report_to_nobody
+        progress = progress or _ignore_progress
         progress(f"firmware for {self._board.name}", 0, 2)
         with self._linked() as (directory, firmware):
             progress(f"on {self._board.machine}", 1, 2)
@@ -127,7 +127,7 @@ class OnBoard(Subject):
 
     def run_in_turn(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
         """Yield the outputs for one sample after the other, each in its own emulator; `text` reports on all."""
-        counted: list[qemu.Run] = []
+        counted: list[qemu.EmulatorRun] = []
         with self._linked() as (directory, firmware):
             for sample in samples:
                 report = qemu.run(directory, firmware, self._board, [sample], time_out=self._time_out)
@@ -220,12 +220,12 @@ class OnBoard(Subject):
         return {"board": self._board.name, "counts": counts}
 
 
-def _title(firmware: record.Firmware, event: qemu.Event) -> str:
+def _title(firmware: record.Firmware, event: qemu.EmulatorEvent) -> str:
     name = f"{NAMES[event.kind]} {event.index}"
     return f"{name}: {firmware.steps[event.index].title}" if event.kind is qemu.EventKind.STEP else name
 
 
-def _report_to_nobody(step: str, index: int, count: int) -> None:
+def _ignore_progress(step: str, index: int, count: int) -> None:
     """Ignore a progress report."""
 
 

@@ -15,7 +15,7 @@ Key = tuple[str, tuple[tuple[str, ...], ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
+class KernelCost:
     """Cost of the calls of one kernel for the same operators; several calls if it is split into pieces.
 
     Attributes:
@@ -38,13 +38,13 @@ class Change:
     partition: int
     kernel: str
     origin: str
-    before: Spent | None
-    after: Spent | None
+    before: KernelCost | None
+    after: KernelCost | None
 
     @property
     def change(self) -> float:
         """Return the increase in microseconds from the first to the second build."""
-        return (self.after or Spent()).microseconds - (self.before or Spent()).microseconds
+        return (self.after or KernelCost()).microseconds - (self.before or KernelCost()).microseconds
 
     def line(self) -> str:
         """Return its row of the report."""
@@ -84,7 +84,7 @@ class SimulationChanges:
         for side in (self.before, self.after):
             for number, run in enumerate(side.partitions):
                 hazards = run.hazards or ()
-                yield from (f"wrong in npu {number} of {side.path}: {run.told(hazard)}" for hazard in hazards)
+                yield from (f"wrong in npu {number} of {side.path}: {run.describe(hazard)}" for hazard in hazards)
                 if hazards and run.program.advice:
                     yield f"  {run.program.advice}"
 
@@ -124,9 +124,9 @@ def changes(before: Simulation, after: Simulation) -> SimulationChanges:
     return SimulationChanges(before, after, tuple(changed), len(rows) - len(changed))
 
 
-def _spent(run: PartitionRun) -> dict[Key, tuple[str, Spent]]:
+def _spent(run: PartitionRun) -> dict[Key, tuple[str, KernelCost]]:
     """Return for each kernel and its outputs the operators as text, and the cost of its calls."""
-    timeline, spent = run.timeline, dict[Key, tuple[str, Spent]]()
+    timeline, spent = run.timeline, dict[Key, tuple[str, KernelCost]]()
     overhead = stall = 0
     calls = iter(run.entry.kernels)
     for event in timeline.events:
@@ -136,10 +136,10 @@ def _spent(run: PartitionRun) -> dict[Key, tuple[str, Spent]]:
             overhead = event.cycles
         elif event.cost is not None:
             key = event.name, tuple(run.entry.ops[index].outputs for index in next(calls).ops)
-            before = spent.get(key, ("", Spent()))[1]
+            before = spent.get(key, ("", KernelCost()))[1]
             spent[key] = (
                 run.origin(event.command),
-                Spent(
+                KernelCost(
                     before.calls + 1,
                     before.microseconds + timeline.engine.microseconds(stall + overhead + event.cycles),
                     before.stall + timeline.engine.microseconds(stall),
@@ -172,5 +172,5 @@ def _us(value: float | None, width: int = 10) -> str:
     return f"{'-' if value is None else f'{value:,.1f}':>{width}}"
 
 
-def _count(spent: Spent | None) -> str:
+def _count(spent: KernelCost | None) -> str:
     return f"{'-' if spent is None else f'{spent.nbytes:,}':>10}"

@@ -8,7 +8,7 @@ from deuteron.arch import targets
 from deuteron.arch.engine import Engine, engine
 from deuteron.arch.memory import Effort, FetchPolicy, MemoryOptions
 from deuteron.arch.targets import Arch
-from deuteron.board.cpu_tensor_memory import Between
+from deuteron.board.cpu_tensor_memory import CpuTensorMemory
 from deuteron.builds import manifest as manifests
 from deuteron.builds.error_locations import with_lines
 from deuteron.builds.manifest import Manifest, Partition
@@ -58,7 +58,7 @@ class OpenBuild:
     manifest: Manifest
     arch: Arch
     partitions: tuple[NpuPartition, ...]
-    between: Between
+    between: CpuTensorMemory
 
     def engine(self, rates: Rates, memory: MemoryOptions) -> Engine:
         """Return the rates of a run of programs that were planned for `memory`.
@@ -183,7 +183,7 @@ class CheckedBuild:
         working = [part.program.placements(part.entry.dataflow) for part in self.partitions]
         largest = max(sum(p.memory.nbytes for p in found if p.memory.name not in NO_SRAM) for found in working)
         taken = sum(part.program.linked_bytes for part in self.partitions) + largest
-        return taken if self._has_io_in_scratch else self.build.between.beside(self.memory, taken) + taken
+        return taken if self._has_io_in_scratch else self.build.between.bytes_within(self.memory, taken) + taken
 
     def engine(self, rates: Rates = AS_PLANNED) -> Engine:
         """Return the engine whose cycles `totals` counts; raises its errors."""
@@ -267,7 +267,7 @@ def open_build(directory: Path) -> OpenBuild:
             f"nothing of `{directory}` runs on an NPU",
             hint="`deuteron plan` shows its memory in firmware, `deuteron profile` its time",
         )
-    return OpenBuild(directory, manifest, arch, partitions, Between(program, arch, sum(method.arenas)))
+    return OpenBuild(directory, manifest, arch, partitions, CpuTensorMemory(program, arch, sum(method.arenas)))
 
 
 def simulate_build(

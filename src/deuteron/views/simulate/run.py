@@ -40,9 +40,9 @@ class PartitionRun:
             costs = [event.cost for event in self.timeline.events if event.cost is not None]
             yield from self.entry.depth_first([cost.macs for cost in costs])
 
-    def told(self, hazard: Hazard) -> str:
+    def describe(self, hazard: Hazard) -> str:
         """Describe a hazard with the operators of its call, or of the next, and their line of the model."""
-        return hazards.told(self.program, self.entry, hazard)
+        return hazards.describe(self.program, self.entry, hazard)
 
 
 class Resident(Enum):
@@ -101,14 +101,14 @@ class Simulation:
     @property
     def basis(self) -> tuple[str, ...]:
         """Return the assumptions of the times: rates, resident weights, and published differences from silicon."""
-        told = [] if self.band is None else [str(self.band)]
+        band = [] if self.band is None else [str(self.band)]
         schedules = [run.entry.schedule for run in self.partitions if run.timeline.measure is Measure.ESTIMATED]
         if schedules:
             clock = f"NPU at {self.engine.clock / 1e6:g} MHz"
-            return (*dict.fromkeys(f"{s.compiler}'s estimates for {s.system}, {clock}" for s in schedules), *told)
+            return (*dict.fromkeys(f"{s.compiler}'s estimates for {s.system}, {clock}" for s in schedules), *band)
         rates = f"NPU at {self.engine.clock / 1e6:g} MHz, flash at {self.engine.flash_bandwidth / 1e6:g} MB/s"
         kept = any(run.program.resident_bytes for run in self.partitions)
-        return (rates, *([self.resident.value] if kept else ()), *told)
+        return (rates, *([self.resident.value] if kept else ()), *band)
 
     @property
     def band(self) -> Band | None:
@@ -200,7 +200,7 @@ def _partition_lines(number: int, run: PartitionRun) -> Iterator[str]:
             )
             stalled = 0
     for hazard in run.hazards or ():
-        yield f"  wrong: {run.told(hazard)}"
+        yield f"  wrong: {run.describe(hazard)}"
     if run.hazards and run.program.advice:
         yield f"  {run.program.advice}"
 

@@ -13,7 +13,7 @@ from deuteron.npu.neutron.ir.interpret import run
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.ir.rounding_tolerance import allowed_range
 from deuteron.npu.neutron.ir.verify import SAME_QUANTISATION
-from deuteron.views.compare.torch_oracle import opinion
+from deuteron.views.compare.torch_oracle import oracle_result
 
 Array = npt.NDArray[np.generic]
 F32 = npt.NDArray[np.float32]
@@ -132,7 +132,7 @@ def test_pytorch_stays_in_the_range_and_finds_no_result_misrounded(kind: type[op
         (op,) = graph.ops
         values = run(graph, inputs)
         low, high = allowed_range(op, graph, values)
-        found = opinion(op, graph, values)
+        found = oracle_result(op, graph, values)
         assert (low <= found.quantised).all(), f"seed {seed}"
         assert (found.quantised <= high).all(), f"seed {seed}"
         assert not found.misrounded(values["y"]).any(), f"seed {seed}"

@@ -2,7 +2,7 @@
 
 from deuteron.arch.memory import IoInScratch
 from deuteron.arch.targets import Arch
-from deuteron.board.cpu_tensor_memory import Between
+from deuteron.board.cpu_tensor_memory import CpuTensorMemory
 from deuteron.builds.error_locations import with_lines
 from deuteron.builds.options import BuildOptions, Converter
 from deuteron.errors import CapacityError, DeuteronError
@@ -53,7 +53,7 @@ def plan_jointly(
         profiling=options.use_profiling, memory=options.memory, verify_each=options.verify_each
     )
     tflites = [partition.tflite for partition in recording.partitions]
-    between = Between(program, arch, tensors)
+    between = CpuTensorMemory(program, arch, tensors)
     return partitions.convert_together(
         tflites, arch.name, convert_options, between.sizes, placed, is_alone=between.is_alone
     )

@@ -7,7 +7,7 @@ has names too, so that the events of a delegate add up to its call.
 from collections.abc import Iterable, Iterator
 
 from deuteron.npu.neutron.kernels.names import event_name, kernel_code
-from deuteron.views.events.events import Clock, Event, Kind, Stream, Track
+from deuteron.views.events.events import Clock, Event, SpanKind, Stream, Track
 from deuteron.views.events.instructions import Instructions
 from deuteron.views.events.sources import etdump
 from deuteron.views.events.sources.etdump import EventBlock, Span
@@ -25,7 +25,7 @@ def dump(stream: Stream, program: Instructions) -> bytes:
 
 def is_dumped(blocks: Iterable[EventBlock]) -> bool:
     """Return true for the ETDump of a profile: its kernels and gaps have names; a delegate only numbers kernels."""
-    ours = (Kind.DISPATCH.value, Kind.UNATTRIBUTED.value)
+    ours = (SpanKind.DISPATCH.value, SpanKind.UNATTRIBUTED.value)
     spans = (span for block in blocks for span in block.spans if span.id < 0)
     return any(s.text in ours or (s.metadata and " #" in s.text) for s in spans)
 
@@ -42,29 +42,29 @@ class _Dumper:
         """Yield the events of a run in the runtime's order: a container follows its content."""
         for event in sorted(events, key=lambda e: (e.stop, e.ticks)):
             match event:
-                case Event(kind=Kind.RUN):
+                case Event(kind=SpanKind.RUN):
                     yield self._span(event, etdump.EXECUTE, 0, chain=_WHOLE)
-                case Event(kind=Kind.DELEGATE):
+                case Event(kind=SpanKind.DELEGATE):
                     yield self._span(event, etdump.DELEGATE_CALL, self._instructions[event.partition])
-                case Event(kind=Kind.OPERATOR, index=index) if index in self._operators:
+                case Event(kind=SpanKind.OPERATOR, index=index) if index in self._operators:
                     name = event.name.partition("::")[2] or event.name
                     yield self._span(event, f"native_call_{name}", self._operators[index])
                     yield self._span(event, etdump.OPERATOR_CALL, self._operators[index])
                 case Event(partition=partition, track=track) if partition >= 0 and track is not Track.FLASH:
                     yield self._span(event, "", self._instructions[partition], text=_text(event))
-                case Event(kind=Kind.OPERATOR | Kind.TRANSPOSE | Kind.COPY_IN | Kind.COPY_OUT):
+                case Event(kind=SpanKind.OPERATOR | SpanKind.TRANSPOSE | SpanKind.COPY_IN | SpanKind.COPY_OUT):
                     yield self._span(event, event.name, _NO_INSTRUCTION, chain=_WHOLE)
                 case _:
                     pass
 
     def _span(self, event: Event, name: str, instruction: int, text: str = "", chain: int = 0) -> Span:
         start, stop = (round(self._clock.microseconds(at) * 1000) for at in (event.start, event.stop))
-        metadata = kernel_code(event.name) if event.kind is Kind.KERNEL else ""
+        metadata = kernel_code(event.name) if event.kind is SpanKind.KERNEL else ""
         return Span(name, instruction, start, stop, text=text, metadata=metadata, chain=chain)
 
 
 def _text(event: Event) -> str:
-    if event.kind is Kind.KERNEL:
+    if event.kind is SpanKind.KERNEL:
         return event_name(event.name, event.index)
-    number = f" {event.index}" if event.kind is Kind.TRANSPOSE and event.index >= 0 else ""
+    number = f" {event.index}" if event.kind is SpanKind.TRANSPOSE and event.index >= 0 else ""
     return f"{event.kind.value}{number}"

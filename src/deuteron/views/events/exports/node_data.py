@@ -2,7 +2,7 @@
 
 import json
 
-from deuteron.views.events.events import Kind, Measure
+from deuteron.views.events.events import Measure, SpanKind
 from deuteron.views.events.record import Profile
 
 _GRAPH = "graph"
@@ -17,11 +17,11 @@ def node_data(profile: Profile) -> bytes:
     stream = profile.stream.median()
     times: dict[str, int] = {}
     for event in stream.events:
-        if event.kind is Kind.KERNEL:
+        if event.kind is SpanKind.KERNEL:
             partition = profile.partitions[event.partition]
             ops = (partition.ops[op] for op in partition.kernels[event.index].ops)
             nodes = [node for op in ops for node in op.nodes]
-        elif event.kind is Kind.OPERATOR and event.index >= 0:
+        elif event.kind is SpanKind.OPERATOR and event.index >= 0:
             nodes = [profile.cpu_ops[event.index].node]
         else:
             continue

@@ -5,14 +5,14 @@ from collections.abc import Iterator, Sequence
 from perfetto.protos.perfetto.trace.perfetto_trace_pb2 import TrackEvent
 from perfetto.trace_builder.proto_builder import TraceProtoBuilder
 
-from deuteron.views.events.events import Event, Kind, Stream, Track
+from deuteron.views.events.events import Event, SpanKind, Stream, Track
 from deuteron.views.events.record import Profile
 
 _SEQUENCE = 1
 _PROCESS = 1
 _TRACKS = {track: number for number, track in enumerate(Track, _PROCESS + 1)}
 _TITLES = {Track.CPU: "CPU", Track.NPU: "NPU", Track.FLASH: "flash"}
-_PLAIN = (Kind.KERNEL, Kind.OPERATOR, Kind.RUN, Kind.DELEGATE)
+_PLAIN = (SpanKind.KERNEL, SpanKind.OPERATOR, SpanKind.RUN, SpanKind.DELEGATE)
 """Kinds whose events are shown by name only."""
 
 
@@ -56,7 +56,7 @@ def _edges(events: Sequence[Event]) -> Iterator[tuple[int, TrackEvent.Type, Even
     moments = [
         (event.start, 1, 0, TrackEvent.TYPE_INSTANT, event)
         for event in events
-        if event.kind is Kind.KERNEL and not event.ticks
+        if event.kind is SpanKind.KERNEL and not event.ticks
     ]
     for at, _, _, edge, event in sorted((*ends, *begins, *moments), key=lambda edge: edge[:3]):
         yield at, edge, event
@@ -76,7 +76,7 @@ def _describe(slice_: TrackEvent, stream: Stream, event: Event, profile: Profile
         _number(slice_, "index", event.index)
     if profile is None:
         return
-    if event.kind is Kind.KERNEL:
+    if event.kind is SpanKind.KERNEL:
         partition = profile.partitions[event.partition]
         kernel = partition.kernels[event.index]
         _number(slice_, "MACs", kernel.macs)
@@ -85,7 +85,7 @@ def _describe(slice_: TrackEvent, stream: Stream, event: Event, profile: Profile
         _texts(slice_, "TFLite operator", [op.name for op in ops])
         _texts(slice_, "edge operator", [node for op in ops for node in op.nodes])
         sources = [source for op in ops for source in op.sources]
-    elif event.kind is Kind.OPERATOR and event.index >= 0:
+    elif event.kind is SpanKind.OPERATOR and event.index >= 0:
         _texts(slice_, "edge operator", [profile.cpu_ops[event.index].node])
         sources = list(profile.cpu_ops[event.index].sources)
     else:

@@ -6,7 +6,7 @@ from typing import NoReturn
 
 from deuteron.errors import FormatError
 from deuteron.npu.neutron.kernels.names import base_name, event_name, kernel_name
-from deuteron.views.events.events import Clock, Event, Kind, Measure, Stream, Track
+from deuteron.views.events.events import Clock, Event, Measure, SpanKind, Stream, Track
 from deuteron.views.events.gaps import with_gaps
 from deuteron.views.events.instructions import Instructions
 from deuteron.views.events.sources import etdump
@@ -14,14 +14,14 @@ from deuteron.views.events.sources import etdump
 NANOSECONDS = 1_000_000_000
 _NATIVE = "native_call_"
 _NAMED = {
-    "fetch": Kind.FETCH,
-    "wait": Kind.WAIT,
-    "arguments": Kind.DISPATCH,
-    "log": Kind.DISPATCH,
-    "transpose in": Kind.TRANSPOSE,
-    "transpose out": Kind.TRANSPOSE,
-    "copy in": Kind.COPY_IN,
-    "copy out": Kind.COPY_OUT,
+    "fetch": SpanKind.FETCH,
+    "wait": SpanKind.WAIT,
+    "arguments": SpanKind.DISPATCH,
+    "log": SpanKind.DISPATCH,
+    "transpose in": SpanKind.TRANSPOSE,
+    "transpose out": SpanKind.TRANSPOSE,
+    "copy in": SpanKind.COPY_IN,
+    "copy out": SpanKind.COPY_OUT,
 }
 """Events of our delegates that are not kernels."""
 _NUMBERED = re.compile(r"([a-z ]*[a-z])(?: (\d{1,9}))?")
@@ -74,7 +74,7 @@ class _Run:
         listed: list[Event] = []
         for span in self._spans:
             if span.name == etdump.EXECUTE:
-                listed.append(self._event(Kind.RUN, span, "run"))
+                listed.append(self._event(SpanKind.RUN, span, "run"))
             elif span.name == etdump.DELEGATE_CALL:
                 listed += self._delegate(span)
             elif span.name == etdump.OPERATOR_CALL:
@@ -89,7 +89,7 @@ class _Run:
             operator = span.name.removeprefix(_NATIVE) if own else name
             if not name or base_name(operator) != base_name(name):
                 self._refuse(f"instruction {call.instruction} runs `{operator}`, but in the build it {_does(name)}")
-            yield self._event(Kind.OPERATOR, span, name, index=index)
+            yield self._event(SpanKind.OPERATOR, span, name, index=index)
             yield from self._between("runtime", call.start, span.start)
             yield from self._between("runtime", span.stop, call.stop)
 
@@ -97,13 +97,13 @@ class _Run:
         """Yield a partition: its kernels and the time between them."""
         if call.instruction in self._program.others:
             name, index = self._program.others[call.instruction]
-            yield self._event(Kind.OPERATOR, call, name, index=index)
+            yield self._event(SpanKind.OPERATOR, call, name, index=index)
             return
         if call.instruction not in self._program.partitions:
             name, _ = self._program.operators.get(call.instruction, ("", -1))
             self._refuse(f"instruction {call.instruction} calls a partition, but in the build it {_does(name)}")
         partition = self._program.partitions[call.instruction]
-        yield self._event(Kind.DELEGATE, call, f"npu {partition}", partition)
+        yield self._event(SpanKind.DELEGATE, call, f"npu {partition}", partition)
         spans = [s for s in self._spans if s.instruction == call.instruction and (s.id >= 0 or s.text)]
         runs = [span for span in spans if span.text == "run"]
         spans = sorted((s for s in spans if s.text != "run"), key=lambda s: s.start)
@@ -126,7 +126,7 @@ class _Run:
 
     def _part(self, partition: int, span: etdump.Span) -> Event:
         if span.id >= 0:
-            return self._event(Kind.KERNEL, span, _kernel(span), partition, span.id)
+            return self._event(SpanKind.KERNEL, span, _kernel(span), partition, span.id)
         match = _NUMBERED.fullmatch(span.text)
         if match is None or match[1] not in _NAMED:
             self._refuse(f"it has an event `{span.text}`, which Deuteron's delegate does not write")
@@ -144,7 +144,7 @@ class _Run:
             what = next(differing, "the number differs")
             self._refuse(f"partition {partition} ran {len(ran)} kernel calls, the build has {len(kernels)}: {what}")
 
-    def _event(self, kind: Kind, span: etdump.Span, name: str, partition: int = -1, index: int = -1) -> Event:
+    def _event(self, kind: SpanKind, span: etdump.Span, name: str, partition: int = -1, index: int = -1) -> Event:
         return Event(
             kind,
             Track.CPU,
@@ -159,7 +159,7 @@ class _Run:
     def _between(self, name: str, start: int, stop: int, partition: int = -1, index: int = -1) -> Iterator[Event]:
         if stop > start:
             start, stop = start - self._begin, stop - self._begin
-            yield Event(Kind.DISPATCH, Track.CPU, start, stop, name, self._run, partition, index)
+            yield Event(SpanKind.DISPATCH, Track.CPU, start, stop, name, self._run, partition, index)
 
     def _refuse(self, message: str) -> NoReturn:
         raise FormatError(

@@ -8,7 +8,7 @@ from enum import IntEnum
 from itertools import pairwise
 
 from deuteron.errors import FormatError
-from deuteron.views.events.events import Clock, Event, Kind, Measure, NpuCount, NpuCycles, Stream, Track
+from deuteron.views.events.events import Clock, Event, Measure, NpuCount, NpuCycles, SpanKind, Stream, Track
 from deuteron.views.events.gaps import with_gaps
 from deuteron.views.events.instructions import Instructions
 
@@ -21,7 +21,7 @@ _INSTRUCTIONS = 1
 _AGAIN = "run the image again, and copy everything that it sends"
 
 
-class _Kind(IntEnum):
+class _Entry(IntEnum):
     """Subject of an event, numbered as in `deuteron/executor.h`."""
 
     COPY_IN = 0
@@ -42,7 +42,7 @@ _KIND_BITS = 8
 class Step:
     """A step of the program: a DELEGATE with its partition, an OPERATOR with its index, or a TRANSPOSE."""
 
-    kind: Kind
+    kind: SpanKind
     name: str
     partition: int = -1
     index: int = -1
@@ -161,7 +161,7 @@ def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple
             hint="give the build that the firmware was made from",
         )
     sent = tuple(_EVENT.iter_unpack(data[at + _HEADER.size : end]))
-    timed = tuple(event for event in sent if event[0] != _Kind.NPU and not _is_counter(event[0]))
+    timed = tuple(event for event in sent if event[0] != _Entry.NPU and not _is_counter(event[0]))
     if not timed:
         raise FormatError(
             f"run {number} has no events{f', {lost:,} are lost' if lost else ''}",
@@ -180,7 +180,7 @@ def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple
             where=where,
             hint=_AGAIN,
         )
-    cycles = tuple((step, (last - first) % _WRAP) for kind, step, first, last in sent if kind == _Kind.NPU)
+    cycles = tuple((step, (last - first) % _WRAP) for kind, step, first, last in sent if kind == _Entry.NPU)
     counted = tuple(
         (step, kind >> _KIND_BITS, (last - first) % _WRAP) for kind, step, first, last in sent if _is_counter(kind)
     )
@@ -188,7 +188,7 @@ def _packet(data: bytes, at: int, number: int, sha256: str, where: str) -> tuple
 
 
 def _is_counter(kind: int) -> bool:
-    return kind % (1 << _KIND_BITS) == _Kind.COUNTER
+    return kind % (1 << _KIND_BITS) == _Entry.COUNTER
 
 
 class _TruncatedError(FormatError):
@@ -215,9 +215,9 @@ def _unwrapped(
     for kind, index, begin, end in events:
         now += (end - start - now) % _WRAP
         begun = now - (end - begin) % _WRAP
-        if kind == _Kind.COMMAND and (not unwrapped or unwrapped[-1][0] != _Kind.COMMAND):
+        if kind == _Entry.COMMAND and (not unwrapped or unwrapped[-1][0] != _Entry.COMMAND):
             first = begun
-        if kind in (_Kind.DRIVER, _Kind.STEP) and unwrapped and unwrapped[-1][0] in (_Kind.COMMAND, _Kind.DRIVER):
+        if kind in (_Entry.DRIVER, _Entry.STEP) and unwrapped and unwrapped[-1][0] in (_Entry.COMMAND, _Entry.DRIVER):
             begun -= max(0, -((first - begun) // _WRAP)) * _WRAP
         unwrapped.append((kind, index, begun, now))
     return tuple(unwrapped), now + (stop - start - now) % _WRAP
@@ -251,7 +251,7 @@ def stream(
         cycles += board.npu_cycles()
         counted += board.npu_counts()
         scaled = [_scaled(event, rate, first.hz) for event in board.events()]
-        events += with_gaps(event for event in scaled if event.ticks or event.kind is not Kind.DISPATCH)
+        events += with_gaps(event for event in scaled if event.ticks or event.kind is not SpanKind.DISPATCH)
     clock = Clock("instructions" if counts else "board", rate, "instruction" if counts else "tick")
     measure = Measure.COUNTED if first.counts else Measure.MEASURED
     lost = sum(packet.lost for packet in packets)
@@ -287,31 +287,31 @@ class _Board:
             yield NpuCount(self._run, self._partition(step, "counters"), what, count)
 
     def _partition(self, step: int, what: str) -> int:
-        if step >= len(self._steps) or self._steps[step].kind is not Kind.DELEGATE:
+        if step >= len(self._steps) or self._steps[step].kind is not SpanKind.DELEGATE:
             raise self._error(f"the NPU's {what} are of step {step}, which is not a partition")
         return self._steps[step].partition
 
     def events(self) -> Iterator[Event]:
         """Yield the packet's events, and the driver's time between them."""
-        yield self._event(Kind.RUN, "run", 0, self._packet.stop)
+        yield self._event(SpanKind.RUN, "run", 0, self._packet.stop)
         commands: list[tuple[int, int, int]] = []
         driver: tuple[int, int] | None = None
         done = 0
         for kind, index, start, stop in self._packet.events:
             match kind:
-                case _Kind.COMMAND:
+                case _Entry.COMMAND:
                     commands.append((index, start, stop))
-                case _Kind.DRIVER:
+                case _Entry.DRIVER:
                     driver = start, stop
-                case _Kind.STEP:
+                case _Entry.STEP:
                     yield from self._step(index, start, stop, commands, driver)
                     commands, driver, done = [], None, index + 1
-                case _Kind.RECORDING:
-                    yield self._event(Kind.DISPATCH, "profiling", start, stop)
-                case _Kind.COPY_IN:
-                    yield self._event(Kind.COPY_IN, f"input {index}", start, stop, index=index)
-                case _Kind.COPY_OUT:
-                    yield self._event(Kind.COPY_OUT, f"output {index}", start, stop, index=index)
+                case _Entry.RECORDING:
+                    yield self._event(SpanKind.DISPATCH, "profiling", start, stop)
+                case _Entry.COPY_IN:
+                    yield self._event(SpanKind.COPY_IN, f"input {index}", start, stop, index=index)
+                case _Entry.COPY_OUT:
+                    yield self._event(SpanKind.COPY_OUT, f"output {index}", start, stop, index=index)
                 case _:
                     raise self._error(f"an event has the unknown kind {kind}")
         if commands:
@@ -319,7 +319,7 @@ class _Board:
 
     def _open(self, done: int, commands: Sequence[tuple[int, int, int]]) -> Iterator[Event]:
         """Yield a partition whose own event is lost, from its first remaining command as far as it is known."""
-        step = next((step for step in self._steps[done:] if step.kind is Kind.DELEGATE), None)
+        step = next((step for step in self._steps[done:] if step.kind is SpanKind.DELEGATE), None)
         if step is None:
             raise self._error(f"commands run after step {done - 1}, the program has no partition there")
         yield self._event(step.kind, step.name, commands[0][1], self._packet.stop, step.partition)
@@ -338,23 +338,23 @@ class _Board:
             raise self._error(f"an event is about step {index}, the program has {len(self._steps)}")
         step = self._steps[index]
         yield self._event(step.kind, step.name, start, stop, step.partition, step.index)
-        if step.kind is not Kind.DELEGATE:
+        if step.kind is not SpanKind.DELEGATE:
             return
         for command, begin, end in commands:
             yield self._command(step.partition, command, begin, end)
         numbers = self._program.calls[step.partition].commands
         if driver is None or len(commands) != len(numbers):
             return  # events are lost: the time between the others is unknown
-        yield self._event(Kind.DISPATCH, "executor", start, driver[0], step.partition)
+        yield self._event(SpanKind.DISPATCH, "executor", start, driver[0], step.partition)
         at = driver[0]
         for command, begin, end in commands:
             number = numbers[command]
             yield self._event(
-                Kind.DISPATCH, "driver", at, begin, step.partition, index=-1 if number is None else number
+                SpanKind.DISPATCH, "driver", at, begin, step.partition, index=-1 if number is None else number
             )
             at = end
-        yield self._event(Kind.DISPATCH, "driver", at, driver[1], step.partition)
-        yield self._event(Kind.DISPATCH, "executor", driver[1], stop, step.partition)
+        yield self._event(SpanKind.DISPATCH, "driver", at, driver[1], step.partition)
+        yield self._event(SpanKind.DISPATCH, "executor", driver[1], stop, step.partition)
 
     def _command(self, partition: int, command: int, start: int, stop: int) -> Event:
         calls = self._program.calls[partition]
@@ -362,13 +362,13 @@ class _Board:
             raise self._error(f"an event is about command {command}, partition {partition} has {len(calls.commands)}")
         number = calls.commands[command]
         if number is not None:
-            return self._event(Kind.KERNEL, calls.kernels[number], start, stop, partition, number)
+            return self._event(SpanKind.KERNEL, calls.kernels[number], start, stop, partition, number)
         nbytes = calls.transfers[command]
-        kind = Kind.FETCH if nbytes else Kind.WAIT
+        kind = SpanKind.FETCH if nbytes else SpanKind.WAIT
         return self._event(kind, f"command {command}", start, stop, partition, command, nbytes)
 
     def _event(
-        self, kind: Kind, name: str, start: int, stop: int, partition: int = -1, index: int = -1, nbytes: int = 0
+        self, kind: SpanKind, name: str, start: int, stop: int, partition: int = -1, index: int = -1, nbytes: int = 0
     ) -> Event:
         return Event(kind, Track.CPU, start, stop, name, self._run, partition, index, nbytes)
 

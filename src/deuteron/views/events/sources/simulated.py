@@ -4,15 +4,15 @@ from collections.abc import Iterable, Iterator
 
 from deuteron.npu.program import NpuProgram
 from deuteron.npu.timeline import Activity, Timeline
-from deuteron.views.events.events import Clock, Event, Kind, Measure, Stream, Track
+from deuteron.views.events.events import Clock, Event, Measure, SpanKind, Stream, Track
 from deuteron.views.events.gaps import with_gaps
 
 _KINDS = {
-    Activity.DISPATCH: Kind.DISPATCH,
-    Activity.KERNEL: Kind.KERNEL,
-    Activity.SETUP: Kind.FETCH,
-    Activity.TRANSFER: Kind.TRANSFER,
-    Activity.STALL: Kind.WAIT,
+    Activity.DISPATCH: SpanKind.DISPATCH,
+    Activity.KERNEL: SpanKind.KERNEL,
+    Activity.SETUP: SpanKind.FETCH,
+    Activity.TRANSFER: SpanKind.TRANSFER,
+    Activity.STALL: SpanKind.WAIT,
 }
 
 
@@ -22,10 +22,10 @@ def stream(partitions: Iterable[tuple[NpuProgram, Timeline]]) -> Stream:
     begin, clock, measure = 0, 0, Measure.SIMULATED
     for number, (program, timeline) in enumerate(partitions):
         stop = begin + timeline.cycles
-        events.append(Event(Kind.DELEGATE, Track.CPU, begin, stop, f"npu {number}", partition=number))
+        events.append(Event(SpanKind.DELEGATE, Track.CPU, begin, stop, f"npu {number}", partition=number))
         events += _events(program, timeline, number, begin)
         begin, clock, measure = stop, timeline.engine.clock, timeline.measure
-    run = Event(Kind.RUN, Track.CPU, 0, begin, "run")
+    run = Event(SpanKind.RUN, Track.CPU, 0, begin, "run")
     return Stream(Clock("npu", clock, "cycle"), measure, 1, with_gaps([run, *events]))
 
 

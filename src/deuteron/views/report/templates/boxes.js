@@ -1,11 +1,11 @@
-// Boxes on a canvas: the one drawing of timeline, memory maps and module flame graph, with mouse and keyboard.
+// Boxes on a canvas, with mouse and keyboard: draws the timeline, memory maps and the module flame graph.
 
 const GUTTER = 96; // pixels left of plots whose rows have names
 const AXIS = 20; // pixels above it for the axis
 
 let drawings = 0; // how many there are: each has a summary for those who do not see it
 
-/** A stretch of an axis that is shown; charts that share one zoom together. */
+/** The visible range of an axis; charts that share one zoom together. */
 class Stretch {
   constructor(whole) {
     this.listeners = [];
@@ -34,7 +34,7 @@ class Stretch {
     this.set(this.from + by, this.to + by);
   }
 
-  /** Moves, and zooms out where needed, so that this is inside. */
+  /** Moves, and zooms out if necessary, so that this range is visible. */
   show(from, to) {
     if (from >= this.from && to <= this.to) return;
     const size = Math.max(this.to - this.from, (to - from) * 1.2);
@@ -44,11 +44,11 @@ class Stretch {
 }
 
 /**
- * A canvas of boxes, which `what` names.
+ * A canvas of boxes; `what` is its name.
  *
- * A box has `from` and `to` on the stretch's axis, `top` and `height` as shares of the plot's height, a `row` number for
- * the arrow keys, a `label` (of which the end is kept where `isTail`, and the beginning elsewhere), a `colour` (a style's
- * variable `--box-COLOUR`), `parts`, lower-case `text` for the search, and `about`, a function that gives pairs of texts.
+ * A box has `from` and `to` on the range's axis, `top` and `height` as shares of the plot's height, a `row` number for
+ * the arrow keys, a `label` (shortened at the beginning if `isTail`, otherwise at the end), a `colour` (a style's
+ * variable `--box-COLOUR`), `parts`, lower-case `text` for the search, and `about`, a function that returns pairs of texts.
  */
 class Boxes {
   constructor(host, { label, what, height, stretch, view, gutter = GUTTER, rowNames = [] }) {
@@ -79,7 +79,7 @@ class Boxes {
     this.draw();
   }
 
-  // Drawing: at most once per frame.
+  // Drawing, at most once per frame.
   draw() {
     if (this.waiting) return;
     this.waiting = true;
@@ -184,7 +184,7 @@ class Boxes {
     pen.setLineDash([]);
   }
 
-  // The mouse: click chooses, dragging zooms, the wheel with Ctrl zooms, sideways it moves.
+  // Mouse: a click selects, dragging zooms, the wheel with Ctrl zooms, a horizontal wheel moves.
   boxAt(x, y) {
     if (x < this.gutter) return null;
     const inside = (box) => {
@@ -239,7 +239,7 @@ class Boxes {
     });
   }
 
-  // The keyboard.
+  // Keyboard.
   key(event) {
     if (event.altKey || event.ctrlKey || event.metaKey) return;
     const actions = {
@@ -303,7 +303,7 @@ class Boxes {
 
 const middle = (box) => (box.from + box.to) / 2;
 
-/** The text, with an ellipsis where it is wider than there is room. */
+/** Returns the text, shortened with an ellipsis if it is too wide. */
 function shortened(pen, text, room, isTail = false) {
   const cut = (count) => (isTail ? `…${text.slice(-count)}` : `${text.slice(0, count)}…`);
   if (text.length < room && pen.measureText(text).width <= room) return text;

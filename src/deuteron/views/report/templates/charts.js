@@ -1,4 +1,4 @@
-// What the drawings show: timeline, memories, modules.
+// Content of the charts: timeline, memories, modules.
 
 const LANES = { delegate: "NPU's parts", cpu: "CPU", npu: "NPU", flash: "Fetch channel" };
 
@@ -25,7 +25,7 @@ function eventTitle(event) {
   return ["operator", "delegate"].includes(event.kind) ? event.name : `${event.kind}: ${event.name}`;
 }
 
-/** Events of one run as boxes, a row for each track that has any; a part of the model stands for all in it. */
+/** Returns the events of one run as boxes, one row per track with events; a part of the model represents its members. */
 function timelineBoxes(run) {
   const events = data.events.filter((event) => event.run === run && event.kind !== "run");
   const lanes = Object.keys(LANES).filter((lane) => events.some((event) => event.track === lane));
@@ -53,10 +53,10 @@ function timelineBoxes(run) {
   return { boxes, lanes: lanes.map((lane, i) => ({ name: LANES[lane], top: (i + 0.5) / lanes.length })) };
 }
 
-/** When a run ends. */
+/** Returns the end of a run. */
 const endOf = (run) => data.events.reduce((end, event) => (event.run === run ? Math.max(end, event.stop) : end), 0);
 
-/** When each kernel call of a partition begins, to where the next one begins; equal steps of the partition's time where nobody recorded that. */
+/** Returns the interval from each kernel call of a partition to the next; equal parts of its time if unrecorded. */
 function callTimes(run, memory) {
   const inside = data.events.filter((event) => event.run === run && event.partition === memory.partition);
   const part = inside.find((event) => event.kind === "delegate") ?? { start: 0, stop: endOf(run) };
@@ -70,7 +70,7 @@ function callTimes(run, memory) {
   return { times, recorded };
 }
 
-/** The blocks of a memory as boxes: time sideways, address upwards. */
+/** Returns the blocks of a memory as boxes: time horizontally, addresses vertically. */
 function memoryBoxes(memory, times) {
   const whole = Math.max(1, memory.bytes);
   const lanes = unique(memory.blocks.map((block) => block.offset)).sort((a, b) => b - a);
@@ -89,7 +89,7 @@ function memoryBoxes(memory, times) {
   }));
 }
 
-/** Bytes that are alive at each moment at which this changes: [moments, bytes]. */
+/** Returns the live bytes at each time of a change: [moments, bytes]. */
 function memoryUse(boxes, sizes, end) {
   const changes = new Map([[0, 0], [end, 0]]);
   boxes.forEach((box, i) => {
@@ -101,7 +101,7 @@ function memoryUse(boxes, sizes, end) {
   return [moments, moments.map((moment) => (alive += changes.get(moment)))];
 }
 
-/** The chart of bytes in use, one line per memory, which zooms with the timeline. */
+/** The chart of used bytes, one line per memory; zooms with the timeline. */
 class UseChart {
   constructor(host, stretch) {
     Object.assign(this, { host, stretch, plot: null });
@@ -167,7 +167,7 @@ class UseChart {
   }
 }
 
-/** The tree of modules as boxes, with what runs in each below it, as wide as its time. */
+/** Returns the tree of modules as boxes whose width is their time; parts of a module are below it. */
 function flameBoxes() {
   const rows = data.tables.module;
   const boxes = [];

@@ -1,6 +1,6 @@
-// What is chosen and what is searched for, and the start.
+// Selection, search, and start-up.
 
-/** What all drawings and tables share: what is chosen, what is searched for, and who must know of changes. */
+/** State that all charts and tables share: the selection, the search, and listeners for changes. */
 const view = {
   listeners: [],
   choice: null,
@@ -24,7 +24,7 @@ const view = {
     const title = document.getElementById("path-title");
     const body = document.getElementById("path-body");
     const inside = body.contains(document.activeElement);
-    title.textContent = choice ? choice.title : "Nothing chosen";
+    title.textContent = choice ? choice.title : "Nothing selected";
     body.replaceChildren(...pathOf(choice, this));
     if (inside) title.focus();
     if (choice) this.say(`${choice.title} is chosen; P goes to what it comes from`);
@@ -56,7 +56,7 @@ const view = {
   },
 };
 
-/** Light or dark: as the system says, until the button says otherwise. */
+/** Light or dark: as in the system's settings, until the button changes it. */
 function startTheme(redraw) {
   const button = document.getElementById("theme");
   const system = window.matchMedia("(prefers-color-scheme: dark)");
@@ -156,7 +156,7 @@ function startSearch(timeline, maps) {
   });
 }
 
-/** `P` goes to the way of what is chosen, and back to where one was. */
+/** `P` moves the focus to the selection's path to its source, and back. */
 function startPathKey() {
   const title = document.getElementById("path-title");
   let before = null;
@@ -275,7 +275,7 @@ function start() {
   startSearch(timeline, memory.maps);
   startPathKey();
   view.choose(null);
-  // For tests and for those who look from a console.
+  // For tests and the browser's console.
   window.report = { data, view, timeline, flame, time, use: memory.chart, memory: memory.maps };
 }
 

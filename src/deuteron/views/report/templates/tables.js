@@ -1,14 +1,14 @@
-// Tables that sort, the way from kernel to source line, and the lists at the end.
+// Sortable tables, the path from kernel to source line, and the lists at the end.
 
 const TABLE_TITLES = { module: "By module", line: "By line", operator: "By operator", kernel: "By kernel call" };
 const TIME_UNIT = counted ? UNITS[0] : UNITS[1];
 
-/** How bytes and multiply-accumulates came to be: counted in the program, or told by the compiler beside its cycles. */
+/** Texts for the origin of bytes and multiply-accumulates: counted in the program, or reported by the compiler with its cycles. */
 const WORK = data.npu_measure === "estimated" ? "estimated" : "exact";
 
 const asTime = (ticks) => number(ticks / TIME_UNIT.ticks, counted ? 0 : 1);
 
-/** A count of a row's work; what moves no bytes has none, or nobody knows it. */
+/** Returns a count of a row's work as text; empty if it is unknown or the row moves no bytes. */
 const countOf = (row, value) => (row.bytes ? number(value) : "");
 
 const COLUMNS = [
@@ -32,7 +32,7 @@ const COLUMNS = [
   { id: "bound", title: "bound", text: true, hint: "what limits most of it" },
 ].filter((column) => column.id !== "wait" || data.tables.kernel.some((row) => row.wait));
 
-/** One table at a time under tabs, sorted by the column whose title is pressed. */
+/** Tables under tabs; a click on a column title sorts. */
 class Tables {
   constructor(host, tabs, view) {
     Object.assign(this, { host, tabs, view, by: "kernel" });
@@ -78,7 +78,7 @@ class Tables {
     this.draw();
   }
 
-  /** Largest first, then smallest first, then as it was. */
+  /** Cycles through descending, ascending and original order. */
   sort(column) {
     const first = column.text ? 1 : -1;
     const [id, direction] = this.sorts[this.by] ?? [];
@@ -157,7 +157,7 @@ class Tables {
   }
 }
 
-/** The way from what is chosen to the source, each step's entries choosing all that share them. */
+/** The path from the selection to the source; an entry of a step selects all parts that share it. */
 function pathOf(choice, view) {
   if (!choice) {
     return [element("p", { className: "note" },
@@ -195,7 +195,7 @@ function entryOf(step, entry, view) {
   return element("div", { className: "entry" }, button, ...code);
 }
 
-/** A plain table of texts and numbers. */
+/** Returns a plain table of texts and numbers. */
 function plainTable(titles, rows, isAmount = () => false) {
   return element("table", {},
     element("thead", {}, element("tr", {}, ...titles.map((title, i) =>
