@@ -14,8 +14,12 @@ PY := $(BIN)/python
 STAMP := .venv/.deuteron-stamp
 # What a test run writes elsewhere than on the terminal.
 REPORTS := build/reports
+# Runs a command with its output in build/$(1).log, which a failure names; with V=1 on the terminal.
+, := ,
+logged = @mkdir -p build; $(if $(V),$(2),($(2)) >build/$(1).log 2>&1 || { tail -n 20 build/$(1).log >&2; \
+  echo "error: this failed; all output is in build/$(1).log (V=1 shows it)" >&2; exit 1; })
 
-help: ## List the targets
+help: ## List the targets; V=1 makes them show the output of pip and CMake
 	@awk -F ':.*## ' '/^[a-z%-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Install Debian packages, make .venv and install everything into it
@@ -30,13 +34,13 @@ $(STAMP): pyproject.toml | packages
 	@test -n "$(PYTHON)" || { echo "error: found no Python 3.11, 3.12 or 3.13; set PYTHON to one" >&2; exit 1; }
 	@echo "== setup: Python packages into .venv (about 2 GB the first time)"
 	@test -x $(PY) || $(PYTHON) -m venv .venv
-	@$(PY) -m pip install -qq --editable '.[executorch,examples,solver,dev,docs]'
-	@$(PY) -m pip install -qq --no-deps tosa-tools==2026.5.0 # of [ethos-u]; alone, because it holds NumPy back
+	$(call logged,setup,$(PY) -m pip install --editable '.[executorch$(,)examples$(,)solver$(,)dev$(,)docs]')
+	$(call logged,setup-tosa,$(PY) -m pip install --no-deps tosa-tools==2026.5.0) # of [ethos-u]; it holds NumPy back
 	@touch $@
 
 native: $(STAMP) ## Build the driver, the kernels and the ExecuTorch delegate for this machine
 	@echo "== native: driver, kernels and delegate"
-	@$(PY) -m deuteron.runtime.build_native
+	$(call logged,native,$(PY) -m deuteron.runtime.build_native)
 
 wheel: $(STAMP) ## Build the wheel for this platform into dist/; released ones come from cibuildwheel (pyproject.toml)
 	@echo "== wheel"
@@ -44,9 +48,9 @@ wheel: $(STAMP) ## Build the wheel for this platform into dist/; released ones c
 
 demo: native ## Train, quantise, compile and run the digits model; prints accuracy and sizes
 	@echo "== demo"
-	@$(PY) examples/digits_demo.py
+	@$(PY) examples/digits_demo.py $(if $(V),--verbose)
 
-docs: pictures ## Build the site into build/site, with pictures taken anew; a warning, a dead link too, is an error
+docs: pictures ## Build the site into build/site, with new pictures; warnings and dead links are errors
 	@echo "== docs"
 	@$(PY) -m sphinx -q -W --keep-going -b html -c docs . build/site
 
@@ -80,7 +84,7 @@ test: board-packages ## Run every check: lint, types, C warnings, all tests, a p
 $(SLICES):
 	@$(PY) -m conformance --backend $(@:slice-%=%) --jobs 1 --slice
 
-bench-activations bench-boards bench-cortex-m bench-cortex-m-elements bench-cortex-m-networks bench-cortex-m-sizes bench-depth-first-cpu bench-dispatch bench-ethosu-boards bench-footprint bench-models bench-networks bench-overlap bench-profile-cost bench-profile-map bench-report-load bench-tutorials bench-viewers: board-packages
+bench-activations bench-boards bench-compilers bench-cortex-m bench-cortex-m-elements bench-cortex-m-networks bench-cortex-m-sizes bench-depth-first-cpu bench-dispatch bench-ethosu-boards bench-footprint bench-models bench-networks bench-overlap bench-profile-cost bench-profile-map bench-tutorials bench-viewers: board-packages
 
 bench-%: native ## Run one bench, for example `make bench-convert`; JSON goes to build/benches/
 	@echo "== bench: $*"

@@ -1,10 +1,9 @@
-"""What activations of 16 bits gain and cost: the digits network, and the keyword network ds_cnn, with 8 and 16.
+"""Gain and cost of 16-bit activations: the digits network and the keyword network ds_cnn, with 8 and 16 bits.
 
-Digits: the share of held-back images that are read right. ds_cnn has seeded weights, so that there is nothing to be
-right about: the share of seeded inputs for which the largest output is the float model's. SQNR is the signal of the
-float model's outputs to what quantisation adds to it. Both are measured on ExecuTorch's own runtime. Instructions of
-one inference are counted on the emulated boards, where outputs must be those of the host. Weights have 8 bits in both
-cases, and bound what 16 bits of activations can gain; these must lose nothing to 8.
+Digits: the share of held-back images that are right. ds_cnn has seeded weights, so its figure is the share of seeded
+inputs whose largest output is the float model's. SQNR is the float model's signal against the quantization noise. Both
+are measured in ExecuTorch's runtime. Instructions of one inference are counted on the emulated boards, with the host's
+outputs. 16 bits must lose nothing against 8.
 
 make bench-activations
 """
@@ -13,12 +12,12 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
-from ending import finish
+from harness import Results, main, only, option, progress, table
 from networks import sqnr
 from torch import Tensor
 
@@ -62,7 +61,7 @@ class Row:
 
 
 def samples_of(network: str, shape: Sequence[int]) -> tuple[list[tuple[Tensor]], Tensor | None]:
-    """What is shown to a network, and what is right if anything is."""
+    """Return the inputs of a network, and the right labels if there are any."""
     if network == "digits":
         held_back = digits.data()[1]
         return [(x,) for x in held_back.images[:SAMPLES].split(1)], held_back.labels[:SAMPLES]
@@ -121,27 +120,17 @@ def problems(found: Sequence[Row]) -> list[str]:
     return listed
 
 
-def report(found: Sequence[Row]) -> None:
-    """Prints the rows."""
-    for row in found:
-        counts = "".join(f"{board:>9}{count:>12,}" for board, count in (row.instructions or {}).items())
-        print(f"{row.network:<10}{row.activations:<9}{row.right:>9.2%}{row.sqnr:>8.1f} dB{row.program:>10,} B{counts}")
-
-
-def main() -> int:
-    """1 when 16 bits are not worth what they must be."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument("--target", action="append", choices=BOARDS, help="these only; may be repeated")
-    parser.add_argument("networks", nargs="*", help="names of networks; all by default")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """The rows of all networks."""
     toolchain = Toolchain.find(image.OBJECTS)
-    measured = [rows(name, toolchain, options.target or list(BOARDS)) for name in options.networks or NETWORKS]
-    for found in measured:
-        report(found)
-    data = {"kind": "measured and counted", "rows": [asdict(row) for found in measured for row in found]}
-    return finish(data, [problem for found in measured for problem in problems(found)], options.json)
+    found = [progress(rows(name, toolchain, options.target or list(BOARDS))) for name in options.networks or NETWORKS]
+    listed = [row for each in found for row in each]
+    columns = {"network": "network", "activations": "activations", "right": "right:.2%", "SQNR, dB": "sqnr:.1f"}
+    columns |= {"program B": "program"}
+    counts = {board: lambda row, board=board: (row.instructions or {}).get(board) for board in BOARDS.values()}
+    shown = table(listed, {**columns, **counts})
+    return Results("measured and counted", listed, [shown], [problem for each in found for problem in problems(each)])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, only("--target", BOARDS), option("networks", nargs="*", help="all by default")))

@@ -1,30 +1,36 @@
-"""Agreement: each reference model on the NPU, in ExecuTorch's runtime, beside quantised PyTorch, on seeded inputs.
+"""Each reference model on the NPU, in ExecuTorch's runtime, compared with quantized PyTorch on seeded inputs.
 
-A row per model: results of the NPU that differ from the interpreter (none may), results of single operators compared
-with float32 PyTorch, those within float32's own error of half-way (ties), those that differ, those that differ beyond
-ties (none may), and the largest difference of an output, in quantisation steps.
+Columns are results of the NPU that differ from the interpreter (none may), and results of single operators against
+float32 PyTorch: ties (within float32's own error of half-way), differences, and differences beyond ties (none may). The
+last are the largest difference of an output, in steps, and equal best scores.
 
 make bench-agreement
 """
 
 import argparse
-import json
 import sys
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
-from rich.table import Table
+from harness import MODELS, REFERENCES, Results, main, option, table
 
 from deuteron import api
 from deuteron.views.compare.pytorch import PytorchComparison, compare
 
-MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
-sys.path.insert(0, str(MODELS))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "examples" / "models"))
 SEED = 7
+COLUMNS = (
+    "model",
+    "NPU differs",
+    "operator results",
+    "ties %",
+    "differ",
+    "beyond ties",
+    "largest step",
+    "best score the same",
+)
 
 
 def inputs(example: api.ExampleModel, count: int) -> list[tuple[npt.NDArray[np.generic]]]:
@@ -46,46 +52,22 @@ def agreement(name: str, count: int, directory: Path) -> PytorchComparison:
     return compare(directory, inputs(example, count))
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the table; 0 when every bound holds."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--samples", type=int, default=32, help="inputs per model (default: 32)")
-    parser.add_argument("--models", nargs="+", default=[e.name for e in api.REFERENCES], help="models to compare")
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    args = parser.parse_args(argv)
-
-    table = Table(title=f"measured on {args.samples} inputs each")
-    for column in (
-        "model",
-        "NPU differs",
-        "results",
-        "ties %",
-        "differ",
-        "beyond ties",
-        "largest step",
-        "best score same",
-    ):
-        table.add_column(column, justify="left" if column == "model" else "right")
-    results: dict[str, object] = {}
-    passed = True
-    with tempfile.TemporaryDirectory() as folder:
-        for name in args.models:
-            found = agreement(name, args.samples, Path(folder) / name)
-            results[name] = found.to_json()
-            passed &= found.passed
-            table.add_row(name, *row(found))
-            for failure in found.failures():
-                print(f"{name}: {failure}", file=sys.stderr)
-    Console(width=130).print(table)
-    if args.json is not None:
-        args.json.write_text(json.dumps(results, indent=1))
-    return 0 if passed else 1
+def results(options: argparse.Namespace) -> Results:
+    """The comparison of each model."""
+    found: dict[str, PytorchComparison] = {}
+    with tempfile.TemporaryDirectory() as scratch:
+        for name in options.models or REFERENCES:
+            found[name] = agreement(name, options.samples, Path(scratch) / name)
+    shown = table(found.items(), {title: lambda item, i=i: row(*item)[i] for i, title in enumerate(COLUMNS)})
+    problems = [f"{name}: {failure}" for name, each in found.items() for failure in each.failures()]
+    return Results("measured", [{"model": name, **each.to_json()} for name, each in found.items()], [shown], problems)
 
 
-def row(found: PytorchComparison) -> tuple[str, ...]:
+def row(name: str, found: PytorchComparison) -> tuple[str, ...]:
     """The cells of one model."""
     elements = sum(o.elements for o in found.operators)
     return (
+        name,
         f"{sum(p.mismatches for p in found.partitions)} of {sum(p.elements for p in found.partitions):,}",
         f"{elements:,}",
         f"{100 * sum(o.ties for o in found.operators) / elements:.3f}",
@@ -97,4 +79,4 @@ def row(found: PytorchComparison) -> tuple[str, ...]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, MODELS, option("--samples", type=int, default=32, help="inputs per model (default: 32)")))

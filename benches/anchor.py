@@ -1,28 +1,24 @@
-"""Published times on silicon beside what the cycle model says of the same networks: nothing is fitted to any of them.
+"""Published times on silicon against the cycle model of the same networks: nothing is fitted to any of them.
 
-The points stand in `src/deuteron/arch/silicon.toml`, from which `sim`, `plan`, `profile` and the page take the band
-that they print; the bench fails where the cycles that stand there are not those of today's builds. Weights are seeded,
-the microcode is Deuteron's, not NXP's, and software of the published times is of several years. For MobileNetV1 1.0,
-whose weights are fetched, there are three predictions: by a DMA while kernels run, which is what stands in the file, by
-the CPU, which blocks, as the example's hook does, and with as many weights kept in SRAM as fit.
+`src/deuteron/arch/silicon.toml` has the points, from which `sim`, `plan`, `profile` and the page take their band. The
+bench fails if its cycles are not those of today's builds. MobileNetV1 1.0, whose weights are fetched, has three
+predictions: fetched by a DMA (as in the file), copied by the CPU, and with weights kept in SRAM.
 
-Then terms that would be physical, without a number that is fitted: lanes of channels padded to the width of the array,
-weights that the CPU brings from flash before their call, and inputs and outputs that it copies at two bytes a cycle.
-Each point is predicted with those terms that make the others' times best: what is left of the error says whether a term
-explains anything. None is in the model unless it helps there.
+Then come physical terms without a fitted number: channels padded to the width of the array, weights copied by the CPU,
+and inputs and outputs copied at two bytes a cycle. Each point is predicted with the terms that suit the others best.
 
 make bench-anchor
 """
 
 import argparse
-import json
 import math
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations
 from pathlib import Path
+
+from harness import BUILDS, Results, Table, folder, main, table
 
 from deuteron import api
 from deuteron.arch import silicon, targets
@@ -34,7 +30,7 @@ from deuteron.operators.params import Conv2DParams
 from deuteron.views.simulate import Rates, Simulation, open_build
 
 OWN = ("cifarnet", "mobilenet_v1_025_128")
-"""Networks of `silicon_networks.py`; all others are reference models."""
+"""Networks of `zoo/silicon.py`; all others are reference models."""
 
 FETCHED = "mobilenet_v1"
 FAMILIES = ("neutron-c", "ethos-u65")
@@ -64,7 +60,7 @@ def build_of(point: Published, builds: Path) -> Path:
         if point.network == FETCHED:
             area = targets.load(point.target).need_neutron().prefetch_area.value
             memory = MemoryOptions(FetchPolicy.ALWAYS, weights_budget=area)
-        file = Path(__file__).with_name("silicon_networks.py")
+        file = Path(__file__).parent / "zoo" / "silicon.py"
         model = f"{file}:{point.network}" if point.network in OWN else point.network
         options = api.BuildOptions(memory=memory)
         api.build_model(model, target=point.target, output=directory, options=options)
@@ -72,7 +68,7 @@ def build_of(point: Published, builds: Path) -> Path:
 
 
 def row_of(point: Published, builds: Path) -> Row:
-    """What is simulated for a point."""
+    """Simulate a point."""
     build = open_build(build_of(point, builds))
     is_neutron = isinstance(build.arch.npu, targets.Neutron)
     rates = Rates(clock=point.clock, first_run=True) if is_neutron else Rates()
@@ -135,24 +131,24 @@ def words(chosen: Sequence[int]) -> str:
     return " + ".join(TERMS[term] for term in chosen) or "none"
 
 
-def report(rows: Sequence[Row]) -> Iterator[str]:
+def report(rows: Sequence[Row]) -> Iterator[Table]:
     """The points of a family, and what terms would make of a Neutron's."""
-    yield f"{'network':<46} {'target':<14} {'MHz':>5} {'silicon us':>11} {'simulated us':>13} {'error':>8}  software"
-    for row in rows:
-        point = replace(row.point, cycles=row.cycles)
-        yield (
-            f"{point.title:<46} {point.target:<14} {point.clock / 1e6:>5g} {point.microseconds:>11,} "
-            f"{point.simulated:>13,.1f} {point.simulated / point.microseconds - 1:>+8.1%}  {point.software}"
-        )
-    yield str(band_of([row.ratio() for row in rows]))
+    columns = {"network": "title", "target": "target", "MHz": lambda p: f"{p.clock / 1e6:g}"}
+    columns |= {"silicon us": "microseconds", "simulated us": "simulated:,.1f"}
+    columns |= {"error": lambda p: f"{p.simulated / p.microseconds - 1:+.1%}", "software": "software"}
+    points = [replace(row.point, cycles=row.cycles) for row in rows]
+    yield table(points, columns, str(band_of([row.ratio() for row in rows])))
+    if rows[0].terms:
+        bands = [(chosen, band_of([row.ratio(chosen) for row in rows])) for chosen in choices()]
+        terms = {"terms": lambda of: words(of[0]), "band": lambda of: f"{of[1].least:.2f} to {of[1].most:.2f}"}
+        terms |= {"mean": lambda of: f"{of[1].mean:.2f}", "error": lambda of: f"{error(rows, of[0]):.3f}"}
+        yield table(bands, terms)
+
+
+def left_out_of(rows: Sequence[Row]) -> Iterator[str]:
+    """The leave-one-out error of a Neutron's points, and the terms of each."""
     if not rows[0].terms:
         return
-    yield ""
-    yield f"{'terms':<58} {'band':>14} {'mean':>6} {'error':>7}"
-    for chosen in choices():
-        band = band_of([row.ratio(chosen) for row in rows])
-        span = f"{band.least:.2f} to {band.most:.2f}"
-        yield f"{words(chosen):<58} {span:>14} {band.mean:>6.2f} {error(rows, chosen):>7.3f}"
     predicted = left_out(rows)
     alone = math.sqrt(sum(math.log(row.ratio(chosen)) ** 2 for row, chosen in predicted) / len(rows))
     yield f"leave-one-out error: {alone:.3f} with the terms that suit the others best, {error(rows, ()):.3f} with none"
@@ -161,30 +157,23 @@ def report(rows: Sequence[Row]) -> Iterator[str]:
     )
 
 
-def main() -> None:
-    """Print the table; exit 1 where the file of points is out of date."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument("--builds", type=Path, help="a folder of builds, which are made where they are missing")
-    options = parser.parse_args()
-    stale: list[str] = []
-    results: list[dict[str, object]] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        builds = options.builds or Path(scratch)
-        for family in FAMILIES:
-            rows = [row_of(point, builds) for point in silicon.published(family)]
-            print("\n".join([f"{family}:", *report(rows), ""]))
-            results += [{**asdict(row.point), "cycles": row.cycles, "terms": row.terms} for row in rows]
-            stale += [f"{r.point.title}: {r.cycles}, not {r.point.cycles}" for r in rows if r.cycles != r.point.cycles]
+def results(options: argparse.Namespace) -> Results:
+    """All points, and whether the file of points is up to date."""
+    with folder(options.builds) as builds:
+        families = {family: [row_of(point, builds) for point in silicon.published(family)] for family in FAMILIES}
         fetched = next(point for point in silicon.published("neutron-c") if point.network == FETCHED)
-        print(f"{fetched.title}, {fetched.microseconds:,} us on silicon:")
-        for what, microseconds in predictions(fetched, builds).items():
-            print(f"  {what:<34}{microseconds:>12,.1f}{microseconds / fetched.microseconds - 1:>+9.1%}")
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
-    if stale:
-        sys.exit("cycles in src/deuteron/arch/silicon.toml are out of date: " + "; ".join(stale))
+        predicted = predictions(fetched, builds)
+    rows = [row for own in families.values() for row in own]
+    tables = [shown for own in families.values() for shown in report(own)]
+    notes = [note for own in families.values() for note in left_out_of(own)]
+    notes.append(f"{fetched.title}, {fetched.microseconds:,} us on silicon:")
+    for what, microseconds in predicted.items():
+        notes.append(f"  {what:<34}{microseconds:>12,.1f}{microseconds / fetched.microseconds - 1:>+9.1%}")
+    stale = [f"{r.point.title}: {r.cycles}, not {r.point.cycles}" for r in rows if r.cycles != r.point.cycles]
+    problems = [f"cycles in src/deuteron/arch/silicon.toml are out of date: {'; '.join(stale)}"] if stale else []
+    data = [{**asdict(row.point), "cycles": row.cycles, "terms": row.terms} for row in rows]
+    return Results("quoted and simulated", data, tables, problems, notes)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(results, BUILDS))

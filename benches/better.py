@@ -1,7 +1,7 @@
-"""Networks that lose much to int8, and what each way of losing less gives: signal to noise of the program, in dB.
+"""Networks that lose much to int8, and the gain of each way to lose less: signal to noise of the program, in dB.
 
-On the calibration, as the build says it, and on samples that were held back. "wide" are operators with activations of
-16 bits, those that bring values from one dtype to the other among them.
+Figures are on the calibration data, as the build says, and on held-back samples. "int16" counts operators with 16-bit
+activations and those that convert the dtype.
 
 make bench-better
 """
@@ -11,15 +11,14 @@ import json
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from ending import finish
-from networks import NAMES, NETWORKS, Network, sqnr
-from rich.console import Console
-from rich.table import Table
+from harness import Results, main, only, progress, table
+from networks import sqnr
 from torch import Tensor, nn
+from zoo import NAMES, NETWORKS, Network
 
 from deuteron import api, records
 
@@ -53,7 +52,7 @@ class Spread(nn.Module):
                 behind.weight /= factors.reshape((-1, 1, 1, 1) if grouped else (1, -1, 1, 1))
 
     def forward(self, x: Tensor) -> Tensor:
-        """Of five classes."""
+        """Scores of five classes."""
         return self.classes(torch.relu(self.body(x)).mean((2, 3)))
 
 
@@ -126,28 +125,26 @@ def problems(rows: list[Row]) -> list[str]:
     return listed
 
 
-def main() -> int:
-    """1 when a way does not give what it is to."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    names = [case.network.name for case in CASES]
-    parser.add_argument("--network", action="append", choices=names, help="of these only; may be repeated")
-    parser.add_argument("--target", action="append", choices=TARGETS, help="of these only; may be repeated")
-    parser.add_argument("--way", action="append", choices=WAYS, help="of these only; may be repeated")
-    options = parser.parse_args()
-    rows: list[Row] = []
-    for case in CASES:
-        for target in options.target or TARGETS:
-            for way in options.way or WAYS:
-                if case.network.name in (options.network or names):
-                    rows.append(row(case, target, way))
-                    print(rows[-1], file=sys.stderr, flush=True)
-    table = Table("network", "target", "way", "SQNR, dB", "held back", "wide")
-    for r in rows:
-        table.add_row(r.network, r.target, r.way, f"{r.sqnr:.1f}", f"{r.held_back:.1f}", str(r.wide))
-    Console(width=100).print(table)
-    return finish({"schema": 1, "rows": [asdict(r) for r in rows]}, problems(rows), options.json)
+def results(options: argparse.Namespace) -> Results:
+    """Each network in each way."""
+    rows = [
+        progress(row(case, target, way))
+        for case in CASES
+        for target in options.target or TARGETS
+        for way in options.way or WAYS
+        if case.network.name in (options.network or [case.network.name])
+    ]
+    columns = {"network": "network", "target": "target", "way": "way", "SQNR, dB": "sqnr:.1f"}
+    columns |= {"held back": "held_back:.1f", "int16": "wide"}
+    return Results("measured", rows, [table(rows, columns)], problems(rows))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        main(
+            results,
+            only("--network", (case.network.name for case in CASES)),
+            only("--target", TARGETS),
+            only("--way", WAYS),
+        )
+    )

@@ -12,11 +12,10 @@ python benches/boards.py --target ethos-u55-128    whose operations the core exe
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ending import finish
+from harness import BUILDS, MODELS, REFERENCES, Results, build_of, folder, main, option, progress, table
 
 from deuteron import api
 from deuteron.arch import cores, targets
@@ -53,8 +52,7 @@ class Result:
 
     Attributes:
         instructions: of a run whose copies are the core's.
-        saved: of these, those that the override takes off the core, in copies of the program's tensors and of those of
-            partitions whose NPU has its tensors in memory of its own.
+        saved: of these, those that the override saves, in copies of the program's tensors and of partitions' tensors.
     """
 
     model: str
@@ -69,7 +67,7 @@ class Result:
     copies: tuple[Copy, ...]
 
     def problems(self) -> list[str]:
-        """What is not as it must be."""
+        """Return the broken bounds."""
         found = [] if self.identical else ["the outputs are not the host's"]
         if not self.repeatable:
             found.append("two runs count differently")
@@ -84,7 +82,7 @@ class Result:
 
 
 def copies(firmware: record.Firmware, cpu: qemu.Run, dma: qemu.Run) -> tuple[Copy, ...]:
-    """The copies of a run by the core beside those of a run with the override."""
+    """Pair the copies of a run by the core with those of a run with the override."""
     sizes = {
         **{(qemu.EventKind.COPY_IN, i): ("input", value.bytes) for i, value in enumerate(firmware.inputs)},
         **{(qemu.EventKind.COPY_OUT, i): ("output", value.bytes) for i, value in enumerate(firmware.outputs)},
@@ -139,45 +137,35 @@ def measure(build: Path, board: Board, samples: int, toolchain: Toolchain) -> Re
     )
 
 
-def report(results: Sequence[Result]) -> None:
-    """Prints a row."""
-    print(
-        f"{'model':<17}{'board':<7}{'weights':<10}{'host bits':<11}{'repeats':<9}{'instructions':>14}"
-        f"{'stack B':>9}{'bound':>7}  copies: instructions by cpu, dma"
-    )
-    for r in results:
-        listed = "; ".join(f"{c.tensor} {c.bytes:,} B {c.cpu:,}, {c.dma:,}" for c in r.copies)
-        print(
-            f"{r.model:<17}{r.board:<7}{r.weights:<10}{'same' if r.identical else 'DIFFERENT':<11}"
-            f"{'yes' if r.repeatable else 'NO':<9}{r.instructions:>14,}{r.stack:>9,}{r.stack_bound:>7,}  {listed}"
-        )
-
-
-def main() -> int:
-    """0 when everything is as it must be."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument("--builds", type=Path, help="directory of builds by name, used where there is one")
-    parser.add_argument("--samples", type=int, default=2, help="inputs per model; MobileNetV2 gets one")
-    parser.add_argument("models", nargs="*", help="names of reference models; all by default")
-    parser.add_argument("--target", default=api.DEFAULT_TARGET, help="what they are built for")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """Each model on each board that has the instructions of the target's core."""
     toolchain = Toolchain.find(image.OBJECTS)
-    results: list[Result] = []
+    found: list[Result] = []
     wanted = cores.load(targets.load(options.target).cpu.name).inner
     fitting = [board for board in map(boards.load, boards.names()) if cores.load(board.cpu).inner.has(wanted)]
-    with tempfile.TemporaryDirectory() as scratch:
-        for name in options.models or [example.name for example in api.REFERENCES]:
-            build = options.builds / name if options.builds else Path(scratch) / name
-            if not build.is_dir():
-                api.build_model(name, target=options.target, output=build)
+    with folder(options.builds) as builds:
+        for name in options.models or REFERENCES:
+            build = build_of(builds / name, name, target=options.target)
             samples = 1 if name in EXTERNAL else options.samples
-            results += [measure(build, board, samples, toolchain) for board in fitting]
-    report(results)
-    rows = [asdict(result) for result in results]
-    data = {"kind": "counted", "compiler": toolchain.version, "results": rows}
-    return finish(data, [problem for result in results for problem in result.problems()], options.json)
+            found += [progress(measure(build, board, samples, toolchain)) for board in fitting]
+    columns = {"model": "model", "board": "board", "weights": "weights", "host bits": "identical"}
+    columns |= {"repeats": "repeatable", "instructions": "instructions", "stack B": "stack", "bound": "stack_bound"}
+    columns["copies: instructions by cpu, dma"] = lambda r: "; ".join(
+        f"{c.tensor} {c.bytes:,} B {c.cpu:,}, {c.dma:,}" for c in r.copies
+    )
+    problems = [problem for result in found for problem in result.problems()]
+    return Results("counted", found, [table(found, columns)], problems, data={"compiler": toolchain.version})
 
+
+SAMPLES = option("--samples", type=int, default=2, help="inputs per model; MobileNetV2 gets one")
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        main(
+            results,
+            MODELS,
+            BUILDS,
+            SAMPLES,
+            option("--target", default=api.DEFAULT_TARGET, help="what they are built for"),
+        )
+    )

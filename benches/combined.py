@@ -1,15 +1,13 @@
 """The reference models and the mixed ones, by PTQ and QAT, on NPU and Cortex-M together and on the Cortex-M alone.
 
-Each is built, run by ExecuTorch's runtime on the host, and compared on seeded inputs. A build whose lowered program has
-an operator on the Cortex-M that is further off the quantised model than its rounding fails: the build's own check, here
-on all these inputs. "NPU differs": results of the NPU unlike the compiler's interpreter, of which none may be.
-"program differs": outputs of the runtime, and what it gave to the NPU, unlike the lowered program's run by PyTorch
-(`replay.py`), of which none may be. "bounds broken": those of `deuteron run --compare`, about the NPU's operators alone
-where an operator of the model is on the Cortex-M, about the outputs, too, where all are on the NPU.
-"steps": the largest difference of an output to the quantised model's, to which the single steps of all operators before
-it grow. Where all are on the NPU it is 0, unless PyTorch's float32 has decided a tie otherwise ("ties"). Nodes and
-multiply-accumulates are counted on the model before it is lowered; those of one processor fuse.
-Training is two steps towards the float model's outputs: enough for every part of the way, not for better weights.
+Each is built, run in ExecuTorch's runtime on the host, and compared on seeded inputs. None of these may be above 0:
+
+* "npu differs": results of the NPU that are not the interpreter's;
+* "program differs": outputs, and inputs of the NPU, that are not those of the lowered program in PyTorch (`replay.py`);
+* "bounds broken": bounds of `deuteron run --compare`, about the NPU's operators; about outputs if all are on the NPU.
+
+"steps" is the largest difference of an output from the quantized model; on the NPU alone only ties of PyTorch's float32
+cause it. Nodes and multiply-accumulates are counted before lowering. Training is two steps towards the float outputs.
 
 make bench-combined
 """
@@ -19,16 +17,14 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import cast
 from unittest.mock import patch
 
 import torch
-from ending import finish
+from harness import Results, main, only, progress, table
 from replay import Replay
-from rich.console import Console
-from rich.table import Table
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 from torch.nn import functional
@@ -178,48 +174,20 @@ def row(name: str, mode: str, target: str) -> Row:
     )
 
 
-def report(rows: Sequence[Row]) -> Table:
-    """The rows as a table."""
-    table = Table("model", "mode", "target")
-    titles = (
-        "NPU nodes",
-        "CPU nodes",
-        "NPU MACs",
-        "CPU MACs",
-        "CPU operators",
-        "NPU differs",
-        "program differs",
-        "steps",
-        "ties",
-        "bounds broken",
-    )
-    for title in titles:
-        table.add_column(title, justify="right")
-    for r in rows:
-        counts = (r.npu_nodes, r.cpu_nodes, r.npu_macs, r.cpu_macs, r.cpu_operators, r.npu_differs, r.program_differs)
-        table.add_row(
-            r.model, r.mode, r.target, *(f"{n:,}" for n in counts), f"{r.steps:.2g}", f"{r.ties:,}", str(len(r.broken))
-        )
-    return table
-
-
-def main() -> int:
-    """1 when a program does not agree with its reference."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    parser.add_argument("--model", action="append", choices=MODELS, help="of these only; may be repeated")
-    parser.add_argument("--target", action="append", choices=TARGETS, help="of these only; may be repeated")
-    options = parser.parse_args()
-    rows: list[Row] = []
-    for name in options.model or MODELS:
-        for mode in MODES:
-            for target in options.target or TARGETS:
-                rows.append(row(name, mode, target))
-                print(rows[-1], file=sys.stderr, flush=True)
-    Console(width=180).print(report(rows))
+def results(options: argparse.Namespace) -> Results:
+    """Each model in each way for each target."""
+    rows = [
+        progress(row(name, mode, target))
+        for name in options.model or MODELS
+        for mode in MODES
+        for target in options.target or TARGETS
+    ]
+    names = ("npu_nodes", "cpu_nodes", "npu_macs", "cpu_macs", "cpu_operators", "npu_differs", "program_differs")
+    columns = {name.replace("_", " "): name for name in ("model", "mode", "target", *names)}
+    columns |= {"steps": "steps:.2g", "ties": "ties", "bounds broken": lambda r: len(r.broken)}
     far = [f"{r.model} by {r.mode} on {r.target} is not what its reference is" for r in rows if not r.agrees]
-    return finish({"schema": 1, "rows": [asdict(r) for r in rows]}, far, options.json)
+    return Results("counted", rows, [table(rows, columns)], far)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, only("--model", MODELS), only("--target", TARGETS)))

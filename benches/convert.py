@@ -1,24 +1,23 @@
-"""Time to compile: our converter beside Arm's Vela on the same TFLite partitions.
+"""Time to compile: Deuteron's converter and Arm's Vela on the same TFLite partitions.
 
-Both run as programs, from start to exit, because Vela has no other form; they take turns, so that other load on the
-machine meets both. The figure for our converter alone, TFLite bytes to container in a running process, stands beside.
-All figures are medians of wall time. Vela compiles for Ethos-U55 with 64 MACs, the size of the N3-64.
+Both run as programs from start to exit, in turns, so that other load affects both. "alone" is the converter in a
+running process. All figures are medians of wall time. Vela compiles for an Ethos-U55 with 64 MACs, the size of the
+N3-64.
 
 make bench-convert
 """
 
 import argparse
-import json
-import os
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+
+from harness import Results, main, option, table
 
 from deuteron import api
 from deuteron.npu.neutron.convert import convert
@@ -106,44 +105,22 @@ def measure(model: str, paths: Sequence[Path], runs: int, scratch: Path) -> Resu
     )
 
 
-def table(results: Sequence[Result]) -> str:
-    """The results in columns."""
-    lines = ["median wall time in ms, measured; `alone` is our converter in a running process, the others are programs"]
-    lines.append(
-        f"{'model':<18}{'alone':>10}{'deuteron':>10}{'vela':>10}{'share':>8}{'microcode B':>13}{'weights B':>11}"
-    )
-    for r in results:
-        vela = "-" if r.vela_s is None else f"{r.vela_s * 1e3:.0f}"
-        share = "-" if r.ratio is None else f"{r.ratio:.2f}"
-        times = f"{r.alone_s * 1e3:>10.1f}{r.deuteron_s * 1e3:>10.0f}{vela:>10}{share:>8}"
-        lines.append(f"{r.model:<18}{times}{r.microcode_bytes:>13}{r.weights_bytes:>11}")
-    return "\n".join(lines)
-
-
-def main() -> int:
-    """Exit status: 1 when MobileNetV2 takes longer than with Vela."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--tflite", type=Path, metavar="DIR", help="TFLite partitions to compile instead of the examples"
-    )
-    parser.add_argument("--runs", type=int, default=7, help="runs per figure (default: 7)")
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    arguments = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """Each model; MobileNetV2 must not take longer than with Vela."""
     with tempfile.TemporaryDirectory() as parent:
-        folder = Path(parent)
-        if arguments.tflite is None:
-            models = partitions(folder)
-        else:
-            models = {path.stem: [path] for path in sorted(arguments.tflite.glob("*.tflite"))}
-        results = [measure(model, paths, arguments.runs, folder) for model, paths in models.items()]
-    print(table(results))
-    if arguments.json:
-        machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "python": sys.version}
-        rows = [asdict(result) for result in results]
-        arguments.json.write_text(json.dumps({"schema": 1, "machine": machine, "results": rows}, indent=2))
-    over = [r for r in results if r.model == LIMIT_MODEL and r.ratio is not None and r.ratio > 1]
-    return int(bool(over))
+        files = options.tflite and {path.stem: [path] for path in sorted(options.tflite.glob("*.tflite"))}
+        models = files or partitions(Path(parent))
+        rows = [measure(model, paths, options.runs, Path(parent)) for model, paths in models.items()]
+    columns = {"model": "model", "alone ms": lambda r: f"{r.alone_s * 1e3:.0f}"}
+    columns |= {"program ms": lambda r: f"{r.deuteron_s * 1e3:.0f}", "share of Vela": "ratio:.2f"}
+    columns["Vela ms"] = lambda r: None if r.vela_s is None else f"{r.vela_s * 1e3:.0f}"
+    columns |= {"microcode B": "microcode_bytes", "weights B": "weights_bytes"}
+    over = [r for r in rows if r.model == LIMIT_MODEL and r.ratio is not None and r.ratio > 1]
+    problems = [f"{r.model} takes {r.ratio:.2f} of Vela's time" for r in over]
+    return Results("measured", rows, [table(rows, columns)], problems)
 
+
+TFLITE = option("--tflite", type=Path, metavar="DIR", help="TFLite partitions instead of the examples")
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, TFLITE, option("--runs", type=int, default=7, help="runs per figure (default: 7)")))

@@ -1,16 +1,10 @@
-"""Instructions of the Cortex-M operators, layer by layer, beside CMSIS-NN's.
+"""Instructions of the Cortex-M operators, layer by layer, against CMSIS-NN's.
 
-Layers are those of MLPerf Tiny's networks and some more; two images per board have them as steps, and are made like
-any other: the operators with -O3, what calls them with -Os. Instructions are counted by the emulator, one per
-instruction whatever a core would need for it. The CMSIS-NN column is commit 99f736a6 of
-2026-07-15, `arm_*_wrapper_s8` and `arm_fully_connected_s8`, with the same compiler and emulator and -O3: its DSP
-instructions on the Cortex-M33, its vectors on the Cortex-M55; layers without a number have not been counted with it.
-The last column is plain C, with -O3, that gathers windows and makes four channels at a time. No layer may need more
-than the bar of its board, a share of CMSIS-NN's instructions, and neither may the geometric mean of these shares.
-Outputs must equal whole-number arithmetic in Python.
-
-Cycles are estimated from the same counts, instruction by instruction (`cortex_m_cycles.py`); how far the model was off
-where somebody measured silicon is printed beside them.
+Layers are those of MLPerf Tiny's networks and some more, in images made like any other: operators with -O3, the rest
+with -Os. The emulator counts instructions. CMSIS-NN is commit 99f736a6 of 2026-07-15, with the same compiler and -O3:
+DSP instructions on the Cortex-M33 and vectors on the Cortex-M55. The last column is plain C that gathers windows and
+computes four channels at a time. No layer may exceed the bar of its board, a share of CMSIS-NN's instructions, nor may
+the geometric mean of the shares. Outputs must equal integer arithmetic in NumPy. Cycles are estimated.
 
 make bench-cortex-m
 """
@@ -27,7 +21,7 @@ import cortex_m_cycles
 import numpy as np
 import numpy.typing as npt
 from cortex_m_cycles import Counter, disassembled, estimate
-from ending import finish
+from harness import Results, main, table
 
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
@@ -211,7 +205,7 @@ def linear(layer: Layer, generator: np.random.Generator) -> Call:
 
 @dataclass(slots=True)
 class Maker:
-    """Makes a bundle of calls: what they read are constants, what they write lies one behind the other."""
+    """Makes a bundle of calls: their inputs are constants, and their outputs follow each other in memory."""
 
     values: list[Value] = field(default_factory=list)
     constants: list[bytes] = field(default_factory=list)
@@ -274,7 +268,7 @@ class Result:
 
     @property
     def share(self) -> float | None:
-        """Of CMSIS-NN's instructions."""
+        """The share of CMSIS-NN's instructions."""
         return None if self.cmsis_nn is None else self.instructions / self.cmsis_nn
 
     @property
@@ -283,7 +277,7 @@ class Result:
         return None if self.cmsis_nn is None else int(BARS[self.board].layer * self.cmsis_nn)
 
     def problems(self) -> list[str]:
-        """What is not as it must be."""
+        """Return the broken bounds."""
         found = [] if self.right else ["the output is wrong"]
         if self.most is not None and self.instructions > self.most:
             found.append(f"{self.instructions:,} instructions, {self.most:,} are allowed")
@@ -296,7 +290,7 @@ def mean_share(results: Sequence[Result]) -> float:
 
 
 def problems(results: Sequence[Result]) -> list[str]:
-    """What is not as it must be, of layers and of their means."""
+    """Return the broken bounds of layers and of their means."""
     found = [problem for result in results for problem in result.problems()]
     for board, bar in BARS.items():
         own = [result for result in results if result.board == board]
@@ -306,7 +300,7 @@ def problems(results: Sequence[Result]) -> list[str]:
 
 
 def recorded(bundle: Bundle, board: Board) -> record.Firmware:
-    """What the emulator's run needs to know of an image; the rest of the record is empty."""
+    """The part of an image's record that an emulator's run needs; the rest is empty."""
     return record.Firmware(
         deuteron="", compiler="", board=board.name, options=record.FirmwareOptions(), model=bundle.name,
         program_sha256="", weights="", arenas="", kernels=(), inputs=(),
@@ -348,42 +342,22 @@ def _image(layers: Sequence[Layer], board: Board, toolchain: Toolchain, generato
     ]  # fmt: skip
 
 
-def report(results: Sequence[Result]) -> None:
-    """Prints the table."""
-    print(
-        f"{'layer':<37}{'board':<7}{'instructions':>13}{'per MAC':>9}{'cycles':>11}{'per MAC':>9}{'CMSIS-NN':>11}"
-        f"{'ratio':>7}{'plain C':>11}"
-    )
-    for r in results:
-        peers = "".join(
-            f"{'' if number is None else format(number, pattern):>{width}}"
-            for number, pattern, width in ((r.cmsis_nn, ",", 11), (r.share, ".2f", 7), (r.plain_c, ",", 11))
-        )
-        ours = f"{r.layer:<37}{r.board:<7}{r.instructions:>13,}{r.instructions / r.macs:>9.2f}"
-        estimated = f"{r.cycles:>11,}{r.cycles / r.macs:>9.2f}"
-        print(f"{ours}{estimated}{peers}{'' if r.right else '  WRONG'}".rstrip())
-    for name in dict.fromkeys(r.board for r in results):
-        mean = mean_share([r for r in results if r.board == name])
-        print(f"{'geometric mean':<37}{name:<7}{mean:>60.3f}")
-    cortex_m_cycles.report()
-
-
-def main() -> int:
-    """0 when every output is right and every layer within its bar."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    options = parser.parse_args()
+def results(_: argparse.Namespace) -> Results:
+    """All layers on both boards, and the check of the cycle model."""
     toolchain = Toolchain.find(image.OBJECTS)
-    results = [result for name in BOARDS for result in measure(boards.load(name), toolchain)]
-    report(results)
-    data = {
-        "kind": {"instructions": "counted", "cycles": "estimated"},
-        "compiler": toolchain.version,
-        "results": [asdict(result) for result in results],
-        "silicon": [asdict(row) for row in cortex_m_cycles.PUBLISHED],
-    }
-    return finish(data, problems(results), options.json)
+    rows = [row for name in BOARDS for row in measure(boards.load(name), toolchain)]
+    columns = {"layer": "layer", "board": "board", "instructions": "instructions"}
+    columns |= {"per MAC": lambda r: f"{r.instructions / r.macs:.2f}", "cycles": "cycles", "CMSIS-NN": "cmsis_nn"}
+    columns |= {"ratio": "share:.2f", "plain C": "plain_c", "right": "right"}
+    notes = [
+        f"geometric mean on {name}: {mean_share([r for r in rows if r.board == name]):.3f} of CMSIS-NN's instructions"
+        for name in BOARDS
+    ]
+    tables = [table(rows, columns), cortex_m_cycles.report()]
+    silicon = [asdict(row) for row in cortex_m_cycles.PUBLISHED]
+    data = {"compiler": toolchain.version, "silicon": silicon}
+    return Results("counted; cycles are estimated", rows, tables, problems(rows), notes, data)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results))

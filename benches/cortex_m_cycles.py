@@ -1,18 +1,17 @@
-"""Estimated cycles of code for a Cortex-M33 or a Cortex-M55, of how often the emulator executed each instruction.
+"""Estimated cycles of code for a Cortex-M33 or a Cortex-M55, from the execution counts of each instruction.
 
-First order: memory answers at once, every branch is taken, no instruction is issued beside another.
+First order: memory answers at once, every branch is taken, no instruction is issued in parallel.
 
-Cortex-M33: one cycle, but two for loads and stores of two registers and one more per register for lists of them, two
-for branches and three for calls, and one more for what uses the register that the load just before it wrote.
+Cortex-M33: one cycle. Loads and stores of two registers take two, and lists one more per register. Branches take two,
+calls three. A use of the register that the load before it wrote takes one more.
 
-Cortex-M55: the vector units for loads and stores, integers and products take a vector in two cycles, so that the second
-of two neighbours waits where both use the same one; loads and stores with a vector of addresses take four. Ends of
-loops take none, branches two, calls three; what uses the result of the load just before waits one cycle, and of a
-product that adds across a vector two.
+Cortex-M55: a vector takes two cycles in the units for loads and stores, integers, and products. The second of two
+neighbours waits if both use the same unit. Loads and stores with a vector of addresses take four. Loop ends take none,
+branches two, calls three. A use of the result of the load before waits one cycle, and of a product that adds across a
+vector two.
 
 `PUBLISHED` is the check: MobileNetV2's layers on silicon, an Alif Ensemble E8's Cortex-M55, with CMSIS-NN's kernels
-(pytorch/executorch issue 17651, its layers told by their order), beside what the model gave for the same kernels when
-it was made. They are not built here. Depthwise layers read most per product, and wait for memory, presumably.
+(pytorch/executorch issue 17651).
 """
 
 import re
@@ -20,6 +19,8 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from harness import Table, table
 
 from deuteron.board.toolchain import PREFIX
 from deuteron.runtime.system_programs import find_program
@@ -42,7 +43,7 @@ class Published:
 
     @property
     def error(self) -> float:
-        """Of the model, relative to the silicon."""
+        """The error of the model, relative to the silicon."""
         return self.model / self.silicon - 1
 
 
@@ -71,7 +72,7 @@ class Instruction:
         return self.operands.partition(",")[0].strip()
 
     def reads(self, register: str) -> bool:
-        """Whether a register stands behind the first operand, or in what is stored."""
+        """True if a register is after the first operand, or is stored."""
         behind = self.operands if self.name.startswith(("str", "vstr")) else self.operands.partition(",")[2]
         return re.search(rf"\b{re.escape(register)}\b", behind) is not None
 
@@ -191,10 +192,8 @@ class Counter:
             yield {int(address, 16): int(count) for address, count in pairs}
 
 
-def report() -> None:
-    """Prints the check of the model."""
-    print(f"\n{'the cycle model on silicon (Cortex-M55)':<47}{'estimated':>12}{'measured':>10}{'error':>7}")
-    for row in PUBLISHED:
-        print(f"  {row.layer:<45}{row.model:>10.2f} M{row.silicon:>8.2f} M{row.error:>7.0%}")
-    with_all = sum(row.model for row in PUBLISHED) / sum(row.silicon for row in PUBLISHED) - 1
-    print(f"  {'together':<45}{with_all:>31.0%}")
+def report() -> Table:
+    """The check of the model."""
+    columns = {"CMSIS-NN's kernel on a Cortex-M55": "layer", "cycles, estimated": lambda r: f"{r.model:.2f} M"}
+    columns |= {"measured": lambda r: f"{r.silicon:.2f} M", "error": "error:.0%"}
+    return table(PUBLISHED, columns, "the cycle model on silicon")

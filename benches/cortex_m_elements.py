@@ -1,8 +1,8 @@
-"""Instructions of the Cortex-M operators beside the layers: what is done element by element, and pools.
+"""Instructions of the Cortex-M operators other than layers: elementwise operators and pools.
 
-As `cortex_m.py`, of the layers' shapes in MLPerf Tiny's networks, with CMSIS-NN's counts where it has the operator and
-somebody counted: sums (77.8 instructions per element on a Cortex-M33, 13.8 on a Cortex-M55), the average pool, and
-the stem, which ds_cnn lowers as a depthwise layer of one channel and bundles make a convolution of. These are bars.
+As `cortex_m.py`, with shapes of MLPerf Tiny's networks. Published counts of CMSIS-NN are the bar: sums (77.8
+instructions per element on a Cortex-M33, 13.8 on a Cortex-M55), the average pool, and the stem. The network ds_cnn
+lowers the stem as a depthwise layer of one channel, and bundles make a convolution of it.
 
 make bench-cortex-m-elements
 """
@@ -11,13 +11,13 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import cortex_m
 import numpy as np
 from cortex_m import Call, Layer, Maker
-from ending import finish
+from harness import Results, main, table
 
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
@@ -44,7 +44,7 @@ PEERS: dict[str, dict[str, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class Words(KernelParams):
-    """Parameter words of an operator that has no record of its own."""
+    """Parameter words of an operator without a record."""
 
     items: tuple[int, ...]
 
@@ -61,7 +61,7 @@ class Result:
     right: bool
 
     def problems(self) -> list[str]:
-        """What is not as it must be."""
+        """Return the broken bounds."""
         found = [] if self.right else ["the output is wrong"]
         if self.cmsis_nn is not None and self.instructions > self.cmsis_nn:
             found.append(f"{self.instructions:,} instructions, CMSIS-NN takes {self.cmsis_nn:,}")
@@ -115,7 +115,7 @@ def stem(generator: np.random.Generator) -> Call:
 
 
 def softmax(x: cortex_m.Array) -> Call:
-    """Of rows, whose steps are 1/16."""
+    """A softmax of rows, whose steps are 1/16."""
     params = QuantizedSoftmaxParams(*x.shape, 1, 1 << 30, 57 - 34)
     powers = np.exp((x - x.max(axis=1, keepdims=True).astype(np.float64)) / 16)
     shares = np.rint(256 * powers / powers.sum(axis=1, keepdims=True))
@@ -193,26 +193,17 @@ def measure(board: Board, toolchain: Toolchain) -> list[Result]:
     ]  # fmt: skip
 
 
-def report(results: Sequence[Result]) -> None:
-    """Prints the table."""
-    print(f"{'call':<33}{'board':<7}{'instructions':>13}{'per element':>13}{'CMSIS-NN':>11}{'ratio':>7}")
-    for r in results:
-        peer = "" if r.cmsis_nn is None else f"{r.cmsis_nn:>11,}{r.instructions / r.cmsis_nn:>7.2f}"
-        wrong = "" if r.right else "  WRONG"
-        print(f"{r.call:<33}{r.board:<7}{r.instructions:>13,}{r.instructions / r.elements:>13.2f}{peer}{wrong}")
-
-
-def main() -> int:
-    """0 when every output is right and none takes more than CMSIS-NN."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    options = parser.parse_args()
+def results(_: argparse.Namespace) -> Results:
+    """All calls on both boards."""
     toolchain = Toolchain.find(image.OBJECTS)
-    results = [result for name in cortex_m.BOARDS for result in measure(boards.load(name), toolchain)]
-    report(results)
-    data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(result) for result in results]}
-    return finish(data, [problem for result in results for problem in result.problems()], options.json)
+    rows = [row for name in cortex_m.BOARDS for row in measure(boards.load(name), toolchain)]
+    columns = {"call": "call", "board": "board", "instructions": "instructions"}
+    columns |= {"per element": lambda r: f"{r.instructions / r.elements:.2f}", "CMSIS-NN": "cmsis_nn", "right": "right"}
+    data = {"compiler": toolchain.version}
+    return Results(
+        "counted", rows, [table(rows, columns)], [problem for row in rows for problem in row.problems()], data=data
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results))

@@ -13,10 +13,10 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from ending import finish
+from harness import BUILDS, Results, build_of, folder, main, option, progress, table
 
 from deuteron import api
 from deuteron.board import boards, image, qemu
@@ -32,15 +32,15 @@ WANTED = {
     "mobilenet_v1_025": {"an505": 18_000_000, "an547": 4_200_000},
     "deep_autoencoder": {"an505": 450_000, "an547": 90_000},
 }
-"""What an inference must not take more of: CMSIS-NN's kernels alone take 8.3 and 1.8 million for ds_cnn, 27.5 and 4.4
+"""The bars of an inference; CMSIS-NN's kernels alone take 8.3 and 1.8 million for ds_cnn, 27.5 and 4.4
 for resnet8, 24.5 and 6.4 for mobilenet_v1_025, 0.58 and 0.15 for deep_autoencoder."""
 NPU_SHARE = 1.3
-"""What the NPU's programs may take of that on a processor: they round otherwise, and their calls are checked."""
+"""The bar of NPU programs on a processor, relative to that: they round otherwise, and their calls are checked."""
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A network for a target on a board: all instructions, those of each kind of operator, and what is wanted."""
+    """A network for a target on a board: all instructions, those of each kind of operator, and the bar."""
 
     network: str
     target: str
@@ -51,7 +51,7 @@ class Result:
     identical: bool
 
     def problems(self) -> list[str]:
-        """What is not as it must be."""
+        """Return the broken bounds."""
         found = [] if self.identical else ["the outputs are not the host's"]
         if self.instructions > self.wanted:
             found.append(f"{self.instructions:,} instructions, {self.wanted:,} are wanted")
@@ -59,12 +59,12 @@ class Result:
 
     @property
     def title(self) -> str:
-        """What ran where."""
+        """The network, target and board."""
         return f"{self.network} for {self.target} on {self.board}"
 
 
 def kinds_of(run: qemu.Run, titles: Sequence[str]) -> dict[str, int]:
-    """The instructions of a run by kind of operator, the most first, and what lies between the events."""
+    """The instructions of a run by kind of operator, the most first, and those between the events."""
     kinds: Counter[str] = Counter()
     for event in run.events:
         if event.kind is qemu.EventKind.STEP:
@@ -76,7 +76,7 @@ def kinds_of(run: qemu.Run, titles: Sequence[str]) -> dict[str, int]:
 
 
 def wanted(network: str, target: str, board: str) -> int:
-    """What an inference must not take more of."""
+    """The bar of an inference."""
     return int(WANTED[network][board] * (NPU_SHARE if target == NPU else 1))
 
 
@@ -93,34 +93,23 @@ def measure(network: str, target: str, build: Path, board: str, toolchain: Toolc
     return Result(network, target, board, report.runs[0].instructions, kinds, wanted(network, target, board), identical)
 
 
-def report(results: Sequence[Result]) -> None:
-    """Prints a table per network."""
-    for r in results:
-        print(f"{r.title:<48}{r.instructions:>13,}{r.wanted:>13,}{r.instructions / r.wanted:>6.2f}")
-        for kind, count in r.kinds.items():
-            print(f"  {kind:<46}{count:>13,}{count / r.instructions:>13.1%}")
-
-
-def main() -> int:
-    """0 when every output is the host's and no network takes more than is wanted."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument("--builds", type=Path, help="directory of builds, <network>-<target>, used where there is one")
-    parser.add_argument("networks", nargs="*", help="names of networks; all by default")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """Each network for each target on each board."""
     toolchain = Toolchain.find(image.OBJECTS)
-    results: list[Result] = []
-    with tempfile.TemporaryDirectory() as scratch:
+    rows: list[Result] = []
+    with folder(options.builds) as builds:
         for network in options.networks or WANTED:
             for target, machines in TARGETS.items():
-                build = (options.builds or Path(scratch)) / f"{network}-{target}"
-                if not build.is_dir():
-                    api.build_model(network, target=target, output=build)
-                results += [measure(network, target, build, board, toolchain) for board in machines]
-    report(results)
-    data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(result) for result in results]}
-    return finish(data, [problem for result in results for problem in result.problems()], options.json)
+                build = build_of(builds / f"{network}-{target}", network, target=target)
+                rows += [progress(measure(network, target, build, board, toolchain)) for board in machines]
+    columns = {"network": "title", "instructions": "instructions", "bar": "wanted"}
+    columns["of the bar"] = lambda r: f"{r.instructions / r.wanted:.2f}"
+    columns["by kind"] = lambda r: "; ".join(f"{kind} {count:,}" for kind, count in r.kinds.items())
+    data = {"compiler": toolchain.version}
+    return Results(
+        "counted", rows, [table(rows, columns)], [problem for row in rows for problem in row.problems()], data=data
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, BUILDS, option("networks", nargs="*", help="all by default")))

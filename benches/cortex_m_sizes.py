@@ -1,8 +1,8 @@
 """Code of the Cortex-M operators in images of whole networks: plain C, DSP instructions and vectors.
 
-The networks are MLPerf Tiny's. Each image is one that `deuteron firmware` makes: the linker takes the operators that a
-network calls, and of their inner work what these need. Plain C is compiled for the Cortex-M33, as DSP instructions are,
-vectors for the Cortex-M55. Bytes of text and rodata, counted from the map of the linker; the executor is beside them.
+The networks are MLPerf Tiny's, and the images those of `deuteron firmware`. Plain C and DSP instructions are compiled
+for the Cortex-M33, vectors for the Cortex-M55. Bytes of text and rodata, counted from the linker's map, without the
+executor.
 
 make bench-cortex-m-sizes
 """
@@ -11,13 +11,12 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cortex_m_networks import WANTED
-from ending import finish
+from harness import BUILDS, Results, Table, build_of, folder, main, option, table
 
-from deuteron import api
 from deuteron.arch.cores import InnerWork
 from deuteron.board import boards, image, record, size
 from deuteron.board.boards import Board
@@ -44,7 +43,7 @@ class Result:
 
     @property
     def code(self) -> int:
-        """Of all objects."""
+        """The bytes of all objects."""
         return sum(self.objects.values())
 
 
@@ -59,34 +58,26 @@ def measure(network: str, build: Path, variant: InnerWork, toolchain: Toolchain)
     return Result(network, variant.value, {row.part: row.text + row.rodata for row in rows if row.module in MODULES})
 
 
-def report(results: Sequence[Result]) -> None:
-    """Prints a line per network."""
-    print(f"{'bytes of operators':<24}" + "".join(f"{variant.value:>10}" for variant in VARIANTS))
-    for network in dict.fromkeys(result.network for result in results):
-        sizes = (result.code for result in results if result.network == network)
-        print(f"{network:<24}" + "".join(f"{size:>10,}" for size in sizes))
+def report(rows: Sequence[Result]) -> Table:
+    """A row per network."""
+    sizes = {
+        network: {r.variant: r.code for r in rows if r.network == network} for network in (r.network for r in rows)
+    }
+    variants = {v.value: lambda item, v=v: item[1].get(v.value) for v in VARIANTS}
+    return table(sizes.items(), {"network": lambda item: item[0], **variants})
 
 
-def main() -> int:
-    """0 when all have been linked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument("--builds", type=Path, help="directory of builds, <network>-<target>, used where there is one")
-    parser.add_argument("networks", nargs="*", help="names of networks; all by default")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """Each network with each kind of inner loops."""
     toolchain = Toolchain.find(image.OBJECTS)
-    results: list[Result] = []
-    with tempfile.TemporaryDirectory() as scratch:
+    rows: list[Result] = []
+    with folder(options.builds) as builds:
         for network in options.networks or WANTED:
             for variant, (target, _) in VARIANTS.items():
-                build = (options.builds or Path(scratch)) / f"{network}-{target}"
-                if not build.is_dir():
-                    api.build_model(network, target=target, output=build)
-                results.append(measure(network, build, variant, toolchain))
-    report(results)
-    data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(result) for result in results]}
-    return finish(data, [], options.json)
+                build = build_of(builds / f"{network}-{target}", network, target=target)
+                rows.append(measure(network, build, variant, toolchain))
+    return Results("counted", rows, [report(rows)], data={"compiler": toolchain.version})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, BUILDS, option("networks", nargs="*", help="all by default")))

@@ -1,10 +1,8 @@
-"""What the Cortex-M operators cost: instructions per element and term, beside the figures in use.
+"""Costs of the Cortex-M operators: instructions per element and term, against the figures in use.
 
-Each kind of work runs at several sizes on the emulated boards, in an image like those of `deuteron firmware`: operators
-have -O3, what calls them and the NPU's kernels that some of them call have -Os. The layers of `cortex_m.py` are among
-them. A straight line through the counts (least squares of relative errors, beside a fixed cost per call) gives the
-figures that stand in `src/deuteron/arch/cores/`; the last column is how far the closed form with those is from each
-count. Instructions are not cycles.
+Each kind of work runs at several sizes on the emulated boards, in images like those of `deuteron firmware`. A line
+through the counts (least squares of relative errors, with a fixed cost per call) gives the figures of
+`src/deuteron/arch/cores/`. The last column is the error of the closed form. Instructions are not cycles.
 
 make bench-cpu-costs
 """
@@ -13,7 +11,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import cortex_m
@@ -21,7 +19,7 @@ import cpu_costs_added as added
 import numpy as np
 import numpy.typing as npt
 from cortex_m import Call, Layer, Maker
-from ending import finish
+from harness import Results, main, table
 
 from deuteron.arch import cores
 from deuteron.arch.cores import PARTS, Work
@@ -54,7 +52,7 @@ WORST = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Words(KernelParams):
-    """Parameter words of an operator that has no record of its own."""
+    """Parameter words of an operator without a record."""
 
     items: tuple[int, ...]
 
@@ -72,7 +70,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """A count beside the closed form."""
+    """A count and the closed form."""
 
     case: str
     board: str
@@ -84,7 +82,7 @@ class Result:
 
     @property
     def error(self) -> float:
-        """Of the estimate, relative to the count."""
+        """The error of the estimate, relative to the count."""
         return self.estimate / self.instructions - 1
 
 
@@ -152,7 +150,7 @@ def measure(board: Board, toolchain: Toolchain) -> list[Result]:
     maker = Maker()
     for case in cases:
         maker.add(case.call, case.name)
-    bundle = replace(maker.bundle(), outputs=tuple(maker.outputs[:1]))  # nobody reads the others
+    bundle = replace(maker.bundle(), outputs=tuple(maker.outputs[:1]))  # the others are not read
     with tempfile.TemporaryDirectory() as scratch:
         link(bundle, board, record.FirmwareOptions(), (), toolchain, Path(scratch))
         run = qemu.run(Path(scratch), cortex_m.recorded(bundle, board), board, [[]]).runs[0]
@@ -166,7 +164,7 @@ def measure(board: Board, toolchain: Toolchain) -> list[Result]:
 
 
 def fitted(results: Sequence[Result], call: int) -> Iterator[tuple[str, str, list[float]]]:
-    """Per board and kind of work: instructions per element and per term, if each call takes so many beside them."""
+    """Per board and kind of work: instructions per element and per term, with a fixed cost per call."""
     for board, work in dict.fromkeys((result.board, result.work) for result in results):
         rows = [r for r in results if (r.board, r.work) == (board, work)]
         columns = [[r.elements for r in rows], *([[r.terms for r in rows]] if any(r.terms for r in rows) else [])]
@@ -174,38 +172,32 @@ def fitted(results: Sequence[Result], call: int) -> Iterator[tuple[str, str, lis
         wanted = np.array([r.instructions - call for r in rows])
         found = _line(columns, weights, wanted)
         if min(found) < 0:
-            found = [*_line(columns[:1], weights, wanted), 1 / PARTS]  # terms that cost nothing beside the elements
+            found = [*_line(columns[:1], weights, wanted), 1 / PARTS]  # terms that cost nothing
         yield board, work, found
 
 
 def _line(columns: list[list[int]], weights: Weights, wanted: Weights) -> list[float]:
-    """The factors of the columns that make their sum what is wanted, by weighted least squares."""
+    """Solve for the factors of the columns by weighted least squares."""
     found = np.linalg.lstsq(np.array(columns).T * weights[:, None], wanted * weights, rcond=None)[0]
     return [float(number) for number in found]
 
 
-def main() -> int:
-    """0 when every estimate is within `WORST` of its count."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    options = parser.parse_args()
+def results(_: argparse.Namespace) -> Results:
+    """All calls on all boards, and the figures that fit them."""
     toolchain = Toolchain.find(image.OBJECTS)
-    results = [result for name in BOARDS for result in measure(boards.load(name), toolchain)]
-    print(
-        f"{'call':<37}{'board':<7}{'work':<12}{'elements':>10}{'terms':>11}{'counted':>11}{'estimate':>11}{'error':>8}"
-    )
-    for r in results:
-        print(
-            f"{r.case:<37}{r.board:<7}{r.work:<12}{r.elements:>10,}{r.terms:>11,}{r.instructions:>11,}{r.estimate:>11,}"
-            f"{r.error:>8.0%}"
-        )
-    print(f"\n{'fitted':<7}{'work':<12}{'element/1000':>13}{'term/1000':>11}")
-    for board, work, numbers in fitted(results, cores.load("cortex-m33").call.value):
-        print(f"{board:<7}{work:<12}" + "".join(f"{PARTS * n:>{13 - 2 * i}.0f}" for i, n in enumerate(numbers)))
-    data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(result) for result in results]}
-    wrong = [f"{r.case} on {r.board}: the estimate is off by {r.error:.0%}" for r in results if abs(r.error) > WORST]
-    return finish(data, wrong, options.json)
+    rows = [row for name in BOARDS for row in measure(boards.load(name), toolchain)]
+    columns = {"call": "case", "board": "board", "work": "work", "elements": "elements", "terms": "terms"}
+    columns |= {"counted": "instructions", "estimate": "estimate", "error": "error:.0%"}
+    figures = fitted(rows, cores.load("cortex-m33").call.value)
+    fit = {
+        "board": lambda f: f[0],
+        "work": lambda f: f[1],
+        "figures, 1/1000": lambda f: [f"{PARTS * n:.0f}" for n in f[2]],
+    }
+    wrong = [f"{r.case} on {r.board}: the estimate is off by {r.error:.0%}" for r in rows if abs(r.error) > WORST]
+    tables = [table(rows, columns), table(figures, fit, "fitted")]
+    return Results("counted", rows, tables, wrong, data={"compiler": toolchain.version})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results))

@@ -8,13 +8,13 @@ from cortex_m import Array, Call
 from deuteron.arch.cores import Work
 from deuteron.numerics import softmax_table
 from deuteron.operators.added import (
-    ChooseParams,
+    ArgmaxArgminParams,
     CompareParams,
-    CumulateParams,
+    CumsumParams,
     LogSoftmaxParams,
     MaskedSoftmaxParams,
     NormaliseParams,
-    ReduceArgumentParams,
+    WhereParams,
 )
 from deuteron.operators.int16 import (
     ConvolutionS16Params,
@@ -49,13 +49,13 @@ def elementwise(size: int) -> Iterator[Row]:
     pieces = InterpolateS16Params(size, -32768, 32767, 9)
     calls: tuple[tuple[str, Work, int, str, tuple[Array, ...], KernelParams, Array], ...] = (
         ("reduce_sum", Work.TOTAL, size, "sum", (x,), ReduceSumParams(*runs, DEPTH, 3, 1 << 30, 32, 0), x[:rows]),
-        ("reduce_argument", Work.PLACE, size, "place", (x,), ReduceArgumentParams(*runs, 1), np.zeros(rows, np.int64)),
-        ("cumulate", Work.RUNNING, 0, "sums", (x,), CumulateParams(*runs, 3, 1 << 30, 34, 0), x),
+        ("argmax_argmin", Work.PLACE, size, "place", (x,), ArgmaxArgminParams(*runs, 1), np.zeros(rows, np.int64)),
+        ("cumsum", Work.RUNNING, 0, "sums", (x,), CumsumParams(*runs, 3, 1 << 30, 34, 0), x),
         ("normalise", Work.NORM, 0, "norm", (x, weights, weights), norm, x),
         ("log_softmax", Work.SHARE, 0, "log", (x, table), LogSoftmaxParams(*runs, 1 << 30, 32, 1 << 30, 34, 0), x),
         ("masked_softmax", Work.MASKED, 0, "masked", (x, table, mask), masked, x),
         ("compare", Work.COMPARE, 0, "compare", (x, x), CompareParams(*pair, 0), np.zeros(size, np.bool_)),
-        ("choose", Work.CHOICE, 0, "choose", (x > 0, x, x), ChooseParams(flat, along, along, along), x),
+        ("where", Work.CHOICE, 0, "where", (x > 0, x, x), WhereParams(flat, along, along, along), x),
         ("resize_bilinear", Work.RESIZE, 0, "resize", (image,), resize, x),
         ("sum_s16", Work.WIDE_SUM, 0, "sum", (wide, wide), total, wide),
         ("product_s16", Work.WIDE_PRODUCT, 0, "product", (wide, wide), product, wide),

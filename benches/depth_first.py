@@ -1,24 +1,14 @@
-"""How little SRAM a network needs depth first, and what that costs, simulated for imxrt700; beside it Vela's estimates.
+"""Least SRAM of networks with stripes, and its cost, simulated for imxrt700; then Vela's estimates.
 
-For each budget of the partition: SRAM that it takes with its inputs and outputs, which come on top of the budget, its
-scratch, room for weights that are fetched from a flash of 400 MB/s, cycles and milliseconds of a run in which resident
-weights are in place, how many more that are than layer by layer with all weights in SRAM, and than layer by layer with
-the same room for weights, multiply-accumulates that are done twice, kernel calls, bytes of the microcode, and the
-planner's seconds of processor time. The first row is layer by layer, the last the least that the planner's error asks
-for. Every program is run on the host on a random input and must give the bytes of the first one, and the simulator must
-find no hazard in it; a budget with more memory must not be slower.
+A row is a budget of the partition. It has SRAM with inputs and outputs, scratch, memory for weights from a flash of 400
+MB/s, and cycles with resident weights in place. Two shares compare them with all weights in SRAM layer by layer, and
+with equal memory for weights. Then follow multiply-accumulates done twice, kernel calls, bytes of microcode, and
+planning seconds. The first row is layer by layer, the last the minimum of the planner's error. Every program must give
+the bytes of the first on the host without a hazard, and a larger budget must not be slower.
 
-The rows of Vela are its own estimates for the same file on an Ethos-U55 with 64 multiply-accumulates per cycle, in the
-system and memory mode that ExecuTorch names for it: optimised for performance, for an arena of so many KiB, which Vela
-may exceed, and for size. Its SRAM has inputs and outputs in it; "slower" is beside its own first row. Its cycles are
-those of another NPU at another clock: what compares is how they grow.
-
-Networks are built without training, with int8 from eight seeded samples. Their partitions are kept in `--builds`, and
-used where they are there.
+Vela's rows are its estimates for the same file on an Ethos-U55-64: for performance, for an arena limit, and for size.
 
 make bench-depth-first
-make bench-depth-first ARGS='resnet8_224 unet_128'
-make bench-depth-first ARGS='--tflite my-build/npu_0.tflite'
 """
 
 import argparse
@@ -34,8 +24,8 @@ from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
-from ending import finish
-from large_images import LARGE_IMAGES
+from harness import Results, main, option, progress, table
+from zoo.large_images import LARGE_IMAGES
 
 from deuteron import api
 from deuteron.arch import targets
@@ -83,7 +73,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What Vela says of a file compiled so: bytes of SRAM, cycles, seconds, operators that it leaves to the CPU."""
+    """Vela's report of a file: bytes of SRAM, cycles, seconds, operators that it leaves to the CPU."""
 
     network: str
     options: str
@@ -127,10 +117,10 @@ def rows(network: str, tflite: bytes, problems: list[str]) -> Iterator[Row]:
         run, header = simulate(decoded, RATES), decoded.header
         alike = run.cycles if decoded.linked_bytes else 0  # 0: all weights are fetched to scratch
         if header.prefetch_bytes:
-            room = MemoryOptions(
+            equal = MemoryOptions(
                 FetchPolicy.ALWAYS, sram_budget=scratch + header.prefetch_bytes, depth_first=DepthFirst.NEVER
             )
-            alike = simulate(decode(container_of(convert(tflite, TARGET, ConvertOptions(memory=room)))), RATES).cycles
+            alike = simulate(decode(container_of(convert(tflite, TARGET, ConvertOptions(memory=equal)))), RATES).cycles
         area = header.prefetch_bytes + decoded.linked_bytes
         return Row(
             network, budget, header.scratch_bytes + area + ports, header.scratch_bytes, area, run.cycles, alike,
@@ -153,7 +143,7 @@ def rows(network: str, tflite: bytes, problems: list[str]) -> Iterator[Row]:
 
 
 def estimates(network: str, tflite: bytes) -> Iterator[Estimate]:
-    """What Vela estimates of a partition."""
+    """Yield Vela's estimates of a partition."""
     fused = emit(convert(tflite, TARGET).graph)
     system, mode = DEFAULTS["ethos-u55"]
     of_target = ("--accelerator-config", ACCELERATOR, "--config", "Arm/vela.ini", "--system-config", system)
@@ -182,27 +172,6 @@ def estimates(network: str, tflite: bytes) -> Iterator[Estimate]:
             )
 
 
-def line(row: Row, first: Row) -> str:
-    """The row as text."""
-    slower = row.cycles / first.cycles - 1
-    alike = f"{row.cycles / row.alike - 1:.1%}" if row.alike else ""
-    milliseconds = RATES.microseconds(row.cycles) / 1000
-    return (
-        f"{row.network:<22}{row.budget:>11,}{row.sram:>11,}{row.scratch:>11,}{row.area:>11,}{row.cycles:>12,}"
-        f"{milliseconds:>8.2f}{slower:>8.1%}{alike:>8}{row.again:>12,}{row.calls:>7,}{row.microcode:>11,}"
-        f"{row.seconds:>7.1f}"
-    )
-
-
-def estimated_line(estimate: Estimate, first: Estimate) -> str:
-    """Vela's row as text."""
-    left = f"  {estimate.on_cpu} operators on the CPU" if estimate.on_cpu else ""
-    return (
-        f"  Vela, {estimate.options:<14}{'':>11}{estimate.sram:>11,}{'':>22}{estimate.cycles:>12,}"
-        f"{estimate.seconds * 1000:>8.2f}{estimate.cycles / first.cycles - 1:>8.1%}{left}"
-    )
-
-
 def partition_of(network: str, builds: Path) -> bytes:
     """The largest partition of a network, from `builds` or built and kept there."""
     kept = builds / f"{network}.tflite"
@@ -217,38 +186,41 @@ def partition_of(network: str, builds: Path) -> bytes:
     return kept.read_bytes()
 
 
-def main() -> int:
-    """Exit status: 1 when a program is wrong, takes too long to plan, or is slower with more memory."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", help=f"by default {' '.join(LARGE_IMAGES)}")
-    parser.add_argument("--tflite", nargs="*", type=Path, default=[], help="partitions of builds, instead of networks")
-    parser.add_argument("--builds", type=Path, default=BUILDS, help=f"where partitions are kept (default: {BUILDS})")
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    arguments = parser.parse_args()
-    names = arguments.networks or ([] if arguments.tflite else list(LARGE_IMAGES))
-    sizes, times = "budget       SRAM    scratch    weights", "cycles      ms  slower   alike"
-    print(f"network                    {sizes}      {times}  MACs again  calls  microcode plan s")
-    everything: list[Row] = []
-    beside: list[Estimate] = []
+def results(options: argparse.Namespace) -> Results:
+    """Each partition in each budget; less memory must not be faster."""
+    names = options.networks or ([] if options.tflite else list(LARGE_IMAGES))
+    subjects = [(file.stem, file.read_bytes()) for file in options.tflite]
+    found: list[Row] = []
+    others: list[Estimate] = []
     problems: list[str] = []
-    subjects = [(file.stem, file.read_bytes()) for file in arguments.tflite]
-    for network, tflite in (*subjects, *((name, partition_of(name, arguments.builds)) for name in names)):
-        own: list[Row] = []
-        for row in rows(network, tflite, problems):
-            own.append(row)
-            print(line(row, own[0]), flush=True)
+    for network, tflite in (*subjects, *((name, partition_of(name, options.builds)) for name in names)):
+        own = [progress(row) for row in rows(network, tflite, problems)]
         problems += [
             f"{network}: slower in {more.budget:,} bytes than in {less.budget:,}"
             for more, less in pairwise(own)
             if more.cycles > less.cycles
         ]
-        others = list(estimates(network, tflite))
-        print("\n".join(estimated_line(each, others[0]) for each in others), flush=True)
-        everything += own
-        beside += others
-    data = {"rows": [asdict(row) for row in everything], "estimates": [asdict(each) for each in beside]}
-    return finish({"kind": "simulated, and estimated by Vela", **data}, problems, arguments.json)
+        found += own
+        others += map(progress, estimates(network, tflite))
+    whole = {r.network: r.cycles for r in reversed(found)}
+    columns = {"network": "network", "budget, B": "budget", "SRAM, B": "sram", "scratch": "scratch", "weights": "area"}
+    columns |= {"cycles": "cycles", "ms": lambda r: f"{RATES.microseconds(r.cycles) / 1000:.2f}"}
+    columns |= {"more": lambda r: f"{r.cycles / whole[r.network] - 1:+.1%}"}
+    columns |= {"than with equal area": lambda r: f"{r.cycles / r.alike - 1:+.1%}" if r.alike else ""}
+    columns |= {"MACs again": "again", "calls": "calls", "microcode": "microcode", "plan s": "seconds:.1f"}
+    best = {e.network: e.cycles for e in reversed(others)}
+    estimated = {"network": "network", "Vela": "options", "SRAM, B": "sram", "cycles": "cycles"}
+    estimated |= {"ms": lambda e: f"{e.seconds * 1000:.2f}", "more": lambda e: f"{e.cycles / best[e.network] - 1:+.1%}"}
+    tables = [table(found, columns), table(others, {**estimated, "operators on the CPU": "on_cpu"})]
+    data = {"estimates": [asdict(each) for each in others]}
+    return Results("simulated, and estimated by Vela", found, tables, problems, data=data)
 
+
+OPTIONS = (
+    option("networks", nargs="*", help=f"by default {' '.join(LARGE_IMAGES)}"),
+    option("--tflite", nargs="*", type=Path, default=[], help="partitions of builds, instead of networks"),
+    option("--builds", type=Path, default=BUILDS, help=f"where partitions are kept (default: {BUILDS})"),
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, *OPTIONS))

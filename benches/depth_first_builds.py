@@ -1,12 +1,10 @@
 """Whole builds in little SRAM: from the PyTorch model to the program, inputs and outputs in the budget.
 
-Each network is built as a user builds it, with int8 inputs and outputs (`--remove-quant-io-ops`): without a budget,
-with one of 320 KiB, of 256 KiB, and where that is refused with the least that the error asks for. Of each build: SRAM
-of ExecuTorch's tensors, which inputs and outputs are among, scratch, room for weights, and all together, which must
-keep to the budget; cycles of its partitions, simulated, and how many more these are; whether ExecuTorch's runtime gives
-the bytes of the build without a budget, as it must; and the build's seconds of processor time.
+Each network is built with int8 inputs and outputs (`--remove-quant-io-ops`): without a budget, with 320 KiB, with 256
+KiB, and with the minimum of the error if one is refused. A row has the SRAM of ExecuTorch's tensors, scratch, weights
+and their sum, which must keep the budget, and simulated cycles. ExecuTorch's runtime must give the bytes of the first
+build.
 
-make bench-depth-first-builds
 make bench-depth-first-builds ARGS="mobilenet_v1_025 --targets imxrt700cm --budgets 131072"
 """
 
@@ -16,11 +14,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from ending import finish
-from large_images import LARGE_IMAGES
+from harness import Results, main, option, progress, table
+from zoo.large_images import LARGE_IMAGES
 
 from deuteron import api
 from deuteron.arch.memory import MemoryOptions
@@ -55,7 +53,7 @@ class Row:
 
 
 def row(network: str, target: str, budget: int | None, directory: Path, first: Path | None) -> Row:
-    """A build in `directory`, beside the one in `first` if there is one."""
+    """A build in `directory`, compared with the one in `first` if there is one."""
     module, example, calibration = LARGE_IMAGES[network]()
     began = time.process_time()
     options = api.BuildOptions(remove_quant_io_ops=True, memory=MemoryOptions(sram_budget=budget))
@@ -94,7 +92,7 @@ def rows(network: str, target: str, budgets: Sequence[int], folder: Path) -> Ite
 
 
 def problems(found: Sequence[Row]) -> Iterator[str]:
-    """What is not as it must be."""
+    """Return the broken bounds."""
     for each in found:
         where = f"{each.network} for {each.target} in {each.budget or each.total:,} bytes"
         if not each.same:
@@ -103,33 +101,26 @@ def problems(found: Sequence[Row]) -> Iterator[str]:
             yield f"{where} takes {each.total:,}"
 
 
-def main() -> int:
-    """0 when every build keeps to its budget and gives the bytes of the one without."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", help=f"by default {' '.join(NETWORKS)}")
-    parser.add_argument("--targets", nargs="*", default=TARGETS, help=f"by default {' '.join(TARGETS)}")
-    parser.add_argument("--budgets", nargs="*", type=int, default=BUDGETS, help="bytes, largest first")
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    options = parser.parse_args()
-    results: list[Row] = []
-    sizes = "budget    tensors    scratch    weights        all"
-    print(f"{'network':<20}{'target':<12}{sizes:>55}{'cycles':>12}{'more':>8}  bytes build s")
+def results(options: argparse.Namespace) -> Results:
+    """Each network for each target, without a budget and in each."""
+    found: list[Row] = []
     for network in options.networks or NETWORKS:
         for target in options.targets:
-            with tempfile.TemporaryDirectory() as folder:
-                first = None
-                for each in rows(network, target, options.budgets, Path(folder)):
-                    first = first or each
-                    results.append(each)
-                    print(
-                        f"{network:<20}{target:<12}{each.budget or '':>11}{each.tensors:>11,}{each.scratch:>11,}"
-                        f"{each.weights:>11,}{each.total:>11,}{each.cycles:>12,}{each.cycles / first.cycles - 1:>8.1%}"
-                        f"  {'same' if each.same else 'OTHER'}{each.seconds:>8.1f}",
-                        flush=True,
-                    )
-    data = {"kind": "simulated", "rows": [asdict(each) for each in results]}
-    return finish(data, list(problems(results)), options.json)
+            with tempfile.TemporaryDirectory() as scratch:
+                found += map(progress, rows(network, target, options.budgets, Path(scratch)))
+    whole = {(r.network, r.target): r.cycles for r in reversed(found)}
+    columns = {"network": "network", "target": "target", "budget, B": "budget", "tensors": "tensors"}
+    columns |= {"scratch": "scratch", "weights": "weights", "all": "total", "cycles": "cycles"}
+    columns |= {"more": lambda r: f"{r.cycles / whole[r.network, r.target] - 1:+.1%}", "same bytes": "same"}
+    columns["build s"] = "seconds:.1f"
+    return Results("simulated", found, [table(found, columns)], list(problems(found)))
 
+
+OPTIONS = (
+    option("networks", nargs="*", help=f"by default {' '.join(NETWORKS)}"),
+    option("--targets", nargs="*", default=TARGETS, help=f"by default {' '.join(TARGETS)}"),
+    option("--budgets", nargs="*", type=int, default=BUDGETS, help="bytes, largest first"),
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, *OPTIONS))

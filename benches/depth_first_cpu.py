@@ -1,12 +1,9 @@
-"""How little memory a network needs on a CPU alone, depth first, and how many instructions more that takes.
+"""Least memory of networks with stripes on a CPU alone, and the added instructions.
 
-For each network: its memory layer by layer, half of that or, where nothing fits into half, the least, and for
-MobileNetV2 1.0 224 what the AN547's tightly coupled memory holds, in which its values lie then. Instructions of an
-inference are counted by the emulator, one per instruction whatever a core would need for it; outputs must be the host's
-bit for bit. Networks take and give int8, as quantising is left to the application, but for those of which the name says
-float.
+Each network runs layer by layer, and in half of that memory, or the minimum if half is too small. MobileNetV2 1.0 224
+also runs in the AN547's tightly coupled memory. The emulator counts instructions of an inference; outputs must be the
+host's bit for bit. Inputs and outputs are int8 unless the name says float.
 
-make bench-depth-first-cpu
 make bench-depth-first-cpu ARGS='mobilenet_v2_96 --builds DIR'
 """
 
@@ -15,10 +12,10 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ending import finish
+from harness import BUILDS, Results, folder, main, option, progress, table
 
 MODELS = Path(__file__).resolve().parents[1] / "examples" / "models"
 sys.path.insert(0, str(MODELS))
@@ -41,7 +38,7 @@ NETWORKS = ("mobilenet_v2_96_float", "mobilenet_v2_96", "mobilenet_v1_025", "mob
 MOST_SLOWER = 0.08
 """Share of the instructions layer by layer that half of the memory may cost."""
 DTCM = {"mobilenet_v2": 500 << 10}
-"""What must fit into 512 KiB, beside the stack and what the program has for itself."""
+"""Bytes that must fit into 512 KiB, with the stack and the program's own variables."""
 TIME_OUT = 3600
 
 
@@ -109,7 +106,7 @@ def rows(network: str, directory: Path, toolchain: Toolchain) -> Iterator[Row]:
 
 
 def problems(found: Sequence[Row]) -> Iterator[str]:
-    """What is not as it must be."""
+    """Return the broken bounds."""
     first = found[0]
     for each in found:
         where = f"{each.network} in {each.nbytes:,} bytes"
@@ -119,38 +116,25 @@ def problems(found: Sequence[Row]) -> Iterator[str]:
             yield f"{where}: {each.instructions / first.instructions - 1:+.1%} instructions"
 
 
-def main() -> int:
-    """0 when every output is the host's, and half of the memory costs no more than it may."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("networks", nargs="*", help=f"by default {' '.join(NETWORKS)}")
-    parser.add_argument("--builds", type=Path, help="directory of builds by network, used where there is one")
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """Each network in each of its budgets."""
     toolchain = Toolchain.find(image.OBJECTS)
-    results: list[Row] = []
+    found: list[Row] = []
     wrong: list[str] = []
-    head = f"{'network':<24}{'memory':>12}{'in':>6}{'share':>8}{'steps':>7}{'MACs again':>13}"
-    print(f"{head}{'instructions':>14}{'more':>8}")
-    with tempfile.TemporaryDirectory() as scratch:
+    with folder(options.builds) as builds:
         for network in options.networks or NETWORKS:
-            directory = (options.builds or Path(scratch)) / network
-            if not directory.is_dir():
-                directory = Path(scratch) / network
-                build(network, directory)
-            own: list[Row] = []
-            for each in rows(network, directory, toolchain):
-                own.append(each)
-                share, more = each.nbytes / own[0].nbytes, each.instructions / own[0].instructions - 1
-                print(
-                    f"{network:<24}{each.nbytes:>12,}{each.arenas:>6}{share:>8.1%}{each.steps:>7,}{each.again:>13,}"
-                    f"{each.instructions:>14,}{more:>8.2%}",
-                    flush=True,
-                )
+            if not (builds / network).is_dir():
+                build(network, builds / network)
+            own = [progress(each) for each in rows(network, builds / network, toolchain)]
             wrong += problems(own)
-            results += own
-    data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(each) for each in results]}
-    return finish(data, wrong, options.json)
+            found += own
+    first = {r.network: r for r in reversed(found)}
+    columns = {"network": "network", "memory": "nbytes", "in": "arenas"}
+    columns |= {"share": lambda r: f"{r.nbytes / first[r.network].nbytes:.1%}", "steps": "steps", "MACs again": "again"}
+    columns["instructions"] = "instructions"
+    columns["more"] = lambda r: f"{r.instructions / first[r.network].instructions - 1:.2%}"
+    return Results("counted", found, [table(found, columns)], wrong, data={"compiler": toolchain.version})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, BUILDS, option("networks", nargs="*", help=f"by default {' '.join(NETWORKS)}")))

@@ -1,20 +1,17 @@
-"""Differential testing: random graphs as TFLite files through the compiler and the driver, judged from three sides.
+"""Differential testing: random graphs as TFLite files through the compiler and the driver, compared three times.
 
-Each graph's outputs must be those of the IR interpreter bit for bit, each operator alone must be within the bound of
-`spec/rounding.md` of LiteRT, and each kernel call and TFLite operator must name the other. Every fourth graph runs on
-the reference kernels, too. A graph that fails, crashes or hangs shrinks itself into `tests/regressions/`.
+Each graph's outputs must be those of the IR interpreter bit for bit. Each operator must be within `spec/rounding.md`'s
+bound of LiteRT, and each kernel call and TFLite operator must name the other. Every fourth graph also runs on the
+reference kernels. A graph that fails, crashes or hangs shrinks itself into `tests/regressions/`.
 
-With `--budgets` each program is planned once more for a part of its memory, drawn at random, and for the least that the
-planner's error asks for, where it is refused: by rows where that is faster or fits alone, and as far as it can be. Its
-bytes must be the same, no row may be read that is not there, and no byte beside its memories may be written.
+With `--budgets` each program is also planned for a random part of its memory, and for the minimum of the planner's
+error. The bytes must be the same, no unwritten row may be read, and no byte outside its memories may be written.
 
-make bench-differential [SCHEDULER=tcp://host:8786]
-make bench-differential ARGS=--budgets
+make bench-differential [SCHEDULER=tcp://host:8786] [ARGS=--budgets]
 """
 
 import argparse
 import json
-import platform
 import sys
 import time
 from collections import Counter
@@ -23,11 +20,12 @@ from dataclasses import asdict, dataclass, field
 from functools import cache, partial
 from pathlib import Path
 
+import harness
 import numpy as np
 import numpy.typing as npt
+from harness import SCHEDULER, Results, Table, option, table
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -39,13 +37,13 @@ from tests.graphs import random_graph, random_inputs
 
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.runtime import driver
-from deuteron.sweeps.campaign import PYTHON, REPORT, Part, add_option, campaign
+from deuteron.sweeps.campaign import PYTHON, REPORT, Part, campaign
 
 GRAPHS = 20_000
 REFERENCE_EVERY = 4
 MAX_FAILURES = 10
 SHARES = (0.0, 0.25, 0.5, 0.75)
-"""Of its memory, in which a graph that failed in some budget shrinks."""
+"""Shares of its memory in which a graph that failed in some budget shrinks."""
 CHECKOUT = Path(__file__).resolve().parents[1]
 PART = 200
 """Graphs that go to one of several workers."""
@@ -75,13 +73,13 @@ class Totals:
 
     def add_report(self, report: str) -> None:
         """Take in what another run wrote as JSON, whose failures are shrunk and kept."""
-        told = json.loads(report)
-        self.graphs += told["graphs"]
-        self.striped += told["striped"]
-        self.kernels.update(told["kernels"])
-        for name, tally in told["operators"].items():
+        loaded = json.loads(report)
+        self.graphs += loaded["graphs"]
+        self.striped += loaded["striped"]
+        self.kernels.update(loaded["kernels"])
+        for name, tally in loaded["operators"].items():
             self.operators.setdefault(name, OpTally()).add(OpTally(**tally))
-        for seed, failure in told["failures"].items():
+        for seed, failure in loaded["failures"].items():
             kind, _, text = failure.partition(": ")
             self.failures[int(seed)] = Failure(Kind(kind), text)
 
@@ -103,13 +101,13 @@ def drawn(seed: int) -> Sequence[float]:
 
 
 def check_seed(seed: int, *, budgets: bool = False) -> Checked:
-    """What comes of the graph of a seed, and in part of its memory if asked."""
+    """Check the graph of a seed, and in part of its memory if requested."""
     drivers = [_driver("driver")] + [_driver("driver_ref")] * (seed % REFERENCE_EVERY == 0)
     return check(*case(seed), drivers, drawn(seed) if budgets else ())
 
 
 def check_case(given: Case, shares: Sequence[float] = ()) -> Checked:
-    """What comes of a case on both drivers."""
+    """Check a case on both drivers."""
     return check(*given, [_driver("driver"), _driver("driver_ref")], shares)
 
 
@@ -164,58 +162,58 @@ def keep(seed: int, failure: Failure) -> Path:
     return path
 
 
-def table(totals: Totals) -> Table:
+COLUMNS = {"operator": lambda item: item[0]} | {
+    title: lambda item, name=name: getattr(item[1], name)
+    for title, name in {"count": "count", "elements": "elements", "compared": "compared", "differ": "apart"}.items()
+}
+
+
+def report(totals: Totals) -> Table:
     """A row per operator."""
-    made = Table(title="measured beside LiteRT, operator by operator")
-    for column in ("operator", "count", "elements", "compared", "differ", "differ %", "largest step"):
-        made.add_column(column, justify="left" if column == "operator" else "right")
-    total = OpTally()
-    for name, tally in sorted(totals.operators.items()):
-        total.add(tally)
-        made.add_row(*_cells(name, tally))
-    made.add_section()
-    made.add_row(*_cells("all", total))
-    return made
+    every = OpTally()
+    for tally in totals.operators.values():
+        every.add(tally)
+    share = {"differ %": lambda item: f"{100 * item[1].apart / item[1].compared:.3f}" if item[1].compared else ""}
+    rows = [*sorted(totals.operators.items()), ("all", every)]
+    columns = {**COLUMNS, **share, "largest step": lambda item: item[1].largest}
+    return table(rows, columns, "measured against LiteRT, operator by operator")
 
 
-def _cells(name: str, t: OpTally) -> tuple[str, ...]:
-    share = f"{100 * t.apart / t.compared:.3f}" if t.compared else "-"
-    return (name, *(f"{n:,}" for n in (t.count, t.elements, t.compared, t.apart)), share, f"{t.largest}")
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Prints the table; 0 when no graph failed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--graphs", type=int, default=GRAPHS, help=f"how many graphs (default: {GRAPHS:,})")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the first; the others follow it (default: 0)")
-    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
-    parser.add_argument("--budgets", action="store_true", help="also in part of their memory")
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    add_option(parser)
-    args = parser.parse_args(argv)
-
+def compared(options: argparse.Namespace) -> Results:
+    """So many graphs; a failure is a problem."""
     totals, began = Totals(), time.perf_counter()
-    seeds = range(args.seed, args.seed + args.graphs)
+    seeds = range(options.seed, options.seed + options.graphs)
     text = TextColumn("{task.description}")
     columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn(), text)
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=args.graphs)
-        for _ in _take_in(totals, seeds, args):
+        task = progress.add_task("", total=options.graphs)
+        for _ in _take_in(totals, seeds, options):
             progress.update(task, completed=totals.graphs, description=f"{len(totals.failures)} failures")
             if len(totals.failures) >= MAX_FAILURES:
                 break
     seconds = time.perf_counter() - began
-    Console(width=130).print(table(totals))
     calls = f"{totals.kernels.total():,} calls of {len(totals.kernels)} kernels"
-    cut = f"{totals.striped:,} programs in stripes, " if args.budgets else ""
-    print(f"{totals.graphs:,} graphs, {calls}, {cut}{len(totals.failures)} failures; {seconds:.0f} s measured")
+    cut = f"{totals.striped:,} programs in stripes, " if options.budgets else ""
+    notes = [f"{totals.graphs:,} graphs, {calls}, {cut}{len(totals.failures)} failures; {seconds:.0f} s measured"]
+    problems: list[str] = []
     for seed, failure in sorted(totals.failures.items()):
-        print(f"seed {seed}: {failure.kind.value}: {failure.text}", flush=True)
-        if not args.scheduler:  # else the worker has
-            print(f"  {keep(seed, failure)}", flush=True)
-    if args.json is not None:
-        args.json.write_text(json.dumps(_as_json(totals, args.seed, seconds), indent=1))
-    return int(bool(totals.failures))
+        file = "" if options.scheduler else f" ({keep(seed, failure)})"  # else the worker has kept it
+        problems.append(f"seed {seed}: {failure.kind.value}: {failure.text}{file}")
+    return Results("measured", [], [report(totals)], problems, notes, _as_json(totals, options.seed, seconds))
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the bench."""
+    return harness.main(compared, *OPTIONS, arguments=arguments)
+
+
+OPTIONS = (
+    option("--graphs", type=int, default=GRAPHS, help=f"how many graphs (default: {GRAPHS:,})"),
+    option("--seed", type=int, default=0, help="seed of the first; the others follow it (default: 0)"),
+    option("--jobs", type=int, default=1, help="processes (default: 1)"),
+    option("--budgets", action="store_true", help="also in part of their memory"),
+    SCHEDULER,
+)
 
 
 def _take_in(totals: Totals, seeds: Sequence[int], args: argparse.Namespace) -> Iterator[None]:
@@ -230,7 +228,6 @@ def _take_in(totals: Totals, seeds: Sequence[int], args: argparse.Namespace) -> 
 
 def _as_json(totals: Totals, first: int, seconds: float) -> dict[str, object]:
     return {
-        "machine": {"cpu": platform.processor() or platform.machine(), "python": platform.python_version()},
         "seconds": seconds,
         "first_seed": first,
         "graphs": totals.graphs,

@@ -1,20 +1,20 @@
-"""What the driver itself costs a Cortex-M33: instructions per kernel call and per fetch, counted on the emulated AN505.
+"""Cost of the driver on a Cortex-M33: instructions per kernel call and per fetch, counted on the emulated AN505.
 
-Every kernel is replaced by one that returns at once, so that what is left of a partition's run is the driver: the run's
-own checks, reading commands, finding operands, calling the kernel. Fetches are counted as the difference that they make
-to that: the driver's part, the port's `copy` and `wait` hooks, the start of the DMA and its interrupts; the emulated
-DMA itself takes no time, and neither does the flash here. Instructions are not cycles: waits for memory and caches that
-miss come on top. The figures stand in `src/deuteron/arch/presets/imxrt700.toml`.
+Every kernel is replaced by one that returns at once, so the remaining instructions are the driver's: checks, commands,
+operands, calls. A fetch costs the difference that it makes: driver, the port's `copy` and `wait` hooks, the start of
+the DMA and its interrupts. The emulated DMA and flash take no time. Instructions are not cycles: memory waits come on
+top. The figures are in `src/deuteron/arch/presets/imxrt700.toml`.
 
 make bench-dispatch
 """
 
 import argparse
-import json
+import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+
+from harness import BUILDS, Results, folder, main, option, table
 
 from deuteron import api
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
@@ -103,30 +103,15 @@ def measure(model: str, folder: Path, toolchain: Toolchain) -> Result:
     return Result(model, calls, fetches, *counted)
 
 
-def report(results: Sequence[Result]) -> None:
-    """Prints the table."""
-    print(f"{'instructions on ' + BOARD.name:<22}{'calls':>8}{'per call':>10}{'fetches':>9}{'per fetch':>11}")
-    for r in results:
-        print(f"{r.model:<22}{r.calls:>8}{r.per_call:>10,.0f}{r.fetches:>9}{r.per_fetch:>11,.0f}")
-
-
-def main() -> None:
-    """Prints what was counted."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument(
-        "--builds", type=Path, help="directory of builds, `never/NAME` and `always/NAME`, made if absent"
-    )
-    parser.add_argument("models", nargs="*", default=MODELS, help="names of reference models")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """The costs in each model."""
     toolchain = Toolchain.find(image.OBJECTS)
-    with tempfile.TemporaryDirectory() as scratch:
-        results = [measure(model, options.builds or Path(scratch), toolchain) for model in options.models]
-    report(results)
-    if options.json:
-        data = {"kind": "counted", "compiler": toolchain.version, "results": [asdict(result) for result in results]}
-        options.json.write_text(json.dumps(data, indent=2) + "\n")
+    with folder(options.builds) as builds:
+        rows = [measure(model, builds, toolchain) for model in options.models or MODELS]
+    columns = {"model": "model", "calls": "calls", "per call": "per_call:,.0f", "fetches": "fetches"}
+    shown = table(rows, {**columns, "per fetch": "per_fetch:,.0f"}, f"instructions on {BOARD.name}")
+    return Results("counted", rows, [shown], data={"compiler": toolchain.version})
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(results, BUILDS, option("models", nargs="*", help="names of reference models")))

@@ -1,25 +1,21 @@
-"""Ethos-U builds on the AN547, where the core executes what the NPU would: the reference models and the mixed networks.
+"""Ethos-U builds on the AN547, where the core executes the NPU's commands: reference models and mixed networks.
 
 A row is a model for a target. Outputs must be the host's bit for bit, two runs must count the same, and the stack must
-keep to its bound, which has the stand-in's part. Instructions are counted by the emulator; those of the NPU's steps are
-the stand-in's, no time of an NPU. What does not fit the board, or has no place in firmware, has the first line of the
-error as its row, with the bytes that are missing.
+keep its bound. The emulator counts instructions; those of the NPU's steps are the stand-in's. A model that does not fit
+the board has the first line of its error. The bench takes most of an hour; `--resume` keeps each row.
 
-It takes most of an hour. With `--json` each row is kept when it is there, so that the bench can be stopped and goes on.
-
-make bench-ethosu-boards
-python benches/ethosu_boards.py --target ethos-u85-256 digits ds_cnn
+make bench-ethosu-boards ARGS="--target ethos-u85-256 digits ds_cnn"
 """
 
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import boards
-from ending import Rows, finish
+from harness import Results, Rows, main, option, progress, table
 
 from deuteron import api
 from deuteron.board import image
@@ -45,50 +41,45 @@ def measure(name: str, target: str, samples: int, toolchain: Toolchain) -> dict[
     return {"result": asdict(result), "problems": [f"{target}: {problem}" for problem in result.problems()]}
 
 
-def line(name: str, target: str, row: dict[str, object]) -> str:
-    """A row as it is printed."""
-    start = f"{name:<21}{target:<17}"
+def shown(row: dict[str, Any], name: str) -> object:
+    """A figure of the row, of the copies of input 0 with `copy.` before its name; a refused row has its reason."""
     result = row.get("result")
-    if not isinstance(result, dict):
-        return f"{start}{row['refused']}"
-    bits = "same" if result["identical"] else "DIFFERENT"
-    repeats = "yes" if result["repeatable"] else "NO"
-    first, *_ = result["copies"]
-    return (
-        f"{start}{result['weights']:<10}{bits:<11}{repeats:<9}{result['instructions']:>16,}{result['stack']:>9,}"
-        f"{result['stack_bound']:>7,}{first['bytes']:>10,}{first['cpu']:>10,}{first['dma']:>8,}{result['saved']:>10,}"
-    )
+    if result is None:
+        return row["refused"] if name == "weights" else None
+    of, _, item = name.rpartition(".")
+    return result["copies"][0][item] if of else result[item]
 
 
-def run(targets: Sequence[str], models: Sequence[str], samples: int, file: Path | None) -> list[str]:
-    """Print each row as soon as it is there; what is not as it must be."""
+COLUMNS = {"model": "model", "target": "target"} | {
+    title: lambda row, name=name: shown(row, name)
+    for title, name in {
+        "weights": "weights", "host bits": "identical", "repeats": "repeatable", "instructions": "instructions",
+        "stack B": "stack", "bound": "stack_bound", "input 0, B": "copy.bytes", "copy": "copy.cpu",
+        "interrupt": "copy.dma", "saved": "saved",
+    }.items()
+}  # fmt: skip
+
+
+def results(options: argparse.Namespace) -> Results:
+    """Each model for each target."""
     toolchain = Toolchain.find(image.OBJECTS)
-    rows, problems = Rows(file), list[str]()
-    print(
-        f"{'model':<21}{'target':<17}{'weights':<10}{'host bits':<11}{'repeats':<9}{'instructions':>16}{'stack B':>9}"
-        f"{'bound':>7}{'input B':>10}{'copy':>10}{'dma':>8}{'saved':>10}"
-    )
-    for target in targets:
-        for name in models:
+    kept, rows = Rows(options.resume), list[dict[str, Any]]()
+    for target in options.target or TARGETS:
+        for name in options.models or MODELS:
             key = f"{target} {name}"
-            if key not in rows:
-                rows[key] = measure(name, target, 1 if name in boards.EXTERNAL else samples, toolchain)
-            problems += rows[key].get("problems", [])
-            print(line(name, target, rows[key]), flush=True)
-    return problems
+            if key not in kept:
+                kept[key] = measure(name, target, 1 if name in boards.EXTERNAL else options.samples, toolchain)
+            rows.append(progress({"model": name, "target": target, **kept[key]}))
+    problems = [problem for row in rows for problem in row.get("problems", [])]
+    return Results("counted", rows, [table(rows, COLUMNS)], problems)
 
 
-def main() -> int:
-    """0 when everything is as it must be."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="rows that are kept, and where")
-    parser.add_argument("--samples", type=int, default=2, help="inputs per model; MobileNetV2 gets one")
-    parser.add_argument("--target", action="append", help=f"what they are built for; {', '.join(TARGETS)}")
-    parser.add_argument("models", nargs="*", help="names of models; all by default")
-    options = parser.parse_args()
-    problems = run(options.target or TARGETS, options.models or MODELS, options.samples, options.json)
-    return finish({}, problems, None)
-
+OPTIONS = (
+    option("--resume", type=Path, help="keep rows there, and go on behind those of the same sources"),
+    option("--samples", type=int, default=2, help="inputs per model; MobileNetV2 gets one"),
+    option("--target", action="append", help=f"what they are built for; {', '.join(TARGETS)}"),
+    option("models", nargs="*", help="names of models; all by default"),
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, *OPTIONS))

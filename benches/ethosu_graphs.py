@@ -1,11 +1,9 @@
-"""Random PyTorch graphs on Arm Ethos-U: built by the unmodified flow, run, and held against TOSA's reference model.
+"""Random PyTorch graphs on Arm Ethos-U: built by the unmodified flow, run, compared with TOSA's reference model.
 
-Each graph (`tests/npu/ethosu/graphs.py`) has 2 to 6 operators of 40 kinds. Four of them side by side make a model, for
-the next accelerator in turn; calibrated and run on random samples. No result of a partition, and no tensor that an
-operator leaves in memory, may differ by a bit. A model that cannot be built is built again graph by graph, and the
-graphs that cannot are counted, with what was said; only what Deuteron says that it does not support may be so.
-`--wide` has graphs of up to five axes and three samples, with flips and products of matrices.
-`--resume FILE` keeps what came of seeds there, and runs none again that it has of the same sources.
+Each graph (`tests/npu/ethosu/graphs.py`) has 2 to 6 operators of 40 kinds. Four of them make a model for the next
+accelerator in turn, calibrated and run on random samples. No result of a partition, and no tensor in memory, may differ
+by a bit. A model that cannot be built is built again graph by graph. Refused graphs are counted; only refusals for lack
+of support are allowed. `--wide` has graphs of up to five axes and three samples, with flips and matrix products.
 
 make bench-ethosu-graphs ARGS="--graphs 5000"
 """
@@ -14,12 +12,12 @@ import argparse
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ending import Rows, finish
+from harness import Results, Rows, main, option
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -35,7 +33,7 @@ TOGETHER = 4
 
 
 def checked(seeds: Sequence[int], accelerator: str, *, wide: bool = False) -> list[dict[str, Any]]:
-    """What came of graphs that are built together: of each alone where that fails."""
+    """Check graphs that are built together, or each alone if that fails."""
     entry: dict[str, Any] = {"seeds": [*seeds], "accelerator": accelerator}
     try:
         return [entry | asdict(check(seeds, accelerator, wide=wide))]
@@ -47,26 +45,25 @@ def checked(seeds: Sequence[int], accelerator: str, *, wide: bool = False) -> li
         return [entry | {kind: said.splitlines()[0][:200]}]
 
 
-def report(entries: Sequence[Mapping[str, Any]]) -> None:
-    """Prints the table."""
+def report(entries: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """The sums in lines."""
     refused = [entry for entry in entries if "refused" in entry]
-    sums = {
-        name: sum(entry[name] for entry in entries if name in entry)
-        for name in ("graphs", "partitions", "results", "values")
-    }
-    print(", ".join(f"{count:,} {name}" for name, count in sums.items()))
-    print("by accelerator:", dict(Counter(e["accelerator"] for e in entries for _ in range(e.get("graphs", 0)))))
+    names = ("graphs", "partitions", "results", "values")
+    sums = {name: sum(entry[name] for entry in entries if name in entry) for name in names}
+    yield ", ".join(f"{count:,} {name}" for name, count in sums.items())
+    by_accelerator = Counter(e["accelerator"] for e in entries for _ in range(e.get("graphs", 0)))
+    yield f"by accelerator: {dict(by_accelerator)}"
     operators: Counter[str] = Counter()
     for entry in entries:
         operators.update(entry.get("operators", {}))
-    print(f"{len(operators)} kinds of operators: {dict(operators.most_common())}")
-    print(f"refused: {len(refused)}")
+    yield f"{len(operators)} kinds of operators: {dict(operators.most_common())}"
+    yield f"refused: {len(refused)}"
     for text, count in Counter(entry["refused"] for entry in refused).most_common():
-        print(f"  {count} x {text}")
+        yield f"  {count} x {text}"
 
 
 def problems(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What differs or failed; or that nothing was compared."""
+    """Return differences and failures; or that nothing was compared."""
     wrong = [
         f"seeds {entry['seeds']} on {entry['accelerator']}: {failure}"
         for entry in entries
@@ -75,29 +72,28 @@ def problems(entries: Sequence[Mapping[str, Any]]) -> list[str]:
     return wrong or ([] if any(entry.get("results") for entry in entries) else ["nothing was compared"])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs; 1 when anything differs or fails, or nothing was compared."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument("--resume", type=Path, help="keep results there, and go on behind those of the same sources")
-    parser.add_argument("--graphs", type=int, default=400, help="how many, with seeds from --first on")
-    parser.add_argument("--first", type=int, default=0, help="the first seed, a multiple of 4")
-    parser.add_argument("--wide", action="store_true", help="more axes and samples")
-    parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no model after so long")
-    args = parser.parse_args(arguments)
-    kept, entries = Rows(args.resume), list[dict[str, Any]]()
-    end = time.monotonic() + args.seconds
-    for first in range(args.first, args.first + args.graphs, TOGETHER):
+def results(options: argparse.Namespace) -> Results:
+    """So many graphs."""
+    kept, entries = Rows(options.resume), list[dict[str, Any]]()
+    end = time.monotonic() + options.seconds
+    for first in range(options.first, options.first + options.graphs, TOGETHER):
         accelerator = ACCELERATORS[first // TOGETHER % len(ACCELERATORS)]
-        key = f"wide {first}" if args.wide else str(first)
+        key = f"wide {first}" if options.wide else str(first)
         if key not in kept:
             if time.monotonic() > end:
                 break
-            kept[key] = checked(range(first, first + TOGETHER), accelerator, wide=args.wide)
+            kept[key] = checked(range(first, first + TOGETHER), accelerator, wide=options.wide)
         entries += kept[key]
-    report(entries)
-    return finish({"entries": entries}, problems(entries), args.json)
+    return Results("counted", entries, problems=problems(entries), notes=list(report(entries)))
 
+
+OPTIONS = (
+    option("--resume", type=Path, help="keep results there, and go on behind those of the same sources"),
+    option("--graphs", type=int, default=400, help="how many, with seeds from --first on"),
+    option("--first", type=int, default=0, help="the first seed, a multiple of 4"),
+    option("--wide", action="store_true", help="more axes and samples"),
+    option("--seconds", type=float, default=float("inf"), help="begin no model after so long"),
+)
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main(results, *OPTIONS))

@@ -1,10 +1,10 @@
-"""Whether each operation of a command stream for an Arm Ethos-U is traced to operators and lines of the model.
+"""The map from operations of an Ethos-U command stream to operators and source lines, and its check.
 
-Of the operations of each build: how many have TOSA operators, edge operators and a line; how many of them a way that
-does not know the map confirms, which changes constants of one operator after another, has Vela compile again, and looks
-which operation's result changes; and how many directly, without asking which neighbours read and write what.
+Columns count the operations of each build, those with TOSA operators, edge operators and a line, and those that an
+independent check confirms. It changes constants of one operator after another, has Vela compile again, and observes
+which operation's result changes. "directly" counts those confirmed without their neighbours.
 
-    python benches/ethosu_map.py [MODEL...] [--target TARGET] [--every N] [--json FILE]
+make bench-ethosu-map
 """
 
 import argparse
@@ -12,16 +12,17 @@ import sys
 import tempfile
 from pathlib import Path
 
+from harness import MODELS, REFERENCES, Results, main, option, progress, table
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from ending import finish
 from tests.npu.ethosu.perturb import confirmed_build
 
 from deuteron import api
 from deuteron.builds import manifest as manifests
 
 OF_LARGE = 8
-"""Of the operators that can be changed in large models, how many there are for each that is."""
+"""In large models, one in so many operators is changed."""
 LARGE = 200
 """Operations."""
 
@@ -42,29 +43,20 @@ def model(name: str, target: str, every: int | None, work: Path) -> dict[str, in
     return {"operations": operations, "mapped": mapped, "confirmed": sure, "directly": direct, "every": step}
 
 
-def main() -> int:
-    """Prints the table; 1 when an operation is not mapped or not confirmed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument("--target", default="ethos-u55-128", help="of the builds")
-    parser.add_argument(
-        "--every", type=int, help="change every Nth of the operators; by default all, in large models fewer"
-    )
-    parser.add_argument(
-        "models", nargs="*", default=[example.name for example in api.REFERENCES], help="all by default"
-    )
-    options = parser.parse_args()
-    print(f"{'model':<24}{'operations':>11}{'mapped':>8}{'confirmed':>11}{'directly':>10}{'changed':>12}")
-    rows: dict[str, dict[str, int]] = {}
-    for name in options.models:
-        with tempfile.TemporaryDirectory() as folder:
-            row = rows[name] = model(name, options.target, options.every, Path(folder))
-        every = f"every {row['every']}"
-        numbers = f"{row['operations']:>11}{row['mapped']:>8}{row['confirmed']:>11}{row['directly']:>10}"
-        print(f"{name:<24}{numbers}{every:>12}", flush=True)
-    wrong = [name for name, row in rows.items() if not row["operations"] == row["mapped"] == row["confirmed"]]
-    return finish(rows, [f"{name}: an operation is not mapped or not confirmed" for name in wrong], options.json)
+def results(options: argparse.Namespace) -> Results:
+    """The map of each model."""
+    rows: list[dict[str, object]] = []
+    for name in options.models or REFERENCES:
+        with tempfile.TemporaryDirectory() as scratch:
+            found = model(name, options.target, options.every, Path(scratch))
+            rows.append(progress({"model": name, **found}))
+    wrong = [row["model"] for row in rows if not row["operations"] == row["mapped"] == row["confirmed"]]
+    columns = {name: name for name in ("model", "operations", "mapped", "confirmed", "directly", "every")}
+    problems = [f"{name}: an operation is not mapped or not confirmed" for name in wrong]
+    return Results("counted", rows, [table(rows, columns)], problems)
 
+
+EVERY = option("--every", type=int, help="change every Nth operator; by default all, in large models fewer")
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main(results, MODELS, option("--target", default="ethos-u55-128", help="of the builds"), EVERY))

@@ -1,27 +1,24 @@
-"""Time of one inference by command streams of an Ethos-U on this machine, one thread, beside XNNPACK's.
+"""Time of one inference by command streams of an Ethos-U on this machine, one thread, against XNNPACK.
 
-The reference models' partitions, as ExecuTorch's NXP backend writes them in TFLite and our compiler fuses them, are
-compiled by Vela for an accelerator; what the NPU would execute is executed by `firmware/src/ethosu`. The same files run
-in LiteRT with XNNPACK, its default. Both take turns, run by run; a figure is the median of processor time, in which
-other load on the machine counts less. Only the run is timed. Outputs are compared with those of LiteRT's reference
-kernels: they may differ by 1 where LiteRT's fully connected layers round once and Vela's commands twice.
+Vela compiles the reference models' partitions after the converter's fusions, and `firmware/src/ethosu` executes the
+commands. LiteRT runs the same files with XNNPACK. Both take turns; figures are medians of processor time of the run
+alone. Outputs may differ by 1 from LiteRT's reference kernels, whose fully connected layers round once and Vela's
+commands twice.
 
 make bench-ethosu-speed
 """
 
 import argparse
-import json
-import os
-import platform
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from harness import Results, main, option, progress, table
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -95,7 +92,7 @@ class Result:
 
     @property
     def limit_ms(self) -> float:
-        """What it may take."""
+        """The limit of its time."""
         return LIMITS.get(self.model, LIMIT)
 
 
@@ -130,34 +127,27 @@ def measure(model: str, tflites: list[bytes], accelerator: str) -> Result | None
     return Result(model, len(times["ours"]), ms["ours"], ms["xnnpack"], difference, len(np.unique(found)))
 
 
-def main() -> int:
-    """Exit status: 1 when a model takes more than its limit, or computes something else."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tflite", type=Path, metavar="DIR", help="TFLite partitions to run instead of the examples")
-    parser.add_argument("--accelerator", default=ACCELERATOR, help="one of Vela's, such as ethos-u65-512")
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    arguments = parser.parse_args()
-    results: list[Result] = []
-    print(f"median ms of processor time of one inference by the commands for {arguments.accelerator}, measured")
-    print(f"{'model':<20}{'ours':>10}{'XNNPACK':>10}{'ratio':>8}{'limit':>8}{'runs':>7}{'max LSB':>9}{'values':>8}")
-    for model, tflites in partitions(arguments.tflite).items():
-        result = measure(model, tflites, arguments.accelerator)
-        if result is None:
-            print(f"{model:<20}has operators that Vela leaves to the CPU")
-            continue
-        results.append(result)
-        print(
-            f"{result.model:<20}{result.ours_ms:>10.2f}{result.xnnpack_ms:>10.2f}"
-            f"{result.ours_ms / result.xnnpack_ms:>8.2f}{result.limit_ms:>8.0f}{result.runs:>7}"
-            f"{result.max_difference_lsb:>9}{result.distinct_values:>8}"
-        )
-    load = os.getloadavg()[0]
-    print(f"load average of the last minute {load:.1f} on {os.cpu_count()} cores")
-    if arguments.json:
-        machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "load_average": load}
-        arguments.json.write_text(json.dumps({"machine": machine, "results": [asdict(r) for r in results]}, indent=2))
-    return int(not results or any(r.ours_ms > r.limit_ms or r.max_difference_lsb > 1 for r in results))
+def results(options: argparse.Namespace) -> Results:
+    """Each model; none may take more than its limit or compute something else."""
+    rows: list[Result] = []
+    notes: list[str] = []
+    for model, tflites in partitions(options.tflite).items():
+        row = measure(model, tflites, options.accelerator)
+        if row is None:
+            notes.append(f"{model} has operators that Vela leaves to the CPU")
+        else:
+            rows.append(progress(row))
+    columns = {"model": "model", "ours": "ours_ms:.2f", "XNNPACK": "xnnpack_ms:.2f", "limit": "limit_ms:.0f"}
+    columns |= {"runs": "runs", "max LSB": "max_difference_lsb", "values": "distinct_values"}
+    shown = table(rows, columns, f"median ms of processor time by the commands for {options.accelerator}")
+    wrong = [f"{r.model} takes {r.ours_ms:.2f} ms" for r in rows if r.ours_ms > r.limit_ms]
+    wrong += [f"{r.model} is {r.max_difference_lsb} apart" for r in rows if r.max_difference_lsb > 1]
+    return Results("measured", rows, [shown], wrong if rows else ["nothing was measured"], notes)
 
+
+TFLITE = option("--tflite", type=Path, metavar="DIR", help="TFLite partitions instead of the examples")
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        main(results, TFLITE, option("--accelerator", default=ACCELERATOR, help="one of Vela's, such as ethos-u65-512"))
+    )

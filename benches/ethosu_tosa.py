@@ -11,12 +11,12 @@ make bench-ethosu-tosa ARGS="--graphs 5000"
 import argparse
 import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ending import finish
+from harness import Results, main, option
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
@@ -35,7 +35,7 @@ VELAS = {
 
 
 def checked(seed: int, accelerator: str) -> dict[str, Any]:
-    """What came of a graph."""
+    """Check a graph."""
     try:
         return {"seed": seed, "accelerator": accelerator, **asdict(outcome(seed, accelerator))}
     except RuntimeError as error:  # as Vela's bindings say that they do not take a graph
@@ -44,39 +44,38 @@ def checked(seed: int, accelerator: str) -> dict[str, Any]:
         }
 
 
-def report(rows: Sequence[dict[str, Any]]) -> None:
-    """Prints the table."""
+def report(rows: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """The sums in lines."""
     refused = Counter(row["refused"] for row in rows if row["refused"])
     compared = [row for row in rows if not row["refused"]]
     different = [row for row in compared if row["different"]]
-    print(f"{len(compared):,} graphs compared, {sum(row['results'] for row in compared):,} results")
-    print("by accelerator:", dict(Counter(row["accelerator"] for row in compared)))
-    print("operators:", dict(Counter(name for row in compared for name in row["operators"]).most_common()))
-    print(f"refused by Vela: {sum(refused.values())}", dict(refused))
-    print(f"different: {len(different)}")
+    yield f"{len(compared):,} graphs compared, {sum(row['results'] for row in compared):,} results"
+    yield f"by accelerator: {dict(Counter(row['accelerator'] for row in compared))}"
+    operators = Counter(name for row in compared for name in row["operators"])
+    yield f"operators: {dict(operators.most_common())}"
+    yield f"refused by Vela: {sum(refused.values())} {dict(refused)}"
+    yield f"different: {len(different)}"
     for row in different:
-        print(f"  seed {row['seed']} on {row['accelerator']}: {VELAS.get(row['seed'], ', '.join(row['operators']))}")
+        yield f"  seed {row['seed']} on {row['accelerator']}: {VELAS.get(row['seed'], ', '.join(row['operators']))}"
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs; 1 when a graph differs that Vela is not known to compile wrong, or nothing was compared."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument("--graphs", type=int, default=200, help="how many, with seeds from --first on")
-    parser.add_argument("--first", type=int, default=0, help="the first seed")
-    args = parser.parse_args(arguments)
-    seeds = range(args.first, args.first + args.graphs)
+def results(options: argparse.Namespace) -> Results:
+    """So many graphs; none may differ that Vela is not known to compile wrong."""
+    seeds = range(options.first, options.first + options.graphs)
     rows = [checked(seed, ACCELERATORS[seed % len(ACCELERATORS)]) for seed in seeds]
-    report(rows)
     problems = [
         f"seed {row['seed']} on {row['accelerator']}: {row['different']} of {row['results']} results differ"
         for row in rows
         if row["different"] and row["seed"] not in VELAS
     ]
-    if not any(row["results"] for row in rows):
-        problems.append("nothing was compared")
-    return finish({"rows": rows}, problems, args.json)
+    problems += [] if any(row["results"] for row in rows) else ["nothing was compared"]
+    return Results("counted", rows, problems=problems, notes=list(report(rows)))
 
+
+OPTIONS = (
+    option("--graphs", type=int, default=200, help="how many, with seeds from --first on"),
+    option("--first", type=int, default=0, help="the first seed"),
+)
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(main(results, *OPTIONS))

@@ -1,22 +1,21 @@
-"""Size of firmware on a Cortex-M33: executor and driver beside their limits, and what selecting kernels saves.
+"""Size of firmware on a Cortex-M33: executor and driver against their limits, and the saving of kernel selection.
 
-Every image is one that a user would flash: the AN505 board's start-up code, the library, the model, and the application
-in `footprint_app.c`, which runs the model in a loop; no semihosting, no messages. All is compiled with -Os and linked
-with --gc-sections; figures are counted from the ELF file and the linker's map. Text and rodata count to flash, data to
-both, bss to RAM; arenas and the stack are not static RAM, and the model's weights and tables are not code.
+Every image is one that a user would flash: the AN505's start-up code, the library, the model, and `footprint_app.c`,
+which runs the model in a loop without semihosting and messages. All is compiled with -Os and linked with
+--gc-sections. Figures are counted from the ELF file and the linker's map. Arenas and stack are not static RAM; weights
+and tables are not code.
 
 make bench-footprint
 """
 
 import argparse
-import json
 import sys
 import tempfile
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from deuteron import api
+from harness import BUILDS, MODELS, REFERENCES, Results, build_of, folder, main, table
+
 from deuteron.board import boards, image, record, size
 from deuteron.board.link import link
 from deuteron.board.record import FirmwareOptions, Kernels
@@ -91,47 +90,29 @@ def code(sizes: Sizes) -> int:
     return total.text + total.rodata
 
 
-def report(results: Iterable[Result]) -> None:
-    """Prints the table."""
-    results = tuple(results)
-    rows = [("core code", "core RAM", "code: selected", "all", "saved", "flash: selected", "all")]
-    for r in results:
-        figures = (r.core_code, r.core_ram, r.code_selected, r.code_all, r.code_all - r.code_selected)
-        rows.append(tuple(f"{n:,}" for n in (*figures, r.flash_selected, r.flash_all)))
-    rows.append((f"{MAX_CODE:,}", f"{MAX_RAM:,}", *[""] * 5))
-    for label, row in zip((f"bytes on {BOARD.name}", *(r.model for r in results), "limit"), rows, strict=True):
-        cells = (cell.rjust(max(10, len(head) + 3)) for cell, head in zip(row, rows[0], strict=True))
-        print(f"{label:<17}{''.join(cells)}".rstrip())
-    for r in results:
-        saved = {**r.saved, "what these share": r.shared}
-        print(f"\n{r.model}: kernels left out, B: " + ", ".join(f"{name} {n:,}" for name, n in saved.items()))
-
-
-def main() -> int:
-    """0 when executor and driver keep to their limits."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument("--builds", type=Path, help="directory of builds by name, used where there is one")
-    parser.add_argument("models", nargs="*", help="names of reference models; all but MobileNetV2 by default")
-    options = parser.parse_args()
-    names = options.models or [example.name for example in api.REFERENCES if example.name != "mobilenet_v2"]
+def results(options: argparse.Namespace) -> Results:
+    """Each model; executor and driver must keep to their limits."""
+    names = options.models or [name for name in REFERENCES if name != "mobilenet_v2"]
     toolchain = Toolchain.find(image.OBJECTS)
-    results: list[Result] = []
-    with tempfile.TemporaryDirectory() as scratch:
-        for name in names:
-            build = options.builds / name if options.builds else Path(scratch) / name
-            if not build.is_dir():
-                api.build_model(name, output=build)
-            results.append(measure(build, toolchain))
-    report(results)
-    if options.json:
-        data = {"board": BOARD.name, "compiler": toolchain.version, "results": [asdict(r) for r in results]}
-        options.json.write_text(json.dumps(data, indent=2) + "\n")
-    over = [r for r in results if r.core_code > MAX_CODE or r.core_ram > MAX_RAM]
-    for r in over:
-        print(f"{r.model}: executor and driver are above their limit", file=sys.stderr)
-    return 1 if over else 0
+    with folder(options.builds) as builds:
+        rows = [measure(build_of(builds / name, name), toolchain) for name in names]
+    columns = {"model": "model", "executor and driver": "core_code", "RAM": "core_ram"}
+    columns |= {"whole code, selected": "code_selected", "with all kernels": "code_all"}
+    columns |= {
+        "saved": lambda r: r.code_all - r.code_selected,
+        "flash: selected": "flash_selected",
+        "all": "flash_all",
+    }
+    notes = [
+        f"{r.model}: kernels left out, B: "
+        + ", ".join(f"{name} {n:,}" for name, n in {**r.saved, "what these share": r.shared}.items())
+        for r in rows
+    ]
+    over = [r for r in rows if r.core_code > MAX_CODE or r.core_ram > MAX_RAM]
+    problems = [f"{r.model}: executor and driver are above {MAX_CODE:,} B of code or {MAX_RAM} B of RAM" for r in over]
+    data = {"board": BOARD.name, "compiler": toolchain.version}
+    return Results("counted", rows, [table(rows, columns)], problems, notes, data)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, MODELS, BUILDS))

@@ -1,23 +1,20 @@
-"""What the compiler's passes are worth: kernel calls and bytes moved, before and after, for each reference model.
+"""The effect of the compiler's passes: kernel calls and bytes moved, before and after, for each reference model.
 
-Before: every pass is switched off but constant folding, so that each operator of the TFLite file becomes its own kernel
-calls. After: as `deuteron build` does it. Bytes moved are what the calls' operands read and write, each operand once.
-The last rows are partitions shaped like those that ExecuTorch cuts: transposes at their borders, parallel branches that
-are joined, slices: there, lowering itself saves the copies, so that 6 operators take 3 calls. Counted, not timed.
+Before: constant folding is the only pass, so each operator of the TFLite file becomes separate kernel calls. After: as
+in `deuteron build`. Bytes moved are those of the calls' operands, each once. The last rows are partitions shaped like
+ExecuTorch's, with transposes at their borders, parallel branches and slices. Counted, not timed.
 
 make bench-fusion
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
+from harness import Results, main, table
 
 from deuteron import api
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions, convert, convert_graph
@@ -103,25 +100,14 @@ def shapes() -> Iterator[Row]:
         yield row(graph.name.replace("_", " "), [(convert_graph(graph, names, OFF), convert_graph(graph, names))])
 
 
-def main() -> None:
-    """Prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    options = parser.parse_args()
+def results(_: argparse.Namespace) -> Results:
+    """The reference models and the partitions."""
     rows = [*models(), *shapes()]
-    table = Table(title="kernel calls and bytes moved (counted)")
-    for title in ("partition", "operators", "calls before", "after", "bytes before", "after", "share"):
-        table.add_column(title, justify="left" if title == "partition" else "right")
-    for r in rows:
-        share = f"{r.bytes_after / r.bytes_before:.2f}"
-        table.add_row(
-            r.name, f"{r.operators}", f"{r.calls_before}", f"{r.calls_after}", f"{r.bytes_before:,}",
-            f"{r.bytes_after:,}", share,
-        )  # fmt: skip
-    Console(width=110).print(table)
-    if options.json:
-        options.json.write_text(json.dumps({"schema": 1, "rows": [asdict(r) for r in rows]}, indent=2) + "\n")
+    columns = {"partition": "name", "operators": "operators", "calls before": "calls_before"}
+    columns |= {"calls after": "calls_after", "bytes before": "bytes_before", "bytes after": "bytes_after"}
+    columns["share"] = lambda r: f"{r.bytes_after / r.bytes_before:.2f}"
+    return Results("counted", rows, [table(rows, columns)])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(results))

@@ -1,7 +1,7 @@
 """Mutated partitions of an Ethos-U under the address and undefined sanitizers: taken apart, checked, watched, executed.
 
 The partitions are what Vela makes of small networks in TFLite, for each accelerator, and of a loop in TOSA, which has
-the branches of an Ethos-U85. What is mutated, and what is a finding, stands in
+the branches of an Ethos-U85. The mutations and findings are described in
 `firmware/executorch/tests/fuzz_ethosu.cpp`.
 
 make bench-fuzz-ethosu

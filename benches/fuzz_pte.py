@@ -1,7 +1,7 @@
 """Five million mutated programs through ExecuTorch's runtime, our delegate and the Cortex-M operators.
 
-Under the address and undefined sanitizers, but for ExecuTorch's own library, which is as its package has it. What is
-mutated, and what not, stands in `firmware/executorch/tests/fuzz_pte.cpp`.
+All but ExecuTorch's own library run under the address and undefined sanitizers. The mutations are described in
+`firmware/executorch/tests/fuzz_pte.cpp`.
 
 make bench-fuzz-pte
 """
@@ -68,7 +68,7 @@ class Rows(nn.Module):
 
 
 class Elements(nn.Module):
-    """What the Cortex-M does element by element, and a padding."""
+    """The elementwise operators of the Cortex-M, and a padding."""
 
     def forward(self, x: Tensor, y: Tensor) -> Tensor:
         """A row of each."""

@@ -8,25 +8,22 @@ make bench-fuzz-selection
 
 import argparse
 import json
-import os
-import platform
 import random
 import re
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from fuzzing import FIRST, MAX_FINDINGS, RUNS, Tally
+from harness import SCHEDULER, Results, main, option
 
 from deuteron.errors import FormatError
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.npu.neutron.kernels.selection import Selection, parse
-from deuteron.sweeps.campaign import PYTHON, REPORT, Part, add_option, campaign
+from deuteron.sweeps.campaign import PYTHON, REPORT, Part, campaign
 
-RUNS = 1_000_000
 CHUNK = 20_000
-MAX_FINDINGS = 5
 CHECKOUT = Path(__file__).resolve().parents[1]
 NAME = "f.c"
 PLACED = re.compile(rf"{re.escape(NAME)}:[1-9]\d*")
@@ -39,14 +36,6 @@ SOURCES = tuple(
     )
 )
 WORDS = tuple(dict.fromkeys(word for source in SOURCES for word in re.findall(rb"\w+|\W", source)))
-
-
-@dataclass(slots=True)
-class Tally:
-    """What became of the files, and the seed and description of each finding."""
-
-    outcomes: Counter[str] = field(default_factory=Counter[str])
-    findings: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
 
 
 def damaged(draw: random.Random) -> bytes:
@@ -112,35 +101,21 @@ def fuzzed(seeds: Sequence[int], scheduler: str | None, tally: Tally) -> Iterato
     chunks = (seeds[begin : begin + CHUNK] for begin in range(0, len(seeds), CHUNK))
     parts = [Part(f"{c[0]}", (*command, "--first", f"{c[0]}", "--runs", f"{len(c)}"), CHECKOUT) for c in chunks]
     for part, ended in campaign(parts, scheduler):
-        told = json.loads(ended.checked(part).report)
-        tally.outcomes.update(told["outcomes"])
-        yield tally.findings.extend((seed, "told by a worker") for seed in told["findings"])
+        part_report = json.loads(ended.checked(part).report)
+        tally.outcomes.update(part_report["outcomes"])
+        yield tally.findings.extend((seed, "reported by a worker") for seed in part_report["findings"])
 
 
-def main() -> int:
-    """Exit status: 1 when there was a finding."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=RUNS, help=f"how many files (default {RUNS})")
-    parser.add_argument("--first", type=int, default=1, help="seed of the first file")
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    add_option(parser)
-    arguments = parser.parse_args()
-    tally = Tally()
-    began = time.perf_counter()
-    for _ in fuzzed(range(arguments.first, arguments.first + arguments.runs), arguments.scheduler, tally):
+def results(options: argparse.Namespace) -> Results:
+    """So many files; a finding is a problem."""
+    tally, began = Tally(), time.perf_counter()
+    for _ in fuzzed(range(options.first, options.first + options.runs), options.scheduler, tally):
         if len(tally.findings) >= MAX_FINDINGS:
             break
-    seconds = time.perf_counter() - began
-    for seed, what in tally.findings:
-        print(f"finding with seed {seed}: {what}")
-    outcomes = ", ".join(f"{name} {number}" for name, number in tally.outcomes.items())
-    print(f"runs {tally.outcomes.total()} ({outcomes}), findings {len(tally.findings)}, {seconds:.0f} s measured")
-    if arguments.json:
-        machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "python": sys.version}
-        results = {"outcomes": dict(tally.outcomes), "findings": [seed for seed, _ in tally.findings]}
-        arguments.json.write_text(json.dumps({"machine": machine, "seconds": seconds, **results}, indent=2))
-    return int(bool(tally.findings))
+    found = [f"finding with seed {seed}: {what}" for seed, what in tally.findings]
+    return tally.results(found, time.perf_counter() - began)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    count = option("--runs", type=int, default=RUNS, help=f"how many files (default {RUNS})")
+    sys.exit(main(results, count, FIRST, SCHEDULER))

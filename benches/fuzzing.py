@@ -1,28 +1,31 @@
-"""What the benches of the fuzz targets share: mutated inputs under the address and undefined sanitizers.
+"""Shared by the fuzz benches: mutated inputs under the address and undefined sanitizers.
 
-Counts what became of them, and findings: inputs on which a sanitizer stopped the process. Deterministic; a finding is
-reported with its seed and the command that repeats it.
+Counts outcomes, and findings: inputs on which a sanitizer stopped the process. Deterministic; a finding is reported
+with its seed and the command that repeats it.
 """
 
 import argparse
-import json
 import os
-import platform
 import shlex
 import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from deuteron.sweeps.campaign import Part, add_option, campaign
+import harness
+from harness import SCHEDULER, Results, option, table
+
+from deuteron.sweeps.campaign import Part, campaign
 
 CHECKOUT = Path(__file__).parents[1]
 RUNS = 1_000_000
 CHUNK = 10_000
 MAX_FINDINGS = 5
+FIRST = option("--first", type=int, default=1, help="seed of the first input")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +36,7 @@ class Target:
         name: of the target, and of its program.
         build: where it is built, below the checkout's `build`.
         folder: the program's folder there.
-        options: what CMake needs beside what all targets do.
+        options: of CMake, in addition to those of all targets.
         files: what the program takes after its numbers.
     """
 
@@ -49,7 +52,7 @@ class Target:
         return CHECKOUT / "build" / self.build
 
     def command(self, count: int, first: int) -> list[str]:
-        """What runs `count` inputs from seed `first` on."""
+        """Return the command that runs `count` inputs from seed `first` on."""
         return [str(self.build_directory / self.folder / self.name), str(count), str(first), *self.files]
 
 
@@ -59,6 +62,13 @@ class Tally:
 
     outcomes: Counter[str] = field(default_factory=Counter[str])
     findings: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+
+    def results(self, problems: Sequence[str], seconds: float) -> Results:
+        """All runs as a row."""
+        row = {"runs": self.outcomes.total() + len(self.findings), **self.outcomes, "findings": len(self.findings)}
+        shown = table([row], {name.replace("_", " "): name for name in row})
+        data = {"outcomes": dict(self.outcomes), "findings": [seed for seed, _ in self.findings], "seconds": seconds}
+        return Results("counted", [row], [shown], problems, [f"{seconds:.0f} s measured"], data)
 
 
 def build(target: Target) -> None:
@@ -110,31 +120,21 @@ def fuzzed(target: Target, chunks: Mapping[int, int], scheduler: str | None, tal
 
 
 def main(target: Target, description: str | None, runs: int = RUNS) -> int:
-    """Exit status: 1 when there was a finding."""
-    parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--runs", type=int, default=runs, help=f"how many inputs (default {runs})")
-    parser.add_argument("--first", type=int, default=1, help="seed of the first input")
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    add_option(parser)
-    arguments = parser.parse_args()
+    """Run a fuzz target as a bench; a finding is a problem."""
+    count = option("--runs", type=int, default=runs, help=f"how many inputs (default {runs})")
+    return harness.main(partial(results, target), count, FIRST, SCHEDULER, description=description)
+
+
+def results(target: Target, options: argparse.Namespace) -> Results:
+    """Build the target, and run so many inputs."""
     build(target)
-    tally = Tally()
-    began = time.perf_counter()
-    starts = range(arguments.first, arguments.first + arguments.runs, CHUNK)
+    tally, began = Tally(), time.perf_counter()
+    starts = range(options.first, options.first + options.runs, CHUNK)
     chunks = {start: min(CHUNK, starts.stop - start) for start in starts}
-    for number, _ in enumerate(fuzzed(target, chunks, arguments.scheduler, tally), start=1):
+    for number, _ in enumerate(fuzzed(target, chunks, options.scheduler, tally), start=1):
         if sys.stderr.isatty():
             print(f"\r{number * CHUNK} runs", end="", file=sys.stderr)
         if len(tally.findings) >= MAX_FINDINGS:
             break
-    seconds = time.perf_counter() - began
-    total = tally.outcomes.total() + len(tally.findings)
-    for seed, report in tally.findings:
-        print(f"\nfinding, repeated by `{shlex.join(target.command(1, seed))}`:\n{report}")
-    outcomes = ", ".join(f"{name} {number}" for name, number in tally.outcomes.items())
-    print(f"runs {total} ({outcomes}), findings {len(tally.findings)}, {seconds:.0f} s measured")
-    if arguments.json:
-        machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "python": sys.version}
-        results = {"runs": total, "outcomes": dict(tally.outcomes), "findings": [seed for seed, _ in tally.findings]}
-        arguments.json.write_text(json.dumps({"machine": machine, "seconds": seconds, **results}, indent=2))
-    return int(bool(tally.findings))
+    found = [f"repeated by `{shlex.join(target.command(1, seed))}`:\n{report}" for seed, report in tally.findings]
+    return tally.results(found, time.perf_counter() - began)

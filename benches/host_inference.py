@@ -1,41 +1,35 @@
-"""Time of one inference on this machine, one thread: our driver beside LiteRT on the same partitions.
+"""Time of one inference on this machine, one thread: Deuteron's driver and LiteRT on the same partitions.
 
-LiteRT runs as its reference kernels (BUILTIN_REF), as its own optimised kernels without a delegate, and with XNNPACK,
-which is its default; each on two forms of a partition. "as written" is the file that ExecuTorch's NXP backend writes,
-with activations and paddings as operators of their own; XNNPACK has no PADV2, so that form falls into many fragments
-and mostly measures what lies between them. "fused" is the same partition after our compiler's passes, written back to
-TFLite: the form to compare kernels by. Our own run is the same in both rows.
+LiteRT runs as reference kernels (BUILTIN_REF), as optimised kernels without a delegate, and with XNNPACK, its default,
+on two forms of a partition. The form "as written" is the file of ExecuTorch's NXP backend; XNNPACK has no PADV2, so
+that form falls into fragments. The form "fused" is the partition after the compiler's passes, written back to TFLite.
 
-Contenders take turns of a millisecond or more, so that other load on the machine meets them all; a figure is the least
-processor time of an inference in a turn, with the call from Python. Only the run is timed: neither loading, which
-writes the weights as our kernels and XNNPACK's multiply them, nor the copies of inputs and outputs. Inputs are random
-int8, seeded; the last columns show that the outputs agree with LiteRT's reference kernels and how many different values
-they have. On the fused form no model may take more than 1.3 times what XNNPACK takes, and the geometric mean of these
-shares must be at most 1, both with the widest vectors of the processor.
+Contenders take turns of a millisecond or more; a figure is the least processor time of an inference in a turn, without
+loading and copies. Outputs are compared with LiteRT's reference kernels. On the fused form no model may take more than
+1.3 times XNNPACK's time, and the geometric mean must be at most 1, with the widest vectors of the processor.
 
 make bench-host-inference
 """
 
 import argparse
 import os
-import platform
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
+from harness import Results, main, option, table
 
 # Fixes the thread count of libraries that read it when they load.
 os.environ["OMP_NUM_THREADS"] = "1"
 
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
-from ending import finish
 
 from deuteron import api
 from deuteron.npu.neutron.convert import convert
@@ -72,7 +66,7 @@ class Contender(Protocol):
         ...
 
     def outputs(self) -> list[Values]:
-        """What the last run gave, flat."""
+        """The outputs of the last run, flat."""
         ...
 
 
@@ -193,7 +187,7 @@ def flat_outputs(parts: Sequence[Contender]) -> Values:
 
 
 def problems(results: Sequence[Result]) -> list[str]:
-    """Which bars do not hold, in words."""
+    """Return the broken bars."""
     ratios = {result.model: result.ratio(DEFAULT) for result in results if result.form == FUSED}
     mean = statistics.geometric_mean(ratios.values())
     words = [f"{m} takes {r:.2f} of XNNPACK's time, allowed {MODEL_BAR}" for m, r in ratios.items() if r > MODEL_BAR]
@@ -206,37 +200,30 @@ def problems(results: Sequence[Result]) -> list[str]:
     ]
 
 
-def main() -> int:
-    """Exit status: 1 when a model or the mean takes more than its bar; levels below the processor's have none."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tflite", type=Path, metavar="DIR", help="TFLite partitions to run instead of the examples")
-    parser.add_argument("--level", help="the level of vector instructions of our kernels, AVX2 for example")
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    arguments = parser.parse_args()
-    if arguments.level is not None:
-        Driver().use_level(arguments.level)
-    results = [r for model, data in partitions(arguments.tflite).items() for r in measure(model, data)]
-    print("least ms of processor time of one inference, measured (share of their time: above 1 we are slower)")
-    header = f"{'model':<18}{'form':<12}" + "".join(f"{name:>24}" for name in (OURS, *RESOLVERS))
-    print(header + f"{'turns':>6}{'max LSB':>9}{'values':>8}")
-    for result in results:
-        cells = [f"{result.least_ms[OURS]:.4f}"]
-        cells += [f"{result.least_ms[name]:.4f} ({result.ratio(name):.2f})" for name in RESOLVERS]
-        line = f"{result.model:<18}{result.form:<12}" + "".join(f"{cell:>24}" for cell in cells)
-        print(line + f"{result.turns:>6}{result.max_difference_lsb:>9}{result.distinct_values:>8}")
-    load = os.getloadavg()[0]
-    for form in ("as written", FUSED):
-        ratios = [r.ratio(DEFAULT) for r in results if r.form == form]
-        mean, most = statistics.geometric_mean(ratios), max(ratios)
-        print(f"our time as a share of XNNPACK's, {form}: geometric mean {mean:.2f}, largest {most:.2f}")
-    print(f"our kernels at {Driver().level()}; XNNPACK takes the widest vectors that it has code for")
-    print(f"load average of the last minute {load:.1f} on {os.cpu_count()} cores")
+def results(options: argparse.Namespace) -> Results:
+    """Each model; levels below the processor's have no bar."""
     driver = Driver()
-    machine: dict[str, object] = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count()}
-    machine |= {"python": sys.version, "load_average": load, "level": driver.level()}
-    data = {"machine": machine, "results": [asdict(r) for r in results]}
-    return finish(data, problems(results) if driver.level() == driver.levels()[-1] else (), arguments.json)
+    if options.level is not None:
+        driver.use_level(options.level)
+    rows = [row for model, data in partitions(options.tflite).items() for row in measure(model, data)]
+    columns = {"model": "model", "form": "form", "ms": lambda r: f"{r.least_ms[OURS]:.4f}"}
+    columns |= {f"of {name}": lambda r, name=name: f"{r.ratio(name):.2f}" for name in RESOLVERS}
+    columns |= {"turns": "turns", "max LSB": "max_difference_lsb", "values": "distinct_values"}
+    notes = [f"our kernels at {driver.level()}; XNNPACK takes the widest vectors that it has code for"]
+    for form in ("as written", FUSED):
+        ratios = [r.ratio(DEFAULT) for r in rows if r.form == form]
+        mean, most = statistics.geometric_mean(ratios), max(ratios)
+        notes.append(f"our time as a share of XNNPACK's, {form}: geometric mean {mean:.2f}, largest {most:.2f}")
+    bars = problems(rows) if driver.level() == driver.levels()[-1] else ()
+    shown = table(rows, columns, "least ms of processor time of one inference, and our share of others' time")
+    return Results("measured", rows, [shown], bars, notes, {"level": driver.level()})
 
+
+TFLITE = option("--tflite", type=Path, metavar="DIR", help="TFLite partitions instead of the examples")
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        main(
+            results, TFLITE, option("--level", help="the level of vector instructions of our kernels, AVX2 for example")
+        )
+    )

@@ -1,15 +1,14 @@
-"""What an installation takes: the source distribution, the wheel made from it, an environment with nothing but that.
+"""Cost of an installation: the source distribution, its wheel, and an environment with only that.
 
-The wheel is installed by pip with what it depends on, from where pip has its packages. The sizes are those of all files
-of the environment, with pip, and of the largest distributions in it. Then the environment is given PyTorch and
-ExecuTorch of the one that runs this bench, and the first `deuteron run` of a `.pte` compiles what joins ExecuTorch's
-runtime; the second finds it. Each time is with its processor time, and the machine's load before.
+pip installs the wheel with its dependencies. Sizes are of all files of the environment and of its largest
+distributions. Then the environment gets PyTorch and ExecuTorch of this one. The first `deuteron run` of a `.pte`
+compiles the ExecuTorch delegate, and the second finds it. Each time has its processor time and the machine's load
+before.
 
 make bench-installation
 """
 
 import argparse
-import json
 import os
 import resource
 import subprocess
@@ -22,6 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
+from harness import Results, main, table
+
 from deuteron.builds.manifest import PROGRAM
 from deuteron.runtime.as_build import build_directory
 
@@ -30,7 +31,7 @@ Row = dict[str, str | float]
 
 
 def timed(what: str, command: Sequence[str | Path], cwd: Path, environment: Mapping[str, str]) -> tuple[Row, str]:
-    """What a command took, and what it said on standard error."""
+    """Run a command; return its times and its standard error."""
     load, before, began = os.getloadavg()[0], processor_seconds(), time.perf_counter()
     done = subprocess.run(command, cwd=cwd, env={**environment}, check=True, capture_output=True, text=True)
     row: Row = {"what": what, "wall_s": time.perf_counter() - began}
@@ -53,10 +54,8 @@ def size_of(distribution: Distribution) -> int:
     return nbytes(Path(str(distribution.locate_file(file))) for file in distribution.files or ())
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="where to write the rows")
-    arguments = parser.parse_args()
+def results(_: argparse.Namespace) -> Results:
+    """Build, install and run; return times and sizes."""
     rows, sizes = list[Row](), dict[str, int]()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -86,15 +85,9 @@ def main() -> None:
             row, said = timed(what, run, folder, clean)
             rows.append(row)
             print(f"{what}: {said.strip().partition(chr(10))[0] or 'nothing said'}")
-    for row in rows:
-        print(
-            f"{row['what']:<20}{row['wall_s']:>8.1f} s, {row['processor_s']:.1f} s of processor time, load "
-            f"{row['load_before']:.1f}"
-        )
-    for what, size in sizes.items():
-        print(f"{what:<44}{size / 1e6:>8.1f} MB")
-    if arguments.json:
-        arguments.json.write_text(json.dumps({"rows": rows, "bytes": sizes}, indent=1) + "\n")
+    columns = {"what": "what", "wall, s": "wall_s:.1f", "processor, s": "processor_s:.1f", "load": "load_before:.1f"}
+    sized = table(sizes.items(), {"what": lambda item: item[0], "MB": lambda item: f"{item[1] / 1e6:.1f}"})
+    return Results("measured", rows, [table(rows, columns), sized], data={"bytes": sizes})
 
 
 def others() -> str:
@@ -103,4 +96,4 @@ def others() -> str:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(results))

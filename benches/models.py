@@ -1,13 +1,8 @@
 """Networks as embedded engineers have them, on every kind of target: built, compared, run on a board, measured.
 
-The reference models and the ordinary networks of `networks.py`. Of each build: partitions on the NPU; the share of the
-multiply-accumulates, and of the cycles of a run as `explain` has them (the NPU's simulated, the CPU's estimated), that
-the NPU has; the signal to noise that the build says of its worst output, in dB; whether `run --compare` passes on
-samples of the calibration; whether the emulated board gives the host's bits; and the processor time of the build.
-
-With `--rows` each row is kept in a folder with the commit that made it, and is not made again, so that the bench can be
-stopped and goes on; `--minutes` bounds how long it begins new ones. `--markdown` writes what is there as the table of
-`docs/reference/measured.md`.
+The reference models and the ordinary networks of the zoo. A cell has the NPU partitions with their shares of
+multiply-accumulates and cycles (as `explain`), the build's signal to noise of its worst output, and processor time. It
+names failures of `run --compare` and of the emulated board.
 
 make bench-models ARGS="--rows build/benches/models"
 """
@@ -19,15 +14,13 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import ending
-from networks import NETWORKS
+from harness import MINUTES, ROWS, Results, Table, kept, main, only, progress, table
 from quality import Subject, example_model
-from rich.console import Console
-from rich.table import Table
+from zoo import NETWORKS
 
 from deuteron import api
 from deuteron.builds.manifest import PROGRAM, Manifest
@@ -62,7 +55,7 @@ class Row:
         refused: why it is not built; empty when it is.
         partitions: on the NPU.
         macs: share of the multiply-accumulates that the NPU has.
-        cycles: share of the cycles of a run that the NPU has; None where nobody has counted the CPU's.
+        cycles: the NPU's share of the cycles of a run; None without counts of the CPU's.
         sqnr: of the worst output, in dB.
         agrees: whether `run --compare` passes.
         board: empty when the board gives the host's bits, else why not.
@@ -83,7 +76,7 @@ class Row:
 
     @property
     def problem(self) -> str:
-        """What is not as it must be; empty if all is."""
+        """The broken bound; empty if there is none."""
         if self.refused:
             return f"is refused: {self.refused}" if self.target in MUST_BUILD else ""
         if not self.agrees:
@@ -134,7 +127,7 @@ def measured(name: str, target: str) -> Row:
 
 
 def shares(manifest: Manifest, program: bytes) -> tuple[float, float | None]:
-    """What the NPU has: of the multiply-accumulates, and of the cycles of a run."""
+    """Return the NPU's shares of the multiply-accumulates and of the cycles."""
     macs = sum(node.macs for node in manifest.nodes)
     on_npu = sum(node.macs for node in manifest.nodes if node.partition is not None)
     spent = costs(manifest, program)
@@ -151,27 +144,14 @@ def commit() -> str:
 
 
 def report(rows: Sequence[Row]) -> Table:
-    """The rows as a table."""
-    table = Table(
-        "model", "target", "commit", "partitions", "MACs", "cycles", "SQNR, dB", "agrees", "board", "build, s"
-    )
-    for r in rows:
-        cycles = "-" if r.cycles is None else f"{r.cycles:.0%}"
-        cells = (str(r.partitions), f"{r.macs:.0%}", cycles, f"{r.sqnr:.1f}", "yes" if r.agrees else "no")
-        built = (*cells, r.board or "same bits", f"{r.seconds:.1f}")
-        table.add_row(r.model, r.target, r.commit, *(("refused", *[""] * 5, r.refused) if r.refused else built))
-    return table
-
-
-def markdown(rows: Sequence[Row]) -> str:
-    """The rows as a table of the docs: a line for each network, a column for what each target gives."""
+    """A line for each network, a column for each target."""
     of = {(r.model, r.target): r for r in rows}
-    targets = [target for target in BOARDS if any(r.target == target for r in rows)]
-    lines = [f"| network | {' | '.join(f'`{target}`' for target in targets)} |", f"|---|{'---|' * len(targets)}"]
-    for model in dict.fromkeys(r.model for r in rows):
-        cells = [cell(of[model, target]) if (model, target) in of else "" for target in targets]
-        lines.append(f"| {model} | {' | '.join(cells)} |")
-    return "\n".join(lines) + "\n"
+    cells = {
+        f"`{target}`": lambda model, target=target: cell(of[model, target]) if (model, target) in of else ""
+        for target in BOARDS
+        if any(r.target == target for r in rows)
+    }
+    return table(dict.fromkeys(r.model for r in rows), {"network": str, **cells})
 
 
 def cell(r: Row) -> str:
@@ -189,7 +169,7 @@ def cell(r: Row) -> str:
 
 
 def problems(rows: Sequence[Row]) -> list[str]:
-    """What is not as it must be, of rows one by one, and of all together once all are there."""
+    """Return the broken bounds of rows, and of all together once all are there."""
     listed = [f"{r.model} on {r.target} {r.problem}" for r in rows if r.problem]
     if {(r.model, r.target) for r in rows} != {(model, target) for model in MODELS for target in BOARDS}:
         return listed
@@ -199,29 +179,17 @@ def problems(rows: Sequence[Row]) -> list[str]:
     return listed + ([] if median >= MEDIAN else [f"the median signal to noise is {median:.1f} dB"])
 
 
-def main() -> int:
-    """1 when a row is not as it must be."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    parser.add_argument("--model", action="append", choices=MODELS, help="of these only; may be repeated")
-    parser.add_argument("--target", action="append", choices=BOARDS, help="of these only; may be repeated")
-    parser.add_argument("--rows", type=Path, help="keep each row in this folder, and take from it what is there")
-    parser.add_argument("--markdown", type=Path, help="also write the results to this file, as a table of the docs")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no row after so many")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """Each network for each target, until the time is over."""
     rows: list[Row] = []
     end = time.monotonic() + 60 * options.minutes
     for target in options.target or BOARDS:
         for name in options.model or MODELS:
             is_there = options.rows is not None and (options.rows / f"{name}.{target}.json").exists()
             if is_there or time.monotonic() < end:
-                rows.append(ending.kept(options.rows, f"{name}.{target}", Row, partial(row, name, target)))
-                print(rows[-1], file=sys.stderr, flush=True)
-    Console(width=160).print(report(rows))
-    if options.markdown is not None:
-        options.markdown.write_text(markdown(rows), encoding="utf-8")
-    return ending.finish({"schema": 1, "rows": [asdict(r) for r in rows]}, problems(rows), options.json)
+                rows.append(progress(kept(options.rows, f"{name}.{target}", Row, partial(row, name, target))))
+    return Results("measured", rows, [report(rows)], problems(rows))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, only("--model", MODELS), only("--target", BOARDS), ROWS, MINUTES))

@@ -1,10 +1,9 @@
-"""Fetches beside compute, measured on the emulated AN505: a planned build against one that waits for each copy.
+"""Fetches during compute, counted on the emulated AN505: a planned build against one that waits for each copy.
 
-The board's flash is a timer and a DMA (firmware/port/cortex_m/fetch.h). Its core computes in place of an NPU, some
-thousand times slower, so the flash is made slower by the same factor: a fetch then takes as long beside a kernel as the
-build was planned for. Times are counted, one instruction of the core being the unit, sleep included; the second run is
-taken, in which resident weights are in place. A row is one rate of the flash: a planned run should take the larger of
-compute and transfer, a blocking one their sum, each within 5 %, and both must give the bits of the host.
+The board's flash is a timer and a DMA (firmware/port/cortex_m/fetch.h). Its core computes instead of an NPU, some
+thousand times slower, so the flash is slowed by the same factor. The unit is one instruction of the core, sleep
+included, of the second run, whose resident weights are in place. A row is one flash rate. A planned run should take
+the larger of compute and transfer, a blocking one their sum, each within 5 %, and both must give the bits of the host.
 
 make bench-overlap
 """
@@ -13,12 +12,12 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 
 import torch
-from ending import finish
+from harness import Results, main, table
 from torch import nn
 
 from deuteron import api
@@ -82,7 +81,7 @@ class Result:
         return self.blocking / (self.compute + self.transfer) - 1
 
     def problems(self) -> list[str]:
-        """What is not as it must be."""
+        """Return the broken bounds."""
         found = [] if self.identical else ["the outputs are not the host's"]
         for name, error in (("planned", self.planned_error), ("blocking", self.blocking_error)):
             if abs(error) > LIMIT:
@@ -187,34 +186,26 @@ def measure(build: Path, rate: int, toolchain: Toolchain) -> Result:
     return Result(rate, compute, transfer, ours, one_by_one, same and fetched_same and serial_same)
 
 
-def report(results: Sequence[Result]) -> None:
-    """Prints the table."""
-    print(
-        f"{'MB/s':>6}{'compute':>13}{'transfer':>13}{'planned':>13}{'of larger':>11}{'blocking':>13}{'of sum':>9}  bits"
-    )
-    for r in results:
-        print(
-            f"{r.rate / 1e6:>6g}{r.compute:>13,}{r.transfer:>13,}{r.planned:>13,}{r.planned_error:>+11.1%}"
-            f"{r.blocking:>13,}{r.blocking_error:>+9.1%}  {'same' if r.identical else 'DIFFERENT'}"
-        )
-
-
-def main() -> int:
-    """0 when everything is as it must be."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    options = parser.parse_args()
+def results(_: argparse.Namespace) -> Results:
+    """Each rate of the flash."""
     toolchain = Toolchain.find(image.OBJECTS)
-    results: list[Result] = []
+    rows: list[Result] = []
     with tempfile.TemporaryDirectory() as scratch:
         for rate in RATES:
             directory = Path(scratch) / str(rate)
             build(directory, rate)
-            results.append(measure(directory, rate, toolchain))
-    report(results)
-    data = {"kind": "counted", "board": BOARD.name, "results": [asdict(result) for result in results]}
-    return finish(data, [problem for result in results for problem in result.problems()], options.json)
+            rows.append(measure(directory, rate, toolchain))
+    columns = {"flash, MB/s": lambda r: f"{r.rate / 1e6:g}", "compute": "compute", "transfer": "transfer"}
+    columns |= {"planned": "planned", "of the larger": "planned_error:+.1%", "blocking": "blocking"}
+    columns |= {"of the sum": "blocking_error:+.1%", "same bits": "identical"}
+    return Results(
+        "counted",
+        rows,
+        [table(rows, columns)],
+        [problem for row in rows for problem in row.problems()],
+        data={"board": BOARD.name},
+    )
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results))

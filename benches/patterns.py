@@ -1,8 +1,7 @@
-"""Ordinary patterns of one to six layers: built, compared with their reference, held against the float model.
+"""Ordinary patterns of one to six layers: built, compared with their reference and with the float model.
 
-"agrees" says whether the program gives what its reference does, within the bounds of `run --compare`; "SQNR" is the
-signal of the float model's outputs to what int8 adds to it, of random weights and of batches of the calibration. What
-is refused is listed with the first line of its error. Rows that the file of `--rows` has already are not made again.
+"agrees" is the result of `run --compare`. "SQNR" is int8 against the float model, with random weights and calibration
+batches. A refused pattern has the first line of its error.
 
 make bench-patterns
 """
@@ -18,13 +17,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
-import pattern_images as images
-import pattern_sequences as sequences
 import torch
-from ending import finish
-from pattern import Pattern
-from rich.console import Console
-from rich.table import Table
+from harness import LINES, MINUTES, NAMES, Results, main, only, table
+from zoo import pattern_images as images
+from zoo import pattern_sequences as sequences
+from zoo.pattern import Pattern
 
 from deuteron import api
 from deuteron.builds.quality import MOST
@@ -54,7 +51,7 @@ class Row:
         refused: the first line of the error; empty when it is built.
         crashed: whether the error was none of Deuteron's.
         partitions: on the NPU.
-        on_cpu: operators of the CPU, beside what quantises inputs and dequantises outputs.
+        on_cpu: operators of the CPU, except quantization of inputs and outputs.
         agrees: whether it gives what its reference does.
         sqnr: of all outputs together, in dB.
     """
@@ -70,7 +67,7 @@ class Row:
 
     @property
     def problem(self) -> str:
-        """What is not as it must be; empty if all is."""
+        """The broken bound; empty if there is none."""
         if self.refused:
             return f"{'fails' if self.crashed else 'is refused'}: {self.refused}"
         if not self.agrees:
@@ -103,7 +100,7 @@ def row(pattern: Pattern, target: str) -> Row:
 def _sqnr(
     module: torch.nn.Module, samples: Sequence[tuple[torch.Tensor, ...]], outputs: Iterable[Sequence[np.ndarray]]
 ) -> float:
-    """Of all float outputs together, in dB."""
+    """The signal to noise of all float outputs together, in dB."""
     signal = noise = 0.0
     for sample, actual in zip(samples, outputs, strict=True):
         with torch.no_grad():
@@ -116,25 +113,8 @@ def _sqnr(
     return 10 * float(np.log10(max(signal, 1e-30) / max(noise, 1e-30)))
 
 
-def report(rows: Sequence[Row]) -> Table:
-    """The rows as a table."""
-    table = Table("pattern", "target", "partitions", "on the CPU", "agrees", "SQNR, dB", "problem")
-    for r in rows:
-        built = not r.refused
-        values = (str(r.partitions), ", ".join(dict.fromkeys(r.on_cpu)), "yes" if r.agrees else "no", f"{r.sqnr:.1f}")
-        table.add_row(r.pattern, r.target, *(values if built else ("",) * 4), r.problem)
-    return table
-
-
-def main() -> int:
-    """1 when a row is not as it must be."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="beginnings of names of patterns; all by default")
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    parser.add_argument("--target", choices=TARGETS, action="append", help="of these only; may be repeated")
-    parser.add_argument("--rows", type=Path, help="a file of JSON lines: rows that it has are not made again")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no pattern after so many")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """Each pattern for each target, until the time is over."""
     rows = {(r.pattern, r.target): r for r in _kept(options.rows)}
     wanted = [
         (pattern, target)
@@ -150,10 +130,11 @@ def main() -> int:
                 with options.rows.open("a", encoding="utf-8") as file:
                     file.write(json.dumps(asdict(result)) + "\n")
     shown = [rows[key] for pattern, target in wanted if (key := (pattern.name, target)) in rows]
-    Console(width=140).print(report(shown))
+    columns = {"pattern": "pattern", "target": "target", "partitions": "partitions", "on the CPU": "on_cpu"}
+    columns |= {"agrees": "agrees", "SQNR, dB": "sqnr:.1f", "problem": "problem"}
     problems = [f"{r.pattern} on {r.target} {r.problem}" for r in shown if r.problem]
     problems += [f"{len(wanted) - len(shown)} patterns are left"] if len(shown) < len(wanted) else []
-    return finish({"schema": 1, "rows": [asdict(r) for r in shown]}, problems, options.json)
+    return Results("measured", shown, [table(shown, columns)], problems)
 
 
 def _kept(file: Path | None) -> list[Row]:
@@ -164,4 +145,4 @@ def _kept(file: Path | None) -> list[Row]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, NAMES, LINES, only("--target", TARGETS), MINUTES))

@@ -1,24 +1,22 @@
-"""Time that planning takes for networks of 10 to 1,000 layers, and for MobileNetV2 1.0 224, at `--effort fast`.
+"""Planning time for networks of 10 to 1,000 layers, and for MobileNetV2 1.0 224, at `--effort fast`.
 
-Two kinds of networks: `residual` as MobileNetV2 has them (pointwise, depthwise, pointwise, sum), and `branched`, cells
-of four paths of two convolutions each, which are concatenated: these leave a choice of order. The order of calls, the
-packing of intermediate results, and the whole plan with all weights fetched into room for half of them, or for those of
-one call. Processor time, one run each.
+`residual` networks are like MobileNetV2 (pointwise, depthwise, pointwise, sum). `branched` ones have cells of four
+concatenated paths of two convolutions, which leave a choice of order. Times are of the order of calls, the packing, and
+the whole plan with weights fetched, in memory for half of them or for those of one call. Processor time, one run each.
 
 make bench-plan-time
 """
 
 import argparse
-import json
-import os
-import platform
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
+
+from harness import Results, main, progress, table
 
 from deuteron import api
 from deuteron.arch import targets
@@ -63,7 +61,7 @@ class Row:
 
     @property
     def total_s(self) -> float:
-        """Planning as a build does it: `prefetch_s` has a plan of its own in it."""
+        """Planning as a build does it: `prefetch_s` includes a separate plan."""
         return self.order_s + self.prefetch_s
 
 
@@ -140,7 +138,7 @@ def mobilenet() -> Program:
 
 
 def timed(work: Callable[[], Result]) -> tuple[Result, float]:
-    """What the work gives, and the processor time it took."""
+    """Return the result of the work, and its processor time."""
     began = time.process_time()
     result = work()
     return result, time.process_time() - began
@@ -170,32 +168,18 @@ def measure(network: str, program: Program) -> Row:
     )
 
 
-def line(row: Row) -> str:
-    """The row as text."""
-    sizes = f"{row.given:>12,}{row.bound:>12,}{row.scratch:>12,}{'*' if row.proven else ' '}"
-    return f"{row.network:<14}{row.calls:>6}{sizes}{row.order_s:>9.2f}{row.plan_s:>9.2f}{row.prefetch_s:>10.2f}"
-
-
-def main() -> int:
-    """Exit status: 1 when the model that has a limit takes longer."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    arguments = parser.parse_args()
-    print("network        calls  given peak  with order     scratch   order s   plan s  prefetch s   (* smallest)")
-    rows: list[Row] = []
+def results(_: argparse.Namespace) -> Results:
+    """Each network; the model that has a limit must not take longer."""
     kinds = {"residual": residual, "branched": branched}
-    for name, build in kinds.items():
-        for layers in LAYERS:
-            rows.append(measure(name, build(layers)))
-            print(line(rows[-1]), flush=True)
+    rows = [progress(measure(name, build(layers))) for name, build in kinds.items() for layers in LAYERS]
     rows.append(measure(LIMIT_MODEL, mobilenet()))
-    print(line(rows[-1]))
-    print(f"{LIMIT_MODEL}: {rows[-1].total_s:.2f} s measured, limit {LIMIT_S} s")
-    if arguments.json:
-        machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "python": sys.version}
-        arguments.json.write_text(json.dumps({"machine": machine, "rows": [asdict(row) for row in rows]}, indent=2))
-    return int(rows[-1].total_s > LIMIT_S)
+    columns = {"network": "network", "calls": "calls", "given peak": "given", "with order": "bound"}
+    columns |= {"scratch": "scratch", "smallest": "proven", "order s": "order_s:.2f", "plan s": "plan_s:.2f"}
+    columns |= {"prefetch s": "prefetch_s:.2f"}
+    over = rows[-1].total_s > LIMIT_S
+    problems = [f"{LIMIT_MODEL}: {rows[-1].total_s:.2f} s, limit {LIMIT_S} s"] if over else []
+    return Results("measured", rows, [table(rows, columns)], problems)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results))

@@ -1,24 +1,23 @@
-"""The memory planner on the public MiniMalloc instances: what fits into 1 MiB, and how close to the bound it gets.
+"""The memory planner on the public MiniMalloc instances: fit into 1 MiB, and distance from the bound.
 
 The folder holds the challenging set of google/minimalloc, files like `A.1048576.csv` with the columns id, lower, upper
-(the first moment a buffer is in use, and the first that it is not any more) and size. Every packing is checked here, by
-code that shares nothing with the planner. Percentages are above the bound, the most bytes in use at one moment.
+(the first moment a buffer is in use, and the first that it is not) and size. The bench checks every packing with
+separate code. Percentages are above the bound, the largest number of live bytes.
 
 make bench-planner ARGS=FOLDER
 """
 
 import argparse
 import csv
-import json
-import os
-import platform
 import sys
 import time
 from bisect import insort
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+
+from harness import Results, main, option, progress, table
 
 from deuteron.planner.lifetimes import Lifetime
 from deuteron.planner.packing import EXACT_EFFORT, FAST_EFFORT, ORDERS, best_fit_packing, end_of, max_live, pack
@@ -99,41 +98,24 @@ def measure(path: Path) -> Row:
     return Row(path.name.split(".")[0], len(blocks), bound, orders, ways, fit)
 
 
-def line(row: Row) -> str:
-    """The row as text."""
+def results(options: argparse.Namespace) -> Results:
+    """Each instance; all must fit into 1 MiB within the limit."""
+    rows = [progress(measure(path)) for path in sorted(options.folder.glob("*.csv"))]
 
-    def above(nbytes: int) -> str:
-        return f"{100 * (nbytes / row.bound - 1):+11.1f} %"
+    def above(nbytes: int, row: Row) -> str:
+        return f"{100 * (nbytes / row.bound - 1):.1f} %"
 
-    greedies = "".join(above(nbytes) for nbytes in row.best_fit_packing.values())
-    ways = "".join(f"{above(w.nbytes)}{'*' if w.proven else ' '}{w.cpu_s:7.2f} s" for w in row.ways.values())
-    fit = f"{row.fit.nbytes:>11,}{row.fit.cpu_s:8.2f} s{row.fit.wall_s:8.2f} s" if row.fit else "   none found"
-    return f"{row.name:<9}{row.buffers:>7}{row.bound:>11,}{greedies}{ways}{fit}"
-
-
-def main() -> int:
-    """Exit status: 1 unless each instance fits into 1 MiB within the limit."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("folder", type=Path, help="where the instances are")
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    arguments = parser.parse_args()
-    paths = sorted(arguments.folder.glob("*.csv"))
-    if not paths:
-        parser.error(f"there are no .csv files in {arguments.folder}")
-    heads = "".join(f"{name:>13}" for name in ORDERS) + "".join(f"{name:>13}  processor" for name in EFFORTS)
-    print(f"instance buffers      bound{heads}  fits 1 MiB processor  elapsed   (* nothing is smaller; measured)")
-    rows = []
-    for path in paths:
-        rows.append(measure(path))
-        print(line(rows[-1]), flush=True)
-    fitting = [row for row in rows if row.fit and row.fit.nbytes <= CAPACITY and row.fit.wall_s <= LIMIT_S]
-    print(f"{len(fitting)} of {len(rows)} fit into {CAPACITY:,} bytes, each within {LIMIT_S} s")
-    if arguments.json:
-        machine = {"cpu": platform.processor() or platform.machine(), "cores": os.cpu_count(), "python": sys.version}
-        report = {"machine": machine, "capacity": CAPACITY, "rows": [asdict(row) for row in rows]}
-        arguments.json.write_text(json.dumps(report, indent=2))
-    return int(len(fitting) < len(rows))
+    columns = {"instance": "name", "buffers": "buffers", "bound B": "bound"}
+    columns |= {name: lambda r, name=name: above(r.best_fit_packing[name], r) for name in ORDERS}
+    for name in EFFORTS:
+        columns[name] = lambda r, name=name: above(r.ways[name].nbytes, r) + " *" * r.ways[name].proven
+        columns[f"{name} s"] = lambda r, name=name: f"{r.ways[name].cpu_s:.2f}"
+    columns["1 MiB s"] = lambda r: f"{r.fit.cpu_s:.2f}" if r.fit else "none found"
+    unfit = [row for row in rows if not (row.fit and row.fit.nbytes <= CAPACITY and row.fit.wall_s <= LIMIT_S)]
+    problems = [f"{row.name} does not fit into {CAPACITY:,} bytes within {LIMIT_S} s" for row in unfit]
+    problems += [] if rows else [f"there are no .csv files in {options.folder}"]
+    return Results("measured", rows, [table(rows, columns)] if rows else [], problems, data={"capacity": CAPACITY})
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, option("folder", type=Path, help="where the instances are")))

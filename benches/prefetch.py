@@ -1,24 +1,20 @@
-"""What planned prefetch is worth: simulated time of one inference, for each reference model, flash and SRAM budget.
+"""The value of planned prefetch: simulated time of one inference, for each reference model, flash and SRAM budget.
 
-Flash of 50, 100, 200 and 400 MB/s; SRAM for weights: just enough to run, half of them, all. Four numbers per point:
-(a) each kernel's weights copied just before it, and waited for; (b) the first weights kept in SRAM as far as they fit,
-the rest copied like that; (c) planned; and the bound that no plan that fetches each chunk of (c) once is faster than,
-whichever stay in SRAM. Beside it a weaker bound that depends on no cut: as if each call were cut as finely as can be,
-and pieces cost no call of their own. Simulated, not measured: the cycle model is that of the target's preset.
+Flash of 50, 100, 200 and 400 MB/s; SRAM for weights: just enough to run, half of them, all. Columns: each kernel's
+weights copied just before it; the first weights kept in SRAM; planned; and a bound of all plans that fetch each chunk
+once. The bound "any cut" is a weaker bound: as if calls were cut as finely as possible at no cost.
 
 make bench-prefetch
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Collection, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
-from rich.console import Console
-from rich.table import Table
+from harness import REFERENCES, Results, main, only, option, table
 
 from deuteron import api
 from deuteron.arch import targets
@@ -69,7 +65,7 @@ class Point:
 
     @property
     def good(self) -> bool:
-        """Whether it is within the goal, or nothing is faster."""
+        """True if it is within the goal, or nothing is faster."""
         return self.ratio <= GOAL or self.proven
 
 
@@ -138,14 +134,14 @@ def _any_cut(program: Program, rates: Engine, area: int) -> int:
 
 
 def _first_that_fit(program: Program, rates: Engine, area: int) -> int:
-    """Cycles when the first chunks stay in SRAM, as far as the largest of the others has room beside them."""
+    """Cycles when the first chunks stay in SRAM, as far as the largest of the others also fits."""
     parts = chunks(program)
     costs = costs_of(program, parts, NeutronProcessor(rates))
     best = sum(costs.calls) + sum(costs.transfers) + costs.setup * len(parts)
     for kept in range(len(parts) + 1):
         rest = parts[kept:]
-        room = max((chunk.nbytes for chunk in rest), default=0)
-        if sum(chunk.nbytes for chunk in parts[:kept]) + room <= area:
+        largest = max((chunk.nbytes for chunk in rest), default=0)
+        if sum(chunk.nbytes for chunk in parts[:kept]) + largest <= area:
             copied = sum(costs.transfers[kept:]) + costs.setup * len(rest)
             best = min(best, sum(costs.calls) + copied)
     return best
@@ -178,50 +174,28 @@ def chart(points: list[Point]) -> str:
     return f'<svg {frame} font-family="sans-serif" font-size="12">\n' + "\n".join(body) + "\n</svg>\n"
 
 
-def main() -> None:
-    """Prints the table; exits 1 when a point is slower than blocking copies, or too few are near the bound."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file, and beside it a chart (.svg)")
-    names = tuple(example.name for example in api.REFERENCES)
-    parser.add_argument("--model", action="append", choices=names, help="only this one; may be given several times")
-    parser.add_argument("--effort", type=Effort, choices=tuple(Effort), default=Effort.EXACT, help="as in a build")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """All points; none may be slower than blocking copies, and nine of ten must be near the bound."""
     points = [
         point(model, program, rate, budget, options.effort)
-        for model, program in programs(options.model or names)
+        for model, program in programs(options.model or REFERENCES)
         for rate in RATES
         for budget in BUDGETS
     ]
-    table = Table(title="one inference, us (simulated)")
-    for title in (
-        "model",
-        "MB/s",
-        "budget",
-        "area B",
-        "blocking",
-        "kept",
-        "planned",
-        "bound",
-        "planned/bound",
-        "any cut",
-    ):
-        table.add_column(title, justify="left" if title in ("model", "budget") else "right")
-    for p in points:
-        note = " =" if p.proven else ""
-        table.add_row(
-            p.model, f"{p.flash}", p.budget, f"{p.area:,}", f"{p.blocking:,.1f}", f"{p.resident:,.1f}",
-            f"{p.ours:,.1f}", f"{p.bound:,.1f}", f"{p.ratio:.3f}{note}", f"{p.any_cut:,.1f}",
-        )  # fmt: skip
-    Console(width=120).print(table)
-    good, slower = sum(p.good for p in points), [p for p in points if p.ours > p.blocking]
-    print(
-        f"{good} of {len(points)} points within {GOAL} of the bound or proven (=); {len(slower)} slower than blocking"
-    )
+    columns = {"model": "model", "MB/s": "flash", "budget": "budget", "area B": "area", "blocking": "blocking:,.1f"}
+    columns |= {"kept": "resident:,.1f", "planned": "ours:,.1f", "bound": "bound:,.1f"}
+    columns |= {"planned / bound": lambda p: f"{p.ratio:.3f}{' *' * p.proven}", "any cut": "any_cut:,.1f"}
+    good = sum(p.good for p in points)
+    problems = [f"{p.model} at {p.flash} MB/s is slower than blocking copies" for p in points if p.ours > p.blocking]
+    problems += [f"{good} of {len(points)} points are near the bound"] if good < 0.9 * len(points) else []
+    notes = [f"{good} of {len(points)} points within {GOAL} of the bound or proven (*)"]
     if options.json:
-        options.json.write_text(json.dumps({"schema": 1, "points": [asdict(p) for p in points]}, indent=2) + "\n")
         options.json.with_suffix(".svg").write_text(chart(points))
-    sys.exit(1 if slower or good < 0.9 * len(points) else 0)
+    shown = table(points, columns, "one inference, us; a chart is written with the JSON file")
+    return Results("simulated", points, [shown], problems, notes)
 
+
+EFFORT = option("--effort", type=Effort, choices=tuple(Effort), default=Effort.EXACT, help="as in a build")
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(results, only("--model", REFERENCES), EFFORT))

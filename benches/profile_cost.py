@@ -1,10 +1,9 @@
-"""What profiling costs on a Cortex-M33: instructions and bytes per event, and bytes of the image.
+"""Cost of profiling on a Cortex-M33: instructions and bytes per event, and bytes of the image.
 
-Counts one run of a model in an emulator, built and linked with profiling and without. The difference, over the number
-of events that only profiling makes, is what the driver's records and the executor's events take together; those of
-copies and steps are recorded, and counted, in both images.
+Counts one run of a model in an emulator, built and linked with profiling and without. The difference, over the events
+that only profiling makes, is the cost of the driver's records and the executor's events.
 
-    python benches/profile_cost.py [MODEL] [--json FILE]
+make bench-profile-cost
 """
 
 import argparse
@@ -12,7 +11,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from ending import finish
+from harness import Results, main, option, table
 
 from deuteron import api
 from deuteron.board import boards, image, qemu
@@ -38,12 +37,8 @@ def measured(model: str, work: Path, *, profiling: bool) -> tuple[Firmware, qemu
     return made.record, qemu.run(firmware, made.record, boards.load(BOARD), samples), made.record.program_sha256
 
 
-def main() -> int:
-    """Prints the costs; 1 when an event costs more than it may."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument("model", nargs="?", default="digits", help="name of a reference model")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """The costs; an event must not cost more than it may."""
     with tempfile.TemporaryDirectory() as folder:
         plain, without, _ = measured(options.model, Path(folder), profiling=False)
         profiled, with_, sha256 = measured(options.model, Path(folder), profiling=True)
@@ -51,22 +46,13 @@ def main() -> int:
     before, after = without.runs[0].instructions, with_.runs[0].instructions
     events = sum(kind in OF_PROFILING for kind, *_ in packet.events)
     each = (after - before) / events
-    print(f"{options.model} on {BOARD}, counted: {before:,} instructions without profiling, {after:,} with it")
-    print(f"{events} events of profiling: {each:.1f} instructions and {EVENT_BYTES} bytes each")
-    print(f"image: {plain.sizes.image:,} bytes without profiling, {profiled.sizes.image:,} with it")
-    data = {
-        "kind": "counted",
-        "model": options.model,
-        "board": BOARD,
-        "events": events,
-        "instructions": {"without": before, "with": after},
-        "instructions_per_event": round(each, 1),
-        "bytes_per_event": EVENT_BYTES,
-        "image_bytes": {"without": plain.sizes.image, "with": profiled.sizes.image},
-    }
+    row = {"model": options.model, "events": events, "instructions": before, "with profiling": after}
+    row |= {"per event": round(each, 1), "bytes per event": EVENT_BYTES}
+    row |= {"image B": plain.sizes.image, "image B with profiling": profiled.sizes.image}
     problems = [f"an event takes {each:.1f} instructions, at most {MOST_INSTRUCTIONS} are allowed"]
-    return finish(data, problems if each > MOST_INSTRUCTIONS else [], options.json)
+    shown = table([row], {name: name for name in row}, f"on {BOARD}")
+    return Results("counted", [row], [shown], problems if each > MOST_INSTRUCTIONS else [])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, option("model", nargs="?", default="digits", help="name of a reference model")))

@@ -1,15 +1,13 @@
-"""Whether profiles say which kernel computes what, and where all of the time went.
+"""The map from kernels to operators, its check, and the share of time that profiles explain.
 
-The first table has networks of this project: of their kernel calls how many the build maps to edge operators, and how
-many of these an independent way confirms, which changes one operator after another and looks which kernel's output
-changes, and of these how many directly: the others are second to change, and read what the first writes by the map
-itself; then the share of the NPU's time that events explain: the least of the host (measured), simulated, and counted
-on an emulated board; and which share of it, counted there, is no kernel, copy or operator, but what driver and runtime
-do between them. The second has ExecuTorch's own profiling tests: how many kernels of the vendor's converter the
-map has that these expect of ExecuTorch's reader of the converter's log, beside ours for models of the same structure.
-A kernel call is mapped in the first table when it has edge operators, in the second when it has any operator.
+The first table has networks of this project: kernel calls, those that the build maps to edge operators, and those that
+an independent check confirms. It changes one operator after another and observes which kernel's output changes.
+"directly" counts those confirmed without the map. Then follow the least share of the NPU's time that events explain
+(host, simulated, emulated board), and the share of driver and runtime on the board. The second table has ExecuTorch's
+own profiling tests: kernels of the vendor's converter and those in its map, then Deuteron's for models of the same
+structure.
 
-    python benches/profile_map.py [MODEL...] [--json FILE]
+make bench-profile-map
 """
 
 import argparse
@@ -20,10 +18,11 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from harness import REFERENCES, Results, main, option, progress, table
+
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import torch
-from ending import finish
 from tests.npu.neutron.sdk.profiled import MODELS, handed_over
 from tests.views.profile.networks import NETWORKS
 from tests.views.profile.perturb import confirmed
@@ -106,34 +105,29 @@ def executorch_tests() -> dict[str, dict[str, float]]:
     return rows
 
 
-def main() -> int:
-    """Prints both tables; 1 when a kernel is not mapped or not confirmed, or time is not attributed."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    names = [*NETWORKS, *(example.name for example in api.REFERENCES)]
-    parser.add_argument("networks", nargs="*", default=names, help="of the first table; all by default")
-    options = parser.parse_args()
-    titles = f"{'mapped':>8}{'confirmed':>11}{'directly':>10}{'time explained':>16}{'driver':>9}"
-    print(f"{'network':<24}{'kernels':>8}{titles}")
+def results(options: argparse.Namespace) -> Results:
+    """The maps of our networks, and of ExecuTorch's tests."""
     with tempfile.TemporaryDirectory() as folder:
-        ours: dict[str, dict[str, float]] = {}
-        for name in options.networks:
-            ours[name] = r = network(name, Path(folder))
-            print(
-                f"{name:<24}{r['kernels']:>8}{r['mapped']:>8}{r['confirmed']:>11}{r['directly']:>10}"
-                f"{r['attributed']:>16.3%}{r['between']:>9.3%}",
-                flush=True,
-            )
+        ours = {name: progress(network(name, Path(folder))) for name in options.networks or NAMES}
     tests = executorch_tests()
-    print(f"{'test of ExecuTorch':<24}{'its kernels':>12}{'mapped':>8}{'our kernels':>13}{'mapped':>8}")
-    for name, r in tests.items():
-        print(f"{name:<24}{r['vendor']:>12}{r['vendor_mapped']:>8}{r['kernels']:>13}{r['mapped']:>8}")
+    columns = {"network": lambda item: item[0]}
+    names = ("kernels", "mapped", "confirmed", "directly")
+    columns |= {name: lambda item, name=name: item[1][name] for name in names}
+    columns |= {"time explained": lambda item: f"{item[1]['attributed']:.3%}"}
+    columns |= {"driver and runtime": lambda item: f"{item[1]['between']:.3%}"}
+    of_tests = {"test": lambda item: item[0]}
+    for title in ("vendor", "vendor_mapped", "kernels", "mapped"):
+        of_tests[title] = lambda item, title=title: item[1][title]
     every = {**ours, **tests}.items()
     problems = [f"{name}: a kernel is not mapped" for name, row in every if row["mapped"] != row["kernels"]]
     problems += [f"{name}: a kernel is not confirmed" for name, r in ours.items() if r["confirmed"] != r["kernels"]]
     problems += [f"{name}: no event explains some time" for name, row in ours.items() if row["attributed"] < ATTRIBUTED]
-    return finish({"networks": ours, "executorch_tests": tests}, problems, options.json)
+    rows = [{"network": name, **row} for name, row in ours.items()]
+    tables = [table(ours.items(), columns), table(tests.items(), of_tests)]
+    return Results("measured, simulated and counted", rows, tables, problems, data={"executorch_tests": tests})
 
+
+NAMES = (*NETWORKS, *REFERENCES)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, option("networks", nargs="*", help="of the first table; all by default")))

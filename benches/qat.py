@@ -1,10 +1,9 @@
-"""What quantisation-aware training is worth: a small network on handwritten digits that loses by quantisation.
+"""The value of quantization-aware training: a small network on handwritten digits that loses by quantization.
 
-Its hidden channels have very different ranges, as folding batch norms leaves them in larger networks; linear layers
-have one scale for all weights. For each seed: trained in float, quantised as it is (PTQ), and trained on with
-quantisation in it (QAT); the accuracy on digits that were held back, the two programs run by ExecuTorch's own runtime.
-For each seed QAT has to make good for at least half of what PTQ loses. Training the float network on without
-quantisation for as many epochs is shown beside it, so that what more training alone gives is not taken for QAT's.
+Its hidden channels have very different ranges, as after folding of batch norms, and linear layers have one scale for
+all weights. Each seed is trained in float, quantized (PTQ), and trained with fake quantization (QAT). Accuracy is on
+held-back digits in ExecuTorch's runtime. QAT has to recover at least half of PTQ's loss. "trained on" is float
+training for as many more epochs.
 
 make bench-qat
 """
@@ -14,14 +13,12 @@ import copy
 import sys
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from ending import finish
-from rich.console import Console
-from rich.table import Table
+from harness import Results, main, only, option, progress, table
 from torch import nn
 from torch.nn import functional
 
@@ -75,7 +72,7 @@ class Row:
 
     @property
     def loss(self) -> float:
-        """What PTQ loses."""
+        """The accuracy that PTQ loses."""
         return self.float32 - self.ptq
 
     @property
@@ -102,7 +99,7 @@ def epochs(model: nn.Module, split: digits.Split, count: int, rate: float, seed:
 
 
 def accuracy(model: nn.Module, split: digits.Split) -> float:
-    """Of a PyTorch model."""
+    """The accuracy of a PyTorch model."""
     with torch.no_grad():
         return float((model.eval()(split.images).argmax(1) == split.labels).float().mean())
 
@@ -110,7 +107,7 @@ def accuracy(model: nn.Module, split: digits.Split) -> float:
 def built_accuracy(
     model: nn.Module, splits: tuple[digits.Split, digits.Split], target: str, seed: int, qat: bool
 ) -> float:
-    """Of a program, on ExecuTorch's runtime."""
+    """The accuracy of a program in ExecuTorch's runtime."""
     training, held_back = splits
 
     def train(prepared: nn.Module) -> Iterator[float]:
@@ -160,26 +157,15 @@ def problems(rows: Sequence[Row]) -> list[str]:
     ]
 
 
-def main() -> int:
-    """1 when QAT makes good for too little."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    parser.add_argument("--target", action="append", choices=TARGETS, help="of these only; may be repeated")
-    parser.add_argument("--seed", action="append", type=int, help="these only; may be repeated")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """Each seed on each target."""
     torch.set_num_threads(1)
-    table = Table("target", "seed", "float %", "trained on %", "PTQ %", "QAT %", "PTQ loses", "QAT makes good")
-    rows: list[Row] = []
-    for target in options.target or TARGETS:
-        for seed in options.seed or SEEDS:
-            rows.append(row(target, seed))
-            print(rows[-1], file=sys.stderr, flush=True)
-    for r in rows:
-        figures = [f"{100 * value:.2f}" for value in (r.float32, r.trained_on, r.ptq, r.qat, r.loss)]
-        table.add_row(r.target, str(r.seed), *figures, f"{r.made_good:.0%}")
-    Console(width=110).print(table)
-    return finish({"schema": 1, "rows": [asdict(r) for r in rows]}, problems(rows), options.json)
+    rows = [progress(row(target, seed)) for target in options.target or TARGETS for seed in options.seed or SEEDS]
+    columns = {"target": "target", "seed": "seed"}
+    names = {"float32": "float32", "trained on": "trained_on", "PTQ": "ptq", "QAT": "qat", "PTQ loses": "loss"}
+    columns |= {title: lambda r, name=name: f"{100 * getattr(r, name):.2f}" for title, name in names.items()}
+    return Results("measured", rows, [table(rows, {**columns, "QAT makes good for": "made_good:.0%"})], problems(rows))
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, only("--target", TARGETS), option("--seed", action="append", type=int, help="only these")))

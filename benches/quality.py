@@ -1,8 +1,7 @@
-"""How far int8 programs are from their float models, and which of them a build warns of.
+"""Quality of int8 programs against their float models, and the warnings of builds.
 
-The ordinary networks of `networks.py`, the reference models and some of `planted.py` are sound: none may be warned of.
-The planted defects are not: each must be. "SQNR" is what the build's manifest says of the program's outputs, the worst
-of several.
+The ordinary networks of the zoo, the reference models and some of `zoo/planted.py` are sound: none may warn. The
+planted defects must. "SQNR" is the manifest's worst output.
 
 make bench-quality
 """
@@ -10,15 +9,11 @@ make bench-quality
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
-from pathlib import Path
+from dataclasses import dataclass
 
-import planted
-from ending import finish
-from networks import NETWORKS
-from rich.console import Console
-from rich.table import Table
+from harness import Results, main, only, option, progress, table
 from torch import Tensor, nn
+from zoo import NETWORKS, planted
 
 from deuteron import api
 from deuteron.errors import DeuteronError
@@ -45,7 +40,7 @@ class Row:
 
     @property
     def problem(self) -> str:
-        """What is not as it must be; empty if all is."""
+        """The broken bound; empty if there is none."""
         if self.refused:
             return f"is not built: {self.refused}"
         if self.planted:
@@ -84,26 +79,20 @@ def row(name: str, warning: str, make: Callable[[], Subject], target: str) -> Ro
     return Row(name, target, warning, "", sqnr, warnings)
 
 
-def main() -> int:
-    """1 when a sound model is warned of, or a planted defect is not."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    parser.add_argument("--model", action="append", help="of these only; may be repeated")
-    parser.add_argument("--target", action="append", choices=TARGETS, help="of these only; may be repeated")
-    options = parser.parse_args()
-    rows: list[Row] = []
-    for name, warning, make in subjects():
-        for target in options.target or TARGETS:
-            if name in (options.model or [name]):
-                rows.append(row(name, warning, make, target))
-                print(rows[-1], file=sys.stderr, flush=True)
-    table = Table("model", "target", "SQNR, dB", "warned of")
-    for r in rows:
-        table.add_row(r.model, r.target, "-" if r.refused else f"{r.sqnr:.1f}", "\n".join(r.warnings))
-    Console(width=160).print(table)
+def results(options: argparse.Namespace) -> Results:
+    """Each model for each target; only planted defects may warn."""
+    rows = [
+        progress(row(name, warning, make, target))
+        for name, warning, make in subjects()
+        for target in options.target or TARGETS
+        if name in (options.model or [name])
+    ]
+    columns = {"model": "model", "target": "target", "SQNR, dB": lambda r: "" if r.refused else f"{r.sqnr:.1f}"}
     problems = [f"{r.model} on {r.target} {r.problem}" for r in rows if r.problem]
-    return finish({"schema": 1, "rows": [asdict(r) for r in rows]}, problems, options.json)
+    return Results("measured", rows, [table(rows, {**columns, "warnings": "warnings"})], problems)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        main(results, option("--model", action="append", help="only these; may be repeated"), only("--target", TARGETS))
+    )

@@ -39,11 +39,11 @@ _LINE = re.compile(r"\.py:\d+")
 _RAW = re.compile(
     r"fake tensor|_lifted_tensor|Error:|quantized_activation|_tensor_constant|\bKeyError|NoneType|<class |Traceback"
 )
-"""What no reader of an error can do anything with."""
+"""Texts that do not help a reader of an error."""
 
 
 class Verdict(StrEnum):
-    """What comes of a build."""
+    """The verdict on a build."""
 
     AGREES = "agrees"
     POOR = "poor"
@@ -99,7 +99,7 @@ def row(case: Case, target: str) -> Row:
 
 
 def _eager(case: Case, samples: Sequence[tuple[Tensor, ...]]) -> list[list[Any]]:
-    """What a new eager module gives in the order of the program's runs."""
+    """Return the outputs of a new eager module in the order of the program's runs."""
     module = case.module()
     if case.trains:
         module.eval()
@@ -165,7 +165,7 @@ def _judged(
 
 
 def _form(ours: Sequence[np.ndarray], theirs: Sequence[Tensor]) -> str:
-    """What is wrong with dtype or shape."""
+    """Return the fault of dtype or shape."""
     for x, y in zip(ours, theirs, strict=True):
         dtype = str(y.dtype).removeprefix("torch.")
         if str(x.dtype) != dtype or tuple(x.shape) != tuple(y.shape):
@@ -255,7 +255,7 @@ def _modes(module: Any) -> dict[str, bool]:
 def _changed(
     case: Case, module: Any, before: dict[str, Any], samples: Sequence[tuple[Tensor, ...]], wanted: list[list[Any]]
 ) -> str:
-    """What the build changed in the user's module."""
+    """Return the changes of the build in the user's module."""
     if _modes(module) != before["modes"]:
         return "the build changed the mode"
     after = {name: value for name, value in module.state_dict().items() if isinstance(value, Tensor)}

@@ -1,12 +1,9 @@
-"""Small modules with the semantics of real PyTorch code: what the program computes is what the module computes.
+"""Small modules with the semantics of real PyTorch code: the program must compute what the module computes.
 
-The bench builds each case for each target, ten in one process, and runs it on fresh samples beside a new eager module
-that gets them in the same order. A case agrees, is poor (of low quality, and the build says so), silently wrong
-(nothing warns), or refused; a refusal must name its line and what to do. A "module changed" is a build that leaves
-the user's module in another state. Integers may differ where noise of float inputs, as int8 adds it, changes them in
-PyTorch, too.
-
-Rows that the file of `--rows` has already are not made again.
+The bench builds each case for each target, ten in one process, and compares it on fresh samples with a new eager
+module. A case agrees, is poor (the build says so), silently wrong, or refused; a refusal must name its line and a
+remedy. "module changed" is a build that changes the user's module. Integers may differ if int8 noise of float inputs
+changes them in PyTorch too.
 
 make bench-semantics [ARGS="--target cortex-m55 numbers"]
 """
@@ -23,9 +20,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 import semantic_cases
-from ending import finish
-from rich.console import Console
-from rich.table import Table
+from harness import LINES, MINUTES, NAMES, Results, Table, main, only, option, table
 from semantic_judge import Row, Verdict, row
 
 from deuteron.arch import targets
@@ -81,19 +76,18 @@ def _work(connection: Connection, keys: Sequence[Key]) -> None:
 def report(shown: Sequence[Row]) -> Table:
     """A row per kind and target, with the number of each verdict."""
     verdicts = [verdict for verdict in Verdict if any(r.verdict == verdict for r in shown)]
-    table = Table("kind", "target", "builds", *verdicts)
     counts: dict[Key, Counter[str]] = {}
     for r in shown:
         kind = r.case.partition(".")[0]
         for key in ((kind, r.target), ("all", r.target), ("all", "all")):
             counts.setdefault(key, Counter())[r.verdict] += 1
-    for (kind, target), found in sorted(counts.items(), key=lambda item: (item[0][0] == "all", item[0])):
-        table.add_row(kind, target, str(found.total()), *(str(found[verdict] or "") for verdict in verdicts))
-    return table
+    columns = {"kind": lambda item: item[0][0], "target": lambda item: item[0][1], "builds": lambda i: i[1].total()}
+    columns |= {verdict: lambda item, verdict=verdict: item[1][verdict] or None for verdict in verdicts}
+    return table(sorted(counts.items(), key=lambda item: (item[0][0] == "all", item[0])), columns)
 
 
 def problems(shown: Sequence[Row], wanted: int) -> Iterator[str]:
-    """What breaks a bound."""
+    """Yield the broken bounds."""
     rewrites = {case.name for case in semantic_cases.CASES if case.is_rewrite}
     for r in shown:
         if r.verdict not in FINE:
@@ -107,16 +101,8 @@ def problems(shown: Sequence[Row], wanted: int) -> Iterator[str]:
         yield f"{wanted - len(shown)} builds are left"
 
 
-def main() -> int:
-    """1 when a bound is broken."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", help="beginnings of names of cases, `kind.name`; all by default")
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    parser.add_argument("--target", choices=(*TARGETS, *OPTIONAL), action="append", help="of these only; repeatable")
-    parser.add_argument("--rows", type=Path, help="a file of JSON lines: rows that it has are not made again")
-    parser.add_argument("--every", type=int, default=1, help="each so-many-th case of a kind only")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after so many")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """Each case for each target, until the time is over."""
     made = {(r.case, r.target): r for r in _kept(options.rows)}
     chosen = [
         case
@@ -134,11 +120,9 @@ def main() -> int:
         if time.monotonic() > end:
             break
     shown = [made[key] for key in wanted if key in made]
-    for r in shown:
-        if r.text and r.verdict in (Verdict.POOR, Verdict.REFUSED):
-            print(f"{r.case} on {r.target}: {r.verdict}: {r.text}")
-    Console(width=180).print(report(shown))
-    return finish({"schema": 1, "rows": [asdict(r) for r in shown]}, [*problems(shown, len(wanted))], options.json)
+    shown_texts = [r for r in shown if r.text and r.verdict in (Verdict.POOR, Verdict.REFUSED)]
+    notes = [f"{r.case} on {r.target}: {r.verdict}: {r.text}" for r in shown_texts]
+    return Results("measured", shown, [report(shown)], [*problems(shown, len(wanted))], notes)
 
 
 def _kept(file: Path | None) -> list[Row]:
@@ -152,5 +136,7 @@ if __name__ == "__mp_main__":  # in the process of which all others are forks
     for one in TARGETS:
         Flow(targets.load(one), BuildOptions()).recipe()  # imports what takes long
 
+EVERY = option("--every", type=int, default=1, help="each so-many-th case of a kind only")
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, NAMES, LINES, only("--target", (*TARGETS, *OPTIONAL)), MINUTES, EVERY))

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from ending import finish
+from harness import MINUTES, Results, main, only, option, progress
 from hypothesis import HealthCheck, Phase, assume, given, seed, settings
 from semantic_cases.case import Case
 from semantic_judge import Verdict, row
@@ -30,12 +30,12 @@ FINE = (Verdict.AGREES, Verdict.POOR, Verdict.REFUSED)
 
 
 def rewritten(program: Program, target: str) -> str:
-    """What is wrong with the rewritten float graph of a module."""
+    """Return the fault of the rewritten float graph of a module."""
     return check(program, target)
 
 
 def built(program: Program, target: str) -> str:
-    """What is wrong with the build of a module."""
+    """Return the fault of the build of a module."""
     found = row(Case("random", program.module, (SHAPE,)), target)
     return "" if found.verdict in FINE else f"{found.verdict}: {found.text}"
 
@@ -69,15 +69,8 @@ def failure(
     return None
 
 
-def main() -> int:
-    """1 when a module fails."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    parser.add_argument("--modules", type=int, default=MODULES, help=f"how many (default: {MODULES:,})")
-    parser.add_argument("--seed", type=int, default=0, help="of the first chunk; the others follow it")
-    parser.add_argument("--target", choices=TARGETS, action="append", help="of these only, in turn; repeatable")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no chunk after so many")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """So many modules, in chunks."""
     chunks = -(-options.modules // CHUNK)
     chosen, end = options.target or TARGETS, time.monotonic() + 60 * options.minutes
     problems: list[str] = []
@@ -90,11 +83,17 @@ def main() -> int:
         for problem, examples in ((rewritten, size), (built, -(-size // BUILT_EVERY))):
             if found := failure(number, target, examples, problem):
                 program, text = found
-                problems.append(f"chunk {number} on {target}, {problem.__name__}: {text}\n{program.source}")
-                print(problems[-1], flush=True)
-        print(f"chunk {number} on {target}: {size} modules", flush=True)
-    return finish({"schema": 1, "modules": options.modules, "problems": problems}, problems, options.json)
+                problems.append(progress(f"chunk {number} on {target}, {problem.__name__}: {text}\n{program.source}"))
+        progress(f"chunk {number} on {target}: {size} modules")
+    return Results("measured", [], problems=problems, data={"modules": options.modules, "problems": problems})
 
+
+OPTIONS = (
+    option("--modules", type=int, default=MODULES, help=f"how many (default: {MODULES:,})"),
+    option("--seed", type=int, default=0, help="of the first chunk; the others follow it"),
+    only("--target", TARGETS),
+    MINUTES,
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, *OPTIONS))

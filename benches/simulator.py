@@ -1,22 +1,21 @@
-"""How many points a second the simulator evaluates: clocks and flashes of a checked build, and plans for other budgets.
+"""Points per second of the simulator: clocks and flashes of a checked build, and plans for other budgets.
 
-A build of MobileNetV1 0.25 is read once. Then every rate is asked for what a run adds up to, as sweeps do, in one
-thread; the same numbers by a fresh reading per point are given beside. Plans are made anew at effort `fast`, from the
-SRAM that holds everything down to what makes weights stream. Times are of the processor, measured, on this machine.
+A build of MobileNetV1 0.25 is read once. Then every rate is evaluated as in sweeps, in one thread, and compared with
+fresh readings. Plans are at effort `fast`, from the SRAM that holds everything down to fetched weights. Processor
+time.
 
 make bench-simulator
 """
 
 import argparse
-import json
 import sys
-import tempfile
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
-from deuteron import api
+from harness import Results, build_of, folder, main, option, table
+
 from deuteron.errors import CapacityError
 from deuteron.views.simulate import OpenBuild, Rates, open_build, simulate_build
 
@@ -24,7 +23,7 @@ MODEL = "mobilenet_v1_025"
 CLOCKS = range(50_000_000, 350_000_000, 2_000_000)
 FLASHES = range(10_000_000, 410_000_000, 8_000_000)
 SHARES = (1.0, 0.9, 0.8, 0.7, 0.6, 0.5)
-"""Of the SRAM that holds everything: budgets to plan for."""
+"""Budgets to plan for, as shares of the SRAM that holds everything."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +51,10 @@ def rows(directory: Path) -> list[Row]:
     few = rates[:: len(rates) // 10]
     begun = time.process_time()
     fresh = [simulate_build(directory, flash_bandwidth=r.flash_bandwidth, clock=r.clock) for r in few]
-    measured.append(Row("points, build read anew for each", len(few), time.process_time() - begun))
-    told = [tuple(run.timeline.totals() for run in simulation.partitions) for simulation in fresh]
-    if told != totals[:: len(rates) // 10]:
-        sys.exit("the totals of a checked build are not those of one that is read anew")
+    measured.append(Row("points, build read again for each", len(few), time.process_time() - begun))
+    outcome = [tuple(run.timeline.totals() for run in simulation.partitions) for simulation in fresh]
+    if outcome != totals[:: len(rates) // 10]:
+        sys.exit("the totals of a checked build are not those of one that is read again")
     return [*measured, *replans(build)]
 
 
@@ -70,33 +69,24 @@ def replans(build: OpenBuild) -> list[Row]:
         begun = time.process_time()
         try:
             planned = replanner(replace(memory, sram_budget=round(whole * share)))
-            told = (
+            outcome = (
                 "weights fetched"
                 if any(run.transfer for run in planned.totals(Rates(first_run=True)))
                 else "weights linked"
             )
         except CapacityError:
-            told = "does not fit"
-        found.append(Row(f"plans for {share:.0%} of {whole:,} B, {told}", 1, time.process_time() - begun))
+            outcome = "does not fit"
+        found.append(Row(f"plans for {share:.0%} of {whole:,} B, {outcome}", 1, time.process_time() - begun))
     return found
 
 
-def main() -> None:
-    """Print the rates."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    parser.add_argument("--build", type=Path, help="a build of the model, made if it does not exist")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        build = options.build or Path(scratch) / MODEL
-        if not build.is_dir():
-            api.build_model(MODEL, output=build)
-        measured = rows(build)
-    for row in measured:
-        print(f"{row.what:<48}{row.number:>8,} in {row.seconds:>7.3f} s{row.rate:>12,.1f} per second")
-    if options.json:
-        options.json.write_text(json.dumps([{**asdict(r), "rate": r.rate} for r in measured], indent=2) + "\n")
+def results(options: argparse.Namespace) -> Results:
+    """The rates of a build."""
+    with folder(None) as scratch:
+        found = rows(build_of(options.build or scratch / MODEL, MODEL))
+    shown = table(found, {"what": "what", "number": "number", "s": "seconds:.3f", "per second": "rate:,.1f"})
+    return Results("measured", found, [shown])
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main(results, option("--build", type=Path, help="a build of the model, made if it does not exist")))

@@ -1,17 +1,12 @@
 """A sweep of thousands of points: lowered from clean, killed and resumed, on one process and on more workers.
 
-Ten models x six targets x eight SRAM budgets x four flashes x three clocks, 5,760 points. First every model is lowered
-for every target, one after the other. Then the sweep runs on the workers of this computer as `deuteron sweep`, is
-killed twice at random and goes on to its end. That must leave the dataset of a run that nobody disturbs, byte for byte,
-and so must one process, where each shard is timed.
+Ten models, six targets, eight SRAM budgets, four flashes and three clocks: 5,760 points. First every model is lowered
+for every target. Then the sweep runs on this computer's workers, is killed twice at random and resumes. It must leave
+the dataset of an undisturbed run, byte for byte, and so must one process, where each shard is timed.
 
-Times are those of the processor, of all workers together, so that other work on the computer does not count; the clock
-on the wall is given beside. How long so many workers take is simulated from the measured times of the tasks: each goes
-to whoever is free, in order. Left out are what a scheduler takes, the start of workers, and that each of them reads and
-decodes builds for itself; what the workers of this computer take in all beside one process says how much that is.
-
-With `--directory` builds are kept there, with the time that each took, so that the bench can be stopped and goes on;
-`--minutes` bounds how long it begins to lower new ones.
+Times are of the processor, of all workers together. Times of more workers are simulated from those of the tasks: each
+goes to a free worker, in order. The simulation leaves out the scheduler, the start of workers, and their reading of
+builds.
 
 make bench-sweep ARGS="--models digits ds_cnn"
 """
@@ -26,11 +21,13 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
+
+from harness import Results, folder, main, option, table
 
 from deuteron.sweeps import dataset, lowering, run, spec
 
@@ -93,8 +90,8 @@ def lowered(wanted: spec.Spec, directory: Path, minutes: float) -> list[float]:
                 sys.exit(f"{job.model} on {job.target}: {made.failed}")
             seconds[key] = processor() - begun
             record.write_text(json.dumps(seconds))
-            told = f", refused: {made.why}" if made.why else ""
-            print(f"  {job.model} on {job.target}: {seconds[key]:.1f} s{told}", flush=True)
+            refusal = f", refused: {made.why}" if made.why else ""
+            print(f"  {job.model} on {job.target}: {seconds[key]:.1f} s{refusal}", flush=True)
     return [seconds[key] for key in jobs]
 
 
@@ -111,25 +108,17 @@ def killed(file: Path, directory: Path, workers: int, least: int) -> int:
     return len(dataset.written(directory))
 
 
-def main() -> None:
-    """Print the times; exit 1 where a dataset is another than that of the undisturbed run."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--models", nargs="+", default=MODELS, help="names, TFLite files, or functions of files")
-    parser.add_argument("--targets", nargs="+", default=TARGETS, help="names of targets")
-    parser.add_argument("--workers", type=int, default=max(2, len(os.sched_getaffinity(0))), help="at least 2")
-    parser.add_argument("--seed", type=int, default=22, help="when to kill")
-    parser.add_argument("--directory", type=Path, help="where builds and datasets are kept")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="how long to begin to lower models")
-    parser.add_argument("--json", type=Path, help="also write the results there")
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as scratch:
-        results = measured(options, (options.directory or Path(scratch)).absolute())
-    if options.json:
-        options.json.write_text(json.dumps(results, indent=2) + "\n")
+def results(options: argparse.Namespace) -> Results:
+    """The times of the sweep."""
+    with folder(options.directory) as directory:
+        found = measured(options, directory.absolute())
+    columns = {"workers": lambda item: item[0], "from clean": lambda item: f"{item[1][0]:.1f}"}
+    columns["when lowered"] = lambda item: f"{item[1][1]:.1f}"
+    return Results("measured and simulated", [], [table(found["simulated"].items(), columns)], data=found)
 
 
-def measured(options: argparse.Namespace, directory: Path) -> dict[str, object]:
-    """What the bench finds, printed as it goes."""
+def measured(options: argparse.Namespace, directory: Path) -> dict[str, Any]:
+    """Run the bench and print its progress."""
     axes = {"models": [*options.models], "targets": [*options.targets], **AXES}
     directory.mkdir(parents=True, exist_ok=True)
     file = directory / "sweep.toml"
@@ -151,7 +140,7 @@ def measured(options: argparse.Namespace, directory: Path) -> dict[str, object]:
     used, wall = processor() - used, time.perf_counter() - wall
     print(f"{points:,} points, lowered, on {options.workers} workers: {used:.1f} s in all with their start (measured)")
     print(f"  {wall:.1f} s of the clock, at a load of {os.getloadavg()[0]:.1f}")
-    shards, chance = shards_of(whole), random.Random(options.seed)  # noqa: S311 - reproducible, and nobody's secret
+    shards, chance = shards_of(whole), random.Random(options.seed)  # noqa: S311 - reproducible, not a secret
     moments = sorted(chance.sample(range(1, len(shards)), KILLS))
     kills = [killed(file, disturbed, options.workers, least) for least in moments]
     run.sweep(wanted, disturbed, workers=options.workers)
@@ -168,8 +157,6 @@ def measured(options: argparse.Namespace, directory: Path) -> dict[str, object]:
     )
     print(f"{options.workers} workers together take {used / sum(times):.2f} times that")
     growth = {n: (simulated([*builds, *times], n), simulated(times, n)) for n in WORKERS}
-    for workers, (clean, there) in growth.items():
-        print(f"  {workers:>3} workers: {clean:8.1f} s from clean, {there:8.1f} s when lowered (simulated)")
     return {
         "points": points,
         "shards": len(shards),
@@ -183,5 +170,14 @@ def measured(options: argparse.Namespace, directory: Path) -> dict[str, object]:
     }
 
 
+OPTIONS = (
+    option("--models", nargs="+", default=MODELS, help="names, TFLite files, or functions of files"),
+    option("--targets", nargs="+", default=TARGETS, help="names of targets"),
+    option("--workers", type=int, default=max(2, len(os.sched_getaffinity(0))), help="at least 2"),
+    option("--seed", type=int, default=22, help="when to kill"),
+    option("--directory", type=Path, help="where builds and datasets are kept"),
+    option("--minutes", type=float, default=float("inf"), help="how long to begin to lower models"),
+)
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main(results, *OPTIONS))

@@ -1,16 +1,14 @@
-"""TFLite files as users have them: ten int8 files that Google's tools make of PyTorch models, taken through everything.
+"""TFLite files as users have them: ten int8 files of Google's tools, through every command.
 
-The files are made by litert-torch, and quantised by ai-edge-quantizer with its recipe of int8 weights and activations,
-inputs and outputs too. Both come with `pip install litert-torch`, which no extra of Deuteron's asks
-for: it brings jax and transformers. A row per file: its size, operators on the NPU and beside it, partitions, how many
-results differ from LiteRT's, of how many, and by how many steps at most, simulated time, and whether firmware for the
-board an505 was built.
+litert-torch makes the files, and ai-edge-quantizer quantizes them with its recipe of int8 weights and activations.
+Both come with `pip install litert-torch`, which no extra of Deuteron includes. A row has the size, operators on the
+NPU and on the CPU, partitions, results that differ from LiteRT's and by how many steps, simulated time, and firmware
+for the an505.
 
 make bench-tflite-files
 """
 
 import argparse
-import json
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -19,8 +17,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import torch
-from rich.console import Console
-from rich.table import Table
+from harness import Results, folder, main, option, table
 from torch import nn
 
 from deuteron import api
@@ -45,7 +42,7 @@ NAMES = (
     "mobilenet_v2",
 )
 TARGET = "imxrt700"
-COLUMNS = ("file", "KB", "npu", "beside", "partitions", "differ", "of", "largest", "sim us", "firmware")
+COLUMNS = ("file", "KB", "npu", "on the CPU", "partitions", "differ", "of", "largest", "sim us", "firmware")
 
 
 def tiny() -> tuple[nn.Module, tuple[int, ...]]:
@@ -89,7 +86,7 @@ def drawn(info: TensorInfo) -> npt.NDArray[np.generic]:
 
 
 def row(path: Path) -> Iterator[object]:
-    """What came of one file."""
+    """Yield the cells of one file."""
     data = path.read_bytes()
     mixed = convert_mixed(data, TARGET)
     if mixed is None:
@@ -119,31 +116,24 @@ def row(path: Path) -> Iterator[object]:
             yield "built"
 
 
-def main() -> int:
-    """Print the table; 0 when each file is taken."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", type=Path, help="where files are kept; those that are there are not made again")
-    parser.add_argument("--names", nargs="+", default=NAMES, help="models, all by default")
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
-    parser.add_argument("--make", action="store_true", help="make the files and leave it at that")
-    args = parser.parse_args()
-    folder = args.files or Path(tempfile.mkdtemp(prefix="tflite-files-"))
-    folder.mkdir(exist_ok=True)
-    for name in args.names:
-        path = folder / f"{name}.tflite"
-        if not path.exists():
-            path.write_bytes(make(name))
-    if args.make:
-        return 0
-    rows = [list(row(folder / f"{name}.tflite")) for name in args.names]
-    table = Table(*COLUMNS)
-    for one in rows:
-        table.add_row(*map(str, one))
-    Console(width=140).print(table)
-    if args.json:
-        args.json.write_text(json.dumps([dict(zip(COLUMNS, one, strict=True)) for one in rows], indent=1))
-    return 0
+def results(options: argparse.Namespace) -> Results:
+    """Each file, which is made if it is missing."""
+    with folder(options.files) as files:
+        files.mkdir(exist_ok=True)
+        for name in options.names:
+            if not (path := files / f"{name}.tflite").exists():
+                path.write_bytes(make(name))
+        names = () if options.make else options.names
+        rows = [dict(zip(COLUMNS, row(files / f"{name}.tflite"), strict=True)) for name in names]
+    tables = [table(rows, {column: column for column in COLUMNS})] if rows else []
+    return Results("counted; times are simulated", rows, tables)
 
+
+OPTIONS = (
+    option("--files", type=Path, help="where files are kept; those that are there are not made again"),
+    option("--names", nargs="+", default=NAMES, help="models, all by default"),
+    option("--make", action="store_true", help="make the files and leave it at that"),
+)
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, *OPTIONS))

@@ -11,14 +11,12 @@ import importlib
 import sys
 import tempfile
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from ending import finish
-from rich.console import Console
-from rich.table import Table
+from harness import Results, main, only, progress, table
 
 from deuteron import api
 from deuteron.extras import require
@@ -43,7 +41,7 @@ class Row:
 
     @property
     def problem(self) -> str:
-        """What is not as it must be; empty if all is."""
+        """The broken bound; empty if there is none."""
         if not self.agrees:
             return "does not agree with its reference"
         return f"takes {self.seconds:.0f} s to build" if self.seconds > MOST_SECONDS else ""
@@ -52,8 +50,8 @@ class Row:
 def imported() -> Any:
     """The package; torchvision, which it imports for its data sets and detectors, with or without its own library.
 
-    Without, it cannot be imported: it describes two operators of the library, which nobody has declared then. No
-    network that classifies has either, so that declarations without an implementation serve.
+    Without it, the import fails: two operators of the library are not declared. No classification network has them,
+    so declarations without an implementation suffice.
     """
     try:
         importlib.import_module("torchvision")
@@ -80,24 +78,14 @@ def row(name: str, size: int) -> Row:
     return Row(name, len(manifest.partitions), manifest.quality.outputs[0].sqnr, agrees, round(seconds, 1))
 
 
-def main() -> int:
-    """1 when a network is not as it must be."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="also write the results to this file")
-    parser.add_argument("--model", action="append", choices=SIZES, help="of these only; may be repeated")
-    options = parser.parse_args()
+def results(options: argparse.Namespace) -> Results:
+    """Each network."""
     require("timm", "timm", "this bench")
-    rows: list[Row] = []
-    for name in options.model or SIZES:
-        rows.append(row(name, SIZES[name]))
-        print(rows[-1], file=sys.stderr, flush=True)
-    table = Table("model", "partitions", "SQNR, dB", "agrees", "build, s")
-    for r in rows:
-        table.add_row(r.model, str(r.partitions), f"{r.sqnr:.1f}", "yes" if r.agrees else "no", f"{r.seconds:.1f}")
-    Console(width=100).print(table)
+    rows = [progress(row(name, SIZES[name])) for name in options.model or SIZES]
+    columns = {"network": "model", "partitions": "partitions", "SQNR, dB": "sqnr:.1f", "agrees": "agrees"}
     problems = [f"{r.model} {r.problem}" for r in rows if r.problem]
-    return finish({"schema": 1, "rows": [asdict(r) for r in rows]}, problems, options.json)
+    return Results("measured", rows, [table(rows, {**columns, "build, s": "seconds:.1f"})], problems)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, only("--model", SIZES)))

@@ -1,14 +1,12 @@
-"""Time to the first result of each tutorial: its commands as the page has them, in turn, in an empty folder.
+"""Time to the first result of each tutorial: its commands in turn, in an empty folder.
 
-Each command is a process of its own, as in a shell. A row per page: wall time until its first command is done, which
-shows a result of the model, and until its last is; the processor time of all; and the machine's load before and after,
-the mean of a minute, without which wall times say little.
+Each command is a separate process. A row has wall time to the end of the first command, which shows a result of the
+model, and of the last; the processor time of all; and the machine's load before and after.
 
 make bench-tutorials
 """
 
 import argparse
-import json
 import os
 import re
 import resource
@@ -19,6 +17,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from harness import Results, main, option, table
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
@@ -32,7 +32,7 @@ def processor_seconds() -> float:
 
 
 def row(page: Path) -> dict[str, str | float]:
-    """What the commands of a page took."""
+    """Run the commands of a page and time them."""
     (commands,) = COMMAND.findall(page.read_text("utf-8"))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as folder:
@@ -60,21 +60,14 @@ def row(page: Path) -> dict[str, str | float]:
     }
 
 
-def main() -> int:
-    """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--pages", nargs="+", choices=[page.stem for page in PAGES], help="all by default")
-    parser.add_argument("--json", type=Path, help="also write the rows to this file")
-    arguments = parser.parse_args()
-    rows = [row(page) for page in PAGES if not arguments.pages or page.stem in arguments.pages]
-    print(f"measured, {os.cpu_count()} cores\n{'':24} first s    all s  processor s   load")
-    for one in rows:
-        times = f"{one['first_s']:7.1f}  {one['all_s']:7.1f}  {one['processor_s']:11.1f}"
-        print(f"{one['page']:24} {times}   {one['load_before']:.1f} to {one['load_after']:.1f}", flush=True)
-    if arguments.json:
-        arguments.json.write_text(json.dumps(rows, indent=1))
-    return 0
+def results(options: argparse.Namespace) -> Results:
+    """Each page."""
+    rows = [row(page) for page in PAGES if not options.pages or page.stem in options.pages]
+    columns = {"tutorial": "page", "first result, s": "first_s:.1f", "all, s": "all_s:.1f"}
+    columns |= {"processor, s": "processor_s:.1f"}
+    columns["load"] = lambda one: f"{one['load_before']:.1f} to {one['load_after']:.1f}"
+    return Results("measured", rows, [table(rows, columns)])
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results, option("--pages", nargs="+", choices=[page.stem for page in PAGES], help="all by default")))

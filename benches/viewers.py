@@ -1,10 +1,9 @@
-"""What Model Explorer and Netron show of what Deuteron writes, in headless Chromium.
+"""Model Explorer and Netron on Deuteron's files, in headless Chromium.
 
-Both are installed by pip into an environment of their own, `build/viewers`, which finds PyTorch and ExecuTorch in the
-one that runs this; Model Explorer takes half a gigabyte. It shows the edge program of a build's ETRecord with a
-profile's `model_explorer.json` over it: it must know each of our nodes, and list our times and their sum. Netron must
-show the operators of a converted TFLite file. Of programs a row says whether it shows them or what it says instead:
-two of ours, two that ExecuTorch made by itself. A bound that is broken ends with exit code 1.
+pip installs both into `build/viewers`, which finds PyTorch and ExecuTorch in this environment; Model Explorer takes
+half a gigabyte. It shows the edge program of a build's ETRecord with a profile's `model_explorer.json`: it must know
+each node, and list the times and their sum. Netron must show the operators of a converted TFLite file. Other rows say
+if it shows a program: two of Deuteron's, two of ExecuTorch's.
 
 make bench-viewers
 """
@@ -21,10 +20,11 @@ import sys
 import tempfile
 import time
 import venv
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+from harness import Results, main, progress, table
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -105,7 +105,7 @@ def served(python: Path, script: str, *arguments: str | Path) -> Iterator[tuple[
 
 
 def answers(port: int) -> bool:
-    """Whether a server answers there."""
+    """True if a server answers there."""
     connection = http.client.HTTPConnection("localhost", port)
     try:
         connection.request("GET", "/")
@@ -126,12 +126,12 @@ def await_(is_done: Callable[[], bool]) -> None:
 
 
 def text(chrome: webdriver.Chrome) -> str:
-    """What a page says."""
+    """The text of a page."""
     return chrome.find_element(By.TAG_NAME, "body").text
 
 
 def explored(python: Path, chrome: webdriver.Chrome, record: Path, times: Path) -> tuple[str, bool]:
-    """What Model Explorer shows, and whether it is what we have written."""
+    """Return Model Explorer's display, and whether it is what was written."""
     ours = json.loads(times.read_text())["graph"]
     values = [result["value"] for result in ours["results"].values()]
     with served(python, EXPLORE, record, times) as (address, said):
@@ -145,13 +145,13 @@ def explored(python: Path, chrome: webdriver.Chrome, record: Path, times: Path) 
     lacking = ours["results"].keys() - {*nodes.split()}
     is_listed = ours["name"] in shown and bool(listed) and {*map(float, listed)} <= {*values}
     is_sum = abs(float(total) - sum(values)) < 1e-6 * sum(values)
-    told = f"{name}, `{ours['name']}`: {len(values) - len(lacking)} of {len(values)} of our nodes in the graph, "
-    told += f"the first {len(listed)} times listed, their sum {float(total):.6g} of {sum(values):.6g}"
-    return told, is_listed and is_sum and not lacking
+    display = f"{name}, `{ours['name']}`: {len(values) - len(lacking)} of {len(values)} of our nodes in the graph, "
+    display += f"the first {len(listed)} times listed, their sum {float(total):.6g} of {sum(values):.6g}"
+    return display, is_listed and is_sum and not lacking
 
 
 def in_netron(python: Path, chrome: webdriver.Chrome, path: Path) -> str:
-    """What Netron shows: the names of nodes, or what it says instead."""
+    """Return the names of nodes that Netron shows, or its message."""
     with served(python, NETRON, path) as (address, _):
         chrome.get(address)
         body = chrome.find_element(By.TAG_NAME, "body")
@@ -181,7 +181,7 @@ def programs(folder: Path) -> Iterator[tuple[str, Path]]:
 
 
 def rows(folder: Path) -> Iterator[tuple[str, str, bool]]:
-    """What is shown, by whom, and whether that is as it has to be."""
+    """Yield the tool, its display, and whether that is right."""
     python = viewers()
     build = folder / "digits"
     api.build_model("digits", output=build, options=api.BuildOptions(use_profiling=True))
@@ -199,20 +199,14 @@ def rows(folder: Path) -> Iterator[tuple[str, str, bool]]:
             yield f"Netron: {title}", in_netron(python, chrome, path), True
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the rows; the exit code."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", type=Path, help="where to write the rows")
-    parsed, good, listed = parser.parse_args(arguments), True, list[dict[str, str]]()
+def results(_: argparse.Namespace) -> Results:
+    """Each tool and file."""
     with tempfile.TemporaryDirectory() as folder:
-        for title, shown, is_good in rows(Path(folder)):
-            print(f"{title}: {shown}{'' if is_good else ' - NOT AS IT HAS TO BE'}", flush=True)
-            listed.append({"what": title, "shown": shown})
-            good &= is_good
-    if parsed.json:
-        parsed.json.write_text(json.dumps(listed, indent=1) + "\n")
-    return 0 if good else 1
+        found = [progress(each) for each in rows(Path(folder))]
+    shown = table(found, {"what": lambda row: row[0], "shown": lambda row: row[1]})
+    problems = [f"{title}: {text}" for title, text, is_good in found if not is_good]
+    return Results("counted", [{"what": title, "shown": text} for title, text, _ in found], [shown], problems)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(results))

@@ -1,11 +1,11 @@
 """Runs ExecuTorch's own tests of its NXP, Cortex-M and Ethos-U backends against Deuteron, unmodified from its package.
 
-`python -m conformance --backend NAME` runs them; nothing of the installed package is changed. What the tests expect to
-find and the package does not bring is given to the processes that run them, and only to them:
+`python -m conformance --backend NAME` runs them; nothing of the installed package is changed. The
+processes that run the tests, and only they, get what the tests expect and the package lacks:
 
-- `site/`, on their import path: the vendor SDK's import name over `deuteron.npu.neutron.sdk`, the paths of runner and
-  simulator (`config`), the TFLite interpreter under its old name, a guard for torchvision (`sitecustomize`), and the
-  pytest plugin that selects tests and records results;
+- `site/`, on their import path. It has the vendor SDK's import name over `deuteron.npu.neutron.sdk`, the paths of
+  runner and simulator (`config`), and the TFLite interpreter under its old name. It also has a guard for torchvision
+  (`sitecustomize`) and the pytest plugin that selects tests and records results;
 - `build/conformance/packages`: what the tests import, pinned in `requirements.txt`;
 - `bin/`, on their PATH: the names of Arm's simulators, over `simulator.py`, which runs programs on this machine as
   `deuteron-fvp` does, for Cortex-M on an emulated board, too;

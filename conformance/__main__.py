@@ -171,7 +171,7 @@ def _earlier(
             if result.outcome in (deviating[test].good if test in deviating else report.GOOD)
         }
     if not options.report:
-        # Logs and outputs of runs whose results are forgotten help nobody.
+        # Logs and outputs of runs whose results are forgotten are useless.
         if not results:
             shutil.rmtree(path.parent / "runs", ignore_errors=True)
         path.write_text("".join(_line(result) for result in results.values()), encoding="utf-8")

@@ -25,9 +25,9 @@ class Backend:
         marked: of the tests that expect to fail for a reason with these words, which alone are run; empty for all.
         configurations: what the report counts apart: a title, and a pattern for the ids of tests.
         tosa: whether they compile programs for an Ethos-U, which TOSA's reference model can run, too.
-        environment: what their processes find in the environment. `{runner}` stands for the runner of programs,
-            `{folder}` for the folder here, `{bin}` for the simulators' stand-ins, `{images}` for what stands for
-            their images, `{package}` for ExecuTorch's, `{python}` for this Python, `{path}` for the PATH so far.
+        environment: variables of their processes. `{runner}` is the runner of programs, `{folder}` the folder here,
+            `{bin}` the simulators' stand-ins and `{images}` their images. `{package}` is ExecuTorch's package,
+            `{python}` this Python, `{path}` the PATH so far.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Backend:
 
     @property
     def directory(self) -> Path:
-        """Of the installed tests."""
+        """The directory of the installed tests."""
         return Path(str(distribution("executorch").locate_file(f"executorch/backends/{self.tests}")))
 
     def environment_with(self, runner: Path, images: Path) -> dict[str, str]:

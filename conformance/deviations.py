@@ -40,17 +40,17 @@ class Deviation:
 
     @property
     def runs(self) -> bool:
-        """Whether its tests run all the same."""
+        """True if its tests run."""
         return self.lifts or self.fails or self.reason is Reason.EXPECTED
 
     @property
     def lifts(self) -> bool:
-        """Whether its tests run without their expected-failure mark."""
+        """True if its tests run without their expected-failure mark."""
         return self.reason in (Reason.VENDOR_DEFECT, Reason.RUNNER)
 
     @property
     def fails(self) -> bool:
-        """Whether its tests have to fail."""
+        """True if its tests have to fail."""
         return self.reason is Reason.FAILS
 
     @property
@@ -65,7 +65,7 @@ class Deviation:
                 return ("passed", "skipped")
 
     def matches(self, test: str) -> bool:
-        """Whether the pattern names this test; brackets are plain characters, since ids are full of them."""
+        """Return True if the pattern names this test; brackets are plain characters, since ids are full of them."""
         return fnmatchcase(test, self.tests.replace("[", "[[]"))
 
 

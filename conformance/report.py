@@ -39,7 +39,7 @@ _COLUMNS = {
     "deviating": "deviation",
     "missing": "not run yet",
 }
-"""What the tables call the columns."""
+"""Titles of the columns."""
 
 
 def account(tests: Iterable[str], results: Mapping[str, Result], deviations: Mapping[str, Deviation]) -> Account:

@@ -1,8 +1,8 @@
 """Runs the programs that ExecuTorch's tests give to Arm's simulators, by their names and command line.
 
-A program runs as `deuteron-fvp` runs it, in ExecuTorch's runtime on this machine; where the tests' backend says so, it
-runs as a bundle on an emulated board with a Cortex-M55, too, which has to give the same bytes. What goes wrong is kept
-for the plugin that records results (`site/deuteron_conformance.py`).
+A program runs as `deuteron-fvp` runs it, in ExecuTorch's runtime on this machine. For some backends it also runs as a
+bundle on an emulated board with a Cortex-M55, which has to give the same bytes. Errors are kept for the plugin that
+records results (`site/deuteron_conformance.py`).
 """
 
 import os

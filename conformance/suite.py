@@ -33,7 +33,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What became of one test.
+    """The result of one test.
 
     Attributes:
         test: pytest's id, relative to the suite's directory.
@@ -137,7 +137,7 @@ class Suite:
     def run(self, name: str, jobs: Sequence[Job]) -> Iterator[Result]:
         """Yields results in the order in which the tests end; every job gets exactly one.
 
-        Runs in one process with a working directory of its own, and in another one for the rest if that one dies.
+        Runs in one process with a separate working directory, and continues in another process if that one dies.
         """
         left = list(jobs)
         while left:
@@ -162,7 +162,7 @@ class Suite:
             environment["DEUTERON_CONFORMANCE_TOSA"] = str(self.compiled)
         results = _Tail(directory / "results.jsonl")
         with (directory / "log.txt").open("wb") as log:
-            # A session of its own, so that a hanging test takes the processes it started with it.
+            # A separate session, so that a hanging test takes the processes it started with it.
             process = subprocess.Popen(
                 self._command(*files), cwd=directory, env=environment, stdout=log, stderr=log, start_new_session=True
             )

@@ -1,9 +1,9 @@
-"""What ExecuTorch's Ethos-U tests compile beside TOSA's reference model: the same bytes, for random inputs.
+"""Compares programs of ExecuTorch's Ethos-U tests with TOSA's reference model: the same bytes, for random inputs.
 
-The tests themselves allow steps of quantisation. A folder holds what was compiled, as the plugin keeps it
-(`site/deuteron_conformance.py`): `NAME.tosa`, the program that Vela got, and `NAME.partition`, what it made of it;
-`tests.jsonl` says for which test, and `equal.jsonl` which were compared and gave the same bytes: names are those of the
-content, so that these need not be compared again before their tests run again, or what compares them changes.
+The tests themselves allow steps of quantization. The plugin (`site/deuteron_conformance.py`) keeps the programs in a
+folder: `NAME.tosa` is Vela's input, and `NAME.partition` its output. `tests.jsonl` names their tests, and `equal.jsonl`
+those that gave the same bytes. Names are hashes of the content, so equal ones are not compared again until their tests
+or the comparison change.
 """
 
 import hashlib
@@ -44,10 +44,10 @@ ends."""
 
 
 class Drawn(StrEnum):
-    """What inputs a partition is compared for: the first of these that the reference model takes."""
+    """Kinds of inputs; a partition is compared for the first that the reference model accepts."""
 
     WIDE = "wide"
-    """Of their whole type."""
+    """The whole range of their type."""
     COUNTING = "counting"
     """So, but those of 32 bits count from 0: they are indices, which have to be in range and differ."""
     LAST = "last"
@@ -98,7 +98,7 @@ class Comparison:
 
     @property
     def passed(self) -> bool:
-        """Whether any were compared, and all gave the reference's bytes."""
+        """True if some were compared and all gave the reference's bytes."""
         return self.partitions > 0 and not self.differences
 
     def lines(self) -> Iterator[str]:
@@ -110,8 +110,8 @@ class Comparison:
             )
             return
         yield (
-            f"{counted(self.partitions, 'partition')} of {counted(self.tests, 'test')} beside TOSA's reference model: "
-            f"{self.values:,} outputs, "
+            f"{counted(self.partitions, 'partition')} of {counted(self.tests, 'test')} compared with TOSA's reference "
+            f"model: {self.values:,} outputs, "
             f"{sum(d.values for d in self.differences):,} of them differ"
         )
         if self.counting:
@@ -135,7 +135,7 @@ def forget(folder: Path, tests: Collection[str]) -> None:
 
 
 def compare(folder: Path, packages: Path, tests: Collection[str], report_equal: Callable[[str], object]) -> Comparison:
-    """What these tests compiled beside the reference model, which is among `packages`; equal ones are reported."""
+    """Compare programs of these tests with the reference model in `packages`; equal ones are reported."""
     if str(packages) not in sys.path:
         sys.path.append(str(packages))
     compiled = [row for row in _rows(folder / _TESTS) if row["test"] in tests]
@@ -188,7 +188,7 @@ def _equal(folder: Path) -> dict[str, _Compared]:
 
 @cache
 def _by() -> str:
-    """What compares: the model of the NPU, TOSA's reference model, and this file, which draws the inputs."""
+    """Versions of the comparison: the NPU's model, TOSA's reference model, and this file, which draws the inputs."""
     files = (library("ethosu_driver"), Path(__file__))
     hashes = (hashlib.sha256(path.read_bytes()).hexdigest()[:16] for path in files)
     return " ".join((*hashes, version("tosa-tools")))
@@ -199,7 +199,7 @@ def _write(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 
 def _compare(program: bytes, payload: bytes, name: str) -> _Compared:
-    """A partition beside the reference."""
+    """Compare a partition with the reference."""
     parsed, graph = blob.parse(payload, name), tosa_program.read(program, name)
     tensors = [(graph.shapes[tensor], graph.dtypes[tensor]) for tensor in graph.inputs]
     crash: BrokenProcessPool | None = None
@@ -219,7 +219,7 @@ def _compare(program: bytes, payload: bytes, name: str) -> _Compared:
 
 
 def _drawn(graph: tosa_program.Graph) -> Sequence[Drawn]:
-    """What inputs a program is tried with."""
+    """Return the kinds of inputs to try, in order."""
     if any(operator.name == "LOGICAL_LEFT_SHIFT" for operator in graph.operators) and "int32" not in (
         graph.dtypes[tensor] for tensor in graph.outputs
     ):

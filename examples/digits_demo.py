@@ -1,17 +1,12 @@
-"""The main job from end to end on real data: train, quantise, compile, run and compare the digits network.
+"""Train, quantize, compile, run and compare the digits network: Deuteron's main job on real data."""
 
-Usage: python examples/digits_demo.py [DIRECTORY]     (default: demo-out; replaced when it exists)
-"""
-
+import argparse
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import torch
-from rich.console import Console
-from rich.table import Table
 
 import deuteron
 from deuteron.frontend import saved
@@ -26,17 +21,15 @@ TARGET = "imxrt700"
 COMPARED = 32
 """Held-back digits that are compared operator by operator."""
 
-Labels = npt.NDArray[np.int64]
 
-
-def main(directory: Path) -> int:
-    """Runs the demo; 0 when every bound holds."""
-    log = Console(stderr=True)
+def main(directory: Path, *, verbose: bool) -> int:
+    """Run the demo; 0 when every bound holds."""
     training, held_back = digits.data()
-    log.print(f"training on {len(training.labels)} handwritten digits; {len(held_back.labels)} are held back")
+    count = len(held_back.labels)
+    print(f"training on {len(training.labels)} handwritten digits; {count} are held back")
     began = time.monotonic()
     model = digits.fit(training)
-    log.print(f"trained in {time.monotonic() - began:.0f} s; quantising and compiling for {TARGET}")
+    print(f"trained in {time.monotonic() - began:.0f} s; quantizing and compiling for {TARGET}")
     built = deuteron.build(
         model,
         (held_back.images[:1],),
@@ -45,51 +38,38 @@ def main(directory: Path) -> int:
         output=directory,
         options=deuteron.BuildOptions(force=True),
         name="digits",
-        progress=lambda step, index, count: None if "batch" in step else log.print(f"  {index + 1}/{count} {step}"),
+        progress=lambda step, index, steps: print(f"  {index + 1}/{steps} {step}") if verbose else None,
     )
-    log.print("running the held-back digits in ExecuTorch's runtime, and comparing with quantised PyTorch")
+    print("running the held-back digits in ExecuTorch's runtime, and comparing with quantized PyTorch")
     images, labels = held_back.images, held_back.labels.numpy()
     runner = HostRunner(directory / "model.pte")
     samples = [(image.numpy(),) for image in images.split(1)]
     on_npu = np.array([runner.run(sample)[0].argmax() for sample in samples])
     reference = saved.load(directory / "reference.pt2")
-    quantised = np.array([int(reference.run(image)[0].argmax()) for image in zip(images.split(1))])
+    quantized = np.array([int(reference.run(image)[0].argmax()) for image in zip(images.split(1))])
     with torch.no_grad():
         in_float = model(images).argmax(1).numpy()
     comparison = compare(directory, samples[:COMPARED])
 
-    out = Console(width=None if sys.stdout.isatty() else 100, highlight=False)
-    out.print(accuracy_table(in_float, quantised, on_npu, labels))
-    out.print(npu_table(built))
-    on_cpu = ", ".join(sorted({op.op for op in built.manifest.cpu_ops})) or "nothing"
-    out.print(f"on the CPU: {on_cpu}")
+    results = {"float32 PyTorch": in_float, "quantized PyTorch": quantized, "int8 on the NPU": on_npu}
+    accuracy = ", ".join(f"{name} {100 * np.mean(found == labels):.2f} %" for name, found in results.items())
+    print(f"accuracy on {count} digits (measured): {accuracy}")
+    print(f"the NPU agrees with quantized PyTorch on {int(np.sum(on_npu == quantized))} of {count}")
+    for part in built.manifest.partitions:
+        print(
+            f"on the NPU: {len(part.ops)} operators in {len(part.kernels)} kernel calls; microcode "
+            f"{part.microcode_bytes:,} B, weights {part.weights_bytes:,} B, scratch {part.scratch_bytes:,} B"
+        )
+    print(f"on the CPU: {', '.join(sorted({op.op for op in built.manifest.cpu_ops})) or 'nothing'}")
     verdict = "all bounds hold" if comparison.passed else "; ".join(comparison.failures())
-    out.print(f"operator by operator on {COMPARED} digits: {verdict}")
-    out.print(f"artefacts: {directory}/  (look inside with `deuteron inspect {directory}`)")
+    print(f"operator by operator on {COMPARED} digits: {verdict}")
+    print(f"artefacts: {directory}/  (look inside with `deuteron inspect {directory}`)")
     return 0 if comparison.passed else 1
 
 
-def accuracy_table(in_float: Labels, quantised: Labels, on_npu: Labels, labels: Labels) -> Table:
-    """Accuracy of the three ways to run the network, and how often the NPU agrees with quantised PyTorch."""
-    table = Table(title=f"{len(labels)} held-back digits (measured)", title_justify="left")
-    table.add_column("network")
-    table.add_column("accuracy %", justify="right")
-    for name, found in (("float32 PyTorch", in_float), ("quantised PyTorch", quantised), ("int8 on the NPU", on_npu)):
-        table.add_row(name, f"{100 * np.mean(found == labels):.2f}")
-    table.add_row("NPU agrees with quantised PyTorch", f"{100 * np.mean(on_npu == quantised):.2f}")
-    return table
-
-
-def npu_table(built: deuteron.Build) -> Table:
-    """What was delegated, and its sizes."""
-    table = Table(title="delegated to the NPU", title_justify="left")
-    for name in ("partition", "operators", "kernel calls", "microcode B", "weights B", "scratch B"):
-        table.add_column(name, justify="right")
-    for i, part in enumerate(built.manifest.partitions):
-        sizes = (len(part.ops), len(part.kernels), part.microcode_bytes, part.weights_bytes, part.scratch_bytes)
-        table.add_row(str(i), *(f"{size:,}" for size in sizes))
-    return table
-
-
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1] if len(sys.argv) > 1 else "demo-out")))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("directory", nargs="?", type=Path, default=Path("demo-out"), help="replaced if it exists")
+    parser.add_argument("-v", "--verbose", action="store_true", help="show the steps of the build")
+    options = parser.parse_args()
+    sys.exit(main(options.directory, verbose=options.verbose))

@@ -49,9 +49,9 @@ Files = Mapping[str, bytes]
 
 def make_inputs(folder: Path, *, quick: bool) -> None:
     """Write the TFLite files that both checkouts convert."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if "_editable" not in type(finder).__module__]
     sys.path[:0] = [str(ROOT), str(ROOT / "benches")]
-    from depth_first import BUILDS, partition_of
-    from large_images import LARGE_IMAGES
+    from depth_first import BUILDS, LARGE_IMAGES, partition_of
     from tests.graphs import random_graph
 
     from deuteron.npu.neutron.tflite.emit import emit
@@ -63,9 +63,16 @@ def make_inputs(folder: Path, *, quick: bool) -> None:
 
 
 def compile_all(inputs: Path, results: Path, *, quick: bool) -> None:
-    """Write the files of every item of the work list with the Deuteron that this process imports."""
+    """Write the files of every item of the work list with the sources of the current directory.
+
+    An editable installation would import those of another checkout.
+    """
+    sys.meta_path[:] = [finder for finder in sys.meta_path if "_editable" not in type(finder).__module__]
+    import deuteron
     from deuteron import api
 
+    if not Path(deuteron.__file__).is_relative_to(Path.cwd()):
+        raise SystemExit(f"`{deuteron.__file__}` is imported instead of the sources in `{Path.cwd()}`")
     names = [example.name for example in (*api.EXAMPLES, *api.COMBINED)]
     builds = QUICK_BUILDS if quick else tuple((name, target) for target in TARGETS for name in names)
     for name, target in builds:

@@ -1,6 +1,6 @@
 """Write `firmware/Deuteron.Deuteron.pdsc`, the description of the firmware library as a CMSIS-Pack.
 
-A component per part of the library and per group of Cortex-M operators; inner work is chosen by what the core has. Run
+A component per part of the library and per group of Cortex-M operators; the core decides which inner loops. Run
 without arguments to write it, with `--check` to fail when the committed one is stale.
 """
 
@@ -27,11 +27,11 @@ OPERATORS: Mapping[str, str] = {
         quantized_linear quantized_transpose_conv2d
     """,
     "Elementwise": """
-        broadcast_add broadcast_mul choose compare decide extremum_s16 interpolate_s16 maximum minimum
-        quantized_activation quantized_add quantized_div quantized_mul requantise_s16 requantise_s8 sum_s16
+        broadcast_add broadcast_mul compare compare_scalar extremum_s16 interpolate_s16 maximum minimum
+        quantized_activation quantized_add quantized_div quantized_mul requantise_s16 requantise_s8 sum_s16 where
     """,
     "Pools and reductions": """
-        cumulate pool_s16 quantized_avg_pool2d quantized_max_pool2d reduce_argument reduce_extremum
+        argmax_argmin cumsum pool_s16 quantized_avg_pool2d quantized_max_pool2d reduce_extremum
         reduce_extremum_s16 reduce_sum reduce_sum_s16
     """,
     "Norms": "log_softmax masked_softmax normalise softmax",
@@ -41,7 +41,7 @@ OPERATORS: Mapping[str, str] = {
 
 
 def conditions() -> ET.Element:
-    """What components and files ask of the core and of each other."""
+    """Conditions of components and files on the core and on each other."""
     element = ET.Element("conditions")
 
     def condition(name: str, text: str, *asked: tuple[str, dict[str, str]]) -> None:
@@ -93,7 +93,7 @@ def always(paths: Iterable[Path]) -> list[tuple[Path, str]]:
 
 
 def by_core(sources: Mapping[InnerWork, Iterable[Source]]) -> list[tuple[Path, str]]:
-    """Files of the inner work: those that all kinds of cores take, and each other for the kinds that take it."""
+    """Files of the inner loops: those that all kinds of cores take, and each other for the kinds that take it."""
     chosen = {inner: {source.path for source in of_kind} for inner, of_kind in sources.items()}
     common = set[Path].intersection(*chosen.values())
     kinds = [(path, CONDITIONS[inner]) for inner, paths in chosen.items() for path in sorted(paths - common)]
@@ -133,13 +133,13 @@ def components() -> ET.Element:
         ),
         element(
             component("Ethos-U"),
-            "Steps of an Ethos-U by Arm's driver, which has a pack of its own",
+            "Steps of an Ethos-U by Arm's driver, which has a separate pack",
             always((source / "executor/ethosu").glob("*.c")),
             "Executor",
         ),
         element(
             component("Operators", "Common"),
-            "What Cortex-M operators share, and their inner work for the core",
+            "What Cortex-M operators share, and their inner loops for the core",
             [
                 *always(path for path in (source / "cortex_m").glob("*.c") if not path.stem.startswith("dtn_cm_")),
                 *by_core({kind: library.inner_work(kind) for kind in CONDITIONS}),
@@ -155,6 +155,12 @@ def components() -> ET.Element:
             "Operators of ExecuTorch's portable kernels, in float or as given",
             always((source / "operators").glob("*.c")),
             "Executor",
+        ),
+        element(
+            component("Operators", "TFLite"),
+            "Operators with the arithmetic of TFLite's reference kernels",
+            always((source / "tflite").glob("*.c")),
+            "Operators",
         ),
         element(component("Profile"), "Records of profiles", always((source / "profile").glob("*.c")), "Executor"),
     )

@@ -123,7 +123,7 @@ class Written(nn.Module):
                 setattr(self, name, part)
 
     def forward(self, *inputs: Tensor) -> Any:
-        """What the function computes."""
+        """Compute the function."""
         return self.function(self, *inputs)
 
 

@@ -151,7 +151,7 @@ CASES.tokens(
 
 
 def table(count: int = 10, size: int = 8, **options: Any) -> Any:
-    """What makes an embedding."""
+    """Return a factory of an embedding."""
     return lambda: nn.Embedding(count, size, **options)
 
 

@@ -1,4 +1,4 @@
-"""Numbers beside tensors of bools and integers, promotion of dtypes, comparisons, masks, and unusual numbers."""
+"""Numbers with tensors of bools and integers, promotion of dtypes, comparisons, masks, and unusual numbers."""
 
 import math
 

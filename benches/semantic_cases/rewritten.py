@@ -1,4 +1,4 @@
-"""What hints of refusals say to write instead: all of it has to build."""
+"""The replacements that hints of refusals name: all have to build."""
 
 from typing import Any
 

@@ -16,12 +16,12 @@ GLOBAL: dict[str, Any] = {}
 
 
 def keeps(name: str, forward: Callable[..., Any], *inputs: Any, **kept: Callable[[], Any]) -> None:
-    """Add a function of a vector whose module keeps something beside a linear layer `m.f`."""
+    """Add a function of a vector whose module keeps state and has a linear layer `m.f`."""
     CASES.function(name, forward, *(inputs or (VECTOR,)), f=dense, **kept)
 
 
 def zeros(*shape: int) -> Callable[[], Tensor]:
-    """What makes zeros."""
+    """Return a factory of zeros."""
     return lambda: torch.zeros(shape or (4, 8))
 
 

@@ -53,7 +53,7 @@ class Leaky(nn.Module):
 
 
 class SpikesOverTime(nn.Module):
-    """A leaky neuron over the steps of a signal, whose membrane starts anew in each run."""
+    """A leaky neuron over the steps of a signal, whose membrane starts at zero in each run."""
 
     def __init__(self) -> None:
         super().__init__()

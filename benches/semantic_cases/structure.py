@@ -269,7 +269,7 @@ class Standardised(nn.Conv2d):
 
 
 class LowRank(nn.Module):
-    """A layer with an adapter beside it."""
+    """A layer with a parallel adapter."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -310,7 +310,7 @@ CASES.add("hyper_network", HyperNetwork)
 
 
 class Swish(torch.autograd.Function):
-    """An activation with a gradient of its own."""
+    """An activation with a custom gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:

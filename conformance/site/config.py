@@ -1,7 +1,7 @@
-"""Where the tests find what they need: the suite imports a module of this name in place of its own, if there is one.
+"""Paths for the tests: the suite imports a module of this name instead of the one it contains.
 
-Its own looks for files that the installed package does not contain. The paths of NXP's simulator have to exist; the
-runner gets them and does without.
+The suite's module looks for files that the installed package does not contain. The paths of NXP's simulator
+have to exist; the runner ignores them.
 """
 
 import os

@@ -11,7 +11,7 @@ Two environment variables tell it what to do, one or the other:
 `DEUTERON_CONFORMANCE_TOSA` is a directory, if it is set, which gets the TOSA program and the compiled partition of each
 call of ExecuTorch's Ethos-U backend: `conformance/tosa.py` runs both.
 
-A file that cannot be imported stands for its tests, whose ids nobody knows: it is listed, and fails when it is run.
+A file that cannot be imported stands for its tests, whose ids are unknown: it is listed, and fails when it is run.
 """
 
 import hashlib
@@ -91,7 +91,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _is_marked(item: pytest.Item) -> bool:
-    """Whether a test is one of those to collect."""
+    """Return True if a test is one of those to collect."""
     return not MARKED or any(MARKED in mark.kwargs.get("reason", "") for mark in item.iter_markers("xfail"))
 
 
@@ -127,7 +127,7 @@ def _append(row: dict[str, object]) -> None:
 
 
 def _last_line(report: pytest.CollectReport) -> str:
-    """What an import ended with."""
+    """Return the last line of an import error."""
     lines = [line.removeprefix("E ").strip() for line in str(report.longrepr).splitlines() if line.strip()]
     return lines[-1] if lines else ""
 
@@ -167,7 +167,7 @@ def _first_line(report: pytest.TestReport) -> str:
 
 
 def _take_converter_error() -> str:
-    """What made Deuteron's converter give up since the last call; it runs in processes of its own and leaves a file."""
+    """Return the converter's error since the last call; it runs in separate processes and leaves a file."""
     try:
         Session(Path(RUN or ".")).raise_failure()
     except DeuteronError as error:

@@ -1,4 +1,4 @@
-"""Makes a torchvision built for CUDA importable beside a torch that is not.
+"""Makes a torchvision built for CUDA importable with a torch without CUDA.
 
 Its compiled operators do not load there, which torchvision itself tolerates, except that it describes two of them to
 torch and torch refuses to hear of operators that do not exist. Declaring the two is enough; the tests call neither.

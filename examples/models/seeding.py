@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 Example = tuple[nn.Module, tuple[Tensor, ...], list[tuple[Tensor, ...]]]
-"""What an example returns: the module, example inputs, and calibration batches."""
+"""The result of an example: the module, example inputs, and calibration batches."""
 
 CALIBRATION_BATCHES = 8
 

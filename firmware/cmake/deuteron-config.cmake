@@ -10,7 +10,7 @@
 # With GCC for a device, a section that the linker script does not place is an error of the link, because start-up code
 # would not fill it; set DEUTERON_PLACE_ALL to OFF where a script relies on the linker's own choice.
 #
-# The inner work of operators and kernels is that for the processor that the compiler is told of; DTN_INNER chooses
+# The inner loops of operators and kernels is that for the processor that the compiler is told of; DTN_INNER chooses
 # another: portable, dsp or mve.
 #
 # A port is the project's own (firmware/port/template is a place to start); link it and the bundle beside the library:
@@ -25,6 +25,7 @@ if(NOT TARGET deuteron::firmware)
   file(GLOB _deuteron_sources CONFIGURE_DEPENDS
     "${_deuteron_root}/src/executor/*.c" "${_deuteron_root}/src/executor/ethosu/*.c"
     "${_deuteron_root}/src/operators/*.c"
+    "${_deuteron_root}/src/tflite/*.c"
     "${_deuteron_root}/src/cortex_m/*.c" "${_deuteron_root}/src/io/*.c" "${_deuteron_root}/src/driver/*.c"
     "${_deuteron_root}/src/kernels/check/*.c" "${_deuteron_root}/src/kernels/table_fast.c")
   include("${CMAKE_CURRENT_LIST_DIR}/inner.cmake")

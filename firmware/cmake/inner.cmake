@@ -1,4 +1,4 @@
-# The inner work of the Cortex-M operators and of the NPU's kernels (firmware/src/cortex_m/inner.h): portable C, or
+# The inner loops of the Cortex-M operators and of the NPU's kernels (firmware/src/cortex_m/inner.h): portable C, or
 # written for the instructions of a kind of cores. Unless DTN_INNER says which, the compiler is asked what its processor has; a host's is portable.
 include(CheckCSourceCompiles)
 
@@ -17,13 +17,14 @@ elseif(DTN_HAS_DSP)
 else()
   set(_dtn_inner portable)
 endif()
-set(DTN_INNER ${_dtn_inner} CACHE STRING "Inner work of operators and kernels: portable, dsp or mve")
+set(DTN_INNER ${_dtn_inner} CACHE STRING "Inner loops of operators and kernels: portable, dsp or mve")
 set_property(CACHE DTN_INNER PROPERTY STRINGS portable dsp mve)
 if(NOT DTN_INNER MATCHES "^(portable|dsp|mve)$")
   message(FATAL_ERROR "DTN_INNER is `${DTN_INNER}`; it can be portable, dsp or mve")
 endif()
 
-# dtn_inner_sources(<variable> [<root>]): the files of that directory, and from `portable` those that it lacks, with their
+# dtn_inner_sources(<variable> [<root>]): the files of that directory, and from `portable` those that it lacks
+# (`matmul_s8_dsp.c` takes the place of `matmul_s8_portable.c`), with their
 # flags: for the Cortex-M operators, or below another root. Call it where the target is made that they are for.
 # board/library.py says the same, and why.
 function(dtn_inner_sources result)
@@ -32,28 +33,31 @@ function(dtn_inner_sources result)
     set(root "${ARGV1}")
   endif()
   file(GLOB sources CONFIGURE_DEPENDS "${root}/${DTN_INNER}/*.c")
-  # Under the sanitizers all is optimised a little: firmware/CMakeLists.txt says why.
-  if(DTN_INNER STREQUAL "dsp" AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NOT DTN_SANITIZE)
-    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "-O3;-fno-schedule-insns")
-  elseif(DTN_INNER STREQUAL "mve")
-    # Without optimisation compilers keep a register for frames, which the loops in assembler need.
-    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS -O3)
+  # Inner loops take most of the time of an inference: -O3 in Debug builds too. They compile at every level. Under the
+  # sanitizers all is optimised a little: firmware/CMakeLists.txt says why.
+  if(NOT DTN_INNER STREQUAL "portable" AND NOT DTN_SANITIZE)
+    set(options -O3)
+    if(DTN_INNER STREQUAL "dsp" AND CMAKE_C_COMPILER_ID STREQUAL "GNU")
+      list(APPEND options -fno-schedule-insns)
+    endif()
+    set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${options}")
   endif()
   file(GLOB names CONFIGURE_DEPENDS RELATIVE "${root}/portable" "${root}/portable/*.c")
   foreach(name ${names})
-    if(NOT EXISTS "${root}/${DTN_INNER}/${name}")
+    string(REGEX REPLACE "_portable\\.c$" "_${DTN_INNER}.c" own "${name}")
+    if(NOT EXISTS "${root}/${DTN_INNER}/${own}")
       list(APPEND sources "${root}/portable/${name}")
     endif()
   endforeach()
   set(${result} ${sources} PARENT_SCOPE)
 endfunction()
 
-# dtn_device_kernels(<variable>): the NPU's kernels for a device, with their inner work. Those of `device` take it in place
+# dtn_device_kernels(<variable>): the NPU's kernels for a device, with their inner loops. Those of `device` take it in place
 # of what compilers vectorise.
 function(dtn_device_kernels result)
   set(root "${CMAKE_CURRENT_FUNCTION_LIST_DIR}/../src/kernels")
-  dtn_inner_sources(sources "${root}/once")
-  file(GLOB own CONFIGURE_DEPENDS "${root}/once/*.c" "${root}/device/*.c")
+  dtn_inner_sources(sources "${root}/single_rounding")
+  file(GLOB own CONFIGURE_DEPENDS "${root}/single_rounding/*.c" "${root}/device/*.c")
   list(APPEND sources ${own})
   file(GLOB names CONFIGURE_DEPENDS RELATIVE "${root}/fast" "${root}/fast/*.c")
   foreach(name ${names})

@@ -1,6 +1,6 @@
-"""Deuteron takes a PyTorch model to a microcontroller whose NPU sits beside a Cortex-M.
+"""Deuteron compiles PyTorch models for microcontrollers with and without an NPU.
 
-`import deuteron` costs next to nothing: the public names are loaded when they are first used.
+`import deuteron` is fast: public names are loaded at first use.
 """
 
 from typing import TYPE_CHECKING

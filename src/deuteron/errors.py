@@ -1,4 +1,4 @@
-"""Every error that a user of Deuteron can meet; one root, children by audience."""
+"""All errors of Deuteron: one root class, with subclasses by cause."""
 
 import errno
 from collections import Counter
@@ -15,7 +15,7 @@ class DeuteronError(Exception):
 
     Args:
         message: what was found and what is allowed, without a full stop.
-        hint: what the reader can do about it, in the imperative.
+        hint: what to do about it, in the imperative.
         where: the place: a file, an operator, a tensor or a source line.
         operators: indices of the TFLite operators that lines of the message name, by line; WHERE for `where`.
     """
@@ -52,7 +52,7 @@ class DeuteronError(Exception):
 
 
 def _rebuild(kind: type[DeuteronError], message: str, hint: str | None, where: str | None) -> DeuteronError:
-    """The error again on the other side of a process boundary."""
+    """Unpickle an error."""
     return kind(message, hint=hint, where=where)
 
 
@@ -67,13 +67,13 @@ class OptionError(DeuteronError):
 
 
 class UnsupportedError(DeuteronError):
-    """The model asks for something that nothing here can run."""
+    """The model needs something that is not supported."""
 
 
 def all_refused(refused: Sequence[UnsupportedError]) -> UnsupportedError:
-    """One error for all operators that were refused, each named with its place, and its hint where these differ.
+    """Return one error for all unsupported operators, each with its place, and with its hint if hints differ.
 
-    Those with one place and reason, such as a line in a loop, are named once, with their number.
+    Operators with the same place and reason, such as a line in a loop, are listed once, with their number.
     """
     if len(refused) == 1:
         return refused[0]
@@ -98,7 +98,7 @@ class CapacityError(DeuteronError):
     """Something does not fit; the message says needed and available.
 
     Args:
-        needed: bytes that would do, where that is known.
+        needed: bytes that are enough, if known.
     """
 
     def __init__(
@@ -119,13 +119,13 @@ class FormatError(DeuteronError):
 
 
 class VerifyError(DeuteronError):
-    """A graph or program breaks a rule of its own form."""
+    """A graph or program violates a rule of its representation."""
 
     exit_code = 2
 
 
 class MissingToolError(DeuteronError):
-    """A compiler, library or program that this job needs is not installed."""
+    """A required compiler, library or program is not installed."""
 
     exit_code = 2
 
@@ -145,17 +145,17 @@ _ADVICE: Mapping[int | None, str] = {
 
 
 def unreadable(path: object, error: OSError) -> InputError:
-    """The error for a file that the operating system does not let us read."""
+    """Return the error for a file that cannot be read."""
     return InputError(f"`{path}` cannot be read: {error.strerror or error}", hint=_ADVICE.get(error.errno))
 
 
 def unwritable(path: object, error: OSError) -> InputError:
-    """The error for a file or folder that the operating system does not let us write."""
+    """Return the error for a file or folder that cannot be written."""
     is_full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     hint = "make room there, or choose another place" if is_full else "choose a folder that you may write to"
     return InputError(f"`{path}` cannot be written: {error.strerror or error}", hint=hint)
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things in words: `1 input`, `2 inputs`."""
+    """Return a number with a noun: `1 input`, `2 inputs`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

@@ -1,4 +1,4 @@
-"""What not everybody installs: the extras of the Python package, and what is said without one."""
+"""Optional dependencies (extras of the Python package), and errors if one is missing."""
 
 import importlib.util
 
@@ -6,12 +6,12 @@ from deuteron.errors import MissingToolError
 
 
 def is_installed(package: str) -> bool:
-    """Whether a Python package can be imported; it is not."""
+    """Whether a Python package is installed, without importing it."""
     return importlib.util.find_spec(package) is not None
 
 
 def require(extra: str, package: str, what: str) -> None:
-    """Check that the package is there which `what` needs and an extra brings; MissingToolError when not."""
+    """Check that the package of an extra is installed, which `what` needs; MissingToolError otherwise."""
     if not is_installed(package):
         raise MissingToolError(
             f"{what} needs the Python package `{package}`, which is not installed",

@@ -1,4 +1,4 @@
-"""Reading flatbuffers from bytes that nobody has checked: every offset is checked before it is followed."""
+"""Reads flatbuffers from untrusted bytes: every offset is checked before use."""
 
 import struct
 from collections.abc import Iterator
@@ -12,12 +12,12 @@ _F64 = struct.Struct("<d")
 
 
 _READS_PER_BYTE = 8
-"""How often a buffer may be read over, on average. Sound ones take up to twice: vtables and strings can be shared.
-Without a limit, vectors whose entries all lead to one large table would make the work quadratic in the file's size."""
+"""Limit of bytes that are read, as a multiple of the file's size. Valid files need up to 2, as vtables and strings can
+be shared. Without a limit, a vector of references to one large table makes the work quadratic in the file's size."""
 
 
 class Buffer:
-    """The bytes of one flatbuffer and the name that errors give to it, with what they advise."""
+    """The bytes of one flatbuffer, and its name and hint in errors."""
 
     __slots__ = ("_left", "again", "data", "where")
 
@@ -28,7 +28,7 @@ class Buffer:
         self._left = _READS_PER_BYTE * len(data)
 
     def need(self, at: int, size: int) -> int:
-        """`at`, once it is known that `size` bytes from there on lie inside the buffer; they count as read."""
+        """Check that `size` bytes from `at` on are inside the buffer, count them as read, and return `at`."""
         if at < 0 or at + size > len(self.data):
             raise self.error(f"an offset leads to bytes {at} to {at + size} of {len(self.data)}")
         self._left -= size
@@ -37,7 +37,7 @@ class Buffer:
         return at
 
     def error(self, message: str) -> FormatError:
-        """The error for damage found here."""
+        """Return the error for a damaged file."""
         return FormatError(message, where=self.where, hint=f"the file is damaged or truncated: {self.again}")
 
     def u32(self, at: int) -> int:
@@ -45,11 +45,11 @@ class Buffer:
         return int(_U32.unpack_from(self.data, self.need(at, 4))[0])
 
     def follow(self, at: int) -> int:
-        """Where the offset stored at `at` leads."""
+        """Return the target of the offset stored at `at`."""
         return at + self.u32(at)
 
     def vector(self, at: int, item_bytes: int) -> tuple[int, int]:
-        """Start and length of the vector at `at`, whose items take `item_bytes` each."""
+        """Return start and length of the vector at `at`, with `item_bytes` per item."""
         count = self.u32(at)
         return self.need(at + 4, count * item_bytes), count
 
@@ -72,7 +72,7 @@ class Table:
         self._slots = max(0, size - 4) // 2
 
     def place(self, slot: int) -> int | None:
-        """Where a field stands, or the offset to it, None where the table has none."""
+        """Return the position of a field, None if the table lacks it."""
         if slot >= self._slots:
             return None
         offset = int(_U16.unpack_from(self._buffer.data, self._vtable + 4 + 2 * slot)[0])
@@ -87,7 +87,7 @@ class Table:
         return int(struct.unpack_from("<" + code, self._buffer.data, at)[0])
 
     def scalars(self, slot: int, code: str) -> tuple[int, ...]:
-        """A vector of integers, empty where there is none."""
+        """A vector of integers, empty if missing."""
         at = self.place(slot)
         if at is None:
             return ()
@@ -95,12 +95,12 @@ class Table:
         return struct.unpack_from(f"<{count}{code}", self._buffer.data, start)
 
     def double(self, slot: int) -> float:
-        """A field of type double, 0 where there is none."""
+        """A field of type double, 0 if missing."""
         at = self.place(slot)
         return 0.0 if at is None else float(_F64.unpack_from(self._buffer.data, self._buffer.need(at, 8))[0])
 
     def doubles(self, slot: int) -> tuple[float, ...]:
-        """A vector of doubles, empty where there is none."""
+        """A vector of doubles, empty if missing."""
         at = self.place(slot)
         if at is None:
             return ()
@@ -116,12 +116,12 @@ class Table:
         return self._buffer.data[start : start + count]
 
     def string(self, slot: int) -> str:
-        """A string, empty where there is none."""
+        """A string, empty if missing."""
         at = self.place(slot)
         return "" if at is None else self._text(at)
 
     def strings(self, slot: int) -> tuple[str, ...]:
-        """A vector of strings, empty where there is none."""
+        """A vector of strings, empty if missing."""
         at = self.place(slot)
         if at is None:
             return ()
@@ -129,7 +129,7 @@ class Table:
         return tuple(self._text(start + 4 * i) for i in range(count))
 
     def _text(self, at: int) -> str:
-        """The string that the offset stored at `at` leads to."""
+        """Return the string at the offset stored at `at`."""
         start, count = self._buffer.vector(self._buffer.follow(at), 1)
         end = self._buffer.need(start + count, 1)
         raw = self._buffer.data[start:end]
@@ -146,7 +146,7 @@ class Table:
         return None if at is None else Table(self._buffer, self._buffer.follow(at))
 
     def tables(self, slot: int) -> "tuple[Table, ...]":
-        """A vector of tables, empty where there is none."""
+        """A vector of tables, empty if missing."""
         return tuple(self._tables(slot))
 
     def _tables(self, slot: int) -> "Iterator[Table]":

@@ -1,7 +1,7 @@
-"""Where the native libraries and the C sources are, of a checkout and of an installed wheel.
+"""Finds the native libraries and the C sources of a checkout or an installed wheel.
 
-A checkout's libraries are built by `make native`. A wheel brings those that need no ExecuTorch; what joins ExecuTorch's
-runtime is in a wheel that was built beside it, and is otherwise compiled when it is first used.
+`make native` builds the libraries of a checkout. A wheel contains those without ExecuTorch. Libraries for ExecuTorch's
+runtime are in wheels that were built with it; otherwise they are compiled at first use.
 """
 
 import ctypes
@@ -30,14 +30,14 @@ FIRMWARE = (_SHARE if IS_WHEEL else _CHECKOUT) / "firmware"
 """The C sources of driver, kernels, executor and boards, with the CMake package in `cmake/`."""
 
 CORTEX_M = ("cortex_m::", "deuteron::")
-"""What the names of the operators begin with that `load_cortex_m` gives: ExecuTorch's Cortex-M backend's, and ours."""
+"""Namespaces of the operators of `load_cortex_m`: those of ExecuTorch's Cortex-M backend, and ours."""
 
 LibraryName = Literal[
-    "driver", "driver_ref", "delegate", "cortex_m", "ethosu", "ethosu_driver", "ethosu_watch", "packing",
+    "driver", "driver_ref", "delegate", "cortex_m", "ethosu", "ethosu_driver", "ethosu_watch", "executor", "packing",
 ]  # fmt: skip
-"""The driver with fast kernels, the same with the reference kernels; for ExecuTorch's runtime the delegate, the
-operators of its Cortex-M backend, and the delegate of Ethos-U; Arm's driver API over executed command streams, and who
-watches these; the search for memory plans."""
+"""The driver with fast kernels, and with reference kernels. For ExecuTorch's runtime: the delegate, operators of its
+Cortex-M backend, the delegate of Ethos-U. Arm's driver API over simulated command streams, and their hazard check. The
+executor of bundles. Searches of the planner."""
 
 RUNNER = "deuteron-runner"
 EXECUTORCH_PARTS = frozenset(
@@ -47,9 +47,9 @@ EXECUTORCH_PARTS = frozenset(
 
 
 def cache_directory() -> Path:
-    """Where what is compiled on this machine is kept: `build/` of a checkout, otherwise a place of the user's own.
+    """Return the directory of files that are compiled on this machine: `build/` of a checkout, or the user's cache.
 
-    `DEUTERON_CACHE` names another. All of it may be removed at any time.
+    `DEUTERON_CACHE` overrides it. It may be removed at any time.
     """
     if chosen := os.environ.get("DEUTERON_CACHE"):
         return Path(chosen).absolute()
@@ -60,20 +60,20 @@ def cache_directory() -> Path:
 
 
 def runner() -> Path:
-    """The program that runs a `.pte` without Python; MissingToolError when it has not been built."""
+    """Return the program that runs a `.pte` without Python; MissingToolError if it is not built."""
     return _file(RUNNER, f"the native program `{RUNNER}` is not built")
 
 
 def library(name: LibraryName) -> Path:
-    """The path of a native library; MissingToolError when it has not been built."""
+    """Return the path of a native library; MissingToolError if it is not built."""
     return _file(file_of(name), f"the native library `{file_of(name)}` is not built")
 
 
 def load(name: LibraryName) -> ctypes.CDLL:
-    """A native library, in this process.
+    """Load a native library into this process.
 
     Raises:
-        MissingToolError: it is not built or does not load; or, of what is returned, it lacks a function.
+        MissingToolError: it is not built or does not load; later, if a function is missing.
     """
     path = library(name)
     try:
@@ -84,7 +84,7 @@ def load(name: LibraryName) -> ctypes.CDLL:
 
 
 class _Library(ctypes.CDLL):
-    """One that says what to do where it lacks a function, as one that was built from older sources does."""
+    """A library whose error for a missing function has a hint: it was built from older sources."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -98,14 +98,14 @@ class _Library(ctypes.CDLL):
 
 
 def build_again(path: Path) -> str:
-    """What to do with a library that is there and of no use."""
+    """Return the hint for a library that is outdated or broken."""
     if not IS_WHEEL:
         return "run `make native` in Deuteron's checkout"
     return "remove it, and it is compiled again" if path.name in EXECUTORCH_PARTS else "install Deuteron's wheel again"
 
 
 def file_of(name: LibraryName) -> str:
-    """The name of a library's file."""
+    """Return the file name of a library."""
     return f"libdeuteron_{name}.so"
 
 
@@ -119,10 +119,9 @@ def _directories() -> tuple[Path, ...]:
 
 
 def executorch_directory() -> Path:
-    """Where a wheel's parts for ExecuTorch's runtime are that were compiled on this machine.
+    """Return the directory of a wheel's libraries for ExecuTorch's runtime that were compiled on this machine.
 
-    Its name is made of what they are compiled from and linked with, so that neither another Deuteron nor another
-    ExecuTorch takes them for its own.
+    Its name is a hash of their sources and of the linked libraries, so that other versions do not use them.
     """
     root = executorch_root()
     versions = [one.version for one in distributions(name="executorch")]
@@ -131,7 +130,7 @@ def executorch_directory() -> Path:
 
 
 def executorch_root() -> Path | None:
-    """The directory of the installed ExecuTorch package, found without importing it; None when it is not installed."""
+    """Return the directory of the installed ExecuTorch package without importing it; None if it is not installed."""
     spec = importlib.util.find_spec("executorch")
     locations = list(spec.submodule_search_locations or ()) if spec else []
     return Path(locations[0]) if locations else None
@@ -139,14 +138,14 @@ def executorch_root() -> Path | None:
 
 @cache
 def _hash_of(folder: Path) -> str:
-    """A hash of all files in a folder, with their names."""
+    """Return a hash of all files in a folder, with their names."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     contents = (f"{path.relative_to(folder)} {hashlib.sha256(path.read_bytes()).hexdigest()}" for path in files)
     return hashlib.sha256("\n".join(contents).encode()).hexdigest()
 
 
 def _file(name: str, absent: str) -> Path:
-    """Where it is, compiled now if a wheel has it as source."""
+    """Return the path of a file, compiled now if a wheel has its source."""
     for directory in _directories():
         if (directory / name).is_file():
             return directory / name
@@ -159,23 +158,23 @@ def _file(name: str, absent: str) -> Path:
 
 
 def _compile_parts() -> None:
-    """Have the parts compiled that join ExecuTorch's runtime, in a process of its own."""
+    """Compile the libraries for ExecuTorch's runtime in a separate process."""
     command = (sys.executable, "-m", "deuteron.runtime.build_native", "--for-executorch")
     last = ""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        for line in process.stderr or ():  # its progress is ours
+        for line in process.stderr or ():  # show its progress
             sys.stderr.write(line)
             sys.stderr.flush()
             last = line.strip() or last
         said = process.stdout.read().strip() if process.stdout else ""
     if process.returncode:
         message, _, hint = said.partition("\n\nhint: ")
-        message = f"what joins ExecuTorch's runtime cannot be compiled: {message or last}"
+        message = f"the libraries for ExecuTorch's runtime cannot be compiled: {message or last}"
         raise MissingToolError(message, hint=hint or None)
 
 
 def stale(operators: Iterable[str]) -> MissingToolError:
-    """The error for operators of ours that the library lacks, once it is loaded."""
+    """Return the error for operators that the loaded library lacks."""
     names, path = ", ".join(f"`{name}`" for name in operators), library("cortex_m")
     message = f"the native library of Cortex-M operators lacks {names}: it was built from other sources"
     return MissingToolError(message, where=str(path), hint=build_again(path))
@@ -183,5 +182,5 @@ def stale(operators: Iterable[str]) -> MissingToolError:
 
 @cache
 def load_cortex_m() -> None:
-    """Give ExecuTorch's runtime, which must be loaded, its Cortex-M backend's operators that it lacks."""
+    """Register the operators of the Cortex-M backend with ExecuTorch's runtime, which must be loaded."""
     load("cortex_m")

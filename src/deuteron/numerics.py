@@ -1,7 +1,7 @@
-"""The fixed-point arithmetic of the NPU kernels, once: how factors are made and how results are rounded.
+"""Fixed-point arithmetic of the NPU kernels: requantization factors and rounding.
 
-`spec/rounding.md` states the formulas; the C twin is `firmware/src/kernels/requant.h`. Scales are exact rationals (the
-float32 values that the flatbuffer holds), so a factor carries one rounding only: that of its 31-bit multiplier.
+`spec/rounding.md` has the formulas; `firmware/src/kernels/requant.h` has the same in C. Scales are exact rationals (the
+float32 values of the flatbuffer), so the only rounding of a factor is that of its 31-bit multiplier.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,7 +22,7 @@ F64 = npt.NDArray[np.float64]
 MULTIPLIER_BITS = 31
 MAX_SHIFT = 62
 FACTOR_LIMIT = 1 << (MULTIPLIER_BITS - 1)
-"""What every factor from input to output steps is below."""
+"""Upper bound of every factor from input to output steps."""
 
 HINT_SCALES = "check the scales of this operator's tensors; the calibration data may be degenerate"
 
@@ -40,15 +40,15 @@ class Requant:
 
 
 def requants(factors: Sequence[Fraction], bits: int = MULTIPLIER_BITS) -> tuple[tuple[int, ...], int]:
-    """Multipliers and the one shift that stand for `factors`: the largest uses all bits, all round half to even.
+    """Return multipliers with a common shift for `factors`: the largest uses all bits, all round half to even.
 
     Raises:
-        UnsupportedError: when the largest factor has as many bits itself, which no sane quantisation reaches.
+        UnsupportedError: the largest factor is out of range, which no reasonable quantisation reaches.
     """
     largest = max(factors)
     if min(factors) < 0 or largest >= 1 << (bits - 1):
         raise UnsupportedError(f"requantisation factor {float(largest):g} is outside 0..2^{bits - 1}", hint=HINT_SCALES)
-    # Highest shift at which the largest multiplier still fits; bit lengths give a bound at most two too high.
+    # The highest shift at which the largest multiplier fits; the bound from bit lengths is at most 2 too high.
     bound = bits + 1 - largest.numerator.bit_length() + largest.denominator.bit_length()
     shift = min(MAX_SHIFT, bound) if largest else MAX_SHIFT
     while shift > 1 and round(largest * (1 << shift)) >= 1 << bits:
@@ -57,7 +57,7 @@ def requants(factors: Sequence[Fraction], bits: int = MULTIPLIER_BITS) -> tuple[
 
 
 def requant(factor: Fraction) -> Requant:
-    """The fixed-point form of one factor."""
+    """Return the fixed-point form of one factor."""
     (multiplier,), shift = requants((factor,))
     return Requant(multiplier, shift)
 
@@ -74,14 +74,14 @@ def rne_divide(numerators: I64, denominators: I64) -> I64:
     """numerators / denominators, rounded to nearest, ties to even; |numerators| < 2^62, 0 < denominators <= 2^62."""
     quotient = numerators // denominators
     rest = numerators - quotient * denominators
-    over = rest - (denominators - rest)  # twice the rest less the denominator, which doubled might not fit
+    over = rest - (denominators - rest)  # 2 * rest - denominator, without an overflow of the double
     return quotient + ((over > 0) | ((over == 0) & ((quotient & 1) == 1)))
 
 
 def mean_requant(factor: Fraction, count: int, bits: int = MULTIPLIER_BITS) -> Requant:
-    """The fixed-point form of a factor whose product is then divided by up to `count`: count * 2^shift is at most 2^61.
+    """Return the fixed-point form of a factor whose product is divided by up to `count`: count * 2^shift <= 2^61.
 
-    The count is no part of the factor, so a tie stays one whatever the count is.
+    The count is not part of the factor, so that ties are exact for every count.
     """
     (multiplier,), shift = requants((factor,), bits)
     limit = MAX_SHIFT - 1 - (count - 1).bit_length()
@@ -152,11 +152,11 @@ def leaky_relu(alpha: float) -> RealFunction:
 
 
 class Affine(Protocol):
-    """What `unary_table` needs of a per-tensor `ir.types.Quant`."""
+    """Interface of a per-tensor quantization for `unary_table`."""
 
     @property
     def scale(self) -> float:
-        """Real value of one step."""
+        """Real value of one quantization step."""
         ...
 
     @property
@@ -166,11 +166,10 @@ class Affine(Protocol):
 
 
 def unary_table(function: RealFunction | None, source: Affine, target: Affine) -> I8:
-    """table[x + 128] = the int8 result for stored input x: the real function, or none to requantise, then one rounding.
+    """Return table[x + 128], the int8 result for stored input x: a real function, or None to requantize; rounded once.
 
-    float64 gives the correctly rounded result for piecewise linear functions; `spec/rounding.md` says why. Infinities
-    saturate; where the function has no value (the logarithm of a negative number) the result is stored 0, as PyTorch's
-    quantisation makes of a NaN.
+    float64 gives the correctly rounded result for piecewise linear functions; see `spec/rounding.md`. Infinities
+    saturate. NaN, such as the logarithm of a negative number, gives stored 0, as PyTorch's quantization does.
     """
     real = (np.arange(-128, 128, dtype=np.float64) - source.zero_point) * source.scale
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""ExecuTorch's export recipes for our targets; importing this module puts them into ExecuTorch's registry."""
+"""ExecuTorch's export recipes for our targets; importing this module registers them."""
 
 from deuteron.frontend.recipes import Recipe as Recipe
 

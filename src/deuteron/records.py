@@ -1,4 +1,4 @@
-"""Records of what was made: a frozen dataclass as a JSON file in the directory that it describes."""
+"""Records of directories: frozen dataclasses as JSON files that list the other files."""
 
 import dataclasses
 import hashlib
@@ -30,8 +30,8 @@ DAMAGED = (
     AttributeError,
     RuntimeError,
 )
-"""What reading an archive of others raises; RuntimeErrors are for entries that are encrypted, nested too deep or
-compressed otherwise."""
+"""Exceptions of reading an untrusted archive; RuntimeError for entries that are encrypted, nested too deep or in an
+unknown compression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +44,10 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A line of the user's model, and the dotted path of the submodule that it runs in (empty: the model itself).
+    """A line of the user's model, and the dotted path of its submodule (empty for the model itself).
 
-    Where the model itself is a module of PyTorch's, such as an `nn.Sequential`, no line is known: it is 0, `file` empty
-    and `code` the submodule's class.
+    If the model itself is a module of PyTorch, such as an `nn.Sequential`, no line is known: `line` is 0, `file` empty
+    and `code` the class of the submodule.
     """
 
     file: str
@@ -60,12 +60,12 @@ class Source:
 
     @property
     def short(self) -> str:
-        """The file without its folders, and the line; the submodule where no line is known."""
+        """The file without its folders, and the line; the submodule if no line is known."""
         return f"{PurePath(self.file).name}:{self.line}" if self.line else self._layer
 
     @property
     def short_with_code(self) -> str:
-        """The same, and what the line says."""
+        """The same with the code of the line."""
         return f"{self.short}: {self.code}" if self.line else self.short
 
     @property
@@ -74,7 +74,7 @@ class Source:
 
 
 def entry_of(data: bytes) -> FileEntry:
-    """The entry for a file of these bytes."""
+    """Return the entry for a file with these bytes."""
     return FileEntry(hashlib.sha256(data).hexdigest(), len(data))
 
 
@@ -105,10 +105,10 @@ class RecordFile:
     """A kind of record.
 
     Attributes:
-        name: the file's.
-        schema: version of its form.
+        name: name of the file.
+        schema: version of its schema.
         writer: the command that writes such directories.
-        again: what to do when a directory is damaged.
+        again: hint for a damaged directory.
     """
 
     name: str
@@ -117,11 +117,11 @@ class RecordFile:
     again: str
 
     def to_json(self, record: object) -> str:
-        """The text of the file."""
+        """Return the text of the file."""
         return json.dumps({"schema": self.schema} | plain(record), indent=2) + "\n"
 
     def from_json(self, text: str, kind: type[_T]) -> _T:
-        """The record that `to_json` wrote.
+        """Parse the result of `to_json`.
 
         Raises:
             FormatError: naming the entry that is missing, unknown or of the wrong type.
@@ -137,7 +137,7 @@ class RecordFile:
         return cast("_T", _Reader(self.name, self.again).fields(table, kind, ""))
 
     def read(self, directory: Path, kind: type[_R], optional: Collection[str] = ()) -> _R:
-        """The record in a directory, with every file that it lists unaltered, and present unless it is optional.
+        """Read the record of a directory, and check that its files are unaltered, and present unless optional.
 
         Raises:
             InputError: when the directory has no such record.
@@ -176,7 +176,7 @@ class RecordFile:
 
 
 def plain(record: object) -> dict[str, object]:
-    """The JSON form of a record, or of a part of one: its fields. `parse` reads its text."""
+    """Return the JSON values of a record or of a part of one; `parse` reads their text."""
     fields = dataclasses.fields(record)  # pyright: ignore[reportArgumentType] - a dataclass of any type
     values = {field.name: getattr(record, field.name) for field in fields}
     is_partial = isinstance(record, Partial)
@@ -184,13 +184,13 @@ def plain(record: object) -> dict[str, object]:
 
 
 def parse(text: str | bytes, kind: type[_T], name: str, again: str) -> _T:
-    """The part of a record of which `plain` gave the form, from its text.
+    """Parse the JSON text of a record or of a part of one; the inverse of `plain`.
 
     Args:
         text: JSON.
         kind: the dataclass.
-        name: what errors call the text.
-        again: what to do when it is damaged.
+        name: name of the text in errors.
+        again: hint if it is damaged.
 
     Raises:
         FormatError: naming the entry that is missing, unknown or of the wrong type.
@@ -207,14 +207,14 @@ def _load(text: str | bytes, name: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Plain values as the dataclasses that they are the form of; `name` and `again` are for errors."""
+    """Converts JSON values to dataclasses; `name` and `again` are for errors."""
 
     name: str
     again: str
 
     def value(self, data: object, kind: object, at: str) -> object:
-        """`data` as a value of the type `kind`."""
-        if kind is str and isinstance(data, str):  # a path may hold bytes that are no text, which no file of ours can
+        """Convert `data` to the type `kind`."""
+        if kind is str and isinstance(data, str):  # paths with bytes that are no text
             return data.encode(errors="replace").decode()
         is_number_of_64_bits = type(data) is not int or -(1 << 63) <= data < 1 << 64
         if is_number_of_64_bits and any(kind is plain and type(data) is plain for plain in (int, float, bool)):
@@ -251,7 +251,7 @@ class _Reader:
 
 @cache
 def _hints(kind: type[object]) -> Mapping[str, object]:
-    """The types of a dataclass's fields, by name: worked out once, as records have thousands of parts."""
+    """Return the types of a dataclass's fields by name; cached, because records have thousands of parts."""
     return get_type_hints(kind)
 
 

@@ -16,8 +16,9 @@ from tests.board.painted import OPERATORS, PAINT, painted
 from tests.board.programs import Maker
 
 from deuteron import api
+from deuteron.arch.cores import Work
 from deuteron.arch.memory import DepthFirst, MemoryOptions
-from deuteron.board import boards, image, qemu, record, row_dependencies
+from deuteron.board import boards, image, qemu, record
 from deuteron.board.arena import check, planned
 from deuteron.board.arrays import to_bytes
 from deuteron.board.bundle import Bundle
@@ -27,6 +28,7 @@ from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
 from deuteron.errors import CapacityError, OptionError
+from deuteron.operators import work
 from deuteron.runtime.program import TensorValue
 from deuteron.views.events import tables, text
 from deuteron.views.events.events import Clock, Event, Kind, Measure, Stream, Track
@@ -144,7 +146,7 @@ def test_operators_that_nobody_has_counted_are_said(
     counted = ArenaPlanning("", manifest, planned(bundle, ALWAYS, CORE)).to_json()
     assert counted["uncounted"] == 0
     assert counted["instructions"] is not None
-    monkeypatch.delitem(row_dependencies._WORKS, "dtn_op_quantize_per_tensor")
+    monkeypatch.setattr(work, "WORKS", {**work.WORKS, "dtn_op_quantize_per_tensor": Work.UNKNOWN})
     view = ArenaPlanning("", manifest, planned(bundle, ALWAYS, CORE))
     (line,) = (line for line in view.lines() if "depth first" in line)
     assert "MACs again, at most +" in line

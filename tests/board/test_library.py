@@ -12,7 +12,7 @@ from deuteron.board.library import FIRMWARE
 
 CORTEX_M = FIRMWARE / "src" / "cortex_m"
 KERNELS = FIRMWARE / "src" / "kernels"
-DECLARED = re.compile(r"/\*\* (\w+\.c):.*?\*/\n\w+ (dtn_\w+)\(", re.DOTALL)
+DECLARED = re.compile(r"/\*\*\s+(?:\* )?(\w+\.c):.*?\*/\n\w+ (dtn_\w+)\(", re.DOTALL)
 PROCESSORS = {
     "-mcpu=cortex-m0plus": "portable",
     "-mcpu=cortex-m3": "portable",
@@ -27,13 +27,22 @@ PROCESSORS = {
 
 
 def stems(inner: InnerWork) -> set[str]:
-    return {path.stem for path in (CORTEX_M / inner.value).glob("*.c")}
+    """What the files of a directory compute: their names without its name at the end."""
+    names = [path.stem for path in (CORTEX_M / inner.value).glob("*.c")]
+    assert all(name.endswith(f"_{inner.value}") for name in names)
+    return {name.removesuffix(f"_{inner.value}") for name in names}
+
+
+def test_no_two_files_of_the_inner_work_have_one_name() -> None:
+    files = [path.name for folder in (CORTEX_M, KERNELS / "single_rounding") for path in folder.rglob("*.[ch]")]
+    assert len(files) > 100
+    assert len(set(files)) == len(files)
 
 
 @pytest.mark.parametrize("inner", InnerWork, ids=lambda inner: inner.value)
 def test_each_directory_has_files_of_the_portable_names(inner: InnerWork) -> None:
     assert stems(inner) <= stems(InnerWork.PORTABLE)
-    chosen = {source.path.stem: source for source in library.inner_work(inner)}
+    chosen = {source.path.stem.rpartition("_")[0]: source for source in library.inner_work(inner)}
     assert set(chosen) == stems(InnerWork.PORTABLE)
     for stem, source in chosen.items():
         assert source.path.parent.name == (inner.value if stem in stems(inner) else "portable")
@@ -45,15 +54,17 @@ def test_each_directory_has_files_of_the_portable_names(inner: InnerWork) -> Non
 def test_kernels_have_the_inner_work_of_the_operators(inner: InnerWork) -> None:
     """But for what is done element by element, where what is rounded differs."""
     operators = {source.path.stem: source for source in library.inner_work(inner)}
-    kernels = [source for source in library.kernels(inner) if source.path.parent.parent.name == "once"]
-    shared = [source for source in kernels if source.path.stem != "sum"]
-    assert {source.path.stem for source in shared} == {"convolution", "depthwise", "pairs", "product"}
+    kernels = [source for source in library.kernels(inner) if source.path.parent.parent.name == "single_rounding"]
+    shared = [source for source in kernels if not source.path.stem.startswith("add_s8")]
+    assert {source.path.stem.partition("_single")[0] for source in shared} == {
+        "conv2d_s8", "depthwise_conv2d_s8", "matmul_row_pairs_s8", "matmul_s8",
+    }  # fmt: skip
     for source in shared:
         (origin,) = source.includes
-        like = operators[source.path.stem]
+        like = operators[source.path.stem.replace("_single_rounding", "")]
         assert (origin, source.flags) == (like.path, like.flags)
         lines = [line for line in source.path.read_text("utf-8").splitlines() if line]
-        assert lines[0] == '#include "../rounding.h"'
+        assert lines[0] == '#include "../single_rounding.h"'
         assert (source.path.parent / lines[-1].split('"')[1]).resolve() == origin
 
 
@@ -97,9 +108,10 @@ def test_what_the_header_declares_stands_where_it_says() -> None:
     declared = DECLARED.findall((CORTEX_M / "inner.h").read_text("utf-8"))
     assert len(declared) >= 3
     for inner in InnerWork:
-        files = {source.path.name: source.path for source in library.inner_work(inner)}
+        files = {re.sub("_[a-z]+$", "", source.path.stem): source.path for source in library.inner_work(inner)}
         for file, function in declared:
-            assert re.search(rf"^\w+ {function}\(", files[file].read_text("utf-8"), re.MULTILINE), (inner, file)
+            text = files[file.removesuffix(".c")].read_text("utf-8")
+            assert re.search(rf"^\w+ {function}\(", text, re.MULTILINE), (inner, file)
 
 
 @pytest.mark.parametrize(("flags", "inner"), PROCESSORS.items())

@@ -197,6 +197,13 @@ def test_what_calls(instruction: str, operands: str, calls: tuple[int, ...]):
     assert callgraph._function(body, [0, 0x20], "app", {}).calls == calls
 
 
+def test_a_function_in_assembler_takes_what_it_pushes():
+    body = callgraph._Body(0, "a", [("push", "{r4, r5, r10, lr}"), ("pop", "{r4, r5, r10, pc}")])
+    frames = {"a": 0, "b": 24}
+    assert callgraph._function(body, [0], "app", {"app": frames}).frame == 16
+    assert callgraph._function(callgraph._Body(0, "b", body.instructions), [0], "app", {"app": frames}).frame == 24
+
+
 def test_a_call_to_where_no_function_is():
     graph = Graph([function(0, "a", 8, 0x20)], {})
     assert path(graph, "a") == [("a", 8), ("0x00000020", None)]

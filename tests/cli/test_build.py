@@ -135,14 +135,14 @@ Run = Callable[..., Result]
             ["digits", "-o", "out", "--sram-budget", "512Ki", "--weights-budget", "1Mi"],
             2,
             "error: `--weights-budget` is 1,048,576 bytes, `--sram-budget` only 524,288\n\n"
-            "hint: weights have their place in the SRAM budget, beside intermediate results: lower the one or raise "
+            "hint: weights and intermediate results share the SRAM budget: lower one or raise "
             "the other\n",
         ),
         (
             ["digits", "-o", "out", "--weights-budget", "8Mi"],
             2,
             "error: `--weights-budget` is 8,388,608 bytes, the SRAM of `imxrt700` only 7,864,320\n\n"
-            "hint: weights have their place in the SRAM budget, beside intermediate results: lower the one or raise "
+            "hint: weights and intermediate results share the SRAM budget: lower one or raise "
             "the other\n",
         ),
         (

@@ -39,7 +39,8 @@ NATIVES = (
     *(
         f"native {name}"
         for name in (
-            "driver", "driver_ref", "delegate", "cortex_m", "ethosu", "ethosu_driver", "ethosu_watch", "packing",
+            "driver", "driver_ref", "delegate", "cortex_m", "ethosu", "ethosu_driver", "ethosu_watch", "executor",
+            "packing",
         )
     ),
     "deuteron-runner",
@@ -92,6 +93,7 @@ ok       native cortex_m       built          runs Cortex-M operators
 ok       native ethosu         built          runs programs of Arm Ethos-U
 ok       native ethosu_driver  built          runs them behind Arm's driver API
 ok       native ethosu_watch   built          checks their commands for missing waits
+ok       native executor       built          runs bundles on this computer
 ok       native packing        built          plans memory
 ok       deuteron-runner       built          runs programs without Python
 ok       gcc                   12.2.0         compiles the driver and the kernels (`make native`)

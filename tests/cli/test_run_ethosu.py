@@ -96,16 +96,21 @@ def test_it_is_compared_with_nothing(compiled: Path, deuteron: Run) -> None:
     )  # fmt: skip
 
 
-def test_operators_that_vela_left_to_the_cpu_are_named(compiled: Path, deuteron: Run, tmp_path: Path) -> None:
+def test_operators_that_vela_left_to_the_cpu_run(compiled: Path, deuteron: Run, tmp_path: Path) -> None:
     model = decode((compiled / "model_vela.tflite").read_bytes())
-    op = replace(model.operators[0], name="ABS", custom_code="", inputs=(4,), outputs=(4,), kind="")
+    (y,) = model.operators[0].outputs
+    op = replace(model.operators[0], name="ABS", custom_code="", inputs=(y,), outputs=(len(model.tensors),), kind="")
+    tensors = (*model.tensors, replace(model.tensors[y], name="abs"))
     path = tmp_path / "both.tflite"
-    path.write_bytes(encode(replace(model, operators=(*model.operators, op))))
-    assert deuteron("run", path) == Result(
-        1, "",
-        f"error: `{path}`: Vela left operators on the CPU, but only NPU partitions run here: ABS\n\n"
-        "hint: `deuteron inspect` shows the partitions; run the file that Vela compiled in its place\n",
-    )  # fmt: skip
+    changed = replace(model, tensors=tensors, operators=(*model.operators, op), outputs=(len(model.tensors),))
+    path.write_bytes(encode(changed))
+    x, plain, absolute = (tmp_path / name for name in ("x.npy", "plain.npy", "absolute.npy"))
+    np.save(x, np.random.default_rng(2).integers(-100, 100, model.tensors[model.inputs[0]].shape).astype(np.int8))
+    assert deuteron("run", compiled / "model_vela.tflite", "--input", x, "--output", plain).code == 0
+    assert deuteron("run", path, "--input", x, "--output", absolute).code == 0
+    zero = tensors[y].quant.zero_point
+    wanted = np.clip(np.abs(np.load(plain).astype(int) - zero) + zero, -128, 127)
+    np.testing.assert_array_equal(np.load(absolute), wanted)
     assert deuteron("inspect", path).out.endswith("\ncpu operators: ABS\n")
 
 

@@ -1,4 +1,4 @@
-"""Partitions beside TOSA's reference model: equal ones, others, and what cannot be compared."""
+"""Partitions compared with TOSA's reference model: equal ones, others, and what cannot be compared."""
 
 import json
 import os
@@ -34,7 +34,7 @@ def test_a_partition_gives_the_bytes_of_the_reference(folder: Path) -> None:
     assert (compared.partitions, compared.values, compared.differences, equal) == (1, 8, (), ["layer"])
     assert compared.passed
     assert list(compared.lines()) == [
-        "1 partition of 1 test beside TOSA's reference model: 8 outputs, 0 of them differ"
+        "1 partition of 1 test compared with TOSA's reference model: 8 outputs, 0 of them differ"
     ]
     assert tosa.compare(folder, folder, ("f.py::test",), equal.append) == compared
     assert equal == ["layer"], "it is not compared again before it is compiled again"
@@ -102,7 +102,7 @@ def test_values_that_the_reference_model_refuses(folder: Path, monkeypatch: pyte
     assert (compared.narrow, compared.passed) == (1, True)
     assert asked.read_text() == "xx", "without indices, counting would draw the same again"
     assert list(compared.lines()) == [
-        "1 partition of 1 test beside TOSA's reference model: 8 outputs, 0 of them differ",
+        "1 partition of 1 test compared with TOSA's reference model: 8 outputs, 0 of them differ",
         "  1 of them with inputs from 1 to 3 alone: the reference model refuses others, or they are shifted out of "
         "their type",
     ]

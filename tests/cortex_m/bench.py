@@ -25,7 +25,7 @@ REFUSED = 72
 """`DTN_REASON_OPERATOR` of deuteron/errors.h."""
 
 _FIRMWARE = Path(__file__).parents[2] / "firmware"
-_PATTERNS = ("cortex_m/*.c", "operators/*.c", "kernels/check/*.c", "kernels/fast/*.c")
+_PATTERNS = ("cortex_m/*.c", "operators/*.c", "tflite/*.c", "kernels/check/*.c", "kernels/fast/*.c")
 _FLAGS = ("-std=c99", "-O1", "-g", "-fPIC", "-shared", "-fsanitize=undefined", "-fno-sanitize-recover=all")
 _TYPES = {"uint8": 0, "int8": 1, "int16": 2, "int32": 3, "int64": 4, "float32": 6, "bool": 11}
 _LIBRARY = "liboperators.so"

@@ -19,13 +19,13 @@ from deuteron.operators.added import (
     ADDED,
     BY_NAME,
     NAMESPACE,
-    ChooseParams,
+    ArgmaxArgminParams,
     CompareParams,
-    CumulateParams,
+    CumsumParams,
     LogSoftmaxParams,
     MaskedSoftmaxParams,
     NormaliseParams,
-    ReduceArgumentParams,
+    WhereParams,
 )
 from deuteron.operators.int16 import ReduceSumS16Params
 from deuteron.operators.params import (
@@ -86,17 +86,17 @@ def masked_softmax(rng: np.random.Generator) -> Case:
     return params, (x, table, mask), np.empty_like(x)
 
 
-def reduce_argument(rng: np.random.Generator) -> Case:
+def argmax_argmin(rng: np.random.Generator) -> Case:
     """The place of a maximum or minimum."""
     shape = runs(rng)
-    return ReduceArgumentParams(*shape, int(rng.integers(2))), (bytes_of(rng, *shape),), np.empty(shape[::2], np.int64)
+    return ArgmaxArgminParams(*shape, int(rng.integers(2))), (bytes_of(rng, *shape),), np.empty(shape[::2], np.int64)
 
 
-def cumulate(rng: np.random.Generator) -> Case:
+def cumsum(rng: np.random.Generator) -> Case:
     """Sums up to each element."""
     shape = runs(rng)
     x_zp, y_zp = (int(n) for n in rng.integers(-128, 128, 2))
-    params = CumulateParams(*shape, x_zp, int(rng.integers(1 << 29, 1 << 31)), 34, y_zp)
+    params = CumsumParams(*shape, x_zp, int(rng.integers(1 << 29, 1 << 31)), 34, y_zp)
     return params, (bytes_of(rng, *shape),), np.empty(shape, np.int8)
 
 
@@ -172,16 +172,16 @@ def compare(rng: np.random.Generator) -> Case:
     return CompareParams(dims, a, b, int(rng.integers(4))), small, np.empty(dims, np.bool_)
 
 
-def decide(rng: np.random.Generator) -> Case:
+def compare_scalar(rng: np.random.Generator) -> Case:
     """A decision by a table."""
     x, table = bytes_of(rng, 50), rng.integers(0, 2, 256).astype(np.int8)
     return LutParams(x.size), (x, table), np.empty(x.shape, np.bool_)
 
 
-def choose(rng: np.random.Generator) -> Case:
+def where(rng: np.random.Generator) -> Case:
     """A choice."""
     dims, strides, (condition, *operands) = broadcast(rng, 3)
-    return ChooseParams(dims, *strides), (condition > 0, *operands), np.empty(dims, np.int8)
+    return WhereParams(dims, *strides), (condition > 0, *operands), np.empty(dims, np.int8)
 
 
 CASES: Mapping[str, Callable[[np.random.Generator], Case]] = {
@@ -189,15 +189,15 @@ CASES: Mapping[str, Callable[[np.random.Generator], Case]] = {
     "reduce_extremum": reduce_extremum,
     "resize_bilinear": resize_bilinear,
     "masked_softmax": masked_softmax,
-    "reduce_argument": reduce_argument,
-    "cumulate": cumulate,
+    "argmax_argmin": argmax_argmin,
+    "cumsum": cumsum,
     "normalise": normalise,
     "log_softmax": log_softmax,
     "broadcast_add": broadcast_add,
     "broadcast_mul": broadcast_mul,
     "compare": compare,
-    "decide": decide,
-    "choose": choose,
+    "compare_scalar": compare_scalar,
+    "where": where,
     **wide.CASES,
 }
 """Random calls of each operator."""

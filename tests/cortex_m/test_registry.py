@@ -16,6 +16,7 @@ from torch._ops import OpOverloadPacket
 from deuteron.board import operators
 from deuteron.frontend.cortex_m import upstream
 from deuteron.native import load_cortex_m
+from deuteron.operators.added import BY_FORMER_NAME, BY_NAME, FORMER_NAMES, NAMESPACE
 
 SCALES = (1.0, 0.5, 0.1, 1 / 255, 3e-5, 1e-30, 3e38)
 
@@ -91,6 +92,19 @@ def test_every_operator_runs_in_executorchs_runtime_and_in_bundles() -> None:
     assert {name.removesuffix(".out") for name in wanted} == {
         name for name in operators.supported() if name.startswith("cortex_m::")
     }
+
+
+def test_programs_of_older_releases_find_their_operators() -> None:
+    from executorch.runtime import Runtime
+
+    runtime = Runtime.get()
+    load_cortex_m()
+    names = set(runtime.operator_registry.operator_names)
+    assert FORMER_NAMES
+    for former, name in FORMER_NAMES.items():
+        assert {f"{NAMESPACE}::{former}.out", f"{NAMESPACE}::{name}.out"} <= names
+        assert f"{NAMESPACE}::{former}" not in operators.supported()
+        assert BY_FORMER_NAME[f"{NAMESPACE}::{former}.out"] is BY_NAME[f"{NAMESPACE}::{name}.out"]
 
 
 def test_the_program_of_every_operator_has_every_operator() -> None:

@@ -31,7 +31,7 @@ def test_a_run_prints_a_table_and_writes_json(tmp_path: Path, capsys: pytest.Cap
     path = tmp_path / "differential.json"
     assert differential.main(["--graphs", "12", "--seed", "40", "--json", str(path)]) == 0
     text = capsys.readouterr().out
-    assert "measured beside LiteRT, operator by operator" in text
+    assert "measured against LiteRT, operator by operator" in text
     assert "12 graphs, " in text
     assert ", 0 failures; " in text
     results = json.loads(path.read_text())

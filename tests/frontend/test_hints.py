@@ -31,6 +31,8 @@ class Code(nn.Module):
 @pytest.mark.parametrize("target", ["cortex-m33", "imxrt700cm"])
 @pytest.mark.parametrize("name", REWRITES)
 def test_an_operator_with_a_rewrite_is_refused_with_it(name: str, target: str) -> None:
+    row = next(line for line in GUIDE.read_text("utf-8").splitlines() if f"`{REWRITES[name].example}`" in line)
+    assert REWRITES[name].advice in row
     with pytest.raises(UnsupportedError) as caught:
         combine(Code(REWRITES[name].example), (2, 3), target=target)
     first, _, hint = str(caught.value).partition("\n\nhint: ")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from benches import planted
+from benches.zoo import planted
 from torch import Tensor, fx, nn
 from torch.nn import functional
 

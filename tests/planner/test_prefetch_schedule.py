@@ -52,8 +52,8 @@ def _scratch(rng: random.Random, calls: int) -> Scratch:
     return Scratch(nbytes, tuple(reserved))
 
 
-def _meets(parts: tuple[Chunk, ...], area: int, scratch: Scratch, planned: Schedule) -> bool:
-    """Whether some fetch to scratch meets a interval, or leaves scratch."""
+def _overlaps(parts: tuple[Chunk, ...], area: int, scratch: Scratch, planned: Schedule) -> bool:
+    """Whether some fetch to scratch overlaps a reserved interval, or exceeds scratch."""
     for step in planned.steps:
         if isinstance(step, Issue) and step.offset + parts[step.chunk].nbytes > area:
             start, end = step.offset - area, step.offset - area + parts[step.chunk].nbytes
@@ -84,7 +84,7 @@ def test_schedules_are_those_of_the_definition() -> None:
     assert 50 < without_room < 250
 
 
-def test_schedules_beside_walls_are_those_of_the_definition() -> None:
+def test_schedules_with_reserved_intervals_are_those_of_the_definition() -> None:
     to_scratch = more = 0
     for seed in range(300):
         parts, costs, area = _instance(seed)
@@ -95,7 +95,7 @@ def test_schedules_beside_walls_are_those_of_the_definition() -> None:
         wanted = Follow(parts, costs, resident, area, None, scratch).run()
         assert schedule(parts, costs, resident, area, scratch=scratch) == wanted
         if wanted is not None:
-            assert not _meets(parts, area, scratch, wanted)
+            assert not _overlaps(parts, area, scratch, wanted)
             to_scratch += sum(isinstance(step, Issue) and step.offset >= area for step in wanted.steps)
             more += schedule(parts, costs, resident, area) is None
         others = [j for j in range(len(parts)) if j not in resident]
@@ -118,14 +118,14 @@ def test_what_is_free_in_scratch_is_taken_before_the_area() -> None:
     assert issues == [(0, 0, 0), (1, 1, 64), (1, 2, 128)]
 
 
-def test_walls_stand_in_scratch_and_in_order() -> None:
+def test_reserved_intervals_are_in_scratch_and_in_order() -> None:
     parts, costs, area = _instance(3)
     for reserved in (
         (ReservedInterval(16, 112, 0, 0), ReservedInterval(0, 129, 1, 1)),
         (ReservedInterval(0, 16, 1, 1), ReservedInterval(0, 16, 0, 0)),
     ):
         with pytest.raises(
-            InternalError, match=r"or reserved, are not in the order of their first use, or reserved leave"
+            InternalError, match=r"or reserved intervals are not in the order of their first use, or intervals exceed"
         ):
             ScheduleSearch(parts, costs, area, scratch=Scratch(128, reserved))
 
@@ -166,7 +166,7 @@ def test_what_cannot_be_counted_is_refused() -> None:
 
 
 @pytest.mark.parametrize(("resident", "slots", "turns"), [((), (0,), (0,)), ((0,), (0, 1), (0, 0, 1))])
-def test_each_chunk_stays_or_has_one_spot(
+def test_each_chunk_is_resident_or_has_one_slot(
     resident: tuple[int, ...], slots: tuple[int, ...], turns: tuple[int, ...]
 ) -> None:
     parts = tuple(Chunk((f"w{at}",), 16, at, at) for at in range(2))
@@ -174,7 +174,7 @@ def test_each_chunk_stays_or_has_one_spot(
         schedule(
             parts, FetchCosts((1, 1), (1, 1), 1), frozenset(resident), 1000, {at: FetchSlot(0, None) for at in slots}
         )
-    assert f"of 2 chunks, {turns} are fetched: each either stays or has one slot" in str(refused.value)
+    assert f"of 2 chunks, {turns} are fetched: each is either resident or has one slot" in str(refused.value)
 
 
 def test_without_the_library_no_fetches_are_planned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

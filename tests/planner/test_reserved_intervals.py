@@ -38,7 +38,7 @@ def _to_scratch(planned: Plan) -> list[tuple[int, int, Fetch]]:
     return [item for item in _fetches(planned) if item[2].region is Region.SCRATCH]
 
 
-def test_walls_are_the_blocks_of_scratch_in_order() -> None:
+def test_reserved_intervals_are_the_blocks_of_scratch_in_order() -> None:
     blocks = {Lifetime(("b",), 100, 2, 5): 0, Lifetime(("a",), 40, 0, 2): 112}
     scratch = scratch_of(blocks)
     assert scratch == Scratch(160, (ReservedInterval(112, 48, 0, 2), ReservedInterval(0, 112, 2, 5)))
@@ -47,7 +47,7 @@ def test_walls_are_the_blocks_of_scratch_in_order() -> None:
     assert scratch_of({}) == NO_SCRATCH
 
 
-def test_blocks_go_between_walls_and_not_onto_each_other() -> None:
+def test_blocks_are_placed_between_reserved_intervals() -> None:
     for seed in range(100):
         rng = random.Random(seed)
         reserved = tuple(

@@ -144,7 +144,7 @@ def test_a_compilation_that_ends_without_a_word(
     monkeypatch.setattr(sys, "executable", str(python))
     with pytest.raises(MissingToolError) as caught:
         native.library("delegate")
-    assert str(caught.value) == "what joins ExecuTorch's runtime cannot be compiled: MemoryError"
+    assert str(caught.value) == "the libraries for ExecuTorch's runtime cannot be compiled: MemoryError"
     assert capsys.readouterr().err == "Traceback:\nMemoryError\n"
 
 
@@ -156,7 +156,8 @@ def test_a_wheel_without_a_compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     with pytest.raises(MissingToolError) as caught:
         native.library("delegate")
     assert str(caught.value) == (
-        "what joins ExecuTorch's runtime cannot be compiled: CMake is not installed: found no `cmake` on PATH\n\n"
+        "the libraries for ExecuTorch's runtime cannot be compiled: CMake is not installed: found no `cmake` on "
+        "PATH\n\n"
         "hint: install it, on Debian with `apt-get install cmake`"
     )
 

@@ -175,6 +175,6 @@ def test_what_cannot_be_told_is_said(tmp_path: Path) -> None:
     record["partitions"][0]["schedule"]["steps"] = []
     (bare / "build.json").write_text(json.dumps(record), "utf-8")
     assert refused(UnsupportedError, bare) == (
-        "how long an Ethos-U takes is not in its command stream, and nobody has estimated it\n\n"
-        "hint: give what `deuteron build` has written: it keeps Vela's estimates"
+        "the command stream of an Ethos-U contains no times, and there are no estimates\n\n"
+        "hint: give a build of `deuteron build`, which has Vela's estimates"
     )

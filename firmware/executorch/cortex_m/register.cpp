@@ -21,11 +21,12 @@ using Kernels = executorch::runtime::Span<const Kernel>;
 
 #define DTN_NAME(name) "cortex_m::" #name ".out"
 
-/* A row of DTN_CM_ADDED as a kernel. */
-#define DTN_ADDED(name, inputs)                                                                                        \
-    Kernel("deuteron::" #name ".out", [](Context &context, Stack stack) {                                              \
-        Call(context, "deuteron::" #name, stack, (inputs) + 3).run_added(dtn_cm_##name, inputs);                       \
+/* A row of DTN_CM_FORMER_NAMES, and of DTN_CM_ADDED, as a kernel. */
+#define DTN_FORMER(former, name, inputs)                                                                               \
+    Kernel("deuteron::" #former ".out", [](Context &context, Stack stack) {                                            \
+        Call(context, "deuteron::" #former, stack, (inputs) + 3).run_added(dtn_cm_##name, inputs);                     \
     }),
+#define DTN_ADDED(name, inputs) DTN_FORMER(name, name, inputs)
 
 const Kernel kKernels[] = {
     Kernel(DTN_NAME(quantize_per_tensor), quantize_per_tensor),
@@ -55,7 +56,7 @@ const Kernel kKernels[] = {
     Kernel("aten::cat.out", "v1/1;0,2,3,1|1;0,2,3,1", cat_channels_last),
 };
 
-const Kernel kAdded[] = {DTN_CM_ADDED(DTN_ADDED)};
+const Kernel kAdded[] = {DTN_CM_ADDED(DTN_ADDED) DTN_CM_FORMER_NAMES(DTN_FORMER)};
 
 /* True if the runtime has a kernel of this name for the same types and orders. */
 bool is_registered(const Kernel &kernel)

@@ -34,10 +34,10 @@
 #define DTN_MINOR_OF_SCRATCH_FETCHES UINT32_C(1) /**< the first minor version that can fetch weights to scratch */
 #define DTN_MINOR_OF_PLACES UINT32_C(2) /**< the first minor version whose inputs and outputs may have places in scratch */
 #define DTN_ELSEWHERE UINT32_C(0xFFFFFFFF) /**< in the table of places: an input or output that does not lie in scratch */
-#define DTN_FETCH_TO_SCRATCH UINT32_C(256) /**< bit beside the channel of a fetch whose target is in scratch */
+#define DTN_FETCH_TO_SCRATCH UINT32_C(256) /**< bit next to the channel of a fetch whose target is in scratch */
 #define DTN_PROFILE_RECORD_BYTES UINT32_C(16) /**< bytes per profile record */
 
-/** Index of each header word; those from 10 on that depend on the layout are in `LayoutA` and `LayoutB`. */
+/** Index of each header word; `LayoutA` and `LayoutB` have those that depend on the layout, from 10 on. */
 enum {
     DTN_HEADER_MAGIC = 0,
     DTN_HEADER_DEUTERON_MAGIC = 1,
@@ -83,7 +83,7 @@ enum {
     DTN_OPCODE_END = 4,
 };
 
-/** Where an operand lives; the value is its number in the microcode. */
+/** Region of an operand, with its number in the microcode. */
 enum {
     DTN_REGION_INPUT = 0,
     DTN_REGION_OUTPUT = 1,
@@ -458,7 +458,7 @@ enum {
     DTN_RESIZE_BILINEAR_S8_OUTPUT = 1,
 };
 
-/** Bilinear interpolation, NHWC, input and output of one quantisation. */
+/** Bilinear interpolation, NHWC; input and output have the same quantisation. */
 typedef struct {
     int32_t batches;
     int32_t in_h;

@@ -1,5 +1,5 @@
+#include "broadcast_index.h"
 #include "cortex_m.h"
-#include "steps.h"
 
 typedef dtn_cm_compare_params_t params_t;
 
@@ -14,11 +14,11 @@ static bool is_valid(const dtn_operator_call_t *call)
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     return p->kind >= 0 && p->kind < KINDS &&
-           dtn_steps_are_inside(p->dims, p->a_strides, values[2].bytes, values[0].bytes) &&
-           dtn_steps_are_inside(p->dims, p->b_strides, values[2].bytes, values[1].bytes);
+           dtn_index_is_inside(p->dims, p->a_strides, values[2].bytes, values[0].bytes) &&
+           dtn_index_is_inside(p->dims, p->b_strides, values[2].bytes, values[1].bytes);
 }
 
-static bool is_so(int32_t kind, int8_t a, int8_t b)
+static bool compare(int32_t kind, int8_t a, int8_t b)
 {
     switch (kind) {
     case LESS:
@@ -38,11 +38,11 @@ static void run(const dtn_operator_call_t *call)
     const int8_t *a = (const int8_t *)call->values[DTN_CM_COMPARE_A].data;
     const int8_t *b = (const int8_t *)call->values[DTN_CM_COMPARE_B].data;
     uint8_t *out = (uint8_t *)call->values[DTN_CM_COMPARE_OUTPUT].data;
-    int32_t index[DTN_STEPS_RANK] = {0};
+    int32_t index[DTN_INDEX_RANK] = {0};
     for (uint32_t i = 0; i < call->values[DTN_CM_COMPARE_OUTPUT].bytes; i++) {
-        int8_t left = a[dtn_steps_place(index, p->a_strides)];
-        out[i] = is_so(p->kind, left, b[dtn_steps_place(index, p->b_strides)]) ? 1 : 0;
-        dtn_steps_next(index, p->dims);
+        int8_t left = a[dtn_index_offset(index, p->a_strides)];
+        out[i] = compare(p->kind, left, b[dtn_index_offset(index, p->b_strides)]) ? 1 : 0;
+        dtn_index_next(index, p->dims);
     }
 }
 

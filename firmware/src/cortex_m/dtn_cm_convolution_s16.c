@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "wide.h"
+#include "int16.h"
 #include "windows.h"
 
 /* Most elements of a window that is copied to the stack. */
@@ -66,10 +66,10 @@ static int16_t scaled(const layer_t *layer, size_t channel, int64_t sum)
 {
     int32_t shift = layer->shifts[channel];
     int64_t bias = (int64_t)layer->bias[channel] * (INT32_C(1) << (shift - BIAS_BITS));
-    return dtn_cm_wide_step(sum * layer->multipliers[channel] + bias, shift, layer->p->act_min, layer->p->act_max);
+    return dtn_cm_shift_to_s16(sum * layer->multipliers[channel] + bias, shift, layer->p->act_min, layer->p->act_max);
 }
 
-/* The whole window, with zeros beside the map. */
+/* The whole window, with zeros in the padding. */
 static void copy_window(const layer_t *layer, const place_t *place, int16_t *window)
 {
     memset(window, 0, layer->patch * sizeof *window);
@@ -89,7 +89,7 @@ static void add_runs(const layer_t *layer, const place_t *place, const int8_t *c
         for (int32_t kx = place->columns.first; kx < place->columns.end; kx = next_run(layer, place, kx)) {
             run_t run = run_from(layer, place, ky, kx);
             const int8_t *parts[DTN_CM_ROWS] = {rows[0] + run.at, rows[1] + run.at, rows[2] + run.at, rows[3] + run.at};
-            dtn_cm_add_wide(run.input, parts, run.count, sums);
+            dtn_cm_add_dots_s16(run.input, parts, run.count, sums);
         }
     }
 }
@@ -113,7 +113,7 @@ static void one_pixel(const layer_t *layer, const place_t *place)
         int64_t sums[DTN_CM_ROWS] = {0};
         dtn_cm_rows_of(weights, layer->patch, first, layer->outputs, rows);
         if (window != NULL) {
-            dtn_cm_add_wide(window, rows, layer->patch, sums);
+            dtn_cm_add_dots_s16(window, rows, layer->patch, sums);
         } else {
             add_runs(layer, place, rows, sums);
         }
@@ -134,7 +134,7 @@ static void each_channel(const layer_t *layer, const place_t *place)
         for (int32_t ky = place->rows.first; ky < place->rows.end; ky++) {
             for (int32_t kx = place->columns.first; kx < place->columns.end; kx++) {
                 run_t run = run_from(layer, place, ky, kx);
-                dtn_cm_add_tap(run.input + first, weights + run.at, layer->patch, count, sums);
+                dtn_cm_add_tap_s16(run.input + first, weights + run.at, layer->patch, count, sums);
             }
         }
         for (size_t i = 0; i < count; i++) {
@@ -204,8 +204,8 @@ static bool are_numbers(const params_t *p)
         }
     }
     return p->pad_h >= 0 && p->pad_h <= DTN_CM_MAX_DIMENSION && p->pad_w >= 0 && p->pad_w <= DTN_CM_MAX_DIMENSION &&
-           dtn_cm_is_wide_range(p->act_min, p->act_max) && p->in_c % p->groups == 0 && p->out_c % p->groups == 0 &&
-           (int64_t)p->kernel_h * p->kernel_w <= DTN_CM_MOST_WIDE_PRODUCTS / (p->in_c / p->groups);
+           dtn_cm_is_s16_range(p->act_min, p->act_max) && p->in_c % p->groups == 0 && p->out_c % p->groups == 0 &&
+           (int64_t)p->kernel_h * p->kernel_w <= DTN_CM_MAX_S16_PRODUCTS / (p->in_c / p->groups);
 }
 
 static bool is_valid(const dtn_operator_call_t *call)

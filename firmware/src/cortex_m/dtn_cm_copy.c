@@ -3,9 +3,9 @@
 
 #include "../kernels/check/check.h"
 #include "../kernels/fast/strided.h"
-#include "by_kernel.h"
 #include "cortex_m.h"
 #include "elements.h"
+#include "npu_kernel_call.h"
 
 typedef dtn_cm_copy_params_t params_t;
 
@@ -35,14 +35,15 @@ static void run(const dtn_operator_call_t *call)
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     const uint8_t *in = (const uint8_t *)call->values[0].data + p->in_start;
     uint8_t *out = (uint8_t *)call->values[1].data + p->out_start;
-    dtn_walk_t walk = dtn_walk(p->dims, p->in_strides, p->out_strides, RANK);
+    dtn_iterator_t iterator = dtn_iterator(p->dims, p->in_strides, p->out_strides, RANK);
     do {
-        if (walk.step[0] == 1 && walk.step[1] == 1) {
-            memcpy(out + walk.at[1], in + walk.at[0], walk.count);
+        if (iterator.step[0] == 1 && iterator.step[1] == 1) {
+            memcpy(out + iterator.at[1], in + iterator.at[0], iterator.count);
         } else {
-            dtn_cm_move(in + walk.at[0], walk.step[0], out + walk.at[1], walk.step[1], walk.count);
+            dtn_cm_strided_copy(in + iterator.at[0], iterator.step[0], out + iterator.at[1], iterator.step[1],
+                                iterator.count);
         }
-    } while (dtn_walk_next(&walk));
+    } while (dtn_iterator_next(&iterator));
 }
 
 int32_t dtn_cm_copy(const dtn_operator_call_t *call, dtn_phase_t phase)

@@ -1,4 +1,4 @@
-#include "pairs_s16.h"
+#include "broadcast_binary_s16.h"
 
 typedef dtn_cm_extremum_s16_params_t params_t;
 
@@ -8,7 +8,7 @@ static bool is_valid(const dtn_operator_call_t *call)
         return false;
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    return dtn_cm_are_wide_rows(call->values, p->dims, p->a_strides, p->b_strides) &&
+    return dtn_cm_are_s16_rows(call->values, p->dims, p->a_strides, p->b_strides) &&
            (p->maximum == 0 || p->maximum == 1);
 }
 
@@ -18,8 +18,8 @@ int32_t dtn_cm_extremum_s16(const dtn_operator_call_t *call, dtn_phase_t phase)
         return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    dtn_cm_wide_rows_t rows = dtn_cm_wide_rows(call->values, p->dims, p->a_strides, p->b_strides);
-    for (; rows.left != 0; dtn_cm_wide_rows_next(&rows)) {
+    dtn_cm_s16_rows_t rows = dtn_cm_s16_rows(call->values, p->dims, p->a_strides, p->b_strides);
+    for (; rows.left != 0; dtn_cm_s16_rows_next(&rows)) {
         for (size_t i = 0; i < rows.length; i++) {
             int16_t a = rows.a[i * rows.a_step];
             int16_t b = rows.b[i * rows.b_step];

@@ -1,4 +1,4 @@
-#include "wide.h"
+#include "int16.h"
 
 typedef dtn_cm_interpolate_s16_params_t params_t;
 
@@ -13,7 +13,7 @@ static bool is_valid(const dtn_operator_call_t *call)
         return false;
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    return dtn_cm_is_wide_range(p->low, p->high) && p->bits >= 0 && p->bits <= 15 &&
+    return dtn_cm_is_s16_range(p->low, p->high) && p->bits >= 0 && p->bits <= 15 &&
            dtn_cm_has_size(&values[0], DTN_CM_LIST(2, p->elements)) && values[2].bytes == values[0].bytes &&
            dtn_cm_has_size(&values[1], DTN_CM_LIST(4, ((p->high - p->low) >> p->bits) + 2));
 }
@@ -33,7 +33,7 @@ int32_t dtn_cm_interpolate_s16(const dtn_operator_call_t *call, dtn_phase_t phas
         const int32_t *entry = table + (place >> p->bits);
         int64_t change = (int64_t)entry[1] - entry[0];
         int64_t value = (int64_t)entry[0] * width + change * (place & (width - 1));
-        out[i] = dtn_cm_wide(dtn_rne_shift(value, p->bits + TABLE_BITS), INT16_MIN, INT16_MAX);
+        out[i] = dtn_cm_clamp_s16(dtn_rne_shift(value, p->bits + TABLE_BITS), INT16_MIN, INT16_MAX);
     }
     return DTN_OK;
 }

@@ -1,5 +1,5 @@
-#include "by_kernel.h"
 #include "cortex_m.h"
+#include "npu_kernel_call.h"
 
 typedef dtn_cm_masked_softmax_params_t params_t;
 

@@ -116,7 +116,7 @@ static group_t group_of(const params_t *p, int32_t sum, uint64_t squares, int32_
     return group;
 }
 
-static group_t measure(const params_t *p, const int8_t *in)
+static group_t group_statistics(const params_t *p, const int8_t *in)
 {
     /* The longer way is the inner one: 2^16 squares of 9 bits fit 32. */
     bool is_flat = p->spatial == 1;
@@ -157,7 +157,7 @@ static void run(const dtn_operator_call_t *call)
         int32_t start = i / p->groups * p->batch_stride + group_index * p->group_stride;
         const int8_t *in = (const int8_t *)call->values[DTN_CM_NORMALISE_INPUT].data + start;
         int8_t *out = (int8_t *)call->values[DTN_CM_NORMALISE_OUTPUT].data + start;
-        group_t group = measure(p, in);
+        group_t group = group_statistics(p, in);
         for (int32_t k = 0; k < p->channels; k++) {
             int32_t at = p->factor_step * (group_index * p->channels + k);
             int64_t offset = (int64_t)offsets[at] * (INT64_C(1) << p->offset_shift);

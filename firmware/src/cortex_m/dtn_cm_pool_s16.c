@@ -1,4 +1,4 @@
-#include "wide.h"
+#include "int16.h"
 #include "windows.h"
 
 typedef dtn_cm_pool_s16_params_t params_t;
@@ -55,8 +55,8 @@ static int16_t pooled(const params_t *p, const int16_t *pixels, int32_t rows, in
             largest = *pixel > largest ? *pixel : largest;
         }
     }
-    return dtn_cm_wide(p->maximum ? largest : mean(sum, p->divisor ? p->divisor : rows * columns), INT16_MIN,
-                       INT16_MAX);
+    return dtn_cm_clamp_s16(p->maximum ? largest : mean(sum, p->divisor ? p->divisor : rows * columns), INT16_MIN,
+                            INT16_MAX);
 }
 
 int32_t dtn_cm_pool_s16(const dtn_operator_call_t *call, dtn_phase_t phase)

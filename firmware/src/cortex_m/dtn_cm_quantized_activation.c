@@ -1,7 +1,7 @@
 #include "../kernels/check/check.h"
-#include "by_kernel.h"
 #include "cortex_m.h"
 #include "elements.h"
+#include "npu_kernel_call.h"
 
 static int32_t check(const dtn_operator_call_t *call)
 {

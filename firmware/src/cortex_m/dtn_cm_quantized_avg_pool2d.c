@@ -1,7 +1,7 @@
 #include "../kernels/check/check.h"
 #include "../kernels/requant.h"
-#include "by_kernel.h"
 #include "cortex_m.h"
+#include "npu_kernel_call.h"
 #include "pooling.h"
 
 /* Channels whose sums are made at once. */

@@ -1,8 +1,8 @@
 #include <string.h>
 
-#include "dot.h"
+#include "dot_product_s8.h"
 #include "inner.h"
-#include "runs.h"
+#include "window_runs.h"
 
 static dtn_cm_group_t group_of(const dtn_cm_convolution_t *layer, size_t index)
 {
@@ -11,7 +11,7 @@ static dtn_cm_group_t group_of(const dtn_cm_convolution_t *layer, size_t index)
         .p = p,
         .joined = p->groups == 1 && p->dilation_w == 1,
         .offset = p->has_kernel_sum == 1 ? 0 : p->in_offset,
-        .beside = p->has_kernel_sum == 1 ? -p->in_offset : 0,
+        .pad_value = p->has_kernel_sum == 1 ? -p->in_offset : 0,
     };
     group.inputs = (size_t)(p->in_c / p->groups);
     group.outputs = (size_t)(p->out_c / p->groups);
@@ -27,7 +27,7 @@ static dtn_cm_group_t group_of(const dtn_cm_convolution_t *layer, size_t index)
     return group;
 }
 
-/* ---- What the inner work does not take: every run is read where it is ---- */
+/* ---- What the inner loops do not take: every run is read where it is ---- */
 
 /* Channels side by side: their rows of weights, and what their sums start at. */
 typedef struct {
@@ -37,8 +37,8 @@ typedef struct {
     size_t count;
 } channels_t;
 
-/* What the offset adds to a kernel sum, which is left out here: beside the map nothing is added so. */
-static uint32_t share_of_offset(const dtn_cm_group_t *group, const int8_t *weights)
+/* What the offset adds to a kernel sum, which is left out here: in the padding nothing is added so. */
+static uint32_t input_offset_term(const dtn_cm_group_t *group, const int8_t *weights)
 {
     int32_t sum = 0;
     for (size_t k = 0; k < group->patch; k++) {
@@ -55,7 +55,7 @@ static channels_t channels_from(const dtn_cm_group_t *group, size_t first)
     for (size_t j = 0; j < channels.count; j++) {
         channels.starts[j] = group->bias == NULL ? 0U : (uint32_t)group->bias[first + j];
         if (group->p->has_kernel_sum == 1) {
-            channels.starts[j] -= share_of_offset(group, channels.rows[j]);
+            channels.starts[j] -= input_offset_term(group, channels.rows[j]);
         }
     }
     return channels;

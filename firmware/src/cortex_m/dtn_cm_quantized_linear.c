@@ -1,4 +1,4 @@
-#include "dot.h"
+#include "dot_product_s8.h"
 #include "inner.h"
 
 typedef dtn_cm_quantized_linear_params_t params_t;

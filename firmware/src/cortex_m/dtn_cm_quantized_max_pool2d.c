@@ -1,6 +1,6 @@
 #include "../kernels/check/check.h"
-#include "by_kernel.h"
 #include "cortex_m.h"
+#include "npu_kernel_call.h"
 #include "pooling.h"
 
 typedef dtn_cm_quantized_max_pool2d_params_t params_t;

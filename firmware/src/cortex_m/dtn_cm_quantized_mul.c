@@ -1,5 +1,5 @@
+#include "broadcast_rows.h"
 #include "elements.h"
-#include "rows.h"
 
 typedef dtn_cm_quantized_mul_params_t params_t;
 

@@ -68,11 +68,14 @@ static void run(const dtn_cm_convolution_t *layer)
     }
 }
 
-/* True when the output is as long as a transposed convolution makes it, with up to stride - 1 more at the end. */
+/*
+ * True when the output is as long as a transposed convolution makes it, with up to stride - 1 more at the end; or with
+ * one more cut off there than at the start.
+ */
 static bool is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int32_t pad)
 {
-    int64_t least = (int64_t)(in - 1) * stride + kernel - 2 * (int64_t)pad;
-    return out >= least && out < least + stride;
+    int64_t least = (int64_t)(in - 1) * stride + kernel - 2 * (int64_t)pad - 1;
+    return out >= least && out <= least + stride;
 }
 
 /* Some rows of a map: their windows are those of a map with up to stride - 1 more at the end, or a part of these. */

@@ -1,5 +1,5 @@
 #include "../kernels/check/check.h"
-#include "wide.h"
+#include "int16.h"
 
 typedef dtn_cm_reduce_extremum_s16_params_t params_t;
 

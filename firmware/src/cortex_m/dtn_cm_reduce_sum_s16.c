@@ -1,5 +1,5 @@
 #include "../kernels/check/check.h"
-#include "wide.h"
+#include "int16.h"
 
 typedef dtn_cm_reduce_sum_s16_params_t params_t;
 
@@ -36,7 +36,7 @@ int32_t dtn_cm_reduce_sum_s16(const dtn_operator_call_t *call, dtn_phase_t phase
             for (int32_t k = 0; k < p->reduced; k++) {
                 sum += in[(size_t)k * inner + i];
             }
-            *out++ = dtn_cm_wide(dtn_rne_divide_signed(sum * p->mult, divisor), INT16_MIN, INT16_MAX);
+            *out++ = dtn_cm_clamp_s16(dtn_rne_divide_signed(sum * p->mult, divisor), INT16_MIN, INT16_MAX);
         }
     }
     return DTN_OK;

@@ -15,7 +15,7 @@ int32_t dtn_cm_requantise_s16(const dtn_operator_call_t *call, dtn_phase_t phase
     const int8_t *in = (const int8_t *)call->values[0].data;
     int16_t *out = (int16_t *)call->values[1].data;
     for (int32_t i = 0; i < p->elements; i++) {
-        out[i] = dtn_cm_wide(dtn_cm_requantised(p, in[i]), INT16_MIN, INT16_MAX);
+        out[i] = dtn_cm_clamp_s16(dtn_cm_requantised(p, in[i]), INT16_MIN, INT16_MAX);
     }
     return DTN_OK;
 }

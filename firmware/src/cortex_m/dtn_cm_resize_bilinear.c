@@ -1,5 +1,5 @@
-#include "by_kernel.h"
 #include "cortex_m.h"
+#include "npu_kernel_call.h"
 
 static bool is_valid(const dtn_operator_call_t *call)
 {

@@ -88,7 +88,7 @@ static void softmax(const params_t *p, const int8_t *in, int8_t *out, powers_t *
     uint64_t reciprocal = (UINT64_C(1) << 62) / sum;
     const dtn_cm_row_t row = {largest, powers->known, reciprocal > UINT32_MAX ? UINT32_MAX : (uint32_t)reciprocal,
                               (size_t)p->inner};
-    dtn_cm_shares(&row, in, out, (size_t)p->depth);
+    dtn_cm_softmax_outputs(&row, in, out, (size_t)p->depth);
 }
 
 static void run(const dtn_operator_call_t *call)

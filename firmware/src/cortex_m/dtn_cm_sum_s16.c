@@ -1,4 +1,4 @@
-#include "pairs_s16.h"
+#include "broadcast_binary_s16.h"
 
 typedef dtn_cm_sum_s16_params_t params_t;
 
@@ -8,8 +8,8 @@ static bool is_valid(const dtn_operator_call_t *call)
         return false;
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    return dtn_cm_are_wide_rows(call->values, p->dims, p->a_strides, p->b_strides) && p->shift >= 1 && p->shift <= 62 &&
-           dtn_cm_is_wide_range(p->act_min, p->act_max);
+    return dtn_cm_are_s16_rows(call->values, p->dims, p->a_strides, p->b_strides) && p->shift >= 1 && p->shift <= 62 &&
+           dtn_cm_is_s16_range(p->act_min, p->act_max);
 }
 
 int32_t dtn_cm_sum_s16(const dtn_operator_call_t *call, dtn_phase_t phase)
@@ -18,11 +18,11 @@ int32_t dtn_cm_sum_s16(const dtn_operator_call_t *call, dtn_phase_t phase)
         return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    dtn_cm_wide_rows_t rows = dtn_cm_wide_rows(call->values, p->dims, p->a_strides, p->b_strides);
-    for (; rows.left != 0; dtn_cm_wide_rows_next(&rows)) {
+    dtn_cm_s16_rows_t rows = dtn_cm_s16_rows(call->values, p->dims, p->a_strides, p->b_strides);
+    for (; rows.left != 0; dtn_cm_s16_rows_next(&rows)) {
         for (size_t i = 0; i < rows.length; i++) {
             int64_t sum = (int64_t)rows.a[i * rows.a_step] * p->a_mult + (int64_t)rows.b[i * rows.b_step] * p->b_mult;
-            rows.out[i] = dtn_cm_wide_step(sum, p->shift, p->act_min, p->act_max);
+            rows.out[i] = dtn_cm_shift_to_s16(sum, p->shift, p->act_min, p->act_max);
         }
     }
     return DTN_OK;

@@ -2,9 +2,9 @@
 
 #include "../kernels/check/check.h"
 #include "../kernels/fast/strided.h"
-#include "by_kernel.h"
 #include "cortex_m.h"
 #include "elements.h"
+#include "npu_kernel_call.h"
 
 typedef dtn_extremum_s8_params_t params_t;
 
@@ -26,19 +26,19 @@ static void run(const dtn_operator_call_t *call)
     /* Flipping all bits turns the order round. */
     int8_t flip = p->maximum == 1 ? 0 : -1;
     int8_t *out = (int8_t *)call->values[2].data;
-    dtn_walk_t walk = dtn_walk(p->dims, p->a_strides, p->b_strides, RANK);
+    dtn_iterator_t iterator = dtn_iterator(p->dims, p->a_strides, p->b_strides, RANK);
     do {
-        const int8_t *a = (const int8_t *)call->values[0].data + walk.at[0];
-        const int8_t *b = (const int8_t *)call->values[1].data + walk.at[1];
-        if (walk.step[0] == 1 && walk.step[1] == 1) {
-            dtn_cm_larger(flip, a, b, out, walk.count);
+        const int8_t *a = (const int8_t *)call->values[0].data + iterator.at[0];
+        const int8_t *b = (const int8_t *)call->values[1].data + iterator.at[1];
+        if (iterator.step[0] == 1 && iterator.step[1] == 1) {
+            dtn_cm_extremum_elements(flip, a, b, out, iterator.count);
         } else {
-            for (size_t i = 0; i < walk.count; i++, a += walk.step[0], b += walk.step[1]) {
+            for (size_t i = 0; i < iterator.count; i++, a += iterator.step[0], b += iterator.step[1]) {
                 out[i] = (*a ^ flip) > (*b ^ flip) ? *a : *b;
             }
         }
-        out += walk.count;
-    } while (dtn_walk_next(&walk));
+        out += iterator.count;
+    } while (dtn_iterator_next(&iterator));
 }
 
 int32_t dtn_cm_extremum(const dtn_operator_call_t *call, dtn_phase_t phase, int32_t maximum)

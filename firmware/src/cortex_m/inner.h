@@ -1,11 +1,11 @@
 /**
  * @file
- * The inner work of the operators, which each kind of core does in its own way.
+ * The inner loops of the operators, written for each kind of core.
  *
- * The operators of this directory check their calls, and do what is rare. What they declare here stands in one of the
- * directories `portable`, `dsp` (Armv7E-M, and Armv8-M with DSP) and `mve` (vectors of Armv8.1-M), in files of the same
- * names: the core decides which are compiled, and a file that `dsp` or `mve` lacks is taken from `portable`. All give
- * the same bytes.
+ * The operators of this directory check their calls, and compute what is rare. The functions declared here are in the
+ * directories `portable`, `dsp` (Armv7E-M, and Armv8-M with DSP) and `mve` (vectors of Armv8.1-M). A file is named for
+ * what it computes and for its directory, as `matmul_s8_dsp.c`; comments here say `matmul_s8.c`. The core decides which
+ * are compiled, and a file that `dsp` or `mve` lacks is taken from `portable`. All give the same bytes.
  *
  * What holds for all:
  *   - The caller has checked the numbers; factors are in range, rows have 1 to DTN_CM_MAX_PRODUCTS elements, and no
@@ -40,7 +40,7 @@ typedef struct {
     dtn_cm_scale_t scale;
 } dtn_cm_product_t;
 
-/** product.c: fills the output with sums of (input + offset) * (weight + offset) and the bias, scaled. */
+/** matmul_s8.c: fills the output with sums of (input + offset) * (weight + offset) and the bias, scaled. */
 void dtn_cm_multiply(const dtn_cm_product_t *product);
 
 /** One of the groups of channels of a convolution: its outputs see its inputs only. */
@@ -56,13 +56,15 @@ typedef struct {
     size_t patch;              /**< elements of a window */
     bool joined;               /**< neighbours in a row of the kernel are neighbours in memory, too */
     int32_t offset;            /**< what is added to each input: 0 where kernel sums have it */
-    int32_t beside;            /**< what positions beside the map count as, instead of an input and its offset */
+    int32_t pad_value; /**< value of a position in the padding: it takes the place of an input with its offset */
 } dtn_cm_group_t;
 
-/** convolution.c: fills the group's channels of the output with the scaled sums of its windows. */
+/** conv2d_s8.c: fills the group's channels of the output with the scaled sums of its windows. */
 bool dtn_cm_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes);
 
-/** depthwise.c: the same for a depthwise convolution, all of its channels; `in_offset` is added, beside the map is 0.
+/**
+ * depthwise_conv2d_s8.c: the same for a depthwise convolution, all of its channels. `in_offset` is added to inputs; the
+ * padding counts as 0.
  */
 bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch, size_t bytes);
 

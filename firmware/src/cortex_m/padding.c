@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "wide.h"
+#include "int16.h"
 
 typedef dtn_cm_pad_params_t params_t;
 
@@ -56,7 +56,7 @@ static bool is_valid(const dtn_operator_call_t *call, uint32_t type)
     /* Rows in bytes from here on. */
     in[RANK - 1] *= element_bytes(type);
     out[RANK - 1] *= element_bytes(type);
-    bool fits = type == DTN_TYPE_S16 ? dtn_cm_is_wide_range(p->value, p->value) : dtn_cm_is_s8(p->value);
+    bool fits = type == DTN_TYPE_S16 ? dtn_cm_is_s16_range(p->value, p->value) : dtn_cm_is_s8(p->value);
     return fits && has_size(&call->values[0], in) && has_size(&call->values[1], out);
 }
 
@@ -67,7 +67,7 @@ static void fill(const dtn_tensor_t *to, int32_t value)
         return;
     }
     int16_t *elements = (int16_t *)to->data;
-    for (uint32_t i = 0; i < dtn_cm_wide_elements(to); i++) {
+    for (uint32_t i = 0; i < dtn_cm_s16_elements(to); i++) {
         elements[i] = (int16_t)value;
     }
 }

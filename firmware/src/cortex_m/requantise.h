@@ -5,7 +5,7 @@
 #ifndef DTN_REQUANTISE_H
 #define DTN_REQUANTISE_H
 
-#include "wide.h"
+#include "int16.h"
 
 /** The record of both. */
 typedef dtn_cm_requantise_s16_params_t dtn_cm_requantise_t;

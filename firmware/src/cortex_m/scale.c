@@ -16,7 +16,7 @@ bool dtn_cm_are_factors(dtn_cm_scale_t *scale, size_t channels)
     return signs >> 31 == 0 && largest <= DTN_CM_MAX_SHIFT;
 }
 
-int8_t dtn_cm_scaled_rarely(const dtn_cm_scale_t *scale, const dtn_cm_factor_t *factor, uint32_t sum)
+int8_t dtn_cm_scaled_general(const dtn_cm_scale_t *scale, const dtn_cm_factor_t *factor, uint32_t sum)
 {
     int32_t value = dtn_cm_requantize((int32_t)sum, factor->multiplier, -(int32_t)(factor->drop + 2U));
     return (int8_t)dtn_cm_clamp(dtn_cm_plus(value, scale->offset), scale->lo, scale->hi);

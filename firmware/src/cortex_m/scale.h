@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "cortex_m.h"
-#include "twice.h"
+#include "double_rounding.h"
 
 /** The factors of the channels, and zero point and limits of the output. */
 typedef struct {
@@ -40,7 +40,7 @@ static inline bool dtn_cm_is_factor(int32_t multiplier, int32_t shift)
 bool dtn_cm_are_factors(dtn_cm_scale_t *scale, size_t channels);
 
 /** `dtn_cm_scaled` for the factors that few layers have. */
-int8_t dtn_cm_scaled_rarely(const dtn_cm_scale_t *scale, const dtn_cm_factor_t *factor, uint32_t sum);
+int8_t dtn_cm_scaled_general(const dtn_cm_scale_t *scale, const dtn_cm_factor_t *factor, uint32_t sum);
 
 /** The factor of a channel. */
 static inline dtn_cm_factor_t dtn_cm_factor(const dtn_cm_scale_t *scale, size_t channel)
@@ -61,7 +61,7 @@ static inline dtn_cm_factor_t dtn_cm_factor(const dtn_cm_scale_t *scale, size_t 
 static inline int8_t dtn_cm_scaled(const dtn_cm_scale_t *scale, const dtn_cm_factor_t *factor, uint32_t sum)
 {
     if (factor->drop > DTN_CM_MOST_DROP) {
-        return dtn_cm_scaled_rarely(scale, factor, sum);
+        return dtn_cm_scaled_general(scale, factor, sum);
     }
     int64_t product = (int64_t)(int32_t)sum * factor->multiplier + dtn_cm_half(sum);
     int32_t value = (((int32_t)(product >> 32) >> factor->drop) + 1 + 2 * scale->offset) >> 1;

@@ -5,7 +5,7 @@
 #ifndef DTN_WINDOWS_H
 #define DTN_WINDOWS_H
 
-#include "dot.h"
+#include "dot_product_s8.h"
 #include "scale.h"
 
 /** The record of each convolution. */
@@ -27,11 +27,12 @@ typedef struct {
 
 /**
  * True for a call whose numbers and sizes fit each other, but for those that the operators differ in: how large the
- * output is, and how many inputs each channel sees. `scratch` values are written beside the output.
+ * output is, and how many inputs each channel sees. `scratch` values are written besides the output.
  */
 bool dtn_cm_is_convolution(const dtn_operator_call_t *call, uint32_t scratch);
 
-/** True when an axis of the output is as long as a convolution makes it. */
+/** True when an axis of the output is as long as a convolution makes it, with `pad` on both sides or one more behind.
+ */
 bool dtn_cm_is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int32_t pad, int32_t dilation);
 
 /**
@@ -83,7 +84,7 @@ static inline dtn_cm_window_t dtn_cm_window(int32_t out, int32_t stride, int32_t
     return window;
 }
 
-/** Outputs first..end-1 of a line have windows of which no column lies beside the map; there may be none. */
+/** Outputs first..end-1 of a line have windows of which no column lies in the padding; there may be none. */
 typedef struct {
     int32_t first;
     int32_t end;

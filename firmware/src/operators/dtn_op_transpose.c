@@ -29,10 +29,10 @@ static void run(const dtn_operator_call_t *call)
     for (uint32_t batch = 0; batch < call->params[DTN_TRANSPOSE_BATCHES]; batch++) {
         /* Along the longer side, as each run has a set-up cost. */
         for (uint32_t row = 0; columns > rows && row < rows; row++) {
-            dtn_cm_move(from + row * columns, 1, to + row, rows, columns);
+            dtn_cm_strided_copy(from + row * columns, 1, to + row, rows, columns);
         }
         for (uint32_t column = 0; columns <= rows && column < columns; column++) {
-            dtn_cm_move(from + column, columns, to + column * rows, 1, rows);
+            dtn_cm_strided_copy(from + column, columns, to + column * rows, 1, rows);
         }
         from += rows * columns;
         to += rows * columns;

@@ -157,15 +157,25 @@ def compare(
     return chosen.compare(list(checked(chosen.model, inputs)))
 
 
-def inspect(path: str | Path) -> "Inspection":
+def inspect(path: str | Path, *, target: str | None = None) -> "Inspection":
     """Return the content of a build directory or of one of the files that a build reads or writes.
+
+    Args:
+        path: of the directory or file.
+        target: of a TFLite file, to show the build of it for this target instead of the file itself.
 
     Raises:
         InputError, FormatError: the path cannot be inspected, or is damaged.
+        OptionError: a target is given for a file that is already compiled.
     """
     from deuteron.views import inspect as view
 
-    return view.inspect(Path(path))
+    if target is None:
+        return view.inspect(Path(path))
+    from deuteron.runtime.as_build import opened
+
+    with opened(path, target) as directory:
+        return replace(view.inspect(directory), path=str(path))
 
 
 def explain(path: str | Path, *, target: str | None = None, etrecord: str | Path | None = None) -> "Explanation":

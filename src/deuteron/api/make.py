@@ -17,6 +17,7 @@ from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.extras import require
 from deuteron.frontend.backends.ethosu import vela
 from deuteron.frontend.gc_pause import rare_collections
+from deuteron.runtime.as_build import is_tflite
 
 if TYPE_CHECKING:
     from deuteron.board.emit import EmitOptions
@@ -148,8 +149,10 @@ def build_model(
 
     `calibration` replaces the batches that the model's function returns. With `options.use_qat` the function `train`,
     `file.py:function`, trains the model; by default the function `train` of the model's file. `evaluate` has the same
-    form.
+    form. A TFLite file is built as it is, without PyTorch.
     """
+    if is_tflite(Path(model)):
+        return _build_tflite(Path(model), target, calibration, train or evaluate, output, options)
     _check_options(target, options)
     if output is not None:
         outputs.check_output(Path(output), force=options.force)
@@ -173,6 +176,34 @@ def build_model(
         name=loaded.name,
         progress=progress,
     )
+
+
+def _build_tflite(
+    path: Path,
+    target: str,
+    calibration: Iterable[object] | None,
+    function: str | None,
+    output: str | Path | None,
+    options: BuildOptions,
+) -> Build:
+    """The build of a TFLite file."""
+    from deuteron.board import arena
+    from deuteron.runtime import tflite_build
+
+    if function is not None or calibration is not None:
+        raise OptionError(
+            f"calibration, training and evaluation are for PyTorch models, and `{path}` is a TFLite file",
+            hint="leave them out",
+        )
+    directory = None if output is None else Path(output)
+    if directory is not None:
+        outputs.check_output(directory, force=options.force)
+    manifest, files = tflite_build.build_of(path, target, options)
+    arena.check(files[manifests.PROGRAM], manifest)
+    if directory is not None:
+        text = manifest.to_json().encode()
+        outputs.write(directory, {**files, manifests.NAME: text}, force=options.force)
+    return Build(manifest, files[manifests.PROGRAM], directory)
 
 
 def _need_pytorch() -> None:

@@ -1,7 +1,7 @@
-"""What operators cost a CPU core: closed forms over their work, with figures from a TOML file per core.
+"""Cost of operators on a CPU core: closed forms over their work, with figures from a TOML file per core.
 
-An operator takes `call` instructions, so many per element and so many per term. They were counted on
-emulated cores (benches/cpu_costs.py) and stand for cycles, one each: waits for memory are not in them.
+An operator takes `call` instructions, and a number of them per element and per term, counted on emulated cores
+(benches/cpu_costs.py). An instruction counts as one cycle; memory stalls are not included.
 """
 
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ PARTS = 1000
 
 
 class Work(Enum):
-    """What an operator does; the value is its spelling in the files.
+    """Kind of work of an operator; the value is its name in the files.
 
-    Elements are results; but for moves and transposes, which count bytes. Terms are what results sum over or choose
-    from: multiply-accumulates, or what the windows of a pool hold.
+    Elements are results, or bytes for moves and transposes. Terms are the inputs of each result: multiply-accumulates,
+    or elements in the windows of a pool.
     """
 
     CONVOLUTION = "convolution"
-    POINTS = "points"  # a convolution of one by one, which gathers no windows
-    DEPTHWISE = "depthwise"  # in windows three wide, one element apart
-    APART = "apart"  # depthwise in other windows, which share less
+    POINTS = "points"  # 1x1 convolution, without im2col
+    DEPTHWISE = "depthwise"  # with kernel width 3 and stride 1
+    APART = "apart"  # depthwise with other windows
     LINEAR = "linear"
     AVERAGE = "average"
     LARGEST = "largest"
@@ -35,28 +35,28 @@ class Work(Enum):
     PRODUCT = "product"
     TABLE = "table"
     SOFTMAX = "softmax"
-    MOVE = "move"  # in runs
+    MOVE = "move"  # contiguous
     TRANSPOSE = "transpose"  # byte by byte
     QUANTISE = "quantise"
     DEQUANTISE = "dequantise"
     TOTAL = "total"  # a sum or mean over dimensions
     PLACE = "place"  # of an extremum
-    RUNNING = "running"  # sums up to each element
-    NORM = "norm"  # by statistics of groups
-    SHARE = "share"  # the logarithm of a softmax
-    MASKED = "masked"  # a softmax over what a mask lets through
+    RUNNING = "running"  # cumulative sum
+    NORM = "norm"  # group normalisation
+    SHARE = "share"  # log softmax
+    MASKED = "masked"  # masked softmax
     COMPARE = "compare"
     CHOICE = "choice"
-    RESIZE = "resize"  # between rows and columns
-    WIDE_LAYER = "wide_layer"  # with activations of 16 bits, as all that follow
+    RESIZE = "resize"  # bilinear interpolation
+    WIDE_LAYER = "wide_layer"  # int16 activations, here and below
     WIDE_DEPTHWISE = "wide_depthwise"
     WIDE_SUM = "wide_sum"
     WIDE_PRODUCT = "wide_product"
     WIDE_TABLE = "wide_table"
     WIDE_POOL = "wide_pool"
     REQUANTISE = "requantise"  # between 8 and 16 bits
-    NOTHING = "nothing"  # another name for the same bytes, or done by the operator before
-    UNKNOWN = "unknown"  # nobody has counted
+    NOTHING = "nothing"  # a view, or fused into the operator before
+    UNKNOWN = "unknown"  # not counted
 
     @property
     def multiplies(self) -> bool:
@@ -66,10 +66,9 @@ class Work(Enum):
 
 
 class InnerWork(Enum):
-    """Which instructions the inner work of the int8 operators is written for; the value is its spelling in the files.
+    """Instruction set of the inner loops of the int8 operators; the value is its name in the files.
 
-    It is also the directory in `firmware/src/cortex_m/` that the work stands in. A core that has one kind has all that
-    stand before it here.
+    It is also their directory in `firmware/src/cortex_m/`. A core with one kind also has all earlier kinds.
     """
 
     PORTABLE = "portable"
@@ -77,14 +76,14 @@ class InnerWork(Enum):
     MVE = "mve"  # vectors of Armv8.1-M
 
     def has(self, other: "InnerWork") -> bool:
-        """Whether cores of this kind run what is made for the other."""
+        """Whether cores of this kind run code for the other."""
         kinds = tuple(InnerWork)
         return kinds.index(self) >= kinds.index(other)
 
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Thousandths of an instruction per element, and per term where there are any."""
+    """Thousandths of an instruction per element, and per term."""
 
     element: Figure
     term: Figure | None
@@ -95,9 +94,9 @@ class Core:
     """A CPU core.
 
     Attributes:
-        inner: which inner work of the int8 operators it has the instructions for.
-        call: instructions of each call of an operator beside its elements.
-        rates: by the kind of work.
+        inner: instruction set for the inner loops of the int8 operators.
+        call: instructions of each call of an operator, without its elements.
+        rates: rates by kind of work.
     """
 
     name: str
@@ -106,7 +105,7 @@ class Core:
     rates: Mapping[Work, Rate]
 
     def instructions(self, work: Work, elements: int, terms: int = 0) -> int | None:
-        """An estimate for one call; None for work that nobody has counted."""
+        """Return an estimate for one call; None for work that is not counted."""
         if work is Work.NOTHING:
             return 0
         rate = self.rates.get(work)
@@ -118,7 +117,7 @@ class Core:
 
 @cache
 def load(name: str) -> Core:
-    """The core of that name, which a target names as its CPU."""
+    """Load the core of this name, which is the CPU of a target."""
     where = f"core `{name}`"
     table = Table.parse((resources.files("deuteron.arch") / "cores" / f"{name}.toml").read_text("utf-8"), where)
     inner = table.choice("inner", InnerWork)
@@ -132,7 +131,7 @@ def load(name: str) -> Core:
 
 
 def _like(nearest: Core, name: str, inner: InnerWork) -> Core:
-    """A core that nobody has counted on, with the figures of another."""
+    """Return a core without counts, with the figures of another."""
 
     def taken(figure: Figure) -> Figure:
         source = f"taken from the {nearest.name}, the nearest core with figures: {figure.source}"

@@ -1,4 +1,4 @@
-"""The numbers that the cycle model needs, taken from a target and what a user wants to change of it."""
+"""Rates of the cycle model, from a target and options of the user."""
 
 from dataclasses import dataclass, replace
 
@@ -14,9 +14,9 @@ class Engine:
 
     Attributes:
         clock: Hz.
-        rows: of the array: output positions computed at once.
-        columns: of the array: filters computed at once.
-        elementwise: elements per cycle of what needs no array.
+        rows: rows of the array: output positions in parallel.
+        columns: columns of the array: filters in parallel.
+        elementwise: elements per cycle of kernels without the array.
         sram_port: bytes per cycle between NPU and SRAM.
         call_dispatch: cycles of the CPU per kernel call.
         fetch_setup: cycles of the CPU per fetch.
@@ -35,11 +35,11 @@ class Engine:
     flash_bandwidth: int
 
     def transfer(self, nbytes: int) -> int:
-        """Cycles that `nbytes` take on the way from flash, without latency."""
+        """Cycles of a transfer of `nbytes` from flash, without latency."""
         return -(-nbytes * self.clock // self.flash_bandwidth)
 
     def without_flash(self) -> "Engine":
-        """The same for all flashes: what calls take depends on nothing else."""
+        """The same rates for every flash; costs of calls do not depend on it."""
         return replace(self, fetch_setup=0, fetch_latency=0, flash_bandwidth=1)
 
     def microseconds(self, cycles: int) -> float:
@@ -50,7 +50,7 @@ class Engine:
 def engine(
     arch: Arch, *, flash_bandwidth: int | None = None, flash_latency: int | None = None, clock: int | None = None
 ) -> Engine:
-    """The engine of a target.
+    """Return the engine of a target.
 
     Args:
         arch: the target.
@@ -59,8 +59,8 @@ def engine(
         clock: Hz of NPU and CPU, instead of the target's.
 
     Raises:
-        OptionError: for a rate that is not above 0, a latency below 0, or one that Vela alone decides; for a target
-            that has no NPU, or of whose flash no rate is known.
+        OptionError: a rate is not above 0, a latency is below 0, or Vela decides the rate; or the target has no NPU, or
+            its flash no known rate.
     """
     npu = arch.need_npu()
     if isinstance(npu, EthosU):
@@ -93,7 +93,7 @@ def engine(
 def _estimated(
     arch: Arch, npu: EthosU, flash_bandwidth: int | None, flash_latency: int | None, clock: int | None
 ) -> Engine:
-    """The array and the clock of an NPU whose times Vela estimates, with the memories that it was told of."""
+    """Return array and clock of an NPU whose times Vela estimates."""
     asked = (("--flash-bandwidth", flash_bandwidth), ("--flash-latency", flash_latency), ("--clock", clock))
     for option, value in asked:
         if value is not None:

@@ -1,4 +1,4 @@
-"""What a user may say about a program's memory."""
+"""Memory options of a program."""
 
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -8,11 +8,11 @@ from deuteron.errors import OptionError
 from deuteron.records import Partial
 
 UNLIMITED = 1 << 40
-"""A budget of SRAM that nothing exceeds, for callers who check by themselves what there is."""
+"""SRAM budget without a limit, for callers that check the limit themselves."""
 
 
 class FetchPolicy(Enum):
-    """Which programs fetch their constants to SRAM; the value is its spelling as an option."""
+    """Programs that fetch their constants to SRAM; the value is its name as an option."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -20,14 +20,14 @@ class FetchPolicy(Enum):
 
 
 class Effort(Enum):
-    """How hard the planner tries; the value is its spelling as an option."""
+    """Effort of the planner; the value is its name as an option."""
 
     FAST = "fast"
     EXACT = "exact"
 
 
 class DepthFirst(Enum):
-    """Which programs compute chains of layers some rows at a time; the value is its spelling as an option."""
+    """Programs with depth-first execution; the value is its name as an option."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -35,7 +35,7 @@ class DepthFirst(Enum):
 
 
 class IoInScratch(Enum):
-    """Which programs have their inputs and outputs in scratch; the value is its spelling as an option."""
+    """Programs with inputs and outputs in scratch; the value is its name as an option."""
 
     AUTO = "auto"
     ALWAYS = "always"
@@ -47,17 +47,17 @@ class MemoryOptions(Partial):
     """How a program may use the memories of its target; None leaves the target's figure.
 
     Attributes:
-        fetch_constants_to_sram: which programs fetch weights from flash while kernels run; `AUTO`: those that do not
-            fit into SRAM otherwise.
-        sram_budget: bytes of SRAM for weights and intermediate results of all partitions and, in a build, for what
-            ExecuTorch plans: inputs, outputs and tensors on the CPU.
-        weights_budget: bytes of SRAM for weights at most, scratch that takes them while it is free not counted.
-        flash_bandwidth: bytes per second that the prefetch schedule is made for.
-        effort: how hard the planner tries.
-        depth_first: which programs compute chains of layers some rows at a time; `AUTO`: those that do not fit
-            otherwise, or are faster so; `ALWAYS`: all, in as little memory as is found.
-        io_in_scratch: which programs of one partition alone have inputs and outputs in its scratch, where their memory
-            is used for other values, too; `AUTO`: those that run depth first, or do not fit, and gain by it.
+        fetch_constants_to_sram: programs that fetch weights from flash while kernels run; `AUTO`: those that do not fit
+            into SRAM otherwise.
+        sram_budget: bytes of SRAM for weights and intermediate results of all partitions and, in a build, for inputs,
+            outputs and CPU tensors, which ExecuTorch plans.
+        weights_budget: largest prefetch area in bytes; weights in free scratch do not count.
+        flash_bandwidth: bytes per second for the prefetch schedule.
+        effort: effort of the planner.
+        depth_first: programs that run chains of layers depth first; `AUTO`: those that do not fit otherwise, or are
+            faster; `ALWAYS`: all, in the least memory that is found.
+        io_in_scratch: programs of a single partition with inputs and outputs in scratch, whose memory is reused for
+            other values; `AUTO`: those that run depth first, or do not fit, and gain by it.
     """
 
     fetch_constants_to_sram: FetchPolicy = FetchPolicy.AUTO
@@ -80,7 +80,7 @@ class MemoryOptions(Partial):
             )
 
     def check(self, arch: Arch) -> None:
-        """Check that the options mean something for a target, and ask for no more than it has.
+        """Check that the options are valid for a target and within its memory.
 
         Raises:
             OptionError: naming the option.
@@ -101,7 +101,7 @@ class MemoryOptions(Partial):
 
     @staticmethod
     def _refused(option: str, arch: Arch) -> OptionError:
-        """The error for an option that means nothing for a target."""
+        """Return the error for an option that is not valid for a target."""
         if arch.npu is None:
             return OptionError(
                 f"`{option}` is for an NPU's program, `{arch.name}` has no NPU",
@@ -113,10 +113,10 @@ class MemoryOptions(Partial):
         )
 
     def sram(self, arch: Arch) -> int:
-        """Bytes of SRAM that a program may use on a target.
+        """Return the bytes of SRAM that a program may use on a target.
 
         Raises:
-            OptionError: when weights alone may use more.
+            OptionError: the budget of weights is larger.
         """
         has = arch.memory(MemoryKind.SRAM).size.value
         sram = has if self.sram_budget is None else self.sram_budget
@@ -124,7 +124,6 @@ class MemoryOptions(Partial):
             whole = f"the SRAM of `{arch.name}`" if self.sram_budget is None else "`--sram-budget`"
             raise OptionError(
                 f"`--weights-budget` is {self.weights_budget:,} bytes, {whole} only {sram:,}",
-                hint="weights have their place in the SRAM budget, beside intermediate results: lower the one or raise "
-                "the other",
+                hint="weights and intermediate results share the SRAM budget: lower one or raise the other",
             )
         return sram

@@ -1,7 +1,6 @@
-"""Presets: TOML tables read field by field, and the figures that stand in them.
+"""Presets: TOML tables that are read field by field, and their figures.
 
-A figure is never a bare number: it carries its unit, where it was found and how certain it is, so that a report can say
-on what its own numbers rest.
+A figure is a number with its unit, source and certainty, so that a report can cite them.
 """
 
 import tomllib
@@ -17,7 +16,7 @@ _E = TypeVar("_E", bound=Enum)
 
 
 class Certainty(Enum):
-    """How a figure is known; the value is its spelling in presets and reports."""
+    """Certainty of a figure; the value is its name in presets and reports."""
 
     MEASURED = "measured"
     QUOTED = "quoted"
@@ -36,7 +35,7 @@ class Figure:
 
 
 def _merged(base: Mapping[str, object], changes: Mapping[str, object]) -> dict[str, object]:
-    """The one mapping with the changes of the other, table by table."""
+    """Return the first mapping with the changes of the second, table by table."""
     merged = dict(base)
     for key, value in changes.items():
         old = merged.get(key)
@@ -46,11 +45,11 @@ def _merged(base: Mapping[str, object], changes: Mapping[str, object]) -> dict[s
 
 
 class Table:
-    """A TOML table that is read field by field and then has nothing left over; a wrong field is a FormatError."""
+    """A TOML table whose fields must all be read; a wrong field is a FormatError."""
 
     @classmethod
     def parse(cls, text: str, where: str) -> Self:
-        """The table that a preset's text holds."""
+        """Parse the text of a preset."""
         try:
             return cls(tomllib.loads(text), where)
         except tomllib.TOMLDecodeError as e:
@@ -61,7 +60,7 @@ class Table:
         self._where = where
 
     def over(self, base: Self) -> Self:
-        """This table, with what it does not say taken from another."""
+        """Return this table, with missing fields from another."""
         return type(self)(_merged(base._left, self._left), self._where)
 
     def has(self, key: str) -> bool:
@@ -96,7 +95,7 @@ class Table:
         return self._take(key, bool)
 
     def choice(self, key: str, kind: type[_E]) -> _E:
-        """The member of an enum whose value a field spells."""
+        """The member of an enum with the value of a field."""
         value = self._take(key, str)
         allowed = [str(member.value) for member in kind]
         if value not in allowed:
@@ -124,6 +123,6 @@ class Table:
         return figure
 
     def finish(self) -> None:
-        """Checks that every field has been read."""
+        """Check that every field was read."""
         if self._left:
             raise FormatError(f"unknown field `{min(self._left)}`", where=self._where)

@@ -1,6 +1,6 @@
-"""Published times of silicon beside simulated ones: how far apart they have been, told with every simulated time.
+"""Published times of real chips and simulated ones; every simulated time is reported with their ratio.
 
-The points stand in `silicon.toml`, by family of NPU. A family without published points has no band.
+`silicon.toml` has the measurements by family of NPU. A family without measurements has no band.
 """
 
 import math
@@ -15,17 +15,17 @@ from deuteron.arch.targets import Arch
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A time that somebody has published of a chip, and what the cycle model says.
+    """A published time of a chip, and the cycles of our model.
 
     Attributes:
         network: its name in benches/anchor.py.
-        title: for people.
-        target: a name of a target.
-        clock: of the NPU on that chip, in Hz.
-        microseconds: quoted.
-        cycles: simulated.
-        software: that ran it, by its version.
-        source: where it was found.
+        title: name in reports.
+        target: name of the target.
+        clock: clock of the NPU on that chip, in Hz.
+        microseconds: published time.
+        cycles: simulated cycles.
+        software: software and version on the chip.
+        source: source of the publication.
     """
 
     network: str
@@ -39,18 +39,18 @@ class Published:
 
     @property
     def simulated(self) -> float:
-        """Microseconds that the cycle model says."""
+        """Simulated microseconds."""
         return self.cycles * 1e6 / self.clock
 
     @property
     def ratio(self) -> float:
-        """How many times the simulated time the chip has taken."""
+        """Ratio of the published time to the simulated one."""
         return self.microseconds / self.simulated
 
 
 @dataclass(frozen=True, slots=True)
 class Band:
-    """How many times the simulated time silicon has taken: at least, at most, and by the geometric mean."""
+    """Ratios of published to simulated times: smallest, largest, geometric mean."""
 
     least: float
     most: float
@@ -65,14 +65,14 @@ class Band:
 
 
 def band_of(ratios: Sequence[float]) -> Band:
-    """The band of some ratios; there is at least one."""
+    """Return the band of at least one ratio."""
     mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
     return Band(min(ratios), max(ratios), mean, len(ratios))
 
 
 @cache
 def published(family: str) -> tuple[Published, ...]:
-    """The points of a family of NPUs, none of one that nobody has published of.
+    """Return the measurements of a family of NPUs.
 
     Raises:
         FormatError: an entry is missing, unknown or of the wrong type.
@@ -81,7 +81,7 @@ def published(family: str) -> tuple[Published, ...]:
 
 
 def parse(text: str, family: str) -> tuple[Published, ...]:
-    """The points of a family in a file's text; FormatError as `published`."""
+    """Parse the measurements of a family; FormatError as `published`."""
     table = Table.parse(text, "silicon.toml")
     return tuple(map(_point, table.tables(family))) if table.has(family) else ()
 
@@ -102,6 +102,6 @@ def _point(table: Table) -> Published:
 
 
 def band(arch: Arch) -> Band | None:
-    """The band of the family of a target's NPU; None where nothing is published, and for a target without one."""
+    """Return the band of a target's NPU; None without measurements or without an NPU."""
     points = published(arch.npu.family) if arch.npu is not None else ()
     return band_of([point.ratio for point in points]) if points else None

@@ -12,7 +12,7 @@ _FACTORS = {
     **{(letter, "i"): 1024**power for power, letter in enumerate("kmg", 1)},
 }
 _MOST = 2**40
-"""More than any memory, rate or clock of a microcontroller, and far less than the planner's words of 64 bits hold."""
+"""Limit above any memory, rate or clock of a microcontroller, and far below the planner's 64-bit integers."""
 
 _KINDS = {
     "--flash-bandwidth": (
@@ -27,10 +27,10 @@ _SIZE = ("size", ("", "B"), "bytes", "give bytes, or a number with k, Ki, M, Mi,
 
 
 def parse_size(option: str, text: str) -> int:
-    """The bytes, bytes per second or Hz that the value of `option` says: `512Ki`, `1.5M`, `400MB/s`, `324MHz`.
+    """Parse the bytes, bytes per second or Hz in the value of `option`: `512Ki`, `1.5M`, `400MB/s`, `324MHz`.
 
     Raises:
-        OptionError: when it says none.
+        OptionError: the value is invalid.
     """
     kind, units, what, hint = _KINDS.get(option, _SIZE)
     match = _NUMBER.fullmatch(text.strip())

@@ -1,8 +1,4 @@
-"""Targets by name: frozen records of chips, read from the TOML presets beside this file.
-
-A figure is never a bare number: it carries its unit, where it was found and how certain it is, so that a report can say
-on what its own numbers rest.
-"""
+"""Targets by name: frozen records of chips, from the TOML presets in `presets/`."""
 
 import difflib
 from collections.abc import Callable
@@ -19,12 +15,12 @@ from deuteron.errors import OptionError
 
 @dataclass(frozen=True, slots=True)
 class EthosU:
-    """An Arm Ethos-U, whose programs Arm's Vela compiles; its memories are those of the system that Vela is told.
+    """An Arm Ethos-U, compiled by Arm's Vela; its memories are those of Vela's system configuration.
 
     Attributes:
-        target: what Vela calls it, its accelerator configuration.
-        macs: multiply-accumulates that it finishes in one cycle at best.
-        clock: of the system configuration that ExecuTorch names where a build names none.
+        target: Vela's name of the accelerator configuration.
+        macs: largest number of multiply-accumulates per cycle.
+        clock: clock of ExecuTorch's default system configuration.
     """
 
     name: str
@@ -55,14 +51,14 @@ class Neutron:
     """A Neutron, NXP's NPU.
 
     Attributes:
-        target: what ExecuTorch's NXP backend calls chips with this NPU.
-        hw_version: the number that ExecuTorch's NXP backend knows the generation by.
+        target: name of such chips in ExecuTorch's NXP backend.
+        hw_version: number of the generation in ExecuTorch's NXP backend.
         pipelines: rows of the array of multipliers.
         macs_per_pipeline: its columns.
-        elementwise: elements per cycle of what needs no array.
+        elementwise: elements per cycle of kernels without the array.
         sram_port: bytes per cycle between the NPU and SRAM.
-        prefetch_area: size of the area that the vendor's own example fetches weights into, for comparisons with it.
-        driver: what the CPU that drives it spends.
+        prefetch_area: size of the prefetch area in the vendor's example, for comparisons.
+        driver: costs of the CPU that runs the driver.
     """
 
     name: str
@@ -87,7 +83,7 @@ class Neutron:
 
     @property
     def macs_per_cycle(self) -> int:
-        """Multiply-accumulates that the array finishes in one cycle at best."""
+        """Largest number of multiply-accumulates per cycle."""
         return self.pipelines.value * self.macs_per_pipeline.value
 
 
@@ -103,7 +99,7 @@ programs.
 
 @dataclass(frozen=True, slots=True)
 class Driver:
-    """The clock of the CPU that runs the NPU's driver, and the cycles that each kernel call and each fetch cost it."""
+    """The clock of the CPU that runs the NPU's driver, and its cycles per kernel call and fetch."""
 
     clock: Figure
     call_dispatch: Figure
@@ -111,10 +107,10 @@ class Driver:
 
 
 class CpuOperators(Enum):
-    """What the CPU computes that an NPU does not; the value is its spelling in presets.
+    """Operators of the CPU; the value is their name in presets.
 
-    `PORTABLE`: ExecuTorch's portable operators, in float where they have no int8 form. `CORTEX_M`: int8 operators,
-    lowered for the instruction set of this core.
+    `PORTABLE`: ExecuTorch's portable operators, in float if they have no int8 form. `CORTEX_M`: int8 operators, lowered
+    for the instruction set of this core.
     """
 
     PORTABLE = "portable"
@@ -123,14 +119,14 @@ class CpuOperators(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Cpu:
-    """The CPU core, named as ExecuTorch's Cortex-M backend names it, and the operators that it runs."""
+    """The CPU core, with its name in ExecuTorch's Cortex-M backend, and its operators."""
 
     name: str
     operators: CpuOperators
 
 
 class MemoryKind(Enum):
-    """What a memory is made of; the value is its spelling in presets."""
+    """Kind of a memory; the value is its name in presets."""
 
     SRAM = "sram"
     FLASH = "flash"
@@ -138,7 +134,7 @@ class MemoryKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """One memory; `npu_access` tells whether the NPU reads it, or a copy by CPU or DMA must come first.
+    """One memory; without `npu_access`, the CPU or a DMA must copy its content for the NPU.
 
     `latency` is the time before the first byte of a copy from it arrives.
     """
@@ -153,7 +149,7 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Arch:
-    """A target: its CPU, the NPU beside it if there is one, and the memories that an NPU's program is planned for."""
+    """A target: its CPU, its NPU, if any, and the memories for plans of NPU programs."""
 
     name: str
     title: str
@@ -166,14 +162,14 @@ class Arch:
         return next(memory for memory in self.memories if memory.kind is kind)
 
     def need_npu(self, names: Callable[[], tuple[str, ...]] | None = None) -> Npu:
-        """The NPU; OptionError for a target without one, which lists those of `names`, by default all that have one."""
+        """Return the NPU; OptionError for a target without one, with `names`, by default all targets with an NPU."""
         if self.npu is None:
             listed = ", ".join(f"`{name}`" for name in (names or npu_names)())
             raise OptionError(f"target `{self.name}` has no NPU", hint=f"choose one that has: {listed}")
         return self.npu
 
     def need_neutron(self) -> Neutron:
-        """The NPU; OptionError for a target without one, or with one that is no Neutron."""
+        """Return the Neutron; OptionError for a target without one."""
         if not isinstance(npu := self.need_npu(neutron_names), Neutron):
             listed = ", ".join(f"`{name}`" for name in neutron_names())
             raise OptionError(f"the NPU of `{self.name}` is an Arm Ethos-U", hint=f"this is for {listed}")
@@ -217,10 +213,10 @@ DEFAULT_WITHOUT_NPU = "cortex-m55"
 
 @cache
 def load(name: str) -> Arch:
-    """The target of that name.
+    """Load the target of this name.
 
     Raises:
-        OptionError: when there is none; the hint lists names close to it, or all.
+        OptionError: there is none; the hint lists similar names, or all.
     """
     if name not in names():
         near = difflib.get_close_matches(name, names(), n=3, cutoff=0.5)
@@ -237,10 +233,10 @@ def _preset(name: str) -> str:
 
 
 def parse(name: str, text: str) -> Arch:
-    """The target that a preset describes.
+    """Parse a preset.
 
     Raises:
-        FormatError: when the text is no TOML, or a field is missing, unknown or of the wrong type.
+        FormatError: the text is no TOML, or a field is missing, unknown or of the wrong type.
     """
     where = f"target `{name}`"
     table = Table.parse(text, where)

@@ -1,4 +1,4 @@
-"""What a user may tell Vela, the compiler of Arm Ethos-U, by its own names."""
+"""Options of Vela, the compiler of Arm Ethos-U, under Vela's names."""
 
 from dataclasses import dataclass, fields
 from enum import Enum
@@ -7,9 +7,16 @@ from deuteron.arch.targets import Arch
 from deuteron.errors import OptionError
 from deuteron.records import Partial
 
+DEFAULTS = {
+    "ethos-u55": ("Ethos_U55_High_End_Embedded", "Shared_Sram"),
+    "ethos-u65": ("Ethos_U65_High_End", "Dedicated_Sram_384KB"),
+    "ethos-u85": ("Ethos_U85_SYS_DRAM_Mid", "Sram_Only"),
+}
+"""The system configuration and the memory mode that ExecuTorch names where a build names none."""
+
 
 class Optimise(Enum):
-    """What Vela optimises for; the value is its spelling as an option."""
+    """Vela's optimisation goal; the value is its name as an option."""
 
     PERFORMANCE = "Performance"
     SIZE = "Size"
@@ -20,11 +27,11 @@ class VelaOptions(Partial):
     """Options of Vela; None leaves what ExecuTorch chooses for the target.
 
     Attributes:
-        vela_system_config: the section of Vela's configuration file that says what memories there are.
-        memory_mode: the section that says what of a program lies in which of them.
-        optimise: for few cycles, or for little SRAM.
+        vela_system_config: section of Vela's configuration file with the memories.
+        memory_mode: section with the use of these memories.
+        optimise: minimise cycles, or SRAM.
         arena_cache_size: bytes of SRAM that Vela aims at when it optimises for performance; it may need more.
-        vela_config: a configuration file in the place of that which Vela comes with, relative to the current folder.
+        vela_config: a configuration file instead of Vela's, relative to the current folder.
     """
 
     vela_system_config: str | None = None
@@ -38,7 +45,7 @@ class VelaOptions(Partial):
             raise OptionError(f"`--arena-cache-size` is {self.arena_cache_size}, it must be above 0")
 
     def check(self, arch: Arch) -> None:
-        """Check that the options mean something for a target.
+        """Check that the options are valid for a target.
 
         Raises:
             OptionError: naming the option.

@@ -2,7 +2,7 @@
 
 Calls are read from the instructions of the linked image: overrides have replaced weak functions, and undefined names
 are never called. Frame sizes come from GCC's call graph of an object (`-fcallgraph-info=su`). The compiler's libraries
-have none; there the instructions that lower the stack pointer are summed.
+have none, and functions in assembler have 0; there the instructions that lower the stack pointer are summed.
 """
 
 import re
@@ -129,8 +129,9 @@ def _function(
             # A branch inside a function is a loop, but one with a link to its start is recursion.
             if at >= 0 and (starts[at] != body.address or root == "bl"):
                 calls[starts[at]] = None
-    known = frames.get(home, {})
-    frame = known[body.name] if body.name in known else _frame(body)
+    # GCC says 0 for functions in assembler (`naked`), which save registers themselves.
+    frame = frames.get(home, {}).get(body.name, 0)
+    frame = _frame(body) if frame == 0 else frame
     return Function(body.address, body.name, home, frame, tuple(calls), indirect)
 
 

@@ -15,6 +15,7 @@ _LIBRARY: Mapping[str, tuple[str, ...]] = {
     "executor": ("src/executor/*.c", "src/executor/ethosu/*.c"),
     "operators": ("src/operators/*.c",),
     "cortex_m": ("src/cortex_m/*.c",),
+    "tflite": ("src/tflite/*.c",),
     "io": ("src/io/*.c",),
     "messages": ("src/driver/error_string.c",),
     "driver": ("src/driver/[!e]*.c", "src/driver/error.c", "src/kernels/check/check.c"),
@@ -23,11 +24,15 @@ _LIBRARY: Mapping[str, tuple[str, ...]] = {
 _KERNELS = ("src/kernels/fast", "src/kernels/device")
 """`device` has the inner work in place of loops that compilers vectorise."""
 _INNER = "src/cortex_m"
-_ONCE = "src/kernels/once"
+_SINGLE_ROUNDING = "src/kernels/single_rounding"
 """Inner work of the Cortex-M operators, and of the NPU's kernels, which round once."""
 _SMALLEST = ("-fno-move-loop-invariants", "-fno-schedule-insns2", "-fno-tree-tail-merge", "-fno-tree-loop-im")
 _FLAGS: Mapping[str, tuple[str, ...]] = {
     "cortex_m": ("-O3",),
+    **{
+        f"tflite.dtn_tfl_{name}": ("-O3",)
+        for name in ("average_pool", "broadcast_add", "broadcast_mul", "convolution", "fully_connected", "reduce_sum")
+    },
     "stand_in": ("-O2",),
     "executor": _SMALLEST,
     "driver": _SMALLEST,
@@ -49,7 +54,7 @@ _FAULT_INJECTION = "faults"
 _EVENTS = "events"
 PROFILING = "-DDTN_PROFILING=1"
 """Compiler option for code that records events."""
-_EVENTLESS = frozenset({"operators", "cortex_m", "io", "messages", "kernels", "inner"})
+_EVENTLESS = frozenset({"operators", "cortex_m", "tflite", "io", "messages", "kernels", "inner"})
 """Modules without any file that depends on that option."""
 
 
@@ -71,29 +76,32 @@ def recording(sources: Iterable[Source]) -> tuple[Source, ...]:
 def kernels(inner: InnerWork) -> tuple[Source, ...]:
     """Return the NPU's kernels for a device, without their checks and their table, and their shared files."""
     chosen = {path.stem: path for folder in _KERNELS for path in sorted((FIRMWARE / folder).glob("*.c"))}
-    shared = _named({"inner": (f"{_ONCE}/*.c",)})
+    shared = _named({"inner": (f"{_SINGLE_ROUNDING}/*.c",)})
     return (
         *(Source(f"kernels.{stem}", path) for stem, path in chosen.items()),
         *shared,
-        *_inner("inner", _ONCE, inner),
+        *_inner("inner", _SINGLE_ROUNDING, inner),
     )
 
 
 def inner_work(inner: InnerWork) -> tuple[Source, ...]:
-    """Return the inner work of the Cortex-M operators: its directory, and `portable` for missing files."""
+    """Return the inner loops of the Cortex-M operators: their directory, and `portable` for missing files.
+
+    A file is named for what it computes, and for its directory: `matmul_s8_dsp.c` replaces `matmul_s8_portable.c`.
+    """
     return tuple(_inner("cortex_m", _INNER, inner))
 
 
 def _inner(module: str, root: str, inner: InnerWork) -> Iterator[Source]:
     chosen = {
-        path.stem: (directory, path)
+        path.stem.removesuffix(f"_{directory.value}"): (directory, path)
         for directory in (InnerWork.PORTABLE, inner)
         for path in sorted((FIRMWARE / root / directory.value).glob("*.c"))
     }
-    for stem, (directory, path) in sorted(chosen.items()):
-        origin = FIRMWARE / _INNER / directory.value / path.name
+    for _, (directory, path) in sorted(chosen.items()):
+        origin = FIRMWARE / _INNER / directory.value / path.name.replace("_single_rounding", "")
         includes = (origin,) if origin != path and origin.is_file() else ()
-        yield Source(f"{module}.{stem}", path, includes, (*_FLAGS["cortex_m"], *_INNER_FLAGS.get(directory, ())))
+        yield Source(f"{module}.{path.stem}", path, includes, (*_FLAGS["cortex_m"], *_INNER_FLAGS.get(directory, ())))
 
 
 def families(firmwares: Iterable[Firmware]) -> tuple[Source, ...]:

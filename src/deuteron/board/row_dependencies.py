@@ -21,11 +21,10 @@ from deuteron.operators.limits import ALIGNMENT
 from deuteron.operators.params import KernelParams, row_copy
 from deuteron.operators.program import Kernel, KernelCall
 from deuteron.operators.row_dependencies import Rowwise, Window
+from deuteron.operators.work import DEPTHWISE, TRANSPOSED, work_of
 
 COPY = "dtn_cm_copy"
 CONVOLUTION = "dtn_cm_quantized_conv2d"
-DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d"
-TRANSPOSED = "dtn_cm_quantized_transpose_conv2d"
 
 RECORDS: dict[str, type[KernelParams]] = {
     COPY: p.CopyParams,  # its first word is the offset of the operand
@@ -52,20 +51,6 @@ ELEMENTWISE = {
     "dtn_op_dequantize_per_tensor": Work.DEQUANTISE,
 }
 """Operators with as many elements as their values; a smaller operand repeats along the outer dimensions."""
-
-_WORKS = {
-    COPY: Work.MOVE,
-    "dtn_cm_quantized_linear": Work.LINEAR,
-    "dtn_cm_quantized_avg_pool2d": Work.AVERAGE,
-    "dtn_cm_quantized_max_pool2d": Work.LARGEST,
-    "dtn_cm_quantized_activation": Work.TABLE,
-    "dtn_cm_minimum": Work.SUM,
-    "dtn_cm_maximum": Work.SUM,
-    "dtn_cm_softmax": Work.SOFTMAX,
-    "dtn_cm_pad": Work.MOVE,
-    "dtn_cm_resize_bilinear": Work.RESIZE,
-    **ELEMENTWISE,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,24 +314,4 @@ def macs(params: KernelParams) -> int:
 
 def _work(own: CpuParams) -> tuple[Work, int, int]:
     """Return the kind of work, the number of output elements, and the terms of each."""
-    elements = own.sizes[own.output]
-    match own.record:
-        case QuantizedConvolutionParams() as record:
-            taps = record.kernel_h * record.kernel_w
-            if own.function == TRANSPOSED:
-                each = taps * record.in_c * record.out_c
-                return Work.CONVOLUTION, elements, record.in_h * record.in_w * each
-            if own.function == DEPTHWISE:
-                plain = (record.kernel_w, record.stride_w, record.dilation_w) == (3, 1, 1)
-                return (Work.DEPTHWISE if plain else Work.APART), elements, elements * taps
-            depth = taps * (record.in_c // record.groups)
-            points = (taps, record.pad_h, record.pad_w) == (1, 0, 0)
-            return (Work.POINTS if points else Work.CONVOLUTION), elements, elements * depth
-        case QuantizedLinearParams() as record:
-            return Work.LINEAR, elements, elements * record.in_features
-        case p.AveragePoolParams() | p.MaxPoolParams() as record:
-            return _WORKS[own.function], elements, elements * record.kernel_h * record.kernel_w
-        case p.CopyParams() as record:
-            return Work.MOVE, math.prod(record.dims), 0
-        case _:
-            return _WORKS.get(own.function, Work.UNKNOWN), elements, 0
+    return work_of(own.function, own.record, own.sizes[own.output])

@@ -22,6 +22,8 @@ PROGRAM = "model.pte"
 REFERENCE = "reference.pt2"
 ETRECORD = "etrecord.bin"
 SAMPLES = "samples.npz"
+TFLITE = "model.tflite"
+"""The TFLite file that a build was made from, if it was made from one."""
 KEPT = "kept on the CPU by"
 """Start of `Node.why` if a build option keeps the node there; the option follows."""
 
@@ -249,12 +251,11 @@ def tflites(directory: Path, manifest: Manifest) -> tuple[bytes, ...]:
 def read(directory: Path) -> Manifest:
     """Return the manifest of a build directory, and check that every file that it lists is unaltered.
 
-    All files must exist, except `reference.pt2` and `samples.npz`: only comparisons need these, and the first is much
-    larger than the program.
-    larger than the program.
+    All files must exist, except `reference.pt2`, `samples.npz` and `model.tflite`: only comparisons need these, and the
+    first is much larger than the program.
 
     Raises:
         InputError: this is not a build directory.
         FormatError: the manifest or a file is damaged.
     """
-    return FILE.read(directory, Manifest, optional=(REFERENCE, SAMPLES))
+    return FILE.read(directory, Manifest, optional=(REFERENCE, SAMPLES, TFLITE))

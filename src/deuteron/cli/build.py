@@ -1,4 +1,4 @@
-"""`deuteron build`: compiles a PyTorch model to a build directory."""
+"""`deuteron build`: compiles a PyTorch model or a TFLite file to a build directory."""
 
 import json
 from pathlib import Path
@@ -111,7 +111,7 @@ def command(
     """Compile MODEL for a target and write a build directory.
 
     MODEL is `file.py:function`, where the function returns a module, its example inputs and, for calibration, batches
-    like them; or the name of a reference model (`deuteron models` lists them).
+    like them; or the name of a reference model (`deuteron models` lists them); or a TFLite file.
     """
     from deuteron import api
 

@@ -1,7 +1,7 @@
-"""Which value each operand of a partition's program is: the record that a plan is checked against.
+"""Dataflow record of a partition's program: the value of each operand, for checks of its plan.
 
-Such a program knows addresses only. With this record, what a kernel finds at an address can be held against what the
-program means it to find there.
+A program contains addresses only. With this record, a check can compare the value at an address with the value that the
+program expects there.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """An operand: it stands for buffer `buffer` from byte `offset` on; as text `buffer+offset`."""
+    """An operand: buffer `buffer` from byte `offset` on; as text `buffer+offset`."""
 
     buffer: str
     offset: int
@@ -20,7 +20,7 @@ class Use:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The use of that text; ValueError when it is none."""
+        """Parse the text of a use; ValueError if it is invalid."""
         buffer, _, offset = text.rpartition("+")
         return cls(buffer, int(offset))
 
@@ -36,7 +36,7 @@ class Constant:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A buffer that holds, of a value that never stands in memory as a whole, the bytes from `offset` on."""
+    """A buffer that holds the bytes from `offset` on of a value that is never whole in memory."""
 
     buffer: str
     value: str
@@ -50,8 +50,8 @@ class Dataflow:
     Attributes:
         inputs: the buffer of each input.
         outputs: the buffer of each output.
-        constants: what the weights block holds.
-        calls: the use that each operand of each call makes, in the catalogue's order, as text.
+        constants: the constants in the weights block.
+        calls: the use of each operand of each call, in the catalogue's order, as text.
         parts: buffers that hold some bytes of another value.
     """
 
@@ -62,12 +62,12 @@ class Dataflow:
     parts: tuple[Part, ...] = ()
 
     def values(self) -> tuple[tuple[Use, ...], ...]:
-        """`uses`, of the values that parts are of; ValueError when a text is none of a use."""
+        """`uses`, with parts replaced by their whole values; ValueError if a text is invalid."""
         parts = {part.buffer: part for part in self.parts}
         return tuple(tuple(_of_value(use, parts.get(use.buffer)) for use in call) for call in self.uses())
 
     def uses(self) -> tuple[tuple[Use, ...], ...]:
-        """`calls`, read; ValueError when a text is none of a use."""
+        """`calls`, parsed; ValueError if a text is invalid."""
         return tuple(tuple(Use.parse(text) for text in call) for call in self.calls)
 
 

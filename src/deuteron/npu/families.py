@@ -1,7 +1,7 @@
-"""The NPU families: what the id of a delegate in a program means. Nobody else compares ids.
+"""NPU families by the delegate id of their partitions. No other module compares ids.
 
-A package adds a family by an entry point of the group `deuteron.npu_families`, whose name is the id of its delegates
-and which names a `Family`. It is looked for where a program has a delegate that no family here has.
+A package adds a family by an entry point of the group `deuteron.npu_families`. Its name is the delegate id, and its
+object a `Family`. It is loaded when a program has a delegate that is not of a family here.
 """
 
 from collections.abc import Callable
@@ -23,15 +23,15 @@ GROUP = "deuteron.npu_families"
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """NPUs of one architecture, whatever their size.
+    """NPUs of one architecture, in all sizes.
 
     Attributes:
-        delegate_id: the id that their partitions have in a program.
-        program: a partition, from its bytes in a program and what errors call these; FormatError when it is damaged.
-        host: the library that gives ExecuTorch's runtime on this computer the backend; MissingToolError without it.
-        firmware: how firmware runs these; None for families that it cannot run.
-        input_count: how many arguments of a call are inputs, which come first; None where a partition is damaged.
-        replan: the partitions of a build compiled again for other memories; None for families that cannot.
+        delegate_id: the delegate id of their partitions.
+        program: decodes a partition from its bytes and a name for errors; FormatError if it is damaged.
+        host: the library with the backend for ExecuTorch's runtime on this computer; MissingToolError without it.
+        firmware: how firmware runs partitions; None if it cannot.
+        input_count: returns the number of leading arguments of a call that are inputs; None for a damaged partition.
+        replan: compiles the partitions of a build again for other memories; None if the family cannot.
     """
 
     delegate_id: str
@@ -43,7 +43,7 @@ class Family:
 
 
 def _replan_neutron(request: ReplanRequest) -> Replanner:
-    from deuteron.npu.neutron.replan import replanner  # the compiler takes a while to load
+    from deuteron.npu.neutron.replan import replanner  # slow to import
 
     return replanner(request)
 
@@ -66,14 +66,14 @@ ETHOSU = Family(
 )
 
 FAMILIES = (NEUTRON, ETHOSU)
-"""Those that Deuteron has itself."""
+"""The families in this package."""
 
 
 def family_of(delegate_id: str) -> Family | None:
-    """The family whose partitions have this id, None for another backend's.
+    """Return the family of this delegate id, or None for another backend.
 
     Raises:
-        UnsupportedError: a package offers one that cannot be loaded, or something else.
+        UnsupportedError: the entry point of a package cannot be loaded, or is not a family.
     """
     for family in FAMILIES:
         if family.delegate_id == delegate_id:
@@ -82,7 +82,7 @@ def family_of(delegate_id: str) -> Family | None:
         what = f"the NPU family `{delegate_id}`, `{point.value}`,"
         try:
             value: object = point.load()
-        except Exception as e:  # whatever a package does when it is loaded
+        except Exception as e:  # a package may raise anything
             said = str(e) if isinstance(e, ImportError | AttributeError) else f"{type(e).__name__}: {e}"
             raise UnsupportedError(
                 f"{what} cannot be loaded: {said}", hint="install its package again, or remove it"

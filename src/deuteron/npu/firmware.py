@@ -1,4 +1,4 @@
-"""What firmware needs of an NPU family: one description per family, and what it makes of each partition."""
+"""Description of an NPU family, and of its partitions, for firmware."""
 
 import zlib
 from collections.abc import Callable
@@ -8,13 +8,13 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class FirmwareBlock:
-    """Bytes of a partition that an image holds.
+    """A block of bytes of a partition in an image.
 
     Attributes:
-        name: what the block is, part of its C name.
-        data: its content, never written.
-        is_weights: whether it lies where the user wants weights, instead of always in flash.
-        has_checksum: whether the family checks the bytes itself; the executor does otherwise.
+        name: part of its C name.
+        data: its read-only content.
+        is_weights: whether it is placed with the weights, instead of always in flash.
+        has_checksum: whether the family checks the bytes; otherwise the executor does.
     """
 
     name: str
@@ -24,20 +24,20 @@ class FirmwareBlock:
 
     @property
     def crc(self) -> int:
-        """What the executor compares the bytes with, 0 where the family checks them."""
+        """The checksum for the executor, 0 if the family checks the bytes."""
         return 0 if self.has_checksum else zlib.crc32(self.data)
 
 
 @dataclass(frozen=True, slots=True)
 class FirmwarePort:
-    """A tensor that a partition takes or gives.
+    """An input or output of a partition.
 
     Attributes:
-        name: for messages and readers.
-        argument: which argument of the partition's call it is.
+        name: name in messages and comments.
+        argument: number of the argument in the partition's call.
         bytes: its size.
-        channels_last: whether the NPU wants dimension 1 innermost; None where it takes the order that the program has.
-        dtype: of its elements, in numpy's spelling; None where the NPU does not know more than the size.
+        channels_last: whether the NPU needs dimension 1 innermost; None if it takes the program's order.
+        dtype: numpy name of the element type; None if the program does not contain it.
     """
 
     name: str
@@ -49,22 +49,22 @@ class FirmwarePort:
 
 @dataclass(frozen=True, slots=True)
 class FirmwarePartition:
-    """A partition as firmware runs it.
+    """A partition for firmware.
 
     Attributes:
-        name: for messages and readers.
-        work: what a run of it does, for readers: `3 kernel calls`.
-        arguments: how many arguments a call of it has.
-        inputs: in the order in which the family's `run` takes them.
-        outputs: the same.
-        blocks: in the order in which the family's `prepare` takes them.
-        working_bytes: what a run needs of the working memory, beside its context: `working_bytes` in C.
-        budget_bytes: the part of it that the SRAM budget of a build bounds.
-        places: where in the working memory each input, then each output may lie; None for one that lies elsewhere.
-        linked_bytes: of its weights, those that the budget bounds because they lie in SRAM all the time.
-        fetches_weights: whether a run copies weights by the port's hooks; a smaller budget makes it need less.
-        kernels: names of the family's kernels that it calls, for families whose kernels are linked one by one.
-        accelerator: what it was compiled for, where drivers are built for one.
+        name: name in messages and comments.
+        work: summary of a run in comments, such as `3 kernel calls`.
+        arguments: number of arguments of its call.
+        inputs: inputs in the order of the family's `run`.
+        outputs: outputs in that order.
+        blocks: blocks in the order of the family's `prepare`.
+        working_bytes: working memory of a run without its context: `working_bytes` in C.
+        budget_bytes: the part of it that counts for the SRAM budget of a build.
+        places: offset in the working memory of each input, then of each output; None if it is elsewhere.
+        linked_bytes: bytes of weights that count for the budget, because they are always in SRAM.
+        fetches_weights: whether a run fetches weights by the hooks of the port.
+        kernels: names of the kernels that it calls, for families whose kernels are linked separately.
+        accelerator: the accelerator that it was compiled for, if drivers are built for one.
     """
 
     name: str
@@ -84,15 +84,15 @@ class FirmwarePartition:
 
 @dataclass(frozen=True, slots=True)
 class Firmware:
-    """How firmware runs a family's partitions.
+    """Functions and sources with which firmware runs the partitions of a family.
 
     Attributes:
         symbol: the C name of its `dtn_npu_t`.
-        partition: the partition with these bytes in a program and this name; raises FormatError when it is damaged.
-        recorded: the same, with room for the records of a run's commands; None where its bytes say whether it has that.
-        sources: C files that an image compiles beside the library of `firmware/`.
-        stand_in: what an emulated board has in the NPU's place, as patterns of files in `firmware/`. The last is what
-            starts it, linked as an object; that takes the others from an archive.
+        partition: decodes the partition with these bytes and this name; FormatError if it is damaged.
+        recorded: the same, with memory for the records of a run's commands; None if the bytes of a partition define it.
+        sources: C files that an image compiles in addition to the library of `firmware/`.
+        stand_in: simulator of the NPU for emulated boards, as patterns of files in `firmware/`. The last file starts it
+            and is linked as an object; the others are linked from an archive.
     """
 
     symbol: str

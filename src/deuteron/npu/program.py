@@ -1,4 +1,4 @@
-"""What runs on an NPU for one partition, as every view of a build sees it, whichever family's it is."""
+"""The program of a partition for views, independent of the NPU family."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,7 +20,7 @@ PREFETCH_AREA = "prefetch area"
 """Name of the memory that weights are fetched to."""
 
 NO_SRAM = frozenset({"Dram", "OnChipFlash", "OffChipFlash"})
-"""Memories that are something else than SRAM, by Vela's names for them."""
+"""Memories other than SRAM, by Vela's names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +29,10 @@ class KernelCall:
 
     Attributes:
         kernel: its name.
-        op: the first TFLite operator that it computes, if the program itself says so.
-        weight_bytes: of its operands, weights.
-        results: which of its operands it writes, by position; working memory is not among them.
-        result_bytes: what these have together.
+        op: the first TFLite operator that it computes, if the program contains it.
+        weight_bytes: bytes of its operands that are weights.
+        results: positions of the operands that it writes, without working memory.
+        result_bytes: their total size.
     """
 
     kernel: str
@@ -44,7 +44,7 @@ class KernelCall:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """What the driver does at a time: it calls a kernel, starts a fetch of some bytes, or waits."""
+    """A command of the driver: it calls a kernel, starts a fetch of some bytes, or waits."""
 
     call: KernelCall | None = None
     fetched: int = 0
@@ -52,10 +52,10 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What a block holds: `what` of the kernel calls at these commands.
+    """Content of a block: `what` of the kernel calls at these commands.
 
     Attributes:
-        what: `result`, `workspace` or `weights`; or `input`, which is of no call.
+        what: `result`, `workspace` or `weights`; or `input`, without a call.
         commands: their numbers.
         is_resident: whether it stays from run to run.
     """
@@ -67,7 +67,7 @@ class Content:
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A memory, and the content of each of its blocks by name."""
+    """A memory, and the content of its blocks by name."""
 
     memory: Memory
     contents: Mapping[str, Content]
@@ -78,10 +78,10 @@ class Fetching:
     """The fetches of weights; times in cycles.
 
     Attributes:
-        streamed: bytes of each that every run makes.
-        resident: bytes of each that the first run makes besides.
-        bound: no order of these fetches, with the same resident bytes, is faster.
-        serial: each fetch, resident or not, made in every run and waited for before its call.
+        streamed: bytes of each fetch of every run.
+        resident: bytes of each further fetch of the first run.
+        bound: lower bound of all orders of these fetches with the same resident bytes.
+        serial: cycles if each fetch, resident or not, is made in every run and waited for before its call.
     """
 
     streamed: tuple[int, ...]
@@ -91,20 +91,20 @@ class Fetching:
 
 
 class NpuProgram(ABC):
-    """The program of a partition, decoded and checked; a family whose programs fetch no weights need not say so.
+    """The program of a partition, decoded and checked.
 
     Attributes:
-        operators: what listings call the operators that its compiler got.
+        operators: name of the compiler's input operators in listings.
         inputs: bytes of each input.
         outputs: bytes of each output.
-        commands: what the driver does, in order.
-        weights_bytes: of its constants.
-        linked_bytes: of these, those that lie in SRAM all the time, because nothing fetches them.
-        resident_bytes: of these, those that are fetched once and stay.
+        commands: commands of the driver in order.
+        weights_bytes: bytes of its constants.
+        linked_bytes: bytes of constants that are always in SRAM, because they are not fetched.
+        resident_bytes: bytes of constants that are fetched once and stay.
         records: whether a run records when its kernel calls start and stop.
-        has_io_in_scratch: whether inputs and outputs may lie in its working memory.
-        has_branches: whether a run may leave kernel calls out or repeat them, so that boards do not record them.
-        advice: about hazards that another's compiler may leave in a sound file; empty where they mean damage.
+        has_io_in_scratch: whether inputs and outputs may be in its working memory.
+        has_branches: whether a run may skip or repeat kernel calls, so that boards do not record them.
+        advice: hint for hazards that another compiler may leave in a valid file; empty if they mean damage.
     """
 
     operators: str = "tflite op"
@@ -126,42 +126,42 @@ class NpuProgram(ABC):
 
     @property
     def calls_before(self) -> tuple[int, ...]:
-        """How many kernel calls come before each command, which is the number of a call, and before the end."""
+        """Number of kernel calls before each command, which is the index of a call, and before the end."""
         return tuple(accumulate((command.call is not None for command in self.commands), initial=0))
 
     def scheduled(self, schedule: Schedule) -> Self:
-        """The program, that knows what its compiler tells beside it; it itself in families that need nothing."""
+        """Return the program with the schedule of its compiler; the program itself in families without one."""
         del schedule
         return self
 
     @abstractmethod
     def lines(self, name: str, origins: Sequence[str]) -> Iterator[str]:
-        """A listing for readers that begins with the partition's name; `origins` are words for each kernel call."""
+        """Return a listing that starts with the partition's name; `origins` describe each kernel call."""
 
     @abstractmethod
     def to_json(self, name: str, origins: Sequence[str]) -> dict[str, object]:
-        """The same as plain values: `name`, `origins`, and whatever the family tells."""
+        """Return the listing as plain values: `name`, `origins`, and fields of the family."""
 
     @abstractmethod
     def timeline(self, engine: Engine, *, keep_resident: bool = True) -> Timeline:
-        """One run, simulated; `keep_resident` where resident weights are there from the run before."""
+        """Return the timeline of one run; `keep_resident` if an earlier run has fetched resident weights."""
 
     def totals(self, engine: Engine, *, keep_resident: bool = True) -> Totals:
-        """What `timeline` adds up to; families that know it without the events are faster here."""
+        """Return the totals of `timeline`; families may compute them without the events."""
         return self.timeline(engine, keep_resident=keep_resident).totals()
 
     def hazards(self, values: Dataflow) -> tuple[Hazard, ...] | None:
-        """Everything that would make the program compute something else than `values` says; none in a sound one.
+        """Return all hazards that make the program compute other values than `values`; none in a valid program.
 
-        None where the family does not look.
+        None if the family has no such check.
         """
         del values
         return None
 
     def traced(self) -> Dataflow:
-        """Its values as far as the program itself tells them, for one whose record nobody has.
+        """Return the dataflow that can be inferred from the program, for programs without a record.
 
-        Without more in a family, a call has results, called by its number, and nobody knows what it reads.
+        By default, a call has results that are named by its index, and unknown inputs.
         """
         calls = (
             tuple(f"call {number}+0" for _ in range(max(call.results, default=-1) + 1))
@@ -174,32 +174,32 @@ class NpuProgram(ABC):
         return Dataflow(inputs, outputs, calls=tuple(calls))
 
     def least(self, engine: Engine) -> Schedule:
-        """A schedule that no run is faster than, where its compiler would have told one and nobody has it."""
+        """Return a lower bound of the schedule, if the compiler's own schedule is missing."""
         del engine
         return NO_SCHEDULE
 
     def placements(self, values: Dataflow) -> tuple[Placement, ...]:
-        """The memories that the program has, whose blocks live from command to command."""
+        """Return the memories of the program; lifetimes of blocks are in commands."""
         del values
         return ()
 
     def fetching(self, engine: Engine) -> Fetching | None:
-        """Its fetches, if it has any."""
+        """Return its fetches, if it has any."""
         del engine
         return None
 
 
 @dataclass(frozen=True, slots=True)
 class ReplanRequest:
-    """The partitions of a build, to be compiled again for any number of other memories.
+    """The partitions of a build that are compiled again for other memories.
 
     Attributes:
         tflites: their TFLite files.
-        target: the build's.
-        profiling: whether the programs shall record when each kernel starts and stops.
-        tensors: bytes of SRAM that inputs, outputs and what the CPU computes may have, in the order to try them in.
-        placed: the error of a partition, given its number, with what the caller knows of the place.
-        is_alone: whether the program is one partition, beside whose inputs and outputs there are no tensors.
+        target: target of the build.
+        profiling: whether the programs record when each kernel starts and stops.
+        tensors: candidates for the bytes of SRAM of inputs, outputs and CPU tensors, in the order of trial.
+        placed: adds the place to the error of a partition, given its number.
+        is_alone: whether the program is one partition, without tensors other than its inputs and outputs.
     """
 
     tflites: tuple[bytes, ...]
@@ -214,8 +214,8 @@ class ReplanRequest:
 class Replanned:
     """A partition that was compiled again: its program, the record of its kernel calls and values, and its scratch.
 
-    `whole_scratch_bytes` is what the scratch would be without chains that run depth first, 0 where there are none, of
-    which `planned_cycles` and `cycles_bound` say how good they are, as in a manifest.
+    `whole_scratch_bytes` is the scratch without depth-first execution, 0 if no chain runs depth first.
+    `planned_cycles` and `cycles_bound` are as in a manifest.
     """
 
     program: NpuProgram
@@ -228,9 +228,9 @@ class Replanned:
 
 
 Replanner = Callable[[MemoryOptions], tuple[Replanned, ...]]
-"""Gives the partitions of a `ReplanRequest` as they are with these memories.
+"""Compiles the partitions of a `ReplanRequest` for these memories.
 
 Raises:
     CapacityError: they do not fit.
-    UnsupportedError: one computes nothing when it is compiled again.
+    UnsupportedError: a partition computes nothing when it is compiled again.
 """

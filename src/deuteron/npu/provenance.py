@@ -1,4 +1,4 @@
-"""Which calls of a partition's program stand for which of its operators: written by an NPU's compiler, read by all."""
+"""Provenance of a partition's program: which kernel calls compute which operators."""
 
 import zlib
 from collections.abc import Sequence
@@ -6,25 +6,25 @@ from dataclasses import dataclass
 from enum import Enum
 
 PAYLOAD = "payload "
-"""What `payload_mark` begins with."""
+"""Prefix of `payload_mark`."""
 
 
 def payload_mark(payload: bytes) -> str:
-    """What tells a partition from the same with other weights, or compiled otherwise: a key in ETRecords' maps."""
+    """Return the key of a partition in the maps of ETRecords: a checksum of its payload."""
     return f"{PAYLOAD}{zlib.crc32(payload):08x}"
 
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """Which part of a chain of calls that runs depth first a call is.
+    """The part of a depth-first chain that a call computes.
 
     Attributes:
         cascade: number of the chain in the program.
         index: number of the stripe in the chain.
         call: number of the call in the program before it was cut.
-        first: of the rows of its output that it computes.
-        last: the row after them.
-        kept: they are copied aside for the next stripe, or back, instead.
+        first: first output row.
+        last: the row after the last.
+        kept: whether the call copies rows to or from the cache between stripes, instead of computing them.
     """
 
     cascade: int
@@ -41,10 +41,10 @@ class Stripe:
 
 @dataclass(frozen=True, slots=True)
 class KernelOrigin:
-    """Kernel call `index` of the program and the TFLite operators (indices) that it computes, or some of.
+    """Kernel call `index` of the program and the TFLite operators (indices) that it computes, in whole or in part.
 
-    There are none only where an output of the model is an input or a constant: the call copies it there. One that
-    computes some rows of what a call computed before it was cut has a `stripe`.
+    There are none only if the call copies an input or a constant to an output of the model. A call that computes some
+    rows of an original call has a `stripe`.
     """
 
     index: int
@@ -58,14 +58,14 @@ class Cascade:
     """A chain of calls that run depth first.
 
     Attributes:
-        number: of the chain.
-        calls: those that it was cut from.
+        number: number of the chain.
+        calls: number of the original calls.
         ops: the TFLite operators that it computes.
-        stripes: their number.
-        height: most rows of what the last call writes in a stripe.
-        halo: most rows of one call that two neighbours among the stripes need.
-        copies: calls that keep such rows instead of computing them again.
-        again: multiply-accumulates that are done once more than without stripes.
+        stripes: number of stripes.
+        height: largest number of output rows of a stripe.
+        halo: largest number of rows of one call that two neighbouring stripes need.
+        copies: number of calls that cache such rows instead of recomputing them.
+        again: recomputed multiply-accumulates.
     """
 
     number: int
@@ -79,7 +79,7 @@ class Cascade:
 
 
 def cascades(kernels: Sequence[KernelOrigin], macs: Sequence[int]) -> tuple[Cascade, ...]:
-    """The chains of a program, given the multiply-accumulates of each of its calls."""
+    """Return the chains of a program, given the multiply-accumulates of each call."""
     chains: dict[int, list[tuple[Stripe, KernelOrigin, int]]] = {}
     for kernel, count in zip(kernels, macs, strict=True):
         if kernel.stripe is not None:
@@ -111,7 +111,7 @@ def _cascade(number: int, parts: Sequence[tuple[Stripe, KernelOrigin, int]]) -> 
 
 
 class Fate(Enum):
-    """What became of a TFLite operator; the value is its spelling in reports."""
+    """Fate of a TFLite operator; the value is its name in reports."""
 
     KERNELS = "kernels"
     FOLDED = "folded"
@@ -122,11 +122,11 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class OpFate:
-    """TFLite operator `index`, what became of it, and the kernel calls that name it.
+    """TFLite operator `index`, its fate, and the kernel calls that name it.
 
-    Kernel calls compute it; or it was folded at compile time; or it is free, because it changes no byte, and the calls
-    that compute its operands, or read its result, stand for it; or it is unused, because no output depends on it; or it
-    lies at a float edge and stays an operator of the file, for the CPU.
+    Kernel calls compute it. Or it was folded at compile time. Or it is free, because it changes no byte; the calls that
+    compute its operands or read its result then name it. Or it is unused, because no output depends on it. Or it is at
+    a float edge and stays an operator of the file, for the CPU.
     """
 
     index: int
@@ -137,7 +137,7 @@ class OpFate:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """Which kernel calls stand for which TFLite operators, both ways; empty where a compiler does not tell."""
+    """Kernel calls and TFLite operators, in both directions; empty if the compiler does not record it."""
 
     kernels: tuple[KernelOrigin, ...] = ()
     ops: tuple[OpFate, ...] = ()

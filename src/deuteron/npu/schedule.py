@@ -1,20 +1,20 @@
-"""What a compiler tells of a program beside the program itself: estimates of its time, and what lives where when.
+"""Schedule of a program by its compiler: estimated times, and memories over time.
 
-Families whose programs say all of it themselves have none.
+Programs that contain this information have none.
 """
 
 from dataclasses import dataclass
 
 SAME = " = "
-"""Stands between the names of one value."""
+"""Separator between the names of one value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
     """Bytes of a memory that hold one value from moment `first` to moment `last`.
 
-    Profiles count moments in kernel calls of the partition, plans in commands. A value that has several names, as a
-    result in the place of an operand does, is called by all of them with ` = ` between.
+    Moments are kernel calls in profiles, and commands in plans. A value with several names, as a result in place of
+    an operand, has all of them, separated by ` = `.
     """
 
     name: str
@@ -25,13 +25,13 @@ class Block:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its name, or all of them."""
+        """Its names."""
         return tuple(self.name.split(SAME))
 
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """A memory of a partition: its size, the most that is alive at once, and what lives in it when."""
+    """A memory of a partition: its size, the peak of live bytes, and its blocks."""
 
     name: str
     nbytes: int
@@ -41,16 +41,16 @@ class Memory:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """An operation as a compiler schedules it, which may be several commands; estimates, in cycles of the NPU's clock.
+    """An operation of a compiler's schedule, which may be several commands; estimates in cycles of the NPU's clock.
 
     Attributes:
-        commands: their numbers in the program.
-        cycles: from its start to its end.
-        compute: of these, on the NPU if no memory held it up.
-        sram: that the SRAM port is busy.
-        transfer: that fetches of its weights and tables take, most of it beside other steps.
+        commands: indices of its commands.
+        cycles: cycles from start to end.
+        compute: cycles on the NPU without waiting for memory.
+        sram: cycles in which the SRAM port is busy.
+        transfer: cycles of fetches of its weights and tables, mostly in parallel to other steps.
         macs: multiply-accumulates.
-        sram_bytes: through the SRAM port.
+        sram_bytes: bytes through the SRAM port.
     """
 
     commands: tuple[int, ...]
@@ -64,12 +64,12 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """All steps of a program, and its memories, whose blocks live from command to command.
+    """The steps and memories of a program; lifetimes of blocks are in commands.
 
     Attributes:
-        compiler: whose estimates these are; empty where there are none.
-        system: the system that it was told to estimate for, in its own words.
-        clock: of the NPU there, in Hz.
+        compiler: name of the compiler; empty without estimates.
+        system: name of the system configuration of the estimates.
+        clock: clock of the NPU in Hz.
     """
 
     compiler: str = ""
@@ -80,4 +80,4 @@ class Schedule:
 
 
 NO_SCHEDULE = Schedule()
-"""That of a program that says all of it itself, or of which nobody has told."""
+"""The schedule of programs without one."""

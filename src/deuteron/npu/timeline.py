@@ -1,4 +1,4 @@
-"""When everything of a partition happens: NPU, CPU and flash side by side, as a family's simulator tells it."""
+"""Timeline of a run of a partition on NPU, CPU and flash, simulated or estimated."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -7,7 +7,7 @@ from deuteron.arch.engine import Engine
 
 
 class Track(Enum):
-    """Who is busy; the value is its name in reports."""
+    """A unit that is busy; the value is its name in reports."""
 
     CPU = "cpu"
     NPU = "npu"
@@ -15,10 +15,10 @@ class Track(Enum):
 
 
 class Measure(Enum):
-    """How numbers came to be; reports never mix kinds in a column. The value is its name in reports.
+    """Kind of a number: counted, simulated or estimated; reports never mix kinds in a column.
 
-    An emulator counts instructions: they are exact, and no time of any chip. What is simulated comes from our model of
-    the hardware, what is estimated from the compiler that made the program.
+    The value is its name in reports. An emulator counts instructions exactly, which is no time of any chip. Simulated
+    numbers come from our model of the hardware, estimated ones from the compiler of the program.
     """
 
     MEASURED = "measured"
@@ -28,7 +28,7 @@ class Measure(Enum):
 
 
 class Activity(Enum):
-    """What an event is; the value is its name in reports."""
+    """Kind of an event; the value is its name in reports."""
 
     DISPATCH = "dispatch"
     KERNEL = "kernel"
@@ -53,7 +53,7 @@ class Cost:
 
     @property
     def bound(self) -> str:
-        """What limits these cycles: `compute` or `SRAM`."""
+        """The limit of these cycles: `compute` or `SRAM`."""
         return "compute" if self.compute >= self.sram else "SRAM"
 
 
@@ -62,9 +62,9 @@ class Event:
     """One span of cycles on a track, for command `command`.
 
     Attributes:
-        name: the kernel's name, or what is fetched.
-        cost: of a kernel.
-        nbytes: of a transfer.
+        name: name of the kernel, or of the fetched weights.
+        cost: cost of a kernel.
+        nbytes: bytes of a transfer.
     """
 
     track: Track
@@ -78,23 +78,23 @@ class Event:
 
     @property
     def cycles(self) -> int:
-        """Its length."""
+        """Length of the event."""
         return self.stop - self.start
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a run takes in all, in cycles.
+    """Total cycles of a run.
 
     Attributes:
-        cycles: its length.
+        cycles: length of the run.
         macs: multiply-accumulates of all kernels.
-        compute: of kernels that computing limits.
-        sram: of kernels that the SRAM port limits.
-        stall: that somebody waits for weights.
-        dispatch: of the CPU, for calls.
-        setup: of the CPU, for fetches.
-        transfer: that the flash is busy.
+        compute: cycles of compute-bound kernels.
+        sram: cycles of kernels that are bound by the SRAM port.
+        stall: cycles of waiting for weights.
+        dispatch: cycles of the CPU for calls.
+        setup: cycles of the CPU for fetches.
+        transfer: cycles in which the flash is busy.
     """
 
     cycles: int
@@ -108,7 +108,7 @@ class Totals:
 
     @property
     def bound(self) -> str:
-        """What takes the largest share: compute, SRAM, flash or dispatch."""
+        """The largest share: compute, SRAM, flash or dispatch."""
         shares = {
             "compute": self.compute,
             "SRAM": self.sram,
@@ -120,7 +120,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """The events of one run in order of their start, its length in cycles, and how these came to be."""
+    """The events of one run in order of their start, its length in cycles, and the kind of these numbers."""
 
     engine: Engine
     events: tuple[Event, ...]
@@ -138,7 +138,7 @@ class Timeline:
 
     @property
     def utilisation(self) -> float:
-        """Share of the array's multiply-accumulates that the run's length would have allowed."""
+        """Share of the multiply-accumulates that the array could do in the run: MAC utilisation."""
         possible = self.engine.rows * self.engine.columns * self.cycles
         return self.macs / possible if possible else 0.0
 
@@ -148,7 +148,7 @@ class Timeline:
         return self.engine.microseconds(self.cycles)
 
     def totals(self) -> Totals:
-        """What all of it takes."""
+        """Totals of all events."""
         compute, sram = (
             sum(event.cycles for event in self.events if event.cost and event.cost.bound == bound)
             for bound in ("compute", "SRAM")
@@ -165,13 +165,13 @@ class Timeline:
         )
 
     def bound(self) -> str:
-        """What takes the largest share: compute, SRAM, flash or dispatch."""
+        """The largest share: compute, SRAM, flash or dispatch."""
         return self.totals().bound
 
 
 @dataclass(frozen=True, slots=True)
 class Hazard:
-    """What goes wrong at command `command`; the end of the program counts as a command."""
+    """A hazard at command `command`; the end of the program counts as a command."""
 
     command: int
     message: str

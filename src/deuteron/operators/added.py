@@ -76,7 +76,7 @@ class NormaliseParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class ReduceArgumentParams(KernelParams):
+class ArgmaxArgminParams(KernelParams):
     """Argmax (`maximum` 1) or argmin (0) over the middle of [outer, reduced, inner]; the first of equal values wins.
 
     The output is int64.
@@ -89,7 +89,7 @@ class ReduceArgumentParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class CumulateParams(KernelParams):
+class CumsumParams(KernelParams):
     """Cumulative sum over the middle of [outer, depth, inner].
 
     out = sat(out_zp + rne(sum(x - in_zp) * mult / 2^shift)), shift 1..62.
@@ -140,7 +140,7 @@ class CompareParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class ChooseParams(KernelParams):
+class WhereParams(KernelParams):
     """Broadcasting select; strides are in elements, 0 repeats: a where the condition is true, else b."""
 
     dims: Dims5
@@ -152,19 +152,33 @@ class ChooseParams(KernelParams):
 ADDED: tuple[CpuOperator, ...] = (
     CpuOperator("reduce_sum", ("input",), ReduceSumParams),
     CpuOperator("reduce_extremum", ("input",), ReduceExtremumParams),
-    CpuOperator("reduce_argument", ("input",), ReduceArgumentParams),
-    CpuOperator("cumulate", ("input",), CumulateParams),
+    CpuOperator("argmax_argmin", ("input",), ArgmaxArgminParams),
+    CpuOperator("cumsum", ("input",), CumsumParams),
     CpuOperator("normalise", ("input", "factors", "offsets"), NormaliseParams),
     CpuOperator("log_softmax", ("input", "table"), LogSoftmaxParams),
     CpuOperator("broadcast_add", ("a", "b"), AddParams),
     CpuOperator("broadcast_mul", ("a", "b"), MulParams),
     CpuOperator("compare", ("a", "b"), CompareParams),
-    CpuOperator("decide", ("input", "table"), LutParams),
-    CpuOperator("choose", ("condition", "a", "b"), ChooseParams),
+    CpuOperator("compare_scalar", ("input", "table"), LutParams),
+    CpuOperator("where", ("condition", "a", "b"), WhereParams),
     CpuOperator("resize_bilinear", ("input",), ResizeBilinearParams),
     CpuOperator("masked_softmax", ("input", "table", "mask"), MaskedSoftmaxParams),
     *WIDE,
 )
 
+FORMER_NAMES = MappingProxyType(
+    {
+        "reduce_argument": "argmax_argmin",
+        "cumulate": "cumsum",
+        "decide": "compare_scalar",
+        "choose": "where",
+    }
+)
+"""Names of operators in programs of older releases, which still run."""
+
 BY_NAME = MappingProxyType({f"{NAMESPACE}::{operator.name}.out": operator for operator in ADDED})
 """The operators by their names in programs."""
+
+BY_FORMER_NAME = MappingProxyType(
+    {f"{NAMESPACE}::{former}.out": BY_NAME[f"{NAMESPACE}::{name}.out"] for former, name in FORMER_NAMES.items()}
+)

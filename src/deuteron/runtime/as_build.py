@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output
-from deuteron.builds.options import DEFAULT_TARGET
+from deuteron.builds.options import DEFAULT_TARGET, BuildOptions
 from deuteron.errors import DeuteronError, InputError, OptionError
 from deuteron.runtime import pte, tflite_model
 from deuteron.tflite.flat_model import Buffer
@@ -117,7 +117,7 @@ def _of_tflite(path: Path, target: str, *, profiling: bool) -> Path:
 
     directory = _place(path, target, str(profiling), tflite_model.read(path))
     if not directory.is_dir():
-        _write(directory, *tflite_build.build_of(path, target, profiling=profiling))
+        _write(directory, *tflite_build.build_of(path, target, BuildOptions(use_profiling=profiling)))
     return directory
 
 

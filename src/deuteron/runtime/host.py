@@ -20,6 +20,7 @@ from deuteron.extras import require
 from deuteron.native import CORTEX_M, library, load_cortex_m, stale
 from deuteron.native import load as load_native
 from deuteron.npu.families import NEUTRON, Family, family_of
+from deuteron.operators.catalogue import NAMESPACE
 from deuteron.runtime import pte
 from deuteron.runtime.observer import DelegateCall, observing
 from deuteron.runtime.program import Method as PlannedMethod
@@ -168,6 +169,12 @@ def _check_runtime(runtime: "Runtime", method: PlannedMethod, path: Path) -> tup
     missing = sorted(set(method.operators) - runtime.operator_registry.operator_names)
     if ours := [name for name in missing if name.startswith(CORTEX_M)]:
         raise stale(ours)
+    if any(name.startswith(f"{NAMESPACE}::") for name in missing):
+        raise UnsupportedError(
+            "the program calls C operators of the firmware, which ExecuTorch's runtime does not have",
+            where=str(path),
+            hint="`deuteron run` runs it with the firmware's executor; profile it on a board, such as `--on an547`",
+        )
     if missing:
         names = ", ".join(f"`{name}`" for name in missing)
         hint = "build the model for an NPU that supports these operators, or use other operators"

@@ -12,11 +12,15 @@ from deuteron.tflite.flat_model import Buffer
 
 Array = npt.NDArray[np.generic]
 
+_NO_KERNEL = "Didn't find op for builtin opcode"
+"""What LiteRT says of an operator that its kernels lack."""
+
 
 class Litert:
     """A TFLite file that LiteRT runs; its variables keep their values between runs.
 
-    A model with a SUM uses the other builtin kernels: the reference one returns -1 for any int8 input.
+    A model with a SUM uses the other builtin kernels: the reference one returns -1 for any int8 input. So does a model
+    with an operator that has no reference kernel, such as ELU.
 
     Raises:
         MissingToolError: LiteRT is not installed.
@@ -31,9 +35,18 @@ class Litert:
                 "LiteRT is not installed", hint="install it with `pip install 'deuteron[litert]'`"
             ) from error
         summed = "SUM" in op_names(model)
-        resolver = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES if summed else OpResolverType.BUILTIN_REF
+        others = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+
+        def interpreter(resolver: Any) -> Any:
+            return Interpreter(model_content=bytes(model), experimental_op_resolver_type=resolver)
+
         try:
-            self._interpreter: Any = Interpreter(model_content=bytes(model), experimental_op_resolver_type=resolver)
+            try:
+                self._interpreter: Any = interpreter(others if summed else OpResolverType.BUILTIN_REF)
+            except ValueError as error:
+                if _NO_KERNEL not in str(error):
+                    raise
+                self._interpreter = interpreter(others)
             self._interpreter.allocate_tensors()
         except (RuntimeError, ValueError) as error:
             raise _refused(error) from error

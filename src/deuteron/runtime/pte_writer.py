@@ -129,6 +129,7 @@ class _Writer:
     segment: bytearray = field(default_factory=bytearray)
     offsets: list[int] = field(default_factory=list[int])
     payloads: list[bytes] = field(default_factory=list[bytes])
+    ints: dict[int, int] = field(default_factory=dict[int, int])
     arena: int = 0
 
     def file(self, contents: Contents, delegate_id: str) -> bytes:
@@ -214,9 +215,13 @@ class _Writer:
         return self._value(Kind.BOOL, self.builder.EndObject())
 
     def _int(self, number: int) -> int:
+        """The index of a number, which all arguments that have it share."""
+        if number in self.ints:
+            return self.ints[number]
         self.builder.StartObject(1)
         self.builder.PrependInt64Slot(0, number, 0)
-        return self._value(Kind.INT, self.builder.EndObject())
+        self.ints[number] = self._value(Kind.INT, self.builder.EndObject())
+        return self.ints[number]
 
     def _double(self, number: float) -> int:
         self.builder.StartObject(1)

@@ -2,17 +2,17 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
 
-import numpy as np
-
 from deuteron.arch import targets
 from deuteron.arch.cores import Work
+from deuteron.arch.targets import Arch, EthosU
 from deuteron.builds.manifest import (
     PROGRAM,
+    TFLITE,
     CpuOp,
     Manifest,
     ModelInfo,
@@ -24,32 +24,27 @@ from deuteron.builds.manifest import (
     tflite_name,
 )
 from deuteron.builds.options import BuildOptions
-from deuteron.errors import InternalError, UnsupportedError
-from deuteron.npu.families import NEUTRON
+from deuteron.errors import InternalError, OptionError, UnsupportedError
+from deuteron.npu.families import ETHOSU, NEUTRON, Family
 from deuteron.npu.neutron.convert import ConvertOptions
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.layout import read_header
 from deuteron.npu.neutron.payload import Payload, compose
-from deuteron.npu.neutron.tflite import neutron_graph
 from deuteron.npu.neutron.tflite.float_edges import find_edges
 from deuteron.npu.neutron.tflite.operator_view import Names, Site
 from deuteron.npu.neutron.tflite_partitioner import Mixed, Part, convert_most
 from deuteron.npu.provenance import Fate
-from deuteron.runtime import pte_writer, tflite_model, vela
+from deuteron.operators import catalogue
+from deuteron.operators.work import work_of
+from deuteron.runtime import pte_writer, tflite_ethosu, tflite_model, vela, vela_compile
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, refs
 from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
+from deuteron.runtime.tflite_ethosu import LAYERS, nbytes, terms
+from deuteron.runtime.tflite_program import Step, TfliteProgram
+from deuteron.tflite.cortex_m import lower
 from deuteron.tflite.decode import decode
-from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
-from deuteron.tflite.normalize import normalized
-
-_LAYERS = {
-    "CONV_2D": Work.CONVOLUTION,
-    "DEPTHWISE_CONV_2D": Work.DEPTHWISE,
-    "FULLY_CONNECTED": Work.LINEAR,
-    "TRANSPOSE_CONV": Work.CONVOLUTION,
-}
-"""Operators whose multiply-accumulates are counted."""
+from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator
 
 _BETWEEN = {
     QUANTIZE: (Work.QUANTISE, "quantises what integer operators read"),
@@ -57,52 +52,190 @@ _BETWEEN = {
 }
 
 
-def build_of(path: Path, target: str, *, profiling: bool = False) -> tuple[Manifest, dict[str, bytes]]:
-    """What `build.json` says of the file once it is converted, and the files of the build.
+_EDGE = "changes between integers and floats, at the inputs and outputs of the file"
+"""Why an operator is on the CPU that the NPU needs none of."""
 
-    Operators that the NPU does not take are called on the CPU: by those that boards have, where there is one, or by a
-    name that says which is missing.
+_OPTIONS = ("use_profiling", "memory", "vela", "force")
+"""Options of builds that mean something for a file, which is quantised already."""
+
+
+def check_options(path: Path, target: str, options: BuildOptions) -> None:
+    """Refuse options that are for PyTorch models, and those that the target does not take; OptionError."""
+    options.check(targets.load(target))
+    for field in fields(options):
+        if field.name not in _OPTIONS and getattr(options, field.name) != getattr(BuildOptions(), field.name):
+            name = f"--{field.name.replace('_', '-')}"
+            message = f"`{name}` is for PyTorch models, and `{path}` is a TFLite file"
+            raise OptionError(message, hint="leave it out")
+
+
+def build_of(path: Path, target: str, options: BuildOptions = BuildOptions()) -> tuple[Manifest, dict[str, bytes]]:
+    """Return what `build.json` says of the file once it is converted, and the files of the build.
+
+    The CPU runs what the NPU does not take: by the firmware's C operators, or by ExecuTorch's portable ones beside an
+    NPU whose target has these. A portable one that is missing is called by a name that says so.
+
+    Raises:
+        OptionError: an option is not for TFLite files or not for the target.
+        UnsupportedError: naming every operator that cannot run.
+        FormatError: the file is damaged.
     """
-    options = BuildOptions(use_profiling=profiling)
-    source = tflite_model.read(path)
+    check_options(path, target, options)
+    source, arch = tflite_model.read(path), targets.load(target)
     with tflite_model.told_where(path):
-        mixed = _apart(_mixed(source, target, ConvertOptions(profiling=profiling, memory=options.memory)))
-        steps = _needed(mixed)
-        _check_tensors(mixed.model, steps)
-        called = _called(mixed.model, [step for step in steps if isinstance(step, int)])
-    parts = [step for step in steps if isinstance(step, Part)]
-    payloads = [_payload(part) for part in parts]
-    delegated = map(_delegated, payloads, parts)
-    calls = [next(delegated) if isinstance(step, Part) else called[step] for step in steps]
-    program = pte_writer.write(_contents(mixed.model, calls), NEUTRON.delegate_id)
-    files = {PROGRAM: program} | {tflite_name(number): bytes(part.source) for number, part in enumerate(parts)}
-    nodes, cpu_ops = _on_cpu(mixed, steps, calls)
-    inputs, outputs = (tflite_model.infos(mixed.model, side) for side in (mixed.model.inputs, mixed.model.outputs))
+        made = _for_ethosu(source, arch, options) if isinstance(arch.npu, EthosU) else _made(source, arch, options)
+    program = pte_writer.write(made.contents, made.family.delegate_id)
+    files = {PROGRAM: program, TFLITE: bytes(source), **made.files}
+    inputs, outputs = (tflite_model.infos(made.model, side) for side in (made.model.inputs, made.model.outputs))
     manifest = Manifest(
         deuteron=version("deuteron"),
         executorch="",
         torch="",
-        target=targets.load(target).name,
+        target=arch.name,
         converter="deuteron",
         options=options,
         model=ModelInfo(path.stem),
         files={name: entry_of(data) for name, data in files.items()},
         inputs=inputs,
         outputs=outputs,
-        nodes=(*(node for number, part in enumerate(parts) for node in _nodes(part, number)), *nodes),
-        partitions=tuple(_partition(mixed.model, *pair) for pair in zip(parts, payloads, strict=True)),
-        cpu_ops=tuple(cpu_ops),
+        nodes=made.nodes,
+        partitions=made.partitions,
+        cpu_ops=made.cpu_ops,
+        warnings=made.notes,
     )
     return manifest, files
 
 
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A file as a program, and what its manifest says."""
+
+    model: FlatModel
+    contents: Contents
+    family: Family
+    nodes: tuple[Node, ...]
+    partitions: tuple[Partition, ...]
+    cpu_ops: tuple[CpuOp, ...]
+    files: Mapping[str, bytes]
+    notes: tuple[str, ...]
+
+
+def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
+    """The file for a CPU alone, or for a Neutron and what runs beside it."""
+    prepared = tflite_model.prepare(source)
+    has_c_operators = tflite_model.has_c_operators(arch.name)
+    if arch.npu is None:
+        mixed = _for_cpu(prepared.model, f"the target `{arch.name}` has no NPU")
+    else:
+        file = prepared.file if has_c_operators else prepared.source
+        try:
+            mixed = _mixed(file, arch.name, ConvertOptions(profiling=options.use_profiling, memory=options.memory))
+        except UnsupportedError as error:
+            if not has_c_operators:
+                raise
+            mixed = _for_cpu(prepared.model, f"the NPU takes no operator of the file: {error.message.splitlines()[0]}")
+    mixed = _apart(mixed)
+    steps = _needed(mixed)
+    parts = [step for step in steps if isinstance(step, Part)]
+    payloads = [_payload(part) for part in parts]
+    if has_c_operators:
+        left = iter(payloads)
+        order = [(next(left), step.inputs, step.outputs) if isinstance(step, Part) else step for step in steps]
+        contents, nodes, cpu_ops = _with_c_operators(mixed, order)
+    else:
+        contents, nodes, cpu_ops = _with_portable_operators(mixed, steps, payloads)
+    return _Made(
+        model=mixed.model,
+        contents=contents,
+        family=NEUTRON,
+        nodes=(*(node for number, part in enumerate(parts) for node in _nodes(part, number)), *nodes),
+        partitions=tuple(_partition(mixed.model, *pair) for pair in zip(parts, payloads, strict=True)),
+        cpu_ops=tuple(cpu_ops),
+        files={tflite_name(number): bytes(part.source) for number, part in enumerate(parts)},
+        notes=prepared.notes,
+    )
+
+
+def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
+    """The file for an Ethos-U: compiled by Vela, now or before, and what that leaves to the CPU."""
+    model, notes, left = decode(source, partial=True), (), dict[str, str]()
+    if vela.is_compiled(model):
+        file = tflite_ethosu.compiled(None, model)
+    else:
+        prepared = tflite_model.prepare(source)
+        result = vela_compile.compile_file(
+            tflite_ethosu.for_vela(prepared.model, prepared.file), arch.need_ethosu(), options.vela
+        )
+        file, notes = tflite_ethosu.compiled(prepared.model, decode(result.file, partial=True)), prepared.notes
+        left.update(result.left)
+    refused = {i: _left_by_vela(file.model, op, left) for i, op in enumerate(file.model.operators)}
+    mixed = _apart(Mixed(file.model, tuple(range(len(file.model.operators))), refused, b""))
+    known = dict(enumerate(file.steps()))
+    order = [known.get(step, step) for step in _needed(mixed) if isinstance(step, int)]
+    contents, nodes, cpu_ops = _with_c_operators(mixed, order)
+    return _Made(
+        model=mixed.model,
+        contents=contents,
+        family=ETHOSU,
+        nodes=(*file.nodes(), *nodes),
+        partitions=file.described(arch),
+        cpu_ops=tuple(cpu_ops),
+        files={},
+        notes=notes,
+    )
+
+
+def _left_by_vela(model: FlatModel, op: FlatOperator, left: Mapping[str, str]) -> UnsupportedError:
+    """Why an operator is on the CPU."""
+    why = left.get(model.tensors[op.outputs[0]].name, "") if op.outputs else ""
+    return UnsupportedError(f"Vela leaves it to the CPU{': ' if why else ''}{why}")
+
+
+def _for_cpu(model: FlatModel, reason: str) -> Mixed:
+    """The file with all of its operators on the CPU."""
+    why = UnsupportedError(reason)
+    steps = tuple(range(len(model.operators)))
+    return Mixed(model, steps, dict.fromkeys(steps, why), b"")
+
+
+def _with_c_operators(mixed: Mixed, order: Sequence[Step]) -> tuple[Contents, list[Node], list[CpuOp]]:
+    """The program whose operators on the CPU are the firmware's own, bit for bit as LiteRT's reference kernels."""
+    program = TfliteProgram(mixed.model, lower)
+    program.add(order)
+    names = Names(mixed.model).of
+    nodes, ops = list[Node](), list[CpuOp]()
+    for index, calls in program.executed.items():
+        op = mixed.model.operators[index]
+        name, why = names[op.outputs[0]], mixed.refused[index].message if index in mixed.refused else _EDGE
+        size = sum(nbytes(mixed.model, i) for i in {*op.inputs, *op.outputs} if i >= 0)
+        works = [work_of(call.operator.symbol, call.params, call.elements) for call in calls]
+        main = max(range(len(calls)), key=lambda at: (works[at][0].multiplies, works[at][1]), default=0)
+        work, elements, count = works[main] if works else (Work.NOTHING, 0, 0)
+        nodes.append(Node(name, op.title, "", (), None, why, work, elements, count, size))
+        for at, call in enumerate(calls):
+            written = names[call.tensor] if call.tensor is not None else f"{name}, call {at}"
+            called = catalogue.name_of(call.operator).partition(".")[0]
+            if at == main:
+                ops.append(CpuOp(called, written, (), name, why, Work.NOTHING, elements, (call.instruction,)))
+            else:
+                reason = f"is a step of {op.title}"
+                ops.append(CpuOp(called, written, (), "", reason, *works[at][:2], (call.instruction,)))
+    return program.contents(), nodes, ops
+
+
+def _with_portable_operators(
+    mixed: Mixed, steps: Sequence[Part | int], payloads: Sequence[bytes]
+) -> tuple[Contents, list[Node], list[CpuOp]]:
+    """The program whose operators on the CPU are ExecuTorch's portable ones."""
+    _check_tensors(mixed.model, steps)
+    called = _called(mixed.model, [step for step in steps if isinstance(step, int)])
+    delegated = map(_delegated, payloads, (step for step in steps if isinstance(step, Part)))
+    calls = [next(delegated) if isinstance(step, Part) else called[step] for step in steps]
+    return _contents(mixed.model, calls), *_on_cpu(mixed, steps, calls)
+
+
 def _mixed(source: Buffer, target: str, options: ConvertOptions) -> Mixed:
     """The file, whole for the NPU but for its float edges where that can be, else what the NPU takes of it."""
-    model = decode(source, partial=True)
-    if neutron_graph.is_converted(model) or vela.is_compiled(model):
-        message, hint = "the file has been converted or compiled already", "give the file that it was made from"
-        raise UnsupportedError(message, hint=hint)
-    source = normalized(source, model).source
     model = decode(source, partial=True)
     conversion = convert_most(source, target, options)
     if isinstance(conversion, Mixed):
@@ -242,7 +375,7 @@ def _nodes(part: Part, number: int) -> Iterator[Node]:
             continue
         op = model.operators[fate.index]
         results = sum(math.prod(model.tensors[i].shape) for i in op.outputs)
-        work = _LAYERS.get(op.name, Work.UNKNOWN)
+        work = LAYERS.get(op.name, Work.UNKNOWN)
         operands = {i for i in (*op.inputs, *op.outputs) if i >= 0}
         yield Node(
             name=_name(model, fate.index),
@@ -253,23 +386,9 @@ def _nodes(part: Part, number: int) -> Iterator[Node]:
             why="",
             work=work,
             elements=results,
-            terms=_terms(model, fate.index) if work.multiplies else 0,
-            nbytes=sum(_nbytes(model.tensors[i]) for i in operands if model.tensors[i].data is None),
+            terms=terms(model, fate.index) if work.multiplies else 0,
+            nbytes=sum(nbytes(model, i) for i in operands if model.tensors[i].data is None),
         )
-
-
-def _terms(model: FlatModel, operator: int) -> int:
-    """Multiply-accumulates of a layer."""
-    op = model.operators[operator]
-    tensors = model.tensors
-    weights, results = tensors[op.inputs[1]].shape, math.prod(tensors[op.outputs[0]].shape)
-    if op.name == "TRANSPOSE_CONV":
-        return math.prod(tensors[op.inputs[2]].shape) * math.prod(weights[:3])
-    return results * math.prod(weights[1:3] if op.name == "DEPTHWISE_CONV_2D" else weights[1:])
-
-
-def _nbytes(tensor: FlatTensor) -> int:
-    return math.prod(tensor.shape) * np.dtype(tensor.dtype.lower()).itemsize
 
 
 def _on_cpu(
@@ -288,7 +407,7 @@ def _on_cpu(
             ops.append(CpuOp(called, name, (), "", why, work, size, (number,)))
             continue
         why = mixed.refused[step].message
-        nbytes = sum(_nbytes(model.tensors[i]) for i in {*op.inputs, *op.outputs} if i >= 0)
-        nodes.append(Node(name, op.title, "", (), None, why, Work.UNKNOWN, size, 0, nbytes))
+        moved = sum(nbytes(model, i) for i in {*op.inputs, *op.outputs} if i >= 0)
+        nodes.append(Node(name, op.title, "", (), None, why, Work.UNKNOWN, size, 0, moved))
         ops.append(CpuOp(called, name, (), name, why, Work.UNKNOWN, size, (number,)))
     return nodes, ops

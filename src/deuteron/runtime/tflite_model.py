@@ -27,9 +27,11 @@ from deuteron.runtime.driver import Driver
 from deuteron.runtime.tflite_partitioned import MixedProgram
 from deuteron.runtime.vela import VelaProgram
 from deuteron.tflite.decode import decode
+from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatTensor
 from deuteron.tflite.normalize import normalized
 from deuteron.tflite.quantization import Quant
+from deuteron.tflite.unsigned import is_unsigned, signed
 
 Array = npt.NDArray[np.generic]
 F32 = npt.NDArray[np.float32]
@@ -126,6 +128,43 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
             program = MixedProgram(conversion.converted)
             return replace(_loaded(data, model, None, None), mixed=conversion, program=program)
         return _loaded(data, model, conversion.container, conversion)
+
+
+def has_c_operators(target: str) -> bool:
+    """Whether the CPU of a target runs a TFLite file's operators by the firmware's C operators."""
+    arch = targets.load(target)
+    is_neutron = isinstance(arch.npu, targets.Neutron)
+    return not is_neutron or arch.cpu.operators is targets.CpuOperators.CORTEX_M
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A file in the form that C operators take.
+
+    Attributes:
+        model: as values, all of its unsigned tensors as int8.
+        source: as a file, unsigned tensors as they are: LiteRT computes the same with it as with the file given.
+        notes: sentences about what was found.
+    """
+
+    model: FlatModel
+    source: Buffer
+    notes: tuple[str, ...]
+
+    @property
+    def file(self) -> Buffer:
+        """The model as a file, for compilers that take one."""
+        return encode(self.model) if is_unsigned(decode(self.source, partial=True)) else self.source
+
+
+def prepare(source: Buffer) -> Prepared:
+    """Return a file in that form; errors as of `normalized`, and UnsupportedError for one that is compiled already."""
+    model = decode(source, partial=True)
+    if neutron_graph.is_converted(model) or vela.is_compiled(model):
+        message, hint = "the file has been converted or compiled already", "give the file that it was made from"
+        raise UnsupportedError(message, hint=hint)
+    made = normalized(source, model)
+    return Prepared(signed(made.model), made.source, made.notes)
 
 
 def load_part(part: Part) -> TfliteModel:

@@ -16,7 +16,8 @@ from deuteron.tflite.flat_model import CUSTOM, FlatModel, FlatOperator, FlatTens
 
 CUSTOM_CODE = "ethos-u"
 """The custom operator of a partition; its first inputs are commands, constants, scratch and fast scratch memory."""
-_PLACES = "OfflineMemoryAllocation"
+PLAN = "OfflineMemoryAllocation"
+"""The metadata that says where tensors lie in the scratch memory."""
 _OWN_INPUTS = 4
 _HEADER_WORDS = 3
 _BYTES = {"INT8": 1, "UINT8": 1, "BOOL": 1, "INT16": 2, "INT32": 4}
@@ -67,26 +68,31 @@ class VelaProgram:
 
 def is_compiled(model: FlatModel) -> bool:
     """Return true if a file has partitions of Vela."""
-    return any(map(_is_partition, model.operators))
+    return any(map(is_partition, model.operators))
 
 
 def program_of(model: FlatModel) -> VelaProgram:
     """Return the program of a file that Vela compiled; FormatError when it is damaged."""
     edges = find_edges(model)
     inside = [op for i, op in enumerate(model.operators) if i not in edges.operators]
+    cpu = dict.fromkeys(op.custom_code or op.name for op in inside if not is_partition(op))
+    return VelaProgram(model, partitions_of(model), tuple(cpu))
+
+
+def partitions_of(model: FlatModel) -> tuple[VelaPartition, ...]:
+    """The partitions in their order; FormatError when one is damaged."""
     offsets = _offsets(model)
-    partitions = tuple(_partition(model, op, offsets) for op in inside if _is_partition(op))
-    cpu = dict.fromkeys(op.custom_code or op.name for op in inside if not _is_partition(op))
-    return VelaProgram(model, partitions, tuple(cpu))
+    return tuple(_partition(model, op, offsets) for op in model.operators if is_partition(op))
 
 
-def _is_partition(op: FlatOperator) -> bool:
+def is_partition(op: FlatOperator) -> bool:
+    """Whether an operator is a partition that Vela made."""
     return (op.name, op.custom_code) == (CUSTOM, CUSTOM_CODE)
 
 
 def _offsets(model: FlatModel) -> Mapping[int, int]:
     """Return the offsets of the tensors in the scratch memory."""
-    data = model.metadata.get(_PLACES, b"")
+    data = model.metadata.get(PLAN, b"")
     words = struct.unpack(f"<{len(data) // 4}i", data[: len(data) // 4 * 4])[_HEADER_WORDS:]
     return {index: offset for index, offset in enumerate(words) if offset >= 0}
 

@@ -1,1 +1,1 @@
-"""TFLite flatbuffers as plain values: read, written and rewritten, whichever target they are for."""
+"""Reads, writes and rewrites TFLite flatbuffers, independent of targets."""

@@ -93,14 +93,15 @@ def _quotient(a: Array, b: Array) -> Array:
     return np.where((a < 0) != (b < 0), -exact, exact)
 
 
-def _floor_quotient(a: npt.NDArray[np.int64], b: npt.NDArray[np.int64]) -> Array:
-    if not np.all(b):
-        raise NotConstantError
-    return a // b
+def _floor_quotient(a: Array, b: Array) -> Array:
+    """Python's quotient, towards minus infinity."""
+    quotient = _quotient(a, b)
+    return quotient - ((quotient * b != a) & ((a < 0) != (b < 0)))
 
 
 def _range(start: Array, limit: Array, step: Array) -> Array:
-    return np.arange(start.item(), limit.item(), step.item())
+    numbers = range(int(start.item()), int(limit.item()), int(step.item()))
+    return np.array(numbers, start.dtype)
 
 
 def _tiled(values: Array, counts: Array) -> Array:

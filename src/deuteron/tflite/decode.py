@@ -1,8 +1,8 @@
-"""TFLite bytes -> `FlatModel`. Whatever bytes come in, the outcome is a model, a FormatError or an UnsupportedError.
+"""Decodes TFLite bytes to a `FlatModel`; any other bytes give a FormatError or an UnsupportedError.
 
-Python's flatbuffers checks nothing beforehand: it raises whatever the damage leads to, and one vector may be named from
-many places, so a small file can ask for any amount of work. `decode` is therefore the one place that turns its
-exceptions into ours, and a budget tied to the file's size bounds the bytes that are taken out of it.
+Python's flatbuffers package does not verify files: damage raises arbitrary exceptions, and many references to one
+vector make a small file expensive. So `decode` alone converts its exceptions, and a budget in proportion to the file's
+size limits the bytes that are read.
 """
 
 import struct
@@ -33,7 +33,7 @@ DAMAGE = (struct.error, ArithmeticError, AttributeError, LookupError, MemoryErro
 """What flatbuffers, numpy and str raise when offsets, lengths or text in the file are wrong."""
 
 _BUILTIN_CODE = 10
-"""Where the layout of an operator code says where its newer field is."""
+"""Position of the newer field in the vtable of an operator code."""
 
 _BUDGET_FACTOR = 8
 _BUDGET_BASE = 1 << 16
@@ -43,14 +43,14 @@ _PROGRAM_HINT = "give `deuteron run` or `deuteron inspect` the build directory t
 
 
 def decode(data: Buffer, *, partial: bool = False) -> FlatModel:
-    """The model in `data`, with every index in range.
+    """Decode the model in `data`, with every index in range.
 
     Args:
         data: the file.
-        partial: take what cannot be compiled, too: the main one of several subgraphs, and tensors with a `problem`.
+        partial: accept models that cannot be compiled: the main one of several subgraphs, tensors with a `problem`.
 
     Raises:
-        FormatError: damaged, truncated, or not TFLite at all.
+        FormatError: the file is damaged, truncated, or not TFLite.
         UnsupportedError: several subgraphs, dynamic shapes, sparse or variable tensors; none of these if `partial`.
     """
     if data[4:8] != FILE_IDENTIFIER:
@@ -65,7 +65,7 @@ def decode(data: Buffer, *, partial: bool = False) -> FlatModel:
 
 
 def _names(enumeration: type[object]) -> dict[int, str]:
-    """Value -> name of a schema enumeration."""
+    """Return the names of a schema enumeration by value."""
     return {value: name for name, value in vars(enumeration).items() if isinstance(value, int)}
 
 
@@ -75,7 +75,7 @@ _OPTION_KINDS = _names(tflite.BuiltinOptions)
 
 
 class _Budget:
-    """Bytes that may still be taken out of the file."""
+    """Bytes that may still be read from the file."""
 
     def __init__(self, size: int) -> None:
         self.left = _BUDGET_BASE + _BUDGET_FACTOR * size
@@ -88,7 +88,7 @@ class _Budget:
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A flatbuffer table behind typed accessors; fields go by the names of the schema's generated classes."""
+    """A flatbuffer table with typed accessors; fields have the names of the schema's generated classes."""
 
     raw: object
     budget: _Budget
@@ -139,7 +139,7 @@ class _Table:
 
 
 class Decoder:
-    """Takes one file apart; `root` is its first table."""
+    """Decodes one file; `root` is its first table."""
 
     def __init__(self, data: Buffer, *, partial: bool = False) -> None:
         self.data, self.partial = data, partial
@@ -179,21 +179,21 @@ class Decoder:
         return {entry.text("Name"): self.content(entry.integer("Buffer")) or b"" for entry in entries}
 
     def content(self, index: int) -> bytes | None:
-        """Bytes of buffer `index`, None when it is empty; read once however many tensors share it."""
+        """Return the bytes of buffer `index`, None if it is empty; read once, even if several tensors share it."""
         if index not in self.contents:
             data = self.buffers[index].vector("Data")
             self.contents[index] = self.outside(index) if data is None else data.tobytes()
         return self.contents[index]
 
     def outside(self, index: int) -> bytes | None:
-        """Bytes of buffer `index` that the file has behind the flatbuffer, as exporters put large constants there."""
+        """Return the bytes of buffer `index` after the flatbuffer, where exporters put large constants."""
         start, size = self.buffers[index].integer("Offset"), self.buffers[index].integer("Size")
-        if start <= 1 or size == 0:  # the schema's way to say that there are none
+        if start <= 1 or size == 0:  # no bytes, by the schema
             return None
         return self.slice(start, size, f"buffer {index} is")
 
     def slice(self, start: int, size: int, what: str) -> bytes:
-        """Bytes of the file itself; `what` is the begin of a sentence on them."""
+        """Return bytes of the file; `what` is the start of an error about them."""
         if start + size > len(self.data):
             raise FormatError(
                 f"the TFLite file is damaged or cut off: {what} its bytes {start} to {start + size}, and it "
@@ -209,7 +209,7 @@ class Decoder:
         shape, quant, problem = table.integers("Shape"), None, ""
         try:
             self.check(table, name)
-            quant = _quantisation(table.child("Quantization"), name)
+            quant = _quantization(table.child("Quantization"), name)
         except UnsupportedError as error:
             if not self.partial:
                 raise
@@ -227,7 +227,7 @@ class Decoder:
         )
 
     def check(self, table: _Table, name: str) -> None:
-        """Raise UnsupportedError for a tensor that has no fixed shape, or is no plain values."""
+        """Raise UnsupportedError for a tensor with a dynamic shape, a sparse one, or a variable."""
         if any(dim < 0 for dim in table.integers("Shape")):
             raise UnsupportedError(
                 f"tensor `{name}` has a dynamic shape; all shapes must be known at compile time",
@@ -241,7 +241,7 @@ class Decoder:
             )
 
     def operator_code(self, table: _Table) -> tuple[str, str, int]:
-        """(operator name, custom code, version); old files hold the code in the deprecated one-byte field only."""
+        """Return (operator name, custom code, version); old files have the code in the deprecated field only."""
         code = builtin_code(table.raw)
         return _OPERATORS.get(code, f"operator {code}"), table.text("CustomCode"), table.integer("Version")
 
@@ -261,7 +261,7 @@ class Decoder:
         )
 
     def options(self, table: _Table) -> tuple[str, Options]:
-        """Kind and fields of the option table; an unknown kind has no fields."""
+        """Return kind and fields of the option table; an unknown kind has no fields."""
         code = table.integer("BuiltinOptionsType")
         kind = _OPTION_KINDS.get(code, f"options {code}") if code else ""
         union = table.child("BuiltinOptions")
@@ -301,9 +301,9 @@ def _is_open(shape: Sequence[int], signature: Sequence[int]) -> bool:
 
 
 def builtin_code(raw: Any) -> int:
-    """The number of an operator of the schema; old files have it in one field, some exporters in the newer alone.
+    """Return the builtin code of an operator. Old files use the older field, some exporters the newer one only.
 
-    The schema's generated class does not give the newer field where the number would fit into the older one.
+    The schema's generated class ignores the newer field if the number fits into the older one.
     """
     table = raw._tab  # noqa: SLF001 (flatbuffers has no other way to a field)
     place: int = table.Offset(_BUILTIN_CODE)
@@ -322,8 +322,8 @@ def _indices(table: _Table, field: str, lowest: int, tensors: int) -> tuple[int,
     return indices
 
 
-def _quantisation(table: _Table | None, tensor: str) -> Quant | None:
-    """Quantisation of a tensor, None when its table has no scales; one scale counts as per tensor."""
+def _quantization(table: _Table | None, tensor: str) -> Quant | None:
+    """Return the quantisation of a tensor, None if its table has no scales; one scale means per tensor."""
     if table is None or not any(scales := table.floats("Scale")):
         return None  # some exporters write a scale of 0 for tensors of zeros
     if table.integer("DetailsType"):

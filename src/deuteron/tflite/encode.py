@@ -1,4 +1,4 @@
-"""`FlatModel` -> TFLite bytes."""
+"""Encodes a `FlatModel` as TFLite bytes."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -18,10 +18,13 @@ from deuteron.tflite.flat_model import (
 from deuteron.tflite.quantization import Quant
 
 _ALIGNMENT = 16
-"""Constants start at multiples of this, as interpreters expect."""
+"""Alignment of constants that interpreters expect."""
 
 _LARGEST_OLD_CODE = 127
-"""Codes up to this also go into the one-byte field that older readers use."""
+"""Largest code that is also written to the one-byte field for older readers."""
+
+_VERSIONS = {"BROADCAST_TO": 2}
+"""Versions of operators that interpreters do not take as version 1."""
 
 _DESCRIPTION = "Deuteron"
 
@@ -37,7 +40,7 @@ def _code(op: FlatOperator) -> tuple[str, str, int]:
 
 
 class Encoder:
-    """Writes one model; `table` is the one way in which a table of the schema comes to be."""
+    """Encodes one model; `table` writes every table of the schema."""
 
     def __init__(self, model: FlatModel) -> None:
         self.model = model
@@ -109,7 +112,7 @@ class Encoder:
         return len(self.buffers) - 1
 
     def tensor(self, tensor: FlatTensor) -> int:
-        """Offset of a tensor; its data becomes a buffer of its own."""
+        """Offset of a tensor; its data becomes a separate buffer."""
         fields = {
             "Shape": self.integers(tensor.shape),
             "Type": int(getattr(tflite.TensorType, tensor.dtype)),
@@ -117,10 +120,10 @@ class Encoder:
             "Name": self.text(tensor.name),
         }
         if tensor.quant is not None:
-            fields["Quantization"] = self.quantisation(tensor.quant)
+            fields["Quantization"] = self.quantization(tensor.quant)
         return self.table("Tensor", **fields)
 
-    def quantisation(self, quant: Quant) -> int:
+    def quantization(self, quant: Quant) -> int:
         """Offset of scales and zero points."""
         return self.table(
             "QuantizationParameters",
@@ -141,12 +144,13 @@ class Encoder:
         return self.table("Operator", **fields)
 
     def _field(self, value: Any) -> Any:
-        """What a field of an option table is given: a number, or the offset of a vector."""
+        """Value of a field of an option table: a number, or the offset of a vector."""
         return self.integers(cast("tuple[int, ...]", value)) if isinstance(value, tuple) else value
 
     def operator_code(self, name: str, custom_code: str, version: int = 1) -> int:
-        """Offset of an operator code; the builtin one stands in both fields, as readers of either expect."""
+        """Offset of an operator code; a builtin one is in both fields, for old and new readers."""
         code = int(getattr(tflite.BuiltinOperator, name))
+        version = max(version, _VERSIONS.get(name, 1))
         fields = {"DeprecatedBuiltinCode": min(code, _LARGEST_OLD_CODE), "Version": version, "BuiltinCode": code}
         if custom_code:
             fields["CustomCode"] = self.text(custom_code)

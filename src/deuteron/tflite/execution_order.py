@@ -1,4 +1,4 @@
-"""Whether the operators of a TFLite file can run in their order."""
+"""Checks that the operators of a TFLite file can run in their order."""
 
 from deuteron.errors import FormatError
 from deuteron.tflite.flat_model import HINT_MALFORMED, FlatModel
@@ -8,7 +8,7 @@ def check_order(model: FlatModel) -> None:
     """Check that each tensor is written once, before it is read.
 
     Raises:
-        FormatError: naming the first that is not.
+        FormatError: naming the first tensor for which that is wrong.
     """
     writers: dict[int, int] = {}
     for i, op in enumerate(model.operators):

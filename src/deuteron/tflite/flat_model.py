@@ -11,7 +11,7 @@ from typing import Any
 from deuteron.tflite.quantization import Quant
 
 Buffer = bytes | mmap.mmap
-"""The bytes of a file; of a large one a map, which reads what is taken."""
+"""The bytes of a file; large files are memory-mapped."""
 
 FILE_IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
@@ -19,10 +19,10 @@ NO_TENSOR = -1
 """Index of an optional operand that is left out."""
 
 CUSTOM = "CUSTOM"
-"""Operator name of every custom operator; `custom_code` tells them apart."""
+"""Operator name of every custom operator; `custom_code` identifies it."""
 
 TABLE = "DeuteronTable"
-"""The custom operator that looks its result up, for functions that TFLite lacks: its options are the 256 entries."""
+"""Custom operator with a lookup table, for functions that TFLite lacks: its options are the 256 entries."""
 
 HINT_MALFORMED = "make the file again; it is damaged or its exporter has a defect"
 
@@ -90,8 +90,8 @@ OPTION_FIELDS: Mapping[str, tuple[str, ...]] = {
 class FlatTensor:
     """A tensor: `dtype` by its schema name, `data` the bytes of a constant.
 
-    `problem` says why it cannot be compiled, if so; `is_variable` that it keeps its values from run to run. `is_open`
-    says that the file leaves a dimension open.
+    `problem` is the reason why it cannot be compiled, if any. `is_variable`: it keeps its values from run to run.
+    `is_open`: the file leaves a dimension open.
     """
 
     name: str
@@ -113,7 +113,7 @@ class FlatTensor:
 class FlatOperator:
     """An operator: operands are tensor indices, `options` the fields of the table `kind` ("" for none).
 
-    A custom one has a code and bytes of its own.
+    A custom operator has a code and option bytes.
     """
 
     name: str
@@ -129,7 +129,7 @@ class FlatOperator:
 
     @property
     def title(self) -> str:
-        """What to call it: the code of a custom one, which all have the same name."""
+        """Its name; for a custom operator its code."""
         return self.custom_code or self.name
 
 

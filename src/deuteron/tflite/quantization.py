@@ -11,7 +11,7 @@ from deuteron.errors import VerifyError
 class Quant:
     """Affine quantisation: real = scale * (stored - zero_point), per tensor or per channel along `axis`.
 
-    Scales are float32 values held exactly; every formula treats them as exact rationals.
+    Scales are exact float32 values; formulas treat them as exact rationals.
     """
 
     scales: tuple[float, ...]
@@ -26,7 +26,7 @@ class Quant:
             )
         if self.axis is None and len(self.scales) != 1:
             raise VerifyError(f"per-tensor quantisation has {len(self.scales)} scales instead of 1")
-        scales = np.array(self.scales)  # all at once: models have tens of thousands
+        scales = np.array(self.scales)  # vectorized: models have tens of thousands
         with np.errstate(over="ignore", under="ignore"):
             valid = np.isfinite(scales) & (scales > 0) & (scales.astype(np.float32) == scales)
         if not valid.all():

@@ -1,7 +1,7 @@
-"""A TFLite file with other operators in its main subgraph: whatever stays is copied field by field.
+"""Replaces operators in the main subgraph of a TFLite file, and copies everything else field by field.
 
-`encode` writes what this room understands. Here nothing has to be understood but the form of tables, which the schema's
-generated classes tell: options, versions and attributes of operators that nobody else here knows stay what they are.
+`encode` only writes supported operators. This module only needs the layout of tables, from the schema's generated
+classes: options, versions and attributes of unsupported operators stay unchanged.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -24,22 +24,22 @@ _UNIONS: Mapping[str, type[object]] = {
     "ArraySegments": tflite.SparseIndexVector,
     "ArrayIndices": tflite.SparseIndexVector,
 }
-"""Fields that hold a table of one of several kinds, which the field of that name and `Type` tells."""
+"""Union fields; the field of that name with `Type` has the kind of the table."""
 
 _GROWTH = 8
-"""How many times the file's size a copy may have: tables that are named from many places are copied for each."""
+"""Limit of a copy as a multiple of the file's size: a table with several references is copied for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """A custom operator in the place of others.
+    """A custom operator in place of others.
 
     Attributes:
         code: its name.
         inputs: tensors of the file by index.
         outputs: the same.
-        constants: tensors that the file lacks, behind its inputs.
-        areas: the same, behind its outputs.
+        constants: new tensors after its inputs.
+        areas: new tensors after its outputs.
     """
 
     code: str
@@ -57,14 +57,14 @@ def rewrite(
     outputs: Sequence[int] | None = None,
     metadata: Mapping[str, bytes] | None = None,
 ) -> bytes:
-    """The file with these operators, in this order: its own by index, or others.
+    """Return the file with these operators, in this order: existing ones by index, or new ones.
 
-    Tensors that no operator names any more are left out. Further subgraphs stay.
+    Unused tensors are removed. Further subgraphs stay.
 
     Args:
         data: the file.
         steps: the operators.
-        inputs: tensors by index; those of the file by default, with its signatures.
+        inputs: indices of tensors; by default those of the file, with its signatures.
         outputs: the same.
         metadata: further named buffers.
 
@@ -79,7 +79,7 @@ def rewrite(
 
 
 class _Rewriter(Encoder):
-    """Writes one file from the tables of another."""
+    """Writes a file from the tables of another."""
 
     def __init__(self, data: Buffer) -> None:
         super().__init__(FlatModel("", (), (), (), ()))
@@ -150,7 +150,7 @@ class _Rewriter(Encoder):
         return bytes(self.builder.Output())
 
     def copy(self, kind: str, raw: Any, **instead: int | None) -> int:
-        """Offset of a copy of a table of the file; fields that are named have another value, or none."""
+        """Offset of a copy of a table; given fields have another value, or none."""
         if self.builder.Offset() > self.most:
             raise FormatError("the TFLite flatbuffer is damaged: it declares more than the file holds", hint=HINT)
         _check_known(kind, raw)
@@ -158,7 +158,7 @@ class _Rewriter(Encoder):
         return self.table(kind, **{name: value for name, value in values.items() if value is not None})
 
     def value(self, raw: Any, name: str) -> float | None:
-        """What a field of a copy is given: a number, or the offset of a copy of what stands there."""
+        """Value of a field of a copy: a number, or the offset of a copy of its object."""
         if hasattr(raw, f"{name}Length"):
             if getattr(raw, f"{name}IsNone")():
                 return None
@@ -176,7 +176,7 @@ class _Rewriter(Encoder):
         return self.inner(found)
 
     def inner(self, found: Any) -> float | None:
-        """The same of one value."""
+        """Value of one element of a field."""
         if found is None:
             return None
         if isinstance(found, bytes):
@@ -194,7 +194,7 @@ class _Rewriter(Encoder):
         return self.copy("Tensor", raw, Buffer=self.content(raw.Buffer()))
 
     def copied_operator(self, raw: Any, places: Mapping[int, int]) -> int:
-        """Offset of a copy of an operator among other tensors."""
+        """Offset of a copy of an operator with new tensor indices."""
         vectors: dict[str, int | None] = {}
         for name in ("Inputs", "Outputs", "Intermediates"):
             if not getattr(raw, f"{name}IsNone")():
@@ -208,7 +208,7 @@ class _Rewriter(Encoder):
         return self.copy("Operator", raw, **vectors)
 
     def custom(self, step: Custom, places: Mapping[int, int], tensors: list[int]) -> int:
-        """Offset of an operator of ours; what the file lacks is put behind its tensors."""
+        """Offset of a new operator; its new tensors are added to the file."""
         first = len(tensors)
         tensors += [self.tensor(tensor) for tensor in (*step.constants, *step.areas)]
         middle = first + len(step.constants)
@@ -220,7 +220,7 @@ class _Rewriter(Encoder):
         )
 
     def code(self, code: int | str) -> int:
-        """The number of an operator code in the copy: one of the file by its number there, or a custom one."""
+        """Index of an operator code in the copy: one of the file by its index, or a custom one."""
         return self.codes.setdefault(code, len(self.codes))
 
     def other(self, raw: Any) -> int:
@@ -231,7 +231,7 @@ class _Rewriter(Encoder):
         return self.copy("SubGraph", raw, Tensors=self.offsets(tensors), Operators=self.offsets(operators))
 
     def signatures(self, places: Mapping[int, int]) -> list[int]:
-        """Offsets of the signatures, whose tensors have other places in the main subgraph."""
+        """Offsets of the signatures, with new tensor indices."""
         copies: list[int] = []
         for raw in (self.root.SignatureDefs(i) for i in range(self.root.SignatureDefsLength())):
             sides: dict[str, int | None] = {}
@@ -263,7 +263,7 @@ def _name(enumeration: type[object], value: int) -> str:
 
 
 def _check_known(kind: str, raw: Any) -> None:
-    """Raise UnsupportedError for a table with fields that a newer schema has added."""
+    """Raise UnsupportedError for a table with fields of a newer schema."""
     table = raw._tab  # noqa: SLF001 (flatbuffers has no other way to a table's layout)
     start = table.Pos - int.from_bytes(table.Bytes[table.Pos : table.Pos + 4], "little", signed=True)
     layout = np.frombuffer(table.Bytes, "<u2", int.from_bytes(table.Bytes[start : start + 2], "little") // 2, start)
@@ -277,10 +277,10 @@ def _check_known(kind: str, raw: Any) -> None:
 
 
 class _Slots:
-    """Stands for a builder, to be told how many fields a table has."""
+    """Mock of a builder that records the number of fields of a table."""
 
     count = 0
 
     def StartObject(self, count: int) -> None:  # noqa: N802 (the name is flatbuffers')
-        """Take the number."""
+        """Record the number."""
         self.count = count

@@ -51,6 +51,8 @@ class Explanation:
     @property
     def cpu(self) -> str:
         """Return the library of the CPU's operators."""
+        if any(op.op.startswith("firmware::") for op in self.manifest.cpu_ops):
+            return "C operators of the firmware, which compute as LiteRT's reference kernels"
         operators = targets.load(self.manifest.target).cpu.operators
         return _CPU[operators].format(self.manifest.options.activations.value)
 

@@ -149,6 +149,7 @@ def _natives() -> Iterator[Check]:
         "ethosu": "runs programs of Arm Ethos-U",
         "ethosu_driver": "runs them behind Arm's driver API",
         "ethosu_watch": "checks their commands for missing waits",
+        "executor": "runs bundles on this computer",
         "packing": "plans memory",
     }
     for name, purpose in purposes.items():

@@ -1,4 +1,4 @@
-"""Builds for Ethos-U beside TOSA's reference model, bit for bit, and beside quantised PyTorch."""
+"""Builds for Ethos-U compared with TOSA's reference model, bit for bit, and beside quantised PyTorch."""
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -49,7 +49,7 @@ def test_the_cortex_m_takes_the_rest_in_int8() -> None:
     assert [op.op for op in manifest.cpu_ops] == [
         "cortex_m::quantize_per_tensor",
         "deuteron::compare",
-        "deuteron::choose",
+        "deuteron::where",
         "cortex_m::dequantize_per_tensor",
     ]
     comparison = compared(halves, directory)
@@ -138,7 +138,7 @@ def test_an_npu_is_trained_with_the_cpu_beside_it(tmp_path: Path) -> None:
         options=api.BuildOptions(use_qat=True), output=tmp_path / "build",
     )  # fmt: skip
     assert len(build.losses) == 1
-    assert {op.op for op in build.manifest.cpu_ops} >= {"deuteron::compare", "deuteron::choose"}
+    assert {op.op for op in build.manifest.cpu_ops} >= {"deuteron::compare", "deuteron::where"}
     comparison = compared(halves, tmp_path / "build")
     assert comparison.passed, comparison.failures()
     assert [p.mismatches for p in comparison.partitions] == [0, 0]

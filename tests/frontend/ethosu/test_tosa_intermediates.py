@@ -1,4 +1,4 @@
-"""What operations leave in memory, beside TOSA's reference model: all that can be seen, and the first that differs."""
+"""What operations leave in memory, against TOSA's reference model: all that can be seen, and the first that differs."""
 
 from dataclasses import replace
 from pathlib import Path

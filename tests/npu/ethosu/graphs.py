@@ -252,7 +252,7 @@ class GraphCounts:
 
 
 def check(seeds: Sequence[int], accelerator: str, *, wide: bool = False) -> GraphCounts:
-    """The graphs of some seeds, built together for an accelerator, beside TOSA's reference model on two samples."""
+    """The graphs of some seeds, built together for an accelerator, against TOSA's reference model on two samples."""
     graphs = [RandomGraph(seed, wide=wide) for seed in seeds]
     inputs = tuple(graph.example for graph in graphs)
     other = tuple(-0.8 * x.flip(0).roll(1, -1) for x in inputs)

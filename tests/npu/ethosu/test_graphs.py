@@ -1,4 +1,4 @@
-"""A thin slice of `make bench-ethosu-graphs`: random PyTorch graphs beside TOSA's reference model, bit for bit."""
+"""A thin slice of `make bench-ethosu-graphs`: random PyTorch graphs against TOSA's reference model, bit for bit."""
 
 import pytest
 from tests.npu.ethosu.graphs import check

@@ -147,7 +147,7 @@ DAMAGES: dict[str, tuple[Callable[[VelaFiles], VelaFiles], str]] = {
     ),
     "fewer commands": (
         lambda made: replace(made, database=QUEUE.sub(r"\1\2", made.database)),
-        "npu 0: Vela's debug database is of another command stream\n\nhint: build the model again",
+        "npu 0: Vela's debug database belongs to another command stream\n\nhint: build the model again",
     ),
     "no TOSA": (
         lambda made: replace(made, tosa=made.tosa[:100]),
@@ -155,7 +155,7 @@ DAMAGES: dict[str, tuple[Callable[[VelaFiles], VelaFiles], str]] = {
     ),
     "no summary": (
         lambda made: replace(made, summary="experiment\ndefault\n"),
-        "npu 0: Vela's summary does not say for which system it is\n\nhint: build the model again",
+        "npu 0: Vela's summary does not name its system configuration\n\nhint: build the model again",
     ),
 }
 

@@ -298,7 +298,7 @@ def compiled(graph: bytes, accelerator: str) -> bytes:
 
 
 def outcome(seed: int, accelerator: str) -> Outcome:
-    """The graph of a seed, compiled by Vela, beside TOSA's reference model."""
+    """The graph of a seed, compiled by Vela, compared with TOSA's reference model."""
     import tosa_reference_model
 
     graph = random_graph(seed)

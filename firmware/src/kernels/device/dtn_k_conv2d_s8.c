@@ -1,12 +1,12 @@
 #include "../check/check.h"
-#include "../once/once.h"
+#include "../single_rounding/single_rounding_factors.h"
 
 /* What stays the same through a call. */
 typedef struct {
     const dtn_conv2d_s8_params_t *p;
-    dtn_cm_windows_t windows; /* what the inner work knows of it */
+    dtn_cm_windows_t windows; /* what the inner loops know of it */
     dtn_cm_group_t channels;  /* all; the scale is that of some */
-    dtn_once_sums_t sums;     /* what the inner work does not take */
+    dtn_sr_sums_t sums;       /* what the inner loops do not take */
     const dtn_operand_t *workspace;
 } conv_t;
 
@@ -34,7 +34,7 @@ static void points(const conv_t *conv, const dtn_cm_group_t *group)
     for (int32_t b = 0; b < p->batches; b++) {
         for (int32_t line = 0; line < lines; line++) {
             product.input = group->input + ((size_t)b * (size_t)p->in_h + (size_t)(line * p->stride_h)) * line_bytes;
-            dtn_once_multiply(&product);
+            dtn_sr_multiply(&product);
             product.output += product.rows * product.output_pitch;
         }
     }
@@ -47,23 +47,23 @@ static bool is_usual(const conv_t *conv)
     const dtn_conv2d_s8_params_t *p = conv->p;
     const int32_t numbers[] = {p->in_h,     p->in_w,     p->out_h,      p->out_w,      p->kernel_h, p->kernel_w,
                                p->stride_h, p->stride_w, p->dilation_h, p->dilation_w, p->pad_top,  p->pad_left};
-    return conv->channels.patch <= DTN_CM_MAX_PRODUCTS && dtn_once_are_usual(numbers, sizeof numbers / sizeof *numbers);
+    return conv->channels.patch <= DTN_CM_MAX_PRODUCTS && dtn_sr_are_usual(numbers, sizeof numbers / sizeof *numbers);
 }
 
 static void some_channels(const conv_t *conv, size_t first, size_t count)
 {
     const dtn_conv2d_s8_params_t *p = conv->p;
-    dtn_once_factors_t factors;
+    dtn_sr_factors_t factors;
     dtn_cm_group_t group = conv->channels;
     group.weights += first * group.patch;
     group.bias += first;
     group.output += first;
     group.outputs = count;
-    group.scale = dtn_once_scale(&conv->sums.outputs, first, count, &factors);
+    group.scale = dtn_sr_scale(&conv->sums.outputs, first, count, &factors);
     if (p->kernel_h == 1 && p->kernel_w == 1) {
         points(conv, &group);
-    } else if (!dtn_once_convolve(&group, conv->workspace->data, conv->workspace->bytes)) {
-        dtn_once_by_sums(&conv->sums, first, count);
+    } else if (!dtn_sr_convolve(&group, conv->workspace->data, conv->workspace->bytes)) {
+        dtn_sr_by_sums(&conv->sums, first, count);
     }
 }
 
@@ -71,11 +71,11 @@ static void run(const conv_t *conv)
 {
     size_t channels = conv->channels.outputs;
     if (!is_usual(conv)) {
-        dtn_once_by_sums(&conv->sums, 0, channels);
+        dtn_sr_by_sums(&conv->sums, 0, channels);
         return;
     }
     for (size_t first = 0, count; first < channels; first += count) {
-        count = dtn_once_channels(channels - first);
+        count = dtn_sr_channels(channels - first);
         some_channels(conv, first, count);
     }
 }
@@ -124,7 +124,7 @@ int32_t dtn_k_conv2d_s8(const dtn_call_t *call, dtn_phase_t phase)
         .workspace = &operands[DTN_CONV2D_S8_WORKSPACE],
     };
     conv.channels.p = &conv.windows;
-    conv.sums = (dtn_once_sums_t){
+    conv.sums = (dtn_sr_sums_t){
         .windows = &conv.windows,
         .input = conv.channels.input,
         .weights = conv.channels.weights,

@@ -1,11 +1,11 @@
 #include "../check/check.h"
-#include "../once/once.h"
+#include "../single_rounding/single_rounding_factors.h"
 
 /* What stays the same through a call. */
 typedef struct {
     const dtn_depthwise_conv2d_s8_params_t *p;
     dtn_cm_convolution_t layer; /* all channels; the scale is that of some */
-    dtn_once_sums_t sums;       /* what the inner work does not take */
+    dtn_sr_sums_t sums;         /* what the inner loops do not take */
 } depthwise_t;
 
 static bool is_usual(const dtn_depthwise_conv2d_s8_params_t *p)
@@ -14,22 +14,22 @@ static bool is_usual(const dtn_depthwise_conv2d_s8_params_t *p)
                                p->out_c,      p->kernel_h,   p->kernel_w, p->stride_h, p->stride_w,
                                p->dilation_h, p->dilation_w, p->pad_top,  p->pad_left};
     return p->kernel_h <= DTN_CM_MAX_PRODUCTS / p->kernel_w &&
-           dtn_once_are_usual(numbers, sizeof numbers / sizeof *numbers);
+           dtn_sr_are_usual(numbers, sizeof numbers / sizeof *numbers);
 }
 
 /* Channels side by side from `first` on: any, or such of one input. */
 static void some_channels(const depthwise_t *dw, size_t first, size_t count)
 {
-    dtn_once_factors_t factors;
+    dtn_sr_factors_t factors;
     dtn_cm_convolution_t layer = dw->layer;
     layer.input += first / (size_t)dw->p->multiplier;
     layer.weights += first;
     layer.bias += first;
     layer.output += first;
     layer.channels = count;
-    layer.scale = dtn_once_scale(&dw->sums.outputs, first, count, &factors);
-    if (!dtn_once_convolve_depthwise(&layer, NULL, 0)) {
-        dtn_once_by_sums(&dw->sums, first, count);
+    layer.scale = dtn_sr_scale(&dw->sums.outputs, first, count, &factors);
+    if (!dtn_sr_convolve_depthwise(&layer, NULL, 0)) {
+        dtn_sr_by_sums(&dw->sums, first, count);
     }
 }
 
@@ -38,11 +38,11 @@ static void run(const depthwise_t *dw)
     size_t channels = (size_t)dw->p->out_c;
     size_t alike = dw->p->multiplier == 1 ? channels : (size_t)dw->p->multiplier;
     if (!is_usual(dw->p)) {
-        dtn_once_by_sums(&dw->sums, 0, channels);
+        dtn_sr_by_sums(&dw->sums, 0, channels);
         return;
     }
     for (size_t first = 0, count; first < channels; first += count) {
-        count = dtn_once_channels(alike - first % alike);
+        count = dtn_sr_channels(alike - first % alike);
         some_channels(dw, first, count);
     }
 }
@@ -73,7 +73,7 @@ int32_t dtn_k_depthwise_conv2d_s8(const dtn_call_t *call, dtn_phase_t phase)
         .groups = p->in_c,
         .in_offset = -p->in_zp,
     };
-    const dtn_once_sums_t sums = {
+    const dtn_sr_sums_t sums = {
         .windows = &windows,
         .input = (const int8_t *)operands[DTN_DEPTHWISE_CONV2D_S8_INPUT].data,
         .weights = (const int8_t *)operands[DTN_DEPTHWISE_CONV2D_S8_WEIGHTS].data,

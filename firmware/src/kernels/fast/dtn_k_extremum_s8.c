@@ -26,17 +26,17 @@ static void extrema_strided(int8_t flip, const int8_t *a, size_t a_step, const i
     }
 }
 
-/* One run of the walk. The output may be an input, so a chunk is stored only after all of it is read. */
-static void run(int8_t flip, const dtn_walk_t *walk, const int8_t *a, const int8_t *b, int8_t *out)
+/* One run of the iterator. The output may be an input, so a chunk is stored only after all of it is read. */
+static void run(int8_t flip, const dtn_iterator_t *iterator, const int8_t *a, const int8_t *b, int8_t *out)
 {
     int8_t extrema[DTN_CHUNK];
-    for (size_t i = 0; i < walk->count; i += DTN_CHUNK) {
-        int32_t n = dtn_chunk_size(walk->count - i);
-        if (walk->step[0] == 1 && walk->step[1] == 1) {
+    for (size_t i = 0; i < iterator->count; i += DTN_CHUNK) {
+        int32_t n = dtn_chunk_size(iterator->count - i);
+        if (iterator->step[0] == 1 && iterator->step[1] == 1) {
             extrema_dense(flip, a + i, b + i, n, extrema);
         } else {
-            extrema_strided(flip, a + i * walk->step[0], walk->step[0], b + i * walk->step[1], walk->step[1], n,
-                            extrema);
+            extrema_strided(flip, a + i * iterator->step[0], iterator->step[0], b + i * iterator->step[1],
+                            iterator->step[1], n, extrema);
         }
         memcpy(out + i, extrema, (size_t)n);
     }
@@ -49,13 +49,13 @@ int32_t dtn_k_extremum_s8(const dtn_call_t *call, dtn_phase_t phase)
     }
     const dtn_extremum_s8_params_t *p = (const dtn_extremum_s8_params_t *)(const void *)call->params;
     int8_t *out = (int8_t *)call->operands[DTN_EXTREMUM_S8_OUTPUT].data;
-    dtn_walk_t walk = dtn_walk(p->dims, p->a_strides, p->b_strides, RANK);
+    dtn_iterator_t iterator = dtn_iterator(p->dims, p->a_strides, p->b_strides, RANK);
 
     do {
-        const int8_t *a = (const int8_t *)call->operands[DTN_EXTREMUM_S8_A].data + walk.at[0];
-        const int8_t *b = (const int8_t *)call->operands[DTN_EXTREMUM_S8_B].data + walk.at[1];
-        run(p->maximum == 1 ? 0 : -1, &walk, a, b, out);
-        out += walk.count;
-    } while (dtn_walk_next(&walk));
+        const int8_t *a = (const int8_t *)call->operands[DTN_EXTREMUM_S8_A].data + iterator.at[0];
+        const int8_t *b = (const int8_t *)call->operands[DTN_EXTREMUM_S8_B].data + iterator.at[1];
+        run(p->maximum == 1 ? 0 : -1, &iterator, a, b, out);
+        out += iterator.count;
+    } while (dtn_iterator_next(&iterator));
     return DTN_OK;
 }

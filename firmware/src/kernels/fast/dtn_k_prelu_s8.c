@@ -15,8 +15,9 @@ static void load(const dtn_prelu_s8_params_t *p, const int8_t *a, size_t a_step,
     }
 }
 
-/* One run of the walk. The output may be an input, so a chunk is stored only after all of it is read. */
-static void run(const dtn_prelu_s8_params_t *p, const dtn_walk_t *walk, const int8_t *a, const int8_t *b, int8_t *out)
+/* One run of the iterator. The output may be an input, so a chunk is stored only after all of it is read. */
+static void run(const dtn_prelu_s8_params_t *p, const dtn_iterator_t *iterator, const int8_t *a, const int8_t *b,
+                int8_t *out)
 {
     dtn_requant_row_t rows[2] = {{p->mult, p->shift}, {p->alpha_mult, p->alpha_shift}};
     dtn_range_t range = {p->out_zp, INT8_MIN, INT8_MAX};
@@ -27,9 +28,10 @@ static void run(const dtn_prelu_s8_params_t *p, const dtn_walk_t *walk, const in
     dtn_block_t blocks[2];
     dtn_block_fill(&blocks[0], rows[0]);
     dtn_block_fill(&blocks[1], rows[1]);
-    for (size_t i = 0; i < walk->count; i += DTN_CHUNK) {
-        int32_t n = dtn_chunk_size(walk->count - i);
-        load(p, a + i * walk->step[0], walk->step[0], b + i * walk->step[1], walk->step[1], n, inputs, products);
+    for (size_t i = 0; i < iterator->count; i += DTN_CHUNK) {
+        int32_t n = dtn_chunk_size(iterator->count - i);
+        load(p, a + i * iterator->step[0], iterator->step[0], b + i * iterator->step[1], iterator->step[1], n, inputs,
+             products);
         dtn_chunk_store(inputs, &blocks[0], range, above, n);
         dtn_chunk_store(products, &blocks[1], range, below, n);
         for (int32_t j = 0; j < n; j++) {
@@ -45,13 +47,13 @@ int32_t dtn_k_prelu_s8(const dtn_call_t *call, dtn_phase_t phase)
     }
     const dtn_prelu_s8_params_t *p = (const dtn_prelu_s8_params_t *)(const void *)call->params;
     int8_t *out = (int8_t *)call->operands[DTN_PRELU_S8_OUTPUT].data;
-    dtn_walk_t walk = dtn_walk(p->dims, p->a_strides, p->b_strides, RANK);
+    dtn_iterator_t iterator = dtn_iterator(p->dims, p->a_strides, p->b_strides, RANK);
 
     do {
-        const int8_t *a = (const int8_t *)call->operands[DTN_PRELU_S8_A].data + walk.at[0];
-        const int8_t *b = (const int8_t *)call->operands[DTN_PRELU_S8_B].data + walk.at[1];
-        run(p, &walk, a, b, out);
-        out += walk.count;
-    } while (dtn_walk_next(&walk));
+        const int8_t *a = (const int8_t *)call->operands[DTN_PRELU_S8_A].data + iterator.at[0];
+        const int8_t *b = (const int8_t *)call->operands[DTN_PRELU_S8_B].data + iterator.at[1];
+        run(p, &iterator, a, b, out);
+        out += iterator.count;
+    } while (dtn_iterator_next(&iterator));
     return DTN_OK;
 }

@@ -1,6 +1,7 @@
 /**
  * @file
- * Walks over strided tensors, with neighbouring dimensions joined so that the innermost run is as long as it can be.
+ * An iterator over two strided tensors, with neighbouring dimensions joined so that the innermost run is as long as it
+ * can be.
  */
 #ifndef DTN_STRIDED_H
 #define DTN_STRIDED_H
@@ -9,10 +10,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/** Most dimensions of a walk. */
+/** Most dimensions of an iterator. */
 enum { DTN_MAX_RANK = 6 };
 
-/** Two tensors walked together: run `count` elements with steps `step` at offsets `at`, then `dtn_walk_next`. */
+/** Two tensors side by side: run `count` elements with steps `step` at offsets `at`, then `dtn_iterator_next`. */
 typedef struct {
     size_t count;
     size_t step[2];
@@ -21,12 +22,12 @@ typedef struct {
     size_t dims[DTN_MAX_RANK];
     size_t strides[2][DTN_MAX_RANK];
     size_t index[DTN_MAX_RANK];
-} dtn_walk_t;
+} dtn_iterator_t;
 
-/** Starts a walk over `dims`, outermost first; negative strides work modulo the size of size_t. */
-static inline dtn_walk_t dtn_walk(const int32_t *dims, const int32_t *first, const int32_t *second, size_t rank)
+/** Starts an iterator over `dims`, outermost first; negative strides work modulo the size of size_t. */
+static inline dtn_iterator_t dtn_iterator(const int32_t *dims, const int32_t *first, const int32_t *second, size_t rank)
 {
-    dtn_walk_t walk = {.count = 1};
+    dtn_iterator_t iterator = {.count = 1};
     bool started = false;
     for (size_t i = rank; i-- > 0;) {
         size_t dim = (size_t)dims[i];
@@ -35,35 +36,35 @@ static inline dtn_walk_t dtn_walk(const int32_t *dims, const int32_t *first, con
             continue;
         }
         if (!started) {
-            walk.count = dim;
-            walk.step[0] = strides[0];
-            walk.step[1] = strides[1];
+            iterator.count = dim;
+            iterator.step[0] = strides[0];
+            iterator.step[1] = strides[1];
             started = true;
-        } else if (walk.rank == 0 && strides[0] == walk.step[0] * walk.count &&
-                   strides[1] == walk.step[1] * walk.count) {
-            walk.count *= dim;
+        } else if (iterator.rank == 0 && strides[0] == iterator.step[0] * iterator.count &&
+                   strides[1] == iterator.step[1] * iterator.count) {
+            iterator.count *= dim;
         } else {
-            walk.dims[walk.rank] = dim;
-            walk.strides[0][walk.rank] = strides[0];
-            walk.strides[1][walk.rank] = strides[1];
-            walk.rank++;
+            iterator.dims[iterator.rank] = dim;
+            iterator.strides[0][iterator.rank] = strides[0];
+            iterator.strides[1][iterator.rank] = strides[1];
+            iterator.rank++;
         }
     }
-    return walk;
+    return iterator;
 }
 
 /** Goes to the next run; false after the last. */
-static inline bool dtn_walk_next(dtn_walk_t *walk)
+static inline bool dtn_iterator_next(dtn_iterator_t *iterator)
 {
-    for (size_t d = 0; d < walk->rank; d++) {
-        walk->at[0] += walk->strides[0][d];
-        walk->at[1] += walk->strides[1][d];
-        if (++walk->index[d] < walk->dims[d]) {
+    for (size_t d = 0; d < iterator->rank; d++) {
+        iterator->at[0] += iterator->strides[0][d];
+        iterator->at[1] += iterator->strides[1][d];
+        if (++iterator->index[d] < iterator->dims[d]) {
             return true;
         }
-        walk->at[0] -= walk->dims[d] * walk->strides[0][d];
-        walk->at[1] -= walk->dims[d] * walk->strides[1][d];
-        walk->index[d] = 0;
+        iterator->at[0] -= iterator->dims[d] * iterator->strides[0][d];
+        iterator->at[1] -= iterator->dims[d] * iterator->strides[1][d];
+        iterator->index[d] = 0;
     }
     return false;
 }

@@ -1,6 +1,6 @@
 /**
  * @file
- * How the references of broadcasting kernels (add, mul, extremum, prelu) walk their inputs: by an index per dimension.
+ * How the references of broadcasting kernels (add, mul, extremum, prelu) find their inputs: by an index per dimension.
  */
 #ifndef DTN_BROADCAST_H
 #define DTN_BROADCAST_H

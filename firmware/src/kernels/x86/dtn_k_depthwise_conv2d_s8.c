@@ -25,7 +25,7 @@ typedef struct {
 } depthwise_t;
 
 /* Channel of a chunk whose sum stands at place `j` of its two vectors. */
-static int32_t zipped(int32_t j)
+static int32_t interleaved(int32_t j)
 {
     int32_t lane = j % DTN_LANES;
     return lane / 4 * 8 + j / DTN_LANES * 4 + lane % 4;
@@ -60,7 +60,7 @@ static void prepare(const depthwise_t *dw, const dtn_layer_t *layer, int32_t fir
     int32_t *weights = panel + 2 * DTN_PANEL_HEAD;
     int32_t channels[CHUNK];
     for (int32_t j = 0; j < CHUNK; j++) {
-        channels[j] = first + zipped(j) % n;
+        channels[j] = first + interleaved(j) % n;
     }
     for (size_t t = 0; t < taps; t += 2) {
         dtn_vector_t a = tap_weights(p, layer->weights + first, t, n);

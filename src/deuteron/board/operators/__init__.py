@@ -6,9 +6,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from deuteron.board.operators import added, aten, convolution, cortex_m, movement, quantise
+from deuteron.board.operators import added, aten, convolution, cortex_m, direct, movement, quantise
 from deuteron.board.operators.lowering import Argument, OperatorCall, RefusedError, Tensor
-from deuteron.operators.added import BY_NAME
+from deuteron.operators import catalogue
+from deuteron.operators.added import BY_FORMER_NAME, BY_NAME
 
 __all__ = ["TRANSPOSE", "Argument", "OperatorCall", "RefusedError", "Tensor", "lower", "supported"]
 
@@ -73,7 +74,7 @@ _LOWERINGS: Mapping[str, _Lowering] = {
     "aten::max_pool2d_with_indices.out": aten.max_pool,
     "dim_order_ops::_clone_dim_order.out": movement.clone,
     "dim_order_ops::_to_dim_order_copy.out": movement.clone,
-    **{name: partial(added.lower, operator) for name, operator in BY_NAME.items()},
+    **{name: partial(added.lower, operator) for name, operator in (*BY_NAME.items(), *BY_FORMER_NAME.items())},
 }
 
 
@@ -83,9 +84,12 @@ def lower(operator: str, args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
     Raises:
         RefusedError: firmware does not have it, or not for these arguments.
     """
-    if operator not in _LOWERINGS:
+    if function := catalogue.named(operator):
+        calls: OperatorCall | tuple[OperatorCall, ...] = direct.lower(function, args)
+    elif operator in _LOWERINGS:
+        calls = _LOWERINGS[operator](args)
+    else:
         raise RefusedError("is not in firmware")
-    calls = _LOWERINGS[operator](args)
     # A call without output elements need not run.
     return tuple(
         call for call in (calls if isinstance(calls, tuple) else (calls,)) if any(y.bytes for y in call.outputs)
@@ -93,5 +97,5 @@ def lower(operator: str, args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
 
 
 def supported() -> tuple[str, ...]:
-    """Return the operators of programs that firmware has, by PyTorch's names."""
-    return tuple(name.rpartition(".")[0] for name in _LOWERINGS)
+    """Return the operators of programs that firmware has, by PyTorch's names, without names of older releases."""
+    return tuple(name.rpartition(".")[0] for name in _LOWERINGS if name not in BY_FORMER_NAME)

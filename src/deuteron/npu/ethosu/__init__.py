@@ -1,1 +1,1 @@
-"""Arm Ethos-U: what a partition of ExecuTorch's Ethos-U backend contains, decoded. Its command stream is Vela's."""
+"""Arm Ethos-U: decodes partitions of ExecuTorch's Ethos-U backend, whose command streams Vela makes."""

@@ -1,10 +1,10 @@
 """The bytes of a partition that ExecuTorch's Ethos-U backend writes: blocks of a 32-byte header and a payload.
 
-`firmware/executorch/ethosu/blob.h` has the layout; both read the same.
+`firmware/executorch/ethosu/blob.h` documents the layout.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from math import prod
@@ -12,11 +12,12 @@ from math import prod
 from deuteron.errors import FormatError, UnsupportedError
 
 BACKEND_ID = "EthosUBackend"
-"""What programs call delegates of this kind."""
+"""Delegate id of such partitions."""
 
 _HEADER = struct.Struct("<16sIB11x")
 _RECORD = struct.Struct("<9i")
 _FIRST, _LAST = "vela_bin_stream", "vela_end_stream"
+_RANK = 6
 _SCRATCH_REGION = 1
 _MOST_TENSORS = 255
 _HINT = "lower the model again with ExecuTorch's Ethos-U backend"
@@ -24,7 +25,7 @@ _HINT = "lower the model again with ExecuTorch's Ethos-U backend"
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """An input or output: its shape, bytes of an element, and where it lies in the scratch memory."""
+    """An input or output: its shape, bytes per element, and offset in scratch."""
 
     shape: tuple[int, ...]
     element_bytes: int
@@ -38,14 +39,14 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """A partition, taken apart.
+    """A decoded partition.
 
     Attributes:
-        command_data: what Arm's driver gets: a header, and the command stream.
-        weights: region 0 of the commands: constants, compressed.
+        command_data: the input of Arm's driver: a header, and the command stream.
+        weights: region 0 of the commands: compressed constants.
         scratch_bytes: size of region 1.
-        inputs: in it.
-        outputs: in it.
+        inputs: inputs in region 1.
+        outputs: outputs in region 1.
     """
 
     command_data: bytes
@@ -56,16 +57,16 @@ class Blob:
 
 
 def is_ours(delegate_id: str) -> bool:
-    """Whether delegates with this id are partitions of this kind."""
+    """Whether this is the delegate id of Ethos-U partitions."""
     return delegate_id == BACKEND_ID
 
 
 def parse(payload: bytes, where: str) -> Blob:
-    """The partition with these bytes.
+    """Decode a partition.
 
     Raises:
-        FormatError: they are no partition of this backend, or damaged; placed at `where`.
-        UnsupportedError: its constants lie in another file.
+        FormatError: the bytes are no partition of this backend, or damaged; with `where`.
+        UnsupportedError: its constants are in another file.
     """
     blocks = dict(_blocks(payload, where))
     missing = [name for name in ("cmd_data", "scratch_size", "inputs", "outputs") if name not in blocks]
@@ -82,8 +83,34 @@ def parse(payload: bytes, where: str) -> Blob:
     return Blob(blocks["cmd_data"], blocks.get("weight_data", b""), scratch, inputs, outputs)
 
 
+def compose(blob: Blob) -> bytes:
+    """Return the bytes that `parse` reads."""
+    blocks = {
+        _FIRST: b"",
+        "cmd_data": blob.command_data,
+        "weight_data": blob.weights,
+        "scratch_size": blob.scratch_bytes.to_bytes(4, "little"),
+        "inputs": _listed(blob.inputs),
+        "outputs": _listed(blob.outputs),
+        _LAST: b"",
+    }
+    return b"".join(
+        _HEADER.pack(name.encode(), len(data), 0) + data + bytes(-len(data) % 16) for name, data in blocks.items()
+    )
+
+
+def _listed(tensors: Sequence[Tensor]) -> bytes:
+    """A block of tensors; dimensions beyond those that a record has are joined, those that it has more are 1."""
+    records = [len(tensors).to_bytes(4, "little")]
+    for tensor in tensors:
+        shape = (*(1,) * (_RANK - len(tensor.shape)), *tensor.shape)
+        shape = (prod(shape[: len(shape) - _RANK + 1]), *shape[len(shape) - _RANK + 1 :])
+        records.append(_RECORD.pack(*shape, tensor.element_bytes, tensor.offset, _SCRATCH_REGION))
+    return b"".join(records)
+
+
 def input_count(payload: bytes) -> int | None:
-    """How many tensors of a delegate call are inputs; None for a damaged partition."""
+    """Return the number of inputs of a delegate call; None for a damaged partition."""
     at = 0
     while at + _HEADER.size <= len(payload):
         name, size, _ = _HEADER.unpack_from(payload, at)
@@ -96,13 +123,13 @@ def input_count(payload: bytes) -> int | None:
 
 
 def _blocks(payload: bytes, where: str) -> Iterator[tuple[str, bytes]]:
-    """(name, payload) of the blocks between the first, which must be there, and the last."""
+    """Yield (name, payload) of the blocks between the first and the last, which are required."""
     at, name = 0, ""
     while name != _LAST:
         if at + _HEADER.size > len(payload):
             raise FormatError(f"the partition ends at byte {at}, before its last block", where=where, hint=_HINT)
         padded, size, external = _HEADER.unpack_from(payload, at)
-        # Names end up in messages: what is no plain letter of a damaged file's is escaped.
+        # Messages contain names: other characters of a damaged file are escaped.
         name = padded.rstrip(b"\0").decode("latin-1").encode("unicode_escape").decode("ascii")
         if at == 0 and name != _FIRST:
             raise FormatError("the partition is none of ExecuTorch's Ethos-U backend", where=where)
@@ -110,7 +137,7 @@ def _blocks(payload: bytes, where: str) -> Iterator[tuple[str, bytes]]:
         if start + size > len(payload):
             raise FormatError(f"block `{name}` leaves the partition: {size:,} B", where=where, hint=_HINT)
         if external:
-            message = f"block `{name}` lies in a file of its own"
+            message = f"block `{name}` is in a separate file"
             raise UnsupportedError(message, where=where, hint="lower the model without `external_block_placements`")
         if name not in (_FIRST, _LAST):
             yield name, payload[start : start + size]

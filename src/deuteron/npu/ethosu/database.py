@@ -1,4 +1,4 @@
-"""Vela's debug database, which `--enable-debug-db` makes it write: tables of its graph, schedule and commands."""
+"""Reads Vela's debug database (`--enable-debug-db`): tables of its graph, schedule and commands."""
 
 import csv
 import re
@@ -15,19 +15,19 @@ _HINT = "build the model again; the file is damaged, or another version of Vela 
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """The tables by name, each row by the names of its columns; `where` is what errors call the file."""
+    """The tables by name, with rows by column name; `where` is the name of the file in errors."""
 
     tables: Mapping[str, tuple[Row, ...]]
     where: str
 
     def rows(self, table: str) -> tuple[Row, ...]:
-        """The rows of a table; FormatError where there is none of that name."""
+        """Return the rows of a table; FormatError if it is missing."""
         if table not in self.tables:
             raise FormatError(f"Vela's debug database has no table `{table}`", where=self.where, hint=_HINT)
         return self.tables[table]
 
     def number(self, row: Row, column: str) -> int:
-        """A whole number of a row, 0 for an empty one; FormatError where it is none."""
+        """Return an integer of a row, 0 if empty; FormatError if it is no integer."""
         text = row.get(column)
         try:
             if text is not None:
@@ -38,5 +38,5 @@ class Database:
 
 
 def read(text: str, where: str) -> Database:
-    """The database in a file's text."""
+    """Parse the text of a database."""
     return Database({name: tuple(csv.DictReader(body.splitlines())) for name, body in _TABLE.findall(text)}, where)

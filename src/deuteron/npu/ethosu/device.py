@@ -1,4 +1,4 @@
-"""An Ethos-U that is executed on this computer: `firmware/include/deuteron/ethosu_device.h` through ctypes."""
+"""An Ethos-U simulated on this computer: `firmware/include/deuteron/ethosu_device.h` through ctypes."""
 
 import ctypes
 from bisect import bisect_left
@@ -12,12 +12,12 @@ from deuteron.npu.ethosu.memory import FAST_SCRATCH, FAST_SCRATCH_BYTES, SHRAM_B
 
 HINT = "lower the model again"
 _NO_REGION = 10
-"""DTN_ETHOSU_REGION, whose detail is the region."""
+"""The fault DTN_ETHOSU_REGION; its detail is the region."""
 _ALIGNMENT = 16
 
 
 class _State(ctypes.Structure):
-    """What stands first in a `struct ethosu_device`."""
+    """The first fields of a `struct ethosu_device`."""
 
     _fields_ = (
         ("config", ctypes.c_void_p),
@@ -32,19 +32,19 @@ class _State(ctypes.Structure):
 
 
 class Device:
-    """An NPU for the commands of one partition, which it has checked.
+    """A simulated NPU with the checked commands of one partition.
 
     Args:
         blob: the partition.
-        where: what errors call it.
+        where: its name in errors.
 
     Raises:
-        FormatError: its commands are refused.
+        FormatError: its commands are invalid.
 
     Attributes:
         commands: a copy of them in memory.
-        region_bytes: of the weights, the scratch memory and the fast scratch memory; the last is 0 where no command
-            uses it, and otherwise more than any needs.
+        region_bytes: sizes of weights, scratch and fast scratch; the last is 0 if no command uses it, otherwise more
+            than any needs.
     """
 
     def __init__(self, blob: Blob, where: str) -> None:
@@ -64,12 +64,12 @@ class Device:
 
     @property
     def address(self) -> int:
-        """What `ethosu_init` takes for the NPU's registers."""
+        """Address for `ethosu_init` in place of the NPU's registers."""
         return self._place.address
 
     @property
     def fault(self) -> str:
-        """What is wrong, and where."""
+        """The fault, and its place."""
         event = self._state.event
         sentence = bytes(self._library.dtn_ethosu_message(self._state.fault)).decode()
         return (
@@ -77,19 +77,19 @@ class Device:
         )
 
     def add_workspace(self) -> None:
-        """Give the NPU what it needs beside its registers to execute the commands."""
+        """Allocate the workspace of the simulator."""
         workspace = Memory(self._state.workspace_needed)
         self._state.workspace, self._state.workspace_bytes = workspace.address, workspace.size
         self._own.append(workspace)
 
     def fast_scratch_bytes(self) -> int:
-        """How much of the fast scratch memory the commands use, to a multiple of 16."""
+        """Return the bytes of fast scratch that the commands use, a multiple of 16."""
         *others, most = self.region_bytes
         sizes = range(0, most + 1, _ALIGNMENT)
         return sizes[bisect_left(sizes, True, key=lambda size: self._check((*others, size)) == 0)]
 
     def _check(self, region_bytes: Sequence[int]) -> int:
-        """The fault of the commands with regions of these sizes."""
+        """Return the fault of the commands with regions of these sizes."""
         counts = (ctypes.c_size_t * len(region_bytes))(*region_bytes)
         return int(
             self._library.dtn_ethosu_device_check(
@@ -100,7 +100,7 @@ class Device:
 
 @cache
 def load() -> ctypes.CDLL:
-    """The library, with the types of what is called in it."""
+    """Load the library and declare its functions."""
     loaded = load_native("ethosu_driver")
     pointer, size = ctypes.c_void_p, ctypes.c_size_t
     for name, result, arguments in (

@@ -1,4 +1,4 @@
-"""Vela's estimates of a command stream, and where its tensors lie when, from its debug database."""
+"""Vela's estimates of a command stream, and its memories over time, from its debug database."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,21 +9,21 @@ from deuteron.npu.ethosu.stream import SHRAM, WEIGHTS, Operation, Span, Stream
 from deuteron.npu.schedule import SAME, Block, Memory, Schedule, Step
 
 _SRAM, _INSIDE = "Sram", "shram"
-"""What Vela calls the memory that the SRAM port leads to, and that inside the NPU."""
+"""Vela's names of the memory at the SRAM port, and of that inside the NPU."""
 _USES = ("Lut", "FeatureMap", "Weights", "Scales")
 
 
 def schedule_of(
     stream: Stream, scheduled: Sequence[Scheduled], database: Database, system: str, clock: int
 ) -> Schedule:
-    """What Vela tells of a stream's operations.
+    """Return Vela's schedule of a command stream.
 
     Args:
-        stream: those.
+        stream: the commands.
         scheduled: the operations of Vela's schedule in it.
-        database: where it tells it.
-        system: the system that it was told of.
-        clock: of the NPU there, in Hz.
+        database: Vela's debug database.
+        system: name of the system configuration.
+        clock: clock of the NPU in Hz.
     """
     rows = {int(row["id"]): row for row in database.rows("perf")}
     details = {int(row["id"]): row for row in database.rows("perf_debug")}
@@ -53,9 +53,9 @@ def _step(one: Scheduled, row: Row, detail: Row, database: Database) -> Step:
 def _memories(
     database: Database, scheduled: Sequence[Scheduled], times: Sequence[int], operations: Sequence[Operation]
 ) -> Iterator[Memory]:
-    """The memories by their names in the database.
+    """Return the memories by their names in the database.
 
-    Tensors that share their bytes and their time, as results in the place of operands do, are one block.
+    Tensors with the same bytes and lifetime, such as results in place of operands, are one block.
     """
     kept: dict[str, dict[tuple[int, int, int, int], list[str]]] = {}
     for row in database.rows("tensors"):
@@ -65,7 +65,7 @@ def _memories(
     for memory, live in kept.items():
         blocks: list[Block] = []
         for (start, stop, first, last), names in live.items():
-            # An operation takes two moments; a buffer of weights lives from the second of the one before its own on.
+            # An operation is two moments; a buffer of weights is live from the second moment of the previous operation.
             inside = [(time, one) for time, one in zip(times, scheduled, strict=True) if first - 1 <= time <= last]
             if inside:
                 commands = [number for _, one in inside for number in one.operations]
@@ -77,10 +77,10 @@ def _memories(
 
 
 def _filled(block: Block, commands: Sequence[int], operations: Sequence[Operation]) -> Block:
-    """A block that copies fill, from the first of these to the last operation that reads of it; others as they are.
+    """Limit a block that copies fill to the commands from the first copy to the last operation that reads it.
 
     Vela's moments are longer than commands, so that buffers in one place can share a moment. `commands` are those of
-    the operation that reads it.
+    the operation that reads the block.
     """
     fills = [i for i in sorted(commands) if (target := operations[i].target) and _begins(target, block)]
     reads = [i for i in commands if fills and i > fills[0] and any(_begins(s, block) for s in operations[i].constants)]
@@ -88,11 +88,11 @@ def _filled(block: Block, commands: Sequence[int], operations: Sequence[Operatio
 
 
 def _begins(span: Span, block: Block) -> bool:
-    """Whether bytes outside of the constants and of the NPU begin where a block does."""
+    """Whether a memory access starts at the block, outside constants and the NPU's memory."""
     return span.memory not in (WEIGHTS, SHRAM) and span.offset == block.offset
 
 
 def alive(blocks: Sequence[Block]) -> int:
-    """The most bytes that are alive at one command."""
+    """Return the peak of live bytes."""
     moments = {block.first for block in blocks}
     return max((sum(b.nbytes for b in blocks if b.first <= at <= b.last) for at in moments), default=0)

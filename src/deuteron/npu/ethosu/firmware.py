@@ -1,4 +1,4 @@
-"""Ethos-U partitions in firmware: `firmware/src/executor/ethosu/npu_ethosu.c` is the other side of this."""
+"""Ethos-U partitions in firmware; `firmware/src/executor/ethosu/npu_ethosu.c` runs them."""
 
 import struct
 from collections.abc import Sequence
@@ -18,10 +18,10 @@ _RECORDS_GAP = 64
 
 
 def partition_of(data: bytes, name: str, *, is_recorded: bool = False) -> FirmwarePartition:
-    """The partition with these bytes in a program; FormatError when it is damaged.
+    """Decode the partition with these bytes; FormatError if it is damaged.
 
-    Runs record each operation and copy if it `is_recorded`, in an image that records events; not those of commands
-    with branches, which leave operations out and repeat others: records are by the place of the operation.
+    With `is_recorded`, runs record each operation and copy. Command streams with branches are not recorded, because
+    they skip and repeat operations, and records have the index of the operation.
     """
     blob = blobs.parse(data, name)
     stream = decode(blob.command_data, name)

@@ -1,7 +1,7 @@
-"""Command streams under watch: what of them is right only if the NPU does one thing after the other.
+"""Checks command streams for hazards: accesses that are correct only if the NPU ran its commands one after the other.
 
-`firmware/include/deuteron/ethosu_watch.h` says what the NPU may do at once; its library watches, here it is put into
-words.
+`firmware/include/deuteron/ethosu_watch.h` defines the commands that may overlap. Its library finds hazards; this module
+describes them.
 """
 
 import ctypes
@@ -31,7 +31,7 @@ _MOST_HAZARDS, _READS = 8, 6
 
 
 class Kind(IntEnum):
-    """Hazards, as the library numbers them."""
+    """Kinds of hazards, with the numbers of the library."""
 
     FAULT = 1
     UNWRITTEN = 2
@@ -44,7 +44,7 @@ class Kind(IntEnum):
 
 
 _PARTS = ("input", "second input", "weights", "scales", "table", "source", "output", "target", "buffers")
-"""What of a command touches memory; the first are read."""
+"""Accesses of a command to memory; reads come first."""
 
 
 class _Hazard(ctypes.Structure):
@@ -70,9 +70,9 @@ class _Seen(ctypes.Structure):
 
 @dataclass(frozen=True, slots=True)
 class Values:
-    """Which values a stream reads: for each operation and copy a number by part, and one for each output.
+    """Values that a stream reads: for each operation and copy a number per part, and one for each output.
 
-    Two streams that have the same read the same bytes of the same values, wherever these lie.
+    Streams with equal numbers read the same bytes of the same values, at any addresses.
     """
 
     operations: tuple[tuple[int, ...], ...]
@@ -81,17 +81,17 @@ class Values:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What was seen of a stream: hazards in the order of its commands, and the values that it reads."""
+    """Result for a stream: hazards in the order of its commands, and the values that it reads."""
 
     hazards: tuple[Hazard, ...]
     values: Values
 
 
 def watch(blob: Blob, stream: Stream, expected: Values | None = None) -> Watched:
-    """The partition under watch; with `expected`, other values than these are hazards, too.
+    """Check a partition; with `expected`, other values than these are hazards, too.
 
-    Of commands with branches all are watched as they stand: that the path which the NPU takes among them writes every
-    output is not vouched for.
+    Commands with branches are all checked in their order. The check does not show that the path that the NPU takes
+    writes every output.
     """
     watcher = _Watcher(blob, stream)
     hazards = list(watcher.steps())
@@ -102,7 +102,7 @@ def watch(blob: Blob, stream: Stream, expected: Values | None = None) -> Watched
 
 
 class _Watcher:
-    """A stream on its way through the library."""
+    """State of the check of one stream."""
 
     def __init__(self, blob: Blob, stream: Stream) -> None:
         self._library = _load()
@@ -128,7 +128,7 @@ class _Watcher:
             self._library.dtn_ethosu_watch_input(self._place.address, SCRATCH, tensor.offset, tensor.nbytes)
 
     def steps(self) -> Iterator[Hazard]:
-        """The hazards of every command, and of the outputs at the end."""
+        """Yield the hazards of every command, and of the outputs at the end."""
         seen = _Seen()
         while True:
             self.is_refused = bool(self._library.dtn_ethosu_watch_step(self._place.address, ctypes.byref(seen)))
@@ -184,7 +184,7 @@ class _Watcher:
 
 
 def _changes(stream: Stream, values: Values, expected: Values) -> Iterator[Hazard]:
-    """Where a stream reads something else than it is known to."""
+    """Yield hazards where a stream reads other values than expected."""
     if len(values.operations) != len(expected.operations):
         counts = f"{len(values.operations)} operations and copies, not {len(expected.operations)}"
         yield Hazard(len(values.operations), f"the commands are {counts}")
@@ -204,7 +204,7 @@ def _called(operation: Operation) -> str:
 
 
 def _is_fast(stream: Stream) -> bool:
-    """Whether anything lies in the fast scratch memory."""
+    """Whether the stream uses fast scratch."""
     fast = memory_name(FAST_SCRATCH)
     for o in stream.operations:
         places = (*o.inputs, o.output, *o.constants, o.source, o.target)

@@ -1,8 +1,8 @@
-"""The commands of Ethos-U, by number: operations, registers of 16 bits, registers with a payload.
+"""Commands of Ethos-U by number: operations, 16-bit registers, registers with a payload.
 
-Names are those of Arm's interface without their prefix `NPU_SET_` or `NPU_OP_`. Numbers of `Short` registers have bit 8
-set; `Long` ones are followed by a word. An Ethos-U85 has numbers of its own, and uses some for other registers: these
-have a second name.
+Names are those of Arm's interface without the prefix `NPU_SET_` or `NPU_OP_`. Numbers of `Short` registers have bit 8
+set; a word follows `Long` ones. An Ethos-U85 has further numbers, and uses some for other registers, which have a
+second name.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class Op(IntEnum):
-    """What the NPU does; WAIT commands and the mask order or count operations and change no result."""
+    """Operations; WAIT commands and the mask order or count operations and change no result."""
 
     STOP = 0x000
     IRQ = 0x001
@@ -154,7 +154,7 @@ UNARY = frozenset(("lrelu", "abs", "clz"))
 """Those that have one input."""
 
 POOLS_85 = (*POOLS, "sum_pool", "restore", "min_pool", "argmax_x", "argmax_y")
-"""The pools of an Ethos-U85; `restore` has its accumulators from the second input."""
+"""The pools of an Ethos-U85; `restore` loads accumulators from the second input."""
 ELEMENTWISE_85 = {
     **dict(enumerate(ELEMENTWISE)), 10: "lsr", 11: "div", 16: "cmp_eq", 17: "cmp_ne", 18: "cmp_ge", 19: "cmp_gt",
     33: "and", 34: "or", 35: "xor", 36: "not", 42: "and_not",
@@ -165,7 +165,7 @@ UNARY_85 = UNARY | {"not"}
 RESIZES = ("resize_bilinear", "resize_replicate", "resize_nearest")
 """By the parameter of `Op.RESIZE`."""
 TURNS = ("HWC", "WHC", "HCW", "WCH", "", "", "CHW", "CWH")
-"""Which of an Ethos-U85's output's axes become its rows, columns and channels, by the field of `OFM_PRECISION`."""
+"""Axes of an Ethos-U85's output that become rows, columns and channels, by the field of `OFM_PRECISION`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,17 +177,17 @@ class Config:
 
     @property
     def is_u85(self) -> bool:
-        """Whether it is an Ethos-U85, which has commands of its own."""
+        """Whether it is an Ethos-U85, which has other commands."""
         return self.word >> 28 == _U85
 
     @property
     def weight_streams(self) -> int:
-        """How many streams of weights an Ethos-U85 reads."""
+        """Number of weight streams that an Ethos-U85 reads."""
         return 1 << (self.word >> 12 & 3)
 
     @property
     def sram_port(self) -> int:
-        """Bytes per cycle between the NPU and SRAM, as Vela counts them; an Ethos-U85 can have several ports."""
+        """Bytes per cycle between the NPU and SRAM in Vela's model; an Ethos-U85 can have several ports."""
         return _U55_PORT if self.word >> 28 == 0 else 2 * _U55_PORT << (self.word >> 8 & 3 if self.is_u85 else 0)
 
 

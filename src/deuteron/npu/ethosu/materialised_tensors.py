@@ -1,8 +1,8 @@
-"""Which tensors of a TOSA graph a partition's operations leave whole in memory, and how they lie there.
+"""Finds the tensors of a TOSA graph that are whole in memory after an operation, and their layout.
 
-An operation of Vela's schedule computes several TOSA operators at once, and writes the result of the last. Where it is
-written whole and in one place, what lies there can be compared with what TOSA says that this operator gives. What is
-written in parts that overwrite each other, as in a cascade, cannot; nor what only the NPU ever has.
+An operation of Vela's schedule computes several TOSA operators, and writes the result of the last. If that is written
+whole to one place, it can be compared with the TOSA reference of the operator. Parts that overwrite each other, as in a
+cascade, and values inside the NPU cannot.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,21 +22,21 @@ Array = npt.NDArray[np.generic]
 _BRICK = 16
 """Channels of a brick."""
 _NOWHERE = ("chain", "accumulators")
-"""How the names of what is no memory begin."""
+"""Prefix of names that are no memory."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class MaterialisedTensor:
     """A tensor that is whole in memory after an operation.
 
     Attributes:
-        name: in the graph.
+        name: name in the graph.
         op: the operator that computes it.
-        after: number of the last operation of the stream that writes it, copies counted.
-        place: where it lies.
-        dtype: of its elements, in numpy's spelling.
-        shape: in the graph.
-        bricks: rows, bricks of a row and pixels of a brick, where 16 channels lie side by side; else None.
+        after: index of the last operation of the stream that writes it, with copies.
+        place: its bytes in memory.
+        dtype: numpy name of the element type.
+        shape: shape in the graph.
+        bricks: rows, bricks per row and pixels per brick in NHCWB16 layout; else None.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Kept:
     bricks: tuple[int, int, int] | None
 
     def values(self, data: bytes) -> Array:
-        """Its elements in the order of the graph, of the bytes at its place."""
+        """Return its elements in the order of the graph, from the bytes at its place."""
         flat = np.frombuffer(data, self.dtype)
         if self.bricks is not None:
             rows, bricks, pixels = self.bricks
@@ -60,22 +60,22 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What of a partition can be compared on the way.
+    """Tensors of a partition that can be compared during a run.
 
     Attributes:
-        kept: the tensors that are whole in memory, in the order in which they are.
+        kept: the tensors that are whole in memory, in order of time.
         computed: operators that compute something on the NPU.
-        parted: those of them whose result is in memory, but never whole or in a layout that is not read here.
+        parted: those whose result is in memory, but never whole, or in an unsupported layout.
     """
 
-    kept: tuple[Kept, ...] = ()
+    kept: tuple[MaterialisedTensor, ...] = ()
     computed: tuple[int, ...] = ()
     parted: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class _Piece:
-    """What an operation writes of a tensor that starts at `start`."""
+    """The part of a tensor from `start` on that an operation writes."""
 
     number: int
     written: FeatureMap
@@ -84,7 +84,7 @@ class _Piece:
 
 
 def seen(stream: Stream, graph: Graph, kernels: Sequence[KernelOrigin], values: Dataflow) -> Seen:
-    """What the exact map lets be compared; its `values` name the tensor that each operation writes."""
+    """Return the tensors that can be compared; `values` name the tensor that each operation writes."""
     sources = {name: index for index, operator in enumerate(graph.operators) for name in operator.outputs}
     writes: dict[str, list[_Piece]] = {}
     numbers = [number for number, operation in enumerate(stream.operations) if operation.output is not None]
@@ -94,7 +94,7 @@ def seen(stream: Stream, graph: Graph, kernels: Sequence[KernelOrigin], values: 
         if output is not None and use.buffer in sources and not output.memory.startswith(_NOWHERE):
             piece = _Piece(number, output, output.offset - use.offset, is_turned=bool(operation.turn))
             writes.setdefault(use.buffer, []).append(piece)
-    kept: list[Kept] = []
+    kept: list[MaterialisedTensor] = []
     parted: set[int] = set()
     for name, pieces in writes.items():
         op = _behind(graph, sources, name)
@@ -103,7 +103,8 @@ def seen(stream: Stream, graph: Graph, kernels: Sequence[KernelOrigin], values: 
             parted.add(op)
         else:
             span, bricks = place
-            kept.append(Kept(name, op, pieces[-1].number, span, graph.dtypes[name], graph.shapes[name], bricks))
+            dtype, shape = graph.dtypes[name], graph.shapes[name]
+            kept.append(MaterialisedTensor(name, op, pieces[-1].number, span, dtype, shape, bricks))
     known = {tensor.op for tensor in kept}
     nothing = CONSTANTS | FREE
     computed = {op for kernel in kernels for op in kernel.ops if graph.operators[op].name not in nothing} | known
@@ -113,7 +114,7 @@ def seen(stream: Stream, graph: Graph, kernels: Sequence[KernelOrigin], values: 
 
 
 def _behind(graph: Graph, sources: Mapping[str, int], name: str) -> int:
-    """The operator that computes a tensor: not one that only gives it another shape."""
+    """Return the operator that computes a tensor, not one that only reshapes it."""
     index = sources[name]
     while graph.operators[index].name in FREE and graph.operators[index].inputs[0] in sources:
         index = sources[graph.operators[index].inputs[0]]
@@ -123,7 +124,7 @@ def _behind(graph: Graph, sources: Mapping[str, int], name: str) -> int:
 def _place(
     pieces: Sequence[_Piece], shape: tuple[int, ...], dtype: str | None
 ) -> tuple[Span, tuple[int, int, int] | None] | None:
-    """Where a tensor lies, written in pieces, and its bricks if it has such; None where it is not whole."""
+    """Return the place of a tensor that is written in pieces, and its bricks, if any; None if it is not whole."""
     maps = [piece.written for piece in pieces]
     first, start = maps[0], pieces[0].start
     layouts = {(one.memory, one.dtype, one.in_bricks, one.strides if one.in_bricks else None) for one in maps}
@@ -139,7 +140,7 @@ def _place(
     if any(piece.is_turned for piece in pieces):
         is_whole = len(pieces) == 1 and first.offset == start
     else:
-        # Behind the channels of the last brick there may be nothing.
+        # The last brick may lack channels.
         missing = size * (-shape[-1] % _BRICK) if bricks else 0
         end = max(_end(one, size) for one in maps)
         is_whole = min(one.offset for one in maps) == start and end == start + nbytes - missing
@@ -147,7 +148,7 @@ def _place(
 
 
 def _bricks(one: FeatureMap, size: int, shape: tuple[int, ...]) -> tuple[int, int, int] | None:
-    """Rows, bricks of a row and pixels of a brick, by the strides; None where the shape has others."""
+    """Return rows, bricks per row and pixels per brick by the strides; None if they do not match the shape."""
     row, _, brick = one.strides
     if not shape or not brick or brick % (_BRICK * size) or row % brick:
         return None
@@ -158,7 +159,7 @@ def _bricks(one: FeatureMap, size: int, shape: tuple[int, ...]) -> tuple[int, in
 
 
 def _end(one: FeatureMap, size: int) -> int:
-    """Where the last element of a map ends."""
+    """Return the end of the last element of a map."""
     row, pixel, brick = one.strides
     height, width, depth = one.shape
     last = one.offset + (height - 1) * row

@@ -1,18 +1,18 @@
-"""What the native libraries for Ethos-U are given and tell, as ctypes: memories, bytes that are aligned, events."""
+"""ctypes of the native libraries for Ethos-U: memories, aligned bytes, events."""
 
 import ctypes
 
 WEIGHTS, SCRATCH, FAST_SCRATCH, REGIONS = 0, 1, 2, 8
-"""Numbers of regions, and how many there may be."""
+"""Indices of regions, and their largest number."""
 FAST_SCRATCH_BYTES = 4 << 20
-"""Partitions do not say how much fast scratch memory they use: more than any memory mode of Vela has."""
+"""Size of fast scratch, which partitions do not contain: more than any memory mode of Vela has."""
 SHRAM_BYTES = 48 << 10
-"""No NPU has more memory of its own."""
+"""Largest internal memory of an NPU."""
 _ALIGNMENT = 16
 
 
 class Event(ctypes.Structure):
-    """A `dtn_ethosu_event_t`: which command, and what is special about it."""
+    """A `dtn_ethosu_event_t`: a command, and its event."""
 
     _fields_ = (
         ("offset", ctypes.c_uint32),
@@ -41,11 +41,11 @@ class Memories(ctypes.Structure):
 
 
 class Memory:
-    """Bytes of this process that start at a multiple of 16, as the NPU wants them.
+    """Bytes of this process at a multiple of 16, as the NPU requires.
 
     Args:
-        size: how many; zeros.
-        content: what stands in the first of them.
+        size: number of bytes, initially 0.
+        content: content of the first bytes.
     """
 
     def __init__(self, size: int, content: bytes = b"") -> None:
@@ -56,9 +56,9 @@ class Memory:
         self.write(0, content)
 
     def write(self, offset: int, content: bytes) -> None:
-        """Write bytes there."""
+        """Write bytes at an offset."""
         ctypes.memmove(self.address + offset, content, len(content))
 
     def read(self, offset: int, size: int) -> bytes:
-        """The bytes there."""
+        """Return bytes at an offset."""
         return ctypes.string_at(self.address + offset, size)

@@ -1,9 +1,9 @@
-"""Which operators of the TOSA graph each operation of a command stream computes, by what Vela itself has recorded.
+"""Maps operations of a command stream to operators of the TOSA graph, from Vela's debug database.
 
-Vela's debug database tells where in the commands each operation of its schedule ends, and which TOSA operator that
-operation and those that are fused with it come from. It does not tell what became of the others, such as the RESCALE
-behind a convolution: but an operation of the schedule is called like the tensor that it writes, so an operator that
-writes this tensor belongs to it, and one whose result nobody writes to memory is computed by those that read it.
+The database has the end of each scheduled operation in the commands, and the TOSA operators that it and fused
+operations come from. It lacks others, such as the RESCALE after a convolution. A scheduled operation has the name of
+the tensor that it writes, so the operator that writes this tensor belongs to it. An operator whose result is not in
+memory belongs to the operations that read it.
 """
 
 from bisect import bisect_left
@@ -25,10 +25,10 @@ class Scheduled:
     """An operation of Vela's schedule.
 
     Attributes:
-        number: Vela's.
+        number: its number in Vela's schedule.
         result: the tensor that it writes.
-        ops: the TOSA operators (indices) that it and what is fused with it come from.
-        operations: those of the command stream, by number.
+        ops: indices of the TOSA operators that it and fused operations come from.
+        operations: indices of its operations in the command stream.
     """
 
     number: int
@@ -38,9 +38,9 @@ class Scheduled:
 
 
 def schedule(stream: Stream, database: Database) -> tuple[Scheduled, ...]:
-    """The operations of Vela's schedule that are in a stream, in their order; each operation of it is of one.
+    """Return the operations of Vela's schedule in a stream, in order; each operation of the stream belongs to one.
 
-    A copy is of the operation that it is issued for.
+    A copy belongs to the operation that it is issued for.
     """
     keys = {row["id"]: database.number(row, "ext_key") for row in database.rows("source")}
     performed = {row["id"]: row for row in database.rows("perf")}
@@ -66,20 +66,19 @@ def schedule(stream: Stream, database: Database) -> tuple[Scheduled, ...]:
 
 
 def _owners(operations: Sequence[Operation], database: Database) -> list[str]:
-    """For each operation of a stream the number of that of the schedule: the first whose commands end behind it."""
+    """Return the scheduled operation of each operation of a stream: the first whose commands end after it."""
     ends = [(database.number(row, "offset"), row["scheduled_id"]) for row in database.rows("queue")]
     if not operations:
         return []
     if sorted(ends) != ends or not ends or ends[-1][0] < operations[-1].offset:
-        raise FormatError(
-            "Vela's debug database is of another command stream", where=database.where, hint="build the model again"
-        )
+        message = "Vela's debug database belongs to another command stream"
+        raise FormatError(message, where=database.where, hint="build the model again")
     offsets = [offset for offset, _ in ends]
     return [ends[bisect_left(offsets, operation.offset)][1] for operation in operations]
 
 
 def provenance(stream: Stream, graph: Graph, scheduled: Iterable[Scheduled]) -> Provenance:
-    """Which kernel calls, those operations that are no copies, stand for which operators of a graph."""
+    """Return the provenance: the operators of a graph by kernel calls, which are operations other than copies."""
     calls = [number for number, operation in enumerate(stream.operations) if operation.kind != "copy"]
     owner = {number: one for one in scheduled for number in one.operations}
     numbers: dict[int, list[int]] = {}
@@ -105,8 +104,8 @@ def provenance(stream: Stream, graph: Graph, scheduled: Iterable[Scheduled]) -> 
 
 
 def _fates(graph: Graph, named: Mapping[int, set[int]], writers: Mapping[str, set[int]]) -> tuple[OpFate, ...]:
-    """What became of each operator; `named` has the calls that Vela says come from it, `writers` those of a tensor."""
-    walk = _Walk(graph, writers)
+    """Return the fate of each operator; `named` has its calls by Vela's record, `writers` the calls of each tensor."""
+    walk = _Traversal(graph, writers)
     operators = [*enumerate(graph.operators)]
     calls: dict[int, set[int]] = {}
     for index, operator in reversed(operators):
@@ -134,11 +133,11 @@ def _fate(name: str, calls: set[int], is_constant: bool) -> Fate:
     return Fate.FREE if name in FREE else Fate.KERNELS if calls else Fate.UNUSED
 
 
-class _Walk:
-    """Ways from operator to operator, past those that change no byte.
+class _Traversal:
+    """Traversal of the graph that skips operators which change no byte.
 
     Attributes:
-        constant: operators whose result is known when the graph is compiled; Vela may still compute it on the NPU.
+        constant: operators with constant results, which Vela may still compute on the NPU.
     """
 
     def __init__(self, graph: Graph, writers: Mapping[str, set[int]]) -> None:
@@ -156,7 +155,7 @@ class _Walk:
                 self._readers.setdefault(name, []).append(index)
 
     def onwards(self, index: int, calls: Mapping[int, set[int]]) -> set[int]:
-        """The calls that write an operator's result, or else of those that read it."""
+        """Return the calls that write an operator's result, or otherwise those of its readers."""
         found = set[int]()
         for name in self._operators[index].outputs:
             readers = (self._past(reader, calls, self.onwards) for reader in self._readers.get(name, ()))
@@ -164,7 +163,7 @@ class _Walk:
         return found
 
     def back(self, index: int, calls: Mapping[int, set[int]]) -> set[int]:
-        """The calls of the operators whose results an operator reads."""
+        """Return the calls of the operators whose results an operator reads."""
         sources = [self._sources[name] for name in self._operators[index].inputs if name in self._sources]
         return set[int]().union(*(self._past(source, calls, self.back) for source in sources))
 

@@ -1,4 +1,4 @@
-"""All that a build keeps of a partition beside its program, from what Vela got and what it wrote."""
+"""Record of an Ethos-U partition for a build, from the input and output files of Vela."""
 
 import csv
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from deuteron.npu.schedule import NO_SCHEDULE, Schedule
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A partition's TOSA graph, which operations compute which of its operators, its values, and Vela's schedule."""
+    """TOSA graph, provenance, dataflow and Vela's schedule of a partition."""
 
     graph: Graph
     provenance: Provenance
@@ -36,11 +36,11 @@ class VelaFiles:
 
 NO_FILES = VelaFiles(b"", "", "")
 NO_RECORD = Record(Graph((), (), ()), Provenance(), Dataflow(), NO_SCHEDULE)
-"""Those of a partition that is not compiled yet."""
+"""The files of a partition that is not compiled yet."""
 
 
 def record_of(payload: bytes, files: VelaFiles, where: str) -> Record:
-    """The record of a partition; FormatError, placed at `where`, when a file is damaged or of another one."""
+    """Return the record of a partition; FormatError, with `where`, if a file is damaged or of another partition."""
     program = program_of(payload, where)
     graph = tosa.read(files.tosa, where)
     database = databases.read(files.database, where)
@@ -51,10 +51,11 @@ def record_of(payload: bytes, files: VelaFiles, where: str) -> Record:
 
 
 def _system(summary: str, where: str) -> tuple[str, int]:
-    """What Vela was told of the system, and the NPU's clock in it."""
+    """Return the name of the system configuration, and its clock of the NPU."""
     for row in csv.DictReader(summary.splitlines()):
         try:
             return f"{row['system_config']}, {row['memory_mode']}", round(float(row["core_clock"]))
         except (KeyError, ValueError):
             break
-    raise FormatError("Vela's summary does not say for which system it is", where=where, hint="build the model again")
+    message = "Vela's summary does not name its system configuration"
+    raise FormatError(message, where=where, hint="build the model again")

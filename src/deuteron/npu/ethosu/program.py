@@ -1,6 +1,6 @@
-"""Partitions of Ethos-U as the views see them: listed, operation by operation, and with Vela's estimates of their time.
+"""Programs of Ethos-U partitions for views: listing, and Vela's estimates of their time.
 
-A command stream says nothing of time: Vela's estimates, and where its tensors lie when, are the schedule of a build.
+A command stream contains no times. Vela's estimates and memories are the schedule of a build.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +21,7 @@ from deuteron.npu.timeline import Hazard, Timeline
 
 
 class EthosUProgram(NpuProgram):
-    """A command stream with its constants, and what Vela tells of it, if that is known."""
+    """A command stream with its constants, and with Vela's schedule if it is known."""
 
     operators = "tosa op"
     records = True
@@ -42,7 +42,7 @@ class EthosUProgram(NpuProgram):
         self.has_branches = bool(stream.branches)
 
     def lines(self, name: str, origins: Sequence[str]) -> Iterator[str]:
-        """Sizes, where inputs and outputs lie, and a line for each operation."""
+        """Yield sizes, places of inputs and outputs, and a line for each operation."""
         calls = len(self.calls)
         copies = len(self.commands) - calls
         yield (
@@ -62,7 +62,7 @@ class EthosUProgram(NpuProgram):
         yield from (f"  0x{offset:05x}  {row}" for offset, row in sorted(rows.items()))
 
     def _issued_for(self) -> dict[int, str]:
-        """For each copy the operation of its step before which it stands, in words."""
+        """Describe for each copy the operation that it is issued for."""
         operations = self.stream.operations
         return {
             number: f"for 0x{operations[other].offset:05x}"
@@ -73,7 +73,7 @@ class EthosUProgram(NpuProgram):
         }
 
     def to_json(self, name: str, origins: Sequence[str]) -> dict[str, object]:
-        """The same as plain values."""
+        """Return the listing as plain values."""
         return {
             "name": name,
             "accelerator": self.stream.config.name,
@@ -89,7 +89,7 @@ class EthosUProgram(NpuProgram):
         }
 
     def scheduled(self, schedule: Schedule) -> "EthosUProgram":
-        """The program with Vela's schedule; FormatError for that of another."""
+        """Return the program with Vela's schedule; FormatError for a schedule of another program."""
         commands = sorted(command for step in schedule.steps for command in step.commands)
         if schedule.steps and commands != [*range(len(self.commands))]:
             message = f"the schedule is of {len(commands)} commands, the program has {len(self.commands)}"
@@ -97,23 +97,23 @@ class EthosUProgram(NpuProgram):
         return EthosUProgram(self.blob, self.stream, schedule)
 
     def timeline(self, engine: Engine, *, keep_resident: bool = True) -> Timeline:
-        """Vela's estimate of one run; UnsupportedError where there is none."""
+        """Return Vela's estimate of one run; UnsupportedError if there is none."""
         del keep_resident
         if not self.schedule.steps:
-            message = "how long an Ethos-U takes is not in its command stream, and nobody has estimated it"
-            raise UnsupportedError(message, hint="give what `deuteron build` has written: it keeps Vela's estimates")
+            message = "the command stream of an Ethos-U contains no times, and there are no estimates"
+            raise UnsupportedError(message, hint="give a build of `deuteron build`, which has Vela's estimates")
         return timelines.timeline(self.stream.operations, self.schedule, replace(engine, clock=self.schedule.clock))
 
     def traced(self) -> Dataflow:
-        """Its values, as its addresses tell them."""
+        """Return the dataflow inferred from its addresses."""
         return traces.traced(self.blob, self.stream)
 
     def least(self, engine: Engine) -> Schedule:
-        """What its multiply-accumulates take at the array's full rate, and its results at the SRAM port's."""
+        """Return a lower bound: multiply-accumulates at the array's full rate, results at the SRAM port's."""
         return traces.least(self.blob, self.stream, engine)
 
     def placements(self, values: Dataflow) -> tuple[Placement, ...]:
-        """The memories as Vela has planned them."""
+        """Return the memories as planned by Vela."""
         writers: dict[str, list[int]] = {}
         numbers = [number for number, command in enumerate(self.commands) if command.call is not None]
         for number, uses in zip(numbers, values.uses(), strict=True):
@@ -121,7 +121,7 @@ class EthosUProgram(NpuProgram):
         return tuple(Placement(memory, self._contents(memory, writers)) for memory in self.schedule.memories)
 
     def _contents(self, memory: Memory, writers: Mapping[str, Sequence[int]]) -> dict[str, Content]:
-        """What the blocks of a memory hold: results, inputs, or the weights that a copy brings."""
+        """Return the content of the blocks of a memory: results, inputs, or copied weights."""
         contents: dict[str, Content] = {}
         for block in memory.blocks:
             commands = [number for name in block.names for number in writers.get(name, ())]
@@ -137,22 +137,22 @@ class EthosUProgram(NpuProgram):
         return contents
 
     def _fetched(self, number: int) -> Iterator[Span]:
-        """The weights and scales of an operation that lie where a copy has brought them."""
+        """Yield the weights and scales of an operation that a copy has fetched."""
         return (span for span in self.stream.operations[number].constants if span.memory != WEIGHTS)
 
     def hazards(self, values: Dataflow) -> tuple[Hazard, ...]:
-        """Where the commands do not wait, read what nothing has written, or are refused; `values` are not needed."""
+        """Return missing waits, reads of unwritten bytes, and invalid commands; `values` are not used."""
         del values
         return watches.watch(self.blob, self.stream).hazards
 
 
 def program_of(payload: bytes, where: str) -> EthosUProgram:
-    """The program in a delegate's payload; FormatError, placed at `where`, when it is damaged."""
+    """Decode the program in a delegate's payload; FormatError, with `where`, if it is damaged."""
     return program_in(blobs.parse(payload, where), where)
 
 
 def program_in(blob: Blob, where: str) -> EthosUProgram:
-    """The program in a partition that is taken apart; errors are those of `program_of`."""
+    """Decode the program of a decoded partition; errors are those of `program_of`."""
     return EthosUProgram(blob, decode(blob.command_data, where))
 
 
@@ -169,7 +169,7 @@ def _branch_text(branch: Branch) -> str:
 
 
 def _text(operation: Operation) -> str:
-    """An operation in words."""
+    """Describe an operation."""
     if operation.source is not None and operation.target is not None:
         return f"copy {_place(operation.source)} -> {_place(operation.target)}, {operation.source.nbytes:,} B"
     inputs = [_map_text(tensor) for tensor in operation.inputs]
@@ -200,7 +200,7 @@ def _map_text(tensor: FeatureMap) -> str:
 
 
 def _window_text(window: Window | None) -> str:
-    """What of a window is not the usual."""
+    """Describe the parameters of a window that differ from the default."""
     if window is None:
         return ""
     text = f" {window.kernel[0]}x{window.kernel[1]}"

@@ -1,4 +1,4 @@
-"""Command streams, decoded: each operation with the registers that it meets, as readers and views want them."""
+"""Decodes command streams: each operation with the state of the registers."""
 
 import struct
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ _HINT = "lower the model again"
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes of a memory, which is called as in listings."""
+    """Bytes of a memory, with its name in listings."""
 
     memory: str
     offset: int
@@ -54,13 +54,13 @@ class FeatureMap:
     """A tensor of an operation.
 
     Attributes:
-        memory: where it lies.
-        offset: of its first element.
+        memory: name of its memory.
+        offset: offset of its first element.
         shape: height, width and channels.
-        dtype: in numpy's spelling.
-        in_bricks: whether 16 channels of a row lie side by side (NHCWB16), instead of all of a pixel (NHWC).
-        zero_point: what is subtracted from its elements, or added.
-        strides: bytes from row to row, from pixel to pixel and, of bricks, from brick to brick; 0 where it is chained.
+        dtype: numpy name of the element type.
+        in_bricks: whether its layout is NHCWB16, instead of NHWC.
+        zero_point: zero point of its elements.
+        strides: bytes from row to row, from pixel to pixel and, of bricks, from brick to brick; 0 if chained.
     """
 
     memory: str
@@ -89,20 +89,20 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """What the NPU does at a time.
+    """An operation of the NPU.
 
     Attributes:
-        offset: of its command, in bytes from the first.
+        offset: byte offset of its command.
         kind: `conv`, `depthwise`, a pool, an elementwise operation, or `copy`.
         inputs: the tensors that it reads.
         output: the tensor that it writes; a copy has none.
-        window: of convolutions and pools.
-        scalar: the second operand of an elementwise operation, where it is a number.
+        window: window of convolutions and pools.
+        scalar: the second operand of an elementwise operation, if it is a number.
         constants: weights and scales that it reads.
-        table: number of the table that its results go through.
-        source: of a copy.
-        target: of a copy.
-        turn: what becomes of the output's rows, columns and channels on its way, where it is not the usual.
+        table: index of the lookup table of its results.
+        source: source of a copy.
+        target: destination of a copy.
+        turn: permutation or reversal of the output's rows, columns and channels, if any.
     """
 
     offset: int
@@ -119,7 +119,7 @@ class Operation:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of a convolution; 0 for all else."""
+        """Multiply-accumulates of a convolution; 0 for other operations."""
         if self.kind not in ("conv", "depthwise") or self.output is None or self.window is None:
             return 0
         height, width, channels = self.output.shape
@@ -129,7 +129,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """Where the commands may go on elsewhere: always, or where the operation before wrote one element that is not 0."""
+    """A branch: always taken, or if the operation before wrote one element that is not 0."""
 
     offset: int
     target: int
@@ -138,7 +138,7 @@ class Branch:
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """The commands of a partition: for which accelerator, the operations and the branches in order."""
+    """The commands of a partition: accelerator, operations and branches in order."""
 
     config: Config
     nbytes: int
@@ -147,11 +147,11 @@ class Stream:
 
 
 def decode(command_data: bytes, where: str) -> Stream:
-    """The stream in what Arm's driver gets.
+    """Decode the command data for Arm's driver.
 
     Raises:
-        FormatError: it is damaged; placed at `where`.
-        UnsupportedError: it is for an accelerator whose commands are others.
+        FormatError: it is damaged; with `where`.
+        UnsupportedError: it is for an unknown accelerator.
     """
     config, commands = _commands(command_data, where)
     decoded = tuple(_decoded(config, commands, where))
@@ -160,12 +160,12 @@ def decode(command_data: bytes, where: str) -> Stream:
 
 
 def config_of(command_data: bytes, where: str) -> Config:
-    """The accelerator configuration that the commands are for; errors are those of `decode`, of the header alone."""
+    """Return the accelerator configuration of the commands; errors are those of `decode` for the header."""
     return _commands(command_data, where)[0]
 
 
 def _commands(data: bytes, where: str) -> tuple[Config, bytes]:
-    """The configuration and the commands behind a driver's actions."""
+    """Return the configuration, and the commands after the driver actions."""
     if len(data) % 4 or len(data) < 4 or int.from_bytes(data[:4], "little") != _MAGIC:
         raise FormatError("the commands do not start with `COP1`", where=where, hint=_HINT)
     words = struct.unpack(f"<{len(data) // 4}I", data)
@@ -218,14 +218,14 @@ def _decoded(config: Config, commands: bytes, where: str) -> Iterator[Operation 
 
 @dataclass(slots=True)
 class _Registers:
-    """What commands have set so far."""
+    """The registers that commands have set."""
 
     values: dict[Short | Long, int]
     where: str
     config: Config
 
     def operation(self, offset: int, op: Op, param: int) -> Operation:
-        """The operation that meets these registers."""
+        """Return the operation with these registers."""
         match op:
             case Op.DMA_START:
                 return self._copy(offset)
@@ -319,7 +319,7 @@ class _Registers:
         return Operation(offset, kind, tuple(inputs), output, scalar=scalar, table=self._table())
 
     def _copy(self, offset: int) -> Operation:
-        """A copy, whose target may have gaps between rows on an Ethos-U65."""
+        """Return a copy, whose destination may have gaps between rows on an Ethos-U65."""
         row, rows, skip = self._address(Long.DMA0_LEN), 1, 0
         if self[Short.DMA0_DST_REGION] >> _DIMENSIONS_AT & 3:
             rows, skip = self[Short.DMA0_SIZE0], self._address(Long.DMA0_SKIP0)
@@ -330,7 +330,7 @@ class _Registers:
 
 
 class _Registers85(_Registers):
-    """The same of an Ethos-U85."""
+    """The registers of an Ethos-U85."""
 
     def operation(self, offset: int, op: Op, param: int) -> Operation:
         match op:
@@ -363,7 +363,7 @@ class _Registers85(_Registers):
                 return plain
 
     def _address(self, register: Long) -> int:
-        """Chained maps have no addresses."""
+        """Return the address; chained maps have none."""
         return self.values.get(register, 0) & _ADDRESS
 
     def _table(self) -> int | None:
@@ -371,7 +371,7 @@ class _Registers85(_Registers):
         return activation >> 5 & 7 if activation & 0x1F else None
 
     def _turn(self) -> str:
-        """How the output is turned or reversed on its way."""
+        """Return the permutation or reversal of the output."""
         precision = self[Short.OFM_PRECISION]
         turn, reverse = TURNS[precision >> 11 & 7], precision >> 9 & 3
         return f"reversed {'HWC'[reverse - 1]}" if reverse else turn if turn != TURNS[0] else ""
@@ -380,7 +380,7 @@ class _Registers85(_Registers):
         return replace(super()._windowed(offset, kind, constants), turn=self._turn())
 
     def _matrix(self, operation: Operation) -> Operation:
-        """A convolution whose weights are the second input: a row of it for each output channel."""
+        """Return a matrix product: a convolution whose weights are the second input, a row for each output channel."""
         depth, width = operation.inputs[0].shape[2], self._output().shape[2]
         return replace(operation, inputs=(*operation.inputs, self._map("IFM2", (1, width, depth))))
 
@@ -413,7 +413,7 @@ class _Registers85(_Registers):
         return Operation(offset, kind, tuple(inputs), output, scalar=scalar, table=self._table(), turn=self._turn())
 
     def _copy(self, offset: int) -> Operation:
-        """A copy of rows, and of planes of rows; one by an index may touch all of its memory from there on."""
+        """Return a copy of rows and planes of rows; an indexed one may access all of its memory from its address on."""
         row, rows, planes = self._address(Long.DMA0_LEN), 1, 1
         dimensions = self[Short.DMA0_SRC_REGION] >> _DIMENSIONS_AT & 3
         if dimensions > 0:
@@ -430,7 +430,7 @@ class _Registers85(_Registers):
 
 
 def memory_name(region: int) -> str:
-    """The name of a region; bit 8 says that it is the NPU's own memory."""
+    """Return the name of a region; bit 8 marks the NPU's internal memory."""
     return SHRAM if region >> 8 & 1 else _REGIONS.get(region & 7, f"region {region & 7}")
 
 
@@ -441,7 +441,7 @@ def _name(names: tuple[str, ...], index: int, where: str) -> str:
 
 
 def by_kind(stream: Stream) -> Mapping[str, int]:
-    """How many operations there are of each kind, in the order in which these come."""
+    """Return the number of operations of each kind, in order of first use."""
     counts: dict[str, int] = {}
     for operation in stream.operations:
         counts[operation.kind] = counts.get(operation.kind, 0) + 1

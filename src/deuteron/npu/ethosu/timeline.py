@@ -1,9 +1,9 @@
 """Vela's estimates as a timeline of NPU and fetches.
 
-Vela estimates the operations of its schedule, one after the other. Where one is several commands, such as a transpose
-of many copies, they divide its cycles by the elements that they write. Fetches begin when the operation before them
-does, since the NPU issues them ahead; how long they hold their operation up is in Vela's cycles of that. Where copies
-are all of an operation, the NPU waits for them as long as Vela says that it takes.
+Vela estimates the operations of its schedule, one after the other. The cycles of an operation with several commands,
+such as a transpose of many copies, are divided in proportion to the elements that these write. A fetch starts with the
+previous operation, because the NPU issues it ahead. Vela's cycles of an operation include waiting for its fetches. If
+an operation consists of copies only, the NPU waits for them for the cycles of Vela.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,7 +18,7 @@ from deuteron.npu.timeline import Activity, Cost, Event, Measure, Timeline, Trac
 
 @dataclass(frozen=True, slots=True)
 class _Share:
-    """What of its step a command has: from `begin` of `whole` parts on to `end`."""
+    """The share of a command in its step: parts `begin` to `end` of `whole`."""
 
     step: Step
     begin: int
@@ -26,12 +26,12 @@ class _Share:
     whole: int
 
     def of(self, amount: int) -> int:
-        """Its share of an amount; all shares add up to it."""
+        """Return its share of an amount; all shares add up to the amount."""
         return amount * self.end // self.whole - amount * self.begin // self.whole
 
 
 def timeline(operations: Sequence[Operation], schedule: Schedule, engine: Engine) -> Timeline:
-    """The timeline of one run of a stream's operations, all of which are in a step of the schedule."""
+    """Return the timeline of one run; all operations must be in a step of the schedule."""
     shares = dict(_shares(operations, schedule))
     alone = {i for step in schedule.steps if all(operations[i].source for i in step.commands) for i in step.commands}
     events: list[Event] = []
@@ -61,7 +61,7 @@ def timeline(operations: Sequence[Operation], schedule: Schedule, engine: Engine
 
 
 def _shares(operations: Sequence[Operation], schedule: Schedule) -> Iterator[tuple[int, _Share]]:
-    """Each command's share: of fetches by bytes, of all else by elements that are written."""
+    """Return the share of each command: of fetches by bytes, of others by written elements."""
     for step in schedule.steps:
         for is_copy in (False, True):
             own = [i for i in step.commands if (operations[i].source is not None) is is_copy]

@@ -1,4 +1,4 @@
-"""Partitions as Vela gets them: TOSA flatbuffers, with what ExecuTorch's Arm backend writes at each operator.
+"""Reads the TOSA flatbuffers of partitions, with the locations that ExecuTorch's Arm backend adds to operators.
 
 Slot numbers follow the schema of TOSA 1.0.
 """
@@ -25,14 +25,14 @@ _NAMES = (
 DTYPES = {1: "bool", 3: "int8", 4: "int16", 5: "int32"}
 """numpy's dtypes by TOSA's numbers of them."""
 _OUTPUTS = 4
-"""The slot of a block's outputs."""
+"""Slot of the outputs of a block."""
 CONSTANTS = frozenset(("CONST", "CONST_SHAPE"))
 """Operators that compute nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ancestor:
-    """The node of a graph that another was made from; numbers of graphs mean something in one process only."""
+    """The node of a graph that another was made from; graph numbers are valid in one process only."""
 
     name: str
     graph: int
@@ -40,9 +40,9 @@ class Ancestor:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """An operator: its kind, the names of the tensors that it reads and writes, and what its node was made from.
+    """An operator: its kind, the names of its inputs and outputs, and the ancestor of its node.
 
-    There is no ancestor where a pass has made the node of nothing, or the file was written without locations.
+    There is no ancestor if a pass has created the node, or the file has no locations.
     """
 
     name: str
@@ -53,11 +53,11 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """A partition: its tensors by name, and its operators in the order in which others count them.
+    """A partition: its tensors by name, and its operators by index.
 
     Attributes:
-        dtypes: numpy's dtypes of the tensors that have one.
-        shapes: of the tensors.
+        dtypes: numpy dtypes of the tensors that have one.
+        shapes: shapes of the tensors.
     """
 
     inputs: tuple[str, ...]
@@ -68,7 +68,7 @@ class Graph:
 
 
 def read(data: bytes, where: str) -> Graph:
-    """The graph in a file; FormatError, placed at `where`, when it is damaged."""
+    """Read the graph in a file; FormatError, with `where`, if it is damaged."""
     buffer = Buffer(data, where)
     block = _block(buffer)
     operators = tuple(_operator(buffer, table) for table in block.tables(1))
@@ -80,14 +80,14 @@ def read(data: bytes, where: str) -> Graph:
 
 
 def with_outputs(data: bytes, names: Sequence[str], where: str) -> bytes:
-    """The file with more outputs behind its own; FormatError, placed at `where`, when it is damaged."""
+    """Return the file with further outputs at the end; FormatError, with `where`, if it is damaged."""
     buffer = Buffer(data, where)
     block = _block(buffer)
     at = block.place(_OUTPUTS)
     if at is None:
         raise buffer.error("it has no outputs")
     names = (*block.strings(_OUTPUTS), *names)
-    # Offsets lead onwards: a new list of outputs, and all their names, stand behind everything else.
+    # Offsets are positive: a new list of outputs, and their names, go to the end of the file.
     start = -(-len(data) // 4) * 4
     texts, offsets = b"", list[int]()
     for number, name in enumerate(names):
@@ -116,7 +116,7 @@ def _operator(buffer: Buffer, table: Table) -> Operator:
 
 
 def _ancestor(text: str) -> Ancestor | None:
-    """The first node of the trace in a location, whatever else that is."""
+    """Return the first node of the trace in a location."""
     try:
         info = cast("Mapping[str, Mapping[str, object]]", json.loads(text))["torch_info"]
         first = cast("list[Mapping[str, object]]", info["node_trace"])[0]

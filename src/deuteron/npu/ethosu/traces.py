@@ -1,4 +1,4 @@
-"""What a command stream itself says of its values and its time: for partitions that nobody has Vela's word of."""
+"""Infers values and a lower bound of time from a command stream, for partitions without Vela's files."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,12 +12,12 @@ from deuteron.npu.schedule import Block, Memory, Schedule, Step
 
 _SCRATCH = "scratch"
 LEAST = "Deuteron"
-"""Who says the least time, in the place of Vela."""
+"""Name of the estimator of the lower bound, in place of Vela."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """Bytes of a memory from the operation that writes them, -1 for an input, to the last that reads of them."""
+    """Bytes of a memory from the operation that writes them, -1 for an input, to the last that reads them."""
 
     name: str
     memory: str
@@ -26,12 +26,12 @@ class _Value:
     first: int
 
     def holds(self, operand: FeatureMap) -> bool:
-        """Whether an operand begins in it."""
+        """Whether an operand starts in it."""
         return self.memory == operand.memory and self.start <= operand.offset < self.stop
 
 
 def traced(blob: Blob, stream: Stream) -> Dataflow:
-    """The values: what an operation reads is what was last written there, or an input, or a constant."""
+    """Return the dataflow: an operand is the value that was last written to its place, or an input, or a constant."""
     inputs, outputs = (
         tuple(f"{side} {i}" for i in range(len(tensors)))
         for side, tensors in (("input", blob.inputs), ("output", blob.outputs))
@@ -40,9 +40,9 @@ def traced(blob: Blob, stream: Stream) -> Dataflow:
 
 
 def least(blob: Blob, stream: Stream, engine: Engine) -> Schedule:
-    """Multiply-accumulates at the array's full rate, inputs and results once through the SRAM port; nothing of copies.
+    """Return a lower bound: multiply-accumulates at full rate, inputs and results once through the SRAM port.
 
-    The memories are those of the results, as long as something reads them.
+    Copies are free. The memories contain the results up to their last use.
     """
     macs_per_cycle, port = engine.rows * engine.columns, stream.config.sram_port
     steps = tuple(_step(i, operation, macs_per_cycle, port) for i, operation in enumerate(stream.operations))
@@ -59,7 +59,7 @@ def _step(number: int, operation: Operation, macs_per_cycle: int, port: int) -> 
 
 
 def _walk(blob: Blob, stream: Stream) -> Iterator[tuple[tuple[Use, ...], tuple[_Value | None, ...]]]:
-    """For each operation that is no copy: the uses of its operands, result last, and the values that these are."""
+    """Return for each operation except copies the uses of its operands, result last, and their values."""
     known = [
         _Value(f"input {i}", _SCRATCH, tensor.offset, tensor.offset + tensor.nbytes, 0)
         for i, tensor in enumerate(blob.inputs)

@@ -1,4 +1,4 @@
-"""Which value each operand of a command stream's operations is, by the names that tensors have in the TOSA graph."""
+"""Dataflow record of a command stream, with the names of tensors in the TOSA graph."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -23,18 +23,18 @@ class _Tensor:
     stop: int
 
     def has(self, operand: FeatureMap) -> bool:
-        """Whether an operand begins in it."""
+        """Whether an operand starts in it."""
         return self.memory == operand.memory and self.start <= operand.offset < self.stop
 
 
 def dataflow(
     blob: Blob, stream: Stream, graph: Graph, scheduled: Sequence[Scheduled], memories: Iterable[Memory]
 ) -> Dataflow:
-    """The values: of each operation that is no copy those that it reads, then the one that it writes.
+    """Return for each operation except copies the values that it reads, then the one that it writes.
 
-    An operation of Vela's schedule writes one tensor, with as many operations of the stream as that takes. What is read
-    is the last that was written there before, or an input; else a constant, called by its place. `memories` are those
-    that Vela has planned.
+    An operation of Vela's schedule writes one tensor, by one or more operations of the stream. An operand is the value
+    that was last written to its place, or an input, or else a constant with the name of its place. `memories` are those
+    of Vela's plan.
     """
     planned = {name: block for memory in memories for block in memory.blocks for name in block.names}
     written: dict[int, _Tensor] = {}

@@ -1,4 +1,4 @@
-"""The compiler as one function: TFLite bytes in, container and provenance out."""
+"""The compiler: from the TFLite bytes of a partition to container and provenance."""
 
 import json
 from dataclasses import dataclass, field, replace
@@ -31,27 +31,27 @@ from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel
 
 IDLE = (Reshape, Concat, Add, Sub, Mul, Sum, ReduceMax, ReduceMin, Transpose)
-"""Operators that ExecuTorch's partitioner looks through when they change nothing; others count as work."""
+"""Operators that ExecuTorch's partitioner ignores if they change nothing; all others count as work."""
 
 _KEYS = {"provenance": "deuteron.provenance", "dataflow": "deuteron.dataflow", "known": "deuteron.plan"}
-"""Fields of `Metadata`, and the names of the buffers of a converted file that hold their JSON."""
+"""Fields of `Metadata`, and the names of their JSON buffers in a converted file."""
 
 _AGAIN = "convert the model again"
 
 VERSION_KEY = "deuteron.version"
-"""Name of the buffer that says which Deuteron converted the file."""
+"""Name of the buffer with the version of Deuteron that converted the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConvertOptions:
-    """What a caller may ask of the compiler.
+    """Options of the compiler.
 
     Attributes:
         profiling: the driver writes a profile record for each command.
         memory: how the program may use the memories of the target.
-        dump_kernel_selection_code: whoever writes the result also writes its kernel selection file.
+        dump_kernel_selection_code: also write the kernel selection file next to the result.
         verify_each: check the graph after every pass.
-        excluded_passes: names of passes to leave out, to see what they are worth.
+        excluded_passes: names of passes to skip, for measurements.
     """
 
     profiling: bool = False
@@ -78,7 +78,7 @@ class SourceOp:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """What a converted file says of itself: nothing where a vendor's converter wrote it."""
+    """Metadata of a converted file; empty if a vendor's converter wrote it."""
 
     provenance: Provenance = field(default_factory=Provenance)
     dataflow: Dataflow = field(default_factory=Dataflow)
@@ -87,15 +87,15 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """A partition before it is planned: nothing in it depends on memories.
+    """A partition before planning; independent of memories.
 
     Attributes:
-        source: the graph as it was read.
-        graph: after all passes.
+        source: the graph of the file.
+        graph: the graph after all passes.
         op_names: the name of each TFLite operator by index.
-        selected: the kernel calls, which name only the operators that they compute.
-        program: the same, which name all that they stand for.
-        empty: whether it computes nothing.
+        selected: kernel calls with the operators that they compute as origins.
+        program: the same calls, with all operators that they represent as origins.
+        empty: whether the partition computes nothing.
     """
 
     source: Graph
@@ -108,9 +108,9 @@ class Lowered:
 
 @dataclass(frozen=True, slots=True)
 class Conversion:
-    """What came of one partition, from the graph as it was read and after all passes to the bytes.
+    """Result of the conversion of one partition.
 
-    `container` is None when the partition computes nothing: each output is an input under another name.
+    `container` is None if the partition computes nothing: each output is an input under another name.
     """
 
     source: Graph
@@ -127,16 +127,16 @@ class Conversion:
 
     @property
     def dataflow(self) -> Dataflow:
-        """The value that each operand of each kernel call stands for."""
+        """The dataflow record of the program."""
         return dataflow(self.program, self.plan.constants)
 
 
 def convert(tflite: Buffer, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()) -> Conversion:
-    """The partition compiled for `target`.
+    """Compile a partition for `target`.
 
     Raises:
         FormatError: the bytes are not a TFLite model.
-        UnsupportedError: the model asks for something that no kernel does, or has been converted already.
+        UnsupportedError: no kernel supports an operator of the model, or the model is already converted.
         OptionError: there is no such target, or it has no NPU.
     """
     return convert_model(decode(tflite), target, options)
@@ -148,14 +148,14 @@ def convert_model(
     options: ConvertOptions = ConvertOptions(),
     within: Budget | None = None,
 ) -> Conversion:
-    """`convert` of a file that is decoded already; `within` is the memory to use, instead of what the options say."""
+    """`convert` for a decoded file; `within` replaces the memory budget of the options."""
     arch = targets.load(target) if isinstance(target, str) else target
     lowered = lower_model(model, arch, options)
     return planned(lowered, options, within or budget(arch, options.memory))
 
 
 def lower_model(model: FlatModel, arch: targets.Arch, options: ConvertOptions) -> Lowered:
-    """A decoded file up to where memories matter."""
+    """Compile a decoded file up to planning."""
     arch.need_neutron()
     if neutron_graph.is_converted(model):
         raise UnsupportedError(
@@ -171,19 +171,19 @@ def convert_graph(
     options: ConvertOptions = ConvertOptions(),
     within: Budget | None = None,
 ) -> Conversion:
-    """`convert` from the graph on.
+    """`convert` for a graph.
 
     Args:
         source: the graph.
         op_names: the name of each TFLite operator by index.
-        options: what is asked of the compiler.
-        within: the memory that the program may use; None for as much as it needs.
+        options: options of the compiler.
+        within: the memory budget; None for no limit.
     """
     return planned(lower(source, op_names, options), options, within)
 
 
 def lower(source: Graph, op_names: tuple[str, ...], options: ConvertOptions) -> Lowered:
-    """`convert_graph` up to where memories matter."""
+    """`convert_graph` up to planning."""
     verify(source)
     graph = optimise(source, verify_each=options.verify_each, excluded=options.excluded_passes)
     for op in graph.ops:
@@ -194,7 +194,7 @@ def lower(source: Graph, op_names: tuple[str, ...], options: ConvertOptions) -> 
 
 
 def planned(lowered: Lowered, options: ConvertOptions, within: Budget | None) -> Conversion:
-    """`convert_graph` from there on."""
+    """Plan and encode a lowered partition."""
     source, graph = lowered.source, lowered.graph
     program, places = (
         (lowered.program, plan(lowered.program)) if within is None else plan_within(lowered.program, within)
@@ -208,7 +208,7 @@ def planned(lowered: Lowered, options: ConvertOptions, within: Budget | None) ->
 
 
 def source_ops(tflite: Buffer) -> tuple[SourceOp, ...]:
-    """The operators of a TFLite file in order, which is by index."""
+    """Return the operators of a TFLite file by index."""
     model = decode(tflite)
 
     def names(indices: tuple[int, ...]) -> tuple[str, ...]:
@@ -218,7 +218,7 @@ def source_ops(tflite: Buffer) -> tuple[SourceOp, ...]:
 
 
 def to_tflite(tflite: Buffer, conversion: Conversion) -> bytes:
-    """The file that ExecuTorch's NXP backend takes for the converted partition, its provenance among the metadata."""
+    """Return the converted file for ExecuTorch's NXP backend, with the provenance in its metadata."""
     metadata = Metadata(conversion.provenance, conversion.dataflow, conversion.plan.known)
     texts = {key: json.dumps(plain(getattr(metadata, name)), separators=(",", ":")) for name, key in _KEYS.items()}
     texts[VERSION_KEY] = version("deuteron")
@@ -226,10 +226,10 @@ def to_tflite(tflite: Buffer, conversion: Conversion) -> bytes:
 
 
 def metadata_of(converted: bytes) -> Metadata:
-    """What `to_tflite` has written of the program into a converted file.
+    """Read the metadata that `to_tflite` wrote into a converted file.
 
     Raises:
-        FormatError: the file, or what it says, is damaged.
+        FormatError: the file or its metadata is damaged.
     """
     _, buffers = neutron_graph.unwrap(converted)
     kinds = get_type_hints(Metadata)
@@ -239,10 +239,10 @@ def metadata_of(converted: bytes) -> Metadata:
 
 
 def _is_empty(source: Graph, graph: Graph) -> bool:
-    """True when every output is an input and each operator of the source alone would have changed nothing.
+    """Whether every output is an input and no operator of the source changes anything by itself.
 
-    ExecuTorch's partitioner leaves such operators out, and expects no microcode for them where it is made to take
-    them. Where operators undo each other it expects microcode, which then copies.
+    ExecuTorch's partitioner ignores such operators, and expects no microcode for a partition of them. If operators undo
+    each other it expects microcode, which then copies.
     """
     source = Canonicalise().apply(source)
     idle = all(isinstance(op, IDLE) and is_no_op(source, op) for op in source.ops)
@@ -251,7 +251,7 @@ def _is_empty(source: Graph, graph: Graph) -> bool:
 
 
 def _trace(source: Graph, op_names: tuple[str, ...], selected: Program, program: Program) -> Provenance:
-    """The provenance of a program; in `selected`, its calls name only what they compute."""
+    """Return the provenance of a program; the calls of `selected` name only the operators that they compute."""
     kernels = tuple(KernelOrigin(i, call.kernel.name, call.origin, call.stripe) for i, call in enumerate(program.calls))
     computed = {index for call in selected.calls for index in call.origin}
     folded = constant_ops(source)

@@ -1,6 +1,6 @@
-"""The edge operators that ExecuTorch's NXP backend delegates, and ours; the TFLite operators that come of each.
+"""Edge operators that ExecuTorch's NXP backend or this package delegates, and the resulting TFLite operators.
 
-A table, because asking the backend takes seconds to import; a test holds it to the backend's registry.
+A table, because importing the backend takes seconds; a test compares it with the backend's registry.
 """
 
 from collections.abc import Mapping
@@ -52,4 +52,4 @@ EDGE_OPERATORS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "dim_order_ops._clone_dim_order.default": ("TRANSPOSE",),
     }
 )
-"""Edge operator -> TFLite operators, beside the TRANSPOSE, RESHAPE and QUANTIZE that any may bring."""
+"""Edge operator -> TFLite operators, without the TRANSPOSE, RESHAPE and QUANTIZE that any may add."""

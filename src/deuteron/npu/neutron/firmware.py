@@ -1,4 +1,4 @@
-"""Neutron partitions in firmware: `firmware/src/executor/npu_neutron.c` is the other side of this."""
+"""Neutron partitions in firmware; `firmware/src/executor/npu_neutron.c` runs them."""
 
 from collections.abc import Sequence
 
@@ -14,7 +14,7 @@ POINTER_BYTES = 8
 
 
 def blocks_of(container: Container) -> tuple[FirmwareBlock, ...]:
-    """The blocks of a container, which bear checksums of their own."""
+    """Return the blocks of a container, which contain checksums."""
     return (
         FirmwareBlock("microcode", container.microcode, has_checksum=True),
         FirmwareBlock("weights", container.weights, is_weights=True, has_checksum=True),
@@ -23,7 +23,7 @@ def blocks_of(container: Container) -> tuple[FirmwareBlock, ...]:
 
 
 def partition_of(data: bytes, name: str) -> FirmwarePartition:
-    """The partition with this payload, checked down to its last command; FormatError when it is damaged."""
+    """Decode and check the partition with this payload; FormatError if it is damaged."""
     payload = payloads.parse(data, name)
     try:
         decoded = decode(payload.container)

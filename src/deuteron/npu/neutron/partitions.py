@@ -1,7 +1,7 @@
-"""All partitions of a program in one SRAM: what each may use, and whether they fit together.
+"""Allocates one SRAM to all partitions of a program, and checks whether they fit together.
 
-Weights that nothing fetches lie there all the time, and so does the memory that ExecuTorch plans, in which inputs and
-outputs of partitions are. Scratch and prefetch areas are working memory: one partition at a time has them.
+Linked weights are always in SRAM, as is the memory that ExecuTorch plans, with the inputs and outputs of partitions.
+Scratch and prefetch areas are working memory, which partitions use one at a time.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -23,7 +23,7 @@ OTHERS = "weights of other partitions"
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """The SRAM that a partition takes: weights all the time, and working memory while it runs."""
+    """SRAM of a partition: permanent weights, and working memory while it runs."""
 
     linked: int
     scratch: int
@@ -31,29 +31,29 @@ class Usage:
 
     @property
     def working(self) -> int:
-        """Bytes that are free again when it has run."""
+        """Bytes that are free after a run."""
         return self.scratch + self.area
 
 
 def total(usages: Sequence[Usage], tensors: int) -> int:
-    """Bytes of SRAM that partitions take together, beside `tensors` bytes that ExecuTorch plans."""
+    """Return the bytes of SRAM of partitions and of `tensors` bytes that ExecuTorch plans."""
     return tensors + sum(usage.linked for usage in usages) + max((usage.working for usage in usages), default=0)
 
 
 def fits(usages: Sequence[Usage], tensors: int, memory: MemoryOptions, arch: Arch) -> bool:
-    """Whether partitions that were converted one by one, each with all the SRAM that it wants, can stay as they are."""
+    """Whether partitions that were converted separately, each without a limit of SRAM, fit together."""
     if len(usages) > 1 and any(usage.area for usage in usages):
-        return False  # they were planned to keep weights in an area that others use
+        return False  # resident weights would be overwritten by other partitions
     linked = sum(usage.linked for usage in usages)
     weighs = memory.weights_budget is not None and memory.fetch_constants_to_sram is FetchPolicy.AUTO
     return total(usages, tensors) <= memory.sram(arch) and not (weighs and linked > (memory.weights_budget or 0))
 
 
 Tensors = Callable[[DepthFirst], Iterable[int]]
-"""Gives bytes of SRAM that inputs, outputs and what the CPU computes may have, in the order in which they are tried."""
+"""Returns candidates for the bytes of SRAM of inputs, outputs and CPU tensors, in the order of trial."""
 
 Placed = Callable[[int, CapacityError], DeuteronError]
-"""Gives the error of a partition, by its number, with what the caller knows of the place."""
+"""Adds the place to the error of a partition, given its number."""
 
 
 def convert_together(
@@ -65,43 +65,43 @@ def convert_together(
     *,
     is_alone: bool = False,
 ) -> tuple[Conversion, ...]:
-    """The conversion of each partition of a program; together they keep to the SRAM budget.
+    """Convert the partitions of a program so that together they fit into the SRAM budget.
 
     Args:
         tflites: their files.
-        target: a name of a target with an NPU.
-        options: what is asked of the compiler.
-        tensors: what they are beside.
-        placed: of the error of a partition.
-        is_alone: whether the program is one partition, beside whose inputs and outputs there are no tensors.
+        target: name of a target with a Neutron.
+        options: options of the compiler.
+        tensors: candidates for the bytes of inputs, outputs and CPU tensors.
+        placed: adds the place to the error of a partition.
+        is_alone: whether the program is one partition, without tensors other than its inputs and outputs.
 
     Raises:
-        CapacityError: they do not fit; of several partitions the one that needs most is named.
+        CapacityError: they do not fit; it names the partition that needs most.
     """
-    return together(tflites, target, options).beside(options.memory, tensors, placed, is_alone=is_alone)
+    return together(tflites, target, options).within_budget(options.memory, tensors, placed, is_alone=is_alone)
 
 
 def together(tflites: Sequence[bytes], target: str, options: ConvertOptions) -> "Together":
-    """The partitions of a program, up to where memories matter; those of the options do not."""
+    """Lower the partitions of a program up to planning; memory options are ignored."""
     arch = targets.load(target)
     return Together(tuple(lower_model(decode(tflite), arch, options) for tflite in tflites), arch, options)
 
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """The partitions of a program, to be planned for any number of memories."""
+    """The lowered partitions of a program, which can be planned for several memories."""
 
     models: tuple[Lowered, ...]
     arch: Arch
     options: ConvertOptions
 
-    def beside(
+    def within_budget(
         self, memory: MemoryOptions, tensors: Tensors, placed: Placed, *, is_alone: bool = False
     ) -> tuple[Conversion, ...]:
-        """The conversions in such memories; arguments and errors as in `convert_together`.
+        """Return the conversions for a memory budget; arguments and errors are those of `convert_together`.
 
         Raises:
-            OptionError: inputs and outputs are to lie in scratch, and cannot.
+            OptionError: inputs and outputs cannot be in scratch, as the options require.
         """
         may_lie_there = is_alone and self._ends_have_places
         if memory.io_in_scratch is IoInScratch.ALWAYS:
@@ -133,7 +133,7 @@ class Together:
 
     @property
     def _ends_have_places(self) -> bool:
-        """Whether all inputs and outputs can lie in scratch."""
+        """Whether all inputs and outputs can be in scratch."""
         programs = [model.program.with_ends_placed for model in self.models]
         return all(program.placed == frozenset((*program.inputs, *program.outputs)) for program in programs)
 
@@ -144,7 +144,7 @@ class Together:
         return replace(self, models=tuple(models))
 
     def _outside(self, memory: MemoryOptions, tensors: Tensors, placed: Placed) -> tuple[Conversion, ...]:
-        """The conversions beside inputs and outputs; errors as in `beside`."""
+        """Return the conversions with inputs and outputs outside scratch; errors as in `within_budget`."""
         errors: list[CapacityError] = []
         for nbytes in tensors(memory.depth_first):
             try:
@@ -154,7 +154,7 @@ class Together:
         raise errors[-1]
 
     def within(self, memory: MemoryOptions, tensors: int, placed: Placed) -> tuple[Conversion, ...]:
-        """The conversions in such memories beside `tensors` bytes; other arguments and errors as in `beside`."""
+        """Return the conversions with `tensors` bytes in use otherwise; the rest is as in `within_budget`."""
         whole = budget(self.arch, memory)
         beside = ((tensors, TENSORS),) if tensors else ()
         if memory.fetch_constants_to_sram is not FetchPolicy.ALWAYS:
@@ -164,12 +164,12 @@ class Together:
             if fits(usages, tensors, memory, self.arch):
                 return linked
             if memory.fetch_constants_to_sram is FetchPolicy.NEVER:
-                return self._converted(list(_beside_others(whole, usages, beside)), placed)
+                return self._converted(list(_budgets_with_others(whole, usages, beside)), placed)
         fetched = replace(whole, sram=whole.sram - tensors, policy=FetchPolicy.ALWAYS, other_uses=beside)
         return self._converted([replace(fetched, keep_resident=len(self.models) == 1)] * len(self.models), placed)
 
     def _converted(self, within: Sequence[Budget], placed: Placed) -> tuple[Conversion, ...]:
-        """Each in its budget; CapacityError of the one that needs most when some do not fit."""
+        """Convert each in its budget; CapacityError of the one that needs most if some do not fit."""
         conversions: list[Conversion] = []
         errors: list[tuple[int, CapacityError]] = []
         for number, model in enumerate(self.models):
@@ -184,8 +184,10 @@ class Together:
         return tuple(conversions)
 
 
-def _beside_others(whole: Budget, usages: Sequence[Usage], beside: tuple[tuple[int, str], ...]) -> Iterator[Budget]:
-    """What the weights of the others leave to each."""
+def _budgets_with_others(
+    whole: Budget, usages: Sequence[Usage], beside: tuple[tuple[int, str], ...]
+) -> Iterator[Budget]:
+    """Return the budget of each partition next to the weights of the others."""
     weights = sum(usage.linked for usage in usages)
     for usage in usages:
         others = weights - usage.linked
@@ -194,6 +196,6 @@ def _beside_others(whole: Budget, usages: Sequence[Usage], beside: tuple[tuple[i
 
 
 def usage(conversion: Conversion) -> Usage:
-    """What a partition takes."""
+    """Return the SRAM usage of a partition."""
     plan = conversion.plan
     return Usage(0 if plan.transfers else plan.constant_bytes, plan.scratch_bytes, plan.prefetch_bytes)

@@ -1,6 +1,6 @@
-"""The delegate payload of a `.pte`: header, microcode, weights and kernels, as ExecuTorch's NXP backend lays them out.
+"""The delegate payload of a `.pte`: header, microcode, weights and kernels in the layout of ExecuTorch's NXP backend.
 
-`firmware/executorch/payload.h` has the picture; its parser makes the same checks.
+`firmware/executorch/payload.h` documents the layout; its parser makes the same checks.
 """
 
 import struct
@@ -19,7 +19,7 @@ from deuteron.npu.neutron.microcode.format import (
 from deuteron.npu.neutron.microcode.layout import HeaderFields, parse_header
 
 BACKEND_ID = "NeutronBackend"
-"""The delegate id that such payloads have in a `.pte`."""
+"""Delegate id of such payloads in a `.pte`."""
 
 _REBUILD = "the file is damaged or truncated: build it again"
 _NEWER = "it was written by a newer ExecuTorch: update Deuteron"
@@ -30,11 +30,11 @@ class Payload:
     """One payload.
 
     Attributes:
-        input_args: input arguments of the delegate call; the output arguments follow them.
-        input_formats: per NPU input, whether it is wanted channels last.
+        input_args: number of input arguments of the delegate call; the output arguments follow.
+        input_formats: per NPU input, whether it is channels last.
         output_formats: the same per NPU output.
-        input_map: per NPU input, the argument it takes.
-        output_map: per NPU output, the output it gives, counted from the first output argument.
+        input_map: per NPU input, the index of its argument.
+        output_map: per NPU output, the index of its argument, from the first output argument.
         version: 0, or 1 for microcode with profiling.
         container: the three blocks.
     """
@@ -49,14 +49,14 @@ class Payload:
 
 
 def input_count(payload: bytes) -> int | None:
-    """How many arguments of a delegate call are inputs; None for fewer bytes than say it."""
+    """Return the number of input arguments of a delegate call; None if the bytes are too few."""
     return payload[2] if len(payload) > 2 else None
 
 
 def parse(payload: bytes, where: str = "delegate payload") -> Payload:
-    """The payload's parts; FormatError when a size, an index or a magic word is wrong.
+    """Parse a payload; FormatError if a size, an index or a magic word is wrong.
 
-    The microcode's commands are not looked at: that is for `deuteron.npu.neutron.microcode.decode`.
+    `deuteron.npu.neutron.microcode.decode` checks the commands of the microcode.
     """
     head, start = _parse_header(payload, where)
     inputs, outputs = len(head.input_map), len(head.output_map)
@@ -84,7 +84,7 @@ def parse(payload: bytes, where: str = "delegate payload") -> Payload:
 
 
 def compose(payload: Payload) -> bytes:
-    """The bytes of a payload; `parse` gives it back."""
+    """Return the bytes of a payload; the inverse of `parse`."""
     header = bytes(
         (
             len(payload.input_map),
@@ -103,7 +103,7 @@ def compose(payload: Payload) -> bytes:
 
 
 def _parse_header(payload: bytes, where: str) -> tuple[Payload, int]:
-    """The header's part of a payload, its container empty, and where the microcode starts."""
+    """Return the payload of the header, with an empty container, and the offset of the microcode."""
     if len(payload) < 3:
         raise _error(f"the payload has {len(payload)} bytes, its header needs more", where)
     inputs, outputs, input_args = payload[:3]
@@ -144,7 +144,7 @@ def _parse_header(payload: bytes, where: str) -> tuple[Payload, int]:
 
 
 def _checked_header(words: tuple[int, ...], head: Payload, where: str) -> HeaderFields:
-    """The microcode's header, which goes with the payload's."""
+    """Return the microcode's header, checked against that of the payload."""
     if words[Header.MAGIC] != MAGIC:
         raise _error(f"the microcode starts with 0x{words[Header.MAGIC]:08X}, not 0x{MAGIC:08X}", where)
     if words[Header.DEUTERON_MAGIC] != DEUTERON_MAGIC:

@@ -1,4 +1,4 @@
-"""Neutron's partitions as the views see them: listed, simulated, and their memories over time."""
+"""Programs of Neutron partitions for views: listing, simulation, and memories over time."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -39,7 +39,7 @@ SCRATCH = "scratch"
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A range of the weights or scratch region: what it is for, and the commands from its first to its last use."""
+    """A range of the weights or scratch region: its use, and the commands of its first and last use."""
 
     offset: int
     nbytes: int
@@ -66,7 +66,7 @@ class NeutronProgram(NpuProgram):
         self.records = header.profiling
 
     def lines(self, name: str, origins: Sequence[str]) -> Iterator[str]:
-        """Sizes, commands, and the maps of weights and scratch."""
+        """Yield sizes, commands, and the maps of weights and scratch."""
         header, calls = self.decoded.header, len(self.calls)
         profiling = f", profile {header.profile_bytes:,} B" if header.profiling else ""
         yield (
@@ -81,7 +81,7 @@ class NeutronProgram(NpuProgram):
         yield from _map_lines("scratch", _scratch_map(self.decoded))
 
     def to_json(self, name: str, origins: Sequence[str]) -> dict[str, object]:
-        """The same as plain values, with every field of every command."""
+        """Return the listing as plain values, with every field of every command."""
         return {
             "name": name,
             **as_json(self.decoded),
@@ -91,31 +91,31 @@ class NeutronProgram(NpuProgram):
         }
 
     def timeline(self, engine: Engine, *, keep_resident: bool = True) -> Timeline:
-        """One run on the model of the hardware."""
+        """Simulate one run."""
         return simulate(self.decoded, engine, keep_resident=keep_resident)
 
     def totals(self, engine: Engine, *, keep_resident: bool = True) -> Totals:
-        """What a run adds up to; its calls are priced once for each array."""
+        """Return the totals of a run; costs of calls are computed once for each array."""
         array = engine.rows, engine.columns, engine.elementwise, engine.sram_port
         if array not in self._priced:
             self._priced[array] = priced(self.decoded, engine)
         return self._priced[array].totals(engine, keep_resident=keep_resident)
 
     def traced(self) -> Dataflow:
-        """Its values, as its addresses tell them."""
+        """Return the dataflow inferred from its addresses."""
         return traced(self.decoded)
 
     def hazards(self, values: Dataflow) -> tuple[Hazard, ...]:
-        """What the shadow of every byte finds."""
+        """Return the hazards found by shadow memory."""
         return hazards(self.decoded, values)
 
     def placements(self, values: Dataflow) -> tuple[Placement, ...]:
-        """Scratch, and the area that weights are fetched to, where there are any."""
+        """Return scratch and the prefetch area, if the program has them."""
         placements = (_scratch(self.decoded, values), _area(self.decoded))
         return tuple(placement for placement in placements if placement.memory.nbytes)
 
     def fetching(self, engine: Engine) -> Fetching | None:
-        """The fetches of weights to the prefetch area and to scratch."""
+        """Return the fetches of weights to the prefetch area and to scratch."""
         fetches = [command for command in self.decoded.commands if isinstance(command, Fetch)]
         if not fetches:
             return None
@@ -128,17 +128,17 @@ class NeutronProgram(NpuProgram):
 
 
 def program_of(payload: bytes, where: str) -> NeutronProgram:
-    """The program in a delegate's payload; FormatError, placed at `where`, when it is damaged."""
+    """Decode the program in a delegate's payload; FormatError, with `where`, if it is damaged."""
     return program_in(payloads.parse(payload, where).container)
 
 
 def program_in(container: Container) -> NeutronProgram:
-    """The program in a container; FormatError when it is damaged."""
+    """Decode the program in a container; FormatError if it is damaged."""
     return NeutronProgram(decode.decode(container))
 
 
 def _command(command: decode.Command, fetched: Sequence[Place]) -> Command:
-    """What the views know of a command; `fetched` are those of its operands that lie in scratch and are weights."""
+    """Return a command for views; `fetched` are its operands that are weights in scratch."""
     match command:
         case Call():
             operands, reads = command.kernel.operands, len(command.kernel.reads)
@@ -154,7 +154,7 @@ def _command(command: decode.Command, fetched: Sequence[Place]) -> Command:
 
 
 def _uses(decoded: Decoded, region: Region) -> Iterator[tuple[int, Call, str, Place]]:
-    """(command, call, operand name, operand) for every operand in a region."""
+    """Yield (command, call, operand name, operand) for every operand in a region."""
     for index, command in enumerate(decoded.commands):
         if isinstance(command, Call):
             for name, operand in zip(command.kernel.operands, command.operands, strict=True):
@@ -163,7 +163,7 @@ def _uses(decoded: Decoded, region: Region) -> Iterator[tuple[int, Call, str, Pl
 
 
 def _weights_map(decoded: Decoded) -> tuple[Extent, ...]:
-    """The constants by offset; one that several calls read stands once."""
+    """Return the constants by offset, each once."""
     extents: dict[tuple[int, int], Extent] = {}
     for index, call, name, operand in _uses(decoded, Region.WEIGHTS):
         key = operand.offset, operand.nbytes
@@ -173,7 +173,7 @@ def _weights_map(decoded: Decoded) -> tuple[Extent, ...]:
 
 
 def _scratch_map(decoded: Decoded) -> tuple[Extent, ...]:
-    """The values in scratch, each from the call that writes it to the last that reads it, by first use, and weights."""
+    """Return the values and weights in scratch from first to last use, in order of first use."""
     extents: list[Extent] = []
     fetched = fetched_to_scratch(decoded)
     for (region, i), at in decoded.places.items():
@@ -198,7 +198,7 @@ def _scratch_map(decoded: Decoded) -> tuple[Extent, ...]:
 
 
 def _fetches(decoded: Decoded, region: Region) -> Iterator[tuple[int, Fetch, tuple[int, ...]]]:
-    """The fetches to a region: the command, the fetch, and the commands of the calls that read of it."""
+    """Yield the fetches to a region: the command, the fetch, and the commands of the calls that read it."""
     for index, reading in readers(decoded).items():
         fetch = decoded.commands[index]
         if isinstance(fetch, Fetch) and fetch.region is region:
@@ -218,9 +218,9 @@ def _map_lines(name: str, extents: Sequence[Extent]) -> Iterator[str]:
 
 
 def _scratch(decoded: Decoded, values: Dataflow) -> Placement:
-    """What is alive in scratch: of values each run of bytes, from the first command that names it to the last.
+    """Return scratch over time: runs of bytes of values and weights, from the first command that uses them to the last.
 
-    Values that are inputs live from the first command of all on, outputs up to the last. Weights are there, too.
+    Inputs are live from the first command of the program, outputs up to the last.
     """
     units: dict[tuple[str, int], _Units] = {}
     contents: dict[str, Content] = {}
@@ -251,14 +251,14 @@ def _scratch(decoded: Decoded, values: Dataflow) -> Placement:
 
 
 class _Units:
-    """A value in scratch: the first and the last command that names each unit of the alignment there."""
+    """A value in scratch: the first and last command that uses each unit of ALIGNMENT bytes."""
 
     def __init__(self) -> None:
         self._start, self._stop = 0, 0
         self._first, self._last = np.full(0, -1), np.full(0, -1)
 
     def name(self, offset: int, nbytes: int, at: int) -> None:
-        """Takes note of a command, none before those so far, that names bytes of it."""
+        """Record a command that uses bytes of it; commands come in order."""
         start, stop = (min(self._start, offset), self._stop) if len(self._first) else (offset, offset)
         below = self._start // ALIGNMENT - start // ALIGNMENT if len(self._first) else 0
         self._start, self._stop = start, max(stop, offset + nbytes)
@@ -270,7 +270,7 @@ class _Units:
         self._last[own] = at
 
     def blocks(self, name: str) -> Iterator[Block]:
-        """The runs of bytes with the same first and last command."""
+        """Yield the runs of bytes with the same first and last command."""
         changes = (np.diff(self._first, prepend=-2) != 0) | (np.diff(self._last, prepend=-2) != 0)
         base = self._start // ALIGNMENT
         for low, high in pairwise([*np.flatnonzero(changes).tolist(), len(self._first)]):
@@ -281,13 +281,13 @@ class _Units:
 
 
 def _area(decoded: Decoded) -> Placement:
-    """The prefetch area; what is resident is there in all of a run."""
+    """Return the prefetch area; resident bytes are live during the whole run."""
     blocks, contents = _weights(decoded, Region.PREFETCH)
     return Placement(Memory(PREFETCH_AREA, decoded.header.prefetch_bytes, _alive(blocks), tuple(blocks)), contents)
 
 
 def _weights(decoded: Decoded, region: Region) -> tuple[list[Block], dict[str, Content]]:
-    """Each fetch to a region from where it starts to the last call that reads of it, and those calls."""
+    """Yield each fetch to a region from its start to the last call that reads it, and those calls."""
     blocks: list[Block] = []
     contents: dict[str, Content] = {}
     for index, fetch, reading in _fetches(decoded, region):
@@ -300,7 +300,7 @@ def _weights(decoded: Decoded, region: Region) -> tuple[list[Block], dict[str, C
 
 
 def _alive(blocks: Sequence[Block]) -> int:
-    """The most bytes that are alive at one command; values that lie on each other count once."""
+    """Return the peak of live bytes; values at the same place count once."""
     moments = [(block.first, 0, block) for block in blocks] + [(block.last, 1, block) for block in blocks]
     living = np.zeros(max((-(-(b.offset + b.nbytes) // ALIGNMENT) for b in blocks), default=0), np.int64)
     alive = most = 0

@@ -1,4 +1,4 @@
-"""Neutron partitions in other memory budgets: planned again from their TFLite files, which are lowered once."""
+"""Plans Neutron partitions again for other memory budgets, from TFLite files that are lowered once."""
 
 from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import UnsupportedError
@@ -9,11 +9,11 @@ from deuteron.npu.program import Replanned, Replanner, ReplanRequest
 
 
 def replanner(request: ReplanRequest) -> Replanner:
-    """What plans the partitions of a program for the memory that is asked for."""
+    """Return the function that plans the partitions of a program for given memory options."""
     lowered = together(request.tflites, request.target, ConvertOptions(profiling=request.profiling))
 
     def replan(memory: MemoryOptions) -> tuple[Replanned, ...]:
-        conversions = lowered.beside(memory, request.tensors, request.placed, is_alone=request.is_alone)
+        conversions = lowered.within_budget(memory, request.tensors, request.placed, is_alone=request.is_alone)
         return tuple(_replanned(number, conversion) for number, conversion in enumerate(conversions))
 
     return replan

@@ -1,4 +1,4 @@
-"""What the NPU takes: the table of operators, put together from the code that reads, checks and lowers them."""
+"""Table of supported operators, derived from the code that reads, checks and lowers them."""
 
 import difflib
 import re
@@ -21,8 +21,8 @@ class Operator:
 
     Attributes:
         name: its name in the TFLite schema.
-        edge: the edge operators of ExecuTorch that arrive as it.
-        conditions: what must hold, each a sentence.
+        edge: the edge operators of ExecuTorch that become this operator.
+        conditions: the conditions of its support, each a sentence.
         kernels: the kernels that may run it; it may also be fused into others, folded or free.
     """
 
@@ -33,7 +33,7 @@ class Operator:
 
 
 def operators() -> tuple[Operator, ...]:
-    """Every operator, by name."""
+    """Return every operator, by name."""
     return tuple(
         Operator(
             name,
@@ -46,10 +46,10 @@ def operators() -> tuple[Operator, ...]:
 
 
 def operators_named(names: Sequence[str]) -> tuple[Operator, ...]:
-    """The operators whose name, or that of an edge operator, contains one of `names`; all if there are none.
+    """Return the operators whose name, or edge operator, contains one of `names`; all if there are no names.
 
     Raises:
-        OptionError: there is no such operator; it names what is close.
+        OptionError: there is no such operator; it names similar ones.
     """
     wanted = [name.lower() for name in names]
     everything = operators()
@@ -71,24 +71,24 @@ def operators_named(names: Sequence[str]) -> tuple[Operator, ...]:
 
 
 def general() -> tuple[str, ...]:
-    """What must hold for all operators, each a sentence."""
+    """Return the conditions of all operators, each a sentence."""
     rules = (_sentence(rule) for kinds, rule in (*OP_RULES, *CONSTRAINTS) if kinds is ops.Op)
     return (*rules, f"Fused activations are {', '.join(ACTIVATIONS)}.")
 
 
 def markdown(target: str) -> str:
-    """The table as a page."""
+    """Return the table as a page."""
     lines = [
         "# Operators",
         "",
-        f"What the NPU of `{target}` takes, from the code itself: `deuteron ops --markdown` prints this page.",
+        f"The operators that the NPU of `{target}` runs. `deuteron ops --markdown` writes this page from the code.",
         "",
         "For all operators:",
         "",
         *(f"- {sentence}" for sentence in general()),
         "",
         "Kernels are those that may run the operator; the compiler also fuses operators, computes them when it can,",
-        "and leaves them out where they change no byte. What breaks a condition is refused by an error that names it.",
+        "and leaves them out where they change no byte. An operator that breaks a condition is an error that names it.",
         "",
         "| TFLite operator | from the edge operators | conditions | kernels |",
         "|---|---|---|---|",
@@ -100,7 +100,7 @@ def markdown(target: str) -> str:
 
 
 def _rules_of(kind: type[ops.Op]) -> Iterable[str]:
-    """The sentences of the rules that hold for this kind of operator and not for all."""
+    """Return the sentences of the rules for this kind of operator, without those of all operators."""
     for kinds, rule in (*OP_RULES, *CONSTRAINTS):
         if kinds is not ops.Op and issubclass(kind, kinds):
             yield _sentence(rule)

@@ -1,4 +1,4 @@
-"""TFLite files of which the NPU takes a part: its partitions, and the file with the other operators as they were."""
+"""Partitions TFLite files between NPU and CPU: NPU partitions, and a file with the other operators unchanged."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,11 +23,11 @@ class Part:
     """Operators that run on the NPU together.
 
     Attributes:
-        operators: of the file, by index.
-        inputs: tensors of the file, by index.
-        outputs: the same.
+        operators: indices of its operators in the file.
+        inputs: indices of its input tensors in the file.
+        outputs: indices of its output tensors in the file.
         source: the operators as a TFLite file.
-        conversion: what the compiler made of it.
+        conversion: result of the compiler.
     """
 
     operators: tuple[int, ...]
@@ -39,13 +39,13 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Mixed:
-    """A file of which the NPU takes a part.
+    """A file whose operators run partly on the NPU.
 
     Attributes:
         model: the file.
-        steps: in the order in which they run, what the NPU takes, and by index the operators that it does not.
-        refused: why it does not, by index.
-        converted: the file with a custom operator in the place of each part, and all other operators as they were.
+        steps: in execution order, NPU partitions, and indices of CPU operators.
+        refused: the reason for each CPU operator, by index.
+        converted: the file with a custom operator in place of each partition, and all other operators unchanged.
     """
 
     model: FlatModel
@@ -55,7 +55,7 @@ class Mixed:
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """What the NPU takes."""
+        """The NPU partitions."""
         return tuple(step for step in self.steps if isinstance(step, Part))
 
     @property
@@ -67,10 +67,10 @@ class Mixed:
 def convert_most(
     data: Buffer, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()
 ) -> Conversion | Mixed:
-    """The whole TFLite file for the NPU where that can be, else what the NPU takes of it.
+    """Convert the whole TFLite file for the NPU if possible, otherwise a part of it.
 
     Raises:
-        UnsupportedError: the NPU takes nothing of it; all operators are named.
+        UnsupportedError: the NPU supports no operator of it; all operators are named.
     """
     try:
         return convert(data, target, options)
@@ -81,9 +81,9 @@ def convert_most(
 
 
 def convert_mixed(data: Buffer, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()) -> Mixed | None:
-    """What the NPU takes of a TFLite file, in as few partitions as the order of the other operators allows.
+    """Convert the supported operators of a TFLite file, in as few partitions as the order of the others allows.
 
-    None when it takes nothing.
+    None if the NPU supports none.
 
     Raises:
         FormatError: the file is damaged.
@@ -101,7 +101,7 @@ def convert_mixed(data: Buffer, target: str | targets.Arch, options: ConvertOpti
         idle = [i for place, group in groups.items() if _is_idle(lowered[place]) for i in group]
         if not idle:
             break
-        # What computes nothing is no work for the NPU; without it, others may come together.
+        # Partitions without work stay on the CPU; the others may then be merged.
         refused |= {i: UnsupportedError("it would be alone on the NPU, and changes no byte") for i in idle}
     if not groups:
         return None
@@ -124,7 +124,7 @@ def convert_mixed(data: Buffer, target: str | targets.Arch, options: ConvertOpti
 
 
 def _readers(model: FlatModel) -> Mapping[int, Collection[int]]:
-    """The operators that read a tensor, for each that any reads."""
+    """Return the operators that read each tensor."""
     readers: dict[int, set[int]] = {}
     for index, op in enumerate(model.operators):
         for tensor in op.inputs:
@@ -135,7 +135,7 @@ def _readers(model: FlatModel) -> Mapping[int, Collection[int]]:
 def _refused(
     model: FlatModel, readers: Mapping[int, Collection[int]], arch: targets.Arch, options: ConvertOptions
 ) -> dict[int, UnsupportedError]:
-    """Why the NPU does not take an operator, for each of which that is so."""
+    """Return the reason for each operator that the NPU does not support."""
     refused: dict[int, UnsupportedError] = {}
     for index, op in enumerate(model.operators):
         tensors = [model.tensors[i] for i in (*op.inputs, *op.outputs) if i >= 0]
@@ -152,21 +152,21 @@ def _refused(
 
 
 def _problem(tensor: FlatTensor) -> str:
-    """Why nothing on the NPU reads or writes a tensor, if so."""
+    """Return the reason why operators of a tensor cannot run on the NPU, or an empty text."""
     is_other = not tensor.has_values and tensor.dtype != "INT8"
     return tensor.problem or (f"tensor `{tensor.name}` is {tensor.dtype}; INT8 is allowed" if is_other else "")
 
 
 def _is_idle(lowered: Lowered) -> bool:
-    """Whether the NPU would copy at most."""
+    """Whether the partition only copies."""
     return lowered.empty or all(call.kernel is COPY for call in lowered.program.calls)
 
 
 def _groups(model: FlatModel, refused: Collection[int]) -> dict[int, tuple[int, ...]]:
-    """The operators that run on the NPU, by how many of the others, in their order, run before.
+    """Group the operators on the NPU by the number of CPU operators that run before them.
 
-    Each may run once the last of the others is done that it reads from, and has to before the first that reads from it.
-    As few places as possible: the first is where the first operator has to run, with all that may run there.
+    An operator must run after the last CPU operator that it depends on, and before the first that depends on it.
+    Greedy interval stabbing: the first group is at the latest place of the first operator, with all that may run there.
     """
     rest = sorted(refused)
     number = {index: i for i, index in enumerate(rest)}
@@ -192,7 +192,7 @@ def _groups(model: FlatModel, refused: Collection[int]) -> dict[int, tuple[int, 
 def _alone(
     model: FlatModel, readers: Mapping[int, Collection[int]], group: tuple[int, ...]
 ) -> tuple[FlatModel, tuple[int, ...], tuple[int, ...]]:
-    """These operators as a model of their own, with the tensors that it reads and writes in the whole one."""
+    """Return these operators as a separate model, with the indices of its inputs and outputs in the whole one."""
     inside = [model.operators[i] for i in group]
     written = {tensor for op in inside for tensor in op.outputs}
     operands = dict.fromkeys(tensor for op in inside for tensor in op.inputs if tensor >= 0)
@@ -212,7 +212,7 @@ def _alone(
 
 
 def _written(data: Buffer, steps: Sequence[Part | int]) -> bytes:
-    """The file with a custom operator in the place of each part."""
+    """Return the file with a custom operator in place of each partition."""
     operators: list[Custom | int] = []
     for step in steps:
         if isinstance(step, Part) and (container := step.conversion.container) is not None:

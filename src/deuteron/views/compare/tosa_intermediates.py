@@ -8,7 +8,7 @@ from deuteron.builds.manifest import Partition
 from deuteron.errors import counted
 from deuteron.npu.ethosu import blob as blobs
 from deuteron.npu.ethosu import tosa
-from deuteron.npu.ethosu.materialised_tensors import Kept, seen
+from deuteron.npu.ethosu.materialised_tensors import MaterialisedTensor, seen
 from deuteron.npu.ethosu.stream import decode
 from deuteron.runtime.ethosu_steps import Steps
 from deuteron.views.compare.result_counts import Array, by_kind, count, steps_apart
@@ -87,7 +87,7 @@ class OnTheWay:
     def check(self, inputs: Sequence[Array]) -> list[Array]:
         """Compare the memory of one run with TOSA's results, and return TOSA's outputs."""
         wanted = dict(zip((*self._outputs, *self._more), self._model.run(inputs), strict=True))
-        after: dict[int, list[tuple[Kept, TensorResult]]] = {}
+        after: dict[int, list[tuple[MaterialisedTensor, TensorResult]]] = {}
         for tensor, result in zip(self._kept, self.results, strict=True):
             after.setdefault(tensor.after, []).append((tensor, result))
         for number in self._steps.run([value.tobytes() for value in inputs]):
@@ -97,7 +97,7 @@ class OnTheWay:
         return [wanted[name] for name in self._outputs]
 
 
-def _result(partition: int, entry: Partition, graph: tosa.Graph, tensor: Kept) -> TensorResult:
+def _result(partition: int, entry: Partition, graph: tosa.Graph, tensor: MaterialisedTensor) -> TensorResult:
     source = entry.source_of(tensor.op)
     name = graph.operators[tensor.op].name
     return TensorResult(partition, tensor.op, name, tensor.name, str(source) if source else "")

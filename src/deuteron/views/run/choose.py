@@ -3,9 +3,12 @@
 from pathlib import Path
 
 from deuteron.board.flash import FlashOptions
+from deuteron.builds import manifest as manifests
 from deuteron.builds.options import DEFAULT_TARGET
 from deuteron.errors import OptionError
+from deuteron.runtime import tflite_ethosu, tflite_model, vela
 from deuteron.runtime.as_build import build_around, build_directory, check_given, is_program, is_tflite
+from deuteron.tflite.decode import decode
 from deuteron.views.run.host import BuildOnHost, ProgramOnHost, TfliteOnHost
 from deuteron.views.run.subjects import Subject
 
@@ -38,7 +41,7 @@ def subject(
     if on:
         chosen = _on_board(path, on, target, etrecord, time_out, flash, origin)
     else:
-        chosen = _on_host(path, target or DEFAULT_TARGET, Path(etrecord) if etrecord else None)
+        chosen = _on_host(path, target, Path(etrecord) if etrecord else None)
     if target and chosen.is_compiled and not (on and is_program(path)):
         raise OptionError(f"`{path}` is already compiled for a target", hint="leave out `--target`")
     return chosen
@@ -57,18 +60,46 @@ def _on_board(
     from deuteron.views.run.board import OnBoard  # loads slowly
 
     if is_tflite(path):
-        host = TfliteOnHost(path, target or DEFAULT_TARGET)
+        host = _tflite_on_host(path, target)
         return OnBoard(build_directory(path, target), board, time_out, flash, origin, host)
     if is_program(path):
         path = build_directory(path, target, etrecord=etrecord)
     return OnBoard(path, board, time_out, flash, origin)
 
 
-def _on_host(path: Path, target: str, etrecord: Path | None) -> Subject:
+def _on_host(path: Path, target: str | None, etrecord: Path | None) -> Subject:
     """Return the subject for this machine; a file's content or name determines its kind."""
     if not path.is_file():
-        return BuildOnHost(path)
+        return _build_on_host(path)
     if is_program(path):
         build = build_around(path)
-        return BuildOnHost(build) if build else ProgramOnHost(path, etrecord)
+        return _build_on_host(build) if build else ProgramOnHost(path, etrecord)
+    return _tflite_on_host(path, target)
+
+
+def _build_on_host(path: Path) -> Subject:
+    """A build directory: what was made from a TFLite file needs no runtime of ExecuTorch's."""
+    if (path / manifests.NAME).is_file() and manifests.TFLITE in manifests.read(path).files:
+        from deuteron.views.run.tflite import BundleOnHost  # what makes firmware takes a while to load
+
+        return BundleOnHost(path)
+    return BuildOnHost(path)
+
+
+def _tflite_on_host(path: Path, target: str | None) -> Subject:
+    """A TFLite file: as firmware has it where the target's CPU runs C operators, else by the driver and LiteRT."""
+    target = target or _compiled_for(path) or DEFAULT_TARGET
+    if tflite_model.has_c_operators(target):
+        from deuteron.views.run.tflite import BundleOnHost
+
+        return BundleOnHost(build_directory(path, target), is_compiled=False)
     return TfliteOnHost(path, target)
+
+
+def _compiled_for(path: Path) -> str | None:
+    """The target of a file that Vela compiled and left operators of to the CPU; None for all others."""
+    with tflite_model.told_where(path):
+        model = decode(tflite_model.read(path), partial=True)
+        if not vela.is_compiled(model) or not vela.program_of(model).cpu_operators:
+            return None
+        return tflite_ethosu.target_of(model)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from deuteron.runtime.host import HostRunner
 
 
-class _OnHost(Subject):
+class OnHost(Subject):
     """A subject that runs sample by sample on this machine."""
 
     @abstractmethod
@@ -43,7 +43,7 @@ class _OnHost(Subject):
     run_in_turn = run_each
 
 
-class BuildOnHost(_OnHost):
+class BuildOnHost(OnHost):
     """A build directory, which ExecuTorch's runtime runs."""
 
     def __init__(self, path: Path) -> None:
@@ -90,7 +90,7 @@ class _Program:
     outputs: tuple[TensorInfo, ...]
 
 
-class ProgramOnHost(_OnHost):
+class ProgramOnHost(OnHost):
     """A `.pte` file without its build, which ExecuTorch's runtime runs."""
 
     def __init__(self, path: Path, etrecord: Path | None = None) -> None:
@@ -148,7 +148,7 @@ class ProgramOnHost(_OnHost):
         return compare(build_directory(self.path, etrecord=self._etrecord), samples, progress)
 
 
-class TfliteOnHost(_OnHost):
+class TfliteOnHost(OnHost):
     """A TFLite file, which the driver or the executor of Ethos-U command streams runs."""
 
     def __init__(self, path: Path, target: str) -> None:

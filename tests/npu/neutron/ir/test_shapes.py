@@ -156,7 +156,7 @@ POOL = ops.MaxPool2D(inputs=("x",), outputs=("y",), window=(3, 3), stride=(1, 1)
             ops.Concat(inputs=("x", "z"), axis=1, **OUT),
             ((2, 3), (3, 3)),
             (),
-            "[2, 3] and [3, 3] differ beside axis 1",
+            "[2, 3] and [3, 3] differ outside axis 1",
         ),
         (ops.Slice(inputs=("x",), begin=(1,), **OUT), ((2,),), (2,), "the box of [2] at [1] leaves [2]"),
         (ops.Softmax(inputs=("x",), **OUT), ((),), (), "a scalar has no innermost dimension"),

@@ -449,5 +449,5 @@ def test_a_program_must_be_sound_with_its_inputs_and_outputs_elsewhere_too() -> 
     onto = replace(decoded, commands=(*before, replace(last, operands=(lying, *others))))
     assert [str(hazard) for hazard in hazards(onto, values)] == [
         "command 1: operand `input` of `lut_s8` needs byte 0 of `mid` at byte 0 of scratch, which nothing has written, "
-        "where inputs and outputs lie elsewhere"
+        "if inputs and outputs are elsewhere"
     ]

@@ -13,7 +13,7 @@ from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.operators.params import Conv2DParams
 from deuteron.planner import plan
-from deuteron.planner.weight_tiling import cut
+from deuteron.planner.weight_tiling import tile
 from deuteron.runtime.driver import Driver
 
 
@@ -61,7 +61,7 @@ def test_convolutions_write_between_the_channels_of_others(
     assert found == pitches
     x = np.random.default_rng(1).integers(-128, 128, (1, 2, 3, 4)).astype(np.int8)
     wanted = run(source, [x])
-    for pieces in (program, cut(program, 0).program):
+    for pieces in (program, tile(program, 0).program):
         planned = plan(pieces)
         container = encode(pieces, planned)
         assert hazards(decode(container), dataflow(pieces, planned.constants)) == ()

@@ -12,18 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deuteron.arch.targets import EthosU
-from deuteron.arch.vela import VelaOptions
+from deuteron.arch.vela import DEFAULTS, VelaOptions
 from deuteron.errors import InputError, MissingToolError, OptionError
 
 PACKAGES = {"ethos-u-vela": ("5.1.0", "Vela"), "tosa-tools": ("2026.5.0", "the TOSA tools")}
 """Supported versions of the packages, and their names in errors."""
-
-DEFAULTS = {
-    "ethos-u55": ("Ethos_U55_High_End_Embedded", "Shared_Sram"),
-    "ethos-u65": ("Ethos_U65_High_End", "Dedicated_Sram_384KB"),
-    "ethos-u85": ("Ethos_U85_SYS_DRAM_Mid", "Sram_Only"),
-}
-"""ExecuTorch's default system configuration and memory mode of each NPU family."""
 
 _SYSTEM, _MODE = "System_Config.", "Memory_Mode."
 _DRAM, _OUTSIDE = "Dram", "Axi1"

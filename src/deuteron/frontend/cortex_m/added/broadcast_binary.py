@@ -26,7 +26,7 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
 from deuteron.frontend.cortex_m.elementwise import aten_operator
 from deuteron.frontend.cortex_m.upstream import adds_or_multiplies
 from deuteron.numerics import I64, requant, requants, rne_shift
-from deuteron.operators.added import ChooseParams, CompareParams
+from deuteron.operators.added import CompareParams, WhereParams
 from deuteron.operators.int16 import ProductS16Params, SumS16Params
 from deuteron.operators.params import AddParams, Dims5, ExtremumParams, LutParams, MulParams
 
@@ -120,7 +120,7 @@ def _comparison(site: Site) -> LoweredCall | None:
     real = (torch.arange(-128, 128) - x.zero_point) * torch.tensor(x.scale)
     both = [_operand(site, arg, real) for arg in site.node.args[:2]]
     answers: Tensor = cast(Callable[..., Tensor], getattr(torch, name))(*both)
-    return LoweredCall("decide", LutParams(value_of(site.stored[0]).numel()), (answers.to(torch.int8),))
+    return LoweredCall("compare_scalar", LutParams(value_of(site.stored[0]).numel()), (answers.to(torch.int8),))
 
 
 def _operand(site: Site, arg: object, real: Tensor) -> object:
@@ -137,7 +137,7 @@ def _choice(site: Site) -> LoweredCall | None:
         return None
     shape = value_of(site.node).shape
     dims = layout.broadcast(shape, [value_of(arg) for arg in inputs], last=site.is_channels_last)
-    return None if dims is None else LoweredCall("choose", ChooseParams(*cast(Any, dims)), inputs=inputs)
+    return None if dims is None else LoweredCall("where", WhereParams(*cast(Any, dims)), inputs=inputs)
 
 
 def spread(values: Array, strides: Dims5, dims: Dims5) -> I64:
@@ -166,7 +166,7 @@ def _compute_decision(_: LutParams, x: Array, table: Array) -> Array:
     return table[x.astype(np.int64) + 128] != 0
 
 
-def _compute_choice(p: ChooseParams, condition: Array, a: Array, b: Array) -> Array:
+def _compute_choice(p: WhereParams, condition: Array, a: Array, b: Array) -> Array:
     chosen = spread(condition, p.condition_strides, p.dims) != 0
     return np.where(chosen, spread(a, p.a_strides, p.dims), spread(b, p.b_strides, p.dims)).astype(np.int8)
 
@@ -243,8 +243,8 @@ DEFINITIONS: Mapping[str, Definition] = {
     "broadcast_add": Definition(_compute_sum, rounds=True),
     "broadcast_mul": Definition(_compute_product, rounds=True),
     "compare": Definition(_compute_comparison, rounds=False, dtype=torch.bool),
-    "decide": Definition(_compute_decision, rounds=False, dtype=torch.bool),
-    "choose": Definition(_compute_choice, rounds=False),
+    "compare_scalar": Definition(_compute_decision, rounds=False, dtype=torch.bool),
+    "where": Definition(_compute_choice, rounds=False),
     "sum_s16": Definition(_compute_int16_sum, rounds=True, dtype=torch.int16),
     "product_s16": Definition(_compute_int16_product, rounds=True, dtype=torch.int16),
     "extremum_s16": Definition(_compute_extremum, rounds=False, dtype=torch.int16),

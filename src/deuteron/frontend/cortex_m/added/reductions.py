@@ -23,7 +23,7 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import (
     value_of,
 )
 from deuteron.numerics import I64, MULTIPLIER_BITS, mean_requant, requant, rne_divide, rne_shift
-from deuteron.operators.added import CumulateParams, ReduceArgumentParams
+from deuteron.operators.added import ArgmaxArgminParams, CumsumParams
 from deuteron.operators.int16 import SUM_BITS, ReduceSumS16Params
 from deuteron.operators.params import ReduceExtremumParams, ReduceSumParams
 
@@ -90,14 +90,14 @@ def _extremum(site: Site, *, maximum: int) -> LoweredCall:
 
 
 def _argument(site: Site, *, maximum: int) -> LoweredCall:
-    return LoweredCall("reduce_argument", ReduceArgumentParams(*_runs_of(site), maximum))
+    return LoweredCall("argmax_argmin", ArgmaxArgminParams(*_runs_of(site), maximum))
 
 
 def _running(site: Site) -> LoweredCall:
     (x,), y = site.operands, site.result
     factor = requant(Fraction(x.scale) / Fraction(y.scale))
-    params = CumulateParams(*_runs_of(site), x.zero_point, factor.multiplier, factor.shift, y.zero_point)
-    return LoweredCall("cumulate", params)
+    params = CumsumParams(*_runs_of(site), x.zero_point, factor.multiplier, factor.shift, y.zero_point)
+    return LoweredCall("cumsum", params)
 
 
 def _steps(p: ReduceSumParams, x: Array) -> I64:
@@ -121,12 +121,12 @@ def _compute_extremum(p: ReduceExtremumParams, x: Array) -> Array:
     return values.max(axis=1) if p.maximum else values.min(axis=1)
 
 
-def _compute_argument(p: ReduceArgumentParams, x: Array) -> Array:
+def _compute_argument(p: ArgmaxArgminParams, x: Array) -> Array:
     values = x.reshape(p.outer, p.reduced, p.inner)
     return (values.argmax(axis=1) if p.maximum else values.argmin(axis=1)).astype(np.int64)
 
 
-def _compute_total(p: CumulateParams, x: Array) -> Array:
+def _compute_total(p: CumsumParams, x: Array) -> Array:
     values = x.reshape(p.outer, p.depth, p.inner).astype(np.int64) - p.in_zp
     return stored(rne_shift(values.cumsum(axis=1) * p.mult, p.shift) + p.out_zp)
 
@@ -155,8 +155,8 @@ PATTERNS: Patterns = {
 DEFINITIONS: Mapping[str, Definition] = {
     "reduce_sum": Definition(_compute_sum, rounds=True),
     "reduce_extremum": Definition(_compute_extremum, rounds=False),
-    "reduce_argument": Definition(_compute_argument, rounds=False, dtype=torch.int64),
+    "argmax_argmin": Definition(_compute_argument, rounds=False, dtype=torch.int64),
     "reduce_sum_s16": Definition(_compute_int16_sum, rounds=True, dtype=torch.int16),
     "reduce_extremum_s16": Definition(_compute_extremum, rounds=False, dtype=torch.int16),
-    "cumulate": Definition(_compute_total, rounds=True),
+    "cumsum": Definition(_compute_total, rounds=True),
 }

@@ -1,4 +1,4 @@
-"""What every operator computes, on exact integers: slow, plain, and the definition that kernels must equal.
+"""Reference interpreter: exact integer arithmetic for every operator, which kernels must reproduce.
 
 Only the fixed-point steps come from `deuteron.numerics`; `spec/rounding.md` states each formula.
 """
@@ -29,11 +29,11 @@ _ALL = ops.Clamp()
 
 
 def run(graph: Graph, inputs: Sequence[npt.NDArray[np.generic]]) -> dict[str, Array]:
-    """Every tensor of a verified graph by name: `inputs` (in the graph's order), constants and all results.
+    """Return every tensor of a verified graph by name: `inputs` (in the graph's order), constants and results.
 
     Raises:
-        InputError: when the number, shape or element type of the inputs is not the graph's.
-        UnsupportedError: when an accumulator may overflow or a factor is out of range.
+        InputError: the number, shape or element type of the inputs is not the graph's.
+        UnsupportedError: an accumulator may overflow or a factor is out of range.
     """
     _check_inputs(graph, inputs)
     values: dict[str, Array] = {tensor.name: tensor.array() for tensor in graph.tensors if tensor.is_const}
@@ -45,7 +45,7 @@ def run(graph: Graph, inputs: Sequence[npt.NDArray[np.generic]]) -> dict[str, Ar
 
 
 def run_op(op: ops.Op, graph: Graph, values: Mapping[str, Array]) -> Array:
-    """The output of one op, whose inputs are in `values` by name; its types come from the graph."""
+    """Return the output of one op, whose inputs are in `values` by name."""
     x = values[op.inputs[0]]
     sources = tuple(graph.type(name) for name in op.inputs)
     target = graph.type(op.outputs[0])
@@ -83,7 +83,7 @@ def run_op(op: ops.Op, graph: Graph, values: Mapping[str, Array]) -> Array:
 
 
 def _moved(op: ops.Op, operands: list[Array], target: TensorType) -> Array:
-    """The output of an op that moves stored values and changes none."""
+    """Return the output of an op that only moves stored values."""
     x = operands[0]
     match op:
         case ops.ResizeNearest():
@@ -130,19 +130,19 @@ def _weighted(op: Weighted, operands: tuple[Array, ...], sources: tuple[TensorTy
 
 
 def _factors(x: Quant, weights: Quant, out: Quant) -> tuple[Fraction, ...]:
-    """x * w / out, one factor per weight scale."""
+    """Return x * w / out, one factor per weight scale."""
     return tuple(Fraction(x.scale) * Fraction(scale) / Fraction(out.scale) for scale in weights.scales)
 
 
 @lru_cache(maxsize=256)
 def _rows(factors: tuple[Fraction, ...]) -> tuple[I64, I64]:
-    """Multipliers and shifts of the factors; kept, because a comparison runs the same layers over and over."""
+    """Return multipliers and shifts of the factors; cached, because a comparison runs the same layers repeatedly."""
     rows = [numerics.requant(factor) for factor in factors]
     return np.array([row.multiplier for row in rows], np.int64), np.array([row.shift for row in rows], np.int64)
 
 
 def _rescale(acc: I64, factors: tuple[Fraction, ...]) -> I64:
-    """acc times its channel's factor (channels innermost) or the only factor, rounded once."""
+    """Return acc times its channel's factor (channels innermost) or the only factor, rounded once."""
     multipliers, shifts = _rows(factors)
     return numerics.rne_shift(acc * multipliers, shifts)
 
@@ -218,7 +218,7 @@ def _mul(op: ops.Mul, a: Array, b: Array, sources: tuple[TensorType, ...], targe
 def _extremum(
     op: ops.Maximum | ops.Minimum, a: Array, b: Array, sources: tuple[TensorType, ...], target: TensorType
 ) -> I8:
-    """Rounding keeps the order, so both inputs may be requantised first."""
+    """Rounding is monotonic, so both inputs may be requantized first."""
     pick = np.maximum if isinstance(op, ops.Maximum) else np.minimum
     a, b = (_lookup(v, numerics.unary_table(None, s.q, target.q)) for v, s in zip((a, b), sources, strict=True))
     return pick(a, b)

@@ -46,7 +46,7 @@ class Function(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Op:
-    """What every operator has: tensor names in and out, and the TFLite operators it came from."""
+    """Base of all operators: names of inputs and outputs, and the TFLite operators that it comes from."""
 
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
@@ -55,25 +55,25 @@ class Op:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClampedOp(Op):
-    """What may cut its result off."""
+    """Operators with a clamp of the result."""
 
     clamp: Clamp = Clamp()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BinaryOp(Op):
-    """What has two inputs that broadcast to one shape."""
+    """Operators with two inputs that broadcast to one shape."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReductionOp(Op):
-    """What reduces `axes`, which are sorted and non-negative; the output shape says whether they are kept."""
+    """Reductions over `axes`, which are sorted and non-negative; the output shape may keep them with size 1."""
 
     axes: tuple[int, ...]
 
 
 def clamp_of(op: Op) -> Clamp:
-    """The limits of the op's result."""
+    """Return the limits of the op's result."""
     return op.clamp if isinstance(op, ClampedOp) else Clamp()
 
 
@@ -100,8 +100,8 @@ class DepthwiseConv2D(ClampedOp):
 class TransposeConv(ClampedOp):
     """inputs (x NHWC, weights OHWI, bias i32 [O]): element j of x adds to outputs j * stride + k - pad, tap by tap k.
 
-    `pads` crops the full result of (in - 1) * stride + kernel rows; what lies below its end has the bias only, so the
-    bottom and right pads may be negative.
+    `pads` crops the full result of (in - 1) * stride + kernel rows; rows below its end are the bias only, so the bottom
+    and right pads may be negative.
     """
 
     stride: Pair = (1, 1)
@@ -193,8 +193,8 @@ class ReduceMin(ReductionOp):
 class ResizeBilinear(Op):
     """Bilinear interpolation of an NHWC map to the output's size; one quantisation.
 
-    Row i of the output lies at (i + 1/2) * in / out - 1/2 with half-pixel centres, at i * (in - 1) / (out - 1) with
-    aligned corners, else at i * in / out, limited to 0..in - 1; columns alike.
+    Row i of the output is at (i + 1/2) * in / out - 1/2 with half-pixel centers, at i * (in - 1) / (out - 1) with
+    aligned corners, else at i * in / out, clamped to 0..in - 1; columns likewise.
     """
 
     align_corners: bool = False
@@ -203,7 +203,7 @@ class ResizeBilinear(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResizeNearest(Op):
-    """Row i of the output is row floor(i * in / out) of an NHWC map, columns alike; one quantisation."""
+    """Row i of the output is row floor(i * in / out) of an NHWC map, columns likewise; one quantisation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -249,7 +249,7 @@ class Concat(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slice(Op):
-    """The box that starts at `begin` and has the output's shape."""
+    """The box at `begin` with the output's shape."""
 
     begin: tuple[int, ...]
 
@@ -275,6 +275,6 @@ class LeakyRelu(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lookup(Op):
-    """The stored value `entries[x + 128]` for each stored value x, whatever function that is."""
+    """The stored value `entries[x + 128]` for each stored value x: a lookup table."""
 
     entries: tuple[int, ...]

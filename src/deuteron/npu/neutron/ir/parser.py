@@ -43,16 +43,16 @@ class _Token:
 
 
 def parse_graph(text: str) -> Graph:
-    """The graph that `text` describes; it follows the grammar, and need not pass the verifier.
+    """Parse a graph, without verification.
 
     Raises:
-        FormatError: with line, column, what was expected and what was found.
+        FormatError: with line, column, expected and found token.
     """
     return _Parser(text).graph()
 
 
 class _Parser:
-    """Recursive descent over the tokens, one method per thing of the grammar."""
+    """Recursive descent parser, one method per rule of the grammar."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -110,7 +110,7 @@ class _Parser:
         return tuple(items)
 
     def _build(self, make: Callable[[], T], at: int) -> T:
-        """What `make` returns; its complaint gets the place in the text."""
+        """Return the result of `make`; its error gets the place in the text."""
         try:
             return make()
         except (DeuteronError, ValueError, OverflowError) as error:

@@ -8,8 +8,8 @@
       output %y
     }
 
-Attributes are the fields of the op's class, those at their default left out; `@[...]` is the origin. Generic over the
-dataclasses of `ops.py`: a new operator needs no code here.
+Attributes are the fields of the op's class without default values; `@[...]` is the origin. The code is generic over the
+dataclasses of `ops.py`: a new operator needs no change.
 """
 
 import base64
@@ -39,7 +39,7 @@ _COMMON_FIELDS = tuple(f.name for f in fields(ops.Op))
 
 
 def op_name(kind: type[ops.Op]) -> str:
-    """The spelling of an operator: its class name in snake case."""
+    """Return the text name of an operator: its class name in snake case."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z][a-z])", "_", kind.__name__).lower()
 
 
@@ -50,11 +50,11 @@ OPS: MappingProxyType[str, type[ops.Op]] = MappingProxyType(
         if isinstance(kind, type) and issubclass(kind, ops.Op) and not kind.__subclasses__()
     }
 )
-"""Every operator class of `ops.py` by its spelling."""
+"""Operator classes of `ops.py` by text name."""
 
 
 def format_graph(graph: Graph) -> str:
-    """The text form of a graph, one tensor or operator per line."""
+    """Return the text form of a graph, one tensor or operator per line."""
     computed = {name for op in graph.ops for name in op.outputs}
     lines = [f"input {format_tensor(graph.tensor(name))}" for name in graph.inputs]
     lines += [
@@ -81,7 +81,7 @@ def format_op(op: ops.Op, graph: Graph) -> str:
 
 
 def attribute_fields(kind: type[ops.Op]) -> tuple[Field[object], ...]:
-    """The fields that an operator has beside inputs, outputs and origin; its own before those of its bases."""
+    """Return the fields of an operator except inputs, outputs and origin; its own before those of its bases."""
     shared = {f.name for base in kind.__bases__ for f in fields(base)}
     ordered = sorted(fields(kind), key=lambda f: f.name in shared)
     return tuple(f for f in ordered if f.name not in _COMMON_FIELDS)

@@ -1,4 +1,4 @@
-"""Where the float32 reference may round to the other side: the bounds of `spec/rounding.md`, section 5."""
+"""Tolerance of comparisons with the float32 reference near ties: the bounds of `spec/rounding.md`, section 5."""
 
 import math
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ UNIT = 2.0**-24
 """Largest relative error of one float32 rounding."""
 
 _NEAR = 2.0**-20
-"""Relative step of the difference quotient that measures how a function carries an error on."""
+"""Relative step of the difference quotient for error propagation through a function."""
 
 LAMBDA = 8.0
 """Standard deviations of accumulated rounding that the bound allows for."""
@@ -38,16 +38,16 @@ _Rounding = (
 
 @dataclass(frozen=True, slots=True)
 class _Exact:
-    """An unrounded result in steps of the output, zero point left out, and how far the reference may be from it."""
+    """An unrounded result in steps of the output, without zero point, and the error bound of the reference."""
 
     value: F64
     bound: F64
 
 
 def allowed_range(op: ops.Op, graph: Graph, values: Mapping[str, Array]) -> tuple[I8, I8]:
-    """(lowest, highest) result that a correct float32 evaluation of the op may give, element by element.
+    """Return the lowest and highest result that a correct float32 evaluation of the op may give, element by element.
 
-    They are equal but at ties, where they differ by 1. `values` holds the op's stored inputs by name.
+    They are equal except at ties, where they differ by 1. `values` has the op's stored inputs by name.
     """
     result = run_op(op, graph, values).astype(np.int8)
     if not isinstance(op, _Rounding):
@@ -117,7 +117,7 @@ def _exact(op: _Rounding, graph: Graph, values: Mapping[str, Array]) -> _Exact:
 
 
 def _summed(value: F64, magnitude: F64, terms: int | I64) -> _Exact:
-    """The bound for a sum of `terms` products of total size `magnitude`."""
+    """Return the bound for a sum of `terms` products with total magnitude `magnitude`."""
     return _Exact(value, LAMBDA * np.sqrt(np.asarray(terms) + 3) * UNIT * (magnitude + np.abs(value)))
 
 
@@ -132,7 +132,7 @@ def _weighted(op: Weighted, graph: Graph, values: Mapping[str, Array]) -> _Exact
 
 
 def _tabled(op: Computed, x: F64, out: Quant) -> _Exact:
-    """A function's own rounding, and that of x as far as the function carries it on; no value at all is stored 0."""
+    """Return the bound of a function: its rounding, and the propagated error of x; NaN is stored 0."""
     step = out.scale
     function = real_function(op) or np.positive
     with np.errstate(all="ignore"):
@@ -143,7 +143,7 @@ def _tabled(op: Computed, x: F64, out: Quant) -> _Exact:
 
 
 def _resize(op: ops.ResizeBilinear, x: F64, shape: tuple[int, ...]) -> _Exact:
-    """Interpolation in float32 rounds its weights too, by as much as a position is large."""
+    """Return the bound of a resize: float32 interpolation also rounds its weights, relative to the position."""
     value, size, largest = x, np.abs(x), 1
     for axis in (1, 2):
         start, step, unit = resize_positions(
@@ -160,14 +160,14 @@ def _resize(op: ops.ResizeBilinear, x: F64, shape: tuple[int, ...]) -> _Exact:
 
 
 def _shared_shift_error(op: ops.Add | ops.Sub, graph: Graph, values: Mapping[str, Array]) -> F64:
-    """What the kernel's smaller factor loses because it shares the shift of the larger."""
+    """Return the error of the kernel's smaller factor, which shares the shift of the larger."""
     largest = max(graph.type(name).q.scale for name in op.inputs) / graph.type(op.outputs[0]).q.scale
     a, b = (np.abs(_centred(graph, name, values)) for name in op.inputs)
     return np.asarray((a + b) * (largest * 2.0**-31), np.float64)
 
 
 def _softmax(x: F64, step: float) -> _Exact:
-    """Rounding of x grows by its size in the exponential; the kernel's own factor and table add the last two terms."""
+    """Return the bound of a softmax: the error of x in the exponential, and those of the kernel's factor and table."""
     weights = np.exp(x - x.max(axis=-1, keepdims=True))
     share = weights / weights.sum(axis=-1, keepdims=True)
     depth = x.shape[-1]
@@ -177,7 +177,7 @@ def _softmax(x: F64, step: float) -> _Exact:
 
 
 def _centred(graph: Graph, name: str, values: Mapping[str, Array]) -> I64:
-    """Stored values less their zero point; weights have none."""
+    """Return stored values minus their zero point; weights have none."""
     return values[name].astype(np.int64) - graph.type(name).q.zero_points[0]
 
 

@@ -1,4 +1,4 @@
-"""Shapes, once: output sizes, paddings and broadcasting for the verifier, the readers and the compiler."""
+"""Shape inference: output sizes, paddings and broadcasting for the verifier, the readers and the compiler."""
 
 import math
 
@@ -9,17 +9,17 @@ Shape = tuple[int, ...]
 
 
 def extent(kernel: int, dilation: int = 1) -> int:
-    """Elements from the first to the last tap of a dilated kernel."""
+    """Return the extent of a dilated kernel in elements."""
     return (kernel - 1) * dilation + 1
 
 
 def window_count(size: int, kernel: int, stride: int, dilation: int = 1, pads: ops.Pair = (0, 0)) -> int:
-    """Number of windows along one dimension; below 1 when the kernel does not fit."""
+    """Return the number of windows along one dimension; below 1 if the kernel does not fit."""
     return (size + pads[0] + pads[1] - extent(kernel, dilation)) // stride + 1
 
 
 def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> ops.Pair:
-    """(before, after) that give ceil(size / stride) windows; an odd element goes after, as in TFLite's SAME."""
+    """Return (before, after) padding for ceil(size / stride) windows; an odd element is after, as in TFLite's SAME."""
     total = max(0, (-(-size // stride) - 1) * stride + extent(kernel, dilation) - size)
     return total // 2, total - total // 2
 
@@ -27,7 +27,7 @@ def same_padding(size: int, kernel: int, stride: int, dilation: int = 1) -> ops.
 def resize_positions(
     in_size: int, out_size: int, *, align_corners: bool = False, half_pixel_centers: bool = False
 ) -> tuple[int, int, int]:
-    """(start, step, unit): output i lies at (start + i * step) / unit of the input, before it is limited to the map.
+    """Return (start, step, unit): output i is at (start + i * step) / unit of the input, before clamping.
 
     `ir.ops.ResizeBilinear` states the three formulas; numbers are as small as they can be.
     """
@@ -42,7 +42,7 @@ def resize_positions(
 
 
 def broadcast(a: Shape, b: Shape) -> Shape:
-    """The common shape of two operands: aligned at the innermost dimension, sizes equal or 1."""
+    """Return the broadcast shape of two operands: aligned at the innermost dimension, sizes equal or 1."""
     rank = max(len(a), len(b))
     pairs = zip((1,) * (rank - len(a)) + a, (1,) * (rank - len(b)) + b, strict=True)
     out: list[int] = []
@@ -54,10 +54,10 @@ def broadcast(a: Shape, b: Shape) -> Shape:
 
 
 def output_shape(op: ops.Op, inputs: tuple[Shape, ...], declared: Shape) -> Shape:
-    """The shape of the op's output; `declared` itself where the op leaves a choice and it is one of those allowed.
+    """Return the shape of the op's output; `declared` if the op allows several and it is one of them.
 
     Raises:
-        VerifyError: when the inputs' shapes do not fit the op; the message says why.
+        VerifyError: the inputs' shapes do not fit the op; the message has the reason.
     """
     match op:
         case ops.Conv2D() | ops.DepthwiseConv2D():
@@ -191,7 +191,7 @@ def _concat(axis: int, inputs: tuple[Shape, ...]) -> Shape:
     _need(0 <= axis < len(first), f"axis {axis} is outside {_text(first)}")
     for shape in inputs[1:]:
         same = (*shape[:axis], first[axis], *shape[axis + 1 :]) == first
-        _need(same, f"{_text(first)} and {_text(shape)} differ beside axis {axis}")
+        _need(same, f"{_text(first)} and {_text(shape)} differ outside axis {axis}")
     return (*first[:axis], sum(shape[axis] for shape in inputs), *first[axis + 1 :])
 
 

@@ -1,4 +1,4 @@
-"""The exact integer sums behind convolutions, fully connected layers and average pooling."""
+"""Exact integer sums of convolutions, fully connected layers and average pooling."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ Weighted = ops.Conv2D | ops.DepthwiseConv2D | ops.TransposeConv | ops.FullyConne
 
 
 def weighted_sums(op: Weighted, x: I64, weights: I64, out_shape: Shape) -> I64:
-    """The sum of x times weight for each output element, without bias; x has its zero point taken off."""
+    """Return the sum of x times weight for each output element, without bias; x is without zero point."""
     match op:
         case ops.FullyConnected():
             return _product(x.reshape(-1, weights.shape[1]), weights).reshape(out_shape)
@@ -32,30 +32,30 @@ def weighted_sums(op: Weighted, x: I64, weights: I64, out_shape: Shape) -> I64:
 
 
 def products(op: ops.BatchMatMul, x: I64, y: I64) -> I64:
-    """The stacked matrix products; both operands have their zero points taken off."""
+    """Return the stacked matrix products; both operands are without zero points."""
     a = x.swapaxes(-1, -2) if op.adj_x else x
     return _product(a, y if op.adj_y else y.swapaxes(-1, -2))
 
 
 def pool_taps(op: Pool, x: I64, outside: int, out_shape: Shape) -> Iterator[I64]:
-    """For each position in the window the elements there, one per output element; `outside` stands round the map."""
+    """Yield for each position in the window the elements there, one per output element; padding is `outside`."""
     for _, taps in _taps(_pad_map(x, op.pads, outside), op.window, op.stride, (1, 1), out_shape):
         yield taps
 
 
 def pool_counts(op: Pool, in_shape: Shape, out_shape: Shape) -> I64:
-    """Elements of each window that lie inside the map, [1, out_h, out_w, 1]."""
+    """Return the number of elements of each window inside the map, [1, out_h, out_w, 1]."""
     inside = np.ones((1, *in_shape[1:3], 1), np.int64)
     return np.sum([*pool_taps(op, inside, 0, out_shape)], axis=0)
 
 
 def _product(x: I64, weights: I64) -> I64:
-    """x times the transposed weights; sums stay far below 2^53, so float64 and its fast product are exact."""
+    """Return x times the transposed weights; float64 is exact, because sums are far below 2^53."""
     return (x.astype(np.float64) @ weights.astype(np.float64).swapaxes(-1, -2)).astype(np.int64)
 
 
 def _spread(op: ops.TransposeConv, x: I64, weights: I64, out_shape: Shape) -> I64:
-    """The sums of a transposed convolution: each element of x times the kernel, added where it lands."""
+    """Return the sums of a transposed convolution: each element of x times the kernel, scattered to the output."""
     (n, out_h, out_w, out_c), (_, h, w, _), (_, kernel_h, kernel_w, _) = out_shape, x.shape, weights.shape
     (down, right), pads = op.stride, op.pads
     full = (
@@ -87,7 +87,7 @@ def _pad_map(x: I64, pads: ops.Pads, value: int) -> I64:
 def _taps(
     padded: I64, kernel: ops.Pair, stride: ops.Pair, dilation: ops.Pair, out_shape: Shape
 ) -> Iterator[tuple[ops.Pair, I64]]:
-    """For each kernel position, its coordinates and the elements that it meets, one per output position."""
+    """Yield each kernel position, and its input elements, one per output position."""
     for i in range(kernel[0]):
         for j in range(kernel[1]):
             top, left = i * dilation[0], j * dilation[1]

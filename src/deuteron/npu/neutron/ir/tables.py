@@ -1,4 +1,4 @@
-"""The 256-entry tables behind functions of one stored value."""
+"""Lookup tables with 256 entries for functions of one stored value."""
 
 import numpy as np
 
@@ -7,16 +7,16 @@ from deuteron.npu.neutron.ir import ops
 from deuteron.npu.neutron.ir.graph import Graph
 
 Computed = ops.Unary | ops.LeakyRelu | ops.Quantize
-"""Operators whose table is that of a real function."""
+"""Operators with the table of a real function."""
 
 Tabled = Computed | ops.Lookup
-"""Operators of which each result depends on one stored value alone."""
+"""Operators whose results each depend on one stored value."""
 
 ENTRIES = 256
 
 
 def real_function(op: Computed) -> numerics.RealFunction | None:
-    """The real function of the op, None when it only requantises."""
+    """Return the real function of the op, None if it only requantizes."""
     match op:
         case ops.Unary():
             return numerics.REAL_FUNCTIONS[op.function.value]
@@ -27,7 +27,7 @@ def real_function(op: Computed) -> numerics.RealFunction | None:
 
 
 def function_table(op: Tabled, graph: Graph) -> numerics.I8:
-    """table[x + 128] = the op's result for stored input x."""
+    """Return table[x + 128], the op's result for stored input x."""
     if isinstance(op, ops.Lookup):
         return np.array(op.entries, np.int8)
     return numerics.unary_table(real_function(op), graph.type(op.inputs[0]).q, graph.type(op.outputs[0]).q)

@@ -11,11 +11,11 @@ from deuteron.errors import VerifyError
 from deuteron.tflite.quantization import Quant
 
 MAX_RANK = 32
-"""Dimensions of a tensor: more than any model has, and what every version of numpy takes."""
+"""Largest number of dimensions, which every version of numpy supports."""
 
 
 class DType(Enum):
-    """Element type; the value is its spelling in the text form."""
+    """Element type; the value is its name in the text form."""
 
     INT8 = "i8"
     UINT8 = "u8"
@@ -79,7 +79,7 @@ class TensorType:
 
     @property
     def q(self) -> Quant:
-        """The quantisation, which must be there."""
+        """The quantisation, which must exist."""
         if self.quant is None:
             raise VerifyError(f"a quantised tensor is required, found {self.dtype.value}{list(self.shape)}")
         return self.quant
@@ -99,7 +99,7 @@ class Tensor:
 
     @property
     def is_const(self) -> bool:
-        """True when the value is known at compile time."""
+        """Whether the value is known at compile time."""
         return self.data is not None
 
     def array(self) -> npt.NDArray[np.generic]:

@@ -1,4 +1,4 @@
-"""Microcode on a model of the hardware: when everything happens, and whether every byte is what it should be."""
+"""Simulator of microcode: timeline, and checks of every byte by shadow memory."""
 
 from deuteron.npu.neutron.machine.memory_check import hazards
 from deuteron.npu.neutron.machine.timeline import simulate

@@ -1,4 +1,4 @@
-"""What the fetches of a program can cost at best and at worst, from its commands alone."""
+"""Bounds of the cost of fetches, from the commands of a program."""
 
 from dataclasses import dataclass
 from itertools import accumulate
@@ -14,7 +14,7 @@ from deuteron.operators.regions import Place, Region
 
 @dataclass(frozen=True, slots=True)
 class _Stream:
-    """What every run fetches anew: bytes, and the numbers of the first and the last call that read of them."""
+    """A fetch of every run: bytes, and the indices of the first and last call that read them."""
 
     nbytes: int
     first: int
@@ -22,17 +22,17 @@ class _Stream:
 
 
 def fetch_bound(decoded: Decoded, engine: Engine) -> int:
-    """Cycles that no run with these fetches, these resident bytes and this order of calls is faster than.
+    """Return a lower bound in cycles of runs with these fetches, resident bytes and order of calls.
 
     There is one flash, and fetches start between calls. Let C(i..j) be the cycles of calls, and F(i..j) the bytes of
-    fetches, but for resident ones, that calls i..j are the first to read. A run takes at least, for every i and k < i,
+    non-resident fetches that calls i..j are the first to read. A run takes at least, for every i and k < i,
 
         F(0..i) / bandwidth + C(i..end)
         C(0..k) + (F(k+1..i) - ahead) / bandwidth + C(i..end)
 
-    where `ahead` is what may have been started before call k: whole fetches, in the room of the area beside what is
-    resident and what call k or a later one still reads. Of a program that fetches to scratch, scratch is room, too, but
-    for what else call k or a later one reads there, and what call k writes.
+    where `ahead` are the bytes that may have been issued before call k: whole fetches that fit into the area next to
+    resident bytes and bytes that call k or a later one still reads. For programs that fetch to scratch this includes
+    scratch, without bytes that call k or a later one reads there, and those that call k writes.
     """
     prices = [engine.call_dispatch + cost(call.params, engine).cycles for call in decoded.calls]
     before = list(accumulate(prices, initial=0))
@@ -55,7 +55,7 @@ def fetch_bound(decoded: Decoded, engine: Engine) -> int:
 
 
 def serial_cycles(decoded: Decoded, engine: Engine) -> int:
-    """Cycles of a run that fetches everything, resident or not, when it is needed, and waits for it."""
+    """Return the cycles of a run that makes every fetch, resident or not, when it is needed, and waits for it."""
     total = 0
     for command in decoded.commands:
         match command:
@@ -69,7 +69,7 @@ def serial_cycles(decoded: Decoded, engine: Engine) -> int:
 
 
 def readers(decoded: Decoded) -> dict[int, tuple[int, ...]]:
-    """For each fetch, by its command, the commands that read of it before another fetch, or a call, writes there."""
+    """Return for each fetch, by its command, the commands that read it before its bytes are overwritten."""
     by_fetch: dict[int, list[int]] = {}
     there: dict[int, Fetch] = {}
     for index, command in enumerate(decoded.commands):
@@ -90,7 +90,7 @@ def readers(decoded: Decoded) -> dict[int, tuple[int, ...]]:
 
 
 def fetched_to_scratch(decoded: Decoded) -> dict[int, tuple[Place, ...]]:
-    """For each call, by its command, the operands in scratch that it reads of weights which were fetched there."""
+    """Return for each call, by its command, its operands that are weights fetched to scratch."""
     fetched: dict[int, list[Place]] = {}
     for index, reading in readers(decoded).items():
         fetch = decoded.commands[index]
@@ -103,9 +103,9 @@ def fetched_to_scratch(decoded: Decoded) -> dict[int, tuple[Place, ...]]:
 
 
 def _free_scratch(decoded: Decoded) -> list[int]:
-    """Bytes of scratch, for each call, that no result needs then or later; 0 where nothing is fetched there.
+    """Return for each call the bytes of scratch without live results; 0 if nothing is fetched there.
 
-    Fetched bytes are free here: what they take says `_streams`.
+    Fetched bytes count as free; `_streams` has them.
     """
     fetched = fetched_to_scratch(decoded)
     if not fetched:
@@ -135,7 +135,7 @@ def _free_scratch(decoded: Decoded) -> list[int]:
 
 
 def _streams(decoded: Decoded) -> list[_Stream]:
-    """The fetches that every run makes and that a call reads of, by the first such call."""
+    """Yield the fetches of every run that a call reads, by the first such call."""
     number = decoded.calls_before
     streams: list[_Stream] = []
     for index, reading in readers(decoded).items():

@@ -1,7 +1,7 @@
-"""Which value each operand of a program is, as its addresses tell: for programs whose record nobody has.
+"""Infers the dataflow of programs without a record from their addresses.
 
-A value of the scratch memory is what one call, or several side by side, have written and some call reads as one. What a
-call reads is taken for what lies there when it runs: where a program finds the wrong value, this says nothing of it.
+A value in scratch is written by one call or several, and read as one operand. An operand is assumed to be the value at
+its address when the call runs, so that a wrong value is not detected.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,10 +15,10 @@ from deuteron.operators.access_footprint import Ints, reached_by
 from deuteron.operators.regions import Place, Region
 
 _WEIGHTS = "weights"
-"""What all constants are called together."""
+"""Name of all constants."""
 _NOTHING = -1
 _FETCHED = -2
-"""What writes bytes of scratch that no call does."""
+"""The writer of bytes that no call writes."""
 
 
 def traced(decoded: Decoded) -> Dataflow:
@@ -34,25 +34,25 @@ def traced(decoded: Decoded) -> Dataflow:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """An operand in scratch: bytes of the value that this write began, or others with it, at an offset of scratch."""
+    """An operand in scratch: bytes at an offset of the value that this write is a part of."""
 
     write: int
     offset: int
 
 
 class _Trace:
-    """The scratch memory of a run: which write each byte is of, and which writes are of one value."""
+    """Scratch during a run: the write of each byte, and the writes of each value (union-find)."""
 
     def __init__(self, decoded: Decoded) -> None:
         self._decoded = decoded
         self._writer = np.full(decoded.header.scratch_bytes, _NOTHING, np.int64)
         self._values: list[int] = []
-        """For each write the first one of its value, or another on the way there."""
+        """Parents of writes; the root is the first write of the value."""
         self._starts: list[int] = []
         self._names: list[str] = []
 
     def calls(self) -> Iterator[tuple[str, ...]]:
-        """The use that each operand of each call makes, as text."""
+        """Return the use of each operand of each call, as text."""
         fetches: list[Fetch] = []
         calls: list[list[Use | _Part]] = []
         for command in self._decoded.commands:
@@ -91,7 +91,7 @@ class _Trace:
         return write
 
     def _read(self, where: Ints) -> int:
-        """The value there: whatever writes are read together are one; _NOTHING where there is none."""
+        """Return the value at an address, and merge writes that are read together; _NOTHING if there is none."""
         writers = [int(writer) for writer in np.unique(self._writer[where]) if writer != _FETCHED]
         first, *others = map(self._value, writers or [_NOTHING])
         if first == _NOTHING and others:
@@ -102,7 +102,7 @@ class _Trace:
         return first
 
     def _value(self, write: int) -> int:
-        """The write that stands for the value that a write is of."""
+        """Return the root write of a value."""
         while write != _NOTHING and self._values[write] != write:
             write = self._values[write]
         return write
@@ -113,7 +113,7 @@ class _Trace:
 
 
 def _elsewhere(operand: Place, fetches: Sequence[Fetch]) -> Use:
-    """The use of an operand that no call has written; one in SRAM is what was fetched there last."""
+    """Return the use of an operand that no call has written: an input, a constant or the last fetch to its place."""
     if operand.region in (Region.PREFETCH, Region.SCRATCH):
         fetch = next((fetch for fetch in reversed(fetches) if fetch.written.overlaps(operand)), None)
         return Use(_WEIGHTS, operand.offset + (fetch.source - fetch.target if fetch else 0))

@@ -1,7 +1,7 @@
-"""What every byte of every memory holds while a program runs, and where that is not what a kernel needs.
+"""Checks every read of a program by shadow memory.
 
-Calls and fetches move pairs of a value and a byte of it, and every read is held against the program's own record of
-values.
+Calls and fetches move pairs of a value and a byte of it. Every read is compared with the dataflow record of the
+program.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,19 +20,19 @@ from deuteron.operators.shadow_memory import LEFTOVER, Contents
 
 
 def hazards(decoded: Decoded, values: Dataflow) -> tuple[Hazard, ...]:
-    """Everything that would make the program compute something else than `values` says; none for a sound program.
+    """Return all hazards that make the program compute other values than `values`; none in a valid program.
 
-    Inputs and outputs that have places in scratch are followed there and elsewhere, as drivers take them either way.
+    Inputs and outputs that have places in scratch are checked there and elsewhere, because drivers may use either.
     """
     found = _found(decoded, values)
     if decoded.places:
         apart = [one for one in _found(replace(decoded, places={}), values) if one not in found]
-        found += tuple(replace(one, message=f"{one.message}, where inputs and outputs lie elsewhere") for one in apart)
+        found += tuple(replace(one, message=f"{one.message}, if inputs and outputs are elsewhere") for one in apart)
     return found
 
 
 def _found(decoded: Decoded, values: Dataflow) -> tuple[Hazard, ...]:
-    """What is found with inputs and outputs at the places that the program has for them."""
+    """Return the hazards with inputs and outputs at these places."""
     machine = _Machine(decoded, values)
     calls = 0
     for index, command in enumerate(decoded.commands):
@@ -43,13 +43,13 @@ def _found(decoded: Decoded, values: Dataflow) -> tuple[Hazard, ...]:
             case Fetch():
                 machine.fetch(index, command)
             case Wait():
-                machine.flights.pop(command.channel, None)
+                machine.outstanding.pop(command.channel, None)
     machine.end(len(decoded.commands), calls)
     return tuple(machine.found)
 
 
 class _Machine:
-    """The memories of a run and what was found so far."""
+    """The shadow memories of a run, and the hazards so far."""
 
     def __init__(self, decoded: Decoded, values: Dataflow) -> None:
         names = (*values.inputs, *values.outputs, *(c.name for c in values.constants))
@@ -59,7 +59,7 @@ class _Machine:
         self._names = tuple(self._ids)
         self._values = values
         self.found: list[Hazard] = []
-        self.flights: dict[int, tuple[int, Fetch]] = {}  # by channel: the command that started it
+        self.outstanding: dict[int, tuple[int, Fetch]] = {}  # by channel: the command that started it
         header = decoded.header
         sizes: Mapping[Region, Sequence[int]] = {
             Region.INPUT: decoded.input_bytes,
@@ -80,7 +80,7 @@ class _Machine:
             weights.put(byte + constant.offset, self._ids[constant.name], byte, -1)
 
     def call(self, index: int, call: Call, number: int) -> None:
-        """Checks what a call reads, then writes what it writes."""
+        """Check the inputs of a call, then write its outputs."""
         if number >= len(self._uses):
             self._report(index, f"`{call.kernel.name}` is not in the program, which has {len(self._uses)} calls")
             return
@@ -111,7 +111,7 @@ class _Machine:
                 memory.put(where, self._ids[use.buffer], reached + use.offset, index)
 
     def _check_apart(self, index: int, what: str, call: Call, written: Place, where: Ints) -> None:
-        """Reports an operand that the call reads where it writes, unless the kernel reads each byte before."""
+        """Report an operand that overlaps an output, unless the kernel reads each byte before."""
         strides = reached_by(call.params)
         for at, name in enumerate(call.kernel.reads):
             read = self._lying(call.operands[at])
@@ -122,10 +122,10 @@ class _Machine:
                 self._report(index, f"{what} would be written over operand `{name}`, {_bytes(read)}, of the same call")
 
     def fetch(self, index: int, fetch: Fetch) -> None:
-        """Starts a copy: its bytes stand there at once, but in flight until the wait."""
+        """Start a copy: its bytes are written at once, and outstanding until the wait."""
         byte = np.arange(fetch.nbytes)
-        if fetch.channel in self.flights:
-            started = self.flights[fetch.channel][0]
+        if fetch.channel in self.outstanding:
+            started = self.outstanding[fetch.channel][0]
             self._report(
                 index, f"channel {fetch.channel} still fetches for command {started}, which nothing waited for"
             )
@@ -139,11 +139,11 @@ class _Machine:
         taken = slice(fetch.source, fetch.source + fetch.nbytes)
         to = slice(fetch.target, fetch.target + fetch.nbytes)
         area.owner[to], area.byte[to], area.writer[to] = weights.owner[taken], weights.byte[taken], index
-        self.flights[fetch.channel] = index, fetch
+        self.outstanding[fetch.channel] = index, fetch
 
     def end(self, index: int, calls: int) -> None:
-        """Checks that nothing is left over and every output is there."""
-        for channel, (started, _) in sorted(self.flights.items()):
+        """Check that no fetch is outstanding and every output is written."""
+        for channel, (started, _) in sorted(self.outstanding.items()):
             self._report(index, f"channel {channel} still fetches for command {started}, which nothing waited for")
         if calls < len(self._uses):
             self._report(index, f"the program has {len(self._uses)} calls, the microcode {calls}")
@@ -153,7 +153,7 @@ class _Machine:
             self._read(index, f"output {i}", whole, byte + whole.offset, (self._ids[name], byte))
 
     def _lying(self, operand: Place) -> Place:
-        """Where an operand lies."""
+        """Return the place of an operand."""
         return in_memory(operand, self._places)
 
     def _inside(self, index: int, what: str, operand: Place, reached: Ints) -> bool:
@@ -167,7 +167,7 @@ class _Machine:
         return True
 
     def _read(self, index: int, what: str, operand: Place, where: Ints, expected: tuple[int, Ints]) -> None:
-        """Reports the first byte that is not what it should be."""
+        """Report the first byte that differs from its expected value."""
         self._check_landed(index, what, operand)
         memory = self._memories[_memory(operand)]
         wrong = memory.wrong(where, *expected, self._names.__getitem__, (_region(operand), "command"))
@@ -175,8 +175,8 @@ class _Machine:
             self._report(index, f"{what} {wrong}")
 
     def _check_landed(self, index: int, what: str, operand: Place) -> None:
-        for channel, (started, flight) in self.flights.items():
-            if operand.overlaps(flight.written):
+        for channel, (started, fetch) in self.outstanding.items():
+            if operand.overlaps(fetch.written):
                 fetched = f"is still being fetched on channel {channel} by command {started}"
                 self._report(index, f"{what}, {_bytes(operand)}, {fetched}")
 

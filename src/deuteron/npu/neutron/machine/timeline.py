@@ -1,7 +1,7 @@
-"""When everything happens: NPU, CPU and fetch channel side by side, from microcode and the numbers of a target.
+"""Simulates the timeline of NPU, CPU and flash from microcode and the rates of a target.
 
-The CPU runs the driver and starts each kernel and each fetch; it waits for a kernel to end before it goes on, and for
-a fetch where the microcode says so. All channels share one flash, whose transfers run one after the other.
+The CPU runs the driver and starts kernels and fetches. It waits for each kernel to end, and for a fetch at a wait
+command. All channels share one flash, whose transfers run one after the other.
 """
 
 from deuteron.arch.engine import Engine
@@ -11,12 +11,12 @@ from deuteron.npu.timeline import Activity, Event, Timeline, Track
 
 
 def simulate(decoded: Decoded, engine: Engine, *, keep_resident: bool = True) -> Timeline:
-    """The timeline of one run.
+    """Return the timeline of one run.
 
     Args:
         decoded: the microcode.
-        engine: the numbers of the target.
-        keep_resident: the prefetch area is as the run before left it, so that resident bytes are not fetched again.
+        engine: the rates of the target.
+        keep_resident: the prefetch area is unchanged since an earlier run; resident bytes are not fetched again.
     """
     events: list[Event] = []
     now = free = 0

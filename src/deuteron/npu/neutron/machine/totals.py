@@ -1,6 +1,6 @@
-"""What a run takes in all, without its events: calls are priced once for an array, then run at any clock and flash.
+"""Totals of a run without its events: costs of calls are computed once per array, for any clock and flash.
 
-`Priced.totals` gives what the events of `timeline.simulate` add up to, at a small part of its time.
+`Priced.totals` equals the sum of the events of `timeline.simulate`, and is much faster.
 """
 
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from deuteron.npu.timeline import Totals
 
 @dataclass(frozen=True, slots=True)
 class Calls:
-    """Calls that follow each other: their number, and what their kernels take."""
+    """Consecutive calls: their number, and the cycles of their kernels."""
 
     number: int
     cycles: int
@@ -22,13 +22,13 @@ class Calls:
 
 @dataclass(frozen=True, slots=True)
 class Priced:
-    """A program's commands, and what its kernels take on an array, whatever clock and flash there are.
+    """The commands of a program, and the cycles of its kernels on an array, for any clock and flash.
 
     Attributes:
         steps: calls, fetches and waits, in order.
         macs: multiply-accumulates of all kernels.
-        compute: cycles of kernels that computing limits.
-        sram: cycles of kernels that the SRAM port limits.
+        compute: cycles of compute-bound kernels.
+        sram: cycles of kernels that are bound by the SRAM port.
     """
 
     steps: tuple[Calls | Fetch | Wait, ...]
@@ -37,7 +37,7 @@ class Priced:
     sram: int
 
     def totals(self, engine: Engine, *, keep_resident: bool = True) -> Totals:
-        """What one run takes; arguments are those of `simulate`."""
+        """Return the totals of one run; arguments are those of `simulate`."""
         now = free = calls = fetches = stall = transfer = 0
         done: dict[int, int] = {}
         for step in self.steps:
@@ -71,7 +71,7 @@ class Priced:
 
 
 def priced(decoded: Decoded, rates: Rates) -> Priced:
-    """The program on an array of these rates."""
+    """Compute the costs of a program on an array with these rates."""
     costs = [cost(call.params, rates) for call in decoded.calls]
     return Priced(
         tuple(_steps(decoded, [price.cycles for price in costs])),
@@ -82,7 +82,7 @@ def priced(decoded: Decoded, rates: Rates) -> Priced:
 
 
 def _steps(decoded: Decoded, prices: list[int]) -> Iterator[Calls | Fetch | Wait]:
-    """The commands, with calls that follow each other put together."""
+    """Yield the commands, with consecutive calls merged."""
     cycles = iter(prices)
     number = total = 0
     for command in decoded.commands:

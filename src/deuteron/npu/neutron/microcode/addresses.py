@@ -1,4 +1,4 @@
-"""What the encoder needs of a plan, so that this room does not import the planner's."""
+"""Interface of a plan for the encoder, which does not import the planner."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -12,7 +12,7 @@ class Planned(Protocol):
 
     @property
     def placements(self) -> Mapping[str, Place]:
-        """Where each buffer lies."""
+        """Place of each buffer."""
         ...
 
     @property
@@ -32,15 +32,15 @@ class Planned(Protocol):
 
     @property
     def resident_bytes(self) -> int:
-        """Size of the part of the prefetch region that keeps its content."""
+        """Bytes at the start of the prefetch region that keep their content from run to run."""
         ...
 
     @property
     def ends(self) -> Mapping[str, int]:
-        """Where in scratch each input or output lies that lies there."""
+        """Offsets in scratch of inputs and outputs that are placed there."""
         ...
 
     @property
     def transfers(self) -> Mapping[int, tuple[Transfer, ...]]:
-        """Fetches and waits by the call that they come before."""
+        """Fetches and waits by the call that they precede."""
         ...

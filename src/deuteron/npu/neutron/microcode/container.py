@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Container:
-    """Microcode, weights and kernels as `spec/microcode.md` section 1 lays them out.
+    """Microcode, weights and kernels in the layout of `spec/microcode.md` section 1.
 
-    The class holds bytes and promises nothing about them: `encode` makes valid containers, `decode` checks any.
+    The bytes are not checked: `encode` makes valid containers, `decode` checks any.
     """
 
     microcode: bytes

@@ -1,4 +1,4 @@
-"""Microcode to commands, with every check of `spec/microcode.md` that needs no execution."""
+"""Decodes microcode to commands, with all static checks of `spec/microcode.md`."""
 
 import zlib
 from collections.abc import Mapping, Sequence
@@ -39,15 +39,15 @@ Command = Call | Fetch | Wait
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """A valid container, taken apart.
+    """A decoded, valid container.
 
     Attributes:
         container: the bytes.
-        header: their header.
+        header: the header of the microcode.
         input_bytes: sizes of the inputs.
         output_bytes: sizes of the outputs.
-        commands: all but the closing `end`.
-        places: where in scratch an input or output lies, by its region and index, if it lies there.
+        commands: all commands except the final `end`.
+        places: offsets in scratch of inputs and outputs that are placed there, by region and index.
     """
 
     container: Container
@@ -64,27 +64,27 @@ class Decoded:
 
     @property
     def calls_before(self) -> tuple[int, ...]:
-        """How many kernel calls come before each command, which is the number of a call, and before the `end`."""
+        """Number of kernel calls before each command, which is the index of a call, and before the `end`."""
         return tuple(accumulate((isinstance(command, Call) for command in self.commands), initial=0))
 
     @property
     def constant_bytes(self) -> int:
-        """Bytes of the weights that are constants: all, or none where no call reads any: no block is empty."""
+        """Bytes of constants in the weights: all, or none if no call reads constants; the block is never empty."""
         fetched = any(isinstance(command, Fetch) for command in self.commands)
         return self.header.weights_bytes if fetched else self.linked_bytes
 
     @property
     def linked_bytes(self) -> int:
-        """Those of them that lie in SRAM all the time, because nothing fetches them; what every budget counts."""
+        """Bytes of constants that are always in SRAM, because they are not fetched; they count for every budget."""
         regions = {operand.region for call in self.calls for operand in call.operands}
         return self.header.weights_bytes if Region.WEIGHTS in regions else 0
 
 
 def decode(container: Container) -> Decoded:
-    """The commands of a container.
+    """Decode and check a container.
 
     Raises:
-        FormatError: saying which rule of the format the bytes break, and where.
+        FormatError: naming the violated rule of the format, and the place.
     """
     words = _microcode_words(container.microcode)
     header = _checked_header(container, words)
@@ -105,7 +105,7 @@ def _error(message: str, where: str = "microcode", hint: str = REBUILD) -> Forma
 
 
 def _microcode_words(block: bytes) -> tuple[int, ...]:
-    """The words of the microcode block, as many as its header says."""
+    """Return the words of the microcode block; their number is in its header."""
     head = fmt.HEADER_WORDS * fmt.WORD_BYTES
     if len(block) < head:
         raise _error(f"truncated: {len(block)} bytes, the header alone takes {head}")
@@ -136,7 +136,7 @@ def _microcode_words(block: bytes) -> tuple[int, ...]:
 
 
 def _checked_header(container: Container, words: tuple[int, ...]) -> HeaderFields:
-    """The header's content; afterwards sizes and checksums hold and the first command lies inside."""
+    """Return the header with its sizes, checksums and first command checked."""
     header = parse_header(words)
     without_crc = (*words[: Header.CRC], 0, *words[Header.CRC + 1 :])
     computed = zlib.crc32(np.array(without_crc, "<u4").tobytes())
@@ -194,7 +194,7 @@ def _check_weights(block: bytes, header: HeaderFields) -> None:
 
 
 def _check_kernels(block: bytes, calls: Sequence[Call]) -> None:
-    """The kernels block lists exactly the kernels that the commands call; zero bytes may follow."""
+    """Check that the kernels block lists exactly the kernels that the commands call; zero bytes may follow."""
     kinds = sorted({call.kernel.kind for call in calls})
     expected = np.array([len(kinds), *kinds], "<u4").tobytes()
     if block[: len(expected)] != expected or any(block[len(expected) :]):
@@ -203,7 +203,7 @@ def _check_kernels(block: bytes, calls: Sequence[Call]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads commands against the sizes that the header gives."""
+    """Decodes commands and checks them against the sizes in the header."""
 
     container: Container
     header: HeaderFields
@@ -212,7 +212,7 @@ class _Reader:
     places: Places
 
     def commands(self, words: tuple[int, ...]) -> tuple[Command, ...]:
-        """All commands but `end`."""
+        """Decode all commands except `end`."""
         commands: list[Command] = []
         at = self.header.first_command // fmt.WORD_BYTES
         for index in range(self.header.commands):
@@ -287,7 +287,7 @@ class _Reader:
         return Place(Region(region), index, offset, nbytes)
 
     def _sizes(self, region: Region) -> tuple[int, ...]:
-        """Bytes of each memory of a region."""
+        """Return the bytes of each memory of a region."""
         match region:
             case Region.INPUT:
                 return self.input_bytes
@@ -321,7 +321,7 @@ class _Reader:
                     raise _error(f"it overlaps operand `{kernel.operands[at]}`", place)
 
     def _check_tables(self, kernel: Kernel, operands: tuple[Place, ...], where: str) -> None:
-        """Checks requantisation rows and exponentials that lie in the weights."""
+        """Check requantisation rows and exponentials in the weights."""
         for name, operand in zip(kernel.operands, operands, strict=True):
             if name not in ("requant", "table") or operand.region is not Region.WEIGHTS:
                 continue
@@ -366,7 +366,7 @@ class _Reader:
 
 
 def _holds_words(kernel: Kernel, operand: int) -> bool:
-    """True for an operand of 32-bit words."""
+    """Whether an operand consists of 32-bit words."""
     name = kernel.operands[operand]
     return name in ("bias", "requant", "workspace") or (name == "table" and kernel is SOFTMAX)
 
@@ -383,38 +383,38 @@ def _channel(channel: int, where: str) -> int:
 
 
 def _check_channels(commands: Sequence[Command], places: Places) -> None:
-    """A channel is waited for before it is used again, before what it fetches is used, and before the end.
+    """Check that a channel is waited for before its next fetch, before its bytes are used, and before the end.
 
-    Resident fetches go to ascending places, so that none overwrites another.
+    Resident fetches have ascending targets, so that none overwrites another.
     """
-    flights: dict[int, Place] = {}
+    outstanding: dict[int, Place] = {}
     resident_end = 0
     for index, command in enumerate(commands):
         match command:
             case Wait():
-                flights.pop(command.channel, None)
+                outstanding.pop(command.channel, None)
             case Fetch():
                 target = command.written
-                if command.channel in flights:
+                if command.channel in outstanding:
                     raise _error(
                         f"channel {command.channel} still fetches, a `wait` must come before", f"command {index}"
                     )
-                _check_landed(target, flights, f"command {index}")
+                _check_landed(target, outstanding, f"command {index}")
                 if command.resident and command.target < resident_end:
                     raise _error(f"target {command.target} is not after the resident fetch before", f"command {index}")
                 resident_end = target.offset + target.nbytes if command.resident else resident_end
-                flights[command.channel] = target
+                outstanding[command.channel] = target
             case Call():
                 for name, operand in zip(command.kernel.operands, command.operands, strict=True):
                     where = f"command {index} ({command.kernel.name}), operand `{name}`"
-                    _check_landed(in_memory(operand, places), flights, where)
-    if flights:
-        raise _error(f"channel {min(flights)} still fetches at `end`, a `wait` must come before")
+                    _check_landed(in_memory(operand, places), outstanding, where)
+    if outstanding:
+        raise _error(f"channel {min(outstanding)} still fetches at `end`, a `wait` must come before")
 
 
-def _check_landed(operand: Place, flights: Mapping[int, Place], where: str) -> None:
-    """No channel still fetches to bytes of the operand."""
-    for channel, target in flights.items():
+def _check_landed(operand: Place, outstanding: Mapping[int, Place], where: str) -> None:
+    """Check that no channel still fetches to bytes of the operand."""
+    for channel, target in outstanding.items():
         if operand.overlaps(target):
             fetched = f"bytes {target.offset}..{target.offset + target.nbytes} of {target.region.name.lower()}"
             raise _error(f"channel {channel} still fetches to {fetched}, a `wait` must come before", where)

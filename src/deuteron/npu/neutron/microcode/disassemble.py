@@ -13,7 +13,7 @@ _SHORT = {Region.INPUT: "in", Region.OUTPUT: "out", Region.SCRATCH: "scratch", R
 
 
 def disassemble(decoded: Decoded, origins: Sequence[str] = ()) -> list[str]:
-    """One line per command; `origins` says what each kernel call stands for, by default its first TFLite operator.
+    """Yield one line per command; `origins` describe each kernel call, by default with its first TFLite operator.
 
     Args:
         decoded: a decoded container.
@@ -32,7 +32,7 @@ def disassemble(decoded: Decoded, origins: Sequence[str] = ()) -> list[str]:
 
 
 def as_json(decoded: Decoded) -> dict[str, object]:
-    """The container as plain values: header, tensor sizes, commands with every field."""
+    """Return the container as plain values: header, tensor sizes, commands with every field."""
     return {
         "header": {field.name: getattr(decoded.header, field.name) for field in fields(decoded.header)},
         "input_bytes": list(decoded.input_bytes),
@@ -60,7 +60,7 @@ def _command(command: Command, places: Places) -> str:
 
 
 def _place(operand: Place, places: Places) -> str:
-    """Region, offset and size, as in `scratch+0x40:256`, and the place of an end: `in0+0x0:256@scratch+0x80`."""
+    """Region, offset and size, as in `scratch+0x40:256`, and the place of an input: `in0+0x0:256@scratch+0x80`."""
     lies = in_memory(operand, places)
     if lies != operand:
         return f"{_place(operand, {})}@scratch+{lies.offset:#x}"
@@ -70,7 +70,7 @@ def _place(operand: Place, places: Places) -> str:
 
 
 def shape(params: p.KernelParams) -> str:
-    """What goes in and comes out, as in `[1,32,32,3] -> [1,32,32,16]`."""
+    """Return input and output shapes, as in `[1,32,32,3] -> [1,32,32,16]`."""
     match params:
         case p.Conv2DParams() | p.DepthwiseConv2DParams():
             return _maps(params.batches, params, params.in_c, params.out_c)
@@ -101,7 +101,7 @@ _IN_SHAPE = frozenset((*_MAP_FIELDS, *_OTHER_SIZES))
 
 
 def settings(params: p.KernelParams) -> str:
-    """The parameters that `shape` does not show, as `name=value` in encoding order."""
+    """Return the parameters that `shape` does not show, as `name=value` in encoding order."""
     strided = isinstance(params, Binary | p.CopyParams)
     rank = len(_significant(params.dims)) if strided else 0
     shown: list[str] = []

@@ -1,4 +1,4 @@
-"""Program and plan to microcode."""
+"""Encodes a program and its plan as microcode."""
 
 import zlib
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ from deuteron.operators.program import KernelCall, Program
 from deuteron.operators.transfers import Fetch, Transfer, Wait
 
 _MAX_BYTES = 0xFFFFFFF0
-"""Of an input, an output or an area: the largest word that is a multiple of 16."""
+"""Largest size of an input, an output or an area: the largest word that is a multiple of 16."""
 
 
 def encode(program: Program, plan: Planned, profiling: bool = False) -> Container:
-    """The container that runs `program` at the addresses of `plan`.
+    """Return the container that runs `program` at the addresses of `plan`.
 
     Raises:
-        CapacityError: when the program has more tensors, commands or bytes than the format takes.
+        CapacityError: the program has more tensors, commands or bytes than the format supports.
     """
     sizes = {buffer.name: buffer.nbytes for buffer in program.buffers}
     _check_tensors(program)
@@ -81,7 +81,7 @@ def _check_bytes(program: Program, plan: Planned) -> None:
 
 
 def _minor(plan: Planned) -> int:
-    """The oldest version of the format that has all that the plan uses."""
+    """Return the oldest minor version of the format with all features of the plan."""
     if plan.ends:
         return fmt.MINOR_OF_PLACES
     fetches = (step for steps in plan.transfers.values() for step in steps if isinstance(step, Fetch))

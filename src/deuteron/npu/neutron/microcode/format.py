@@ -1,6 +1,6 @@
 """Numbers of the microcode format: `spec/microcode.md` as constants.
 
-The encoder, the decoder and the generated C header (`tools/gen_headers.py`) all take them from here.
+The encoder, the decoder and the generated C header (`tools/gen_headers.py`) use them.
 """
 
 from enum import IntEnum, IntFlag
@@ -26,38 +26,38 @@ MAGIC = 0x64434D6E
 """Word 0: the bytes `nMCd`, common to every Neutron microcode."""
 
 DEUTERON_MAGIC = 0x314E5444
-"""Word 1: the bytes `DTN1`; a vendor's microcode has something else here."""
+"""Word 1: the bytes `DTN1`; a vendor's microcode has another word."""
 
 VERSION = VERSION_MAJOR << 16 | VERSION_MINOR
-"""The newest that is read; a program says the oldest that it can do with."""
+"""The newest supported minor version; a program has the oldest one with its features."""
 
 HEADER_WORDS = 20
 WORD_BYTES = 4
 NO_ORIGIN = 0xFFFFFFFF
-"""Word 2 of a call that comes from no TFLite operator."""
+"""Word 2 of a call without a TFLite operator."""
 
 MAX_MICROCODE_BYTES = 16 << 20
 MIN_WEIGHTS_BYTES = 16
 MAX_TENSORS = 255
 
 UNALIGNED_KERNELS = frozenset({"copy_s8", "fill_s8"})
-"""Kernels whose operands may start anywhere."""
+"""Kernels whose operands need no alignment."""
 
 OPERAND_WORDS = 3
 SOFTMAX_ONE = 1 << 30
 """First and largest word of a softmax table: fixed-point 1.0."""
 
 FETCH_TO_SCRATCH = 1 << 8
-"""Bit beside the channel of a fetch whose target is in scratch."""
+"""Flag next to the channel of a fetch to scratch."""
 
 ELSEWHERE = 0xFFFFFFFF
-"""In the table of places: an input or output that does not lie in scratch."""
+"""Entry in the table of places for an input or output outside scratch."""
 
 PROFILE_RECORD_BYTES = 16
 
 
 class Header(IntEnum):
-    """Index of each header word; those from 10 on that depend on the layout are in `LayoutA` and `LayoutB`."""
+    """Index of each header word; `LayoutA` and `LayoutB` have those that depend on the layout, from 10 on."""
 
     MAGIC = 0
     DEUTERON_MAGIC = 1

@@ -1,4 +1,4 @@
-"""The header as a record, for encoder and decoder alike."""
+"""The header of the microcode as a record."""
 
 import struct
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from deuteron.npu.neutron.microcode.format import Header, LayoutA, LayoutB
 
 @dataclass(frozen=True, slots=True)
 class HeaderFields:
-    """The header's content; magics, major version and the microcode's own CRC are not part of it."""
+    """Content of the header, without magic words, major version and the CRC of the microcode."""
 
     profiling: bool
     commands: int
@@ -31,7 +31,7 @@ class HeaderFields:
 
 
 def header_words(fields: HeaderFields) -> tuple[int, ...]:
-    """The 20 words, with the CRC word 0."""
+    """Return the 20 words, with CRC 0."""
     words = [0] * fmt.HEADER_WORDS
     words[Header.MAGIC] = fmt.MAGIC
     words[Header.DEUTERON_MAGIC] = fmt.DEUTERON_MAGIC
@@ -55,10 +55,10 @@ def header_words(fields: HeaderFields) -> tuple[int, ...]:
 
 
 def read_header(microcode: bytes) -> HeaderFields:
-    """The content of a microcode's header; nothing is checked but that it is whole.
+    """Read the header of a microcode without checks.
 
     Raises:
-        FormatError: when it is not.
+        FormatError: the bytes are fewer than a header.
     """
     least = fmt.HEADER_WORDS * fmt.WORD_BYTES
     if len(microcode) < least:
@@ -69,7 +69,7 @@ def read_header(microcode: bytes) -> HeaderFields:
 
 
 def parse_header(words: Sequence[int]) -> HeaderFields:
-    """The content of 20 header words; nothing is checked."""
+    """Parse 20 header words without checks."""
     profiling = bool(words[Header.FLAGS] & fmt.Flag.PROFILING)
     layout = LayoutB if profiling else LayoutA
     return HeaderFields(

@@ -1,4 +1,4 @@
-"""Where in scratch inputs and outputs lie."""
+"""Places of inputs and outputs in scratch."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,16 +10,16 @@ from deuteron.operators.regions import Place, Region
 REBUILD = "build the model again; the file may be damaged"
 
 Places = Mapping[tuple[Region, int], int]
-"""The offset in scratch of an input or output that lies there, by its region and index."""
+"""Offsets in scratch of inputs and outputs, by region and index."""
 
 
 def read_places(header: HeaderFields, sizes: Sequence[int], offsets: Sequence[int]) -> Places:
-    """The places, none or those at the start of `offsets`, for inputs and outputs of these sizes.
+    """Read the table of places, if there is one, for inputs and outputs of these sizes.
 
-    All inputs are there at once when a run begins, and all outputs when it ends.
+    Places of inputs must not overlap, as all are live when a run begins; nor those of outputs.
 
     Raises:
-        FormatError: for a place that none can have.
+        FormatError: a place is invalid.
     """
     ends = [(Region.INPUT, i) for i in range(header.inputs)] + [(Region.OUTPUT, i) for i in range(header.outputs)]
     places: dict[tuple[Region, int], int] = {}
@@ -45,6 +45,6 @@ def read_places(header: HeaderFields, sizes: Sequence[int], offsets: Sequence[in
 
 
 def in_memory(operand: Place, places: Places) -> Place:
-    """Where an operand lies: in scratch, if it is of an input or output that has its place there."""
+    """Return the place of an operand, which is in scratch for inputs and outputs that are placed there."""
     offset = places.get((operand.region, operand.index))
     return operand if offset is None else Place(Region.SCRATCH, 0, offset + operand.offset, operand.nbytes)

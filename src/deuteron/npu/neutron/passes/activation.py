@@ -1,4 +1,4 @@
-"""Activations as limits of stored values."""
+"""Activations as clamps of stored values."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -15,13 +15,13 @@ _LIMITS: Mapping[Function, tuple[int, int | None]] = {
     Function.RELU_0_TO_1: (0, 1),
     Function.RELU_N1_TO_1: (-1, 1),
 }
-"""Real limits of the functions that only cut off."""
+"""Real limits of the functions that only clamp."""
 
 
 def stored_clamp(graph: Graph, op: Op) -> Clamp | None:
-    """The limits that an op sets on stored values, None when it does more than cut them off.
+    """Return the clamp of an op on stored values, or None if it does more than clamp.
 
-    Input and output share their quantisation, so such an op moves only values beyond its bounds: to the rounded bound.
+    Input and output have the same quantisation, so such an op only changes values beyond its limits.
     """
     quant = graph.type(op.outputs[0]).q
     if any(graph.type(name).quant != quant for name in op.inputs):
@@ -41,7 +41,7 @@ def stored_clamp(graph: Graph, op: Op) -> Clamp | None:
 
 
 def _constant_bound(graph: Graph, op: Op) -> int | None:
-    """The one stored value of a constant second operand."""
+    """Return the single stored value of a constant second operand."""
     bound = graph.tensor(op.inputs[1])
     values = np.unique(bound.array()) if bound.is_const else ()
     return int(values[0]) if len(values) == 1 else None
@@ -52,7 +52,7 @@ def _stored(real: int, quant: Quant) -> int:
 
 
 def limit(first: Clamp, second: Clamp) -> Clamp:
-    """One clamp that does what `first` and then `second` do."""
+    """Return the composition of two clamps."""
 
     def clamped(value: int) -> int:
         return max(second.lo, min(second.hi, value))

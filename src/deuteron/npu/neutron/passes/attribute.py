@@ -1,4 +1,4 @@
-"""Gives operators that no kernel computes to the calls that stand for them."""
+"""Attributes operators without a kernel call to the calls that represent them."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,11 +9,11 @@ from deuteron.operators.program import Program
 
 
 def attribute(source: Graph, program: Program) -> Program:
-    """The program whose calls name every TFLite operator that an output of `source` depends on, but for folded ones.
+    """Return the program whose calls name all TFLite operators that outputs of `source` depend on, except folded ones.
 
-    An operator without a call of its own moves no byte: it was a reshape, a transpose that another one cancelled, an
-    activation that the quantisation implies, a piece of memory that others read or write in parts. What it computes is
-    what the calls before it write, so these name it, too; where it stands at a graph input, those that read its result.
+    An operator without a call moves no byte: it was a reshape, a cancelled transpose, an activation that the
+    quantisation implies, or memory that others read or write in parts. The calls that compute its operands also name
+    it; at a graph input, the calls that read its result.
     """
     named = {index for call in program.calls for index in call.origin}
     done = named | constant_ops(source)
@@ -33,7 +33,7 @@ def attribute(source: Graph, program: Program) -> Program:
 
 
 def constant_ops(graph: Graph) -> set[int]:
-    """TFLite operators whose results depend on constants only."""
+    """Return the TFLite operators whose results depend on constants only."""
     known = {tensor.name for tensor in graph.tensors if tensor.is_const}
     constant: set[int] = set()
     for op in graph.ops:
@@ -44,7 +44,7 @@ def constant_ops(graph: Graph) -> set[int]:
 
 
 def _writers(graph: Graph, named: set[int]) -> Mapping[str, set[int]]:
-    """Tensor -> the named operators that compute it, seen through others; constants have none."""
+    """Return for each tensor the named operators that compute it, across unnamed ones; constants have none."""
     writers: dict[str, set[int]] = {}
     for op in graph.ops:
         through = (writers.get(name, set[int]()) for name in op.inputs)
@@ -53,7 +53,7 @@ def _writers(graph: Graph, named: set[int]) -> Mapping[str, set[int]]:
 
 
 def _readers(graph: Graph, named: set[int]) -> Mapping[str, set[int]]:
-    """Tensor -> the named operators that read it, seen through others."""
+    """Return for each tensor the named operators that read it, across unnamed ones."""
     readers: dict[str, set[int]] = {}
     for op in reversed(graph.ops):
         beyond = _own(op, named) or readers.get(op.outputs[0], set[int]())

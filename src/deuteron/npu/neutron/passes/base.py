@@ -1,4 +1,4 @@
-"""What a pass is, and the two rewrites that several of them share."""
+"""Interface of passes, and shared rewrites."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -9,9 +9,9 @@ from deuteron.npu.neutron.ir.ops import Op
 
 
 class Pass(Protocol):
-    """A pure rewrite: takes a valid graph and returns a valid graph that computes the same outputs.
+    """A pure rewrite from a valid graph to a valid graph that computes the same outputs.
 
-    Graph inputs and outputs keep their names, and the same object comes back when there was nothing to do.
+    Graph inputs and outputs keep their names. Without changes the result is the same object.
     """
 
     name: ClassVar[str]
@@ -22,19 +22,19 @@ class Pass(Protocol):
 
 
 def merge_origins(*ops: Op) -> tuple[int, ...]:
-    """The TFLite operators of all of `ops`, ascending."""
+    """Return the TFLite operators of all `ops`, ascending."""
     return tuple(sorted({index for op in ops for index in op.origin}))
 
 
 def final_name(name: str, names: Mapping[str, str]) -> str:
-    """The name at the end of the chain of renamings that begins at `name`."""
+    """Return the final name of a chain of renamings from `name`."""
     while name in names:
         name = names[name]
     return name
 
 
 def rename_tensors(ops: Iterable[Op], names: Mapping[str, str]) -> tuple[Op, ...]:
-    """`ops` with tensors renamed; chains in `names` are followed."""
+    """Return `ops` with tensors renamed; `names` may contain chains."""
 
     def final(name: str) -> str:
         return final_name(name, names)
@@ -47,7 +47,7 @@ def rename_tensors(ops: Iterable[Op], names: Mapping[str, str]) -> tuple[Op, ...
 
 
 def new_name(wanted: str, taken: set[str]) -> str:
-    """`wanted`, or the first numbered form of it that is not taken; it is from now on."""
+    """Return `wanted` or its first unused numbered form, and mark it as used."""
     name, number = wanted, 1
     while name in taken:
         name, number = f"{wanted}#{number}", number + 1

@@ -1,4 +1,4 @@
-"""Gives equal computations one form, so that later passes need to know only that form."""
+"""Canonicalises equal computations, so that later passes only handle one form."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -10,12 +10,12 @@ from deuteron.npu.neutron.passes.base import merge_origins
 
 @dataclass(frozen=True, slots=True)
 class Canonicalise:
-    """Drops dead ops, puts constants second, joins reshapes, and turns reductions of single elements into reshapes."""
+    """Removes dead ops, puts constants second, merges reshapes, and makes reductions of single elements reshapes."""
 
     name: ClassVar[str] = "canonicalise"
 
     def apply(self, graph: Graph) -> Graph:
-        """The graph in canonical form."""
+        """Return the graph in canonical form."""
         graph = graph.without_dead_ops()
         by_output: dict[str, Op] = {}
         ops: list[Op] = []
@@ -27,7 +27,7 @@ class Canonicalise:
 
 
 def _canonical(graph: Graph, op: Op, producers: dict[str, Op]) -> Op:
-    """The canonical form of `op`; `producers` are the canonical ops before it, by output."""
+    """Return the canonical form of `op`; `producers` are the earlier canonical ops by output."""
     match op:
         case Add() | Mul() | Maximum() | Minimum() if (
             graph.tensor(op.inputs[0]).is_const and not graph.tensor(op.inputs[1]).is_const

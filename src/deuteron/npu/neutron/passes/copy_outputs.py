@@ -1,4 +1,4 @@
-"""Gives outputs that nothing computes a buffer of their own, by the copies that fill them."""
+"""Adds copies for graph outputs that no op computes."""
 
 from dataclasses import replace
 
@@ -8,9 +8,9 @@ from deuteron.npu.neutron.passes.base import new_name
 
 
 def copy_outputs(graph: Graph) -> Graph:
-    """The graph, each output of which an op writes: where it is an input or a constant, a reshape copies it.
+    """Return the graph with a reshape, which copies, for each output that is an input or a constant.
 
-    The copy has another name, so this is no pass; and it comes from no TFLite operator, so it names none.
+    The copy has another name, so this is no pass. It has no origin, because it comes from no TFLite operator.
     """
     taken = {tensor.name for tensor in graph.tensors}
     produced = graph.producers()

@@ -1,4 +1,4 @@
-"""Computes at compile time what depends on constants only."""
+"""Constant folding."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -12,21 +12,20 @@ from deuteron.npu.neutron.ir.types import Tensor
 from deuteron.npu.neutron.passes.base import new_name
 
 MAX_GROWTH = 1 << 20
-"""Largest result, in elements, that is folded though no operand is as large: a few bytes of a file can ask for any."""
+"""Largest result, in elements, that is folded without an operand of that size: a small file can declare any size."""
 
 
 @dataclass(frozen=True, slots=True)
 class FoldConstants:
-    """Ops whose inputs are all constant become constants, but for huge ones and those that the NPU would refuse.
+    """Replaces ops with constant inputs by constants, except huge ones and those that the NPU does not support.
 
-    A graph output keeps an op that writes it: where one turns out constant, a reshape copies it from a new constant,
-    which other ops read directly.
+    A reshape copies a constant graph output from a new constant, which other ops read directly.
     """
 
     name: ClassVar[str] = "fold-constants"
 
     def apply(self, graph: Graph) -> Graph:
-        """The graph without ops that have constant inputs only, but for the copies to graph outputs."""
+        """Return the graph without ops that have constant inputs only, except copies to graph outputs."""
         tensors = {tensor.name: tensor for tensor in graph.tensors}
         taken = set(tensors)
         values: dict[str, str] = {}
@@ -59,7 +58,7 @@ def _copies_to_output(graph: Graph, op: Op) -> bool:
 
 
 def _folded(op: Op, tensors: Mapping[str, Tensor]) -> Tensor | None:
-    """The op's output as a constant, None when it is to stay: the interpreter says what an op computes."""
+    """Return the op's output as a constant, computed by the interpreter, or None if the op must stay."""
     sources = {name: tensors[name] for name in op.inputs}
     (output,) = (tensors[name] for name in op.outputs)
     allowed = max(MAX_GROWTH, *(source.type.numel for source in sources.values()))
@@ -69,5 +68,5 @@ def _folded(op: Op, tensors: Mapping[str, Tensor]) -> Tensor | None:
     try:
         value = interpret.run(alone, [])[output.name]
     except UnsupportedError:
-        return None  # whoever selects kernels refuses it too, and says where it is
+        return None  # the selection of kernels rejects it, too, with its place
     return replace(output, data=value.astype(output.type.dtype.numpy).tobytes())

@@ -1,4 +1,4 @@
-"""Moves activations into the clamp of the operator before them."""
+"""Fuses activations into the clamp of the operator before them."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -11,15 +11,15 @@ from deuteron.npu.neutron.passes.base import merge_origins
 
 @dataclass(frozen=True, slots=True)
 class FuseActivation:
-    """An activation that only cuts its input off joins the op that computed the input, if nothing else reads that.
+    """Fuses an activation that only clamps into the op that computes its input, if no other op reads that.
 
-    With another quantisation on its output the activation stays: PyTorch rounds twice there, and so must we.
+    An activation with another quantisation of its output stays, because PyTorch rounds twice there.
     """
 
     name: ClassVar[str] = "fuse-activation"
 
     def apply(self, graph: Graph) -> Graph:
-        """The graph with activations inside the ops before them."""
+        """Return the graph with fused activations."""
         consumers = graph.consumers()
         index = {name: at for at, op in enumerate(graph.ops) for name in op.outputs}
         ops: list[Op | None] = list(graph.ops)

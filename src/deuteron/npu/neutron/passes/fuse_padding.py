@@ -1,4 +1,4 @@
-"""Moves explicit padding into the operator that reads it."""
+"""Fuses explicit padding into the operator that reads it."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -9,29 +9,29 @@ from deuteron.npu.neutron.ir.shapes import extent
 from deuteron.npu.neutron.passes.base import merge_origins
 
 MAX_POOL_NEUTRAL = -128
-"""A padded element of this value never wins a maximum, so it need not exist."""
+"""A padded element of this value never is the maximum, so it can be omitted."""
 
 Windowed = Conv2D | DepthwiseConv2D | MaxPool2D
 
 
 @dataclass(frozen=True, slots=True)
 class FusePadding:
-    """Padding with real zero joins a convolution, padding with the least value joins a max pool.
+    """Fuses padding with real zero into a convolution, and padding with the lowest value into a max pool.
 
-    Average pooling keeps its padding op: it does not count padded elements, but counts those of a Pad.
+    Average pooling keeps its padding op: it counts elements of a Pad, but not its own padding.
     """
 
     name: ClassVar[str] = "fuse-padding"
 
     def apply(self, graph: Graph) -> Graph:
-        """The graph with padding inside the ops that read it."""
+        """Return the graph with fused padding."""
         producers = graph.producers()
         ops = tuple(_padded(graph, op, producers.get(op.inputs[0])) for op in graph.ops)
         return graph.with_ops(ops).without_dead_ops()
 
 
 def _padded(graph: Graph, op: Op, pad: Op | None) -> Op:
-    """`op` reading what `pad` reads, or as it is when it cannot do the padding."""
+    """Return `op` with the padding of `pad`, or unchanged if it cannot pad."""
     if not isinstance(op, Windowed) or not isinstance(pad, Pad):
         return op
     neutral = MAX_POOL_NEUTRAL if isinstance(op, MaxPool2D) else graph.type(op.inputs[0]).q.zero_point
@@ -46,7 +46,7 @@ def _padded(graph: Graph, op: Op, pad: Op | None) -> Op:
 
 
 def _span(graph: Graph, op: Windowed) -> tuple[int, int]:
-    """Rows and columns from the first to the last element of a window."""
+    """Return rows and columns from the first to the last element of a window."""
     if isinstance(op, MaxPool2D):
         return op.window
     _, height, width, _ = graph.type(op.inputs[1]).shape

@@ -1,4 +1,4 @@
-"""Joins functions of one stored value that follow each other."""
+"""Fuses consecutive functions of one stored value into one lookup table."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -11,15 +11,15 @@ from deuteron.npu.neutron.passes.base import merge_origins
 
 @dataclass(frozen=True, slots=True)
 class FuseTables:
-    """A function of what another function gives is one table, if nothing else reads what lies between.
+    """Fuses two consecutive functions into one table, if no other op reads the value between them.
 
-    Every value between is still rounded as before: the second table is looked up with the entries of the first.
+    That value is still rounded as before: the second table is indexed with the entries of the first.
     """
 
     name: ClassVar[str] = "fuse-tables"
 
     def apply(self, graph: Graph) -> Graph:
-        """The graph with one table for each chain of them."""
+        """Return the graph with one table for each chain."""
         consumers = graph.consumers()
         ops: list[Op | None] = list(graph.ops)
         index = {name: at for at, op in enumerate(graph.ops) for name in op.outputs}

@@ -1,4 +1,4 @@
-"""Chooses kernels: a graph becomes a program of kernel calls."""
+"""Kernel selection: lowers a graph to a program of kernel calls."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,19 +31,19 @@ from deuteron.npu.neutron.kernels.catalogue import (
 from deuteron.npu.neutron.passes.constraints import check
 from deuteron.npu.neutron.passes.copy_outputs import copy_outputs
 from deuteron.npu.neutron.passes.lowering import convolution, elementwise, matmul, movement, reduction, resize
-from deuteron.npu.neutron.passes.lowering.buffer_aliasing import find_homes
+from deuteron.npu.neutron.passes.lowering.buffer_aliasing import find_aliases
 from deuteron.npu.neutron.passes.lowering.builder import Builder
 from deuteron.operators.program import Program
 
 
 def select(graph: Graph) -> Program:
-    """The program that computes the graph.
+    """Return the program that computes the graph.
 
     Raises:
-        UnsupportedError: when ops break a constraint of the NPU; it names each of them and its TFLite index.
+        UnsupportedError: ops violate constraints of the NPU; it names each of them and its TFLite index.
     """
     graph = copy_outputs(graph)
-    build = Builder(graph, find_homes(graph))
+    build = Builder(graph, find_aliases(graph))
     refused: list[UnsupportedError] = []
     for op in graph.ops:
         try:
@@ -57,7 +57,7 @@ def select(graph: Graph) -> Program:
 
 @dataclass(frozen=True, slots=True)
 class Lowering:
-    """How one kind of operator becomes kernel calls.
+    """Lowering of one kind of operator to kernel calls.
 
     Attributes:
         lower: appends the calls of an op of that kind to the program.
@@ -102,7 +102,7 @@ LOWERINGS: Mapping[type[ops.Op], Lowering] = MappingProxyType(
         ops.MirrorPad: Lowering(movement.mirror_pad, (COPY,)),
     }
 )
-"""What becomes of each operator; the support table of `deuteron ops` prints it."""
+"""Lowerings by operator; the table of `deuteron ops` prints them."""
 
 
 def _lower(build: Builder, op: ops.Op) -> None:

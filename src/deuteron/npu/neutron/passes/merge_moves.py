@@ -1,4 +1,4 @@
-"""Makes the same transposed or reshaped tensor once."""
+"""Common subexpression elimination for transposes and reshapes."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -13,16 +13,16 @@ Moves = Transpose | Reshape
 
 @dataclass(frozen=True, slots=True)
 class MergeMoves:
-    """Transposes and reshapes that make the same of one tensor are one, which all their readers share.
+    """Merges equal transposes and reshapes of one tensor.
 
-    A converter that brings each layer's input into its own order transposes what parallel branches read once for each.
-    Outputs of the graph stay as they are, each with an op of its own.
+    Converters that transpose the input of each layer do so once for each parallel branch. Outputs of the graph stay
+    separate.
     """
 
     name: ClassVar[str] = "merge-moves"
 
     def apply(self, graph: Graph) -> Graph:
-        """The graph in which no two of them are alike."""
+        """Return the graph without duplicates."""
         first: dict[tuple[Op, TensorType], int] = {}
         names: dict[str, str] = {}
         ops: list[Op] = []

@@ -28,17 +28,17 @@ def passes() -> tuple[Pass, ...]:
         FuseActivation(),
         FusePadding(),
         FuseTables(),
-        MergeMoves(),  # once all has moved, for what several read stays where it is
+        MergeMoves(),  # last, because ops with several readers are not moved
     )
 
 
 def optimise(graph: Graph, *, verify_each: bool = False, excluded: Collection[str] = ()) -> Graph:
-    """The graph after as many rounds of all passes as change it; each round that changes it makes it simpler.
+    """Run all passes until the graph does not change; each round that changes it simplifies it.
 
     Args:
-        graph: what to simplify.
-        verify_each: check the graph after every pass.
-        excluded: names of passes to leave out.
+        graph: the graph to simplify.
+        verify_each: verify the graph after every pass.
+        excluded: names of passes to skip.
     """
     steps = tuple(step for step in passes() if step.name not in excluded)
     while True:

@@ -1,4 +1,4 @@
-"""Moves transposes towards the outputs, where they meet others and vanish."""
+"""Moves transposes towards the outputs, where they cancel with others."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -20,17 +20,16 @@ PADS = ops.Pad | ops.MirrorPad
 
 @dataclass(frozen=True, slots=True)
 class PushTransposes:
-    """An op that computes the same in another order of dimensions does so before its inputs are transposed.
+    """Moves an op before the transposes of its inputs, if it computes the same in another order of dimensions.
 
-    Its inputs must all come through one permutation (or be constants, which are transposed now) and be read by nothing
-    else, and what is transposed afterwards must not be larger. Padding stays before whoever can take it in, unless the
-    transpose is to meet another one.
+    All inputs must have the same permutation (constants are transposed at compile time) and no other reader, and the
+    result must not be larger. Padding stays before an op that it can be fused into, unless the transpose may cancel.
     """
 
     name: ClassVar[str] = "push-transposes"
 
     def apply(self, graph: Graph) -> Graph:
-        """The graph with transposes as late as that gains something."""
+        """Return the graph with transposes as late as useful."""
         work = _Work(graph, graph.producers(), graph.consumers(), {tensor.name for tensor in graph.tensors})
         moved: list[Op] = []
         for op in graph.ops:
@@ -45,13 +44,13 @@ class PushTransposes:
 class _Work:
     graph: Graph
     producers: dict[str, Op]
-    """The ops as they are moved: a transpose that came out behind one op moves on behind the next."""
+    """State of the moves: a transpose that was moved after one op is moved after the next."""
     consumers: Mapping[str, tuple[Op, ...]]
     taken: set[str]
     tensors: list[Tensor] = field(default_factory=list[Tensor])
 
     def pushed(self, op: Op) -> tuple[Op, ...]:
-        """The op before its transposes, then the transpose of its result; or the op as it is."""
+        """Return the op before its transposes, then the transpose of its result; or the op unchanged."""
         transposes = self.transposes_before(op)
         if not transposes:
             return (op,)
@@ -63,7 +62,7 @@ class _Work:
         inputs = tuple(sources.get(name) or self.constant_before(op, name, perm) for name in op.inputs)
         if result == tuple(range(len(result))):
             return (replace(twin, inputs=inputs, origin=merge_origins(op, *transposes)),)
-        # It is the op that makes one of several.
+        # One op with merged transposes.
         origin = merge_origins(*transposes) if len(transposes) == 1 else merge_origins(op, *transposes)
         middle = self.tensor(f"{op.outputs[0]}/untransposed", self.type_before(op, result))
         return replace(twin, inputs=inputs, outputs=(middle,)), Transpose(
@@ -71,7 +70,7 @@ class _Work:
         )
 
     def transposes_before(self, op: Op) -> tuple[Transpose, ...]:
-        """The transposes that the op reads, when they share a permutation, serve it alone, and the rest is constant."""
+        """Return the input transposes, if they share a permutation without other readers, and the rest is constant."""
         transposes: list[Transpose] = []
         for name in dict.fromkeys(op.inputs):
             before = self.producers.get(name)
@@ -82,7 +81,7 @@ class _Work:
         return tuple(transposes) if len({t.perm for t in transposes}) == 1 else ()
 
     def gains(self, op: Op, transposes: tuple[Transpose, ...], result: Perm) -> bool:
-        """True when the transpose vanishes, may meet another, or moves no more than those that go."""
+        """Whether the transpose vanishes, may cancel, or moves at most as many bytes as the removed ones."""
         (output,) = op.outputs
         if result == tuple(range(len(result))):
             return True
@@ -93,26 +92,26 @@ class _Work:
         return not isinstance(op, PADS) and self.graph.type(output).numel <= before
 
     def constant_before(self, op: Op, name: str, perm: Perm) -> str:
-        """A constant operand as it is before the transpose, with all dimensions."""
+        """Return a constant operand before the transpose, with all dimensions."""
         tensor = self.graph.tensor(name)
         values = tensor.array().reshape((1,) * (len(perm) - len(tensor.type.shape)) + tensor.type.shape)
         turned = np.ascontiguousarray(values.transpose(_inverse(perm)))
         return self.tensor(f"{op.outputs[0]}/{name}", replace(tensor.type, shape=turned.shape), turned.tobytes())
 
     def type_before(self, op: Op, result: Perm) -> TensorType:
-        """The type of the op's result before it is transposed."""
+        """Return the type of the op's result before the transpose."""
         kind = self.graph.type(op.outputs[0])
         return replace(kind, shape=tuple(kind.shape[i] for i in _inverse(result)))
 
     def tensor(self, wanted: str, kind: TensorType, data: bytes | None = None) -> str:
-        """The name of a new tensor."""
+        """Add a tensor and return its name."""
         name = new_name(wanted, self.taken)
         self.tensors.append(Tensor(name, kind, data))
         return name
 
 
 def _before(op: Op, perm: Perm, graph: Graph) -> tuple[Op | None, Perm]:
-    """The op on inputs that are not transposed yet, and the permutation that its result then takes."""
+    """Return the op on untransposed inputs, and the permutation of its result."""
     match op:
         case ops.Unary() | ops.LeakyRelu() | ops.Lookup() | ops.Quantize():
             return op, perm
@@ -134,13 +133,13 @@ def _before(op: Op, perm: Perm, graph: Graph) -> tuple[Op | None, Perm]:
 
 
 def _keep_rank(op: Op, graph: Graph, rank: int) -> bool:
-    """True when what is transposed has the result's rank, and so has no dimension added in front."""
+    """Whether the transposed inputs have the result's rank, without added dimensions."""
     names = [name for name in op.inputs if not graph.tensor(name).is_const]
     return all(len(graph.type(name).shape) == rank for name in (*names, *op.outputs))
 
 
 def _kept(op: ops.ReductionOp, perm: Perm, graph: Graph) -> Perm:
-    """The permutation of the dimensions that a reduction leaves."""
+    """Return the permutation of the dimensions that a reduction keeps."""
     if len(graph.type(op.outputs[0]).shape) == len(perm):
         return perm
     left = [perm[axis] for axis in range(len(perm)) if axis not in op.axes]
@@ -148,7 +147,7 @@ def _kept(op: ops.ReductionOp, perm: Perm, graph: Graph) -> Perm:
 
 
 def _scattered(values: tuple[T, ...], perm: Perm) -> tuple[T, ...]:
-    """Values per dimension after a transpose as values per dimension before it."""
+    """Return values per dimension before a transpose, from those after it."""
     before = [values[0]] * len(perm)
     for axis, value in zip(perm, values, strict=True):
         before[axis] = value

@@ -1,4 +1,4 @@
-"""Takes out operators whose output equals their input."""
+"""Removes operators whose output equals their input."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -38,12 +38,12 @@ from deuteron.numerics import FACTOR_LIMIT
 
 @dataclass(frozen=True, slots=True)
 class RemoveNoOps:
-    """Ops that change nothing go; between a graph input and a graph output a reshape stays, which is a copy."""
+    """Removes ops that change nothing; between a graph input and a graph output a reshape stays, as a copy."""
 
     name: ClassVar[str] = "remove-no-ops"
 
     def apply(self, graph: Graph) -> Graph:
-        """The graph without ops that change nothing."""
+        """Return the graph without ops that change nothing."""
         produced = {name for op in graph.ops for name in op.outputs}
         names: dict[str, str] = {}
         ops: list[Op] = []
@@ -62,12 +62,12 @@ class RemoveNoOps:
 
 
 def is_no_op(graph: Graph, op: Op) -> bool:
-    """True when the op's output is its first input, type and values."""
+    """Whether the op's output equals its first input, in type and values."""
     if graph.type(op.inputs[0]) != graph.type(op.outputs[0]):
         return False
     match op:
         case Reshape() | Quantize() | Slice() | Pad() | MirrorPad() | ResizeBilinear() | ResizeNearest():
-            # Equal types leave these nothing to do: a slice is the whole box, a resize keeps the size.
+            # With equal types these do nothing: the slice is the whole box, the resize has the same size.
             return True
         case ReductionOp():
             return True  # over single elements
@@ -88,12 +88,12 @@ def is_no_op(graph: Graph, op: Op) -> bool:
 
 
 def _is_taken(graph: Graph, op: Add | Sub) -> bool:
-    """True unless the NPU refuses the scale of the second operand, be it zero: so does the interpreter."""
+    """Whether the NPU supports the scale of the second operand, even if that is zero, as for the interpreter."""
     return graph.type(op.inputs[1]).q.scale / graph.type(op.outputs[0]).q.scale < FACTOR_LIMIT
 
 
 def _is_constant(graph: Graph, name: str, real: float) -> bool:
-    """True when every element of a constant int8 tensor stands exactly for `real`."""
+    """Whether every element of a constant int8 tensor is exactly `real`."""
     tensor = graph.tensor(name)
     if not tensor.is_const or tensor.type.dtype is not DType.INT8:
         return False

@@ -1,4 +1,4 @@
-"""Joins transposes and turns those that move no data into reshapes."""
+"""Merges transposes, and replaces those that move no data by reshapes."""
 
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -10,12 +10,12 @@ from deuteron.npu.neutron.passes.base import merge_origins
 
 @dataclass(frozen=True, slots=True)
 class SimplifyTransposes:
-    """A transpose reads no transpose, and one that keeps the order of all dimensions above 1 is a reshape."""
+    """Merges consecutive transposes, and replaces one that keeps the order of dimensions above 1 by a reshape."""
 
     name: ClassVar[str] = "simplify-transposes"
 
     def apply(self, graph: Graph) -> Graph:
-        """The graph with the fewest transposes that looking at neighbours can find."""
+        """Return the graph with neighbouring transposes simplified."""
         transposes: dict[str, Transpose] = {}
         ops: list[Op] = []
         for op in graph.ops:
@@ -31,7 +31,7 @@ class SimplifyTransposes:
 
 
 def _joined(op: Transpose, first: Transpose | None) -> Transpose:
-    """`op` reading what `first`, the transpose before it if any, reads."""
+    """Return `op` merged with the transpose `first` before it, if any."""
     if first is None:
         return op
     perm = tuple(first.perm[axis] for axis in op.perm)

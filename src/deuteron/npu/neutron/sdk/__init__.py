@@ -1,6 +1,6 @@
-"""The drop-in `eiq_neutron_sdk`: what ExecuTorch's NXP backend imports, thin over `deuteron.npu.neutron.convert`.
+"""Drop-in replacement of `eiq_neutron_sdk` for ExecuTorch's NXP backend, a thin layer over `convert`.
 
-Nothing here happens by import: `install` puts the package where the backend looks for it, `uninstall` takes it away.
+Importing this package has no effect: `install` adds `eiq_neutron_sdk` to the import system, `uninstall` removes it.
 """
 
 from deuteron.npu.neutron.sdk.install import install, uninstall

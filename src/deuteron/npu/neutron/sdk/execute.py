@@ -1,4 +1,4 @@
-"""Commands of others with our package in the place of the vendor's, such as ExecuTorch's own scripts for its NPU."""
+"""Runs other programs, such as ExecuTorch's scripts, with our package in place of the vendor's."""
 
 import os
 import subprocess
@@ -12,20 +12,20 @@ from deuteron.npu.neutron.sdk.install import PACKAGE, vendor_is_installed
 from deuteron.npu.neutron.sdk.session import VARIABLE, Session
 
 DROP_IN = Path(__file__).parent / "drop_in"
-"""The folder that has our package by the vendor's name; nothing else leads there."""
+"""The folder with our package under the vendor's name."""
 
 _BY_SIGNAL = 128
-"""What shells add to a signal's number."""
+"""Offset that shells add to a signal's number."""
 
 
 def execute(command: Sequence[str], refused: Callable[[DeuteronError], None]) -> int:
-    """The exit code of a command; in it, and in all that it starts, `import eiq_neutron_sdk` finds our package.
+    """Run a command with our package as `eiq_neutron_sdk`, also in its child processes; return its exit code.
 
-    `python` is the one that this runs in. What a signal has ended has the code that shells give it.
+    `python` is the interpreter of this process. A command that a signal ends has the exit code of shells.
 
     Args:
         command: its words.
-        refused: is told what our converter refused last in a command that fails, for that reason or another.
+        refused: called with the last error of our converter if the command fails.
 
     Raises:
         OptionError: the vendor's package is installed.

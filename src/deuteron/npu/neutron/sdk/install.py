@@ -1,4 +1,4 @@
-"""Puts the package into the import system and takes it out again."""
+"""Adds the package to the import system, and removes it."""
 
 import importlib.util
 import sys
@@ -13,16 +13,16 @@ from deuteron.npu.neutron.sdk.session import Session
 
 PACKAGE = "eiq_neutron_sdk"
 _OURS = "__deuteron__"
-"""Attribute that marks our package; it holds what it hides."""
+"""Attribute that marks our package; it holds the hidden modules."""
 _MARK = "__deuteron__.py"
-"""File that marks our package where it is installed by that name."""
+"""File that marks our package if it is installed under the vendor's name."""
 
 
 def install(session: Session, *, shadow_vendor: bool = False) -> None:
-    """Makes `import eiq_neutron_sdk` find ours, whose failures go to `session`.
+    """Make `import eiq_neutron_sdk` find our package, whose failures go to `session`.
 
     Raises:
-        OptionError: when the vendor's package is installed and `shadow_vendor` does not say to hide it.
+        OptionError: the vendor's package is installed and `shadow_vendor` is not set.
     """
     if not shadow_vendor and vendor_is_installed():
         raise OptionError(
@@ -45,7 +45,7 @@ def install(session: Session, *, shadow_vendor: bool = False) -> None:
             getNeutronTargets=library.getNeutronTargets,
         ),
     }
-    setattr(package, _OURS, _take_modules())  # of the vendor's, to be put back
+    setattr(package, _OURS, _take_modules())  # modules of the vendor, restored later
     sys.modules[PACKAGE] = package
     for name, part in parts.items():
         setattr(package, name, part)
@@ -53,7 +53,7 @@ def install(session: Session, *, shadow_vendor: bool = False) -> None:
 
 
 def uninstall() -> None:
-    """Takes our package out of the import system; the vendor's, or none, is there again as it was before."""
+    """Remove our package from the import system, and restore the vendor's, if any."""
     hidden: dict[str, ModuleType] | None = getattr(sys.modules.get(PACKAGE), _OURS, None)
     if hidden is not None:
         _take_modules()
@@ -61,13 +61,13 @@ def uninstall() -> None:
 
 
 def _take_modules() -> dict[str, ModuleType]:
-    """The modules of the package that are imported now, which are no longer."""
+    """Remove the imported modules of the package, and return them."""
     names = [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]
     return {name: sys.modules.pop(name) for name in names}
 
 
 def vendor_is_installed() -> bool:
-    """Whether there is a package of the vendor's, imported or to be imported, which ours would hide."""
+    """Whether the vendor's package is imported or installed, so that ours would hide it."""
     loaded = sys.modules.get(PACKAGE)
     spec = importlib.util.find_spec(PACKAGE) if loaded is None else None
     if hasattr(loaded, _OURS) or (loaded is None and spec is None):
@@ -77,7 +77,7 @@ def vendor_is_installed() -> bool:
 
 
 def check_alone() -> None:
-    """Raise ImportError where the vendor's package is installed, too: files of both are in one folder then."""
+    """Raise ImportError if the vendor's package is installed, too, because files of both are in one folder."""
     if _has_distribution():
         raise ImportError(
             f"`{PACKAGE}` is installed twice, by its vendor and by `deuteron-eiq-neutron-sdk`, one over the other\n\n"
@@ -95,7 +95,7 @@ def _has_distribution() -> bool:
 
 
 def _module(name: str, **members: object) -> ModuleType:
-    """A module of ours with these members."""
+    """Return a module with these members."""
     module = ModuleType(name, "Deuteron in the place of the vendor's converter.")
     module.__file__ = str(Path(__file__).parent / "__init__.py")
     module.__spec__ = ModuleSpec(name, None, origin=module.__file__, is_package=name == PACKAGE)

@@ -1,4 +1,4 @@
-"""Targets as the vendor's package describes them; its spelling of names is kept."""
+"""Targets in the interface of the vendor's package, with its names."""
 # ruff: noqa: N802, N815
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from deuteron.arch import targets
 
 @dataclass(frozen=True, slots=True)
 class NeutronTarget:
-    """The fields of a target that ExecuTorch reads; `subsystem` is False for an NPU without a controller of its own."""
+    """The fields of a target that ExecuTorch reads; `subsystem` is False for an NPU without a controller."""
 
     name: str
     subsystem: bool
@@ -19,12 +19,12 @@ class NeutronTarget:
 
 
 def isNeutronTarget(name: str) -> bool:
-    """True for a target that NPU programs can be made for."""
+    """Whether NPU programs can be compiled for a target."""
     return name in _names()
 
 
 def getNeutronTargets() -> tuple[NeutronTarget, ...]:
-    """All targets that NPU programs can be made for."""
+    """All targets that NPU programs can be compiled for."""
     return tuple(getNeutronTarget(name) for name in _names())
 
 
@@ -33,7 +33,7 @@ def _names() -> tuple[str, ...]:
 
 
 def getNeutronTarget(name: str) -> NeutronTarget:
-    """The target of that name; OptionError when there is none, or it has no NPU."""
+    """Return the target of that name; OptionError if there is none, or it has no NPU."""
     npu = targets.load(name).need_neutron()
     return NeutronTarget(
         name=name,

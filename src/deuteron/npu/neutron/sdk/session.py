@@ -1,4 +1,4 @@
-"""What outlives one run of the converter: its failures, across the process that ExecuTorch runs it in."""
+"""Session of a conversion: passes failures of the converter from a child process of ExecuTorch to its parent."""
 
 import os
 import pickle
@@ -13,31 +13,31 @@ from deuteron.arch.memory import MemoryOptions
 from deuteron.errors import DeuteronError, InternalError
 
 VARIABLE = "DEUTERON_CONVERTER_SESSION"
-"""The environment variable that has the directory of the session of a command and all that it starts."""
+"""Environment variable with the session directory of a command and its child processes."""
 
 
 @cache
 def _own() -> "tempfile.TemporaryDirectory[str]":
-    """A directory that is gone when this process ends."""
+    """Return a directory that is removed when this process ends."""
     return tempfile.TemporaryDirectory(prefix="deuteron-session-")
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A directory, private to the caller, in which the converter leaves the error that ended it.
+    """A private directory to which the converter writes its error.
 
-    The backend may run the converter in a forked process and learns only its exit code; the parent asks the session.
+    The backend may run the converter in a forked process and only gets its exit code; the parent reads the session.
     """
 
     directory: Path
     verify_each: bool = False
     """Whether the compiler checks the graph after every pass; the vendor's options have no field for it."""
     memory: MemoryOptions | None = None
-    """How the program may use memory; None for what the vendor's one option of it means."""
+    """Memory options; None to use the vendor's single option."""
 
     @classmethod
     def of_environment(cls) -> Self:
-        """The session of the command that this process is a part of, or of this process where there is none."""
+        """Return the session of the command that this process belongs to, or a new one."""
         return cls(Path(os.environ.get(VARIABLE) or _own().name))
 
     @property
@@ -45,14 +45,14 @@ class Session:
         return self.directory / "failure.pickle"
 
     def record(self, error: Exception) -> None:
-        """Leaves the error for `raise_failure`; one that is not ours becomes an InternalError with its traceback."""
+        """Store the error for `raise_failure`; other exceptions become an InternalError with their traceback."""
         if not isinstance(error, DeuteronError):
             text = "".join(traceback.format_exception(error)).rstrip()
             error = InternalError(f"the converter failed: {text}", hint="report it with this text and the TFLite file")
         self._failure.write_bytes(pickle.dumps(error))
 
     def failure(self) -> DeuteronError | None:
-        """The error that the converter left, once; None when it left none."""
+        """Return the stored error once; None if there is none."""
         if not self._failure.exists():
             return None
         error: object = pickle.loads(self._failure.read_bytes())  # noqa: S301 - written by `record`
@@ -60,6 +60,6 @@ class Session:
         return error if isinstance(error, DeuteronError) else None
 
     def raise_failure(self) -> None:
-        """Raises that error; nothing when there is none."""
+        """Raise the stored error, if any."""
         if error := self.failure():
             raise error

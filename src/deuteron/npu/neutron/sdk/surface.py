@@ -1,4 +1,4 @@
-"""The functions and classes of the vendor's converter that ExecuTorch uses; its spelling of names is kept."""
+"""Functions and classes of the vendor's converter that ExecuTorch uses, with its names."""
 # ruff: noqa: N802, N815
 
 import os
@@ -15,15 +15,15 @@ from deuteron.npu.neutron.sdk.log import conversion_log
 from deuteron.npu.neutron.sdk.session import Session
 
 STDOUT = 1
-"""The log goes to the file descriptor: that is where ExecuTorch captures it, even from another process."""
+"""The log is written to the file descriptor, where ExecuTorch captures it, also from another process."""
 
 KNOWN_PASSES = ("HoistSliceAboveTranspose", "MergeTranspose")
-"""Passes of the vendor's that may be excluded. ExecuTorch names them to avoid defects which ours do not share."""
+"""Passes of the vendor that may be excluded. ExecuTorch does so to avoid defects that ours do not have."""
 
 
 @dataclass(slots=True)
 class CompilationOptions:
-    """The vendor's options, as far as ExecuTorch sets them."""
+    """The vendor's options that ExecuTorch sets."""
 
     minNumOpsPerGraph: int = 1
     excludeGraphPasses: str = ""
@@ -45,12 +45,12 @@ class CompilationContext:
 
 @dataclass(frozen=True, slots=True)
 class Converter:
-    """`convertModel`, bound to the session that takes its failures."""
+    """`convertModel` with the session for its failures."""
 
     session: Session
 
     def convertModel(self, model: Iterable[int], cctx: CompilationContext) -> bytes:
-        """The converted TFLite file for a TFLite file given as bytes or numbers; errors go to the session, too."""
+        """Convert a TFLite file given as bytes or numbers; errors are also stored in the session."""
         try:
             return _convert(bytes(model), cctx, self.session)
         except Exception as error:
@@ -59,7 +59,7 @@ class Converter:
 
 
 def merge_kernel_selection_files(files: Iterable[str], out_path: str) -> None:
-    """Write a file to `out_path`, which may be one of them, that selects all kernels that the files do."""
+    """Write a file to `out_path`, which may be one of the files, that selects the kernels of all files."""
     selection.write(Path(out_path), selection.merge([Path(file) for file in files]))
 
 
@@ -79,10 +79,10 @@ def _convert(tflite: bytes, cctx: CompilationContext, session: Session) -> bytes
 
 
 def _options(asked: CompilationOptions, session: Session) -> ConvertOptions:
-    """Our options for the vendor's.
+    """Return our options for the vendor's.
 
     Raises:
-        OptionError: for a value that means something we do not do.
+        OptionError: a value is not supported.
     """
     if asked.minNumOpsPerGraph != 1:
         raise OptionError(
@@ -101,9 +101,9 @@ def _options(asked: CompilationOptions, session: Session) -> ConvertOptions:
 
 
 def _memory(asked: CompilationOptions) -> MemoryOptions:
-    """What the vendor's option means; without it, weights are where they are linked, whatever their size.
+    """Return the memory options for the vendor's option; without it, weights are read where they are linked.
 
-    Users of this surface alone know how much SRAM they have.
+    There is no SRAM budget, because only the caller knows its size.
     """
     if asked.fetchConstantsToSRAM:
         return MemoryOptions(FetchPolicy.ALWAYS)

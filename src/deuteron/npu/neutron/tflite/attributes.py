@@ -1,4 +1,4 @@
-"""What TFLite says in words and the IR in numbers: fused activations and SAME padding."""
+"""Converts TFLite attributes to IR values: fused activations and SAME padding."""
 
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -28,11 +28,11 @@ ACTIVATIONS: Mapping[str, Callable[[Quant], Clamp]] = {
     "RELU_N1_TO_1": _relu_n1_to_1,
     "RELU6": _relu6,
 }
-"""Fused activation -> the clamp that it is in the output's quantisation; limits round to nearest, ties to even."""
+"""Fused activation -> clamp in the output's quantisation; limits are rounded to nearest, ties to even."""
 
 
 def same_pads(size: Pair, window: Pair, stride: Pair, dilation: Pair = (1, 1)) -> Pads:
-    """The padding that SAME means for a map of `size`."""
+    """Return the SAME padding for a map of `size`."""
     (top, bottom), (left, right) = (
         same_padding(s, w, t, d) for s, w, t, d in zip(size, window, stride, dilation, strict=True)
     )

@@ -1,6 +1,6 @@
-"""`ir.Graph` -> plain TFLite bytes, for LiteRT and other tools: a stock int8 model, one operator per IR op.
+"""Converts `ir.Graph` to a stock int8 TFLite model for LiteRT and other tools, one operator per IR op.
 
-The exception is a padding that SAME does not give: it becomes a PADV2 operator in front.
+The exception is a padding other than SAME, which becomes a PADV2 operator before the op.
 """
 
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ _Windowed = ops.Conv2D | ops.DepthwiseConv2D | ops.AveragePool2D | ops.MaxPool2D
 
 
 def emit(graph: Graph) -> bytes:
-    """The graph as a TFLite flatbuffer; tensors keep their names.
+    """Return the graph as a TFLite flatbuffer; tensors keep their names.
 
     Raises:
         UnsupportedError: a clamp or a padding that TFLite cannot express.
@@ -83,7 +83,7 @@ class _Emitter:
                 options = self.window(op) | _dilation(op) | {"DepthMultiplier": op.multiplier}
                 self.add(op, "DEPTHWISE_CONV_2D", "DepthwiseConv2DOptions", options)
             case ops.AveragePool2D():
-                self.need_one_quantisation(op)
+                self.need_one_quantization(op)
                 self.add(op, "AVERAGE_POOL_2D", "Pool2DOptions", self.window(op) | _filter(op))
             case ops.MaxPool2D():
                 self.add(op, "MAX_POOL_2D", "Pool2DOptions", self.window(op) | _filter(op))
@@ -101,7 +101,7 @@ class _Emitter:
             case ops.Add() | ops.Sub() | ops.Mul():
                 self.add(op, *_BINARY[type(op)], self.activation(op))
             case ops.Maximum() | ops.Minimum():
-                self.need_one_quantisation(op)
+                self.need_one_quantization(op)
                 self.add(op, *_BINARY[type(op)])
             case ops.Prelu():
                 self.add(op, *_BINARY[type(op)])
@@ -150,7 +150,7 @@ class _Emitter:
         options: Mapping[str, int | float] | None = None,
         **constants: tuple[int, ...],
     ) -> None:
-        """An operator of the op's own operands, with `constants` as further int32 inputs."""
+        """Add an operator with the op's operands, and `constants` as further int32 inputs."""
         inputs = [self.index[tensor] for tensor in op.inputs]
         if isinstance(op, _Windowed) and self.padding(op) is None:
             inputs[0] = self.pad_in_front(op)
@@ -165,7 +165,7 @@ class _Emitter:
         return padding | {"StrideH": op.stride[0], "StrideW": op.stride[1]} | self.activation(op)
 
     def padding(self, op: _Windowed) -> int | None:
-        """SAME or VALID, None when the pads are neither."""
+        """SAME or VALID, None for other pads."""
         if op.pads == ops.Pads():
             return _VALID
         _, height, width, _ = self.shape(op.inputs[0])
@@ -178,7 +178,7 @@ class _Emitter:
         return _SAME if op.pads == same else None
 
     def pad_in_front(self, op: _Windowed) -> int:
-        """Index of a padded copy of input 0 that the op then reads with VALID padding."""
+        """Index of a padded copy of input 0, for VALID padding of the op."""
         if isinstance(op, ops.AveragePool2D):
             raise UnsupportedError(f"average pooling with {op.pads}; TFLite has SAME and VALID", where=_where(op))
         source = self.index[op.inputs[0]]
@@ -247,11 +247,11 @@ class _Emitter:
         return {"WeightsFormat": 0, "KeepNumDims": keep} | self.activation(op)
 
     def is_matrix(self, op: ops.Op) -> bool:
-        """True when the result is a matrix, no stack of them."""
+        """Whether the result is a matrix, not a stack of them."""
         return len(self.shape(op.outputs[0])) == 2
 
-    def need_one_quantisation(self, op: ops.AveragePool2D | ops.Maximum | ops.Minimum) -> None:
-        """Refuse what interpreters would run without an error and without the rescaling."""
+    def need_one_quantization(self, op: ops.AveragePool2D | ops.Maximum | ops.Minimum) -> None:
+        """Refuse a change of quantisation that interpreters would silently ignore."""
         if any(self.graph.type(name).q != self.graph.type(op.outputs[0]).q for name in op.inputs):
             what = "average pooling" if isinstance(op, ops.AveragePool2D) else "maximum and minimum"
             raise UnsupportedError(f"TFLite's {what} cannot change the quantisation", where=_where(op))
@@ -274,7 +274,7 @@ class _Emitter:
         return self.tensor(FlatTensor(name, (len(values),) if shape is None else shape, "INT32", None, data))
 
     def tensor(self, tensor: FlatTensor) -> int:
-        """Index of a new tensor, beside those of the graph."""
+        """Index of a new tensor that is not in the graph."""
         self.tensors.append(tensor)
         return len(self.tensors) - 1
 

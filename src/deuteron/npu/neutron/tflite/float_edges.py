@@ -1,7 +1,7 @@
 """The float edges of a TFLite model: QUANTIZE right after an input, DEQUANTIZE right before an output.
 
-TensorFlow's converter writes them unless it is told that inputs and outputs are int8. They stay outside what is
-compiled: whoever runs the file quantises and dequantises.
+TensorFlow's converter writes them unless its options make inputs and outputs int8. They are not compiled: the
+application quantizes inputs and dequantizes outputs.
 """
 
 from collections import Counter
@@ -12,12 +12,12 @@ from deuteron.tflite.flat_model import FlatModel
 
 @dataclass(frozen=True, slots=True)
 class Edges:
-    """What lies inside the edges.
+    """The graph inside the edges.
 
     Attributes:
-        inputs: tensors (indices) that the inner graph reads, one per input of the model.
-        outputs: tensors that it writes, one per output of the model.
-        operators: the operators (indices) at the edges, which are not part of it.
+        inputs: indices of the tensors that the inner graph reads, one per input of the model.
+        outputs: indices of the tensors that it writes, one per output of the model.
+        operators: indices of the operators at the edges.
     """
 
     inputs: tuple[int, ...]
@@ -26,7 +26,7 @@ class Edges:
 
 
 def find_edges(model: FlatModel) -> Edges:
-    """The edges of a model; one that has none is all inside."""
+    """Find the edges of a model; without edges, the inner graph is the whole model."""
     readers = Counter(index for op in model.operators for index in op.inputs)
     after = {op.inputs[0]: i for i, op in enumerate(model.operators) if _quantizes(model, i)}
     before = {op.outputs[0]: i for i, op in enumerate(model.operators) if _dequantizes(model, i)}

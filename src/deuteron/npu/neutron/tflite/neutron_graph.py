@@ -1,4 +1,4 @@
-"""The shape in which ExecuTorch's NXP backend takes a converted partition: one `NeutronGraph` custom operator.
+"""The converted partition for ExecuTorch's NXP backend: a TFLite file with one `NeutronGraph` custom operator.
 
 Its inputs are the graph's, then microcode, weights and kernels as uint8 constants; its outputs are the graph's, then a
 uint8 tensor for the scratch area and, when the microcode has profiling on, for the profile and debug areas.
@@ -21,15 +21,14 @@ _BLOCKS = ("microcode", "weights", "kernels")
 
 
 def wrap(source: Buffer, container: Container | None, metadata: Mapping[str, bytes]) -> bytes:
-    """The TFLite file that stands for `source` after conversion, with `metadata` as named buffers.
+    """Return the converted TFLite file of `source`, with `metadata` as named buffers.
 
-    Names, types and order of the graph's inputs and outputs are those of `source`; its float edges stay operators of
-    their own. Without a container (everything was optimised away) the file has no operator, which tells the caller to
-    leave this partition alone.
+    Names, types and order of inputs and outputs are those of `source`; its float edges stay operators. Without a
+    container, because everything was optimised away, the file has no operator, and the caller skips the partition.
     """
     model = decode(source)
     edges = find_edges(model)
-    # Before and after the NPU are tensors of their own, be they one in `source`, or a constant.
+    # Inputs and outputs of the NPU are separate tensors, even if they are one in `source`, or a constant.
     before = tuple(dict.fromkeys((*model.inputs, *edges.inputs)))
     after = tuple(dict.fromkeys((*edges.outputs, *model.outputs)))
     tensors = [replace(model.tensors[index], data=None) for index in (*before, *after)]
@@ -50,33 +49,33 @@ def wrap(source: Buffer, container: Container | None, metadata: Mapping[str, byt
 
 
 def _between(op: FlatOperator, tensors: tuple[int, ...], first: int) -> FlatOperator:
-    """The operator among other tensors: `tensors` are the former indices of those from `first` on."""
+    """Return the operator with new tensor indices: `tensors` are the former indices of those from `first` on."""
     inputs, outputs = (tuple(first + tensors.index(i) for i in operands) for operands in (op.inputs, op.outputs))
     return replace(op, inputs=inputs, outputs=outputs)
 
 
 def is_converted(model: FlatModel) -> bool:
-    """True for what `wrap` made of a container."""
+    """Whether `wrap` made the model of a container."""
     return any(is_partition(op) for op in model.operators)
 
 
 def is_partition(op: FlatOperator) -> bool:
-    """True for an operator that the NPU runs."""
+    """Whether the NPU runs an operator."""
     return (op.name, op.custom_code) == (CUSTOM, CUSTOM_CODE)
 
 
 def is_mixed(model: FlatModel) -> bool:
-    """True for a converted file with operators beside one partition and float edges."""
+    """Whether a converted file has operators other than one partition and float edges."""
     edges = find_edges(model).operators
     inside = [is_partition(op) for i, op in enumerate(model.operators) if i not in edges]
     return any(inside) and inside != [True]
 
 
 def unwrap(data: Buffer) -> tuple[Container, Mapping[str, bytes]]:
-    """The container and the metadata of a file that `wrap` made.
+    """Return the container and the metadata of a file from `wrap`.
 
     Raises:
-        FormatError: when the file is damaged or is not a converted partition.
+        FormatError: the file is damaged or is not a converted partition.
     """
     model = decode(data)
     edges = find_edges(model)
@@ -91,18 +90,18 @@ def unwrap(data: Buffer) -> tuple[Container, Mapping[str, bytes]]:
 
 
 def blocks(container: Container) -> tuple[FlatTensor, ...]:
-    """The constants that the operator reads behind the graph's inputs."""
+    """Return the constants after the graph's inputs."""
     data = (container.microcode, container.weights, container.kernels)
     return tuple(_bytes_tensor(name, len(block), block) for name, block in zip(_BLOCKS, data, strict=True))
 
 
 def areas(container: Container) -> tuple[FlatTensor, ...]:
-    """The memory that it writes behind the graph's outputs."""
+    """Return the memory areas after the graph's outputs."""
     return tuple(_bytes_tensor(name, size) for name, size in _area_sizes(container.microcode).items())
 
 
 def container_of(model: FlatModel, op: FlatOperator) -> Container:
-    """The container in an operator.
+    """Return the container in an operator.
 
     Raises:
         FormatError: it has none.
@@ -119,7 +118,7 @@ def _bytes_tensor(name: str, size: int, data: bytes | None = None) -> FlatTensor
 
 
 def _area_sizes(microcode: bytes) -> dict[str, int]:
-    """Bytes of each area that the driver needs besides the outputs (`spec/microcode.md` section 2)."""
+    """Return the bytes of each area of the driver after the outputs (`spec/microcode.md` section 2)."""
     header = read_header(microcode)
     profiling = {"profile": header.profile_bytes, "debug": header.debug_bytes} if header.profiling else {}
     return {"scratch": header.scratch_bytes, **profiling}

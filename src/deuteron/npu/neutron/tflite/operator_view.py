@@ -1,4 +1,4 @@
-"""One operator of a flatbuffer at its place: typed access to its operands, and errors that say where they happened."""
+"""Typed access to one operator of a TFLite model, with errors that name its place."""
 
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -17,12 +17,12 @@ _FLOATS = ("FLOAT16", "BFLOAT16", "FLOAT32", "FLOAT64")
 _INDEX_TYPES = {"INT32": np.dtype("<i4"), "INT64": np.dtype("<i8")}
 _ACTIVATION_NAMES = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
 _MAX_CHANNELS = 1 << 16
-"""Far above the kernels' own limit: keeps a damaged shape from asking for a huge bias."""
+"""Limit far above that of kernels, so that a damaged shape does not allocate a huge bias."""
 _PADDING_NAMES = ("SAME", "VALID")
 
 
 class Names:
-    """Unique names of a model's tensors: their own where they can be, with a number appended where one is taken."""
+    """Unique names of a model's tensors: their names, with a number appended to duplicates."""
 
     def __init__(self, model: FlatModel) -> None:
         self._taken: set[str] = set()
@@ -33,7 +33,7 @@ class Names:
         """Name of each tensor by its index."""
 
     def unique(self, wanted: str) -> str:
-        """`wanted`, or the next free `wanted_<number>`; taken from now on."""
+        """Return `wanted`, or the next unused `wanted_<number>`, and mark it as used."""
         name = wanted
         while name in self._taken:
             self._repeats[wanted] += 1
@@ -58,21 +58,21 @@ class Site:
 
     @property
     def where(self) -> str:
-        """The place for an error: operator index and name, and its first output tensor."""
+        """Place in errors: operator index and name, and its first output tensor."""
         name = f"{CUSTOM} `{self.op.custom_code}`" if self.op.name == CUSTOM else self.op.name
         output = f", output `{self.names.of[self.op.outputs[0]]}`" if self.op.outputs else ""
         return f"op {self.index} {name}{output}"
 
     def unsupported(self, message: str, hint: str = _HINT) -> UnsupportedError:
-        """The error for a valid operator that the compiler does not take."""
+        """Return the error for a valid operator that is not supported."""
         return UnsupportedError(message, where=self.where, hint=hint, operators={WHERE: self.index})
 
     def malformed(self, message: str) -> FormatError:
-        """The error for an operator that contradicts itself."""
+        """Return the error for an inconsistent operator."""
         return FormatError(message, where=self.where, hint=HINT_MALFORMED, operators={WHERE: self.index})
 
     def check_form(self, inputs: range, outputs: range = range(1, 2)) -> None:
-        """Check that the operator has one of these numbers of inputs, and of outputs: one unless they say otherwise."""
+        """Check the numbers of inputs and outputs of the operator; one each by default."""
         if len(self.op.inputs) not in inputs or len(self.op.outputs) not in outputs:
             counts = f"{counted(len(self.op.inputs), 'input')} and {counted(len(self.op.outputs), 'output')}"
             raise self.malformed(f"{counts} are not a form of this operator")
@@ -84,7 +84,7 @@ class Site:
         return self._int8(self.op.inputs[position])
 
     def moved(self, position: int) -> str:
-        """Name of the int8 input at `position` of an operator that moves values, hence keeps their quantisation."""
+        """Name of the int8 input at `position` of an operator that moves values, which keeps their quantisation."""
         name = self.operand(position)
         if self.input_tensor(position).quant != self.output_tensor().quant:
             raise self.unsupported(
@@ -109,7 +109,7 @@ class Site:
         return self._int8(self.op.outputs[0])
 
     def input_tensor(self, position: int) -> FlatTensor:
-        """The input at `position`, which must not be left out."""
+        """The input at `position`, which is required."""
         if (tensor := self.op.inputs[position]) == NO_TENSOR:
             raise self.malformed(f"input {position} is left out")
         return self.model.tensors[tensor]
@@ -126,11 +126,11 @@ class Site:
         return tensor.quant
 
     def has_input(self, position: int) -> bool:
-        """True when the optional input at `position` is there."""
+        """Whether the optional input at `position` is given."""
         return position < len(self.op.inputs) and self.op.inputs[position] != NO_TENSOR
 
     def bias(self, position: int, channels: int) -> str:
-        """Name of the int32 bias at `position`; a constant of zeros is made when it is left out."""
+        """Name of the int32 bias at `position`; a new constant of zeros if it is omitted."""
         if self.has_input(position):
             tensor = self.input_tensor(position)
             self._no_float(tensor)
@@ -147,7 +147,7 @@ class Site:
         return name
 
     def _flat_bias(self, name: str, tensor: FlatTensor, channels: int) -> str:
-        """Name of a vector with the content of a bias whose other dimensions are 1."""
+        """Name of a vector with the content of a bias with other dimensions of 1."""
         flat = self.names.unique(f"{name}/flat")
         quant = tensor.quant and replace(tensor.quant, axis=None if tensor.quant.axis is None else 0)
         self.constants.append(Tensor(flat, TensorType((channels,), DType.INT32, quant), tensor.data))
@@ -188,7 +188,7 @@ class Site:
         if name not in ACTIVATIONS:
             raise self.unsupported(
                 f"fused activation {name}; {', '.join(ACTIVATIONS)} are allowed",
-                hint="make the activation an operator of its own",
+                hint="make the activation a separate operator",
             )
         return ACTIVATIONS[name](self.output_quant())
 

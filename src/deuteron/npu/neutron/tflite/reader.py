@@ -1,4 +1,4 @@
-"""TFLite bytes -> `ir.Graph`; `operators/table.py` lists the operators."""
+"""Reads TFLite bytes to an `ir.Graph`; `operators/table.py` lists the operators."""
 
 from collections.abc import Iterable
 from typing import Literal
@@ -16,21 +16,21 @@ from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import HINT_MALFORMED, Buffer, FlatModel, FlatTensor
 
 _DTYPES = {"INT8": DType.INT8, "INT32": DType.INT32}
-"""Element types of the tensors that ops name; `Site` lets no other through."""
+"""Element types of tensors; `Site` rejects others."""
 
 
 def read(data: Buffer) -> Graph:
-    """The graph in a TFLite flatbuffer; tensors keep their names, each op names its TFLite index as its origin.
+    """Read the graph in a TFLite flatbuffer; tensors keep their names, the origin of each op is its TFLite index.
 
     Raises:
         FormatError: the bytes are damaged, truncated or contradict themselves.
-        UnsupportedError: the model holds something that cannot be compiled.
+        UnsupportedError: the model has an unsupported operator, type or shape.
     """
     return graph_of(decode(data))
 
 
 def graph_of(model: FlatModel) -> Graph:
-    """The graph in a flatbuffer that is decoded already; otherwise as `read`."""
+    """`read` for a decoded flatbuffer."""
     names = Names(model)
     constants: list[Tensor] = []
     edges = find_edges(model)
@@ -51,12 +51,12 @@ def graph_of(model: FlatModel) -> Graph:
 
 
 def op_names(data: Buffer) -> tuple[str, ...]:
-    """The name of each operator of a TFLite flatbuffer, supported or not; of custom ones their code."""
+    """Return the name of each operator of a TFLite flatbuffer, supported or not; the code of custom ones."""
     return tuple(op.title for op in decode(data, partial=True).operators)
 
 
 def _tensor(tensor: FlatTensor, name: str) -> Tensor:
-    """The IR's tensor; its type and data must agree."""
+    """Return the IR tensor; its type and data must agree."""
     try:
         return Tensor(name, TensorType(tensor.shape, _DTYPES[tensor.dtype], tensor.quant), tensor.data)
     except VerifyError as error:
@@ -66,7 +66,7 @@ def _tensor(tensor: FlatTensor, name: str) -> Tensor:
 def _boundary(
     model: FlatModel, names: Names, which: Literal["input", "output"], indices: tuple[int, ...]
 ) -> tuple[str, ...]:
-    """Names of the graph's inputs or outputs, which must be few and INT8."""
+    """Return the names of the graph's inputs or outputs, which must be few and INT8."""
     if len(indices) > MAX_TENSORS:
         raise UnsupportedError(
             f"{len(indices)} graph {which}s; at most {MAX_TENSORS} are possible", hint="split the partition"
@@ -90,10 +90,10 @@ def _boundary(
 
 
 def _lower_all(sites: Iterable[Site]) -> tuple[Op, ...]:
-    """The IR op of every site.
+    """Return the IR ops of all operators.
 
     Raises:
-        UnsupportedError: naming every operator that cannot be compiled, not only the first.
+        UnsupportedError: naming every unsupported operator, not only the first.
     """
     ops: list[Op] = []
     refused: list[UnsupportedError] = []
@@ -108,7 +108,7 @@ def _lower_all(sites: Iterable[Site]) -> tuple[Op, ...]:
 
 
 def _lower(site: Site) -> Op:
-    """The IR op of one TFLite operator, after the checks that all operators share."""
+    """Return the IR op of one TFLite operator, after the general checks."""
     op = site.op
     lowering = lowering_of(op)
     if lowering is None:
@@ -119,5 +119,5 @@ def _lower(site: Site) -> Op:
     site.check_form(lowering.inputs)
     if op.kind and lowering.options and op.kind != lowering.options:
         raise site.malformed(f"options {op.kind} instead of {lowering.options}")
-    site.output()  # a float or unquantised output is reported as such, before anything that follows from it
+    site.output()  # report a float or unquantized output before its consequences
     return lowering.function(site)

@@ -1,1 +1,1 @@
-"""From operators to kernel calls, one file per family; `passes/select.py` walks the graph."""
+"""Lowers operators to kernel calls, one file per family; called by `passes/kernel_selection.py`."""

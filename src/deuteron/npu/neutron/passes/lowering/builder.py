@@ -1,4 +1,4 @@
-"""The program under construction: buffers, storage of tensors, calls."""
+"""Builder of a program: buffers, storage of tensors, calls."""
 
 from collections.abc import Mapping
 
@@ -10,7 +10,7 @@ from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Op
 from deuteron.npu.neutron.ir.types import TensorType
 from deuteron.npu.neutron.passes.base import new_name
-from deuteron.npu.neutron.passes.lowering.buffer_aliasing import Home
+from deuteron.npu.neutron.passes.lowering.buffer_aliasing import Alias
 from deuteron.operators.limits import ALIGNMENT
 from deuteron.operators.params import KernelParams
 from deuteron.operators.program import Buffer, Kernel, KernelCall, Program, Ref
@@ -18,16 +18,16 @@ from deuteron.operators.rules import limit_problem
 
 
 class Builder:
-    """Collects calls in execution order and the buffers that they name.
+    """Collects calls in execution order and their buffers.
 
     Args:
         graph: the graph being lowered.
-        homes: tensor name -> where it must live, for tensors that share storage with others.
+        aliases: places of tensors that share storage with others, by name.
     """
 
-    def __init__(self, graph: Graph, homes: Mapping[str, Home]) -> None:
+    def __init__(self, graph: Graph, aliases: Mapping[str, Alias]) -> None:
         self.graph = graph
-        self._homes = homes
+        self._aliases = aliases
         self._buffers: dict[str, Buffer] = {}
         self._storage: dict[str, Ref] = {}
         self._constants: dict[bytes, str] = {}
@@ -42,33 +42,33 @@ class Builder:
         return self.graph.type(name)
 
     def tensor(self, name: str) -> Ref:
-        """The whole of a tensor; a constant goes to the weights, any other gets its buffer when first named."""
+        """Return a whole tensor; a constant goes to the weights, other tensors get a buffer at first use."""
         tensor = self.graph.tensor(name)
         if tensor.data is not None:
             return self.constant(name, tensor.data)
         if name not in self._storage:
-            home = self._homes.get(name, Home(name))
-            self._buffer(home.buffer, self.graph.type(home.buffer).nbytes)
+            alias = self._aliases.get(name, Alias(name))
+            self._buffer(alias.buffer, self.graph.type(alias.buffer).nbytes)
             nbytes = tensor.type.nbytes
-            if home.pitch is not None:
+            if alias.pitch is not None:
                 channels = tensor.type.shape[-1]
-                nbytes = (nbytes // channels - 1) * home.pitch + channels
-            self._storage[name] = Ref(home.buffer, home.offset, nbytes)
+                nbytes = (nbytes // channels - 1) * alias.pitch + channels
+            self._storage[name] = Ref(alias.buffer, alias.offset, nbytes)
         return self._storage[name]
 
     def pitch(self, name: str) -> int:
-        """Bytes from the first channel of one position to that of the next."""
-        home = self._homes.get(name)
-        return self.type(name).shape[-1] if home is None or home.pitch is None else home.pitch
+        """Return the bytes from the first channel of one position to that of the next."""
+        alias = self._aliases.get(name)
+        return self.type(name).shape[-1] if alias is None or alias.pitch is None else alias.pitch
 
     def alias(self, name: str, source: str, offset: int = 0) -> bool:
-        """Lets tensor `name` be what stands `offset` bytes into `source`.
+        """Place tensor `name` at byte `offset` of `source`.
 
-        False when that is not where it must live, and where kernels could not read it.
+        False if it has another alias, or kernels could not read it there.
         """
         stored = self.tensor(source)
-        place = Home(stored.buffer, stored.offset + offset)
-        if self._homes.get(name, place) != place:
+        place = Alias(stored.buffer, stored.offset + offset)
+        if self._aliases.get(name, place) != place:
             return False
         if place.offset % ALIGNMENT and stored.buffer not in self._of_caller:
             return False
@@ -76,7 +76,7 @@ class Builder:
         return True
 
     def constant(self, name: str, data: bytes) -> Ref:
-        """A constant with these bytes; equal ones are shared, whatever their names."""
+        """Return a constant with these bytes; equal ones are shared."""
         if data not in self._constants:
             self._constants[data] = self._buffer(new_name(name, self._taken), len(data), data)
         return Ref(self._constants[data], 0, len(data))
@@ -90,13 +90,13 @@ class Builder:
         return Ref(self._buffer(new_name(name, self._taken), nbytes), 0, nbytes)
 
     def call(self, op: Op, kernel: Kernel, operands: tuple[Ref, ...], params: KernelParams) -> None:
-        """Appends one kernel call that stands for (part of) `op`."""
+        """Append one kernel call that computes (part of) `op`."""
         if problem := limit_problem(params):
             raise self.unsupported(op, f"kernel {kernel.name} cannot take it: {problem}")
         self._calls.append(KernelCall(kernel, operands, params, op.origin))
 
     def unsupported(self, op: Op, problem: str, hint: str | None = None) -> UnsupportedError:
-        """The error that refuses `op`: where it is and what is wrong with it."""
+        """Return the error for `op`, with its place and the reason."""
         index = f"op {op.origin[0]} " if op.origin else ""
         where = f"{index}{type(op).__name__}, output `{op.outputs[0]}`"
         return UnsupportedError(

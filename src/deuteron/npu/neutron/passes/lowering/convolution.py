@@ -34,9 +34,9 @@ def conv2d(build: Builder, op: Conv2D) -> None:
 
 
 def transpose_conv(build: Builder, op: TransposeConv) -> None:
-    """Lowers a transposed convolution to a convolution, stride 1, over the map with its elements moved apart.
+    """Lowers a transposed convolution to a convolution with stride 1 over the map with inserted zeros.
 
-    Between the elements the map has its zero point, which adds nothing, and the kernel is turned round.
+    The inserted elements are the zero point, and the kernel is rotated by 180 degrees.
     """
     x, weights, bias = op.inputs
     batches, in_h, in_w, channels = build.type(x).shape
@@ -64,7 +64,7 @@ def transpose_conv(build: Builder, op: TransposeConv) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Spread:
-    """One axis of a map with its elements moved apart.
+    """One axis of a map with inserted zeros.
 
     Attributes:
         size: elements of the map, of which every `stride`-th comes from the input.
@@ -77,13 +77,13 @@ class _Spread:
 
 
 def _spread(in_size: int, out_size: int, kernel: int, stride: int, crop: int) -> _Spread:
-    """The least that the convolution needs: the map ends at its last element, but the last window must start on it."""
+    """Return the smallest axis for the convolution: it ends at its last element, or at the start of the last window."""
     pad = kernel - 1 - crop
     return _Spread(max((in_size - 1) * stride, out_size - 1 - pad) + 1, stride, pad)
 
 
 def _spread_map(build: Builder, op: TransposeConv, rows: _Spread, columns: _Spread) -> Ref:
-    """The input moved apart: a fill with its zero point, then a copy; the input itself where nothing moves."""
+    """Return the input with inserted zeros: a fill with the zero point, then a copy; the input itself for stride 1."""
     (x, *_), kind = op.inputs, build.type(op.inputs[0])
     batches, in_h, in_w, channels = kind.shape
     if (rows.size, columns.size) == (in_h, in_w):
@@ -114,7 +114,7 @@ def depthwise_conv2d(build: Builder, op: DepthwiseConv2D) -> None:
 
 
 def fully_connected(build: Builder, op: FullyConnected) -> None:
-    """Lowers a fully connected layer to one call, whose bias has what the input's zero point adds, if that is known."""
+    """Lowers a fully connected layer to one call; the bias includes the input's zero point, if weights are constant."""
     x, weights, _ = op.inputs
     out_features, in_features = build.type(weights).shape
     requant, requant_count = _requant(build, op)
@@ -131,7 +131,7 @@ def fully_connected(build: Builder, op: FullyConnected) -> None:
 
 
 def _bias_with_zero_point(build: Builder, op: FullyConnected) -> Ref | None:
-    """The bias less the sums of the weights times the input's zero point; None where one of them is computed."""
+    """Return the bias minus the sums of weights times the input's zero point; None unless both are constant."""
     x, weights, bias = (build.graph.tensor(name) for name in op.inputs)
     if not (weights.is_const and bias.is_const):
         return None
@@ -141,7 +141,7 @@ def _bias_with_zero_point(build: Builder, op: FullyConnected) -> Ref | None:
 
 
 def _requant(build: Builder, op: Op) -> tuple[Ref, int]:
-    """The requantisation rows of the op and their number: one when all channels share a scale."""
+    """Return the requantization rows of the op and their number: one if all channels share a scale."""
     x, weights, _ = op.inputs
     scales = build.type(weights).q.scales
     table = channel_rows(build.type(x).q.scale, scales, build.type(op.outputs[0]).q.scale)

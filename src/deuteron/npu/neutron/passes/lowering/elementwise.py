@@ -43,10 +43,10 @@ def mul(build: Builder, op: Mul) -> None:
 
 
 def extremum(build: Builder, op: Maximum | Minimum) -> None:
-    """Lowers a maximum or minimum; an input of another quantisation goes through a table first."""
+    """Lowers a maximum or minimum; an input with another quantisation is converted by a table first."""
     dims, a_strides, b_strides = _binary_dims(build, op)
     params = p.ExtremumParams(dims, a_strides, b_strides, maximum=int(isinstance(op, Maximum)))
-    a, b = (_requantised(build, op, name) for name in op.inputs)
+    a, b = (_requantized(build, op, name) for name in op.inputs)
     build.call(op, EXTREMUM, (a, b, build.tensor(op.outputs[0])), params)
 
 
@@ -86,8 +86,8 @@ def _binary_types(build: Builder, op: BinaryOp) -> tuple[TensorType, TensorType,
     return build.type(op.inputs[0]), build.type(op.inputs[1]), build.type(op.outputs[0])
 
 
-def _requantised(build: Builder, op: BinaryOp, name: str) -> Ref:
-    """An input under the output's quantisation; a constant gets it here, another by a call."""
+def _requantized(build: Builder, op: BinaryOp, name: str) -> Ref:
+    """Return an input requantized to the output's quantisation; a constant at compile time, another by a call."""
     source, target = build.graph.tensor(name), build.type(op.outputs[0])
     if source.type.q == target.q:
         return build.tensor(name)
@@ -101,7 +101,7 @@ def _requantised(build: Builder, op: BinaryOp, name: str) -> Ref:
 
 
 def _binary_dims(build: Builder, op: BinaryOp) -> tuple[p.Dims5, p.Dims5, p.Dims5]:
-    """The fewest dimensions that describe the broadcast, and the strides of both inputs over them."""
+    """Return the smallest number of dimensions that describe the broadcast, and the strides of both inputs."""
     shape = build.type(op.outputs[0]).shape
     a, b = (broadcast_strides(build.type(name).shape, shape) for name in op.inputs)
     dims, (a, b, _) = collapse(shape, (a, b, contiguous_strides(shape)))

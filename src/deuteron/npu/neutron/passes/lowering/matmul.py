@@ -14,7 +14,7 @@ from deuteron.operators.program import Ref
 
 
 def batch_matmul(build: Builder, op: BatchMatMul) -> None:
-    """Lowers a stack of matrix products to one call; an operand that is to be transposed is copied first."""
+    """Lowers a stack of matrix products to one call; a transposed operand is copied first."""
     x, y, out = (build.type(name) for name in (*op.inputs, *op.outputs))
     factor = requant(Fraction(x.q.scale) * Fraction(y.q.scale) / Fraction(out.q.scale))
     *leading, rows, columns = out.shape
@@ -29,7 +29,7 @@ def batch_matmul(build: Builder, op: BatchMatMul) -> None:
 
 
 def _transposed(build: Builder, op: BatchMatMul, name: str) -> Ref:
-    """The operand with its last two dimensions swapped; a constant is swapped here, another by a copy."""
+    """Return the operand with its last two dimensions swapped; a constant at compile time, another by a copy."""
     tensor = build.graph.tensor(name)
     if tensor.is_const:
         return build.array(f"{name}/transposed", tensor.array().swapaxes(-1, -2))

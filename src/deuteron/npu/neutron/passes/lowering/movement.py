@@ -14,7 +14,7 @@ from deuteron.operators.rules import reach, reach_back
 
 
 def reshape(build: Builder, op: Reshape) -> None:
-    """A reshape shares its input's storage; only between two buffers of the caller it takes a copy."""
+    """A reshape shares its input's storage, except between two buffers of the caller, which is a copy."""
     (source,), (output,) = op.inputs, op.outputs
     if build.graph.tensor(source).is_const or not build.alias(output, source):
         target = build.tensor(output)
@@ -30,7 +30,7 @@ def transpose(build: Builder, op: Transpose) -> None:
 
 
 def slice_(build: Builder, op: Slice) -> None:
-    """A box whose bytes lie side by side is read where it is; of any other, and between two homes, it takes a copy."""
+    """A contiguous slice shares its input's storage; other slices, and those between two aliases, are copies."""
     shape, strides = _layout(build, op.inputs[0])
     dims, out = _layout(build, op.outputs[0])
     at = _offset(op.begin, strides)
@@ -52,7 +52,7 @@ def pad(build: Builder, op: Pad) -> None:
 
 
 def mirror_pad(build: Builder, op: MirrorPad) -> None:
-    """One copy for each side, edge and corner; the strips beside the map are read backwards."""
+    """One copy for each side, edge and corner; the strips next to the map are read backwards."""
     shape, read = _layout(build, op.inputs[0])
     _, write = _layout(build, op.outputs[0])
     for strips in product(*(_strips(dim, pads) for dim, pads in zip(shape, op.paddings, strict=True))):
@@ -64,7 +64,7 @@ def mirror_pad(build: Builder, op: MirrorPad) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Strip:
-    """Elements of one axis: `size` from `target` on in the output are those from `source` on, `step` apart."""
+    """Elements of one axis: `size` output elements from `target` are input elements from `source`, `step` apart."""
 
     source: int
     target: int
@@ -73,14 +73,14 @@ class _Strip:
 
 
 def _strips(dim: int, pads: Pair) -> tuple[_Strip, ...]:
-    """What stands before, in and after the map along one axis of a mirroring pad."""
+    """Return the strips before, in and after the map along one axis of a mirroring pad."""
     before, after = pads
     strips = (_Strip(before, 0, before, -1), _Strip(0, before, dim, 1), _Strip(dim - 2, before + dim, after, -1))
     return tuple(strip for strip in strips if strip.size > 0)
 
 
 def concat(build: Builder, op: Concat) -> None:
-    """One copy per input that is not already where it belongs."""
+    """One copy per input that is not computed in place."""
     _, out = _layout(build, op.outputs[0])
     target = build.tensor(op.outputs[0])
     at = 0
@@ -93,12 +93,12 @@ def concat(build: Builder, op: Concat) -> None:
 
 
 Side = tuple[Ref, int, Ints]
-"""A tensor, the byte at which a box starts in it, and the bytes from one index to the next; a source's may be negative.
+"""A tensor, the start of a box in bytes, and its strides in bytes; those of a source may be negative.
 """
 
 
 def move_box(build: Builder, op: Op, shape: Ints, source: Side, target: Side) -> None:
-    """One copy call that moves a box of bytes."""
+    """Append one copy call that moves a box of bytes."""
     dims, (read, write) = collapse(shape, (source[2], target[2]))
     if len(dims) > p.RANK:
         raise build.unsupported(op, f"the copy takes {len(dims)} dimensions to describe, at most {p.RANK} are allowed")
@@ -112,19 +112,19 @@ def move_box(build: Builder, op: Op, shape: Ints, source: Side, target: Side) ->
 
 
 def _layout(build: Builder, name: str) -> tuple[Ints, Ints]:
-    """The shape and the strides of a tensor, whose elements are bytes."""
+    """Return the shape and the strides of a tensor in bytes."""
     shape = build.type(name).shape
     return shape, contiguous_strides(shape)
 
 
 def _is_contiguous(shape: Ints, box: Ints) -> bool:
-    """True when a box of a row-major array is one run of bytes: whole but for one dimension, with 1s before it."""
+    """Whether a box of a row-major array is contiguous: full in all dimensions after one, and 1 before it."""
     cut = [axis for axis, (dim, size) in enumerate(zip(shape, box, strict=True)) if size != dim]
     return not cut or max(box[: cut[-1]], default=1) == 1
 
 
 def _offset(index: Sequence[int], strides: Ints) -> int:
-    """Bytes before the element at `index`."""
+    """Return the bytes before the element at `index`."""
     return sum(at * stride for at, stride in zip(index, strides, strict=True))
 
 

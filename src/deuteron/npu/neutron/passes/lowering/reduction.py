@@ -43,7 +43,7 @@ def max_pool(build: Builder, op: MaxPool2D) -> None:
 
 
 def mean(build: Builder, op: Mean | Sum) -> None:
-    """Lowers a mean or a sum to one call, with a copy before it where `_reduction` needs one."""
+    """Lowers a mean or a sum to one call, after a copy if `_reduction` needs one."""
     (x,), (y,) = op.inputs, op.outputs
     sizes = _reduction(build, op)
     divisor = sizes.reduced if isinstance(op, Mean) else 1
@@ -74,7 +74,7 @@ class _Reduction:
 
 
 def _reduction(build: Builder, op: ReductionOp) -> _Reduction:
-    """The operand with its reduced dimensions side by side; where they are not, a copy brings them together."""
+    """Return the operand with contiguous reduced dimensions, by a copy if necessary."""
     shape = build.type(op.inputs[0]).shape
     source = build.tensor(op.inputs[0])
     reduced = [axis for axis in op.axes if shape[axis] > 1]
@@ -92,7 +92,7 @@ def _reduction(build: Builder, op: ReductionOp) -> _Reduction:
 
 
 def _permuted(build: Builder, op: ReductionOp, order: Ints) -> Ref:
-    """A copy of the input with its dimensions in this order; those left out are 1."""
+    """Return a copy of the input with its dimensions in this order; omitted ones are 1."""
     shape = build.type(op.inputs[0]).shape
     strides = contiguous_strides(shape)
     dims = tuple(shape[axis] for axis in order)
@@ -103,7 +103,7 @@ def _permuted(build: Builder, op: ReductionOp, order: Ints) -> Ref:
 
 
 def _mean_factor(build: Builder, op: AveragePool2D | Mean | Sum, count: int) -> Requant:
-    """The factor from input to output steps, whose product is divided by up to `count`."""
+    """Return the factor from input to output steps; the product is divided by up to `count`."""
     scales = (build.type(name).q.scale for name in (op.inputs[0], op.outputs[0]))
     source, target = map(Fraction, scales)
     return mean_requant(source / target, count)

@@ -1,4 +1,4 @@
-"""Maps of another size: interpolated, or with rows and columns repeated."""
+"""Resizes: bilinear and nearest neighbour."""
 
 from dataclasses import dataclass
 from itertools import pairwise, product
@@ -31,7 +31,7 @@ def bilinear(build: Builder, op: ResizeBilinear) -> None:
 
 
 def nearest(build: Builder, op: ResizeNearest) -> None:
-    """Lowers a repetition of rows and columns to copies, each of the rows and columns of one `Run`."""
+    """Lowers a nearest-neighbour resize to copies, one for each pair of row and column `Run`."""
     (x,), (y,) = op.inputs, op.outputs
     batches, in_h, in_w, channels = build.type(x).shape
     _, out_h, out_w, _ = build.type(y).shape
@@ -61,7 +61,7 @@ class Run:
 
 
 def nearest_runs(size: int, out: int) -> tuple[Run, ...]:
-    """The runs of output i = input floor(i * size / out), which repeats with the period of their common divisor."""
+    """Return the runs of output i = input floor(i * size / out), which is periodic by their common divisor."""
     count = gcd(size, out)
     in_step, out_step = size // count, out // count
     starts = [-(-source * out_step // in_step) for source in range(in_step + 1)]

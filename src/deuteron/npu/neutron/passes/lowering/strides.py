@@ -1,4 +1,4 @@
-"""Shapes and strides as the strided kernels want them."""
+"""Shapes and strides for the strided kernels."""
 
 from deuteron.operators.limits import MAX_DIMENSION
 
@@ -6,7 +6,7 @@ Ints = tuple[int, ...]
 
 
 def contiguous_strides(shape: Ints) -> Ints:
-    """Elements from one index to the next along each dimension of a row-major array."""
+    """Return the strides of a row-major array in elements."""
     strides: list[int] = []
     step = 1
     for dim in reversed(shape):
@@ -16,17 +16,17 @@ def contiguous_strides(shape: Ints) -> Ints:
 
 
 def broadcast_strides(shape: Ints, target: Ints) -> Ints:
-    """Strides that read a row-major array of `shape` as one of `target`, repeating dimensions of 1."""
+    """Return the strides that broadcast a row-major array of `shape` to `target`."""
     missing = len(target) - len(shape)
     strides = zip(shape, contiguous_strides(shape), strict=True)
     return (0,) * missing + tuple(0 if dim == 1 else stride for dim, stride in strides)
 
 
 def collapse(shape: Ints, operands: tuple[Ints, ...]) -> tuple[Ints, tuple[Ints, ...]]:
-    """The fewest dimensions over which the operands' strides say the same as over `shape`.
+    """Return the smallest number of dimensions with the same accesses of all operands.
 
-    Dimensions of 1 vanish, and neighbours join where every operand walks them as one, up to the largest dimension that
-    a kernel takes. A dimension beyond it is split where it has a divisor that allows it.
+    Dimensions of 1 are removed, and neighbours merged if they are contiguous for every operand, up to the largest
+    dimension of a kernel. A larger dimension is split if it has a suitable divisor.
     """
     dims: list[int] = []
     walks: list[Ints] = []
@@ -45,7 +45,7 @@ def collapse(shape: Ints, operands: tuple[Ints, ...]) -> tuple[Ints, tuple[Ints,
 
 
 def _parts(dim: int) -> tuple[tuple[int, int], ...]:
-    """`dim` as nested dimensions, outermost first: (size, elements per step); none when it is 1."""
+    """Split `dim` into nested dimensions, outermost first: (size, elements per step); none if it is 1."""
     if dim == 1:
         return ()
     if dim > MAX_DIMENSION:
@@ -56,5 +56,5 @@ def _parts(dim: int) -> tuple[tuple[int, int], ...]:
 
 
 def fill_rank(values: Ints, rank: int, filler: int) -> Ints:
-    """`values` with `filler` before them up to `rank` items."""
+    """Return `values` padded with `filler` in front to `rank` items."""
     return (filler,) * (rank - len(values)) + values

@@ -79,7 +79,7 @@ def transpose(site: Site) -> Op:
 def concatenation(site: Site) -> Op:
     """No fused activation; all inputs share the output's quantisation."""
     if site.option("FusedActivationFunction"):
-        raise site.unsupported("a fused activation; NONE is allowed", hint="make the activation an operator of its own")
+        raise site.unsupported("a fused activation; NONE is allowed", hint="make the activation a separate operator")
     return Concat(
         inputs=tuple(site.moved(i) for i in range(len(site.op.inputs))),
         outputs=(site.output(),),

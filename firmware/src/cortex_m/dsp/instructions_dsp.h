@@ -1,0 +1,129 @@
+/**
+ * @file
+ * The DSP instructions of Armv7E-M and Armv8-M that the files of this directory use. Other processors compute the same
+ * in C (instructions_emulated.h), so that tests, sanitizers and fuzzers see these files.
+ *
+ * Assembler, since ACLE's functions have no rotation of what is extended, and GCC adds it as one more instruction.
+ */
+#ifndef DTN_DSP_INSTRUCTIONS_H
+#define DTN_DSP_INSTRUCTIONS_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+/** Four bytes that start anywhere; the first is the lowest. */
+static inline uint32_t dtn_dsp_load(const void *bytes)
+{
+    uint32_t word;
+    memcpy(&word, bytes, sizeof word);
+    return word;
+}
+
+#if defined(__ARM_FEATURE_DSP)
+
+/** Stores two words at once, which GCC makes no one instruction of. */
+static inline void dtn_dsp_store_two(uint32_t first, uint32_t second, uint32_t words[2])
+{
+    struct {
+        uint32_t words[2];
+    } *const both = (void *)words;
+    /* Uv: a register with a small offset, which is what the instruction takes. */
+    __asm__("strd %1, %2, %0" : "=Uv"(*both) : "r"(first), "r"(second));
+}
+
+/** Bytes 0 and 2, with their signs, as the lower and the upper half. */
+static inline uint32_t dtn_dsp_even(uint32_t bytes)
+{
+    uint32_t halves;
+    __asm__("sxtb16 %0, %1" : "=r"(halves) : "r"(bytes));
+    return halves;
+}
+
+/** Bytes 1 and 3. */
+static inline uint32_t dtn_dsp_odd(uint32_t bytes)
+{
+    uint32_t halves;
+    __asm__("sxtb16 %0, %1, ror #8" : "=r"(halves) : "r"(bytes));
+    return halves;
+}
+
+/** Bytes 0 and 2 with two halves added to them. */
+static inline uint32_t dtn_dsp_add_even(uint32_t addends, uint32_t bytes)
+{
+    uint32_t halves;
+    __asm__("sxtab16 %0, %1, %2" : "=r"(halves) : "r"(addends), "r"(bytes));
+    return halves;
+}
+
+/** Bytes 1 and 3. */
+static inline uint32_t dtn_dsp_add_odd(uint32_t addends, uint32_t bytes)
+{
+    uint32_t halves;
+    __asm__("sxtab16 %0, %1, %2, ror #8" : "=r"(halves) : "r"(addends), "r"(bytes));
+    return halves;
+}
+
+/** A sum and the products of both halves. */
+static inline uint32_t dtn_dsp_both(uint32_t x, uint32_t y, uint32_t sum)
+{
+    __asm__("smlad %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(y));
+    return sum;
+}
+
+/** A sum and the product of the lower halves. */
+static inline uint32_t dtn_dsp_lower(uint32_t x, uint32_t y, uint32_t sum)
+{
+    __asm__("smlabb %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(y));
+    return sum;
+}
+
+/** A sum and the product of the upper halves. */
+static inline uint32_t dtn_dsp_upper(uint32_t x, uint32_t y, uint32_t sum)
+{
+    __asm__("smlatt %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(y));
+    return sum;
+}
+
+/** A sum and the product of the lower half of x and the upper half of y. */
+static inline uint32_t dtn_dsp_lower_upper(uint32_t x, uint32_t y, uint32_t sum)
+{
+    __asm__("smlabt %0, %1, %2, %0" : "+r"(sum) : "r"(x), "r"(y));
+    return sum;
+}
+
+/** Half of a number, rounded down, or the int8 that is closest to it. */
+static inline int32_t dtn_dsp_half_s8(int32_t number)
+{
+    int32_t half;
+    __asm__("ssat %0, #8, %1, asr #1" : "=r"(half) : "r"(number));
+    return half;
+}
+
+/** The int8 that is closest to a number. */
+static inline int32_t dtn_dsp_s8(int32_t number)
+{
+    int32_t closest;
+    __asm__("ssat %0, #8, %1" : "=r"(closest) : "r"(number));
+    return closest;
+}
+
+/** The upper 32 bits of a product, rounded. */
+static inline int32_t dtn_dsp_top(int32_t x, int32_t y)
+{
+    int32_t top;
+    __asm__("smmulr %0, %1, %2" : "=r"(top) : "r"(x), "r"(y));
+    return top;
+}
+
+#else
+#include "instructions_emulated.h"
+#endif
+
+/** A number as both halves. */
+static inline uint32_t dtn_dsp_twice(int32_t number)
+{
+    return ((uint32_t)number & 0xFFFFU) | (uint32_t)number << 16;
+}
+
+#endif /* DTN_DSP_INSTRUCTIONS_H */

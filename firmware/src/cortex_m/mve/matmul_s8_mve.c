@@ -1,0 +1,483 @@
+#include "matmul_blocks_mve.h"
+#include "vectors_mve.h"
+
+/* Channels in the lanes. */
+enum { LANES = 4 };
+
+/* Sums of a block's channels for each of three rows. */
+typedef int32_t sums_t[DTN_CM_TRIPLE][DTN_CM_BLOCK];
+
+/* ---- Sums ---- */
+
+/* Four numbers as a vector. */
+static inline int32x4_t vector_of(int32_t a, int32_t b, int32_t c, int32_t d)
+{
+    int32x4_t vector;
+    __asm__("vmov %q[vector][2], %q[vector][0], %[a], %[c]\n"
+            "vmov %q[vector][3], %q[vector][1], %[b], %[d]\n"
+            : [vector] "=&w"(vector)
+            : [a] "r"(a), [b] "r"(b), [c] "r"(c), [d] "r"(d));
+    return vector;
+}
+
+/*
+ * Three rows of inputs by `pairs` pairs of rows of weights, all of more than 16 elements.
+ *
+ * Per turn of 16 elements five loads and six multiplications, ordered so that hardly any two that use the same unit
+ * stand side by side. The first turn of a pair starts the sums, the last one is predicated.
+ *
+ *   r1 x, r3 y, r5 z      rows of inputs
+ *   r6 w, r7 v            rows of weights
+ *   r0 xw, r2 xv, r4 yw, r8 yv, r10 zw, r12 zv   sums, which the instructions want in even registers
+ *   r11 to, lr            where the sums go; the turns that are left
+ *   q0 to q3              elements of w, v, and of inputs
+ *   q4, q5                numbers for the end of a pair, and r7 of the caller
+ *
+ * r7 points to the frame where compilers keep frames, and cannot be a clobber there. So the loop saves it, and has no
+ * operands in memory. r9 is never used, since some platforms reserve it.
+ */
+static void add_pairs(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *weights, size_t depth, size_t pairs,
+                      int32_t *sums)
+{
+    /* How far a turn of rows has gone: from there back to the start of a row, and to that of the next. */
+    const size_t gone = (depth + 15U) / 16U * 16U;
+    const int32_t end = (int32_t)(uintptr_t)(sums + 2 * pairs);
+    const int32x4_t numbers = vector_of((int32_t)gone, (int32_t)depth - 16, (int32_t)(gone - depth), end);
+    /* Behind the last call, which would take the registers. */
+    register const int8_t *x __asm__("r1") = rows[0];
+    register const int8_t *y __asm__("r3") = rows[1];
+    register const int8_t *z __asm__("r5") = rows[2];
+    register const int8_t *w __asm__("r6") = weights;
+    register int32_t *to __asm__("r11") = sums;
+    __asm__ volatile("vmov.32 q5[0], r7\n"
+                     ".p2align 2\n"
+                     "1:\n"
+                     "vmov.32 lr, %q[numbers][1]\n"
+                     "vldrb.8 q0, [r6], #16\n"
+                     "add r7, r6, lr\n"
+                     "vldrb.8 q2, [r1], #16\n"
+                     "vmladav.s8 r0, q0, q2\n"
+                     "vldrb.8 q1, [r7], #16\n"
+                     "vmladav.s8 r2, q1, q2\n"
+                     "vldrb.8 q3, [r3], #16\n"
+                     "vmladav.s8 r4, q0, q3\n"
+                     "vldrb.8 q2, [r5], #16\n"
+                     "vmladav.s8 r8, q1, q3\n"
+                     "vmladav.s8 r10, q0, q2\n"
+                     "vmladav.s8 r12, q1, q2\n"
+                     "dlstp.8 lr, lr\n"
+                     "2:\n"
+                     "vldrb.8 q0, [r6], #16\n"
+                     "vldrb.8 q2, [r1], #16\n"
+                     "vmladava.s8 r0, q0, q2\n"
+                     "vldrb.8 q1, [r7], #16\n"
+                     "vmladava.s8 r2, q1, q2\n"
+                     "vldrb.8 q3, [r3], #16\n"
+                     "vmladava.s8 r4, q0, q3\n"
+                     "vldrb.8 q2, [r5], #16\n"
+                     "vmladava.s8 r8, q1, q3\n"
+                     "vmladava.s8 r10, q0, q2\n"
+                     "vmladava.s8 r12, q1, q2\n"
+                     "letp lr, 2b\n"
+                     "strd r0, r2, [r11], #8\n"
+                     "strd r4, r8, [r11, #56]\n"
+                     "strd r10, r12, [r11, #120]\n"
+                     "vmov r0, r2, %q[numbers][2], %q[numbers][0]\n"
+                     "vmov.32 r4, %q[numbers][3]\n"
+                     "subs r1, r1, r0\n"
+                     "subs r3, r3, r0\n"
+                     "subs r5, r5, r0\n"
+                     "sub r6, r7, r2\n"
+                     "cmp r11, r4\n"
+                     "bne 1b\n"
+                     "vmov.32 r7, q5[0]\n"
+                     : "+&r"(x), "+&r"(y), "+&r"(z), "+&r"(w), "+&r"(to)
+                     : [numbers] "w"(numbers)
+                     : "r0", "r2", "r4", "r8", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q5", "cc", "memory");
+}
+
+/*
+ * One row of inputs by four rows of weights, `pitch` apart: sums that begin at those of `starts`.
+ *
+ *   q0                    inputs
+ *   q1, q2                weights of a row, in turn
+ *   lr                    turns that are left
+ */
+static inline int32x4_t four_sums(const int8_t *x, const int8_t *weights, size_t pitch, size_t depth,
+                                  const int32_t starts[LANES])
+{
+    const int8_t *b = weights + pitch;
+    const int8_t *c = b + pitch;
+    const int8_t *d = c + pitch;
+    int32_t sum_a = starts[0];
+    int32_t sum_b = starts[1];
+    int32_t sum_c = starts[2];
+    int32_t sum_d = starts[3];
+    __asm__ volatile("wlstp.8 lr, %[depth], 2f\n"
+                     "1:\n"
+                     "vldrb.8 q0, [%[x]], #16\n"
+                     "vldrb.8 q1, [%[a]], #16\n"
+                     "vmladava.s8 %[sum_a], q0, q1\n"
+                     "vldrb.8 q2, [%[b]], #16\n"
+                     "vmladava.s8 %[sum_b], q0, q2\n"
+                     "vldrb.8 q1, [%[c]], #16\n"
+                     "vmladava.s8 %[sum_c], q0, q1\n"
+                     "vldrb.8 q2, [%[d]], #16\n"
+                     "vmladava.s8 %[sum_d], q0, q2\n"
+                     "letp lr, 1b\n"
+                     "2:\n"
+                     : [x] "+&r"(x), [a] "+&r"(weights), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d),
+                       [sum_a] "+&Te"(sum_a), [sum_b] "+&Te"(sum_b), [sum_c] "+&Te"(sum_c), [sum_d] "+&Te"(sum_d)
+                     : [depth] "r"(depth)
+                     : "q0", "q1", "q2", "lr", "memory");
+    return vector_of(sum_a, sum_b, sum_c, sum_d);
+}
+
+/* ---- Outputs ---- */
+
+/* Where four channels find their factors: side by side, or one for all four times. */
+typedef struct {
+    const int32_t *multipliers;
+    const int32_t *shifts;
+    size_t step; /* to the next four channels */
+    int32_t shared[8];
+} factors_t;
+
+static inline void find_factors(const dtn_cm_block_t *block, factors_t *factors)
+{
+    const dtn_cm_scale_t *scale = block->scale;
+    if (scale->step != 0) {
+        factors->multipliers = scale->multipliers + block->first;
+        factors->shifts = scale->shifts + block->first;
+        factors->step = LANES;
+        return;
+    }
+    vstrwq_s32(factors->shared, vdupq_n_s32(*scale->multipliers));
+    vstrwq_s32(factors->shared + LANES, vdupq_n_s32(*scale->shifts));
+    factors->multipliers = factors->shared;
+    factors->shifts = factors->shared + LANES;
+    factors->step = 0;
+}
+
+/* What all outputs have in common; the factors are filled in later. */
+static inline dtn_cm_lanes_t common_lanes(const dtn_cm_scale_t *scale)
+{
+    return (dtn_cm_lanes_t){.offset = scale->offset, .lo = vdupq_n_s32(scale->lo), .hi = vdupq_n_s32(scale->hi)};
+}
+
+/* Outputs of some channels for any shifts, from sums that have everything. */
+static void store_general(const dtn_cm_block_t *block, size_t first, size_t count, const int32_t *sums, int8_t *output)
+{
+    for (size_t j = 0; j < count; j++) {
+        dtn_cm_factor_t factor = dtn_cm_factor(block->scale, block->first + first + j);
+        output[first + j] = dtn_cm_scaled(block->scale, &factor, (uint32_t)sums[j]);
+    }
+}
+
+/* Three rows for any shifts. */
+static void store_rows_general(const dtn_cm_block_t *block, sums_t sums, int8_t *output, size_t pitch)
+{
+    for (size_t i = 0; i < DTN_CM_TRIPLE; i++) {
+        for (size_t j = 0; j < block->count; j++) {
+            sums[i][j] = dtn_cm_plus(sums[i][j], block->starts[j]);
+        }
+        store_general(block, 0, block->count, sums[i], output + i * pitch);
+    }
+}
+
+/* Adds what each row has of its own. */
+static void add_more(sums_t sums, size_t count, const int32_t *more)
+{
+    for (size_t i = 0; i < DTN_CM_TRIPLE; i++) {
+        for (size_t j = 0; j < count; j += LANES) {
+            vstrwq_s32(&sums[i][j], vaddq_n_s32(vldrwq_s32(&sums[i][j]), more[i]));
+        }
+    }
+}
+
+static void store_rows(const dtn_cm_block_t *block, sums_t sums, int8_t *output, size_t pitch)
+{
+    /* Copies of everything, which no store to the output can change. */
+    factors_t factors;
+    find_factors(block, &factors);
+    const size_t step = factors.step;
+    const int32_t *multipliers = factors.multipliers;
+    const int32_t *shifts = factors.shifts;
+    const int32_t *starts = block->starts;
+    dtn_cm_lanes_t lanes = common_lanes(block->scale);
+    const int32_t *from = sums[0];
+    int8_t *x = output;
+    int8_t *y = x + pitch;
+    int8_t *z = y + pitch;
+    for (size_t left = block->count / LANES; left != 0; left--) {
+        lanes.multipliers = vldrwq_s32(multipliers);
+        lanes.shifts = vldrwq_s32(shifts);
+        const int32x4_t four = vldrwq_s32(starts);
+        vstrbq_s32(x, dtn_cm_scaled_lanes(vaddq_s32(vldrwq_s32(from), four), &lanes));
+        vstrbq_s32(y, dtn_cm_scaled_lanes(vaddq_s32(vldrwq_s32(from + DTN_CM_BLOCK), four), &lanes));
+        vstrbq_s32(z, dtn_cm_scaled_lanes(vaddq_s32(vldrwq_s32(from + 2 * DTN_CM_BLOCK), four), &lanes));
+        multipliers += step;
+        shifts += step;
+        starts += LANES;
+        from += LANES;
+        x += LANES;
+        y += LANES;
+        z += LANES;
+    }
+    if (block->count % LANES != 0) {
+        const mve_pred16_t there = vctp32q(block->count % LANES);
+        lanes.multipliers = vldrwq_z_s32(multipliers, there);
+        lanes.shifts = vldrwq_z_s32(shifts, there);
+        const int32x4_t four = vldrwq_z_s32(starts, there);
+        for (size_t i = 0; i < DTN_CM_TRIPLE; i++) {
+            int32x4_t sum = vaddq_s32(vldrwq_s32(from + i * DTN_CM_BLOCK), four);
+            vstrbq_p_s32(x + i * pitch, dtn_cm_scaled_lanes(sum, &lanes), there);
+        }
+    }
+}
+
+void dtn_cm_three_rows(const dtn_cm_block_t *block, const int8_t *const rows[DTN_CM_TRIPLE], const int32_t *more,
+                       int8_t *output, size_t pitch)
+{
+    sums_t sums;
+    add_pairs(rows, block->weights, block->depth, block->count / 2, sums[0]);
+    if (block->count % 2 != 0) {
+        /* An odd channel at the end is made with the one before once more. */
+        size_t first = block->count - 2;
+        add_pairs(rows, block->weights + first * block->depth, block->depth, 1, &sums[0][first]);
+    }
+    if (more != NULL) {
+        add_more(sums, block->count, more);
+    }
+    if (block->scale->largest_shift < 0) {
+        store_rows(block, sums, output, pitch);
+    } else {
+        store_rows_general(block, sums, output, pitch);
+    }
+}
+
+/* One row by fewer than four channels, or with shifts that are not all below 0. */
+static void one_row_general(const dtn_cm_block_t *block, const int8_t *row, int8_t *output)
+{
+    for (size_t j = 0; j < block->count; j++) {
+        int32_t sums[LANES] = {block->starts[j]};
+        vstrwq_s32(sums, four_sums(row, block->weights + j * block->depth, 0, block->depth, sums));
+        store_general(block, j, 1, sums, output);
+    }
+}
+
+void dtn_cm_one_row(const dtn_cm_block_t *block, const int8_t *row, int8_t *output)
+{
+    const dtn_cm_scale_t *scale = block->scale;
+    size_t left = block->count;
+    if (left < LANES || scale->largest_shift >= 0) {
+        one_row_general(block, row, output);
+        return;
+    }
+    const int32_t *multipliers = scale->multipliers;
+    const int32_t *shifts = scale->shifts;
+    const int32_t *starts = block->starts;
+    const int8_t *weights = block->weights;
+    const size_t depth = block->depth;
+    const bool is_shared = scale->step == 0;
+    dtn_cm_lanes_t lanes = common_lanes(scale);
+    if (is_shared) {
+        lanes.multipliers = vdupq_n_s32(*multipliers);
+        lanes.shifts = vdupq_n_s32(*shifts);
+    } else {
+        multipliers += block->first;
+        shifts += block->first;
+    }
+    for (;;) {
+        int32x4_t sums = four_sums(row, weights, depth, depth, starts);
+        if (!is_shared) {
+            lanes.multipliers = vldrwq_s32(multipliers);
+            lanes.shifts = vldrwq_s32(shifts);
+        }
+        vstrbq_s32(output, dtn_cm_scaled_lanes(sums, &lanes));
+        left -= LANES;
+        if (left == 0) {
+            return;
+        }
+        /* The last four channels may have some that are made once more. */
+        const size_t next = left < LANES ? left : LANES;
+        left += LANES - next;
+        weights += next * depth;
+        starts += next;
+        output += next;
+        if (!is_shared) {
+            multipliers += next;
+            shifts += next;
+        }
+    }
+}
+
+/* ---- Short rows: the weights of four channels stay in registers ---- */
+
+/* What the loop over short rows reads from memory: numbers of four channels. */
+typedef struct {
+    int32_t multipliers[LANES];
+    int32_t lo[LANES];
+    int32_t hi[LANES];
+    uint32_t depth;
+} short_numbers_t;
+
+/*
+ * The loop over short rows sets the predicate. Clang has no name for it, and then nothing else may need one: there the
+ * loop has a function of its own.
+ */
+#if defined(__clang__)
+#define DTN_CM_PREDICATE
+#define DTN_CM_ALONE __attribute__((noinline))
+#else
+#define DTN_CM_PREDICATE "p0",
+#define DTN_CM_ALONE
+#endif
+
+/*
+ * Four channels of short rows. Behind a row's end nothing is read, and the weights are 0 there. The weights of the four
+ * channels, the starts of the sums and the shifts take six vector registers, which the compiler chooses.
+ *
+ *   r0, r8, r10, r12      sums of the four channels
+ *   q7                    inputs, then the values of the four channels
+ *   q6                    multipliers, then the lower limit, then the upper one
+ *   lr                    rows that are left
+ */
+DTN_CM_ALONE static void four_channels(const int8_t *const w[LANES], int32x4_t starts, int32x4_t shifts,
+                                       const short_numbers_t *numbers, int32_t offset, const int8_t *x, size_t x_pitch,
+                                       size_t rows, int8_t *to, size_t to_pitch)
+{
+    const mve_pred16_t within = vctp8q(numbers->depth);
+    const int8x16_t a = vldrbq_z_s8(w[0], within);
+    const int8x16_t b = vldrbq_z_s8(w[1], within);
+    const int8x16_t c = vldrbq_z_s8(w[2], within);
+    const int8x16_t d = vldrbq_z_s8(w[3], within);
+    register size_t left __asm__("lr") = rows;
+    __asm__ volatile("ldr r0, [%[numbers], #48]\n"
+                     "vctp.8 r0\n"
+                     "dls lr, lr\n"
+                     "1:\n"
+                     "vpst\n"
+                     "vldrbt.8 q7, [%[x]]\n"
+                     "add %[x], %[x], %[x_pitch]\n"
+                     "vmladav.s8 r0, q7, %q[a]\n"
+                     "vmladav.s8 r8, q7, %q[b]\n"
+                     "vmladav.s8 r10, q7, %q[c]\n"
+                     "vmladav.s8 r12, q7, %q[d]\n"
+                     "vmov q7[2], q7[0], r0, r10\n"
+                     "vmov q7[3], q7[1], r8, r12\n"
+                     "vldrw.32 q6, [%[numbers]]\n"
+                     "vadd.i32 q7, q7, %q[starts]\n" DTN_CM_TIMES("q7", "q6", "q6") "vldrw.32 q6, [%[numbers], #16]\n"
+                                                                                    "vrshl.s32 q7, q7, %q[shifts]\n"
+                                                                                    "vadd.i32 q7, q7, %[offset]\n"
+                                                                                    "vmax.s32 q7, q7, q6\n"
+                                                                                    "vldrw.32 q6, [%[numbers], #32]\n"
+                                                                                    "vmin.s32 q7, q7, q6\n"
+                                                                                    "vstrb.32 q7, [%[to]]\n"
+                                                                                    "add %[to], %[to], %[to_pitch]\n"
+                                                                                    "le lr, 1b\n"
+                     : [x] "+&r"(x), [to] "+&l"(to), "+&r"(left)
+                     : [a] "w"(a), [b] "w"(b), [c] "w"(c), [d] "w"(d), [starts] "w"(starts), [shifts] "w"(shifts),
+                       [numbers] "r"(numbers), [offset] "r"(offset), [x_pitch] "r"(x_pitch), [to_pitch] "r"(to_pitch)
+                     : "r0", "r8", "r10", "r12", "q6", "q7", DTN_CM_PREDICATE "cc", "memory");
+}
+
+void dtn_cm_short_rows(const dtn_cm_block_t *block, const int8_t *input, size_t input_pitch, size_t rows,
+                       int8_t *output, size_t output_pitch)
+{
+    const size_t depth = block->depth;
+    factors_t factors;
+    find_factors(block, &factors);
+    short_numbers_t numbers = {.depth = (uint32_t)depth};
+    vstrwq_s32(numbers.lo, vdupq_n_s32(block->scale->lo));
+    vstrwq_s32(numbers.hi, vdupq_n_s32(block->scale->hi));
+    for (size_t j = 0; j < block->count; j += LANES) {
+        /* Behind the last four channels less than four are left: they are made with those before once more. */
+        size_t first = block->count - j < LANES ? block->count - LANES : j;
+        size_t at = factors.step == 0 ? 0 : first;
+        const int8_t *a = block->weights + first * depth;
+        const int8_t *const w[] = {a, a + depth, a + 2 * depth, a + 3 * depth};
+        vstrwq_s32(numbers.multipliers, vldrwq_s32(factors.multipliers + at));
+        four_channels(w, vldrwq_s32(block->starts + first), vldrwq_s32(factors.shifts + at), &numbers,
+                      block->scale->offset, input, input_pitch, rows, output + first, output_pitch);
+    }
+}
+
+/* ---- The product ---- */
+
+/* What the input's offset adds to the sums of a channel. */
+static uint32_t input_offset_term(const dtn_cm_product_t *p, size_t channel)
+{
+    int32_t weights = dtn_cm_total(p->weights + channel * p->depth, p->depth) + (int32_t)p->depth * p->weight_offset;
+    return (uint32_t)(weights * p->input_offset);
+}
+
+/* What the weights' offset adds to the sums of a row. */
+static int32_t weight_offset_term(const dtn_cm_product_t *p, size_t row)
+{
+    return p->weight_offset == 0 ? 0 : dtn_cm_total(p->input + row * p->input_pitch, p->depth) * p->weight_offset;
+}
+
+static void add_block(const dtn_cm_product_t *p, const dtn_cm_block_t *block)
+{
+    const int8_t *x = p->input;
+    int8_t *output = p->output + block->first;
+    if (p->weight_offset == 0 && dtn_cm_takes_short_rows(block)) {
+        dtn_cm_short_rows(block, x, p->input_pitch, p->rows, output, p->output_pitch);
+        return;
+    }
+    size_t row = 0;
+    if (dtn_cm_takes_three_rows(block)) {
+        for (; row + DTN_CM_TRIPLE <= p->rows; row += DTN_CM_TRIPLE) {
+            const int8_t *first = x + row * p->input_pitch;
+            const int8_t *const rows[] = {first, first + p->input_pitch, first + 2 * p->input_pitch};
+            const int32_t more[] = {weight_offset_term(p, row), weight_offset_term(p, row + 1),
+                                    weight_offset_term(p, row + 2)};
+            dtn_cm_three_rows(block, rows, p->weight_offset == 0 ? NULL : more, output + row * p->output_pitch,
+                              p->output_pitch);
+        }
+    }
+    for (; row < p->rows; row++) {
+        dtn_cm_block_t own = *block;
+        int32_t starts[DTN_CM_BLOCK];
+        int32_t more = weight_offset_term(p, row);
+        for (size_t j = 0; j < own.count && more != 0; j++) {
+            starts[j] = dtn_cm_plus(block->starts[j], more);
+        }
+        own.starts = more == 0 ? block->starts : starts;
+        dtn_cm_one_row(&own, x + row * p->input_pitch, output + row * p->output_pitch);
+    }
+}
+
+static __attribute__((noinline)) void multiply_blocks(const dtn_cm_product_t *p)
+{
+    const bool is_prepared = p->bias != NULL && p->input_offset == 0;
+    for (size_t first = 0; first < p->channels; first += DTN_CM_BLOCK) {
+        size_t left = p->channels - first;
+        dtn_cm_block_t block = {
+            .weights = p->weights + first * p->depth,
+            .depth = p->depth,
+            .first = first,
+            .count = left < DTN_CM_BLOCK ? left : DTN_CM_BLOCK,
+            .scale = &p->scale,
+        };
+        int32_t starts[DTN_CM_BLOCK];
+        for (size_t j = 0; j < block.count && !is_prepared; j++) {
+            uint32_t bias = p->bias == NULL ? 0U : (uint32_t)p->bias[first + j];
+            starts[j] = (int32_t)(bias + input_offset_term(p, first + j));
+        }
+        block.starts = is_prepared ? p->bias + first : starts;
+        add_block(p, &block);
+    }
+}
+
+void dtn_cm_multiply(const dtn_cm_product_t *p)
+{
+    if (p->rows == 1 && p->bias != NULL && p->input_offset == 0 && p->weight_offset == 0) {
+        /* A row alone needs no room for sums. */
+        const dtn_cm_block_t all = {p->weights, p->bias, p->depth, 0, p->channels, &p->scale};
+        dtn_cm_one_row(&all, p->input, p->output);
+    } else {
+        multiply_blocks(p);
+    }
+}

@@ -1,3 +1,0 @@
-#include "../rounding.h"
-
-#include "../../../cortex_m/dsp/product.c"

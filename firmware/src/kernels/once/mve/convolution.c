@@ -1,4 +1,0 @@
-#include "../rounding.h"
-#include "../rounding_lanes.h"
-
-#include "../../../cortex_m/mve/convolution.c"

@@ -1,0 +1,3 @@
+#include "../single_rounding.h"
+
+#include "../../../cortex_m/dsp/conv2d_s8_dsp.c"

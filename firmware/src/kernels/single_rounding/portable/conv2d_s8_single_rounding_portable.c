@@ -1,0 +1,3 @@
+#include "../single_rounding.h"
+
+#include "../../../cortex_m/portable/conv2d_s8_portable.c"

@@ -1,0 +1,96 @@
+#include "numbers.h"
+
+typedef dtn_tfl_cast_params_t params_t;
+
+/* Bytes of an element, or 0 of a type that is not cast. */
+static int32_t item_of(uint32_t type)
+{
+    switch (type) {
+    case DTN_TYPE_BOOL:
+    case DTN_TYPE_U8:
+    case DTN_TYPE_S8:
+        return 1;
+    case DTN_TYPE_S16:
+        return 2;
+    case DTN_TYPE_S32:
+    case DTN_TYPE_F32:
+        return 4;
+    case DTN_TYPE_S64:
+        return 8;
+    default:
+        return 0;
+    }
+}
+
+static bool is_valid(const dtn_operator_call_t *call)
+{
+    if (!DTN_CM_IS_CALL(call, 1, 1, params_t)) {
+        return false;
+    }
+    int32_t elements = DTN_CM_PARAMS(call, params_t)->elements;
+    const dtn_tensor_t *values = call->values;
+    return dtn_cm_has_size(&values[0], DTN_CM_LIST(item_of(values[0].type), elements)) &&
+           dtn_cm_has_size(&values[1], DTN_CM_LIST(item_of(values[1].type), elements));
+}
+
+/* A number without what stands behind its point, within 64 bits; 0 for NaN. */
+static int64_t truncated(float x)
+{
+    const float most = 9223371487098961920.0F; /* the largest below 2^63 */
+    return (int64_t)(x > most ? most : x < -most ? -most : x == x ? x : 0.0F);
+}
+
+static int64_t load(const dtn_tensor_t *value, size_t at)
+{
+    switch (value->type) {
+    case DTN_TYPE_F32:
+        return truncated(((const float *)value->data)[at]);
+    case DTN_TYPE_S64:
+        return ((const int64_t *)value->data)[at];
+    case DTN_TYPE_S32:
+        return ((const int32_t *)value->data)[at];
+    case DTN_TYPE_S16:
+    case DTN_TYPE_S8:
+        return dtn_tfl_at(value, at);
+    default:
+        return ((const uint8_t *)value->data)[at];
+    }
+}
+
+static void store(const dtn_tensor_t *value, size_t at, int64_t number)
+{
+    switch (value->type) {
+    case DTN_TYPE_F32:
+        ((float *)value->data)[at] = (float)number;
+        break;
+    case DTN_TYPE_S64:
+        ((int64_t *)value->data)[at] = number;
+        break;
+    case DTN_TYPE_S32:
+        ((int32_t *)value->data)[at] = (int32_t)(uint32_t)(uint64_t)number;
+        break;
+    case DTN_TYPE_BOOL:
+        ((uint8_t *)value->data)[at] = number != 0;
+        break;
+    default:
+        dtn_tfl_put(value, at, (int32_t)(uint32_t)(uint64_t)number);
+    }
+}
+
+int32_t dtn_tfl_cast(const dtn_operator_call_t *call, dtn_phase_t phase)
+{
+    if (phase == DTN_PHASE_CHECK) {
+        return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
+    }
+    const dtn_tensor_t *in = &call->values[0], *out = &call->values[1];
+    for (size_t i = 0; i < (size_t)DTN_CM_PARAMS(call, params_t)->elements; i++) {
+        if (in->type == DTN_TYPE_F32 && out->type == DTN_TYPE_F32) {
+            ((float *)out->data)[i] = ((const float *)in->data)[i];
+        } else if (in->type == DTN_TYPE_F32 && out->type == DTN_TYPE_BOOL) {
+            ((uint8_t *)out->data)[i] = ((const float *)in->data)[i] != 0.0F;
+        } else {
+            store(out, i, load(in, i));
+        }
+    }
+    return DTN_OK;
+}

@@ -1,0 +1,53 @@
+#include <string.h>
+
+#include "numbers.h"
+
+typedef dtn_tfl_select_params_t params_t;
+
+static uint32_t item_of(uint32_t type)
+{
+    switch (type) {
+    case DTN_TYPE_S16:
+        return 2;
+    case DTN_TYPE_S32:
+    case DTN_TYPE_F32:
+        return 4;
+    case DTN_TYPE_S64:
+        return 8;
+    default:
+        return 1;
+    }
+}
+
+static bool is_valid(const dtn_operator_call_t *call)
+{
+    if (!DTN_CM_IS_CALL(call, 3, 1, params_t) || call->values[0].type != DTN_TYPE_BOOL ||
+        !dtn_cm_are(&call->values[1], 3, call->values[1].type)) {
+        return false;
+    }
+    const params_t *p = DTN_CM_PARAMS(call, params_t);
+    const dtn_tensor_t *values = call->values;
+    uint32_t item = item_of(values[1].type), count = values[3].bytes / item;
+    return values[3].bytes % item == 0 && dtn_steps_are_inside(p->dims, p->condition_strides, count, values[0].bytes) &&
+           dtn_steps_are_inside(p->dims, p->a_strides, count, values[1].bytes / item) &&
+           dtn_steps_are_inside(p->dims, p->b_strides, count, values[2].bytes / item);
+}
+
+int32_t dtn_tfl_select(const dtn_operator_call_t *call, dtn_phase_t phase)
+{
+    if (phase == DTN_PHASE_CHECK) {
+        return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
+    }
+    const params_t *p = DTN_CM_PARAMS(call, params_t);
+    const dtn_tensor_t *values = call->values;
+    size_t item = item_of(values[1].type);
+    uint8_t *out = (uint8_t *)values[3].data;
+    int32_t index[DTN_STEPS_RANK] = {0};
+    for (uint32_t left = values[3].bytes / (uint32_t)item; left != 0; left--, out += item) {
+        bool first = ((const uint8_t *)values[0].data)[dtn_steps_place(index, p->condition_strides)] != 0;
+        const uint8_t *from = (const uint8_t *)values[first ? 1 : 2].data;
+        memcpy(out, from + dtn_steps_place(index, first ? p->a_strides : p->b_strides) * item, item);
+        dtn_steps_next(index, p->dims);
+    }
+    return DTN_OK;
+}

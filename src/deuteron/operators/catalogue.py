@@ -1,0 +1,45 @@
+"""All operators of the firmware by their C functions, and the scratch memory that each call of them needs.
+
+A program names such an operator as `firmware::SYMBOL.out`. The arguments are a list of tensors that it reads, the words
+of its record, and a list of tensors that it writes, scratch memory first. ExecuTorch's runtime lacks these names.
+"""
+
+import math
+from types import MappingProxyType
+
+from deuteron.operators.added import ADDED
+from deuteron.operators.cortex_m import CPU_OPERATORS, CpuOperator, QuantizedConvolutionParams, gather_bytes
+from deuteron.operators.params import KernelParams
+from deuteron.operators.portable import ATEN_OPERATORS, MaxPoolParams
+from deuteron.operators.tflite import DEQUANTIZE, TFLITE_OPERATORS
+
+NAMESPACE = "firmware"
+"""That of the operators in programs."""
+
+OPERATORS = (*CPU_OPERATORS, *ADDED, *ATEN_OPERATORS, *TFLITE_OPERATORS, DEQUANTIZE)
+
+BY_SYMBOL = MappingProxyType({operator.symbol: operator for operator in OPERATORS})
+"""The operators by their C function."""
+
+_BY_NAME = MappingProxyType({f"{NAMESPACE}::{operator.symbol}.out": operator for operator in OPERATORS})
+
+
+def name_of(operator: CpuOperator) -> str:
+    """Return the operator's name in programs."""
+    return f"{NAMESPACE}::{operator.symbol}.out"
+
+
+def named(name: str) -> CpuOperator | None:
+    """Return the operator with this name in programs; None where the name is another's."""
+    return _BY_NAME.get(name)
+
+
+def scratch(operator: CpuOperator, params: KernelParams) -> tuple[tuple[int, str], ...]:
+    """Return number and type of the elements of each scratch tensor that a call writes, in the operator's order."""
+    match params:
+        case QuantizedConvolutionParams() if operator.name == "quantized_conv2d":
+            return ((gather_bytes(params), "uint8"),)
+        case MaxPoolParams() if operator.scratch:
+            return ((math.prod(params.output), "int64"),)
+        case _:
+            return ((0, "uint8"),) * len(operator.scratch)

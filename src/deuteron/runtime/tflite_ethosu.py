@@ -1,0 +1,209 @@
+"""TFLite files for an Ethos-U: Vela's partitions, and between them what Vela leaves to the CPU."""
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from deuteron.arch import targets
+from deuteron.arch.cores import Work
+from deuteron.arch.engine import engine
+from deuteron.arch.targets import Arch, EthosU
+from deuteron.builds.manifest import Node, Partition, PartitionOp, TensorInfo
+from deuteron.errors import UnsupportedError
+from deuteron.npu.ethosu import blob
+from deuteron.npu.ethosu.program import program_of
+from deuteron.npu.neutron.tflite.operator_view import Names
+from deuteron.npu.provenance import KernelOrigin
+from deuteron.runtime.tflite_program import Step
+from deuteron.runtime.vela import PLAN, VelaPartition, is_partition, partitions_of
+from deuteron.tflite.encode import encode
+from deuteron.tflite.flat_model import NO_TENSOR, Buffer, FlatModel, FlatOperator
+
+LAYERS = {
+    "CONV_2D": Work.CONVOLUTION,
+    "DEPTHWISE_CONV_2D": Work.DEPTHWISE,
+    "FULLY_CONNECTED": Work.LINEAR,
+    "TRANSPOSE_CONV": Work.CONVOLUTION,
+}
+"""Operators whose multiply-accumulates are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class EthosUFile:
+    """A file that Vela compiled.
+
+    Attributes:
+        source: the model that Vela was given; the compiled one itself where that is not known.
+        model: what it made of it.
+        partitions: by the index of their operator.
+    """
+
+    source: FlatModel
+    model: FlatModel
+    partitions: Mapping[int, VelaPartition]
+
+    def steps(self) -> tuple[Step, ...]:
+        """Return the operators in their order."""
+        return tuple(
+            (blob.compose(part.blob), part.inputs, part.outputs) if (part := self.partitions.get(i)) else i
+            for i in range(len(self.model.operators))
+        )
+
+    def described(self, arch: Arch) -> tuple[Partition, ...]:
+        """Return what a manifest says of the partitions; UnsupportedError for commands of another NPU."""
+        inside = self._inside()
+        names = Names(self.source).of
+        return tuple(
+            self._partition(number, part, arch, [(i, names) for i in inside[number]])
+            for number, part in enumerate(self.partitions.values())
+        )
+
+    def nodes(self) -> Iterator[Node]:
+        """Yield the operators that run on the NPU."""
+        names = Names(self.source).of
+        for number, operators in enumerate(self._inside()):
+            for index in operators:
+                op, tensors = self.source.operators[index], self.source.tensors
+                results = sum(math.prod(tensors[i].shape) for i in op.outputs)
+                work = LAYERS.get(op.name, Work.UNKNOWN)
+                yield Node(
+                    name=names[op.outputs[0]],
+                    op=op.title,
+                    quantised="",
+                    source=(),
+                    partition=number,
+                    why="",
+                    work=work,
+                    elements=results,
+                    terms=terms(self.source, index) if work.multiplies else 0,
+                    nbytes=sum(
+                        nbytes(self.source, i)
+                        for i in {i for i in (*op.inputs, *op.outputs) if i >= 0}
+                        if tensors[i].data is None
+                    ),
+                )
+
+    def _partition(
+        self, number: int, part: VelaPartition, arch: Arch, operators: Sequence[tuple[int, tuple[str, ...]]]
+    ) -> Partition:
+        payload = blob.compose(part.blob)
+        program = program_of(payload, f"npu {number}")
+        if isinstance(arch.npu, EthosU) and (compiled_for := program.stream.config.name) != arch.npu.target:
+            raise UnsupportedError(
+                f"the commands are for `{compiled_for}`, the target is `{arch.name}`",
+                where=f"npu {number}",
+                hint="give the file that Vela compiled, or name the target that it was compiled for",
+            )
+        calls = program.calls
+        own = [PartitionOp(i, call.kernel, (), (f"npu {number} operation {i}",), ()) for i, call in enumerate(calls)]
+        for index, names in operators:
+            op = self.source.operators[index]
+            outputs = tuple(names[i] for i in op.outputs)
+            own.append(PartitionOp(len(own), op.title, outputs, outputs[:1], ()))
+        return Partition(
+            payload_sha256=hashlib.sha256(payload).hexdigest(),
+            microcode_bytes=len(part.blob.command_data),
+            weights_bytes=len(part.blob.weights),
+            kernels_bytes=0,
+            scratch_bytes=part.blob.scratch_bytes,
+            scratch_proven_optimal=False,
+            prefetch_bytes=0,
+            prefetch_bound=0,
+            prefetch_proven_optimal=False,
+            inputs=self._infos(part.inputs),
+            outputs=self._infos(part.outputs),
+            ops=tuple(own),
+            kernels=tuple(KernelOrigin(i, call.kernel, (i,)) for i, call in enumerate(calls)),
+            dataflow=program.traced(),
+            schedule=program.least(engine(arch)),
+        )
+
+    def _infos(self, tensors: Sequence[int]) -> tuple[TensorInfo, ...]:
+        named = (self.model.tensors[i] for i in tensors)
+        return tuple(TensorInfo(t.shape, t.dtype.lower(), t.name) for t in named)
+
+    def _inside(self) -> list[list[int]]:
+        """The operators of the source that each partition computes: those that its outputs depend on, up to the CPU."""
+        if self.source is self.model:
+            return [[] for _ in self.partitions]
+        on_cpu = {
+            self.model.tensors[i].name
+            for index, op in enumerate(self.model.operators)
+            if index not in self.partitions
+            for i in op.outputs
+        }
+        writers = {self.source.tensors[i].name: n for n, op in enumerate(self.source.operators) for i in op.outputs}
+        taken: set[int] = set()
+        inside: list[list[int]] = []
+        for part in self.partitions.values():
+            own: set[int] = set()
+            todo = [self.model.tensors[i].name for i in part.outputs]
+            while todo:
+                name = todo.pop()
+                index = writers.get(name)
+                if index is None or name in on_cpu or index in taken or index in own:
+                    continue
+                own.add(index)
+                todo += (self.source.tensors[i].name for i in self.source.operators[index].inputs if i >= 0)
+            taken |= own
+            inside.append(sorted(own))
+        return inside
+
+
+def for_vela(source: FlatModel, file: Buffer) -> Buffer:
+    """Return a file without a memory plan of its maker's: Vela writes its own under the same name, beside that one."""
+    if PLAN not in source.metadata:
+        return file
+    return encode(replace(source, metadata={name: data for name, data in source.metadata.items() if name != PLAN}))
+
+
+def compiled(source: FlatModel | None, model: FlatModel) -> EthosUFile:
+    """Return a file that Vela compiled; FormatError where a partition is damaged."""
+    model = _without_added_inputs(source, model) if source else model
+    partitions = iter(partitions_of(model))
+    found = {i: next(partitions) for i, op in enumerate(model.operators) if is_partition(op)}
+    return EthosUFile(source or model, model, found)
+
+
+def _without_added_inputs(source: FlatModel, model: FlatModel) -> FlatModel:
+    """Take away the int32 biases of zeros that Vela gives to layers that it leaves to the CPU, even to float ones."""
+    given = {source.tensors[i].name: op for op in source.operators for i in op.outputs}
+    operators: list[FlatOperator] = []
+    for op in model.operators:
+        before = given.get(model.tensors[op.outputs[0]].name) if op.outputs else None
+        if before is not None and before.name == op.name and op.name in LAYERS:
+            wanted = (*before.inputs, *(NO_TENSOR for _ in op.inputs))
+            inputs = (i if given_to >= 0 else NO_TENSOR for i, given_to in zip(op.inputs, wanted, strict=False))
+            operators.append(replace(op, inputs=tuple(inputs)[: len(before.inputs)]))
+        else:
+            operators.append(op)
+    return replace(model, operators=tuple(operators))
+
+
+def target_of(model: FlatModel) -> str | None:
+    """Return the target that Vela compiled a file for; None for a file without partitions."""
+    for part in partitions_of(model):
+        accelerator = program_of(blob.compose(part.blob), "npu 0").stream.config.name
+        for name in targets.npu_names():
+            npu = targets.load(name).npu
+            if isinstance(npu, EthosU) and npu.target == accelerator:
+                return name
+    return None
+
+
+def terms(model: FlatModel, operator: int) -> int:
+    """Return the multiply-accumulates of a layer."""
+    op = model.operators[operator]
+    tensors = model.tensors
+    weights, results = tensors[op.inputs[1]].shape, math.prod(tensors[op.outputs[0]].shape)
+    if op.name == "TRANSPOSE_CONV":
+        return math.prod(tensors[op.inputs[2]].shape) * math.prod(weights[:3])
+    return results * math.prod(weights[1:3] if op.name == "DEPTHWISE_CONV_2D" else weights[1:])
+
+
+def nbytes(model: FlatModel, tensor: int) -> int:
+    """Return the bytes of a tensor."""
+    return math.prod(model.tensors[tensor].shape) * np.dtype(model.tensors[tensor].dtype.lower()).itemsize

@@ -1,0 +1,163 @@
+"""ADD, SUB, MUL, SQUARED_DIFFERENCE, PRELU, MINIMUM and MAXIMUM of int8 and int16."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+
+from deuteron.operators.added import ADDED
+from deuteron.operators.cortex_m import BY_OPERATOR, CpuOperator, QuantizedAddParams, QuantizedMulParams
+from deuteron.operators.params import ExtremumParams
+from deuteron.operators.tflite import (
+    BY_TFLITE_OPERATOR,
+    BroadcastAddParams,
+    BroadcastMulParams,
+    PreluParams,
+)
+from deuteron.tflite.cortex_m import float32
+from deuteron.tflite.cortex_m.broadcasting import broadcast_dims
+from deuteron.tflite.cortex_m.call import CpuCall
+from deuteron.tflite.cortex_m.comparison import chosen_extremum
+from deuteron.tflite.cortex_m.fixed_point import Factor, factor
+from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.site import Site
+
+ACTIVATIONS = ("INT8", "INT16")
+
+_SUM, _DIFFERENCE, _SQUARE = range(3)
+_EXTREMUM_S16 = next(operator for operator in ADDED if operator.name == "extremum_s16")
+_WHOLE = (-128, 127)
+_COMPARED = ("INT8", "INT16", "INT32", "INT64", "FLOAT32")
+
+
+def _repeats(site: Site, position: int) -> bool:
+    """Whether an operand is as large as the output, or has its last dimensions: what the int8 operators repeat."""
+    shape, out = site.input(position).shape, site.output().shape
+    stripped = tuple(shape[next((i for i, d in enumerate(shape) if d != 1), len(shape)) :])
+    return stripped == tuple(out[len(out) - len(stripped) :])
+
+
+def _is_flat(site: Site) -> bool:
+    """Whether one operand is as large as the output, and the other repeats along the outer dimensions alone."""
+    a, b, out = site.input(0).shape, site.input(1).shape, site.output().shape
+    sizes = [int(np.prod(shape)) for shape in (a, b, out)]
+    return max(sizes[:2]) == sizes[2] and _repeats(site, 0) and _repeats(site, 1)
+
+
+def _sum_factors(site: Site, left_shift: int, *, squared: bool = False) -> tuple[Factor, Factor, Factor]:
+    """The factors of both operands and of the output; scales are float32 and multiplied as such."""
+    a, b, out = site.scale(site.input(0)), site.scale(site.input(1)), site.scale(site.output())
+    twice = np.float64(np.float32(2) * max(a, b))
+    unit = np.float64(np.float32(1 << (left_shift * 2 if squared else left_shift)) * out)
+    whole = (twice * twice if squared else twice) / unit
+    if whole >= 1:
+        raise site.unsupported(
+            f"the scale {out} of `{site.output().name}` is too small for operands with scales {a} and {b}",
+            "check the calibration data: the output's range does not fit its operands",
+        )
+    return factor(float(np.float64(a) / twice)), factor(float(np.float64(b) / twice)), factor(float(whole))
+
+
+def _addition(kind: int) -> Callable[[Site], tuple[CpuCall, ...]]:
+    def lower(site: Site) -> tuple[CpuCall, ...]:
+        x, y, out = site.input(0), site.input(1), site.output()
+        squared = kind == _SQUARE
+        is_wide = x.dtype == "INT16"
+        if is_wide and not squared and site.option("PotScaleInt16") and all(map(_is_power, (x, y, out))):
+            raise site.unsupported(
+                "the operator has int16 scales that are powers of two, and its older form for these",
+                "convert the model with a current converter",
+            )
+        left_shift = 7 if squared else 15 if is_wide else 20
+        (a_mult, a_shift), (b_mult, b_shift), (o_mult, o_shift) = _sum_factors(site, left_shift, squared=squared)
+        act_min, act_max = site.stored_range(None, None) if squared else site.stored_activation()
+        zero_points = [site.zero_point(t) for t in (x, y, out)]
+        inputs = (site.ref(0), site.ref(1))
+        if kind == _SUM and not is_wide and _is_flat(site):
+            flat = QuantizedAddParams(
+                zero_points[0], a_mult, a_shift, zero_points[1], b_mult, b_shift,
+                zero_points[2], o_mult, o_shift, act_min, act_max,
+            )  # fmt: skip
+            return (CpuCall(BY_OPERATOR["quantized_add"], inputs, (site.out(),), flat),)
+        dims, (a_strides, b_strides) = broadcast_dims(site, x.shape, y.shape)
+        params = BroadcastAddParams(
+            dims, a_strides, b_strides, kind, left_shift, zero_points[0], a_mult, a_shift,
+            zero_points[1], b_mult, b_shift, zero_points[2], o_mult, o_shift, act_min, act_max,
+        )  # fmt: skip
+        return (CpuCall(BY_TFLITE_OPERATOR["broadcast_add"], inputs, (site.out(),), params),)
+
+    return lower
+
+
+def _is_power(tensor: object) -> bool:
+    quant = getattr(tensor, "quant", None)
+    return quant is not None and float(np.frexp(quant.scales[0])[0]) == 0.5
+
+
+def multiply(site: Site) -> tuple[CpuCall, ...]:
+    """Lower MUL."""
+    x, y, out = site.input(0), site.input(1), site.output()
+    real = site.scale(x) * site.scale(y) / site.scale(out)
+    multiplier, shift = factor(float(real))
+    act_min, act_max = site.stored_activation()
+    a_zp, b_zp, out_zp = (site.zero_point(t) for t in (x, y, out))
+    inputs = (site.ref(0), site.ref(1))
+    if x.dtype == "INT8" and (act_min, act_max) == _WHOLE and _is_flat(site):
+        flat = QuantizedMulParams(a_zp, b_zp, out_zp, multiplier, shift)
+        return (CpuCall(BY_OPERATOR["quantized_mul"], inputs, (site.out(),), flat),)
+    dims, (a_strides, b_strides) = broadcast_dims(site, x.shape, y.shape)
+    params = BroadcastMulParams(dims, a_strides, b_strides, a_zp, b_zp, out_zp, multiplier, shift, act_min, act_max)
+    return (CpuCall(BY_TFLITE_OPERATOR["broadcast_mul"], inputs, (site.out(),), params),)
+
+
+def prelu(site: Site) -> tuple[CpuCall, ...]:
+    """Lower PRELU."""
+    x, alpha, out = site.input(0), site.input(1), site.output()
+    multiplier, shift = factor(float(site.scale(x) / site.scale(out)))
+    below = factor(float(site.scale(x) * site.scale(alpha) / site.scale(out)))
+    dims, (a_strides, b_strides) = broadcast_dims(site, x.shape, alpha.shape)
+    a_zp, b_zp, out_zp = (site.zero_point(t) for t in (x, alpha, out))
+    params = PreluParams(dims, a_strides, b_strides, a_zp, b_zp, out_zp, multiplier, shift, below[0], below[1])
+    return (CpuCall(BY_TFLITE_OPERATOR["prelu"], (site.ref(0), site.ref(1)), (site.out(),), params),)
+
+
+def _extremum(maximum: int) -> Callable[[Site], tuple[CpuCall, ...]]:
+    def lower(site: Site) -> tuple[CpuCall, ...]:
+        x, y = site.input(0), site.input(1)
+        site.same_quant(x, y, site.output())
+        if x.dtype not in ACTIVATIONS:
+            return chosen_extremum(site, maximum)
+        dims, (a_strides, b_strides) = broadcast_dims(site, x.shape, y.shape)
+        operator: CpuOperator = BY_OPERATOR["maximum" if maximum else "minimum"]
+        if x.dtype == "INT16":
+            operator = _EXTREMUM_S16
+        params = ExtremumParams(dims, a_strides, b_strides, maximum)
+        return (CpuCall(operator, (site.ref(0), site.ref(1)), (site.out(),), params),)
+
+    return lower
+
+
+def _or_float(
+    lower: Callable[[Site], tuple[CpuCall, ...]], floating: Callable[[Site], tuple[CpuCall, ...]]
+) -> Lowering:
+    def chosen(site: Site) -> tuple[CpuCall, ...]:
+        return (floating if site.input().dtype == "FLOAT32" else lower)(site)
+
+    return Lowering(chosen, (*ACTIVATIONS, "FLOAT32"))
+
+
+OPERATORS: Mapping[str, Lowering] = MappingProxyType(
+    {
+        "ADD": _or_float(_addition(_SUM), float32.add),
+        "SUB": _or_float(_addition(_DIFFERENCE), float32.subtract),
+        "SQUARED_DIFFERENCE": Lowering(
+            lambda site: (float32.squared_difference if site.input().dtype == "FLOAT32" else _addition(_SQUARE))(site),
+            ("INT8", "FLOAT32"),
+        ),
+        "DIV": Lowering(float32.divide, ("FLOAT32",)),
+        "MUL": _or_float(multiply, float32.multiply),
+        "PRELU": Lowering(prelu, ACTIVATIONS),
+        "MAXIMUM": Lowering(_extremum(1), _COMPARED),
+        "MINIMUM": Lowering(_extremum(0), _COMPARED),
+    }
+)

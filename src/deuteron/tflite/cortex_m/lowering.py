@@ -1,0 +1,24 @@
+"""How the families of operators are listed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from deuteron.tflite.cortex_m.call import CpuCall
+from deuteron.tflite.cortex_m.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Lowering:
+    """The lowering of one TFLite operator.
+
+    Attributes:
+        lower: gives the calls.
+        types: that the input `operand` may have, by their schema names.
+        operand: the input whose type decides.
+        note: what else is asked of the operator, for the reference; empty where that is nothing.
+    """
+
+    lower: Callable[[Site], tuple[CpuCall, ...]]
+    types: tuple[str, ...]
+    operand: int = 0
+    note: str = ""

@@ -1,0 +1,51 @@
+"""AVERAGE_POOL_2D and MAX_POOL_2D."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from deuteron.operators.cortex_m import BY_OPERATOR
+from deuteron.operators.params import MaxPoolParams
+from deuteron.operators.tflite import BY_TFLITE_OPERATOR, PoolParams
+from deuteron.tflite.cortex_m.call import CpuCall
+from deuteron.tflite.cortex_m.convolution import padding_before
+from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.site import Site
+
+
+def _numbers(site: Site) -> tuple[int, ...]:
+    """What the records of pools have in common, in their order."""
+    batches, in_h, in_w, channels = site.input().shape
+    _, out_h, out_w, _ = site.output().shape
+    kernel = site.option("FilterHeight", 1), site.option("FilterWidth", 1)
+    stride = site.option("StrideH", 1), site.option("StrideW", 1)
+    padding = site.option("Padding")
+    pads = (
+        padding_before(in_h, out_h, kernel[0], stride[0], 1, padding),
+        padding_before(in_w, out_w, kernel[1], stride[1], 1, padding),
+    )
+    return (batches, in_h, in_w, channels, out_h, out_w, *kernel, *stride, *pads, *site.stored_activation())
+
+
+def average(site: Site) -> tuple[CpuCall, ...]:
+    """Lower AVERAGE_POOL_2D."""
+    site.same_quant(site.input(), site.output())
+    params = PoolParams(*_numbers(site), ties_up=int(site.op.is_unsigned))
+    return (CpuCall(BY_TFLITE_OPERATOR["average_pool"], (site.ref(),), (site.out(),), params),)
+
+
+def largest(site: Site) -> tuple[CpuCall, ...]:
+    """Lower MAX_POOL_2D."""
+    site.same_quant(site.input(), site.output())
+    if site.input().dtype == "INT16":
+        params = PoolParams(*_numbers(site))
+        return (CpuCall(BY_TFLITE_OPERATOR["max_pool_s16"], (site.ref(),), (site.out(),), params),)
+    narrow = MaxPoolParams(*_numbers(site))
+    return (CpuCall(BY_OPERATOR["quantized_max_pool2d"], (site.ref(),), (site.out(),), narrow),)
+
+
+OPERATORS: Mapping[str, Lowering] = MappingProxyType(
+    {
+        "AVERAGE_POOL_2D": Lowering(average, ("INT8", "INT16")),
+        "MAX_POOL_2D": Lowering(largest, ("INT8", "INT16")),
+    }
+)

@@ -1,0 +1,90 @@
+"""Runs the calls of lowered operators on this machine, and compares them with LiteRT's reference kernels."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+from tests.cortex_m.bench import Bench
+
+from deuteron.runtime.litert import Litert
+from deuteron.tflite.cortex_m import Constant, FileTensor, Operand, Temporary, lower
+from deuteron.tflite.cortex_m.site import NUMPY
+from deuteron.tflite.decode import decode
+from deuteron.tflite.encode import encode
+from deuteron.tflite.flat_model import FlatModel
+from deuteron.tflite.unsigned import signed
+
+Array = npt.NDArray[np.generic]
+
+_SCRATCH_BYTES = 256
+
+
+def run(bench: Bench, model: FlatModel, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs of a model whose operators stand in order of execution."""
+    values: dict[object, Array] = {}
+    for index, tensor in enumerate(model.tensors):
+        if tensor.data is not None:
+            values[index] = np.frombuffer(tensor.data, NUMPY[tensor.dtype]).reshape(tensor.shape)
+        elif tensor.dtype in NUMPY:
+            values[index] = np.zeros(tensor.shape, NUMPY[tensor.dtype])
+    values |= dict(zip(model.inputs, inputs, strict=True))
+    for index in range(len(model.operators)):
+        _run_operator(bench, model, index, values)
+    return [values[index] for index in model.outputs]
+
+
+def _run_operator(bench: Bench, model: FlatModel, index: int, values: dict[object, Array]) -> None:
+    for call in lower(model, index):
+        (target,) = call.outputs
+        operands = [_value(operand, values) for operand in call.inputs]
+        scratch = [np.zeros(_SCRATCH_BYTES, np.uint8) for _ in call.operator.scratch]
+        result = bench.call(call.operator.symbol, call.params.words(), operands, scratch, _value(target, values))
+        values[_key(target)] = result
+
+
+def _key(operand: Operand) -> object:
+    return operand.index if isinstance(operand, FileTensor) else operand
+
+
+def _value(operand: Operand, values: Mapping[object, Array]) -> Array:
+    match operand:
+        case Constant(array):
+            return np.ascontiguousarray(array)
+        case Temporary(shape, dtype) if operand not in values:
+            return np.zeros(shape, dtype)
+        case _:
+            return values[_key(operand)]
+
+
+def random_inputs(model: FlatModel, rng: np.random.Generator) -> list[Array]:
+    """Stored values of the whole range of each input, the ends among them; numbers about 0 in float32."""
+    arrays: list[Array] = []
+    for index in model.inputs:
+        tensor = model.tensors[index]
+        if tensor.dtype == "FLOAT32":
+            arrays.append((rng.standard_normal(tensor.shape) * 3).astype(np.float32))
+            continue
+        if tensor.dtype == "BOOL":
+            arrays.append(rng.integers(0, 2, tensor.shape).astype(np.bool_))
+            continue
+        limits = np.iinfo(NUMPY[tensor.dtype])
+        low, high = (max(limits.min, -(1 << 20)), min(limits.max, 1 << 20))
+        array = rng.integers(low, high + 1, tensor.shape).astype(NUMPY[tensor.dtype])
+        if array.size > 1:
+            array.flat[0], array.flat[-1] = low, high
+        arrays.append(array)
+    return arrays
+
+
+def compare(bench: Bench, model: FlatModel, rng: np.random.Generator, runs: int = 2, steps: int = 0) -> None:
+    """Compare a model with LiteRT, on random inputs; float32 may be so many steps apart."""
+    data = encode(model)
+    reference, decoded = Litert(data), signed(decode(data))
+    for _ in range(runs):
+        inputs = random_inputs(decoded, rng)
+        wanted = reference.run(inputs)
+        for found, expected in zip(run(bench, decoded, inputs), wanted, strict=True):
+            if steps and expected.dtype == np.float32:
+                np.testing.assert_array_max_ulp(found, expected, steps)
+            else:
+                np.testing.assert_array_equal(found, expected, str(decoded.operators))

@@ -1,0 +1,165 @@
+"""What the lowering refuses, to the letter, and what the C operators refuse."""
+
+import numpy as np
+import pytest
+from tests.cortex_m.bench import Bench, RefusedError
+from tests.tflite.cortex_m import models, more_models, movement_models
+from tests.tflite.cortex_m.models import Rng, constant, model, tensor
+
+from deuteron.errors import UnsupportedError
+from deuteron.tflite.cortex_m import CpuCall, Temporary, lower, supported_operators
+from deuteron.tflite.cortex_m.call import Constant, FileTensor, Operand
+from deuteron.tflite.cortex_m.site import NUMPY
+from deuteron.tflite.flat_model import FlatModel
+from deuteron.tflite.quantization import Quant
+from deuteron.tflite.unsigned import signed
+
+Q = Quant((0.5,), (-4,))
+HINT = "quantise the model to int8 or int16 in full, or leave the operator to the host"
+MODELS = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS, **more_models.NEAR}
+
+
+def first(name: str) -> FlatModel:
+    return signed(MODELS[name](np.random.default_rng(0)))
+
+
+def last_calls() -> dict[str, tuple[FlatModel, CpuCall]]:
+    """One call of each C function that any model has as its last one."""
+    found: dict[str, tuple[FlatModel, CpuCall]] = {}
+    for name in MODELS:
+        source = first(name)
+        place = next(i for i, op in enumerate(source.operators) if op.name != "QUANTIZE" or len(source.operators) == 1)
+        call = lower(source, place)[-1]
+        found.setdefault(call.operator.symbol, (source, call))
+    return found
+
+
+CALLS = last_calls()
+
+
+def error(source: FlatModel) -> str:
+    with pytest.raises(UnsupportedError) as caught:
+        lower(source, 0)
+    return str(caught.value)
+
+
+def test_an_operator_that_has_no_c_operator() -> None:
+    source = model("ROUND", [tensor("x", (4,), "FLOAT32")], [tensor("y", (4,), "FLOAT32")])
+    assert error(source) == (
+        "operator 0 (ROUND): no C operator computes it on a Cortex-M\n\n"
+        "hint: write it with other operators, or leave it to the host; docs/reference lists what a Cortex-M runs"
+    )
+
+
+def test_a_type_that_the_operator_does_not_take() -> None:
+    source = model(
+        "PRELU", [tensor("x", (4,), "FLOAT32"), tensor("a", (4,), "FLOAT32")], [tensor("y", (4,), "FLOAT32")]
+    )
+    assert error(source) == f"operator 0 (PRELU): tensor `x` is FLOAT32; INT8 or INT16 is allowed\n\nhint: {HINT}"
+
+
+def test_a_tensor_without_quantisation() -> None:
+    source = model("RELU", [tensor("x", (4,))], [tensor("y", (4,), "INT8", Q)])
+    assert error(source) == (
+        f"operator 0 (RELU): tensor `x` has no quantisation; one scale and zero point is allowed\n\nhint: {HINT}"
+    )
+
+
+def test_an_index_that_is_computed_at_run_time() -> None:
+    operands = [tensor("x", (4, 2), "INT8", Q), tensor("perm", (2,), "INT32")]
+    source = model("TRANSPOSE", operands, [tensor("y", (2, 4), "INT8", Q)])
+    assert error(source) == (
+        "operator 0 (TRANSPOSE): tensor `perm` is computed at run time; this operand must be a constant\n\n"
+        "hint: make it a constant of the file"
+    )
+
+
+def test_a_move_between_two_quantisations() -> None:
+    operands = [tensor("x", (4, 2), "INT8", Q), constant("perm", [1, 0])]
+    source = model("TRANSPOSE", operands, [tensor("y", (2, 4), "INT8", Quant((0.25,), (-4,)))])
+    assert error(source) == (
+        "operator 0 (TRANSPOSE): tensors `x` and `y` differ in scale or zero point; the operator moves values and "
+        "takes one quantisation\n\nhint: put a QUANTIZE before or behind the operator"
+    )
+
+
+def test_a_fused_activation_function() -> None:
+    options = {"FusedActivationFunction": 4}
+    operands = [tensor("a", (4,), "INT8", Q), tensor("b", (4,), "INT8", Q)]
+    source = model("MUL", operands, [tensor("y", (4,), "INT8", Q)], "MulOptions", options)
+    assert error(source) == (
+        "operator 0 (MUL): the fused activation function is TANH; NONE, RELU, RELU_N1_TO_1 and RELU6 are allowed\n\n"
+        "hint: write the activation function as an operator of its own"
+    )
+
+
+def test_too_many_products() -> None:
+    w = constant("w", np.ones((1, 70000)), "INT8", Q)
+    options = {"FusedActivationFunction": 0, "WeightsFormat": 0, "KeepNumDims": 0}
+    operands = [tensor("x", (1, 70000), "INT8", Q), w, None]
+    source = model("FULLY_CONNECTED", operands, [tensor("y", (1, 1), "INT8", Q)], "FullyConnectedOptions", options)
+    assert error(source) == (
+        "operator 0 (FULLY_CONNECTED): each output is a sum of 70000 products; at most 65536 are allowed\n\n"
+        "hint: split the layer, or make it smaller"
+    )
+
+
+def test_the_reference_lists_every_operator_of_the_tests() -> None:
+    listed = {row.name: row.types for row in supported_operators()}
+    for name in MODELS:
+        assert all(op.name in listed for op in first(name).operators)
+    assert listed["CONV_2D"] == ("INT8", "INT16")
+
+
+def arrays(source: FlatModel, call: CpuCall) -> tuple[list[np.ndarray], np.ndarray]:
+    """Operands of a call without its values."""
+
+    def one(operand: Operand) -> np.ndarray:
+        match operand:
+            case Constant(array):
+                return np.ascontiguousarray(array)
+            case Temporary(shape, dtype):
+                return np.zeros(shape, dtype)
+            case FileTensor(index):
+                found = source.tensors[index]
+                return np.zeros(found.shape, NUMPY[found.dtype])
+
+    return [one(operand) for operand in call.inputs], one(call.outputs[0])
+
+
+@pytest.mark.parametrize("symbol", sorted(CALLS.keys() - {"dtn_op_full"}))  # which fills whatever it is given
+def test_a_call_whose_tensors_do_not_fit_its_record_is_refused(bench: Bench, symbol: str) -> None:
+    source, call = CALLS[symbol]
+    inputs, output = arrays(source, call)
+    scratch = [np.zeros(256, np.uint8) for _ in call.operator.scratch]
+    words = call.params.words()
+    longer = np.zeros(output.size + 1, output.dtype)
+    with pytest.raises(RefusedError):
+        bench.call(symbol, words[:-1], inputs, scratch, output)
+    with pytest.raises(RefusedError):
+        bench.call(symbol, words, inputs[:-1], scratch, output)
+    if call.operator.name not in ("copy", "clamp"):
+        with pytest.raises(RefusedError):
+            bench.call(symbol, words, inputs, scratch, longer)
+
+
+def random_words(rng: Rng, words: tuple[int, ...]) -> tuple[int, ...]:
+    """A record with one or two words that are other numbers."""
+    changed = list(words)
+    for _ in range(int(rng.integers(1, 3))):
+        changed[int(rng.integers(len(changed)))] = int(rng.choice([-1, 0, 1, 2, 127, -(1 << 31), (1 << 31) - 1, 65536]))
+    return tuple(changed)
+
+
+@pytest.mark.parametrize("symbol", sorted(CALLS))
+def test_a_damaged_record_is_refused_or_harmless(bench: Bench, symbol: str) -> None:
+    rng = np.random.default_rng(7)
+    source, call = CALLS[symbol]
+    inputs, output = arrays(source, call)
+    scratch = [np.zeros(256, np.uint8) for _ in call.operator.scratch]
+    for _ in range(60):
+        words = random_words(rng, call.params.words())
+        try:
+            bench.call(symbol, words, inputs, scratch, output)
+        except RefusedError:
+            continue
