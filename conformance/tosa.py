@@ -25,7 +25,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import DeuteronError, counted
-from deuteron.frontend.log_suppression import overheard
+from deuteron.frontend.log_suppression import captured_output
 from deuteron.native import library
 from deuteron.npu.ethosu import blob
 from deuteron.npu.ethosu import tosa as tosa_program
@@ -237,7 +237,7 @@ def _in_its_own_process(program: bytes, inputs: Sequence[Array]) -> Sequence[Arr
 def _reference(program: bytes, inputs: Sequence[Array]) -> Sequence[Array]:
     import tosa_reference_model
 
-    with overheard():  # it warns of each program's version
+    with captured_output():  # it warns of each program's version
         outputs, status = tosa_reference_model.run(program, inputs, verbosity="LOW")
     return outputs if status == tosa_reference_model.GraphStatus.TOSA_VALID else ()
 

@@ -113,7 +113,7 @@ def test_options_that_a_recipe_cannot_keep_are_refused() -> None:
         "the option `use_qat` trains, and the recipe `neutron_cortex_m_int8_ptq` does not\n\n"
         "hint: leave it out, or take `Recipe.COMBINED_QAT`"
     )
-    assert "`--activations int16` is for a CPU alone" in refusal(
+    assert "`imxrt700` does not support `--activations int16`" in refusal(
         Recipe.NEUTRON_PTQ, options=BuildOptions(activations=Activations.INT16)
     )
 

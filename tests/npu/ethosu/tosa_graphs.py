@@ -13,7 +13,7 @@ import numpy.typing as npt
 import tosa_serializer as ts
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.log_suppression import overheard
+from deuteron.frontend.log_suppression import captured_output
 from deuteron.npu.ethosu import blob
 from deuteron.runtime.ethosu import Partition
 
@@ -303,12 +303,12 @@ def outcome(seed: int, accelerator: str) -> Outcome:
 
     graph = random_graph(seed)
     values = np.random.default_rng(seed).integers(-128, 128, graph.shape, np.int8)
-    with overheard():
+    with captured_output():
         (expected,), status = tosa_reference_model.run(graph.data, [values], verbosity="LOW")
     if status != tosa_reference_model.GraphStatus.TOSA_VALID:
         raise ValueError(f"seed {seed}: TOSA's reference model failed with {status.name}")
     try:
-        with overheard() as said:
+        with captured_output() as said:
             payload = compiled(graph.data, accelerator)
     except FileNotFoundError:  # Vela says what is wrong, and writes nothing
         return Outcome(graph.operators, refused=f"Vela: {said[0].strip().splitlines()[0]}")
