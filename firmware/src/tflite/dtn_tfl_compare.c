@@ -38,8 +38,8 @@ static bool is_valid(const dtn_operator_call_t *call)
                      dtn_tfl_holds(type, p->b_zp) && dtn_tfl_is_factor(p->a_multiplier, p->a_shift) &&
                      dtn_tfl_is_factor(p->b_multiplier, p->b_shift);
     return (p->scaled == 0 || is_scaled) && p->kind >= LESS && p->kind <= DIFFERENT &&
-           dtn_steps_are_inside(p->dims, p->a_strides, call->values[2].bytes, call->values[0].bytes / item) &&
-           dtn_steps_are_inside(p->dims, p->b_strides, call->values[2].bytes, call->values[1].bytes / item);
+           dtn_index_is_inside(p->dims, p->a_strides, call->values[2].bytes, call->values[0].bytes / item) &&
+           dtn_index_is_inside(p->dims, p->b_strides, call->values[2].bytes, call->values[1].bytes / item);
 }
 
 static int64_t whole(const dtn_tensor_t *value, size_t at)

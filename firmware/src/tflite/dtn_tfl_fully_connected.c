@@ -1,4 +1,4 @@
-#include "../cortex_m/dot.h"
+#include "../cortex_m/dot_product_s8.h"
 #include "numbers.h"
 
 typedef dtn_tfl_fully_connected_params_t params_t;

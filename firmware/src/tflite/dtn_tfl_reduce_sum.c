@@ -7,7 +7,7 @@ static bool are_inside(const params_t *p, uint32_t elements)
 {
     uint64_t last = 0;
     uint64_t places = 1;
-    for (int32_t d = 0; d < DTN_STEPS_RANK; d++) {
+    for (int32_t d = 0; d < DTN_INDEX_RANK; d++) {
         if (p->reduced[d] < 1 || p->reduced_strides[d] < 0) {
             return false;
         }
@@ -30,7 +30,7 @@ static bool is_valid(const dtn_operator_call_t *call)
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     uint32_t elements = dtn_tfl_elements(&call->values[0]);
-    return dtn_steps_are_inside(p->kept, p->kept_strides, dtn_tfl_elements(&call->values[1]), elements) &&
+    return dtn_index_is_inside(p->kept, p->kept_strides, dtn_tfl_elements(&call->values[1]), elements) &&
            are_inside(p, elements) && dtn_tfl_holds(type, p->in_zp) && dtn_tfl_holds(type, p->out_zp) &&
            (p->real == 1 ? p->in_zp == 0 : p->real == 0 && dtn_tfl_is_factor(p->multiplier, p->shift));
 }
@@ -38,16 +38,16 @@ static bool is_valid(const dtn_operator_call_t *call)
 /* Sums that do not fit 32 bits keep their low ones. */
 static int32_t sum_from(const params_t *p, const dtn_tensor_t *in, uint32_t first, uint32_t rows)
 {
-    enum { LAST = DTN_STEPS_RANK - 1 };
-    int32_t index[DTN_STEPS_RANK] = {0};
+    enum { LAST = DTN_INDEX_RANK - 1 };
+    int32_t index[DTN_INDEX_RANK] = {0};
     uint32_t sum = 0;
     for (uint32_t row = 0; row < rows; row++) {
-        uint32_t at = first + dtn_steps_place(index, p->reduced_strides);
+        uint32_t at = first + dtn_index_offset(index, p->reduced_strides);
         for (int32_t i = 0; i < p->reduced[LAST]; i++, at += (uint32_t)p->reduced_strides[LAST]) {
             sum += (uint32_t)(dtn_tfl_at(in, at) - p->in_zp);
         }
         index[LAST] = p->reduced[LAST] - 1;
-        dtn_steps_next(index, p->reduced);
+        dtn_index_next(index, p->reduced);
     }
     return (int32_t)sum;
 }
@@ -71,14 +71,14 @@ int32_t dtn_tfl_reduce_sum(const dtn_operator_call_t *call, dtn_phase_t phase)
     const dtn_tensor_t *out = &call->values[1];
     const dtn_tfl_limits_t limits = dtn_tfl_limits(out->type);
     uint32_t rows = 1;
-    for (int32_t d = 0; d < DTN_STEPS_RANK - 1; d++) {
+    for (int32_t d = 0; d < DTN_INDEX_RANK - 1; d++) {
         rows *= (uint32_t)p->reduced[d];
     }
-    int32_t index[DTN_STEPS_RANK] = {0};
+    int32_t index[DTN_INDEX_RANK] = {0};
     for (uint32_t i = 0; i < dtn_tfl_elements(out); i++) {
-        int32_t sum = sum_from(p, &call->values[0], dtn_steps_place(index, p->kept_strides), rows);
+        int32_t sum = sum_from(p, &call->values[0], dtn_index_offset(index, p->kept_strides), rows);
         dtn_tfl_put(out, i, result(p, sum, limits));
-        dtn_steps_next(index, p->kept);
+        dtn_index_next(index, p->kept);
     }
     return DTN_OK;
 }

@@ -6,7 +6,7 @@
 #ifndef DTN_TFLITE_NUMBERS_H
 #define DTN_TFLITE_NUMBERS_H
 
-#include "../cortex_m/steps.h"
+#include "../cortex_m/broadcast_index.h"
 #include "deuteron/tflite.h"
 
 /** The limits of a type of stored values. */
@@ -112,7 +112,7 @@ typedef struct {
     const int32_t *dims;
     const int32_t *a_strides;
     const int32_t *b_strides;
-    int32_t index[DTN_STEPS_RANK];
+    int32_t index[DTN_INDEX_RANK];
     uint32_t length;
     uint32_t a_step;
     uint32_t b_step;
@@ -127,14 +127,14 @@ static inline bool dtn_tfl_are_pairs(const dtn_tensor_t *values, const int32_t *
                                      const int32_t *b_strides)
 {
     uint32_t count = dtn_tfl_elements(&values[2]);
-    return dtn_steps_are_inside(dims, a_strides, count, dtn_tfl_elements(&values[0])) &&
-           dtn_steps_are_inside(dims, b_strides, count, dtn_tfl_elements(&values[1]));
+    return dtn_index_is_inside(dims, a_strides, count, dtn_tfl_elements(&values[0])) &&
+           dtn_index_is_inside(dims, b_strides, count, dtn_tfl_elements(&values[1]));
 }
 
 static inline dtn_tfl_pairs_t dtn_tfl_pairs(const dtn_tensor_t *values, const int32_t *dims, const int32_t *a_strides,
                                             const int32_t *b_strides)
 {
-    enum { LAST = DTN_STEPS_RANK - 1 };
+    enum { LAST = DTN_INDEX_RANK - 1 };
     return (dtn_tfl_pairs_t){
         .dims = dims,
         .a_strides = a_strides,
@@ -151,10 +151,10 @@ static inline void dtn_tfl_pairs_next(dtn_tfl_pairs_t *pairs)
 {
     pairs->left -= pairs->length;
     pairs->out += pairs->length;
-    pairs->index[DTN_STEPS_RANK - 1] = (int32_t)pairs->length - 1;
-    dtn_steps_next(pairs->index, pairs->dims);
-    pairs->a = dtn_steps_place(pairs->index, pairs->a_strides);
-    pairs->b = dtn_steps_place(pairs->index, pairs->b_strides);
+    pairs->index[DTN_INDEX_RANK - 1] = (int32_t)pairs->length - 1;
+    dtn_index_next(pairs->index, pairs->dims);
+    pairs->a = dtn_index_offset(pairs->index, pairs->a_strides);
+    pairs->b = dtn_index_offset(pairs->index, pairs->b_strides);
 }
 
 #endif /* DTN_TFLITE_NUMBERS_H */
