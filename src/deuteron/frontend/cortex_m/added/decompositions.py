@@ -1,6 +1,7 @@
 """Writes operators of a float model with others of which the Cortex-M has int8 forms, where that changes nothing."""
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, cast
 
 import torch
@@ -27,6 +28,7 @@ def write(model: fx.GraphModule) -> None:
     Maxima with their places become two operators, and reductions over dimensions that are not side by side get a
     permutation before them.
     """
+    _use_one_mode(model)
     for node in reversed(list(model.graph.nodes)):
         spell = _SPELLINGS.get(node.target) if node.users else None
         value = None if spell is None else spell(node)
@@ -35,6 +37,16 @@ def write(model: fx.GraphModule) -> None:
             model.graph.erase_node(node)
     model.graph.eliminate_dead_code()
     model.recompile()
+
+
+def _use_one_mode(model: fx.GraphModule) -> None:
+    """Give constants fake tensors of the inputs' mode: those that ExecuTorch's passes fold have one of their own."""
+    first = next(iter(model.graph.find_nodes(op="placeholder")))
+    mode: Any = first.meta["val"].fake_mode
+    for node in model.graph.find_nodes(op="get_attr"):
+        value: Any = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and getattr(value, "fake_mode", mode) is not mode:
+            node.meta["val"] = mode.from_tensor(attrgetter(str(node.target))(model), static_shapes=True)
 
 
 def _instance_norm(norm: fx.Node) -> fx.Node | None:
