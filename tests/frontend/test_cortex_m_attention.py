@@ -74,7 +74,7 @@ def test_other_softmaxes_stay(shares: Callable[[Tensor], Tensor]) -> None:
         (lambda x, value: (x + BIAS.masked_fill(EMPTY, value)).softmax(-1), "aten::softmax.int"),
         (
             lambda x, value: functional.scaled_dot_product_attention(x, x, x, BIAS.masked_fill(EMPTY, value)),
-            "aten::scaled_dot_product_attention",
+            "aten::softmax.int",
         ),
     ],
 )
@@ -88,9 +88,16 @@ def test_numbers_that_leave_out_a_whole_row(
     assert text.endswith("\n\nhint: keep at least one score of each row")
 
 
-def test_a_computed_mask_of_attention_stays() -> None:
+def test_a_row_of_which_a_computed_mask_keeps_nothing_has_no_shares() -> None:
     def attention(x: Tensor) -> Tensor:
         return functional.scaled_dot_product_attention(x, x, x, x[0, 0] > 0)
+
+    assert aten.scaled_dot_product_attention.default not in operators(attention, (1, 2, 5, 5))
+
+
+def test_a_computed_bias_of_attention_stays() -> None:
+    def attention(x: Tensor) -> Tensor:
+        return functional.scaled_dot_product_attention(x, x, x, x[0, 0])
 
     assert aten.scaled_dot_product_attention.default in operators(attention, (1, 2, 5, 5))
 

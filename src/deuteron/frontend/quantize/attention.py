@@ -19,9 +19,10 @@ LEAST = -1e4
 
 
 def attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """Attention becomes two products with a softmax between them; None with dropout."""
+    """Attention becomes two products with a softmax between them; None with dropout or a computed float mask."""
     query, key, value, mask, dropout, is_causal = cast("Any", (*node.args, *(None, 0.0, False)[len(node.args) - 3 :]))
-    if dropout:
+    allowed = None if mask is None else constant_value(model, mask)
+    if dropout or (mask is not None and allowed is None and mask.meta["val"].dtype != torch.bool):
         return None
     width = query.meta["val"].shape[-1]
     scale = cast("float | None", node.kwargs.get("scale"))
@@ -30,6 +31,7 @@ def attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     if times > 1:
         key, value = (call(node, aten.repeat_interleave.self_int, x, times, -3) for x in (key, value))
     scores = call(node, aten.matmul.default, query, call(node, aten.transpose.int, key, -2, -1))
+    left_out = None
     if is_causal:
         sizes = scores.meta["val"].shape[-2:]
         later = constant(model, node, f"{node.name}_later", torch.ones(sizes, dtype=torch.bool).triu(1))
@@ -40,6 +42,8 @@ def attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     elif mask is not None:
         scores = call(node, aten.add.Tensor, scores, mask)
     shares = call(node, aten.softmax.int, scores, -1)
+    if left_out is not None and (allowed is None or not allowed.any(-1).all()):
+        shares = call(node, aten.masked_fill.Scalar, shares, left_out, 0.0)  # of a row that keeps no score, too
     return call(node, aten.matmul.default, shares, value)
 
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, fx
 from torch.fx.node import map_arg
 
+from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quantize.attention import LEAST, masked_attention
 from deuteron.frontend.quantize.decompositions import apply, call, constant, constant_value
@@ -35,6 +36,11 @@ _OF_NUMBERS: dict[Any, Any] = {aten.masked_fill.Tensor: aten.masked_fill.Scalar}
 
 _KNOWN: dict[Any, int] = {aten.masked_fill.Scalar: 1, aten.where.ScalarOther: 0}
 """Those that `attention.softmax` takes with a constant mask, and where this stands."""
+
+_LESS = (
+    "of scores that shall count for nothing in a softmax take a number away, as in "
+    "`torch.where(mask, s - 8.0, s).softmax(-1)`"
+)
 
 _LEAST = -100.0
 """A number that leaves scores out in float32 already, if the others are near 0."""
@@ -70,6 +76,9 @@ def write(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]], *, has
     """Write the masks in place, but constant ones where the target has an operator for these.
 
     Scores are measured on `batches`, which are asked for where there are masks.
+
+    Raises:
+        UnsupportedError: on such a target, for a mask of more than two values times a number that stands for infinity.
     """
     apply(model, {aten.scaled_dot_product_attention.default: masked_attention})
     masks = [mask for node in list(model.graph.nodes) for mask in _masks(model, node)]
@@ -88,6 +97,8 @@ def write(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]], *, has
             mask.put(number)
         elif len(values := sorted(ranges.values[mask.factor])) == 2 and values[0] == 0:
             _choose(mask, values[1] / 2, number)
+        elif has_operator:
+            _need_small(mask.factor)
     model.graph.eliminate_dead_code()
     model.recompile()
 
@@ -204,13 +215,30 @@ def _factor(addend: fx.Node) -> fx.Node | None:
     return cast(fx.Node, addend.args[0]) if is_mask else None
 
 
+def _need_small(factor: fx.Node) -> None:
+    """Let no tensor of many values be multiplied by a number that stands for infinity: it would set the scale.
+
+    Raises:
+        UnsupportedError: for the first that is.
+    """
+    for product in _products(factor):
+        number = cast(float, product.args[1])
+        if number <= LEAST:
+            raise refusal(product, f"multiplies by {number:g}, beside which int8 tells no other numbers apart", _LESS)
+
+
+def _products(factor: fx.Node) -> list[fx.Node]:
+    """The products of a tensor with numbers that leave scores out."""
+    products = [user for user in factor.users if user.target is aten.mul.Tensor]
+    return [one for one in products if isinstance(one.args[1], int | float) and one.args[1] <= _LEAST]
+
+
 def _choose(mask: _Mask, threshold: float, number: float) -> None:
     """Add a number where the factor of a mask is above a threshold, and nothing elsewhere."""
     factor = cast(fx.Node, mask.factor)
-    for product in [user for user in factor.users if user.target is aten.mul.Tensor and user.args[1:] != (factor,)]:
-        if isinstance(product.args[1], int | float) and product.args[1] <= _LEAST:
-            is_left_out = call(product, aten.gt.Scalar, factor, threshold)
-            product.replace_all_uses_with(call(product, aten.where.Scalar, is_left_out, number, 0.0))
+    for product in _products(factor):
+        is_left_out = call(product, aten.gt.Scalar, factor, threshold)
+        product.replace_all_uses_with(call(product, aten.where.Scalar, is_left_out, number, 0.0))
 
 
 def _chain(node: fx.Node) -> tuple[fx.Node, list[fx.Node], Tensor] | None:

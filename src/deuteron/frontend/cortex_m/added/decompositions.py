@@ -1,6 +1,7 @@
 """Decomposes operators of a float model into operators with int8 implementations on the Cortex-M."""
 
 from collections.abc import Callable, Mapping
+from operator import attrgetter
 from typing import Any, cast
 
 import torch
@@ -26,6 +27,7 @@ def write(model: fx.GraphModule) -> None:
 
     A maximum with indices becomes two operators. A reduction over dimensions that are not adjacent gets a permutation.
     """
+    _use_one_mode(model)
     for node in reversed(list(model.graph.nodes)):
         decompose = _DECOMPOSITIONS.get(node.target) if node.users else None
         value = None if decompose is None else decompose(node)
@@ -34,6 +36,16 @@ def write(model: fx.GraphModule) -> None:
             model.graph.erase_node(node)
     model.graph.eliminate_dead_code()
     model.recompile()
+
+
+def _use_one_mode(model: fx.GraphModule) -> None:
+    """Give constants fake tensors of the inputs' mode: those that ExecuTorch's passes fold have one of their own."""
+    first = next(iter(model.graph.find_nodes(op="placeholder")))
+    mode: Any = first.meta["val"].fake_mode
+    for node in model.graph.find_nodes(op="get_attr"):
+        value: Any = node.meta.get("val")
+        if isinstance(value, torch.Tensor) and getattr(value, "fake_mode", mode) is not mode:
+            node.meta["val"] = mode.from_tensor(attrgetter(str(node.target))(model), static_shapes=True)
 
 
 def _instance_norm(norm: fx.Node) -> fx.Node | None:
