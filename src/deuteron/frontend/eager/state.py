@@ -20,7 +20,11 @@ from torch import Tensor, nn
 
 from deuteron.errors import InputError
 
-_LIBRARIES = frozenset({"torch", "torchao", "executorch", "deuteron", "numpy", "builtins"}) | sys.stdlib_module_names
+_LIBRARIES = sys.stdlib_module_names | {
+    *("torch", "torchao", "executorch", "deuteron", "numpy", "builtins"),
+    *("pytest", "_pytest", "pluggy"),  # assertions in tests refer to pytest's own state
+}
+"""Packages whose variables are no state of a model."""
 
 _CONSTANTS = (type(None), bool, int, float, complex, str, bytes, torch.dtype, torch.device, torch.Size, range)
 
