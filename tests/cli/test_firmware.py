@@ -74,7 +74,7 @@ def test_a_stack_that_may_overflow_is_refused(build: Path, tmp_path: Path, deute
     first, deepest, *interrupts, _, hint = result.err.splitlines()
     enough = hint.rpartition(" ")[2].rstrip("`")
     assert first.startswith("error: the stack of `two` may take ")
-    assert first.endswith(" B, 1,024 B are kept for it:")
+    assert first.endswith(" B, but 1,024 B are reserved for it:")
     assert deepest.startswith("  deepest: dtn_reset ")
     assert interrupts
     assert hint == f"hint: reserve enough with `deuteron firmware ... --stack {enough}`"
@@ -136,7 +136,7 @@ def test_the_override_in_an_image(build: Path, firmware: Path, tmp_path: Path, d
         1,
         "",
         f"error: `{elf.name}` copies inputs and outputs by the weak default, but an override of `dtn_io_copy` was "
-        "asked for\n\nhint: link the override as an object; or put its archive before the library, and before that "
+        "requested\n\nhint: link the override as an object; or put its archive before the library, and before that "
         "`-Wl,-u,dtn_io_copy_start` or another hook that it defines: a linker takes from an archive only symbols "
         "that are still undefined\n",
     )

@@ -184,11 +184,10 @@ class Widened(nn.Module):
         return torch.relu(x.double() * 0.5).float()
 
 
-def test_a_model_of_mixed_dtypes_is_refused_with_its_line() -> None:
-    line = Mixed.forward.__code__.co_firstlineno + 1
+def test_a_parameter_of_float64_is_refused_by_name() -> None:
     assert refusal(InputError, Mixed(), target="imxrt700cm") == (
-        f"{__file__}:{line}: the model fails on its example inputs: RuntimeError: mat1 and mat2 must have the same "
-        "dtype, but got Float and Double\n\nhint: it was called with torch.float32 [1, 2, 6, 6]"
+        "the parameter `layer.weight` of the model is float64; use float32\n\nhint: quantisation starts from float32: "
+        "convert the model and its inputs with `.float()`"
     )
 
 

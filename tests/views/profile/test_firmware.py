@@ -126,8 +126,8 @@ def test_more_room_than_the_board_has_is_refused(build: Build):
     with pytest.raises(InternalError) as caught:
         board.profile(found, "an505", [_zeros(found)], event_capacity=most)
     assert str(caught.value) == (
-        "firmware.elf: the firmware does not understand its command line: the board's memory has no room for the "
-        "buffers of inputs, outputs and events"
+        "firmware.elf: the firmware does not understand its command line: the board's memory is too small for "
+        "the buffers of inputs, outputs and events"
     )
 
 
