@@ -174,7 +174,7 @@ def test_the_guide_from_tflite_runs_as_written(run: Commands, tmp_path: Path):
     (tmp_path / "model.tflite").write_bytes(with_float_edges(emit(parse_graph(GRAPH))))
     np.save(tmp_path / "x.npy", np.random.default_rng(0).random((3, 1, 4, 4, 2)).astype(np.float32))
     said = run(commands)
-    assert len(commands) == 13
+    assert len(commands) == 17
     for text in ("all bounds hold", "conv2d_s8", "QUANTIZE 0; DEQUANTIZE 4", "converted TFLite file", "CONV_2D  from "):
         assert text in said
     assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "y2.npy").read_bytes()

@@ -63,7 +63,7 @@ def test_a_program_that_is_emitted_again_is_the_same_but_for_its_conversions(mon
         return tuple(convert(tflite, "imxrt700", asked) for tflite in again)
 
     monkeypatch.setattr(npu_backend, "needs_joint_plan", lambda *_: True)
-    monkeypatch.setattr(npu_backend, "shared", equal)
+    monkeypatch.setattr(npu_backend, "plan_jointly", equal)
     emitted, _ = built(options)
     assert len(again) == 2
     assert emitted.files.keys() == plain.files.keys()

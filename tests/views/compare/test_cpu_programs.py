@@ -67,13 +67,13 @@ def test_every_operator_of_a_cpu_alone_is_compared(directory: Path) -> None:
         (
             "quantized_linear",
             3,
-            r"`cortex_m::quantized_linear` on the CPU, .*test_on_cpu\.py:\d+: 2 of 10 results differ from PyTorch's "
+            r"`cortex_m::quantized_linear` on the CPU, .*test_cpu_programs\.py:\d+: 2 of 10 results differ from PyTorch's "
             "beyond one step, the largest by [34] steps",
         ),
         (
             "quantized_activation",
             1,
-            r"`cortex_m::quantized_activation` on the CPU, .*test_on_cpu\.py:\d+: 2 of 192 results differ from "
+            r"`cortex_m::quantized_activation` on the CPU, .*test_cpu_programs\.py:\d+: 2 of 192 results differ from "
             "PyTorch's beyond ties, the largest by 1 step",
         ),
     ],
