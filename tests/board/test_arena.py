@@ -149,7 +149,7 @@ def test_operators_that_nobody_has_counted_are_said(
     monkeypatch.setattr(work, "WORKS", {**work.WORKS, "dtn_op_quantize_per_tensor": Work.UNKNOWN})
     view = ArenaPlanning("", manifest, planned(bundle, ALWAYS, CORE))
     (line,) = (line for line in view.lines() if "depth first" in line)
-    assert "MACs again, at most +" in line
+    assert "MACs recomputed, at most +" in line
     assert line.endswith("% instructions (estimated): 1 operator nobody has counted")
     told = view.to_json()
     assert (told["instructions"], told["whole_instructions"], told["uncounted"]) == (None, None, 1)
@@ -242,8 +242,8 @@ def test_a_profile_of_firmware_tells_the_chains_of_the_cpu(build: Path) -> None:
     subject = replace(subjects.read(build), arena=arena_planning(build))
     profile = subjects.profile(subject, "an547", stream)
     assert list(text.depth_first(profile)) == [
-        "cpu: depth first: 9,408 B instead of 13,824 B, 0 MACs again, +0.5% instructions (estimated)",
-        "cpu: chain 0: 4 operators in 2 stripes of up to 6 rows, halo 0, 0 copies of kept rows, 0 MACs again; "
+        "cpu: depth first: 9,408 B instead of 13,824 B, 0 MACs recomputed, +0.5% instructions (estimated)",
+        "cpu: chain 0: 4 operators in 2 stripes of up to 6 rows, halo 0, 0 copies of kept rows, 0 MACs recomputed; "
         f"models.py:{SUM_LINE} to models.py:{SUM_LINE + 1}",
     ]
     (part,) = tables.parts(profile)
