@@ -39,7 +39,7 @@ def sound() -> tuple[Bundle, Bundle, Calls, Calls]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(arena, "hazards", lambda *each: plans.append(each) or ())
         patch.setattr(arena, "lifetimes", lambda program: [replace(b, parts=()) for b in lifetimes(program)])
-        patch.setattr(arena, "_chosen", lambda _, whole, *rest: arena._plan(_cut(whole.program)))
+        patch.setattr(arena, "_plan_in_budget", lambda _, whole, *rest: arena._plan(_cut(whole.program)))
         arena.planned(bundle, MemoryOptions(depth_first=DepthFirst.ALWAYS), CORE)
     return plans[0]
 

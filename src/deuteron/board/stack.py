@@ -24,12 +24,12 @@ POINTERS: Mapping[str, tuple[str, ...]] = {
     "driver.call": ("kernels.table_fast", "kernels.selection"),
     "driver.model": ("driver.hooks", "port.fetch"),
     "driver.progress": ("semihost.*",),
-    "executor.apart": ("executor.npu_*", "npu.*"),
-    "executor.cache": ("executor.npu_*", "npu.*"),
-    "executor.delegate": ("executor.npu_*", "npu.*"),
+    "executor.npu_copy": ("executor.npu_ethosu", "executor.npu_neutron", "npu.*"),
+    "executor.cache": ("executor.npu_ethosu", "executor.npu_neutron", "npu.*"),
+    "executor.delegate": ("executor.npu_ethosu", "executor.npu_neutron", "npu.*"),
     "executor.step": ("model.dtn_bundle",),
     "port.dma": ("port.fetch", "port.io_copy_dma"),
-    "stand_in.*": ("stand_in.driver", "stand_in.watch"),
+    "stand_in.*": ("stand_in.driver", "stand_in.hazard_check"),
 }
 """Targets of pointer calls, by the caller's object name or pattern: functions whose address is taken in objects of
 these names. An object's own functions count only if it is listed itself: a family's `run` may be the executor's, which

@@ -67,8 +67,8 @@ def test_every_operator_of_a_cpu_alone_is_compared(directory: Path) -> None:
         (
             "quantized_linear",
             3,
-            r"`cortex_m::quantized_linear` on the CPU, .*test_cpu_programs\.py:\d+: 2 of 10 results differ from PyTorch's "
-            "beyond one step, the largest by [34] steps",
+            r"`cortex_m::quantized_linear` on the CPU, .*test_cpu_programs\.py:\d+: 2 of 10 results differ from "
+            "PyTorch's beyond one step, the largest by [34] steps",
         ),
         (
             "quantized_activation",
