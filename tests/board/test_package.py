@@ -188,7 +188,7 @@ def test_processors_that_the_toolchain_file_does_not_know(tmp_path: Path):
     assert done.returncode == 1
     assert (
         "DTN_CPU is `cortex-m85`; known are cortex-m0plus, cortex-m3, cortex-m4, cortex-m7, cortex-m33, cortex-m55; "
-        "for others set DTN_CPU_FLAGS to what the compiler is told of the processor"
+        "for others set DTN_CPU_FLAGS to the compiler flags of the processor"
     ) in " ".join(done.stderr.split())
     done = cmake(*options, "-B", tmp_path / "own", "-DDTN_CPU_FLAGS=-mcpu=cortex-m7 -mthumb")
     assert done.returncode == 0, done.stderr

@@ -119,7 +119,7 @@ def test_numbers_among_the_inputs(numbers: Path, tmp_path: Path) -> None:
     assert run(*words).stderr == f"error: `{files[3]}` has 2 bytes; the input is a truth value of 1"
     files[3].write_bytes(bytes([1]))
     files[4].write_bytes(bytes(1))
-    assert run(*words).stderr == f"error: `{files[4]}` has 1 bytes; the input is nothing"
+    assert run(*words).stderr == f"error: `{files[4]}` has 1 bytes; the input is None"
     files[4].write_bytes(np.array(None).tobytes())  # as ExecuTorch's Arm tests write it: an address
     assert run(*words).code == 0
 
@@ -142,7 +142,7 @@ def test_a_file_of_the_wrong_size(program: Path, sample: Path, tmp_path: Path) -
     assert result == Outcome(
         1,
         "",
-        f"error: `{sample}/00.bin` has 5 bytes; the input tensor takes 96, or 24 of unsigned 8-bit values",
+        f"error: `{sample}/00.bin` has 5 bytes; the input tensor has 96, or 24 of unsigned 8-bit values",
     )
     assert not (tmp_path / "out").exists()
 
@@ -152,7 +152,7 @@ def test_too_few_inputs(program: Path, sample: Path, tmp_path: Path) -> None:
     assert result.code == 1
     assert result.stderr == (
         "error: sample `00.bin` has 1 input file(s), the program has 2\n\n"
-        "hint: `--inputs DIR,DIR..` takes one directory per sample with one file per input"
+        "hint: `--inputs DIR,DIR..` expects one directory per sample with one file per input"
     )
 
 
@@ -160,7 +160,7 @@ def test_an_output_that_cannot_be_written(program: Path, sample: Path, tmp_path:
     (tmp_path / "out").write_text("a file")
     result = run("--model", program, "--inputs", sample, "--output", tmp_path / "out")
     assert result.code == 1
-    assert result.stderr == f"error: cannot make directory `{tmp_path}/out/0000`: Not a directory"
+    assert result.stderr == f"error: cannot create directory `{tmp_path}/out/0000`: Not a directory"
 
 
 def test_something_that_is_no_program(sample: Path) -> None:
@@ -200,9 +200,9 @@ def with_segments(program: Path, path: Path, *segments: tuple[int, int]) -> Path
 @pytest.mark.parametrize(
     ("segments", "message"),
     [
-        (((0, 1 << 20),), "a segment leaves the file"),
-        (((0, (1 << 64) - 1),), "a segment leaves the file"),
-        (((1 << 63, 1 << 63),), "a segment leaves the file"),
+        (((0, 1 << 20),), "a segment ends after the file"),
+        (((0, (1 << 64) - 1),), "a segment ends after the file"),
+        (((1 << 63, 1 << 63),), "a segment ends after the file"),
         (((0, 1024),) * 99, "a segment starts at byte {base}, inside the program that ends at byte {size}"),
     ],
 )

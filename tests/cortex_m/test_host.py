@@ -89,8 +89,8 @@ def test_another_dim_order_is_refused(program: Program, tmp_path: Path) -> None:
     data = program(False)
     assert NHWC in data
     assert refusal(data.replace(NHWC, NCHW), tmp_path, explicit=False) == (
-        "ExecuTorch's runtime failed to run the program: cortex_m::quantized_conv2d cannot run: a map has not four "
-        "dimensions in the order channels last"
+        "ExecuTorch's runtime failed to run the program: cortex_m::quantized_conv2d cannot run: a map does not have "
+        "four dimensions in channels-last order"
     )
 
 

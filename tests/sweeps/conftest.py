@@ -11,7 +11,7 @@ from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.tflite.emit import emit
 
 SPEC = """models = ["small.tflite", "large.tflite", "absent.tflite"]
-targets = ["imxrt700", "ethos-u55-128"]
+targets = ["imxrt700", "imxrt700cm"]
 sram_budget = ["600", "4Ki", "1Mi"]
 flash_bandwidth = ["20MB/s", "400MB/s"]
 clock = ["150M", "324M"]
