@@ -207,7 +207,7 @@ def results(options: argparse.Namespace) -> Results:
     columns |= {"cycles": "cycles", "ms": lambda r: f"{RATES.microseconds(r.cycles) / 1000:.2f}"}
     columns |= {"more": lambda r: f"{r.cycles / whole[r.network] - 1:+.1%}"}
     columns |= {"than with equal area": lambda r: f"{r.cycles / r.alike - 1:+.1%}" if r.alike else ""}
-    columns |= {"MACs recomputed": "again", "calls": "calls", "microcode": "microcode", "plan s": "seconds:.1f"}
+    columns |= {"MACs again": "again", "calls": "calls", "microcode": "microcode", "plan s": "seconds:.1f"}
     best = {e.network: e.cycles for e in reversed(others)}
     estimated = {"network": "network", "Vela": "options", "SRAM, B": "sram", "cycles": "cycles"}
     estimated |= {"ms": lambda e: f"{e.seconds * 1000:.2f}", "more": lambda e: f"{e.cycles / best[e.network] - 1:+.1%}"}

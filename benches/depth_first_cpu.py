@@ -130,7 +130,11 @@ def results(options: argparse.Namespace) -> Results:
             found += own
     first = {r.network: r for r in reversed(found)}
     columns = {"network": "network", "memory": "nbytes", "in": "arenas"}
-    columns |= {"share": lambda r: f"{r.nbytes / first[r.network].nbytes:.1%}", "steps": "steps", "MACs recomputed": "again"}
+    columns |= {
+        "share": lambda r: f"{r.nbytes / first[r.network].nbytes:.1%}",
+        "steps": "steps",
+        "MACs again": "again",
+    }
     columns["instructions"] = "instructions"
     columns["more"] = lambda r: f"{r.instructions / first[r.network].instructions - 1:.2%}"
     return Results("counted", found, [table(found, columns)], wrong, data={"compiler": toolchain.version})

@@ -1,11 +1,10 @@
-"""TFLite files of a folder on every target: taken or refused, the bytes beside LiteRT's, and what firmware costs.
+"""TFLite files of a folder on every target: taken or refused, equal to LiteRT or not, and the cost of firmware.
 
-A row per file and target: whether Deuteron takes the file, or the first line of why not; whether the outputs for three
-seeded inputs have the bytes of LiteRT's reference kernels, or by how much they differ; with `--boards` whether an
-emulated board gives the host's bytes, and its instructions, arena and code. The rows are JSON lines beside `--json`,
-and what is there is not made again: give `--again` to begin anew. A process that takes longer for a file than
-the limit is ended.
-The last table counts by kind of file, which the folder's INDEX.tsv may name.
+A row per file and target says whether Deuteron takes the file, or the first line of the error. It compares the outputs
+for three seeded inputs with LiteRT's reference kernels. With `--boards` an emulated board must give the host's bytes,
+and the row has its instructions, arena and code. The rows are JSON lines in the file of `--json`; a second run keeps
+them unless `--again` is given. A process that exceeds the limit for a file is ended. The last table counts by kind of
+file, which the folder's INDEX.tsv may name.
 
 make bench-public-tflite ARGS=FOLDER
 """

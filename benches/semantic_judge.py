@@ -36,7 +36,7 @@ STEPS = 1.5
 
 _NO_QUALITY = ("nothing was delegated", "no calibration data")
 _LINE = re.compile(r"\.py:\d+|\[[\w.]+\] \w+: ")
-"""A line of the case, or, where none of its own computes, a submodule as `Sequential` numbers it: `[1] AvgPool2d: `."""
+"""A line of the case, or a submodule as `Sequential` numbers it: `[1] AvgPool2d: `."""
 _RAW = re.compile(
     r"fake tensor|_lifted_tensor|Error:|quantized_activation|_tensor_constant|\bKeyError|NoneType|<class |Traceback"
 )

@@ -1,8 +1,7 @@
 """Write the generated headers of `firmware/include/deuteron/` from the Python definitions.
 
-`microcode.h` stands for the microcode and the kernels, `cortex_m.h` for the Cortex-M operators, `added.h` for those of
-our own among these, `aten.h` for those of ExecuTorch's portable kernels, `tflite.h` for those with TFLite's
-arithmetic, and `version.h` for the release.
+`microcode.h` has the microcode and the kernels, `cortex_m.h` the Cortex-M operators, and `added.h` Deuteron's own.
+`aten.h` has those of ExecuTorch's portable kernels, `tflite.h` those with TFLite's arithmetic, `version.h` the release.
 `operator_outputs.h` of `firmware/executorch/runner/` says which arguments operators write. Run without arguments to
 write them, with `--check` to fail when a committed one is stale.
 """

@@ -101,10 +101,10 @@ CONVOLUTION = (IMAGE, WEIGHTS, None, (1, 1), (0, 0), (1, 1))
 @pytest.mark.parametrize(
     ("operator", "args", "why"),
     [
-        ("aten::add.out", (F, Q, 1, F, F), "has a int8 tensor , firmware supports float32 only"),
+        ("aten::add.out", (F, Q, 1, F, F), "has a int8 tensor, firmware supports float32 only"),
         ("aten::add.out", (F, F, 1e40, F, F), "has the number 1e+40, which float32 cannot represent"),
         ("aten::mul.out", (F, tensor(3), F, F), "does not broadcast (3,) to (4,)"),
-        ("aten::ge.Tensor_out", (F, Q, B, B), "has a int8 tensor , firmware supports float32 only"),
+        ("aten::ge.Tensor_out", (F, Q, B, B), "has a int8 tensor, firmware supports float32 only"),
         ("aten::clamp.out", (Q, 0.5, None, Q, Q), "clamps int8 values to 0.5..127, firmware clamps within -128..127"),
         ("aten::clamp.out", (F, "x", None, F, F), "has arguments that this version of Deuteron does not know"),
         (

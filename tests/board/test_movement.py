@@ -109,7 +109,7 @@ def test_other_indices_are_gathered(dtype: str) -> None:
     assert (call.function, call.params) == ("dtn_cm_gather", GatherParams(2, 3, 40, 6).words())
     last = tensor(0, X.shape, ORDERS[1])
     with pytest.raises(
-        RefusedError, match=r"^chooses from a tensor in channels-last memory, firmware supports only the order"
+        RefusedError, match=r"^gathers from a tensor in channels-last memory, firmware supports only the order"
     ):
         lower("aten::index_select.out", [last, 1, indices, y, y])
 

@@ -58,7 +58,7 @@ Run = Callable[..., Result]
         (
             ["digits", "-o", "out", "--equalise", "--use-qat"],
             2,
-            "error: `--use-qat` and `--equalise` exclude each other: training already corrects this error\n\n"
+            "error: `--use-qat` and `--equalise` exclude each other: training corrects this error\n\n"
             "hint: leave out one of them\n",
         ),
         (
@@ -149,7 +149,7 @@ Run = Callable[..., Result]
             ["digits", "-o", "out", "--weights-budget", "64Ki", "--fetch-constants-to-sram", "never"],
             2,
             "error: `--weights-budget` is for weights that are fetched, `--fetch-constants-to-sram never` fetches "
-            "none\n\nhint: leave out one of them; `--sram-budget` limits intermediate results and weights "
+            "none\n\nhint: leave out one of the two; `--sram-budget` limits intermediate results and weights "
             "together\n",
         ),
         (

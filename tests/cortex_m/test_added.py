@@ -17,6 +17,7 @@ from deuteron.native import CORTEX_M, load_cortex_m
 from deuteron.numerics import softmax_multiplier, softmax_table
 from deuteron.operators.added import (
     ADDED,
+    BY_FORMER_NAME,
     BY_NAME,
     NAMESPACE,
     ArgmaxArgminParams,
@@ -249,4 +250,5 @@ def test_every_operator_has_a_definition_and_runs_in_executorchs_runtime() -> No
     assert f"{NAMESPACE}::" in CORTEX_M
     runtime = Runtime.get()
     load_cortex_m()
-    assert set(BY_NAME) == {name for name in runtime.operator_registry.operator_names if name.startswith("deuteron::")}
+    names = {name for name in runtime.operator_registry.operator_names if name.startswith("deuteron::")}
+    assert {*BY_NAME, *BY_FORMER_NAME} == names

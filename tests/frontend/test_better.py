@@ -213,7 +213,7 @@ def test_no_less_is_hinted_at_than_can_be_had(monkeypatch: pytest.MonkeyPatch) -
     search = mixed_precision.Search(2, list)
     quantizer = SimpleNamespace(transform_for_annotation=lambda model: model)
     with pytest.raises(UnsupportedError) as caught:
-        search.choose(fx.symbolic_trace(nn.ReLU()), quantizer)
+        search.run(fx.symbolic_trace(nn.ReLU()), quantizer)
     assert caught.value.hint == (
         "lose less elsewhere: with `--equalise --correct-biases`, or by training with `--use-qat`"
     )

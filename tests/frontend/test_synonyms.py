@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from deuteron.frontend.quantise import synonyms
 from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor
 from torch.nn import functional
+
+from deuteron.frontend.quantize import synonyms
 
 aten = torch.ops.aten
 

@@ -11,12 +11,12 @@ from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.tflite.emit import emit
 
 SPEC = """models = ["small.tflite", "large.tflite", "absent.tflite"]
-targets = ["imxrt700", "imxrt700cm"]
+targets = ["imxrt700"]
 sram_budget = ["600", "4Ki", "1Mi"]
-flash_bandwidth = ["20MB/s", "400MB/s"]
+flash_bandwidth = ["20MB/s", "100MB/s", "200MB/s", "400MB/s"]
 clock = ["150M", "324M"]
 """
-POINTS = 3 * 2 * 3 * 2 * 2
+POINTS = 3 * 3 * 4 * 2
 
 
 @pytest.fixture(scope="session")

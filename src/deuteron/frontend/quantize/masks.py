@@ -224,7 +224,9 @@ def _need_small(factor: fx.Node) -> None:
     for product in _products(factor):
         number = cast(float, product.args[1])
         if number <= LEAST:
-            raise refusal(product, f"multiplies by {number:g}, beside which int8 tells no other numbers apart", _LESS)
+            raise refusal(
+                product, f"multiplies by {number:g}, with which int8 cannot represent the other values", _LESS
+            )
 
 
 def _products(factor: fx.Node) -> list[fx.Node]:
