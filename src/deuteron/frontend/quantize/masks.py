@@ -37,10 +37,7 @@ _OF_NUMBERS: dict[Any, Any] = {aten.masked_fill.Tensor: aten.masked_fill.Scalar}
 _KNOWN: dict[Any, int] = {aten.masked_fill.Scalar: 1, aten.where.ScalarOther: 0}
 """Those that `attention.softmax` takes with a constant mask, and where this stands."""
 
-_LESS = (
-    "of scores that shall count for nothing in a softmax take a number away, as in "
-    "`torch.where(mask, s - 8.0, s).softmax(-1)`"
-)
+_LESS = "for masked scores of a softmax subtract a number instead, as in `torch.where(mask, s - 8.0, s).softmax(-1)`"
 
 _LEAST = -100.0
 """A number that leaves scores out in float32 already, if the others are near 0."""
