@@ -168,7 +168,7 @@ def _table(params: p.LutParams, nbytes: int) -> Rowwise | None:
 class _Axis:
     """The dimension of the output rows: a row is `each` of its steps, or a step is `every` rows.
 
-    Of these, the first `high` are written.
+    The first `high` of these are written.
     """
 
     at: int

@@ -122,12 +122,12 @@ def reach_back(dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
 
 
 def is_strided(params: p.KernelParams, operand: int) -> bool:
-    """Whether an operand may be larger than the bytes that the kernel accesses."""
+    """Return True if an operand may be larger than the bytes that the kernel accesses."""
     return isinstance(params, p.CopyParams) or (isinstance(params, Binary) and operand < 2)
 
 
 def may_write_onto(params: p.KernelParams, operand: int) -> bool:
-    """Whether the kernel may write its output in place of `operand` (specification, section 4)."""
+    """Return True if the kernel may write its output in place of `operand` (specification, section 4)."""
     match params:
         case p.LutParams():
             return operand == 0

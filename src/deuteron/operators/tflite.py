@@ -15,7 +15,7 @@ from deuteron.operators.cortex_m import CpuOperator
 from deuteron.operators.params import Dims5, KernelParams
 
 PREFIX = "dtn_tfl"
-"""Of the C functions."""
+"""Prefix of the C functions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class QuantizeParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class PoolParams(KernelParams):
-    """The largest value or the mean of each window, NHWC, of int8 or int16; elements beside the map do not count.
+    """The largest value or the mean of each window, NHWC, of int8 or int16; elements outside the map do not count.
 
     The mean is rounded to nearest, ties away from zero, or with `ties_up` 1 up. Each window has at least one element.
     """
@@ -200,7 +200,7 @@ class PoolParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class ReduceSumParams(KernelParams):
-    """Sum or mean of int8 or int16 along `reduced` for each element along `kept`, along which the output lies.
+    """Sum or mean of int8 or int16 along `reduced` for each element along `kept`, the dimensions of the output.
 
     A mean, `real` 0, is sat(out_zp + R(sum(x - in_zp))) with the divisor in its factor. A sum, `real` 1, is
     sat(out_zp + (sum(x) * scale + bias)) in float32, rounded to nearest, ties away from zero: multiplier and shift have
@@ -235,7 +235,7 @@ class SoftmaxParams(KernelParams):
 class ResizeBilinearParams(KernelParams):
     """Bilinear interpolation, NHWC, of int8 or int16: positions have 10 bits behind the point.
 
-    Output row i lies at i * step_h + start_h, columns alike; the result is rounded to nearest, ties away from zero.
+    Output row i is at i * step_h + start_h, and so are columns; the result is rounded to nearest, ties away from zero.
     """
 
     batches: int
@@ -338,7 +338,7 @@ class LogicalParams(KernelParams):
 class CastParams(KernelParams):
     """Another type of bool, uint8, int8, int16, int32, int64 and float32; whole numbers keep their low bits.
 
-    float32 loses what stands behind the point, and lies within 64 bits.
+    float32 is rounded towards zero, and must fit in 64 bits.
     """
 
     elements: int

@@ -1,8 +1,8 @@
 """Cost of kernel calls: closed forms over their parameters.
 
-A dense convolution of P output positions, F filters and a reduction over T elements on an array of R x C multipliers,
-each holding one output (output stationary), takes ceil(P / R) * ceil(F / C) * (R + C + T - 2) cycles: tiles times the
-length of the reduction, and the time to fill and drain the array. This is the closed form of the systolic array
+The array has R x C multipliers, each holding one output (output stationary). A dense convolution of P output positions
+and F filters has a reduction over T elements. It takes ceil(P / R) * ceil(F / C) * (R + C + T - 2) cycles: tiles times
+the length of the reduction, and the time to fill and drain the array. This is the closed form of the systolic array
 simulator SCALE-Sim. A depthwise filter sums over no channels, so that each channel uses one column of the array alone.
 Other kernels process a number of elements per cycle. A call takes at least the cycles in which its operands pass the
 SRAM port once.
