@@ -1,8 +1,7 @@
 /* ETDump events of a partition's run.
  *
- * - for each operation of the command stream and each time that it runs, an event with an integer id, 0 for the
- *   partition's first operation and so on, as in the delegate map of our ETRecords; its metadata is the operation's
- * name in listings;
+ * - for each run of an operation of the command stream, an event with an integer id: 0 for the partition's first
+ * operation and so on, as in the delegate map of our ETRecords. Its metadata is the operation's name in listings;
  * - for each copy of the NPU's DMA an event `fetch`;
  * - an event `run` around all of them;
  * - `copy in` and `copy out` for each input and output, followed by its number.

@@ -17,10 +17,10 @@ typedef struct {
     uint32_t cfsr;
     uint32_t hfsr;
     uint32_t mmfar; /**< address of a MemManage fault, if its bit in cfsr marks it valid */
-    uint32_t bfar;  /**< address of a BusFault, likewise */
+    uint32_t bfar;  /**< address of a BusFault, if its bit in cfsr marks it valid */
     uint32_t sp;    /**< stack pointer after the exception saved registers */
     uint32_t pc;    /**< faulting instruction; 0 if the stack was too full to save it */
-    uint32_t lr;    /**< likewise */
+    uint32_t lr;    /**< link register; 0 if the stack was too full to save it */
 } dtn_fault_t;
 
 /**

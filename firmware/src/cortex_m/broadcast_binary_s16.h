@@ -8,7 +8,7 @@
 #include "broadcast_index.h"
 #include "int16.h"
 
-/** The current row: `length` elements, of which the operands lie `a_step` and `b_step` apart. */
+/** The current row: `length` elements, with steps of `a_step` and `b_step` between the operands' elements. */
 typedef struct {
     const int32_t *dims;
     const int32_t *a_strides;
@@ -60,7 +60,7 @@ static inline dtn_cm_s16_rows_t dtn_cm_s16_rows(const dtn_tensor_t *values, cons
     return rows;
 }
 
-/** Goes to the next row. */
+/** Advances to the next row. */
 static inline void dtn_cm_s16_rows_next(dtn_cm_s16_rows_t *rows)
 {
     rows->left -= (uint32_t)rows->length;

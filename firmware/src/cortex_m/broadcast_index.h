@@ -1,6 +1,6 @@
 /**
  * @file
- * An index per dimension over operands that broadcast, and the offsets that it stands for.
+ * An index per dimension over operands that broadcast, and their offsets.
  */
 #ifndef DTN_BROADCAST_INDEX_H
 #define DTN_BROADCAST_INDEX_H

@@ -15,7 +15,8 @@
 /** Rows of weights that one row of inputs is multiplied with at once. */
 enum { DTN_CM_ROWS = 4 };
 
-/** The rows of weights of `channels` channels from `first` on, `pitch` apart; behind the last, the last again. */
+/** The rows of weights of `channels` channels from `first` on, at a distance of `pitch`; after the last, the last
+ * again. */
 static inline void dtn_cm_rows_of(const int8_t *weights, size_t pitch, size_t first, size_t channels,
                                   const int8_t *rows[DTN_CM_ROWS])
 {

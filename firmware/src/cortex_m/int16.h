@@ -35,7 +35,7 @@ static inline int16_t dtn_cm_clamp_s16(int64_t value, int32_t lo, int32_t hi)
 /**
  * clamp(value / 2^shift), rounded to nearest, ties to even; shift 1..62, the value below 2^62.
  *
- * Of 64 bits a shift beyond 32 leaves a part of the upper ones, which is less work for a core of 32 bits.
+ * A shift beyond 32 only needs the upper half of the 64 bits, which is less work for a 32-bit core.
  */
 static inline int16_t dtn_cm_shift_to_s16(int64_t value, int32_t shift, int32_t lo, int32_t hi)
 {

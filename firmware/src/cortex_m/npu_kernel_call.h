@@ -15,7 +15,7 @@
  */
 dtn_call_t dtn_cm_kernel_call(const dtn_operator_call_t *call, dtn_phase_t phase, const void *params);
 
-/** What an operator returns for what its kernel returned. */
+/** The result of an operator for a result of its kernel. */
 static inline int32_t dtn_cm_reason(int32_t reason)
 {
     return reason == DTN_OK ? DTN_OK : DTN_REASON_OPERATOR;

@@ -1,7 +1,8 @@
 /**
  * @file
- * Buffers at the workspace's end for tensors of an Ethos-U85 that are not written to a region directly: tensors between
- * operations of a chain, outputs that are transposed or reversed, and accumulators that another operation continues.
+ * Buffers at the workspace's end for tensors of an Ethos-U85 that are not written to a region directly. These are
+ * tensors between operations of a chain, outputs that are transposed or reversed, and accumulators that another
+ * operation continues.
  */
 #ifndef DTN_ETHOSU_CHAIN_BUFFERS_H
 #define DTN_ETHOSU_CHAIN_BUFFERS_H

@@ -8,7 +8,7 @@
  * weights of a position, four output channels each in turn. Positions are padded with zeros to a multiple.
  *
  * Streams are compressed (weights.h), or one stream is in the fast format: 32 bytes with the width of a weight, then
- * weights of 2, 4 or 8 bits; those of a step for one stream after the other.
+ * weights of 2, 4 or 8 bits. Each step has its weights for one stream after the other.
  */
 #ifndef DTN_ETHOSU_WEIGHT_ORDER_85_H
 #define DTN_ETHOSU_WEIGHT_ORDER_85_H

@@ -1,6 +1,6 @@
 /**
  * @file
- * Where an output row or column of a resize lies between those of the input.
+ * The position of a resize's output row or column between those of the input.
  */
 #ifndef DTN_RESIZE_H
 #define DTN_RESIZE_H

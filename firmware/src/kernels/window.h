@@ -1,7 +1,7 @@
 /**
  * @file
- * Which part of a window lies on the map. Windows may be far larger than the map (dilation up to 65,536), so positions
- * are 64 bits wide; loops run over the part inside only.
+ * The part of a window that is inside the map. Windows may be far larger than the map (dilation up to 65,536), so
+ * positions are 64 bits wide; loops run over the part inside only.
  */
 #ifndef DTN_WINDOW_H
 #define DTN_WINDOW_H

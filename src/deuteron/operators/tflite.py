@@ -235,7 +235,7 @@ class SoftmaxParams(KernelParams):
 class ResizeBilinearParams(KernelParams):
     """Bilinear interpolation, NHWC, of int8 or int16: positions have 10 bits behind the point.
 
-    Output row i is at i * step_h + start_h, and so are columns; the result is rounded to nearest, ties away from zero.
+    Output row i is at i * step_h + start_h; columns follow the same rule. The result is rounded to nearest, ties away from zero.
     """
 
     batches: int
@@ -338,7 +338,7 @@ class LogicalParams(KernelParams):
 class CastParams(KernelParams):
     """Another type of bool, uint8, int8, int16, int32, int64 and float32; whole numbers keep their low bits.
 
-    float32 is rounded towards zero, and must fit in 64 bits.
+    float32 is truncated to an integer, and clamped to 64 bits.
     """
 
     elements: int

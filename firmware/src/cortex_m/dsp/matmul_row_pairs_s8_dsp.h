@@ -41,8 +41,8 @@ typedef struct {
 } dtn_dsp_two_t;
 
 /**
- * Some channels of a layer, two by two, with what does not change from row to row. The last of an odd number goes with
- * the one before, which is then made twice; a single one goes with itself.
+ * Some channels of a layer, two by two, with the numbers that are the same for each row. If their number is odd, the
+ * last is paired with the one before, which is then computed twice; a single one is paired with itself.
  */
 typedef struct {
     const int8_t *weights; /**< a row of `depth` elements for each channel */

@@ -1,6 +1,6 @@
 /**
  * @file
- * `dtn_cm_scaled` (scale.h) for what nearly all layers have, with an instruction that saturates: the same bytes.
+ * `dtn_cm_scaled` (scale.h) for the factors of nearly all layers, with an instruction that saturates: the same bytes.
  */
 #ifndef DTN_DSP_SCALING_H
 #define DTN_DSP_SCALING_H
@@ -24,7 +24,7 @@ static inline bool dtn_dsp_is_plain(const dtn_cm_scale_t *scale, size_t channels
     return is_plain;
 }
 
-/** What is added to all outputs of a layer: the offset, doubled, and 1. */
+/** The number added to all outputs of a layer: the offset, doubled, and 1. */
 static inline int32_t dtn_dsp_addend(const dtn_cm_scale_t *scale)
 {
     return 1 + 2 * scale->offset;

@@ -8,7 +8,7 @@
 #include "../inner.h"
 #include "vectors_mve.h"
 
-/* Channels in the lanes, taps whose weights there is room for, and outputs side by side that share inputs. */
+/* Channels in the lanes, the largest number of taps, and adjacent outputs that share inputs. */
 enum { LANES = 4, MOST_TAPS = 49, TRIPLE = 3 };
 
 /* Four channels or fewer, with what does not change from pixel to pixel. */

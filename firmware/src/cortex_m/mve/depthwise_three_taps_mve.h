@@ -38,7 +38,8 @@ static axis_t axis_y(const dtn_cm_windows_t *p)
                     (size_t)p->out_w * (size_t)p->out_c};
 }
 
-/* Along, as much lies behind the map as before it. Across there is no hole in a window, and no window in the padding.
+/* Along, the padding after the map is as large as before it. Across there is no hole in a window, and no window in the
+ * padding.
  */
 static bool has_triples(const axis_t *along, const axis_t *across)
 {

@@ -34,7 +34,7 @@ static inline bool dtn_cm_takes_three_rows(const dtn_cm_block_t *block)
 
 /**
  * Three rows of more than DTN_CM_SHORT inputs by two channels or more. `more`, or NULL, is added to the sums of each
- * row; `output` is that of the first row and channel of the block, `pitch` goes from row to row.
+ * row; `output` is that of the first row and channel of the block; `pitch` is the distance between rows.
  */
 void dtn_cm_three_rows(const dtn_cm_block_t *block, const int8_t *const rows[DTN_CM_TRIPLE], const int32_t *more,
                        int8_t *output, size_t pitch);

@@ -53,7 +53,7 @@ static inline dtn_iterator_t dtn_iterator(const int32_t *dims, const int32_t *fi
     return iterator;
 }
 
-/** Goes to the next run; false after the last. */
+/** Advances to the next run; false after the last. */
 static inline bool dtn_iterator_next(dtn_iterator_t *iterator)
 {
     for (size_t d = 0; d < iterator->rank; d++) {

@@ -1,6 +1,6 @@
 /**
  * @file
- * Names of what is compiled once per level of vector instructions: DTN_LEVEL is that level's name.
+ * Names of functions that are compiled once per level of vector instructions: DTN_LEVEL is that level's name.
  */
 #ifndef DTN_LEVEL_H
 #define DTN_LEVEL_H
