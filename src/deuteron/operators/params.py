@@ -318,8 +318,8 @@ class MatMulParams(KernelParams):
 class ResizeBilinearParams(KernelParams):
     """Bilinear interpolation, NHWC; input and output have the same quantisation.
 
-    Output row i is at (start_h + i * step_h) / unit_h rows of the input, clamped to 0..in_h - 1; columns follow the same
-    rule. Each output is zero_point + rne(sum of four weighted x - zero_point / (unit_h * unit_w)).
+    Output row i is at (start_h + i * step_h) / unit_h rows of the input, clamped to 0..in_h - 1; columns follow the
+    same rule. Each output is zero_point + rne(sum of four weighted x - zero_point / (unit_h * unit_w)).
     """
 
     batches: int

@@ -235,7 +235,8 @@ class SoftmaxParams(KernelParams):
 class ResizeBilinearParams(KernelParams):
     """Bilinear interpolation, NHWC, of int8 or int16: positions have 10 bits behind the point.
 
-    Output row i is at i * step_h + start_h; columns follow the same rule. The result is rounded to nearest, ties away from zero.
+    Output row i is at i * step_h + start_h; columns follow the same rule. The result is rounded to
+    nearest, ties away from zero.
     """
 
     batches: int
