@@ -115,8 +115,8 @@ def kernel_kinds() -> Iterator[str]:
     yield " * One row per kernel: X(name, NAME, read, written, words, checked, aligned, in_place)."
     yield " *"
     yield " * `read` operands come first, then `written` ones; `words` parameter words follow. Masks have a bit per"
-    yield " * operand: `checked` if the kernel's check reads its content, `aligned` if it may not be an input or output,"
-    yield " * `in_place` if the output may have its bytes."
+    yield " * operand: `checked` if the kernel's check reads its content, `aligned` if it may not be an input or"
+    yield " * output, `in_place` if the output may have its bytes."
     yield " */"
     rows: list[str] = []
     for k in KERNELS:
