@@ -17,8 +17,7 @@
  * driver's run. An event has the span of its record only. All times are in the runtime's ticks, so that Inspector shows
  * true nanoseconds.
  */
-#ifndef DEUTERON_EXECUTORCH_PROFILE_H
-#define DEUTERON_EXECUTORCH_PROFILE_H
+#pragma once
 
 #include <executorch/runtime/core/event_tracer.h>
 #include <executorch/runtime/platform/types.h>
@@ -68,5 +67,3 @@ extern const char *const kRun;
 extern const char *const kTransposeOut;
 
 } // namespace deuteron
-
-#endif

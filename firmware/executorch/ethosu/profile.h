@@ -8,8 +8,7 @@
  *
  * Times are in the runtime's ticks. Without an event tracer nothing is measured.
  */
-#ifndef DEUTERON_EXECUTORCH_ETHOSU_PROFILE_H
-#define DEUTERON_EXECUTORCH_ETHOSU_PROFILE_H
+#pragma once
 
 #include <executorch/runtime/core/event_tracer.h>
 #include <executorch/runtime/platform/types.h>
@@ -41,5 +40,3 @@ dtn_ethosu_fault_t run_logged(executorch::runtime::EventTracer *tracer, dtn_etho
 
 } // namespace ethosu
 } // namespace deuteron
-
-#endif /* DEUTERON_EXECUTORCH_ETHOSU_PROFILE_H */

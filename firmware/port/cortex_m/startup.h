@@ -5,8 +5,7 @@
  * It sets the vector table, the stack's limit and the coprocessors, paints the stack, fills `.data`, `.dtn_sram` and
  * `.bss`, and calls `main`. When `main` returns, the core sleeps forever.
  */
-#ifndef DTN_STARTUP_H
-#define DTN_STARTUP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -37,5 +36,3 @@ uint32_t dtn_stack_used(void);
 
 /** Free memory of the image, 16-byte aligned, and its size. */
 void *dtn_free_memory(size_t *bytes);
-
-#endif /* DTN_STARTUP_H */

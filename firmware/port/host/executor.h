@@ -3,8 +3,7 @@
  * Bundles in a process of the host, for a caller without a C compiler such as `deuteron.board.host_executor`: it makes
  * the tables itself, and gets memories and an Ethos-U here.
  */
-#ifndef DTN_HOST_EXECUTOR_H
-#define DTN_HOST_EXECUTOR_H
+#pragma once
 
 #include "deuteron/executor.h"
 
@@ -38,5 +37,3 @@ void *dtn_host_memory(const dtn_host_t *host, uint32_t index);
 
 /** Frees the program and its memories. */
 void dtn_host_destroy(dtn_host_t *host);
-
-#endif /* DTN_HOST_EXECUTOR_H */

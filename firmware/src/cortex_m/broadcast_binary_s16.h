@@ -2,8 +2,7 @@
  * @file
  * An iterator over the rows of two int16 operands that broadcast against each other.
  */
-#ifndef DTN_BROADCAST_BINARY_S16_H
-#define DTN_BROADCAST_BINARY_S16_H
+#pragma once
 
 #include "broadcast_index.h"
 #include "int16.h"
@@ -69,5 +68,3 @@ static inline void dtn_cm_s16_rows_next(dtn_cm_s16_rows_t *rows)
     dtn_index_next(rows->index, rows->dims);
     dtn_cm_s16_row(rows);
 }
-
-#endif /* DTN_BROADCAST_BINARY_S16_H */

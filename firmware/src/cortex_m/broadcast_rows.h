@@ -2,8 +2,7 @@
  * @file
  * An iterator over two operands, the smaller of which repeats, in rows of the smaller's length.
  */
-#ifndef DTN_BROADCAST_ROWS_H
-#define DTN_BROADCAST_ROWS_H
+#pragma once
 
 #include "cortex_m.h"
 
@@ -40,5 +39,3 @@ static inline void dtn_cm_rows_next(dtn_cm_rows_t *rows)
     rows->b += rows->b_step;
     rows->out += count;
 }
-
-#endif /* DTN_BROADCAST_ROWS_H */

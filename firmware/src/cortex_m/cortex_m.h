@@ -3,8 +3,7 @@
  * What the Cortex-M operators share: the checks of a call, and the arithmetic of CMSIS-NN, which rounds twice. Section
  * 6 of spec/rounding.md is the contract.
  */
-#ifndef DTN_CORTEX_M_H
-#define DTN_CORTEX_M_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -139,5 +138,3 @@ static inline int32_t dtn_cm_requantize(int32_t value, int32_t multiplier, int32
     uint64_t product = ((uint64_t)(int64_t)value << shift) * (uint64_t)(int64_t)multiplier + (UINT64_C(1) << 30);
     return (int32_t)(uint32_t)(product >> 31);
 }
-
-#endif /* DTN_CORTEX_M_H */

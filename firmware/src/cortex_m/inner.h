@@ -18,8 +18,7 @@
  *   - Sums keep their low 32 bits.
  *   - Bundles have kernel sums if the weights are constants: `dsp` and `mve` are made for these.
  */
-#ifndef DTN_INNER_H
-#define DTN_INNER_H
+#pragma once
 
 #include "scale.h"
 #include "windows.h"
@@ -67,5 +66,3 @@ bool dtn_cm_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes);
  * padding counts as 0.
  */
 bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch, size_t bytes);
-
-#endif /* DTN_INNER_H */

@@ -4,8 +4,7 @@
  *
  * The last two functions are inner loops: each kind of core has its own, as inner.h says.
  */
-#ifndef DTN_INT16_H
-#define DTN_INT16_H
+#pragma once
 
 #include "../kernels/requant.h"
 #include "cortex_m.h"
@@ -57,5 +56,3 @@ void dtn_cm_add_tap_s16(const int16_t *inputs, const int8_t *weights, size_t ste
 /** dot_product_s16.c: adds the products of `count` inputs with four rows of weights to the rows' sums. */
 void dtn_cm_add_dots_s16(const int16_t *inputs, const int8_t *const rows[DTN_CM_ROWS], size_t count,
                          int64_t sums[DTN_CM_ROWS]);
-
-#endif /* DTN_INT16_H */

@@ -2,8 +2,7 @@
  * @file
  * From the 32-bit sums of a layer to its int8 outputs.
  */
-#ifndef DTN_SCALE_H
-#define DTN_SCALE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -67,5 +66,3 @@ static inline int8_t dtn_cm_scaled(const dtn_cm_scale_t *scale, const dtn_cm_fac
     int32_t value = (((int32_t)(product >> 32) >> factor->drop) + 1 + 2 * scale->offset) >> 1;
     return (int8_t)dtn_cm_clamp(value, scale->lo, scale->hi);
 }
-
-#endif /* DTN_SCALE_H */

@@ -2,8 +2,7 @@
  * @file
  * Shared by the convolutions: the checks of a call, and the part of a window that is inside the map.
  */
-#ifndef DTN_WINDOWS_H
-#define DTN_WINDOWS_H
+#pragma once
 
 #include "dot_product_s8.h"
 #include "scale.h"
@@ -99,5 +98,3 @@ static inline dtn_cm_inside_t dtn_cm_inside(const dtn_cm_windows_t *p)
     end = end < p->out_w ? end : p->out_w;
     return (dtn_cm_inside_t){first < end ? first : end, end};
 }
-
-#endif /* DTN_WINDOWS_H */

@@ -4,8 +4,7 @@
  * tensors between operations of a chain, outputs that are transposed or reversed, and accumulators that another
  * operation continues.
  */
-#ifndef DTN_ETHOSU_CHAIN_BUFFERS_H
-#define DTN_ETHOSU_CHAIN_BUFFERS_H
+#pragma once
 
 #include "feature_map.h"
 
@@ -40,5 +39,3 @@ dtn_ethosu_fault_t dtn_ethosu_check_transpose(dtn_ethosu_t *m);
 
 /** After an operation: writes its buffered output to its map. */
 dtn_ethosu_fault_t dtn_ethosu_write_transposed(dtn_ethosu_t *m);
-
-#endif /* DTN_ETHOSU_CHAIN_BUFFERS_H */

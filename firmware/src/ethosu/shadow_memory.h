@@ -2,8 +2,7 @@
  * @file
  * Shadow memory: the known state of each byte during a hazard check, and its changes by reads and writes.
  */
-#ifndef DTN_ETHOSU_SHADOW_MEMORY_H
-#define DTN_ETHOSU_SHADOW_MEMORY_H
+#pragma once
 
 #include "deuteron/ethosu_watch.h"
 #include "feature_map.h"
@@ -88,5 +87,3 @@ void dtn_ethosu_write_unknown(dtn_ethosu_scan_t *scan, dtn_ethosu_cell_t *cells,
 /** A copy writes cells with the values of others, or of constants from byte `at` on if `from` is NULL. */
 void dtn_ethosu_move_row(dtn_ethosu_scan_t *scan, const dtn_ethosu_cell_t *from, dtn_ethosu_cell_t *to, uint64_t at,
                          uint64_t count);
-
-#endif /* DTN_ETHOSU_SHADOW_MEMORY_H */

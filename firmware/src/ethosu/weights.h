@@ -9,8 +9,7 @@
  * numbers, WDIV or ZDIV bits each, come after the unary parts of the next chunk. Bits of a byte are read from the
  * lowest on. A number below the palette's size is an index of it; entries have the sign in the lowest bit.
  */
-#ifndef DTN_ETHOSU_WEIGHTS_H
-#define DTN_ETHOSU_WEIGHTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ void dtn_ethosu_weights_start(dtn_ethosu_weights_t *stream, const uint8_t *bytes
 
 /** Decodes the next `count` weights of 9 bits; false if the stream is damaged or ends. */
 bool dtn_ethosu_weights_read(dtn_ethosu_weights_t *stream, int16_t *weights, size_t count);
-
-#endif /* DTN_ETHOSU_WEIGHTS_H */

@@ -3,8 +3,7 @@
  * The arithmetic of the kernels, once: rounding to nearest with ties to even, then saturation. spec/rounding.md is the
  * contract, `deuteron.numerics` the Python twin.
  */
-#ifndef DTN_REQUANT_H
-#define DTN_REQUANT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -69,5 +68,3 @@ static inline int8_t dtn_mean_s8(int32_t sum, int32_t multiplier, uint64_t divis
 {
     return dtn_clamp_s8(zero_point + dtn_rne_divide_signed((int64_t)sum * multiplier, divisor), lo, hi);
 }
-
-#endif /* DTN_REQUANT_H */

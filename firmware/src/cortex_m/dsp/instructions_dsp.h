@@ -5,8 +5,7 @@
  *
  * Assembler, since ACLE's functions have no rotation of the extended number, and GCC adds it as one more instruction.
  */
-#ifndef DTN_DSP_INSTRUCTIONS_H
-#define DTN_DSP_INSTRUCTIONS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -125,5 +124,3 @@ static inline uint32_t dtn_dsp_twice(int32_t number)
 {
     return ((uint32_t)number & 0xFFFFU) | (uint32_t)number << 16;
 }
-
-#endif /* DTN_DSP_INSTRUCTIONS_H */

@@ -7,8 +7,7 @@
  * reserved. Short statements need few registers, and compilers may spill between them. The two loops that need 12
  * registers or more are naked functions: they save the registers that they use, and they never touch r9.
  */
-#ifndef DTN_DSP_LOOPS_H
-#define DTN_DSP_LOOPS_H
+#pragma once
 
 #include "../double_rounding.h"
 #include "instructions_dsp.h"
@@ -426,5 +425,3 @@ DTN_DSP_NAKED static void dtn_dsp_multiply_fours(
 #else
 #include "loops_emulated.h"
 #endif
-
-#endif /* DTN_DSP_LOOPS_H */

@@ -2,8 +2,7 @@
  * @file
  * `dtn_cm_scaled` (scale.h) for the factors of nearly all layers, with an instruction that saturates: the same bytes.
  */
-#ifndef DTN_DSP_SCALING_H
-#define DTN_DSP_SCALING_H
+#pragma once
 
 #include "../scale.h"
 #include "instructions_dsp.h"
@@ -36,5 +35,3 @@ static inline int8_t dtn_dsp_scaled(int32_t addend, dtn_cm_factor_t factor, uint
     int64_t product = (int64_t)(int32_t)sum * factor.multiplier + dtn_cm_half(sum);
     return (int8_t)dtn_dsp_half_s8(((int32_t)(product >> 32) >> factor.drop) + addend);
 }
-
-#endif /* DTN_DSP_SCALING_H */

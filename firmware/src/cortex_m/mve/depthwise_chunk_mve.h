@@ -2,8 +2,7 @@
  * @file
  * Four channels of a depthwise convolution in the lanes: what they begin with, and three outputs of them stored.
  */
-#ifndef DTN_DEPTHWISE_CHUNK_H
-#define DTN_DEPTHWISE_CHUNK_H
+#pragma once
 
 #include "../inner.h"
 #include "vectors_mve.h"
@@ -83,5 +82,3 @@ static inline void store_three(const dtn_cm_lanes_t *lanes, sums_t sums, int8_t 
         : "q3", "q4", "q5", "q6", "q7", "memory");
     /* clang-format on */
 }
-
-#endif /* DTN_DEPTHWISE_CHUNK_H */

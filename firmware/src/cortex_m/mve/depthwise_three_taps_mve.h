@@ -3,8 +3,7 @@
  * Depthwise convolutions with kernels of three taps along an axis, on which outputs are neighbours: three share what
  * they read.
  */
-#ifndef DTN_DEPTHWISE_THREE_TAPS_H
-#define DTN_DEPTHWISE_THREE_TAPS_H
+#pragma once
 
 #include "depthwise_chunk_mve.h"
 
@@ -201,5 +200,3 @@ static const axis_t *axis_of_triples(const axis_t *x, const axis_t *y)
     }
     return is_y ? y : NULL;
 }
-
-#endif /* DTN_DEPTHWISE_THREE_TAPS_H */

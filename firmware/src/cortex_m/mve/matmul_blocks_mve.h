@@ -2,8 +2,7 @@
  * @file
  * Rows of inputs by rows of weights, a block of channels at a time; matmul_s8_mve.c has the functions.
  */
-#ifndef DTN_MATMUL_BLOCKS_H
-#define DTN_MATMUL_BLOCKS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -51,5 +50,3 @@ static inline bool dtn_cm_takes_short_rows(const dtn_cm_block_t *block)
 /** Rows of up to DTN_CM_SHORT inputs. */
 void dtn_cm_short_rows(const dtn_cm_block_t *block, const int8_t *input, size_t input_pitch, size_t rows,
                        int8_t *output, size_t output_pitch);
-
-#endif /* DTN_MATMUL_BLOCKS_H */

@@ -5,8 +5,7 @@
  * Each returns DTN_OK or the rule of spec/microcode.md section 6 that the call breaks. They trust only what the driver
  * promises in `DTN_PHASE_CHECK`.
  */
-#ifndef DTN_CHECK_H
-#define DTN_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -67,5 +66,3 @@ bool dtn_are_forward(const int32_t *strides, size_t rank);
 
 /** The arguments as an array and its length. */
 #define DTN_LIST(...) (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t)
-
-#endif /* DTN_CHECK_H */

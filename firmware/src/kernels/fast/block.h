@@ -5,8 +5,7 @@
  * Compilers vectorise these loops because they work on plain arrays that cannot overlap (`restrict`, or local) and are
  * not unrolled first. GCC unrolls sixteen turns or fewer, unless the body is long, and then leaves them scalar.
  */
-#ifndef DTN_BLOCK_H
-#define DTN_BLOCK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -180,5 +179,3 @@ static inline void dtn_chunk_store_means(const uint32_t *sums, const dtn_quotien
         out[j] = dtn_clamp_s8(range.zero_point + value, range.lo, range.hi);
     }
 }
-
-#endif /* DTN_BLOCK_H */

@@ -3,8 +3,7 @@
  * An iterator over two strided tensors, with neighbouring dimensions joined so that the innermost run is as long as it
  * can be.
  */
-#ifndef DTN_STRIDED_H
-#define DTN_STRIDED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -68,5 +67,3 @@ static inline bool dtn_iterator_next(dtn_iterator_t *iterator)
     }
     return false;
 }
-
-#endif /* DTN_STRIDED_H */

@@ -3,8 +3,7 @@
  * Shared by the kernels with weights on a device: the inner loops of the Cortex-M operators (cortex_m/inner.h),
  * compiled to round once (kernels/single_rounding), and their factors.
  */
-#ifndef DTN_SINGLE_ROUNDING_FACTORS_H
-#define DTN_SINGLE_ROUNDING_FACTORS_H
+#pragma once
 
 #include "../../cortex_m/inner.h"
 #include "../requant.h"
@@ -66,5 +65,3 @@ void dtn_sr_multiply(const dtn_cm_product_t *product);
 bool dtn_sr_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes);
 bool dtn_sr_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch, size_t bytes);
 int8_t dtn_sr_scaled_general(const dtn_cm_scale_t *scale, const dtn_cm_factor_t *factor, uint32_t sum);
-
-#endif /* DTN_SINGLE_ROUNDING_FACTORS_H */

@@ -2,8 +2,7 @@
  * @file
  * The levels of an x86-64 processor and the kernels of each.
  */
-#ifndef DTN_LEVELS_H
-#define DTN_LEVELS_H
+#pragma once
 
 #include "deuteron/kernel.h"
 
@@ -24,5 +23,3 @@ extern const dtn_kernel_t dtn_level_kernels[DTN_KERNEL_KINDS][DTN_LEVELS];
 
 /** Their constants, which are at the same places in each. */
 enum { DTN_PANEL_WEIGHTS = 1, DTN_PANEL_BIAS = 2, DTN_PANEL_REQUANT = 3 };
-
-#endif /* DTN_LEVELS_H */

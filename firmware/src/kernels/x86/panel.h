@@ -3,8 +3,7 @@
  * Panels: the weights, bias and factors of as many output channels as a vector has numbers. Channels without a row use
  * the last one; their results are not stored.
  */
-#ifndef DTN_PANEL_H
-#define DTN_PANEL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -210,5 +209,3 @@ static inline void dtn_panels_prepare(dtn_layer_t *layer, int32_t channels, int3
     panels[0] = layer->limits.ties ? 1 : 0;
     dtn_panels_write(layer, 0, channels, panels + DTN_PANELS_HEAD);
 }
-
-#endif /* DTN_PANEL_H */

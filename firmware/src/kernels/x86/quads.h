@@ -3,8 +3,7 @@
  * Products of unsigned with signed bytes, four to a sum (VNNI). Inputs become unsigned by adding 128. That and the
  * input's zero point add (128 + zero point) times the sum of the weights to a sum, which is subtracted again.
  */
-#ifndef DTN_QUADS_H
-#define DTN_QUADS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -107,5 +106,3 @@ static inline dtn_vector_t dtn_last_plain(const int8_t *end, size_t rest)
     memcpy(values + DTN_VALUES - rest, end - rest, rest);
     return dtn_load_bytes(values);
 }
-
-#endif /* DTN_QUADS_H */

@@ -2,8 +2,7 @@
  * @file
  * Vectors of eight 32-bit numbers: the operations that do not depend on the summation of products.
  */
-#ifndef DTN_VECTOR256_H
-#define DTN_VECTOR256_H
+#pragma once
 
 #include <immintrin.h>
 #include <stdbool.h>
@@ -175,5 +174,3 @@ static inline void dtn_store_zipped_s8(int8_t *out, dtn_vector_t low, dtn_vector
         memcpy(out, all, (size_t)n);
     }
 }
-
-#endif /* DTN_VECTOR256_H */

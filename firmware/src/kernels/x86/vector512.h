@@ -2,8 +2,7 @@
  * @file
  * Vectors of sixteen 32-bit numbers: the operations that do not depend on the summation of products.
  */
-#ifndef DTN_VECTOR512_H
-#define DTN_VECTOR512_H
+#pragma once
 
 #include <immintrin.h>
 #include <stdbool.h>
@@ -158,5 +157,3 @@ static inline void dtn_store_zipped_s8(int8_t *out, dtn_vector_t low, dtn_vector
         _mm256_mask_storeu_epi8(out, (1U << n) - 1U, bytes);
     }
 }
-
-#endif /* DTN_VECTOR512_H */
