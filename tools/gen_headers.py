@@ -17,7 +17,7 @@ from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.npu.neutron.microcode import format as fmt
 from deuteron.operators.added import ADDED, FORMER_NAMES, NAMESPACE
 from deuteron.operators.cortex_m import CPU_OPERATORS, CpuOperator
-from deuteron.operators.params import KernelParams
+from deuteron.operators.params import BinaryParams, KernelParams, LutParams
 from deuteron.operators.portable import ATEN_OPERATORS
 from deuteron.operators.program import Kernel
 from deuteron.operators.tflite import TFLITE_OPERATORS
@@ -65,7 +65,7 @@ CHECKED = ("requant", "table")
 """Operands whose content a kernel's check reads; `lut_s8` takes any table."""
 ALIGNED = (*CHECKED, "bias", "workspace")
 """Operands that kernels read as words, so that they cannot be in a caller's buffer, which has any alignment."""
-IN_PLACE = {**dict.fromkeys(("add_s8", "mul_s8", "extremum_s8", "prelu_s8"), ("a", "b")), "lut_s8": ("input",)}
+IN_PLACE = ((BinaryParams, ("a", "b")), (LutParams, ("input",)))
 """Operands whose bytes the output may have (spec/microcode.md section 4)."""
 
 
@@ -124,7 +124,8 @@ def kernel_kinds() -> Iterator[str]:
         bytewise = k.name == "lut_s8"
         masks = (mask(k, () if bytewise else CHECKED), mask(k, () if bytewise else ALIGNED))
         shape = f"{len(k.reads)}, {written}, {k.params.word_count()}, {', '.join(masks)}"
-        rows.append(f"    X({k.name}, {k.name.upper()}, {shape}, {mask(k, IN_PLACE.get(k.name, ()))})")
+        in_place = next((names for kind, names in IN_PLACE if issubclass(k.params, kind)), ())
+        rows.append(f"    X({k.name}, {k.name.upper()}, {shape}, {mask(k, in_place)})")
     yield "#define DTN_KERNELS(X) \\"
     yield " \\\n".join(rows)
     yield ""

@@ -81,16 +81,16 @@ def _array(params: p.KernelParams, rates: Rates) -> tuple[int, int] | None:
 def _elements(params: p.KernelParams) -> int:
     """Return the elements that a call without the array reads, with repetitions."""
     match params:
-        case p.AveragePoolParams() | p.MaxPoolParams():
+        case p.PoolParams():
             outputs = params.batches * params.out_h * params.out_w * params.channels
             return outputs * params.kernel_h * params.kernel_w
-        case p.ReduceSumParams() | p.ReduceExtremumParams():
+        case p.ReductionParams():
             return params.outer * params.reduced * params.inner
         case p.ResizeBilinearParams():
             return 4 * params.batches * params.out_h * params.out_w * params.channels
         case p.SoftmaxParams():
             return 3 * params.rows * params.depth  # largest, sum, quotient: three passes over a row
-        case p.CopyParams() | p.AddParams() | p.MulParams() | p.ExtremumParams() | p.PreluParams():
+        case p.CopyParams() | p.BinaryParams():
             return math.prod(params.dims)
         case p.FillParams() | p.LutParams():
             return params.size
