@@ -1,6 +1,6 @@
 #include "inner.h"
 
-/* ---- What the inner loops do not take: sum by sum ---- */
+/* ---- Convolutions that the inner loops do not support: sum by sum ---- */
 
 /* The sum of a channel, in unsigned arithmetic, where overflow is defined. */
 static uint32_t sum_of(const dtn_cm_convolution_t *layer, const int8_t *image, dtn_cm_window_t rows,

@@ -5,11 +5,11 @@
 #include "row_sums_s8_dsp.h"
 #include "scale_dsp.h"
 
-/* Elements of two rows that are unpacked on the stack, and channels whose sums wait for the next of these: then each
- * part of the rows is unpacked once for all of them. */
+/* Elements of two rows that are unpacked on the stack. So many channels keep their sums until the next part, so that
+ * each part of the rows is unpacked once for all of them. */
 enum { PART = 128, WAITING = DTN_CM_ROW_SUMS };
 
-/* What the offset of the weights adds to every channel of a row. */
+/* The term of the weights' offset, which every channel of a row adds. */
 static uint32_t weight_offset_term(const dtn_cm_product_t *p, const int8_t *row)
 {
     if (p->weight_offset == 0) {
@@ -45,7 +45,7 @@ typedef struct {
     int8_t *y_output;
 } rows_t;
 
-/* A block of two rows: in parts, and with what an offset of the weights adds. */
+/* A block of two rows, in parts, with the terms of the weights' offset. */
 static void in_parts(const dtn_cm_product_t *p, const dtn_dsp_block_t *block, const rows_t *rows, dtn_dsp_quad_t *quads)
 {
     uint32_t x = weight_offset_term(p, rows->x);
@@ -89,7 +89,7 @@ static void all_rows(const dtn_cm_product_t *p)
     }
 }
 
-/* A row that is alone, of one part, whole fours and 16 or more, with one factor: what nearly all linear layers have. */
+/* A single row of one part, of whole fours and 16 elements or more, with one factor, as in nearly all linear layers. */
 __attribute__((noinline)) static void short_row(const dtn_cm_product_t *p)
 {
     uint32_t words[DTN_DSP_PART / 2];
@@ -103,7 +103,7 @@ __attribute__((noinline)) static void short_row(const dtn_cm_product_t *p)
                                p->output, addend, factor.multiplier, (int32_t)factor.drop);
     }
     for (size_t i = whole; i < p->channels; i += 2) {
-        /* A single one goes with itself. */
+        /* A single row is paired with itself. */
         const size_t next = i + 1 < p->channels ? 1 : 0;
         uint32_t sums[2] = {(uint32_t)p->bias[i], (uint32_t)p->bias[i + next]};
         dtn_dsp_add_fours(words, depth / 4, p->weights + i * depth, next * depth, 2, sums);

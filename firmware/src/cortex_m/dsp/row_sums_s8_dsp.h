@@ -3,8 +3,7 @@
  * One row of inputs by rows of weights, on cores with DSP instructions: the inputs are unpacked to the stack, a part at
  * a time, and each part serves up to DTN_CM_ROW_SUMS channels.
  */
-#ifndef DTN_ROW_SUMS_DSP_H
-#define DTN_ROW_SUMS_DSP_H
+#pragma once
 
 #include "../inner.h"
 #include "loops_dsp.h"
@@ -80,7 +79,7 @@ static inline void dtn_dsp_add_part(const dtn_cm_product_t *p, const uint32_t *w
         dtn_dsp_add_to_four(words, count / 4, weights + i * p->depth, p->depth, &sums[i]);
     }
     for (; i < channels; i += 2) {
-        /* A single one goes with itself, to a sum that is not used. */
+        /* A single row is paired with itself; the second sum is not used. */
         dtn_dsp_add_to_two(words, count / 4, weights + i * p->depth, i + 1 < channels ? p->depth : 0, &sums[i]);
     }
     if (count % 4 != 0) {
@@ -98,5 +97,3 @@ static inline void dtn_dsp_add_row(const dtn_cm_product_t *p, uint32_t words[DTN
         dtn_dsp_add_part(p, words, at, first, channels, sums);
     }
 }
-
-#endif /* DTN_ROW_SUMS_DSP_H */

@@ -109,7 +109,7 @@ static inline void find_factors(const dtn_cm_block_t *block, factors_t *factors)
     factors->step = 0;
 }
 
-/* What all outputs have in common; the factors are filled in later. */
+/* The numbers of all outputs; the factors are filled in later. */
 static inline dtn_cm_lanes_t common_lanes(const dtn_cm_scale_t *scale)
 {
     return (dtn_cm_lanes_t){.offset = scale->offset, .lo = vdupq_n_s32(scale->lo), .hi = vdupq_n_s32(scale->hi)};
@@ -135,7 +135,7 @@ static void store_rows_general(const dtn_cm_block_t *block, sums_t sums, int8_t 
     }
 }
 
-/* Adds what each row has of its own. */
+/* Adds the start value of each row. */
 static void add_more(sums_t sums, size_t count, const int32_t *more)
 {
     for (size_t i = 0; i < DTN_CM_TRIPLE; i++) {
@@ -264,7 +264,7 @@ void dtn_cm_one_row(const dtn_cm_block_t *block, const int8_t *row, int8_t *outp
 
 /* ---- Short rows: the weights of four channels stay in registers ---- */
 
-/* What the loop over short rows reads from memory: numbers of four channels. */
+/* Numbers of four channels, which the loop over short rows reads from memory. */
 typedef struct {
     int32_t multipliers[DTN_MVE_LANES];
     int32_t lo[DTN_MVE_LANES];
@@ -273,8 +273,8 @@ typedef struct {
 } short_numbers_t;
 
 /*
- * The loop over short rows sets the predicate. Clang has no name for it, and then nothing else may need one: there the
- * loop has a function of its own.
+ * The loop over short rows sets the predicate. Clang has no name for it as a clobber, so that other code near the loop
+ * must not need one: the loop is then a separate function.
  */
 #if defined(__clang__)
 #define DTN_CM_PREDICATE
@@ -355,14 +355,14 @@ void dtn_cm_short_rows(const dtn_cm_block_t *block, const int8_t *input, size_t 
 
 /* ---- The product ---- */
 
-/* What the input's offset adds to the sums of a channel. */
+/* The term of the input's offset in the sums of a channel. */
 static uint32_t input_offset_term(const dtn_cm_product_t *p, size_t channel)
 {
     int32_t weights = dtn_cm_total(p->weights + channel * p->depth, p->depth) + (int32_t)p->depth * p->weight_offset;
     return (uint32_t)(weights * p->input_offset);
 }
 
-/* What the weights' offset adds to the sums of a row. */
+/* The term of the weights' offset in the sums of a row. */
 static int32_t weight_offset_term(const dtn_cm_product_t *p, size_t row)
 {
     return p->weight_offset == 0 ? 0 : dtn_cm_total(p->input + row * p->input_pitch, p->depth) * p->weight_offset;
@@ -424,7 +424,7 @@ static __attribute__((noinline)) void multiply_blocks(const dtn_cm_product_t *p)
 void dtn_cm_multiply(const dtn_cm_product_t *p)
 {
     if (p->rows == 1 && p->bias != NULL && p->input_offset == 0 && p->weight_offset == 0) {
-        /* A row alone needs no room for sums. */
+        /* A single row needs no memory for sums. */
         const dtn_cm_block_t all = {p->weights, p->bias, p->depth, 0, p->channels, &p->scale};
         dtn_cm_one_row(&all, p->input, p->output);
     } else {

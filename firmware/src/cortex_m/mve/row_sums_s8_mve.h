@@ -2,8 +2,7 @@
  * @file
  * One row of inputs by four rows of weights, with vectors.
  */
-#ifndef DTN_ROW_SUMS_MVE_H
-#define DTN_ROW_SUMS_MVE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -60,5 +59,3 @@ static inline int32x4_t dtn_mve_four_sums(const int8_t *x, const int8_t *weights
                      : "q0", "q1", "q2", "lr", "memory");
     return dtn_mve_vector(sum_a, sum_b, sum_c, sum_d);
 }
-
-#endif /* DTN_ROW_SUMS_MVE_H */

@@ -120,7 +120,7 @@ def _bias(site: Site, position: int) -> Array | None:
 
 
 def _is_narrow(site: Site, bias: Array | None) -> bool:
-    """Whether a layer of int16 has sums of 32 bits: as its bias has, or where there is none, as its options say."""
+    """Return True if an int16 layer has 32-bit sums: its bias has them, or without a bias its options say it."""
     return site.option("QuantizedBiasType") == _INT32 if bias is None else bias.dtype == np.int32
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 I64 = npt.NDArray[np.int64]
 F32 = npt.NDArray[np.float32]
 Reals = npt.NDArray[Any]
-"""Of float32 or float64."""
+"""An array of float32 or float64."""
 
 Factor = tuple[int, int]
 """(multiplier, shift): multiplier * 2^(shift - 31)."""
