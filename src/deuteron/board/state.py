@@ -49,7 +49,7 @@ class StateLayout:
         return offsets
 
     @property
-    def bytes(self) -> int:
+    def nbytes(self) -> int:
         """Return the size of the memory."""
         return STATUS_BYTES + sum(padded(tensor.bytes) for tensor in self.tensors.values())
 
@@ -81,13 +81,13 @@ def first_change(steps: Sequence[Step], values: Sequence[Value], memory: int) ->
 
 def begin(operator: int, constant: Sequence[int], status: int, tensors: int, filled: tuple[int, ...]) -> Step:
     """Return the step that begins a change; arguments after the operator's index are values, then the parameters."""
-    title = "state: sets the initial values once, and begins its change"
-    return Step(StepKind.OPERATOR, operator, tuple(constant), (status, tensors), filled, title, "", NO_INSTRUCTION)
+    title, outputs = "change of the state: begin", (status, tensors)
+    return Step(StepKind.OPERATOR, operator, tuple(constant), outputs, filled, title, "", NO_INSTRUCTION)
 
 
 def end(operator: int, status: int, tensors: int) -> Step:
     """Return the step that ends a change."""
-    return Step(StepKind.OPERATOR, operator, (tensors,), (status,), (), "state: ends its change", "", NO_INSTRUCTION)
+    return Step(StepKind.OPERATOR, operator, (tensors,), (status,), (), "change of the state: end", "", NO_INSTRUCTION)
 
 
 def _initial(tensor: TensorValue) -> bytes:

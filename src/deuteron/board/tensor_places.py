@@ -113,7 +113,7 @@ class TensorPlaces:
         """Return the memories of values."""
         memories = [Memory(padded(size), f"memory {i} of the program's plan") for i, size in enumerate(self._arenas, 1)]
         if self.layout.tensors:
-            memories.append(Memory(self.layout.bytes, state.NOTE))
+            memories.append(Memory(self.layout.nbytes, state.NOTE))
         if own := self._unplanned + self._most:
             memories.append(Memory(own, "inputs and outputs outside the plan, and scratch of single steps"))
         return tuple(memories)

@@ -124,7 +124,9 @@ class _MemoryCheck:
                 extents.append((Extent(place.memory, place.offset, place.offset + value.bytes), index))
         extents.sort()
         state = {index for index, _ in self.method.state}
-        last: dict[bool, tuple[Extent, int]] = {}  # of the earlier tensors with and without state, that with the last end
+        last: dict[
+            bool, tuple[Extent, int]
+        ] = {}  # of the earlier tensors with and without state, that with the last end
         for extent, index in extents:
             for is_state, (before, other) in last.items():
                 message = f"values {other} and {index} share memory, and a state must have its own"
