@@ -27,7 +27,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.errors import CapacityError, FormatError, UnsupportedError
 from deuteron.operators.program import KernelCall
 from deuteron.runtime import as_build, pte
-from deuteron.runtime.program import Program, TensorValue
+from deuteron.runtime.program import Program, TensorSpec, TensorValue
 from deuteron.views.events.instructions import Instructions
 from deuteron.views.profile.on_board import steps_of
 
@@ -215,6 +215,23 @@ def test_an_output_may_be_a_tensor_of_the_state() -> None:
         for x in stream(5):
             total = x + total
             np.testing.assert_array_equal(executor.run([x])[0], total)
+
+
+def test_views_are_the_same_state() -> None:
+    """ExecuTorch gives a view the place and the initial content of its tensor."""
+    make = Maker()
+    x, t = make.tensor((2, 2), "float32"), make.tensor((2, 2), "float32")
+    a = make.state((1, 4), FIRST.tobytes(), "float32", "a")
+    view = make.value(make.values[a])
+    make.change(view, spec=TensorSpec((2, 2), "float32", (0, 1)))
+    add(make, x, view, t)
+    make.copy_into(view, t)
+    program = make.program((x,), (a,))
+    assert [index for index, _ in program.methods[0].state] == [a]
+    executor, total = HostExecutor(planned(translate(program, name="view"), WHOLE, CORE).bundle), FIRST
+    for x in stream(5):
+        total = x + total
+        np.testing.assert_array_equal(executor.run([x.reshape(2, 2)])[0], total)
 
 
 def test_a_state_as_input_is_refused() -> None:
