@@ -29,6 +29,7 @@ from deuteron.operators.program import KernelCall
 from deuteron.runtime import as_build, pte
 from deuteron.runtime.program import Program, TensorSpec, TensorValue
 from deuteron.views.events.instructions import Instructions
+from deuteron.views.memory.arenas import arena_planning
 from deuteron.views.profile.on_board import steps_of
 
 Floats = npt.NDArray[np.float32]
@@ -428,6 +429,14 @@ def test_boards_stream_in_one_process(build: Path, name: str, tmp_path: Path) ->
     apart = qemu.run(tmp_path / "firmware", firmware, board, samples[:3]).runs
     for x, run in zip(samples, apart, strict=False):
         np.testing.assert_array_equal(run.outputs[0], executor.run_from_reset(x)[0])
+
+
+@pytest.mark.slow
+def test_a_plan_shows_the_state_by_itself(build: Path) -> None:
+    plan = arena_planning(build)
+    assert plan is not None
+    assert plan.summary() == "SRAM: 48 B + 48 B state; nothing depth first"
+    assert plan.to_json()["state"] == 48
 
 
 @pytest.mark.slow
