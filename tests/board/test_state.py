@@ -7,10 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tests import store
+from tests.board.conftest import Built
 from tests.board.host import HostFirmware
 from tests.board.models import stripes_on_cpu
 from tests.board.painted import OPERATORS, PAINT, painted
 from tests.board.programs import ADD, Maker, payload
+from tests.frontend.ethosu import networks
 from tests.runtime.crafted import Crafted, number, placed, truth
 from tests.runtime.crafted import state as state_value
 
@@ -20,6 +22,7 @@ from deuteron.board.arena import planned
 from deuteron.board.bundle import Bundle, State, StateTensor
 from deuteron.board.emit import emit
 from deuteron.board.host_executor import HostExecutor
+from deuteron.board.link import link
 from deuteron.board.memory_check import hazards
 from deuteron.board.toolchain import Toolchain
 from deuteron.board.translate import translate
@@ -329,6 +332,31 @@ def test_a_budget_holds_the_state() -> None:
     )
     assert caught.value.hint
     assert f"give `--sram-budget {needed}`" in caught.value.hint
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", ["digits", "ethos-u"])
+def test_a_network_on_an_npu_has_state_around_it(made: str, built: Built, tmp_path: Path) -> None:
+    """On the host, and in one process of the emulator."""
+    build = networks.built(networks.layer) if made == "ethos-u" else built(made)
+    program = pte.read((build / manifests.PROGRAM).read_bytes())
+    stateful, plain = translate(with_state(program), name="stateful"), translate(program, name="plain")
+    samples = stream(5, plain.values[plain.inputs[0]].shape)
+    wanted = streamed(plain, samples)
+    executor = HostExecutor(stateful)
+    for x, y in zip(samples, wanted, strict=True):
+        np.testing.assert_array_equal(executor.run([x])[0], y)
+    board, options = boards.load("an547"), record.FirmwareOptions()
+    link(stateful, board, options, image.called(stateful), Toolchain.find(image.OBJECTS), tmp_path)
+    firmware = replace(
+        record.read(store.firmware(build, board)),
+        inputs=tuple(stateful.values[i] for i in stateful.inputs),
+        outputs=tuple(stateful.values[i] for i in stateful.outputs),
+        state=stateful.state,
+    )
+    runs = qemu.run(tmp_path, firmware, board, [[x] for x in samples], resets=(0,)).runs
+    for run, y in zip(runs, wanted, strict=True):
+        np.testing.assert_array_equal(run.outputs[0], y)
 
 
 @pytest.mark.slow
