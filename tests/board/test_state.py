@@ -118,10 +118,12 @@ def whole() -> Bundle:
 def streamed(whole: Bundle, samples: list[Floats]) -> list[Floats]:
     """What the network with state computes, by the one without."""
     executor, (y,) = HostExecutor(whole), whole.outputs
-    last, total, outputs = np.zeros_like(samples[0]), np.ones(whole.values[y].shape, np.float32), list[Floats]()
+    last = np.zeros_like(samples[0])
+    total: Floats = np.ones(whole.values[y].shape, np.float32)
+    outputs: list[Floats] = []
     for x in samples:
         (own,) = executor.run([x + last])
-        total, last = own + total, x
+        total, last = own.astype(np.float32) + total, x
         outputs.append(total)
     return outputs
 
@@ -197,7 +199,7 @@ def test_a_lost_state_is_refused_with_its_step() -> None:
     steps = executor.values([stream(1)[0]])
     for _ in range(4):
         next(steps)
-    steps.close()
+    del steps
     with pytest.raises(FormatError) as caught:
         executor.run([stream(1)[0]])
     lost = "a run failed while it changed the state: reset it, or load a saved state"

@@ -70,8 +70,8 @@ class DirectWrites:
 
     def _first_write(self, kept: Sequence[Step | None], at: int, source: Value) -> int | None:
         """Return the first step that writes what the copy reads; None if its steps also write other bytes."""
-        for i in range(at - 1, -1, -1):
-            written = [index for index in (kept[i].outputs if kept[i] else ()) if _overlap(source, self.values[index])]
+        for step in reversed(kept[:at]):
+            written = [index for index in (step.outputs if step else ()) if _overlap(source, self.values[index])]
             if written:
                 if not _is_same_place(source, self.values[written[0]]):
                     return None
