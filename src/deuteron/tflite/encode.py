@@ -35,7 +35,7 @@ def encode(model: FlatModel) -> bytes:
 
 
 def _code(op: FlatOperator) -> tuple[str, str, int]:
-    """What an operator code says."""
+    """The fields of an operator code: builtin name, custom name and version."""
     return op.name, op.custom_code, op.version
 
 
