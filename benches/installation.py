@@ -24,7 +24,7 @@ from pathlib import Path
 from harness import Results, main, table
 
 from deuteron.builds.manifest import PROGRAM
-from deuteron.runtime.as_build import build_directory
+from deuteron.runtime.build_directory import build_directory
 
 ROOT = Path(__file__).resolve().parents[1]
 Row = dict[str, str | float]
