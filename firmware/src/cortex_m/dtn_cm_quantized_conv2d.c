@@ -166,6 +166,8 @@ int32_t dtn_cm_quantized_conv2d(const dtn_operator_call_t *call, dtn_phase_t pha
     if (!dtn_cm_convolution(call, &layer)) {
         return DTN_REASON_OPERATOR;
     }
+    dtn_cm_windows_t row;
+    dtn_cm_column_as_row(&layer, &row);
     run(&layer, &call->values[call->input_count]);
     return DTN_OK;
 }

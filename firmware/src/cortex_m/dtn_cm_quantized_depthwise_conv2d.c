@@ -60,6 +60,8 @@ int32_t dtn_cm_quantized_depthwise_conv2d(const dtn_operator_call_t *call, dtn_p
     if (!dtn_cm_convolution(call, &layer)) {
         return DTN_REASON_OPERATOR;
     }
+    dtn_cm_windows_t row;
+    dtn_cm_column_as_row(&layer, &row);
     const dtn_tensor_t *scratch = &call->values[call->input_count];
     if (!dtn_cm_convolve_depthwise(&layer, scratch->data, scratch->bytes)) {
         all_pixels(&layer);

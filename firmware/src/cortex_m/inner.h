@@ -42,6 +42,17 @@ typedef struct {
 /** matmul_s8.c: fills the output with sums of (input + offset) * (weight + offset) and the bias, scaled. */
 void dtn_cm_multiply(const dtn_cm_product_t *product);
 
+/** Most sums of `dtn_cm_add_row`. */
+enum { DTN_CM_ROW_SUMS = 32 };
+
+/**
+ * row_sums_s8.c: adds the products of `depth` inputs, each with `offset` added, with the rows of weights of `channels`
+ * channels to the channels' sums. `depth` is at most twice DTN_CM_MAX_PRODUCTS; `sums` has an element for one more
+ * channel where their number is odd.
+ */
+void dtn_cm_add_row(const int8_t *inputs, int32_t offset, const int8_t *weights, size_t depth, size_t channels,
+                    uint32_t *sums);
+
 /** One of the groups of channels of a convolution: its outputs see its inputs only. */
 typedef struct {
     const dtn_cm_windows_t *p; /**< the whole convolution */

@@ -44,6 +44,32 @@ bool dtn_cm_has_rows(const dtn_cm_windows_t *p);
 /** The values of a call that has been checked; false when its factors are out of range. */
 bool dtn_cm_convolution(const dtn_operator_call_t *call, dtn_cm_convolution_t *convolution);
 
+/**
+ * A map that is one pixel wide has the same bytes as one that is one pixel high. The inner loops go along rows, so a
+ * convolution on such a map exchanges its axes; `row` then has its numbers.
+ */
+static inline void dtn_cm_column_as_row(dtn_cm_convolution_t *convolution, dtn_cm_windows_t *row)
+{
+    const dtn_cm_windows_t *p = convolution->p;
+    if (p->in_w != 1 || p->out_w != 1 || p->kernel_w != 1 || p->pad_w != 0) {
+        return;
+    }
+    *row = *p;
+    row->in_h = 1;
+    row->in_w = p->in_h;
+    row->out_h = 1;
+    row->out_w = p->out_h;
+    row->kernel_h = 1;
+    row->kernel_w = p->kernel_h;
+    row->stride_h = p->stride_w;
+    row->stride_w = p->stride_h;
+    row->pad_h = 0;
+    row->pad_w = p->pad_h;
+    row->dilation_h = p->dilation_w;
+    row->dilation_w = p->dilation_h;
+    convolution->p = row;
+}
+
 /** The number of adjacent channels of a depthwise convolution of one kind: all, or those of one input. */
 static inline size_t dtn_cm_alike(const dtn_cm_convolution_t *convolution)
 {
