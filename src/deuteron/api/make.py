@@ -17,7 +17,7 @@ from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.extras import require
 from deuteron.frontend.backends.ethosu import vela
 from deuteron.frontend.gc_pause import rare_collections
-from deuteron.runtime.as_build import is_tflite
+from deuteron.runtime.build_directory import is_tflite
 
 if TYPE_CHECKING:
     from deuteron.board.emit import EmitOptions
@@ -309,7 +309,7 @@ def firmware(
     from deuteron.board import boards, image
     from deuteron.board.record import FirmwareOptions
     from deuteron.board.toolchain import Toolchain
-    from deuteron.runtime.as_build import opened
+    from deuteron.runtime.build_directory import opened
 
     chosen = boards.load(board)
     if output is not None:
@@ -348,7 +348,7 @@ def bundle(
     from deuteron.board.emit import EmitOptions
     from deuteron.board.generate import generate
     from deuteron.board.record import Kernels
-    from deuteron.runtime.as_build import opened
+    from deuteron.runtime.build_directory import opened
 
     written = Path(output)
     with opened(path, target, etrecord=etrecord) as directory:
