@@ -580,7 +580,8 @@ typedef struct {
 /**
  * Another type of bool, uint8, int8, int16, int32, int64 and float32; whole numbers keep their low bits.
  *
- * float32 loses what stands behind the point, and lies within 64 bits.
+ * float32 loses what stands behind the point, and lies within the limits of a type of whole numbers; NaN becomes the
+ * largest.
  *
  * Values: input, output.
  */
@@ -644,11 +645,214 @@ typedef struct {
 /**
  * A function of float32: `kind` 0 logistic, 1 tanh, 2 exp, 3 sqrt, 4 1 / sqrt, 5 abs, 6 -x, 7 x^2, 8 floor.
  *
- * The exponential function is computed in float64 and rounded once.
+ * 9 is ceil, 10 round with ties to even, 11 sin, 12 cos, 13 ln, 14 ELU, 15 hard swish, 16 GELU, 17 GELU by tanh,
+ * 18 sign. The exponential function and others that no sums and products give are computed in float64 and rounded
+ * once. Beyond 2^29 sin and cos are 0.
  *
  * Values: input, output.
  */
 int32_t dtn_tfl_function_f32(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* arithmetic */
+
+enum {
+    DTN_TFL_ARITHMETIC_A = 0,
+    DTN_TFL_ARITHMETIC_B = 1,
+    DTN_TFL_ARITHMETIC_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t dims[5];
+    int32_t a_strides[5];
+    int32_t b_strides[5];
+    int32_t kind;
+    int32_t act_min;
+    int32_t act_max;
+} dtn_tfl_arithmetic_params_t;
+
+/**
+ * Broadcasting operator of two tensors of float32, int32 or int64, or of int8 and int16 as they are stored.
+ *
+ * `kind` 0 is a + b, 1 a - b, 2 a * b, 3 a / b, 4 floor(a / b), 5 a - b * floor(a / b), 6 (a - b)^2, 7 a, or a * b
+ * where a is below 0. The result is clamped; with int64, limits that are those of int32 do not count. Kind 5 is of
+ * whole numbers, kind 7 of float32. Whole numbers keep their low bits; a quotient of 0 is 0.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_tfl_arithmetic(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* convolution_f32 */
+
+enum {
+    DTN_TFL_CONVOLUTION_F32_INPUT = 0,
+    DTN_TFL_CONVOLUTION_F32_WEIGHTS = 1,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t out_c;
+    int32_t groups;
+    int32_t kernel_h;
+    int32_t kernel_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t pad_h;
+    int32_t pad_w;
+    int32_t dilation_h;
+    int32_t dilation_w;
+    int32_t transposed;
+    int32_t act_min;
+    int32_t act_max;
+    int32_t has_bias;
+} dtn_tfl_convolution_f32_params_t;
+
+/**
+ * Convolution of float32, NHWC, with weights [out_c, kernel_h, kernel_w, in_c / groups].
+ *
+ * Products are added from 0 on in the order of rows, columns and channels of the input, then the bias; the sum is
+ * clamped. With `transposed` 1 the input's elements are `stride` apart in the output, and dilations are 1.
+ *
+ * Values: input, weights, bias if has_bias, output.
+ */
+int32_t dtn_tfl_convolution_f32(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* pool_f32 */
+
+enum {
+    DTN_TFL_POOL_F32_INPUT = 0,
+    DTN_TFL_POOL_F32_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t channels;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t kernel_h;
+    int32_t kernel_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t pad_h;
+    int32_t pad_w;
+    int32_t kind;
+    int32_t act_min;
+    int32_t act_max;
+} dtn_tfl_pool_f32_params_t;
+
+/**
+ * Windows of float32, NHWC: `kind` 0 is the mean, 1 the largest value, 2 the root of the mean of squares.
+ *
+ * Elements are added row by row; those beside the map do not count.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_tfl_pool_f32(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* reduce */
+
+enum {
+    DTN_TFL_REDUCE_INPUT = 0,
+    DTN_TFL_REDUCE_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t kept[5];
+    int32_t kept_strides[5];
+    int32_t reduced[5];
+    int32_t reduced_strides[5];
+    int32_t kind;
+} dtn_tfl_reduce_params_t;
+
+/**
+ * A reduction of float32, int32, int64 or bool along `reduced` for each element along `kept`.
+ *
+ * `kind` 0 is the sum, 1 the sum divided by the number of elements, of float32 alone, 2 the product, 3 the largest
+ * and 4 the least. Elements count in the order in which they lie. Of bool 3 is any and 4 is all.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_tfl_reduce(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* cumsum */
+
+enum {
+    DTN_TFL_CUMSUM_INPUT = 0,
+    DTN_TFL_CUMSUM_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t outer;
+    int32_t length;
+    int32_t inner;
+    int32_t exclusive;
+    int32_t reverse;
+} dtn_tfl_cumsum_params_t;
+
+/**
+ * Running sums of [outer, length, inner] of float32, int32 or int64.
+ *
+ * With `exclusive` 1 an element is the sum of those before it; with `reverse` 1 the last one comes first.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_tfl_cumsum(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* log_softmax */
+
+enum {
+    DTN_TFL_LOG_SOFTMAX_INPUT = 0,
+    DTN_TFL_LOG_SOFTMAX_TABLE = 1,
+    DTN_TFL_LOG_SOFTMAX_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t rows;
+    int32_t depth;
+    int32_t entries;
+    int32_t multiplier;
+    int32_t shift;
+    int32_t reverse_multiplier;
+    int32_t reverse_shift;
+    int32_t diff_min;
+} dtn_tfl_log_softmax_params_t;
+
+/**
+ * Log-softmax over rows of `depth` int8 elements, to int8 with scale 16/256 and zero point 127.
+ *
+ * The table has exp(-k * scale) in steps of 2^-19 for differences k from the largest element, 0..255; beyond its
+ * `entries` they are 0. A difference times the factor of `multiplier` is one in steps of 2^-26; less the logarithm of
+ * the sum it is rounded to steps of 2^-4. Where a difference is below `diff_min`, or below what 32 bits hold of the
+ * result, which the other factor says, the output is -128.
+ *
+ * Values: input, table, output.
+ */
+int32_t dtn_tfl_log_softmax(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* log_softmax_f32 */
+
+enum {
+    DTN_TFL_LOG_SOFTMAX_F32_INPUT = 0,
+    DTN_TFL_LOG_SOFTMAX_F32_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t rows;
+    int32_t depth;
+} dtn_tfl_log_softmax_f32_params_t;
+
+/**
+ * Log-softmax over rows of `depth` float32 elements: (x - largest) - ln(sum of exp).
+ *
+ * Values: input, output.
+ */
+int32_t dtn_tfl_log_softmax_f32(const dtn_operator_call_t *call, dtn_phase_t phase);
 
 /* clang-format on */
 

@@ -13,6 +13,7 @@ from types import MappingProxyType
 
 from deuteron.operators.cortex_m import CpuOperator
 from deuteron.operators.params import Dims5, KernelParams
+from deuteron.operators.tflite_more import MORE_OPERATORS
 
 PREFIX = "dtn_tfl"
 """Of the C functions."""
@@ -338,7 +339,8 @@ class LogicalParams(KernelParams):
 class CastParams(KernelParams):
     """Another type of bool, uint8, int8, int16, int32, int64 and float32; whole numbers keep their low bits.
 
-    float32 loses what stands behind the point, and lies within 64 bits.
+    float32 loses what stands behind the point, and lies within the limits of a type of whole numbers; NaN becomes the
+    largest.
     """
 
     elements: int
@@ -370,7 +372,9 @@ class SoftmaxF32Params(KernelParams):
 class FunctionF32Params(KernelParams):
     """A function of float32: `kind` 0 logistic, 1 tanh, 2 exp, 3 sqrt, 4 1 / sqrt, 5 abs, 6 -x, 7 x^2, 8 floor.
 
-    The exponential function is computed in float64 and rounded once.
+    9 is ceil, 10 round with ties to even, 11 sin, 12 cos, 13 ln, 14 ELU, 15 hard swish, 16 GELU, 17 GELU by tanh,
+    18 sign. The exponential function and others that no sums and products give are computed in float64 and rounded
+    once. Beyond 2^29 sin and cos are 0.
     """
 
     elements: int
@@ -415,6 +419,7 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("arg_extremum", ("input",), ArgExtremumParams, prefix=PREFIX),
     CpuOperator("softmax_f32", ("input",), SoftmaxF32Params, prefix=PREFIX),
     CpuOperator("function_f32", ("input",), FunctionF32Params, prefix=PREFIX),
+    *MORE_OPERATORS,
 )
 
 BY_TFLITE_OPERATOR = MappingProxyType({operator.name: operator for operator in TFLITE_OPERATORS})

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from tests.tflite.cortex_m.models import (
+    QUANTISED,
     Make,
     Rng,
     constant,
@@ -20,8 +21,6 @@ from tests.tflite.cortex_m.models import (
 
 from deuteron.tflite.flat_model import FlatModel
 from deuteron.tflite.quantization import Quant
-
-QUANTISED = ("INT8", "UINT8", "INT16")
 
 
 def compared(name: str, dtype: str) -> Make:

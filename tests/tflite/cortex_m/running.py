@@ -76,15 +76,19 @@ def random_inputs(model: FlatModel, rng: np.random.Generator) -> list[Array]:
     return arrays
 
 
-def compare(bench: Bench, model: FlatModel, rng: np.random.Generator, runs: int = 2, steps: int = 0) -> None:
-    """Compare a model with LiteRT, on random inputs; float32 may be so many steps apart."""
+def compare(
+    bench: Bench, model: FlatModel, rng: np.random.Generator, runs: int = 2, steps: int = 0, absolute: float = 0.0
+) -> None:
+    """Compare a model with LiteRT, on random inputs; float32 may be so many steps apart, or so much."""
     data = encode(model)
     reference, decoded = Litert(data), signed(decode(data))
     for _ in range(runs):
         inputs = random_inputs(decoded, rng)
         wanted = reference.run(inputs)
         for found, expected in zip(run(bench, decoded, inputs), wanted, strict=True):
-            if steps and expected.dtype == np.float32:
+            if absolute and expected.dtype == np.float32:
+                np.testing.assert_allclose(found, expected, rtol=0, atol=absolute)
+            elif steps and expected.dtype == np.float32:
                 np.testing.assert_array_max_ulp(found, expected, steps)
             else:
                 np.testing.assert_array_equal(found, expected, str(decoded.operators))
