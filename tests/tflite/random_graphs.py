@@ -66,7 +66,8 @@ class _Graph:
         for index in part.outputs:
             tensor = part.tensors[index]
             bounded = tensor.dtype != "FLOAT32" or op.name not in _UNBOUNDED
-            if bounded and tensor.shape and 0 not in tensor.shape:
+            is_plain = tensor.dtype in STORED or tensor.quant is None
+            if bounded and is_plain and tensor.shape and 0 not in tensor.shape:
                 self.sources.append(places[index])
 
     def converted(self, source: int, wanted: FlatTensor) -> int:
@@ -75,7 +76,7 @@ class _Graph:
 
     def typed(self, source: int, wanted: FlatTensor) -> int:
         given = self.tensors[source]
-        if (given.dtype, given.quant) == (wanted.dtype, wanted.quant):
+        if (given.dtype, given.quant) == (wanted.dtype, wanted.quant) and given.dtype != "FLOAT32":
             return source
         like = replace(wanted, shape=given.shape)
         real = replace(like, dtype="FLOAT32", quant=None)

@@ -854,6 +854,43 @@ typedef struct {
  */
 int32_t dtn_tfl_log_softmax_f32(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* detection */
+
+enum {
+    DTN_TFL_DETECTION_BOXES = 0,
+    DTN_TFL_DETECTION_SCORES = 1,
+    DTN_TFL_DETECTION_ANCHORS = 2,
+    DTN_TFL_DETECTION_WORKSPACE = 3,
+    DTN_TFL_DETECTION_OUTPUT = 4,
+};
+
+typedef struct {
+    int32_t boxes;
+    int32_t codes;
+    int32_t scores;
+    int32_t label_offset;
+    int32_t detections;
+    int32_t score_threshold;
+    int32_t iou_threshold;
+    int32_t y_scale;
+    int32_t x_scale;
+    int32_t h_scale;
+    int32_t w_scale;
+} dtn_tfl_detection_params_t;
+
+/**
+ * Boxes by anchors and non-maximum suppression: places, classes, scores and their number, all float32.
+ *
+ * A box has `codes` numbers, of which the first are y, x, h and w relative to its anchor, and `scores` scores, of
+ * which the first `label_offset` do not count. Its centre is y / y_scale * h_anchor + y_anchor, its height
+ * exp(h / h_scale) * h_anchor, in float64. Boxes are taken by their largest scores, those of at least
+ * `score_threshold`; a box that is taken removes the others whose intersection over union with it is above
+ * `iou_threshold`. What stands behind the number of detections is 0.
+ *
+ * Values: boxes, scores, anchors, workspace, output.
+ */
+int32_t dtn_tfl_detection(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* clang-format on */
 
 #ifdef __cplusplus

@@ -4,6 +4,7 @@ A part of the table of `tflite.py`. Words that hold a float32 have its bits.
 """
 
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from deuteron.operators.cortex_m import CpuOperator
 from deuteron.operators.params import Dims5, KernelParams
@@ -140,6 +141,30 @@ class LogSoftmaxF32Params(KernelParams):
     depth: int
 
 
+@dataclass(frozen=True, slots=True)
+class DetectionParams(KernelParams):
+    """Boxes by anchors and non-maximum suppression: places, classes, scores and their number, all float32.
+
+    A box has `codes` numbers, of which the first are y, x, h and w relative to its anchor, and `scores` scores, of
+    which the first `label_offset` do not count. Its centre is y / y_scale * h_anchor + y_anchor, its height
+    exp(h / h_scale) * h_anchor, in float64. Boxes are taken by their largest scores, those of at least
+    `score_threshold`; a box that is taken removes the others whose intersection over union with it is above
+    `iou_threshold`. What stands behind the number of detections is 0.
+    """
+
+    boxes: int
+    codes: int
+    scores: int
+    label_offset: int
+    detections: int
+    score_threshold: int
+    iou_threshold: int
+    y_scale: int
+    x_scale: int
+    h_scale: int
+    w_scale: int
+
+
 MORE_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("arithmetic", ("a", "b"), ArithmeticParams, prefix=PREFIX),
     CpuOperator("convolution_f32", ("input", "weights"), ConvolutionF32Params, ("bias",), prefix=PREFIX),
@@ -148,4 +173,14 @@ MORE_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("cumsum", ("input",), CumsumParams, prefix=PREFIX),
     CpuOperator("log_softmax", ("input", "table"), LogSoftmaxParams, prefix=PREFIX),
     CpuOperator("log_softmax_f32", ("input",), LogSoftmaxF32Params, prefix=PREFIX),
+    CpuOperator(
+        "detection",
+        ("boxes", "scores", "anchors"),
+        DetectionParams,
+        scratch=("workspace",),
+        prefix=PREFIX,
+    ),
 )
+
+BY_MORE_OPERATOR = MappingProxyType({operator.name: operator for operator in MORE_OPERATORS})
+"""The operators by their name."""

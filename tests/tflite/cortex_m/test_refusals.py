@@ -1,9 +1,11 @@
 """What the lowering refuses, to the letter, and what the C operators refuse."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.cortex_m.bench import Bench, RefusedError
-from tests.tflite.cortex_m import models, more_models, movement_models, plain_models
+from tests.tflite.cortex_m import detection_models, models, more_models, movement_models, plain_models
 from tests.tflite.cortex_m.models import Rng, constant, model, tensor
 
 from deuteron.errors import UnsupportedError
@@ -108,6 +110,29 @@ def test_the_reference_lists_every_operator_of_the_tests() -> None:
     for name in MODELS:
         assert all(op.name in listed for op in first(name).operators)
     assert listed["CONV_2D"] == ("INT8", "INT16", "FLOAT32")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"use_regular_nms": True}, "it suppresses boxes class by class, or gives several classes for a box; the fast "
+         "suppression with one class is allowed\n\nhint: export the model with `use_regular_nms=False` and "
+         "`max_classes_per_detection=1`"),
+        ({"num_classes": 9}, "it has 9 classes, and a box has 1 scores\n\nhint: make the file again; its exporter has a defect"),
+    ],
+)  # fmt: skip
+def test_a_detection_with_other_options(changed: dict[str, int], message: str) -> None:
+    rng = np.random.default_rng(3)
+    source = detection_models.detection("FLOAT32")(rng)
+    given = detection_models.options(rng, 2, 4) | changed
+    assert error(detection_models.with_options(source, given)).endswith(message)
+
+
+def test_a_detection_whose_options_are_damaged() -> None:
+    source = detection_models.detection("FLOAT32")(np.random.default_rng(3))
+    (op,) = source.operators
+    damaged = replace(source, operators=(replace(op, custom_options=b"no map"),))
+    assert "its options are no FlexBuffers map" in error(damaged)
 
 
 def arrays(source: FlatModel, call: CpuCall) -> tuple[list[np.ndarray], np.ndarray]:

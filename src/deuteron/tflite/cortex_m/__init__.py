@@ -9,6 +9,7 @@ from deuteron.tflite.cortex_m import (
     comparison,
     conversion,
     convolution,
+    detection,
     lookup,
     matmul,
     movement,
@@ -41,6 +42,7 @@ _FAMILIES = (
     comparison,
     conversion,
     convolution,
+    detection,
     lookup,
     matmul,
     movement,
@@ -79,7 +81,7 @@ def lower(model: FlatModel, index: int) -> tuple[CpuCall, ...]:
         UnsupportedError: the operator, or a type or form of its operands, has no C operator.
     """
     site = Site(model, index)
-    lowering = _OPERATORS.get(site.op.name)
+    lowering = _OPERATORS.get(site.op.title)
     if lowering is None:
         raise site.unsupported("no C operator computes it on a Cortex-M", _HINT_OPERATOR)
     site.require(site.input(lowering.operand), *lowering.types)
