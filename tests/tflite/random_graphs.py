@@ -89,7 +89,8 @@ class _Graph:
             source = self.operator("DEQUANTIZE", (source,), real)
         elif wanted_stored and given.dtype != "FLOAT32":
             source = self.operator("CAST", (source,), real, "CastOptions")
-        if self.tensors[source].dtype == "FLOAT32" and not given_stored:
+        is_small = given_stored and given.quant is not None and given.quant.scales[0] < 1
+        if self.tensors[source].dtype == "FLOAT32" and not is_small:
             # Beyond 2^31 steps a host's conversion to whole numbers gives the least one.
             source = self.operator("RELU6", (source,), real)
         if wanted.dtype == self.tensors[source].dtype:

@@ -854,6 +854,57 @@ typedef struct {
  */
 int32_t dtn_tfl_log_softmax_f32(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* batch_matmul_f32 */
+
+enum {
+    DTN_TFL_BATCH_MATMUL_F32_A = 0,
+    DTN_TFL_BATCH_MATMUL_F32_B = 1,
+    DTN_TFL_BATCH_MATMUL_F32_OUTPUT = 2,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t rows;
+    int32_t depth;
+    int32_t columns;
+} dtn_tfl_batch_matmul_f32_params_t;
+
+/**
+ * a [batches, rows, depth] by b [batches, columns, depth], of float32; products are added from 0 on, in order.
+ *
+ * Values: a, b, output.
+ */
+int32_t dtn_tfl_batch_matmul_f32(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* resize_bilinear_f32 */
+
+enum {
+    DTN_TFL_RESIZE_BILINEAR_F32_INPUT = 0,
+    DTN_TFL_RESIZE_BILINEAR_F32_OUTPUT = 1,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t channels;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t scale_h;
+    int32_t scale_w;
+    int32_t half_pixel_centers;
+} dtn_tfl_resize_bilinear_f32_params_t;
+
+/**
+ * Bilinear interpolation in float32, NHWC, of float32, or of int8 that is uint8 in the file, stored 128 lower.
+ *
+ * Output row i lies at i * scale_h, or with `half_pixel_centers` 1 at (i + 1/2) * scale_h - 1/2, columns alike. The
+ * four neighbours count with their shares of the height, then of the width; the sum of uint8 is rounded to nearest.
+ *
+ * Values: input, output.
+ */
+int32_t dtn_tfl_resize_bilinear_f32(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* detection */
 
 enum {

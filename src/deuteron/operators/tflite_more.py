@@ -165,6 +165,35 @@ class DetectionParams(KernelParams):
     w_scale: int
 
 
+@dataclass(frozen=True, slots=True)
+class BatchMatmulF32Params(KernelParams):
+    """a [batches, rows, depth] by b [batches, columns, depth], of float32; products are added from 0 on, in order."""
+
+    batches: int
+    rows: int
+    depth: int
+    columns: int
+
+
+@dataclass(frozen=True, slots=True)
+class ResizeBilinearF32Params(KernelParams):
+    """Bilinear interpolation in float32, NHWC, of float32, or of int8 that is uint8 in the file, stored 128 lower.
+
+    Output row i lies at i * scale_h, or with `half_pixel_centers` 1 at (i + 1/2) * scale_h - 1/2, columns alike. The
+    four neighbours count with their shares of the height, then of the width; the sum of uint8 is rounded to nearest.
+    """
+
+    batches: int
+    in_h: int
+    in_w: int
+    channels: int
+    out_h: int
+    out_w: int
+    scale_h: int
+    scale_w: int
+    half_pixel_centers: int
+
+
 MORE_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("arithmetic", ("a", "b"), ArithmeticParams, prefix=PREFIX),
     CpuOperator("convolution_f32", ("input", "weights"), ConvolutionF32Params, ("bias",), prefix=PREFIX),
@@ -173,6 +202,8 @@ MORE_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("cumsum", ("input",), CumsumParams, prefix=PREFIX),
     CpuOperator("log_softmax", ("input", "table"), LogSoftmaxParams, prefix=PREFIX),
     CpuOperator("log_softmax_f32", ("input",), LogSoftmaxF32Params, prefix=PREFIX),
+    CpuOperator("batch_matmul_f32", ("a", "b"), BatchMatmulF32Params, prefix=PREFIX),
+    CpuOperator("resize_bilinear_f32", ("input",), ResizeBilinearF32Params, prefix=PREFIX),
     CpuOperator(
         "detection",
         ("boxes", "scores", "anchors"),

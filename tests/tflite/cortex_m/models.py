@@ -197,18 +197,19 @@ def transposed(dtype: str) -> Make:
     return make
 
 
-def fully_connected(dtype: str) -> Make:
+def fully_connected(dtype: str, depth: int = 0) -> Make:
     def make(rng: Rng) -> FlatModel:
-        lead, depth, out = shape(rng, int(rng.integers(1, 4)), 4), int(rng.integers(1, 70)), int(rng.integers(1, 12))
+        lead, out = shape(rng, int(rng.integers(1, 4)), 4), int(rng.integers(1, 12))
+        inputs = depth or int(rng.integers(1, 70))
         x = quant(rng, dtype)
-        weights, bias, y = _weights(rng, dtype, x, (out, depth), 0, products=depth, symmetric=False)
+        weights, bias, y = _weights(rng, dtype, x, (out, inputs), 0, products=inputs, symmetric=False)
         keeps = int(rng.integers(2))
         options = {
             "FusedActivationFunction": int(rng.choice(ACTIVATIONS)), "WeightsFormat": 0, "KeepNumDims": keeps,
             "QuantizedBiasType": _bias_type(dtype, bias),
         }  # fmt: skip
         result = (*lead, out) if keeps else (math.prod(lead), out)
-        operands = [tensor("x", (*lead, depth), dtype, x), weights, bias]
+        operands = [tensor("x", (*lead, inputs), dtype, x), weights, bias]
         return model("FULLY_CONNECTED", operands, [tensor("y", result, dtype, y)], "FullyConnectedOptions", options)
 
     return make
@@ -270,10 +271,11 @@ def prelu(dtype: str) -> Make:
     def make(rng: Rng) -> FlatModel:
         dims = shape(rng, 4)
         alpha = (1, 1, dims[3]) if rng.integers(2) else dims[1:]
-        limits = np.iinfo(NUMPY[dtype])
+        slopes = "INT8" if dtype == "INT16" else dtype
+        limits = np.iinfo(NUMPY[slopes])
         values = rng.integers(limits.min, limits.max + 1, alpha)
         operands = [
-            tensor("x", dims, dtype, quant(rng, dtype)), constant("alpha", values, dtype, quant(rng, dtype, 0.01)),
+            tensor("x", dims, dtype, quant(rng, dtype)), constant("alpha", values, slopes, quant(rng, slopes, 0.01)),
         ]  # fmt: skip
         return model("PRELU", operands, [tensor("y", dims, dtype, quant(rng, dtype))])
 
@@ -357,7 +359,7 @@ def resize(name: str, dtype: str) -> Make:
         if rng.integers(2):
             size = tuple(int(v) for v in rng.integers(1, 20, 2))
         mode = int(rng.integers(3))
-        q = quant(rng, dtype)
+        q = quant(rng, dtype) if dtype in QUANTISED else None
         operands = [tensor("x", (n, h, w, c), dtype, q), constant("size", size)]
         kind = {"RESIZE_BILINEAR": "ResizeBilinearOptions", "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions"}
         options = {"AlignCorners": int(mode == 1), "HalfPixelCenters": int(mode == 2)}

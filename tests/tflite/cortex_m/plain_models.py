@@ -1,9 +1,11 @@
 """Random models of float32 and of plain whole numbers: `MODELS[name](rng)`."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from tests.tflite.cortex_m.models import (
     ACTIVATIONS,
+    QUANTISED,
     Make,
     Rng,
     constant,
@@ -11,12 +13,15 @@ from tests.tflite.cortex_m.models import (
     maps,
     model,
     pair_shapes,
+    quant,
     reduction,
+    resize,
     shape,
     tensor,
     unary,
 )
-from tests.tflite.cortex_m.more_models import real
+from tests.tflite.cortex_m.models import prelu as quantised_prelu
+from tests.tflite.cortex_m.more_models import batch_matmul, real
 
 from deuteron.tflite.flat_model import FlatModel, FlatTensor
 from deuteron.tflite.quantization import Quant
@@ -154,6 +159,29 @@ def log_softmax(dtype: str) -> Make:
     return make
 
 
+def fill(dtype: str) -> Make:
+    """FILL of a constant, read by a second operator: LiteRT computes it before the model runs."""
+
+    def make(rng: Rng) -> FlatModel:
+        dims = shape(rng, int(rng.integers(1, 5)))
+        q = quant(rng, dtype) if dtype in QUANTISED else None
+        value = constant("value", int(rng.integers(0, 2 if dtype == "BOOL" else 100)), dtype, q)
+        return model("FILL", [constant("dims", dims), value], [tensor("y", dims, dtype, q)], "FillOptions")
+
+    return make
+
+
+def inverse_root_s16(rng: Rng) -> FlatModel:
+    """RSQRT of int16, which is defined above 0: of the larger of the input and 1."""
+    q, dims = quant(rng, "INT16"), shape(rng, 3)
+    one = constant("one", [1], "INT16", q)
+    first = model("MAXIMUM", [tensor("x", dims, "INT16", q), one], [tensor("m", dims, "INT16", q)])
+    (largest,) = first.operators
+    root = replace(largest, name="RSQRT", inputs=(2,), outputs=(3,))
+    y = tensor("y", dims, "INT16", Quant((f32(rng.uniform(1e-4, 1e-3)),), (0,)))
+    return replace(first, tensors=(*first.tensors, y), outputs=(3,), operators=(largest, root))
+
+
 def gelu(rng: Rng) -> FlatModel:
     dims, options = shape(rng, int(rng.integers(1, 4)), 9), {"Approximate": int(rng.integers(2))}
     return model("GELU", [tensor("x", dims, "FLOAT32")], [tensor("y", dims, "FLOAT32")], "GeluOptions", options)
@@ -181,6 +209,13 @@ MODELS: Mapping[str, Make] = {
     "leaky_relu-FLOAT32": leaky,
     **{f"{name.lower()}-FLOAT32": real(name) for name in ("CEIL", "ROUND", "SIGN", "HARD_SWISH")},
     "neg-INT8": unary("NEG"),
+    "abs-INT16": unary("ABS", "INT16"),
+    "rsqrt-INT16": inverse_root_s16,
+    "prelu-INT16": quantised_prelu("INT16"),
+    **{f"fill-{t}": fill(t) for t in ("INT8", "INT16", "INT32", "INT64", "FLOAT32", "BOOL")},
+    **{f"resize_bilinear-{t}": resize("RESIZE_BILINEAR", t) for t in ("UINT8", "FLOAT32")},
+    "resize_nearest_neighbor-FLOAT32": resize("RESIZE_NEAREST_NEIGHBOR", "FLOAT32"),
+    "batch_matmul-FLOAT32": batch_matmul("FLOAT32", "FLOAT32"),
     "log_softmax-INT8": log_softmax("INT8"),
     "log_softmax-UINT8": log_softmax("UINT8"),
     "prelu-FLOAT32": prelu,

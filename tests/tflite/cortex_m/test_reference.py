@@ -35,6 +35,13 @@ def test_is_near_litert(bench: Bench, name: str) -> None:
         compare(bench, NEAR[name](rng), rng, steps=2)
 
 
+@pytest.mark.parametrize("dtype", ["INT8", "INT16"])
+def test_a_layer_of_many_inputs(bench: Bench, dtype: str) -> None:
+    """Sums of more products than other layers take."""
+    rng = np.random.default_rng(0)
+    compare(bench, models.fully_connected(dtype, depth=40_000)(rng), rng)
+
+
 def test_gelu_is_near_litert(bench: Bench) -> None:
     """Below zero it is the difference of two numbers near 1, of which one comes from the host's library."""
     for case in range(CASES):

@@ -112,13 +112,24 @@ def test_the_reference_lists_every_operator_of_the_tests() -> None:
     assert listed["CONV_2D"] == ("INT8", "INT16", "FLOAT32")
 
 
+def test_slopes_of_int16() -> None:
+    symmetric = Quant((0.5,), (0,))
+    operands = [tensor("x", (4,), "INT16", symmetric), constant("a", [1, 2, 3, 4], "INT16", symmetric)]
+    source = model("PRELU", operands, [tensor("y", (4,), "INT16", symmetric)])
+    assert error(source) == (
+        "operator 0 (PRELU): tensor `a` is INT16; beside INT16 activations INT8 is allowed, as which LiteRT reads it\n\n"
+        "hint: quantise alpha to int8"
+    )
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
         ({"use_regular_nms": True}, "it suppresses boxes class by class, or gives several classes for a box; the fast "
          "suppression with one class is allowed\n\nhint: export the model with `use_regular_nms=False` and "
          "`max_classes_per_detection=1`"),
-        ({"num_classes": 9}, "it has 9 classes, and a box has 1 scores\n\nhint: make the file again; its exporter has a defect"),
+        ({"num_classes": 9}, "its options have 9 classes, and a box has 1 scores\n\n"
+         "hint: make the file again; its exporter has a defect"),
     ],
 )  # fmt: skip
 def test_a_detection_with_other_options(changed: dict[str, int], message: str) -> None:

@@ -16,7 +16,7 @@ from deuteron.operators.tflite import (
 )
 from deuteron.tflite.cortex_m import plain
 from deuteron.tflite.cortex_m.broadcasting import broadcast_dims
-from deuteron.tflite.cortex_m.call import CpuCall
+from deuteron.tflite.cortex_m.call import Constant, CpuCall
 from deuteron.tflite.cortex_m.comparison import chosen_extremum
 from deuteron.tflite.cortex_m.fixed_point import Factor, factor
 from deuteron.tflite.cortex_m.lowering import ACTIVATIONS, Lowering, by_type
@@ -111,12 +111,18 @@ def multiply(site: Site) -> tuple[CpuCall, ...]:
 def prelu(site: Site) -> tuple[CpuCall, ...]:
     """Lower PRELU."""
     x, alpha, out = site.input(0), site.input(1), site.output()
+    if x.dtype == "INT16" and alpha.dtype != "INT8":
+        raise site.unsupported(
+            f"tensor `{alpha.name}` is {alpha.dtype}; beside INT16 activations INT8 is allowed, as which LiteRT reads it",
+            "quantise alpha to int8",
+        )
+    slopes = site.ref(1) if x.dtype == "INT8" else Constant(site.constant(1).astype(np.int16))
     multiplier, shift = factor(float(site.scale(x) / site.scale(out)))
     below = factor(float(site.scale(x) * site.scale(alpha) / site.scale(out)))
     dims, (a_strides, b_strides) = broadcast_dims(site, x.shape, alpha.shape)
     a_zp, b_zp, out_zp = (site.zero_point(t) for t in (x, alpha, out))
     params = PreluParams(dims, a_strides, b_strides, a_zp, b_zp, out_zp, multiplier, shift, below[0], below[1])
-    return (CpuCall(BY_TFLITE_OPERATOR["prelu"], (site.ref(0), site.ref(1)), (site.out(),), params),)
+    return (CpuCall(BY_TFLITE_OPERATOR["prelu"], (site.ref(0), slopes), (site.out(),), params),)
 
 
 def _extremum(maximum: int) -> Callable[[Site], tuple[CpuCall, ...]]:

@@ -14,6 +14,7 @@ from deuteron.tflite.cortex_m.site import Site
 from deuteron.tflite.custom_options import DETECTION, options_of
 
 _TYPES = ("FLOAT32", "INT8", "UINT8")
+_HINT_EXPORTER = "make the file again; its exporter has a defect"
 _HINT_OPTIONS = "export the model with `use_regular_nms=False` and `max_classes_per_detection=1`"
 
 
@@ -21,7 +22,7 @@ def detection(site: Site) -> tuple[CpuCall, ...]:
     """Lower it: quantised boxes and scores become float32 first."""
     given = options_of(site.op.custom_options)
     if given is None:
-        raise site.unsupported("its options are no FlexBuffers map", "make the file again; its exporter has a defect")
+        raise site.unsupported("its options are no FlexBuffers map", _HINT_EXPORTER)
     if given.get("use_regular_nms") or int(given.get("max_classes_per_detection", 1)) != 1:
         raise site.unsupported(
             "it suppresses boxes class by class, or gives several classes for a box; the fast suppression with one "
@@ -32,13 +33,12 @@ def detection(site: Site) -> tuple[CpuCall, ...]:
     classes = int(given.get("num_classes", 0))
     names = ("max_detections", "nms_score_threshold", "nms_iou_threshold", "y_scale", "x_scale", "h_scale", "w_scale")
     missing = [name for name in names if name not in given]
-    if missing or not 1 <= classes <= scores.shape[-1] <= classes + 1:
-        what = (
-            f"its options lack `{missing[0]}`"
-            if missing
-            else f"it has {classes} classes, and a box has {scores.shape[-1]} scores"
+    if missing:
+        raise site.unsupported(f"its options lack `{missing[0]}`", _HINT_EXPORTER)
+    if not 1 <= classes <= scores.shape[-1] <= classes + 1:
+        raise site.unsupported(
+            f"its options have {classes} classes, and a box has {scores.shape[-1]} scores", _HINT_EXPORTER
         )
-        raise site.unsupported(what, "make the file again; its exporter has a defect")
     calls: list[CpuCall] = []
     operands = [_real(site, position, calls) for position in range(2)]
     constant = site.constant(2).astype(np.float32)

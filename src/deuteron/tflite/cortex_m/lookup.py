@@ -269,9 +269,19 @@ def _negative(site: Site) -> tuple[CpuCall, ...]:
 
 
 def _leaky_s16(site: Site) -> tuple[CpuCall, ...]:
-    """LEAKY_RELU of int16: a PReLU with 1 for alpha, and the slope in its factor."""
+    """LEAKY_RELU of int16."""
+    return _sloped_s16(site, np.float32(site.op.options.get("Alpha", 0)))
+
+
+def _absolute_s16(site: Site) -> tuple[CpuCall, ...]:
+    """ABS of int16: below zero the slope is -1."""
+    return _sloped_s16(site, np.float32(-1))
+
+
+def _sloped_s16(site: Site, slope: np.float32) -> tuple[CpuCall, ...]:
+    """A PReLU of int16 with 1 or -1 for alpha, and the rest of the slope in its factor."""
     x, out = site.input(), site.output()
-    alpha = site.scale(x) * np.float32(site.op.options.get("Alpha", 0)) / site.scale(out)
+    alpha = site.scale(x) * slope / site.scale(out)
     elements = math.prod(out.shape)
     dims = (1, 1, 1, 1, elements)
     sign = np.array([-1 if alpha < 0 else 1], np.int16)
@@ -305,7 +315,7 @@ OPERATORS: Mapping[str, Lowering] = MappingProxyType(
         "RELU6": _relus(0.0, 6.0, "INT8", "INT16"),
         "RELU_N1_TO_1": _relus(-1.0, 1.0, "INT8"),
         "RELU_0_TO_1": _relus(0.0, 1.0, "INT8"),
-        "ABS": _either(absolute, real=float32.ABS),
+        "ABS": _either(absolute, _absolute_s16, float32.ABS),
         "LOG": _either(logarithm, _logarithm_s16, float32.LOG),
         "SQRT": _either(square_root, real=float32.SQRT),
         "RSQRT": _either(inverse_root, _inverse_root_s16, float32.RSQRT),
