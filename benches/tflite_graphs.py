@@ -25,11 +25,11 @@ from deuteron.errors import DeuteronError
 TARGETS = ("cortex-m33", "cortex-m55", "ethos-u55-128")
 GRAPHS = 1000
 BOUNDS = {"FULLY_CONNECTED": 1}
-"""Steps by which a result of Vela's may differ, by operator; `docs/guides/ethos-u.md` has the reasons."""
+"""Most steps between a result of Vela's commands and LiteRT's, by operator; `spec/rounding.md` has the reasons."""
 
 
 def is_explained(target: str, found: Difference) -> bool:
-    """Whether Vela's arithmetic explains a difference."""
+    """Return True for a difference that Vela's arithmetic explains."""
     names = [op.name for op in found.model.operators]
     return target.startswith("ethos") and len(names) == 1 and found.largest <= BOUNDS.get(names[0], 0)
 

@@ -117,7 +117,7 @@ def test_slopes_of_int16() -> None:
     operands = [tensor("x", (4,), "INT16", symmetric), constant("a", [1, 2, 3, 4], "INT16", symmetric)]
     source = model("PRELU", operands, [tensor("y", (4,), "INT16", symmetric)])
     assert error(source) == (
-        "operator 0 (PRELU): tensor `a` is INT16; beside INT16 activations INT8 is allowed, as which LiteRT reads it\n\n"
+        "operator 0 (PRELU): tensor `a` is INT16; with INT16 activations LiteRT reads alpha as INT8\n\n"
         "hint: quantise alpha to int8"
     )
 

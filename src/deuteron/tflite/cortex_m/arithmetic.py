@@ -113,7 +113,7 @@ def prelu(site: Site) -> tuple[CpuCall, ...]:
     x, alpha, out = site.input(0), site.input(1), site.output()
     if x.dtype == "INT16" and alpha.dtype != "INT8":
         raise site.unsupported(
-            f"tensor `{alpha.name}` is {alpha.dtype}; beside INT16 activations INT8 is allowed, as which LiteRT reads it",
+            f"tensor `{alpha.name}` is {alpha.dtype}; with INT16 activations LiteRT reads alpha as INT8",
             "quantise alpha to int8",
         )
     slopes = site.ref(1) if x.dtype == "INT8" else Constant(site.constant(1).astype(np.int16))
