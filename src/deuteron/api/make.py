@@ -12,7 +12,7 @@ from deuteron.arch.targets import EthosU
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
 from deuteron.builds.manifest import Manifest
-from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning
+from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning, TfliteOptions
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.extras import require
 from deuteron.frontend.backends.ethosu import vela
@@ -81,7 +81,7 @@ def build(
     Raises:
         DeuteronError: the model, an option or the output directory cannot be used; nothing is left half-written.
     """
-    _check_options(target, options)
+    _check_options(name or type(module).__name__, target, options)
     directory = None if output is None else Path(output)
     if directory is not None:
         outputs.check_output(directory, force=options.force)
@@ -153,7 +153,7 @@ def build_model(
     """
     if is_tflite(Path(model)):
         return _build_tflite(Path(model), target, calibration, train or evaluate, output, options)
-    _check_options(target, options)
+    _check_options(model, target, options)
     if output is not None:
         outputs.check_output(Path(output), force=options.force)
     _need_pytorch()
@@ -212,8 +212,9 @@ def _need_pytorch() -> None:
         require("executorch", package, "a build of a PyTorch model")
 
 
-def _check_options(target: str, options: BuildOptions) -> None:
+def _check_options(model: str, target: str, options: BuildOptions) -> None:
     """Check the options without PyTorch, which takes seconds to load."""
+    options.tflite.check_unused(model)
     arch = targets.load(target)
     options.check(arch)
     if isinstance(arch.npu, EthosU):
@@ -289,6 +290,7 @@ def firmware(
     *,
     target: str | None = None,
     etrecord: str | Path | None = None,
+    tflite: TfliteOptions = TfliteOptions(),
     options: "FirmwareOptions | None" = None,
     force: bool = False,
 ) -> "Image":
@@ -300,6 +302,7 @@ def firmware(
         output: must not exist yet, unless `force` is set.
         target: target of a TFLite file, or of a program that does not name its own.
         etrecord: ExecuTorch's ETRecord of a program, for source lines of the model.
+        tflite: options of a TFLite file.
         options: all other options.
         force: replace `output`.
 
@@ -315,7 +318,7 @@ def firmware(
     chosen = boards.load(board)
     if output is not None:
         image.check_output(Path(output), force=force)
-    with opened(path, target, etrecord=etrecord) as directory:
+    with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:
         built = image.build(directory, chosen, options or FirmwareOptions(), Toolchain.find(image.OBJECTS))
     if output is not None:
         image.write(built, Path(output), force=force)
@@ -328,6 +331,7 @@ def bundle(
     *,
     target: str | None = None,
     etrecord: str | Path | None = None,
+    tflite: TfliteOptions = TfliteOptions(),
     options: "EmitOptions | None" = None,
     kernels: "Kernels | None" = None,
     force: bool = False,
@@ -339,6 +343,7 @@ def bundle(
         output: must not exist yet, unless `force` is set.
         target: target of a TFLite file, or of a program that does not name its own.
         etrecord: ExecuTorch's ETRecord of a program, for source lines of the model.
+        tflite: options of a TFLite file.
         options: symbol and placement.
         kernels: kernels that the model calls (default), or all.
         force: replace `output`.
@@ -352,7 +357,7 @@ def bundle(
     from deuteron.runtime.as_build import opened
 
     written = Path(output)
-    with opened(path, target, etrecord=etrecord) as directory:
+    with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:
         names = generate(directory, written, options or EmitOptions(), kernels or Kernels.SELECTED, force=force)
     return tuple(written / name for name in names)
 

@@ -8,7 +8,7 @@ import click
 
 from deuteron.arch import targets
 from deuteron.cli.memory import memory_options
-from deuteron.cli.options import PATH, choice, target_option
+from deuteron.cli.options import PATH, choice, target_option, tflite_options
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.cli.vela import vela_options
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deuteron.arch.memory import MemoryOptions
     from deuteron.arch.vela import VelaOptions
     from deuteron.builds.manifest import Manifest
+    from deuteron.builds.options import TfliteOptions
 
 
 @new_command
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
 @click.option("--use-profiling", is_flag=True, help="Make microcode that records when each kernel starts and stops.")
 @memory_options
 @vela_options
+@tflite_options
 @click.option("--dump-kernel-selection-code", is_flag=True, help="Also write each partition's kernel selection file.")
 @click.option("--intermediates", is_flag=True, help="Also write each partition's converted TFLite file and microcode.")
 @click.option("--verify-each", is_flag=True, help="Verify the graph after every pass of the compiler.")
@@ -106,6 +108,7 @@ def command(
     evaluate: str | None,
     memory: "MemoryOptions",
     vela: "VelaOptions",
+    tflite: "TfliteOptions",
     **flags: bool,
 ) -> None:
     """Compile MODEL for a target and write a build directory.
@@ -125,6 +128,7 @@ def command(
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),
         memory=memory,
         vela=vela,
+        tflite=tflite,
         **flags,
     )
     with printer.work(f"building {model}") as progress:

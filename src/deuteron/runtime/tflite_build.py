@@ -14,6 +14,7 @@ from deuteron.builds.manifest import (
     PROGRAM,
     TFLITE,
     CpuOp,
+    DeadChannels,
     Manifest,
     ModelInfo,
     Node,
@@ -43,6 +44,7 @@ from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
 from deuteron.runtime.tflite_ethosu import LAYERS, nbytes, terms
 from deuteron.runtime.tflite_program import Step, TfliteProgram
 from deuteron.tflite.cortex_m import lower
+from deuteron.tflite.cortex_m.dead_channels import RemovedChannels
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator
 
@@ -55,7 +57,7 @@ _BETWEEN = {
 _EDGE = "changes between integers and floats, at the inputs and outputs of the file"
 """Why an operator is on the CPU that the NPU needs none of."""
 
-_OPTIONS = ("use_profiling", "memory", "vela", "force")
+_OPTIONS = ("use_profiling", "memory", "vela", "force", "tflite")
 """Options of builds that mean something for a file, which is quantised already."""
 
 
@@ -102,6 +104,10 @@ def build_of(path: Path, target: str, options: BuildOptions = BuildOptions()) ->
         partitions=made.partitions,
         cpu_ops=made.cpu_ops,
         warnings=made.notes,
+        dead_channels=tuple(
+            DeadChannels(each.op, each.tensor, each.channels, each.constant, each.unread, each.macs, each.macs_left)
+            for each in made.removed
+        ),
     )
     return manifest, files
 
@@ -118,16 +124,17 @@ class _Made:
     cpu_ops: tuple[CpuOp, ...]
     files: Mapping[str, bytes]
     notes: tuple[str, ...]
+    removed: tuple[RemovedChannels, ...]
 
 
 def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
     """The file for a CPU alone, or for a Neutron and what runs beside it."""
-    prepared = tflite_model.prepare(source)
+    prepared = tflite_model.prepare(source, options.tflite)
     has_c_operators = tflite_model.has_c_operators(arch.name)
     if arch.npu is None:
         mixed = _for_cpu(prepared.model, f"the target `{arch.name}` has no NPU")
     else:
-        file = prepared.file if has_c_operators else prepared.source
+        file = prepared.file if has_c_operators else prepared.portable
         try:
             mixed = _mixed(file, arch.name, ConvertOptions(profiling=options.use_profiling, memory=options.memory))
         except UnsupportedError as error:
@@ -153,21 +160,25 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
         cpu_ops=tuple(cpu_ops),
         files={tflite_name(number): bytes(part.source) for number, part in enumerate(parts)},
         notes=prepared.notes,
+        removed=prepared.removed,
     )
 
 
 def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
     """The file for an Ethos-U: compiled by Vela, now or before, and what that leaves to the CPU."""
     model, notes, left = decode(source, partial=True), (), dict[str, str]()
+    removed: tuple[RemovedChannels, ...] = ()
     if vela.is_compiled(model):
+        tflite_model.check_compiled(options.tflite)
         file = tflite_ethosu.compiled(None, model)
     else:
-        prepared = tflite_model.prepare(source)
+        prepared = tflite_model.prepare(source, options.tflite)
         result = vela_compile.compile_file(
             tflite_ethosu.for_vela(prepared.model, prepared.file), arch.need_ethosu(), options.vela
         )
         file, notes = tflite_ethosu.compiled(prepared.model, decode(result.file, partial=True)), prepared.notes
         left.update(result.left)
+        removed = prepared.removed
     refused = {i: _left_by_vela(file.model, op, left) for i, op in enumerate(file.model.operators)}
     mixed = _apart(Mixed(file.model, tuple(range(len(file.model.operators))), refused, b""))
     known = dict(enumerate(file.steps()))
@@ -182,6 +193,7 @@ def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
         cpu_ops=tuple(cpu_ops),
         files={},
         notes=notes,
+        removed=removed,
     )
 
 

@@ -14,7 +14,15 @@ from deuteron.errors import FormatError, InputError, UnsupportedError
 from deuteron.tflite.constants import DTYPES, Array, values_of
 from deuteron.tflite.encode import encode
 from deuteron.tflite.execution_order import check_order
-from deuteron.tflite.flat_model import HINT_MALFORMED, NO_TENSOR, Buffer, FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.flat_model import (
+    HINT_MALFORMED,
+    NO_TENSOR,
+    RUNS_SUBGRAPHS,
+    Buffer,
+    FlatModel,
+    FlatOperator,
+    FlatTensor,
+)
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.shapes import NotConstantError, Operands, Shape, ShapeError, shapes_of, unknown_shape
 
@@ -48,11 +56,13 @@ class Normalized:
         model: the model.
         source: the model as a file; the file itself where nothing had to change, and where `is_complete` is False.
         notes: sentences about what was found, such as a bias whose scale is not the product.
+        can_be_written: whether a file of the model's values has all that the model needs.
     """
 
     model: FlatModel
     source: Buffer
     notes: tuple[str, ...] = ()
+    can_be_written: bool = True
 
 
 def normalized(source: Buffer, model: FlatModel, shapes: Mapping[str, Shape] | None = None) -> Normalized:
@@ -69,35 +79,21 @@ def normalized(source: Buffer, model: FlatModel, shapes: Mapping[str, Shape] | N
         UnsupportedError: a shape stays unknown, or the scale of a bias is wrong beyond reason.
     """
     check_order(model)
-    pass_ = _Pass(_with_shapes(model, shapes or {}))
+    pass_ = _Pass(with_shapes(model, shapes or {}))
     result = pass_.run()
     if len(result.operators) != len(model.operators):
         result = _needed(result)
-    return Normalized(result, encode(result) if result != model and model.is_complete else source, tuple(pass_.notes))
+    can_be_written = model.is_complete and not any(op.name in RUNS_SUBGRAPHS for op in result.operators)
+    is_source = (result == model and model.is_file) or not can_be_written
+    return Normalized(result, source if is_source else encode(result), tuple(pass_.notes), can_be_written)
 
 
-def parse_shapes(texts: Sequence[str]) -> dict[str, Shape]:
-    """Sizes of inputs as users write them: `INPUT=1,96,96,3`, or without a name for the only input.
-
-    Raises:
-        InputError: naming what is wrong.
-    """
-    shapes: dict[str, Shape] = {}
-    for text in texts:
-        name, _, sizes = text.rpartition("=")
-        try:
-            shape = tuple(int(size) for size in sizes.split(",")) if sizes else ()
-        except ValueError:
-            shape = (0,)
-        if min(shape, default=1) < 1 or name in shapes:
-            raise InputError(
-                f"`--shape {text}` names no shape", hint="write it as INPUT=1,96,96,3, once for each input"
-            )
-        shapes[name] = shape
-    return shapes
+def propagated(model: FlatModel) -> FlatModel:
+    """Return a model with the shapes and constants that its operators give, without folded operators."""
+    return _Pass(model).run()
 
 
-def _with_shapes(model: FlatModel, shapes: Mapping[str, Shape]) -> FlatModel:
+def with_shapes(model: FlatModel, shapes: Mapping[str, Shape]) -> FlatModel:
     """The model with other sizes of inputs."""
     names = {model.tensors[index].name: index for index in model.inputs}
     given = dict(shapes)
@@ -116,7 +112,7 @@ def _with_shapes(model: FlatModel, shapes: Mapping[str, Shape]) -> FlatModel:
                 hint=f"the file's shape is {list(tensor.shape)}",
             )
         tensors[names[name]] = replace(tensor, shape=shape, is_open=False, problem="")
-    return replace(model, tensors=tuple(tensors))
+    return replace(model, tensors=tuple(tensors), is_file=model.is_file and tuple(tensors) == model.tensors)
 
 
 class _Pass:
@@ -167,11 +163,11 @@ class _Pass:
     def _set_shapes(self, op: FlatOperator, operands: Operands, shapes: Sequence[Shape] | None) -> None:
         """Give the outputs the shapes that the inputs give them; those of the file where no rule knows better."""
         if shapes is None:
-            for index in op.outputs:
+            for index in op.outputs if op.name not in RUNS_SUBGRAPHS else ():
                 if self._tensors[index].is_open:
                     raise unknown_shape(self._tensors[index].name)
             changed = [i for i in op.inputs if i >= 0 and self._tensors[i].shape != self._model.tensors[i].shape]
-            if changed and op.name not in ("WHILE", "IF", "CALL_ONCE"):
+            if changed and op.name not in RUNS_SUBGRAPHS:
                 name = self._tensors[changed[0]].name
                 raise UnsupportedError(
                     f"{op.title} reads tensor `{name}` of another shape than the file records, and the shape of its "
