@@ -11,7 +11,7 @@ from deuteron.runtime.litert import Litert
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
-from deuteron.tflite.normalize import Normalized, normalized, parse_shapes
+from deuteron.tflite.normalize import Normalized, normalized
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.unsigned import is_unsigned, signed
 
@@ -126,13 +126,6 @@ def test_sizes_that_are_of_no_input_are_refused(shapes: dict[str, tuple[int, ...
     with pytest.raises(InputError) as caught:
         normal(flattened(), shapes)
     assert caught.value.message == message
-
-
-def test_sizes_as_users_write_them() -> None:
-    assert parse_shapes(["a=1,2,3", "4,5"]) == {"a": (1, 2, 3), "": (4, 5)}
-    for text in ("a=0,1", "a=x", "a=-1"):
-        with pytest.raises(InputError, match="names no shape"):
-            parse_shapes([text])
 
 
 def test_shapes_that_contradict_each_other_are_refused() -> None:
