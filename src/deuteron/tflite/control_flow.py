@@ -12,7 +12,7 @@ from deuteron.errors import FormatError, InputError, UnsupportedError
 from deuteron.tflite.decode import decode, signatures
 from deuteron.tflite.execution_order import check_order
 from deuteron.tflite.flat_model import HINT_MALFORMED, Buffer, FlatModel, FlatOperator, FlatTensor
-from deuteron.tflite.normalize import propagated
+from deuteron.tflite.normalize import Propagation
 from deuteron.tflite.shapes import RULES
 
 _MOST_REPLACED = 256
@@ -56,14 +56,19 @@ def unfolded(source: Buffer, model: FlatModel) -> FlatModel:
         FormatError: the file is damaged.
         UnsupportedError: a loop has too many turns.
     """
+    if not any(op.name in _RULES for op in model.operators):
+        return model
+    subgraphs, known = _Subgraphs(source), Propagation(model)
     at = replaced = 0
     while at < len(model.operators):
         op = model.operators[at]
         rule = _RULES.get(op.name)
-        result = None if rule is None else rule(_Place(source, model, at))
+        result = None if rule is None else rule(_Place(model, at, subgraphs, known))
         if result is None:
+            known.visit(op)
             at += 1
             continue
+        known.extend(result.tensors[len(model.tensors) :])
         model, replaced = replace(result, is_file=False), replaced + 1
         if replaced > _MOST_REPLACED or len(model.operators) > _MOST_OPERATORS:
             raise UnsupportedError(
@@ -78,11 +83,26 @@ def _truth(tensor: FlatTensor) -> bool | None:
     return None if not tensor.data else any(tensor.data)
 
 
-class _Place:
-    """An operator that runs subgraphs."""
+class _Subgraphs:
+    """The subgraphs of a file, each decoded once."""
 
-    def __init__(self, source: Buffer, model: FlatModel, at: int) -> None:
-        self.source, self.model, self.at = source, model, at
+    def __init__(self, source: Buffer) -> None:
+        self._source = source
+        self._found: dict[int, FlatModel] = {}
+
+    def get(self, index: int) -> FlatModel:
+        """Return a subgraph; UnsupportedError if the file has none of that index."""
+        if index not in self._found:
+            self._found[index] = decode(self._source, partial=True, subgraph=index)
+            check_order(self._found[index])
+        return self._found[index]
+
+
+class _Place:
+    """An operator that runs subgraphs, in a model whose tensors before it are known."""
+
+    def __init__(self, model: FlatModel, at: int, subgraphs: _Subgraphs, known: Propagation) -> None:
+        self.model, self.at, self._subgraphs, self._known = model, at, subgraphs, known
         self.op: FlatOperator = model.operators[at]
 
     def subgraph(self, option: str) -> FlatModel:
@@ -90,34 +110,33 @@ class _Place:
         index = int(self.op.options.get(option, -1))
         if index < 1:  # the first one is the model itself
             raise self._malformed(f"runs subgraph {index}")
-        found = decode(self.source, partial=True, subgraph=index)
-        check_order(found)
-        return found
+        try:
+            return self._subgraphs.get(index)
+        except UnsupportedError as error:
+            raise self._malformed(f"runs subgraph {index}, which the file does not have") from error
 
     def constant(self, tensor: int) -> bool | None:
         """The truth value of a tensor before this operator; None if it is not constant."""
-        return _truth(self._before().tensors[tensor])
+        return _truth(self._known.tensor(tensor))
 
     def value(self, tensors: Sequence[int], of: FlatModel) -> bool | None:
         """The truth value of a subgraph's output for these tensors as inputs; None if it is not constant."""
         if len(tensors) != len(of.inputs):
             raise self._malformed(f"gives {len(tensors)} tensors to a subgraph with {len(of.inputs)} inputs")
-        known, before = [*of.tensors], self._before()
+        given = [*of.tensors]
         for place, i in zip(of.inputs, tensors, strict=True):
-            known[place] = before.tensors[i]
-        result = propagated(replace(of, tensors=tuple(known), inputs=()))
-        return _truth(result.tensors[result.outputs[0]]) if result.outputs else None
-
-    def _before(self) -> FlatModel:
-        """The operators before this one, with the constants that they compute."""
-        return propagated(replace(self.model, operators=self.model.operators[: self.at], outputs=()))
+            given[place] = self._known.tensor(i)
+        inner = Propagation(replace(of, tensors=tuple(given)))
+        for op in of.operators:
+            inner.visit(op)
+        return _truth(inner.tensor(of.outputs[0])) if of.outputs else None
 
     def inlined(self, of: FlatModel, inputs: Sequence[int]) -> tuple[FlatModel, tuple[int, ...]]:
         """The model with a subgraph's operators before this one, and the tensors of the subgraph's outputs."""
         if len(inputs) != len(of.inputs):
             raise self._malformed(f"gives {len(inputs)} tensors to a subgraph with {len(of.inputs)} inputs")
         prefix, first = self.model.tensors[self.op.outputs[0]].name if self.op.outputs else "", len(self.model.tensors)
-        places = {-1: -1} | {i: first + i for i in range(len(of.tensors))} | dict(zip(of.inputs, inputs, strict=True))
+        places = {i: first + i for i in range(len(of.tensors))} | dict(zip(of.inputs, inputs, strict=True))
         tensors = (replace(tensor, name=f"{prefix}/{tensor.name}") for tensor in of.tensors)
         model = replace(
             self.model,
@@ -136,11 +155,12 @@ class _Place:
         if len(results) != len(self.op.outputs):
             raise self._malformed(f"has {len(self.op.outputs)} outputs, its subgraph has {len(results)}")
         model = model or self.model
-        places = {i: i for i in range(-1, len(model.tensors))} | dict(zip(self.op.outputs, results, strict=True))
+        places = dict(zip(self.op.outputs, results, strict=True))
+        others = (op for op in model.operators if op is not self.op)
         return replace(
             model,
-            operators=tuple(_moved(op, places) for op in model.operators if op is not self.op),
-            outputs=tuple(places[i] for i in model.outputs),
+            operators=tuple(op if places.keys().isdisjoint(op.inputs) else _moved(op, places) for op in others),
+            outputs=tuple(places.get(i, i) for i in model.outputs),
         )
 
     def _malformed(self, what: str) -> FormatError:
@@ -148,7 +168,8 @@ class _Place:
 
 
 def _moved(op: FlatOperator, places: Mapping[int, int]) -> FlatOperator:
-    return replace(op, inputs=tuple(places[i] for i in op.inputs), outputs=tuple(places[i] for i in op.outputs))
+    inputs, outputs = (tuple(places.get(i, i) for i in end) for end in (op.inputs, op.outputs))
+    return replace(op, inputs=inputs, outputs=outputs)
 
 
 def _composite(place: _Place) -> FlatModel:

@@ -88,9 +88,28 @@ def normalized(source: Buffer, model: FlatModel, shapes: Mapping[str, Shape] | N
     return Normalized(result, source if is_source else encode(result), tuple(pass_.notes), can_be_written)
 
 
-def propagated(model: FlatModel) -> FlatModel:
-    """Return a model with the shapes and constants that its operators give, without folded operators."""
-    return _Pass(model).run()
+class Propagation:
+    """Shapes and constants of tensors, from one operator to the next, for models that grow meanwhile.
+
+    Raises:
+        UnsupportedError: the shape of an input is unknown.
+    """
+
+    def __init__(self, model: FlatModel) -> None:
+        self._pass = _Pass(model)
+        self._pass.check_inputs()
+
+    def visit(self, op: FlatOperator) -> None:
+        """Give the outputs of the next operator their shapes and values."""
+        self._pass.keeps(0, op)
+
+    def extend(self, tensors: Sequence[FlatTensor]) -> None:
+        """Add tensors to the model."""
+        self._pass.extend(tensors)
+
+    def tensor(self, index: int) -> FlatTensor:
+        """A tensor with what is known of it."""
+        return self._pass.tensor(index)
 
 
 def with_shapes(model: FlatModel, shapes: Mapping[str, Shape]) -> FlatModel:
@@ -120,18 +139,32 @@ class _Pass:
 
     def __init__(self, model: FlatModel) -> None:
         self._model = model
-        self._tensors = [_unpacked(tensor) for tensor in model.tensors]
+        self._tensors, self._recorded = list[FlatTensor](), list[Shape]()
         self.notes: list[str] = []
+        self.extend(model.tensors)
+
+    def extend(self, tensors: Sequence[FlatTensor]) -> None:
+        """Add tensors."""
+        self._tensors += map(_unpacked, tensors)
+        self._recorded += (tensor.shape for tensor in tensors)
+
+    def tensor(self, index: int) -> FlatTensor:
+        """A tensor with what is known of it."""
+        return self._tensors[index]
 
     def run(self) -> FlatModel:
         """The model with known shapes."""
+        self.check_inputs()
+        operators = [op for i, op in enumerate(self._model.operators) if self.keeps(i, op)]
+        return replace(self._model, tensors=tuple(self._tensors), operators=tuple(operators))
+
+    def check_inputs(self) -> None:
+        """Raise UnsupportedError for an input whose shape is unknown."""
         for index in self._model.inputs:
             if self._tensors[index].is_open:
                 raise unknown_shape(self._tensors[index].name)
-        operators = [op for i, op in enumerate(self._model.operators) if self._keeps(i, op)]
-        return replace(self._model, tensors=tuple(self._tensors), operators=tuple(operators))
 
-    def _keeps(self, number: int, op: FlatOperator) -> bool:
+    def keeps(self, number: int, op: FlatOperator) -> bool:
         """Whether an operator stays: one whose outputs are computed here does not."""
         operands = self._operands(op)
         where = f"op {number} {op.title}"
@@ -166,7 +199,7 @@ class _Pass:
             for index in op.outputs if op.name not in RUNS_SUBGRAPHS else ():
                 if self._tensors[index].is_open:
                     raise unknown_shape(self._tensors[index].name)
-            changed = [i for i in op.inputs if i >= 0 and self._tensors[i].shape != self._model.tensors[i].shape]
+            changed = [i for i in op.inputs if i >= 0 and self._tensors[i].shape != self._recorded[i]]
             if changed and op.name not in RUNS_SUBGRAPHS:
                 name = self._tensors[changed[0]].name
                 raise UnsupportedError(

@@ -72,7 +72,7 @@ def densified(
             raise _damaged(f"blocks of dimension {divided} of {rank}")
         coordinates[divided] += positions[:, inner[i]]
     if len(positions) and ((coordinates < 0) | (coordinates >= np.array(shape)[:, None])).any():
-        raise _damaged(f"elements beyond the shape {[*shape]}")
+        raise _damaged(f"elements beyond {[*shape]}")
     dense = np.zeros(tuple(shape), dtype)
     dense[tuple(coordinates)] = np.frombuffer(data, dtype)
     return dense.tobytes()

@@ -51,6 +51,7 @@ _FAMILIES = (
 _OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {name: lowering for family in _FAMILIES for name, lowering in family.OPERATORS.items()}
 )
+_HINT_CONTROL_FLOW = "export each branch as a model of its own, or compute both and choose with SELECT"
 _HINT_OPERATOR = "write it with other operators, or leave it to the host; docs/reference lists what a Cortex-M runs"
 
 
@@ -76,6 +77,13 @@ def lower(model: FlatModel, index: int) -> tuple[CpuCall, ...]:
     """
     site = Site(model, index)
     lowering = _OPERATORS.get(site.op.name)
+    if site.op.name in ("IF", "WHILE"):
+        inputs = site.op.inputs
+        if site.op.name == "IF" and inputs:
+            what = f"is tensor `{model.tensors[inputs[0]].name}`, which is computed at run time"
+        else:
+            what = "is computed at run time"
+        raise site.unsupported(f"its condition {what}; {site.op.name} needs a constant condition", _HINT_CONTROL_FLOW)
     if lowering is None:
         raise site.unsupported("no C operator computes it on a Cortex-M", _HINT_OPERATOR)
     site.require(site.input(lowering.operand), *lowering.types)
