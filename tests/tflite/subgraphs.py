@@ -44,7 +44,7 @@ class _Encoder(Encoder):
                 "Operators": self.offsets(operators),
             }
             subgraphs.append(self.table("SubGraph", **parts))
-        named = [self.signature(name, index) for name, index in signatures.items()]
+        named = [self.signature(name, self.models[index], index) for name, index in signatures.items()]
         root = self.table(
             "Model",
             Version=SCHEMA_VERSION,
@@ -55,16 +55,6 @@ class _Encoder(Encoder):
         )
         self.builder.Finish(root, file_identifier=FILE_IDENTIFIER)
         return bytes(self.builder.Output())
-
-    def signature(self, name: str, subgraph: int) -> int:
-        """Offset of a signature."""
-        maps: dict[str, int] = {}
-        for side in ("Inputs", "Outputs"):
-            indices = getattr(self.models[subgraph], side.lower())
-            names = [self.text(f"{side}{i}") for i in indices]
-            tables = [self.table("TensorMap", Name=n, TensorIndex=i) for n, i in zip(names, indices, strict=True)]
-            maps[side] = self.offsets(tables)
-        return self.table("SignatureDef", **maps, SignatureKey=self.text(name), SubgraphIndex=subgraph)
 
     def tensor(self, tensor: FlatTensor) -> int:
         """Offset of a tensor."""

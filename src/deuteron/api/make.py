@@ -138,7 +138,7 @@ def build_model(
     model: str,
     *,
     target: str = DEFAULT_TARGET,
-    calibration: Iterable[object] | None = None,
+    calibration: Iterable[object] | str | Path | None = None,
     train: str | None = None,
     evaluate: str | None = None,
     output: str | Path | None = None,
@@ -149,7 +149,8 @@ def build_model(
 
     `calibration` replaces the batches that the model's function returns. With `options.use_qat` the function `train`,
     `file.py:function`, trains the model; by default the function `train` of the model's file. `evaluate` has the same
-    form. A TFLite file is built as it is, without PyTorch.
+    form. A TFLite file is built as it is, without PyTorch; with `calibration` a float file is quantised first, and this
+    may also name a `.npz` file of arrays or `file.py:function`.
     """
     if is_tflite(Path(model)):
         return _build_tflite(Path(model), target, calibration, train or evaluate, output, options)
@@ -159,6 +160,11 @@ def build_model(
     _need_pytorch()
     from deuteron.frontend.loader import load, load_evaluate, load_train
 
+    if isinstance(calibration, str | Path):
+        raise OptionError(
+            f"`--calibration` is for TFLite files, and `{model}` is not one",
+            hint="let the model's function return calibration batches",
+        )
     if train is not None and not options.use_qat:
         raise OptionError("`--train` is given without `--use-qat`", hint="give both, or neither")
     trains = load_train(model, train) if options.use_qat else None
@@ -181,7 +187,7 @@ def build_model(
 def _build_tflite(
     path: Path,
     target: str,
-    calibration: Iterable[object] | None,
+    calibration: Iterable[object] | str | Path | None,
     function: str | None,
     output: str | Path | None,
     options: BuildOptions,
@@ -190,15 +196,14 @@ def _build_tflite(
     from deuteron.board import arena
     from deuteron.runtime import tflite_build
 
-    if function is not None or calibration is not None:
+    if function is not None:
         raise OptionError(
-            f"calibration, training and evaluation are for PyTorch models, and `{path}` is a TFLite file",
-            hint="leave them out",
+            f"training and evaluation are for PyTorch models, and `{path}` is a TFLite file", hint="leave them out"
         )
     directory = None if output is None else Path(output)
     if directory is not None:
         outputs.check_output(directory, force=options.force)
-    manifest, files = tflite_build.build_of(path, target, options)
+    manifest, files = tflite_build.build_of(path, target, options, calibration)
     arena.check(files[manifests.PROGRAM], manifest)
     if directory is not None:
         text = manifest.to_json().encode()

@@ -61,6 +61,11 @@ if TYPE_CHECKING:
     metavar="histogram|minmax|percentile|mse",
     help="How activation ranges are chosen from the calibration data.",
 )
+@click.option(
+    "--calibration",
+    metavar="FILE.npz|FILE.py:FUNCTION",
+    help="Quantise a float TFLite file with these samples of its inputs.",
+)
 @click.option("--equalise", is_flag=True, help="Equalise channel ranges across layers before quantisation.")
 @click.option("--correct-biases", is_flag=True, help="Correct biases for the mean error of quantised weights.")
 @click.option(
@@ -102,6 +107,7 @@ def command(
     activations: str,
     weights: str,
     calibration_method: str,
+    calibration: str | None,
     min_sqnr: float | None,
     operators_not_to_delegate: tuple[str, ...],
     train: str | None,
@@ -133,7 +139,14 @@ def command(
     )
     with printer.work(f"building {model}") as progress:
         build = api.build_model(
-            model, target=target, train=train, evaluate=evaluate, output=output, options=options, progress=progress
+            model,
+            target=target,
+            calibration=calibration,
+            train=train,
+            evaluate=evaluate,
+            output=output,
+            options=options,
+            progress=progress,
         )
     for warning in build.manifest.warnings:
         printer.warn(warning)

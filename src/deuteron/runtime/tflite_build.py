@@ -24,7 +24,7 @@ from deuteron.builds.manifest import (
     entry_of,
     tflite_name,
 )
-from deuteron.builds.options import BuildOptions
+from deuteron.builds.options import BuildOptions, TfliteOptions
 from deuteron.errors import InternalError, OptionError, UnsupportedError
 from deuteron.npu.families import ETHOSU, NEUTRON, Family
 from deuteron.npu.neutron.convert import ConvertOptions
@@ -37,7 +37,7 @@ from deuteron.npu.neutron.tflite_partitioner import Mixed, Part, convert_most
 from deuteron.npu.provenance import Fate
 from deuteron.operators import catalogue
 from deuteron.operators.work import work_of
-from deuteron.runtime import pte_writer, tflite_ethosu, tflite_model, vela, vela_compile
+from deuteron.runtime import pte_writer, tflite_ethosu, tflite_model, tflite_quantize, vela, vela_compile
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, refs
 from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
@@ -61,31 +61,53 @@ _OPTIONS = ("use_profiling", "memory", "vela", "force", "tflite")
 """Options of builds that mean something for a file, which is quantised already."""
 
 
-def check_options(path: Path, target: str, options: BuildOptions) -> None:
+_QUANTIZING = ("activations", "remove_quant_io_ops")
+"""Options of builds that mean something for a float file with calibration data."""
+
+
+def check_options(path: Path, target: str, options: BuildOptions, *, quantizes: bool = False) -> None:
     """Refuse options that are for PyTorch models, and those that the target does not take; OptionError."""
     options.check(targets.load(target))
+    allowed = (*_OPTIONS, *_QUANTIZING) if quantizes else _OPTIONS
     for field in fields(options):
-        if field.name not in _OPTIONS and getattr(options, field.name) != getattr(BuildOptions(), field.name):
+        if field.name not in allowed and getattr(options, field.name) != getattr(BuildOptions(), field.name):
             name = f"--{field.name.replace('_', '-')}"
             message = f"`{name}` is for PyTorch models, and `{path}` is a TFLite file"
             raise OptionError(message, hint="leave it out")
 
 
-def build_of(path: Path, target: str, options: BuildOptions = BuildOptions()) -> tuple[Manifest, dict[str, bytes]]:
+def build_of(
+    path: Path, target: str, options: BuildOptions = BuildOptions(), calibration: object | None = None
+) -> tuple[Manifest, dict[str, bytes]]:
     """Return what `build.json` says of the file once it is converted, and the files of the build.
 
     The CPU runs what the NPU does not take: by the firmware's C operators, or by ExecuTorch's portable ones beside an
     NPU whose target has these. A portable one that is missing is called by a name that says so.
+
+    Args:
+        path: the file.
+        target: a name of `deuteron targets`.
+        options: of the build.
+        calibration: samples, or the name of a file with them, for a float file that is quantised first.
 
     Raises:
         OptionError: an option is not for TFLite files or not for the target.
         UnsupportedError: naming every operator that cannot run.
         FormatError: the file is damaged.
     """
-    check_options(path, target, options)
-    source, arch = tflite_model.read(path), targets.load(target)
+    check_options(path, target, options, quantizes=calibration is not None)
+    source, arch, notes = tflite_model.read(path), targets.load(target), tuple[str, ...]()
     with tflite_model.told_where(path):
-        made = _for_ethosu(source, arch, options) if isinstance(arch.npu, EthosU) else _made(source, arch, options)
+        if calibration is not None:
+            source, note = tflite_quantize.quantized(source, calibration, options)
+            kept = TfliteOptions(keep_dead_channels=options.tflite.keep_dead_channels)
+            options, notes = replace(options, tflite=kept), (note,)
+        try:
+            made = _for_ethosu(source, arch, options) if isinstance(arch.npu, EthosU) else _made(source, arch, options)
+        except UnsupportedError as error:
+            if not tflite_quantize.has_float_layers(source, options.tflite.signature):
+                raise
+            raise UnsupportedError(error.message, where=error.where, hint=tflite_quantize.HINT) from error
     program = pte_writer.write(made.contents, made.family.delegate_id)
     files = {PROGRAM: program, TFLITE: bytes(source), **made.files}
     inputs, outputs = (tflite_model.infos(made.model, side) for side in (made.model.inputs, made.model.outputs))
@@ -103,7 +125,7 @@ def build_of(path: Path, target: str, options: BuildOptions = BuildOptions()) ->
         nodes=made.nodes,
         partitions=made.partitions,
         cpu_ops=made.cpu_ops,
-        warnings=made.notes,
+        warnings=(*notes, *made.notes),
         dead_channels=tuple(
             DeadChannels(each.op, each.tensor, each.channels, each.constant, each.unread, each.macs, each.macs_left)
             for each in made.removed
