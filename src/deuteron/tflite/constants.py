@@ -56,8 +56,8 @@ def values_of(operands: Operands, dtype: str) -> list[Array] | None:
     try:
         with np.errstate(all="ignore"):
             results = value(operands)
-    except NotConstantError:
-        return None
+    except (NotConstantError, LookupError, OverflowError, TypeError, ValueError):
+        return None  # operands that the operator does not take: it stays, and its lowering reports them
     wanted = DTYPES.get(dtype)
     return None if wanted is None else [result.astype(wanted) for result in results]
 

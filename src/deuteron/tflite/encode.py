@@ -17,6 +17,12 @@ from deuteron.tflite.flat_model import (
 )
 from deuteron.tflite.quantization import Quant
 
+OPERATORS = frozenset(name for name, value in vars(tflite.BuiltinOperator).items() if isinstance(value, int))
+"""Names of the operators of the schema."""
+
+TENSOR_TYPES = frozenset(name for name, value in vars(tflite.TensorType).items() if isinstance(value, int))
+"""Names of the element types of the schema."""
+
 _ALIGNMENT = 16
 """Alignment of constants that interpreters expect."""
 

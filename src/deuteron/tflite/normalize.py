@@ -4,6 +4,7 @@ Shapes are propagated from the inputs, operators on constants are computed, int4
 scale in which LiteRT adds them, and operators that no output depends on are removed.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import FormatError, InputError, UnsupportedError
-from deuteron.tflite.constants import DTYPES, Array, values_of
-from deuteron.tflite.encode import encode
+from deuteron.tflite.constants import DTYPES, LIMIT, Array, values_of
+from deuteron.tflite.encode import OPERATORS, TENSOR_TYPES, encode
 from deuteron.tflite.execution_order import check_order
 from deuteron.tflite.flat_model import (
     HINT_MALFORMED,
@@ -25,6 +26,7 @@ from deuteron.tflite.flat_model import (
 )
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.shapes import NotConstantError, Operands, Shape, ShapeError, shapes_of, unknown_shape
+from deuteron.tflite.tensor_checks import check_tensor
 
 _BIASED = {
     "CONV_2D": (0, 1, 2),
@@ -84,6 +86,8 @@ def normalized(source: Buffer, model: FlatModel, shapes: Mapping[str, Shape] | N
     if len(result.operators) != len(model.operators):
         result = _needed(result)
     can_be_written = model.is_complete and not any(op.name in RUNS_SUBGRAPHS for op in result.operators)
+    can_be_written &= all(tensor.dtype in TENSOR_TYPES for tensor in result.tensors)
+    can_be_written &= all(op.name in OPERATORS for op in result.operators)
     is_source = (result == model and model.is_file) or not can_be_written
     return Normalized(result, source if is_source else encode(result), tuple(pass_.notes), can_be_written)
 
@@ -146,6 +150,8 @@ class _Pass:
     def extend(self, tensors: Sequence[FlatTensor]) -> None:
         """Add tensors."""
         self._tensors += map(_unpacked, tensors)
+        for tensor in self._tensors[-len(tensors) :]:
+            check_tensor(tensor)
         self._recorded += (tensor.shape for tensor in tensors)
 
     def tensor(self, index: int) -> FlatTensor:
@@ -176,8 +182,9 @@ class _Pass:
             raise FormatError(str(error), where=where, hint=HINT_MALFORMED) from error
         except NotConstantError:
             shapes = None
-        except (IndexError, ValueError):  # operands are missing, which the check of the operator's form says
-            shapes = None
+        except (ArithmeticError, IndexError, ValueError) as error:
+            message = f"{op.title} lacks operands, or they have another number of dimensions than it takes"
+            raise FormatError(message, where=where, hint=HINT_MALFORMED) from error
         self._set_shapes(op, operands, shapes)
         if op.outputs and self._may_fold(op) and self._fold(op):
             return False
@@ -210,11 +217,16 @@ class _Pass:
                 )
             return
         for index, shape in zip(op.outputs, shapes, strict=False):
-            self._tensors[index] = replace(self._tensors[index], shape=tuple(shape), is_open=False, problem="")
+            tensor = replace(self._tensors[index], shape=tuple(shape), is_open=False, problem="", data=None)
+            check_tensor(tensor)
+            self._tensors[index] = tensor
 
     def _may_fold(self, op: FlatOperator) -> bool:
         """Whether values of constants keep their meaning: of quantized ones only where elements move."""
         outputs = [self._tensors[i] for i in op.outputs]
+        read = (math.prod(self._tensors[i].shape) for i in op.inputs if i >= 0)
+        if sum(math.prod(tensor.shape) for tensor in outputs) > max(LIMIT, *read, 0):
+            return False
         quants = {self._tensors[i].quant for i in op.inputs if i >= 0 and self._tensors[i].quant is not None}
         if not any(t.quant for t in outputs) and not quants:
             return True
@@ -256,7 +268,8 @@ class _Pass:
 
     def _compare_scales(self, bias: str, scales: Scales, product: Scales, step: float, where: str) -> None:
         """Refuse a bias whose scale is wrong beyond reason, and note one that is beyond LiteRT's tolerance."""
-        ratios = np.maximum(scales / product, product / scales)
+        with np.errstate(over="ignore"):
+            ratios = np.maximum(scales / product, product / scales)
         worst = int(ratios.argmax())
         if ratios[worst] > _BEYOND_REASON:
             raise UnsupportedError(

@@ -113,6 +113,8 @@ def layer_of(site: Site, found: Mapping[int, Channels]) -> Layer | None:
     has_bias = site.has_input(2)
     if not site.is_constant(1) or weights.dtype != "INT8" or weights.quant is None or site.option("WeightsFormat"):
         return None
+    if has_bias and site.input(2).dtype not in ("INT32", "INT64"):
+        return None
     if (has_bias and not site.is_constant(2)) or not x.shape or len(set(weights.quant.zero_points)) != 1:
         return None
     stored = site.constant(1).astype(np.int64) - weights.quant.zero_points[0]
@@ -128,13 +130,15 @@ def layer_of(site: Site, found: Mapping[int, Channels]) -> Layer | None:
         if stored.shape[-1] != x.shape[-1]:  # groups, or rows that lie across several dimensions
             return None
     bias = site.constant(2).astype(np.int64).ravel() if has_bias else np.zeros(outputs, np.int64)
+    if bias.size != outputs:
+        return None
     channels = channels_of(site, 0, found)
     distances = channels.values - site.zero_point(x)
     foldable = channels.known & ((distances == 0) | (not _is_padded(site)))
     sums = stored.sum(axis=1)
     folded = np.where(foldable, distances, 0)
     addends = sums * (folded if source is None else folded[source, None])
-    if bias.size != outputs or (np.abs(bias) + np.abs(addends).sum(axis=1) >= _WORD).any():
+    if (np.abs(bias) + np.abs(addends).sum(axis=1) >= _WORD).any():
         foldable, addends = np.zeros_like(foldable), np.zeros_like(addends)
     return Layer(stored, bias, source, addends, foldable)
 

@@ -104,7 +104,7 @@ class _Needs:
         self._model, self._layers = model, layers
         activations = {i for op in model.operators for i in (*op.inputs, *op.outputs) if i >= 0}
         self._kept = {
-            i: np.zeros(shape[-1], bool)
+            i: np.zeros(max(0, shape[-1]), bool)
             for i in sorted({*activations, *model.inputs, *model.outputs})
             if (shape := model.tensors[i].shape) and model.tensors[i].data is None
         }
