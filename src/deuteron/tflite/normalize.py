@@ -105,7 +105,7 @@ class Propagation:
 
     def visit(self, op: FlatOperator) -> None:
         """Give the outputs of the next operator their shapes and values."""
-        self._pass.keeps(0, op)
+        self._pass.visit(0, op)
 
     def extend(self, tensors: Sequence[FlatTensor]) -> None:
         """Add tensors to the model."""
@@ -149,9 +149,9 @@ class _Pass:
 
     def extend(self, tensors: Sequence[FlatTensor]) -> None:
         """Add tensors."""
-        self._tensors += map(_unpacked, tensors)
-        for tensor in self._tensors[-len(tensors) :]:
+        for tensor in map(_unpacked, tensors):
             check_tensor(tensor)
+            self._tensors.append(tensor)
         self._recorded += (tensor.shape for tensor in tensors)
 
     def tensor(self, index: int) -> FlatTensor:
@@ -161,8 +161,9 @@ class _Pass:
     def run(self) -> FlatModel:
         """The model with known shapes."""
         self.check_inputs()
-        operators = [op for i, op in enumerate(self._model.operators) if self.keeps(i, op)]
-        return replace(self._model, tensors=tuple(self._tensors), operators=tuple(operators))
+        operators = (self.visit(i, op) for i, op in enumerate(self._model.operators))
+        left = tuple(op for op in operators if op is not None)
+        return replace(self._model, tensors=tuple(self._tensors), operators=left)
 
     def check_inputs(self) -> None:
         """Raise UnsupportedError for an input whose shape is unknown."""
@@ -170,8 +171,8 @@ class _Pass:
             if self._tensors[index].is_open:
                 raise unknown_shape(self._tensors[index].name)
 
-    def keeps(self, number: int, op: FlatOperator) -> bool:
-        """Whether an operator stays: one whose outputs are computed here does not."""
+    def visit(self, number: int, op: FlatOperator) -> FlatOperator | None:
+        """Return the operator as it stays; None for one whose outputs are computed here."""
         operands = self._operands(op)
         where = f"op {number} {op.title}"
         if op.outputs:
@@ -187,9 +188,8 @@ class _Pass:
             raise FormatError(message, where=where, hint=HINT_MALFORMED) from error
         self._set_shapes(op, operands, shapes)
         if op.outputs and self._may_fold(op) and self._fold(op):
-            return False
-        self._check_bias(op, where)
-        return True
+            return None
+        return self._with_bias(op, where)
 
     def _operands(self, op: FlatOperator) -> Operands:
         tensors = [self._tensors[i] if i >= 0 else None for i in op.inputs]
@@ -245,11 +245,14 @@ class _Pass:
             self._tensors[index] = replace(tensor, data=result.tobytes())
         return True
 
-    def _check_bias(self, op: FlatOperator, where: str) -> None:
-        """Give the bias of a layer the scale in which LiteRT adds it: that of the input times that of the weights."""
+    def _with_bias(self, op: FlatOperator, where: str) -> FlatOperator:
+        """Give the bias of a layer the scale in which LiteRT adds it: that of the input times that of the weights.
+
+        Layers with different products that share a bias get one each.
+        """
         positions = _BIASED.get(op.name)
         if positions is None or len(op.inputs) <= positions[2] or op.inputs[positions[2]] < 0:
-            return
+            return op
         index = op.inputs[positions[2]]
         bias, *others = (self._tensors[i] for i in (index, *(op.inputs[p] for p in positions[:2]), op.outputs[0]))
         match bias.quant, [tensor.quant for tensor in others]:
@@ -257,14 +260,20 @@ class _Pass:
                 product = np.float32(x.scale) * np.array(weights.scales, np.float32)
                 scales = np.resize(np.array(of_bias.scales, np.float32), product.shape)
             case _:
-                return
+                return op
         if others[0].dtype not in _STORED or np.array_equal(scales, product) or not (product > 0).all():
-            return
+            return op
         values = _values(bias)
         if values is None or values.any():
             self._compare_scales(bias.name, scales, product, y.scale, where)
         quant = Quant(tuple(map(float, product)), (0,) * product.size, None if product.size == 1 else 0)
-        self._tensors[index] = replace(bias, quant=quant)
+        if sum(other.inputs.count(index) for other in self._model.operators) == 1:
+            self._tensors[index] = replace(bias, quant=quant)
+            return op
+        self.extend([replace(bias, name=f"{bias.name}/{where}", quant=quant)])
+        inputs = [*op.inputs]
+        inputs[positions[2]] = len(self._tensors) - 1
+        return replace(op, inputs=tuple(inputs))
 
     def _compare_scales(self, bias: str, scales: Scales, product: Scales, step: float, where: str) -> None:
         """Refuse a bias whose scale is wrong beyond reason, and note one that is beyond LiteRT's tolerance."""
