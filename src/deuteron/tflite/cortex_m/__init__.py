@@ -9,11 +9,14 @@ from deuteron.tflite.cortex_m import (
     comparison,
     conversion,
     convolution,
+    detection,
     lookup,
     matmul,
     movement,
     padding,
+    plain,
     pooling,
+    real_layers,
     reduction,
     resize,
     softmax,
@@ -39,11 +42,14 @@ _FAMILIES = (
     comparison,
     conversion,
     convolution,
+    detection,
     lookup,
     matmul,
     movement,
     padding,
+    plain,
     pooling,
+    real_layers,
     reduction,
     resize,
     softmax,
@@ -75,7 +81,7 @@ def lower(model: FlatModel, index: int) -> tuple[CpuCall, ...]:
         UnsupportedError: the operator, or a type or form of its operands, has no C operator.
     """
     site = Site(model, index)
-    lowering = _OPERATORS.get(site.op.name)
+    lowering = _OPERATORS.get(site.op.title)
     if lowering is None:
         raise site.unsupported("no C operator computes it on a Cortex-M", _HINT_OPERATOR)
     site.require(site.input(lowering.operand), *lowering.types)
