@@ -119,7 +119,7 @@ def test_a_build_of_a_file_is_a_build(target: str, deuteron: Run, path: Path, tm
         (("--activations", "int16"), "`--activations` is for PyTorch models, and `{}` is a TFLite file"),
         (
             ("--evaluate", "a.py:b"),
-            "calibration, training and evaluation are for PyTorch models, and `{}` is a TFLite file",
+            "training and evaluation are for PyTorch models, and `{}` is a TFLite file",
         ),
     ],
 )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
+from deuteron.builds.options import TfliteOptions
 from deuteron.errors import OptionError
 from deuteron.runtime import tflite_model
 from deuteron.runtime.build_directory import build_directory
@@ -151,8 +152,8 @@ class ProgramOnHost(OnHost):
 class TfliteOnHost(OnHost):
     """A TFLite file, which the driver or the executor of Ethos-U command streams runs."""
 
-    def __init__(self, path: Path, target: str) -> None:
-        self._model = tflite_model.load(path, target)
+    def __init__(self, path: Path, target: str, options: TfliteOptions = TfliteOptions()) -> None:
+        self._model = tflite_model.load(path, target, tflite=options)
         self.is_compiled = self._model.conversion is None
 
     @property
