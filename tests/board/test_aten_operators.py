@@ -6,10 +6,17 @@ from collections.abc import Sequence
 import pytest
 
 from deuteron.board.operators import Argument, RefusedError, Tensor, lower
-from deuteron.operators.portable import AddParams, AmaxParams, ClampParams, ConvolutionParams, FullParams
+from deuteron.operators.portable import (
+    AddParams,
+    AmaxParams,
+    ClampParams,
+    ConvolutionParams,
+    FullParams,
+    IntegersParams,
+)
 from deuteron.runtime.program import TensorSpec, TensorValue
 
-BYTES = {"bool": 1, "int8": 1, "int64": 8, "float32": 4}
+BYTES = {"bool": 1, "int8": 1, "int32": 4, "int64": 8, "float32": 4}
 HALF = 0x3F000000
 INFINITY = 0x7F800000
 
@@ -50,6 +57,33 @@ def test_a_difference_is_a_sum_with_the_negated_factor() -> None:
 def test_limits(dtype: str, low: float | None, high: float | None, expected: ClampParams) -> None:
     x = tensor(7, dtype=dtype)
     assert ClampParams.from_words(words("aten::clamp.out", x, low, high, x, x)) == expected
+
+
+B, L, J = (tensor(4, dtype=dtype) for dtype in ("bool", "int64", "int32"))
+
+
+@pytest.mark.parametrize(
+    ("operator", "args", "kind", "alpha"),
+    [
+        ("aten::add.out", (L, L, 1, L, L), 0, (1, 0)),
+        ("aten::sub.out", (J, J, 3, J, J), 0, (-3, -1)),
+        ("aten::mul.out", (J, J, J, J), 1, (1, 0)),
+        ("aten::remainder.Tensor_out", (L, L, L, L), 2, (1, 0)),
+        ("aten::eq.Tensor_out", (L, L, B, B), 4, (1, 0)),
+        ("aten::le.Tensor_out", (J, J, B, B), 7, (1, 0)),
+    ],
+)
+def test_integers(operator: str, args: Sequence[Argument], kind: int, alpha: tuple[int, int]) -> None:
+    found = IntegersParams.from_words(words(operator, *args))
+    assert (found.kind, (found.alpha_low, found.alpha_high)) == (kind, alpha)
+
+
+def test_a_number_as_divisor_is_a_constant() -> None:
+    (call,) = lower("aten::remainder.Scalar_out", (L, 5, L, L))
+    content = call.inputs[1].value.constant
+    assert content is not None
+    assert content.data == (5).to_bytes(8, "little")
+    assert IntegersParams.from_words(call.params).b_strides == (0,) * 5
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -93,7 +127,7 @@ def test_a_convolution_of_a_sequence_has_one_row() -> None:
     )
 
 
-F, Q, B = tensor(4), tensor(4, dtype="int8"), tensor(4, dtype="bool")
+F, Q = tensor(4), tensor(4, dtype="int8")
 IMAGE, WEIGHTS = tensor(1, 4, 8, 8), tensor(4, 2, 3, 3)
 CONVOLUTION = (IMAGE, WEIGHTS, None, (1, 1), (0, 0), (1, 1))
 
@@ -105,6 +139,10 @@ CONVOLUTION = (IMAGE, WEIGHTS, None, (1, 1), (0, 0), (1, 1))
         ("aten::add.out", (F, F, 1e40, F, F), "has the number 1e+40, which float32 cannot represent"),
         ("aten::mul.out", (F, tensor(3), F, F), "does not broadcast (3,) to (4,)"),
         ("aten::ge.Tensor_out", (F, Q, B, B), "has a int8 tensor, firmware supports float32 only"),
+        ("aten::add.out", (L, J, 1, L, L), "has a int32 tensor, firmware supports int64 only"),
+        ("aten::eq.Tensor_out", (L, J, B, B), "has a int32 tensor, firmware supports int64 only"),
+        ("aten::remainder.Scalar_out", (L, 0, L, L), "divides by 0"),
+        ("aten::remainder.Tensor_out", (F, F, F, F), "has a float32 tensor, firmware supports int32 and int64 only"),
         ("aten::clamp.out", (Q, 0.5, None, Q, Q), "clamps int8 values to 0.5..127, firmware clamps within -128..127"),
         ("aten::clamp.out", (F, "x", None, F, F), "has arguments that this version of Deuteron does not know"),
         (

@@ -18,6 +18,7 @@ from deuteron.board.operators.lowering import (
     refuse_arguments,
     words_of,
 )
+from deuteron.board.operators.prepared_constants import integer
 from deuteron.operators.params import BINARY_RANK, Dims4, Dims5, KernelParams
 from deuteron.operators.portable import (
     BY_ATEN_OPERATOR,
@@ -28,11 +29,14 @@ from deuteron.operators.portable import (
     CompareParams,
     ConvolutionParams,
     FullParams,
+    IntegersParams,
     MaxPoolParams,
 )
 from deuteron.runtime.program import Numbers
 
 _EQUAL, _DIFFERENT, _GREATER, _GREATER_OR_EQUAL = range(4)
+_ADD, _MUL, _REMAINDER, _RELATIONS = 0, 1, 2, 4
+_INTEGERS = ("int32", "int64")
 _STORED = {
     "bool": "<?", "uint8": "<B", "int8": "<b", "int16": "<h", "int32": "<i", "int64": "<q", "float32": "<f",
     "float64": "<d",
@@ -59,6 +63,20 @@ def mul(args: Sequence[Argument]) -> OperatorCall:
 def div(args: Sequence[Argument]) -> OperatorCall:
     """Arguments: a, b, output twice."""
     return _product(args, "div")
+
+
+def remainder(args: Sequence[Argument]) -> OperatorCall:
+    """Arguments: a, b, a tensor or a number, output twice; of integers only."""
+    match args:
+        case [Tensor() as a, Tensor() | int() as b, Tensor() as y, _] if a.spec.dtype in _INTEGERS:
+            divisor = integer(b, a.spec.dtype) if isinstance(b, int) else b
+            if divisor.value.constant and not any(divisor.value.constant.data):
+                raise RefusedError("divides by 0")
+            return _integers(_REMAINDER, a, divisor, y)
+        case [Tensor() as a, *_]:
+            raise RefusedError(f"has a {a.spec.dtype} tensor, firmware supports {' and '.join(_INTEGERS)} only")
+        case _:
+            raise refuse_arguments()
 
 
 def eq(args: Sequence[Argument]) -> OperatorCall:
@@ -183,6 +201,8 @@ def max_pool(args: Sequence[Argument]) -> OperatorCall:
 
 def _sum(args: Sequence[Argument], sign: int) -> OperatorCall:
     match args:
+        case [Tensor() as a, Tensor() as b, int() as alpha, Tensor() as y, _] if y.spec.dtype in _INTEGERS:
+            return _integers(_ADD, a, b, y, sign * alpha)
         case [Tensor() as a, Tensor() as b, int() | float() as alpha, Tensor() as y, _]:
             need_type("float32", a, b, y)
             return _call("add", (a, b), y, AddParams(*binary_dims(broadcast_runs(y, a, b)), _bits(sign * alpha)))
@@ -192,6 +212,8 @@ def _sum(args: Sequence[Argument], sign: int) -> OperatorCall:
 
 def _product(args: Sequence[Argument], name: str) -> OperatorCall:
     match args:
+        case [Tensor() as a, Tensor() as b, Tensor() as y, _] if name == "mul" and y.spec.dtype in _INTEGERS:
+            return _integers(_MUL, a, b, y)
         case [Tensor() as a, Tensor() as b, Tensor() as y, _]:
             need_type("float32", a, b, y)
             return _call(name, (a, b), y, BinaryParams(*binary_dims(broadcast_runs(y, a, b))))
@@ -202,12 +224,22 @@ def _product(args: Sequence[Argument], name: str) -> OperatorCall:
 def _compare(args: Sequence[Argument], relation: int, *, exchanged: bool = False) -> OperatorCall:
     match args:
         case [Tensor() as a, Tensor() as b, Tensor() as y, _]:
+            a, b = (b, a) if exchanged else (a, b)
+            if a.spec.dtype in _INTEGERS:
+                return _integers(_RELATIONS + relation, a, b, y)
             need_type("float32" if a.spec.dtype == "float32" else "int8", a, b)
             need_type("bool", y)
-            a, b = (b, a) if exchanged else (a, b)
             return _call("compare", (a, b), y, CompareParams(*binary_dims(broadcast_runs(y, a, b)), relation))
         case _:
             raise refuse_arguments()
+
+
+def _integers(kind: int, a: Tensor, b: Tensor, y: Tensor, alpha: int = 1) -> OperatorCall:
+    """Return the call for two integer tensors of one type; relations have a bool output."""
+    need_type(a.spec.dtype, b)
+    need_type("bool" if kind >= _RELATIONS else a.spec.dtype, y)
+    factor = struct.unpack("<2i", struct.pack("<Q", alpha & 0xFFFFFFFFFFFFFFFF))
+    return _call("integers", (a, b), y, IntegersParams(*binary_dims(broadcast_runs(y, a, b)), kind, *factor))
 
 
 def _call(name: str, inputs: tuple[Tensor, ...], output: Tensor, params: KernelParams) -> OperatorCall:
