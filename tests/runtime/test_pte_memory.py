@@ -308,7 +308,7 @@ def test_an_initial_state_outside_its_segment_is_refused() -> None:
     data = bytearray(stateful().data())
     pte.read(bytes(data))
     offsets = Buffer(bytes(data), "test").root().tables(6)[0].scalars(1, "Q")
-    at = bytes(data).index(np.array([2, 0, *offsets], "<u4").tobytes()[:4] + np.array(offsets, "<u8").tobytes())
+    at = bytes(data).index(np.array([len(offsets)], "<u4").tobytes() + np.array(offsets, "<u8").tobytes())
     data[at + 4 + 8 : at + 4 + 16] = (20).to_bytes(8, "little")
     with pytest.raises(FormatError) as caught:
         pte.read(bytes(data))
