@@ -13,6 +13,7 @@
 #define DEUTERON_TFLITE_H
 
 #include "deuteron/bundle.h"
+#include "deuteron/tflite_more.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -581,7 +582,7 @@ typedef struct {
 /**
  * Another type of bool, uint8, int8, int16, int32, int64 and float32; whole numbers keep their low bits.
  *
- * float32 is truncated to an integer, and clamped to 64 bits.
+ * float32 is truncated to an integer and clamped to the type; NaN becomes the largest.
  *
  * Values: input, output.
  */
@@ -645,7 +646,9 @@ typedef struct {
 /**
  * A function of float32: `kind` 0 logistic, 1 tanh, 2 exp, 3 sqrt, 4 1 / sqrt, 5 abs, 6 -x, 7 x^2, 8 floor.
  *
- * The exponential function is computed in float64 and rounded once.
+ * 9 is ceil, 10 round with ties to even, 11 sin, 12 cos, 13 ln, 14 ELU, 15 hard swish, 16 GELU, 17 GELU by tanh,
+ * 18 sign. The exponential function and others that no sums and products give are computed in float64 and rounded
+ * once. Beyond 2^29 sin and cos are 0.
  *
  * Values: input, output.
  */

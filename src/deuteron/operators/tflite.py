@@ -21,6 +21,7 @@ from deuteron.operators.params import (
     ReductionParams,
     WindowParams,
 )
+from deuteron.operators.tflite_more import MORE_OPERATORS
 
 PREFIX = "dtn_tfl"
 """Prefix of the C functions."""
@@ -300,7 +301,7 @@ class LogicalParams(BroadcastParams):
 class CastParams(KernelParams):
     """Another type of bool, uint8, int8, int16, int32, int64 and float32; whole numbers keep their low bits.
 
-    float32 is truncated to an integer, and clamped to 64 bits.
+    float32 is truncated to an integer and clamped to the type; NaN becomes the largest.
     """
 
     elements: int
@@ -329,7 +330,9 @@ class SoftmaxF32Params(KernelParams):
 class FunctionF32Params(KernelParams):
     """A function of float32: `kind` 0 logistic, 1 tanh, 2 exp, 3 sqrt, 4 1 / sqrt, 5 abs, 6 -x, 7 x^2, 8 floor.
 
-    The exponential function is computed in float64 and rounded once.
+    9 is ceil, 10 round with ties to even, 11 sin, 12 cos, 13 ln, 14 ELU, 15 hard swish, 16 GELU, 17 GELU by tanh,
+    18 sign. The exponential function and others that no sums and products give are computed in float64 and rounded
+    once. Beyond 2^29 sin and cos are 0.
     """
 
     elements: int
@@ -374,6 +377,7 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("arg_extremum", ("input",), ArgExtremumParams, prefix=PREFIX),
     CpuOperator("softmax_f32", ("input",), SoftmaxF32Params, prefix=PREFIX),
     CpuOperator("function_f32", ("input",), FunctionF32Params, prefix=PREFIX),
+    *MORE_OPERATORS,
 )
 
 BY_TFLITE_OPERATOR = MappingProxyType({operator.name: operator for operator in TFLITE_OPERATORS})

@@ -5,6 +5,7 @@ bytes must be the same. NPU partitions round differently (spec/rounding.md): wit
 and are no error.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -147,9 +148,12 @@ def compare(
         MissingToolError: LiteRT is not installed.
         InputError: LiteRT does not take the file.
     """
-    normal = prepare(source).source
+    options = manifest.options.tflite
+    prepared = prepare(source, options)
+    normal = prepared.portable
     model = decode(normal, partial=True)
-    names, whole = Names(model).of, Litert(source)
+    names = Names(model).of
+    whole = Litert(prepared.source if options.shapes or options.signature is not None else source)
     on_cpu = {op.node for op in manifest.cpu_ops}
     alone = [
         _Alone(normal, model, index, _computed(model, op))
@@ -168,16 +172,21 @@ def compare(
             result.add(number, y, theirs)
         known = _with_views(model, names, dict(values), sample)
         for each in alone:
-            if any(names[i] not in known for i in each.inputs):
-                continue  # an NPU's compiler has given it other operands
+            if not all(_has(known, names[i], model.tensors[i]) for i in each.inputs):
+                continue  # an NPU's compiler has given it other operands, or it has fewer channels
             theirs = each.litert.run([_as_stored(known[names[i]], model.tensors[i]) for i in each.inputs])
             for i, y in zip(model.operators[each.index].outputs, theirs, strict=True):
-                if names[i] in known:
+                if _has(known, names[i], model.tensors[i]):
                     results[each.index, i].add(number, _as_stored(known[names[i]], model.tensors[i]), y)
         if progress is not None:
             progress(number + 1, len(samples))
     compared = (result for result in results.values() if result.elements)
     return OperatorComparison(len(samples), tuple(compared), tuple(outputs))
+
+
+def _has(known: Values, name: str, tensor: FlatTensor) -> bool:
+    """Whether the values of a tensor of the file are known."""
+    return name in known and known[name].size == math.prod(tensor.shape)
 
 
 def _as_stored(values: Array, tensor: FlatTensor) -> Array:
