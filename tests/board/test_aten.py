@@ -54,7 +54,9 @@ class Everything(torch.nn.Module):
         self.transposed = torch.nn.ConvTranspose2d(4, 3, 3, stride=2, padding=1, output_padding=1)
         self.sequence = torch.nn.Conv1d(4, 5, 3, stride=2, padding=1)
 
-    def forward(self, x: Tensor, row: Tensor, q: Tensor, r: Tensor, n: Tensor, m: Tensor) -> tuple[Tensor, ...]:
+    def forward(
+        self, x: Tensor, row: Tensor, q: Tensor, r: Tensor, n: Tensor, c: Tensor, m: Tensor, d: Tensor
+    ) -> tuple[Tensor, ...]:
         one = torch.full((1, 1, 1, 1), 0.75)
         z = x.contiguous()  # ExecuTorch's runtime takes pairs of tensors in one order of memory only
         sums = torch.add(z, row, alpha=0.5) - torch.sub(row, one, alpha=3)
@@ -74,14 +76,18 @@ class Everything(torch.nn.Module):
             self.sequence(z[:, :, 0]),
             *functional.max_pool2d_with_indices(z[1:], 3, 2, 1, ceil_mode=True),
             functional.max_pool2d(q[None], 2, stride=1, dilation=(2, 1)),
-            *_of_integers(n, n[1]),
-            *_of_integers(m, m[:, :1] + 7),
+            *_of_integers(n, c),
+            n * n % 5,
+            *_of_integers(m, d),
         )
 
 
 def _of_integers(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
-    """Sums, products, remainders and relations of two integer tensors; `b` has no 0."""
-    return (torch.add(a, b, alpha=-3), a - b, a * b, a % b, a % -5, *(relation(a, b) for relation in RELATIONS))
+    """Sums, products, remainders and relations of two integer tensors, of which `b` is positive.
+
+    ExecuTorch's remainder of a negative number is negative, other than PyTorch's.
+    """
+    return (torch.add(a, b, alpha=-3), a - b, a * b, a * a % b, *(relation(a, b) for relation in RELATIONS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +106,8 @@ def inputs(memory_format: torch.memory_format) -> tuple[Tensor, ...]:
     q, r = (torch.randint(-128, 128, (3, 4, 2), dtype=torch.int8, generator=generator) for _ in range(2))
     n = torch.tensor([[7, -7, 1 << 40, -(1 << 40)], [-3, 3, 1 << 33, 1]])
     m = torch.randint(-6, 6, (3, 4), dtype=torch.int32, generator=generator)
-    return x.to(memory_format=memory_format), torch.randn(4, 1, 6, generator=generator), q, r, n, m
+    c, d = torch.tensor([3, 7, 1 << 33, 1]), torch.tensor([[7], [3], [2]], dtype=torch.int32)
+    return x.to(memory_format=memory_format), torch.randn(4, 1, 6, generator=generator), q, r, n, c, m, d
 
 
 @pytest.fixture(scope="module", params=[torch.contiguous_format, torch.channels_last], ids=str)

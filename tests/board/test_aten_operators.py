@@ -3,9 +3,14 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
+from tests.board.programs import Maker
 
+from deuteron.board.host_executor import HostExecutor
 from deuteron.board.operators import Argument, RefusedError, Tensor, lower
+from deuteron.board.translate import translate
+from deuteron.errors import DeuteronError
 from deuteron.operators.portable import (
     AddParams,
     AmaxParams,
@@ -76,6 +81,19 @@ B, L, J = (tensor(4, dtype=dtype) for dtype in ("bool", "int64", "int32"))
 def test_integers(operator: str, args: Sequence[Argument], kind: int, alpha: tuple[int, int]) -> None:
     found = IntegersParams.from_words(words(operator, *args))
     assert (found.kind, (found.alpha_low, found.alpha_high)) == (kind, alpha)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_remainders_have_the_sign_of_the_divisor_as_in_pytorch(dtype: str) -> None:
+    make = Maker()
+    a, b, y = (make.unplanned((6,), dtype) for _ in range(3))
+    make.call("aten::remainder.Tensor_out", a, b, y, y)
+    executor = HostExecutor(translate(make.program((a, b), (y,)), name="remainders"))
+    least = np.iinfo(dtype).min
+    numbers = np.array([7, -7, 7, -7, 6, least], dtype), np.array([3, 3, -3, -3, -3, -1], dtype)
+    assert executor.run(numbers)[0].tolist() == [1, 2, -2, -1, 0, 0]
+    with pytest.raises(DeuteronError, match="the run failed: a CPU operator got unsupported values or parameters"):
+        executor.run((numbers[0], np.zeros(6, dtype)))
 
 
 def test_a_number_as_divisor_is_a_constant() -> None:

@@ -126,6 +126,7 @@ typedef struct {
  *
  * `kind` is 0 for a + b * alpha, 1 for a * b, 2 for the remainder of a / b with the sign of b. It is 4 to 7 for the
  * relations 0 to 3 of `compare`; the output is then bool. A remainder by 0 ends the run with DTN_REASON_OPERATOR.
+ * Remainders are PyTorch's; those of ExecuTorch's runtime have the sign of a.
  *
  * Values: a, b, output.
  */
