@@ -35,12 +35,7 @@ OPERATORS = {
     *(f"aten::{name}.out" for name in ("add", "sub", "mul", "div", "clamp", "amax", "full", "convolution")),
     "aten::max_pool2d_with_indices.out",
     *(f"aten::{name}.Tensor_out" for name in ("eq", "ne", "gt", "ge", "lt", "le")),
-    "aten::remainder.Scalar_out",
-    "aten::remainder.Tensor_out",
 }
-
-
-RELATIONS = torch.eq, torch.ne, torch.gt, torch.ge, torch.lt, torch.le
 
 
 class Everything(torch.nn.Module):
@@ -54,9 +49,7 @@ class Everything(torch.nn.Module):
         self.transposed = torch.nn.ConvTranspose2d(4, 3, 3, stride=2, padding=1, output_padding=1)
         self.sequence = torch.nn.Conv1d(4, 5, 3, stride=2, padding=1)
 
-    def forward(
-        self, x: Tensor, row: Tensor, q: Tensor, r: Tensor, n: Tensor, c: Tensor, m: Tensor, d: Tensor
-    ) -> tuple[Tensor, ...]:
+    def forward(self, x: Tensor, row: Tensor, q: Tensor, r: Tensor) -> tuple[Tensor, ...]:
         one = torch.full((1, 1, 1, 1), 0.75)
         z = x.contiguous()  # ExecuTorch's runtime takes pairs of tensors in one order of memory only
         sums = torch.add(z, row, alpha=0.5) - torch.sub(row, one, alpha=3)
@@ -76,18 +69,7 @@ class Everything(torch.nn.Module):
             self.sequence(z[:, :, 0]),
             *functional.max_pool2d_with_indices(z[1:], 3, 2, 1, ceil_mode=True),
             functional.max_pool2d(q[None], 2, stride=1, dilation=(2, 1)),
-            *_of_integers(n, c),
-            n * n % 5,
-            *_of_integers(m, d),
         )
-
-
-def _of_integers(a: Tensor, b: Tensor) -> tuple[Tensor, ...]:
-    """Sums, products, remainders and relations of two integer tensors, of which `b` is positive.
-
-    ExecuTorch's remainder of a negative number is negative, other than PyTorch's.
-    """
-    return (torch.add(a, b, alpha=-3), a - b, a * b, a * a % b, *(relation(a, b) for relation in RELATIONS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +86,7 @@ def inputs(memory_format: torch.memory_format) -> tuple[Tensor, ...]:
     x = torch.randn(2, 4, 5, 6, generator=generator)
     x[0, 1, 2, 3] = torch.nan
     q, r = (torch.randint(-128, 128, (3, 4, 2), dtype=torch.int8, generator=generator) for _ in range(2))
-    n = torch.tensor([[7, -7, 1 << 40, -(1 << 40)], [-3, 3, 1 << 33, 1]])
-    m = torch.randint(-6, 6, (3, 4), dtype=torch.int32, generator=generator)
-    c, d = torch.tensor([3, 7, 1 << 33, 1]), torch.tensor([[7], [3], [2]], dtype=torch.int32)
-    return x.to(memory_format=memory_format), torch.randn(4, 1, 6, generator=generator), q, r, n, c, m, d
+    return x.to(memory_format=memory_format), torch.randn(4, 1, 6, generator=generator), q, r
 
 
 @pytest.fixture(scope="module", params=[torch.contiguous_format, torch.channels_last], ids=str)

@@ -10,14 +10,12 @@ from tests.board.programs import Maker
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.operators import Argument, RefusedError, Tensor, lower
 from deuteron.board.translate import translate
-from deuteron.errors import DeuteronError
 from deuteron.operators.portable import (
     AddParams,
     AmaxParams,
     ClampParams,
     ConvolutionParams,
     FullParams,
-    IntegersParams,
 )
 from deuteron.runtime.program import TensorSpec, TensorValue
 
@@ -68,40 +66,41 @@ B, L, J = (tensor(4, dtype=dtype) for dtype in ("bool", "int64", "int32"))
 
 
 @pytest.mark.parametrize(
-    ("operator", "args", "kind", "alpha"),
+    ("operator", "compute"),
     [
-        ("aten::add.out", (L, L, 1, L, L), 0, (1, 0)),
-        ("aten::sub.out", (J, J, 3, J, J), 0, (-3, -1)),
-        ("aten::mul.out", (J, J, J, J), 1, (1, 0)),
-        ("aten::remainder.Tensor_out", (L, L, L, L), 2, (1, 0)),
-        ("aten::eq.Tensor_out", (L, L, B, B), 4, (1, 0)),
-        ("aten::le.Tensor_out", (J, J, B, B), 7, (1, 0)),
+        ("aten::add.out", np.add),
+        ("aten::sub.out", np.subtract),
+        ("aten::mul.out", np.multiply),
+        ("aten::eq.Tensor_out", np.equal),
+        ("aten::ne.Tensor_out", np.not_equal),
+        ("aten::gt.Tensor_out", np.greater),
+        ("aten::ge.Tensor_out", np.greater_equal),
+        ("aten::lt.Tensor_out", np.less),
+        ("aten::le.Tensor_out", np.less_equal),
     ],
 )
-def test_integers(operator: str, args: Sequence[Argument], kind: int, alpha: tuple[int, int]) -> None:
-    found = IntegersParams.from_words(words(operator, *args))
-    assert (found.kind, (found.alpha_low, found.alpha_high)) == (kind, alpha)
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_integers(operator: str, compute: np.ufunc, dtype: str) -> None:
+    make = Maker()
+    a, b = make.unplanned((2, 3), dtype), make.unplanned((3,), dtype)
+    y = make.unplanned((2, 3), "bool" if operator.endswith("Tensor_out") else dtype)
+    factor = (make.value(1),) if operator in ("aten::add.out", "aten::sub.out") else ()
+    make.call(operator, a, b, *factor, y, y)
+    executor = HostExecutor(translate(make.program((a, b), (y,)), name="integers"))
+    limits = np.iinfo(dtype)
+    x, z = np.array([[7, -7, limits.max], [3, 1 << 20, limits.min]], dtype), np.array([3, -7, 1], dtype)
+    np.testing.assert_array_equal(executor.run([x, z])[0], compute(x, z), strict=True)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "int64"])
-def test_remainders_have_the_sign_of_the_divisor_as_in_pytorch(dtype: str) -> None:
+@pytest.mark.parametrize("divisor", [5, -5, -1])
+def test_remainders_have_the_sign_of_the_divisor_as_in_pytorch(dtype: str, divisor: int) -> None:
     make = Maker()
-    a, b, y = (make.unplanned((6,), dtype) for _ in range(3))
-    make.call("aten::remainder.Tensor_out", a, b, y, y)
-    executor = HostExecutor(translate(make.program((a, b), (y,)), name="remainders"))
-    least = np.iinfo(dtype).min
-    numbers = np.array([7, -7, 7, -7, 6, least], dtype), np.array([3, 3, -3, -3, -3, -1], dtype)
-    assert executor.run(numbers)[0].tolist() == [1, 2, -2, -1, 0, 0]
-    with pytest.raises(DeuteronError, match="the run failed: a CPU operator got unsupported values or parameters"):
-        executor.run((numbers[0], np.zeros(6, dtype)))
-
-
-def test_a_number_as_divisor_is_a_constant() -> None:
-    (call,) = lower("aten::remainder.Scalar_out", (L, 5, L, L))
-    content = call.inputs[1].value.constant
-    assert content is not None
-    assert content.data == (5).to_bytes(8, "little")
-    assert IntegersParams.from_words(call.params).b_strides == (0,) * 5
+    a, y = make.unplanned((5,), dtype), make.unplanned((5,), dtype)
+    make.call("aten::remainder.Scalar_out", a, make.value(divisor), y, y)
+    executor = HostExecutor(translate(make.program((a,), (y,)), name="remainders"))
+    numbers = np.array([7, -7, 10, 0, np.iinfo(dtype).min], dtype)
+    assert executor.run([numbers])[0].tolist() == [int(number) % divisor for number in numbers]
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -145,6 +144,7 @@ def test_a_convolution_of_a_sequence_has_one_row() -> None:
     )
 
 
+B, L, J = (tensor(4, dtype=dtype) for dtype in ("bool", "int64", "int32"))
 F, Q = tensor(4), tensor(4, dtype="int8")
 IMAGE, WEIGHTS = tensor(1, 4, 8, 8), tensor(4, 2, 3, 3)
 CONVOLUTION = (IMAGE, WEIGHTS, None, (1, 1), (0, 0), (1, 1))
@@ -159,7 +159,9 @@ CONVOLUTION = (IMAGE, WEIGHTS, None, (1, 1), (0, 0), (1, 1))
         ("aten::ge.Tensor_out", (F, Q, B, B), "has a int8 tensor, firmware supports float32 only"),
         ("aten::add.out", (L, J, 1, L, L), "has a int32 tensor, firmware supports int64 only"),
         ("aten::eq.Tensor_out", (L, J, B, B), "has a int32 tensor, firmware supports int64 only"),
+        ("aten::sub.out", (L, L, 2, L, L), "has the factor 2, firmware supports 1 for integers"),
         ("aten::remainder.Scalar_out", (L, 0, L, L), "divides by 0"),
+        ("aten::remainder.Tensor_out", (L, L, L, L), "divides by a computed tensor, firmware supports constants"),
         ("aten::remainder.Tensor_out", (F, F, F, F), "has a float32 tensor, firmware supports int32 and int64 only"),
         ("aten::clamp.out", (Q, 0.5, None, Q, Q), "clamps int8 values to 0.5..127, firmware clamps within -128..127"),
         ("aten::clamp.out", (F, "x", None, F, F), "has arguments that this version of Deuteron does not know"),

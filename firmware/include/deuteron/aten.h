@@ -104,34 +104,6 @@ typedef struct {
  */
 int32_t dtn_op_compare(const dtn_operator_call_t *call, dtn_phase_t phase);
 
-/* integers */
-
-enum {
-    DTN_OP_INTEGERS_A = 0,
-    DTN_OP_INTEGERS_B = 1,
-    DTN_OP_INTEGERS_OUTPUT = 2,
-};
-
-typedef struct {
-    int32_t dims[5];
-    int32_t a_strides[5];
-    int32_t b_strides[5];
-    int32_t kind;
-    int32_t alpha_low;
-    int32_t alpha_high;
-} dtn_op_integers_params_t;
-
-/**
- * Two int32 or two int64 tensors along `dims`; sums and products wrap around.
- *
- * `kind` is 0 for a + b * alpha, 1 for a * b, 2 for the remainder of a / b with the sign of b. It is 4 to 7 for the
- * relations 0 to 3 of `compare`; the output is then bool. A remainder by 0 ends the run with DTN_REASON_OPERATOR.
- * Remainders are PyTorch's; those of ExecuTorch's runtime have the sign of a.
- *
- * Values: a, b, output.
- */
-int32_t dtn_op_integers(const dtn_operator_call_t *call, dtn_phase_t phase);
-
 /* clamp */
 
 enum {

@@ -40,20 +40,6 @@ class CompareParams(BroadcastParams):
 
 
 @dataclass(frozen=True, slots=True)
-class IntegersParams(BroadcastParams):
-    """Two int32 or two int64 tensors along `dims`; sums and products wrap around.
-
-    `kind` is 0 for a + b * alpha, 1 for a * b, 2 for the remainder of a / b with the sign of b. It is 4 to 7 for the
-    relations 0 to 3 of `compare`; the output is then bool. A remainder by 0 ends the run with DTN_REASON_OPERATOR.
-    Remainders are PyTorch's; those of ExecuTorch's runtime have the sign of a.
-    """
-
-    kind: int
-    alpha_low: int
-    alpha_high: int
-
-
-@dataclass(frozen=True, slots=True)
 class ClampParams(KernelParams):
     """Clamp: min(`high`, max(`low`, x)), int8 or float32; NaN is kept.
 
@@ -140,7 +126,6 @@ ATEN_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("mul", ("a", "b"), BinaryParams, prefix=PREFIX),
     CpuOperator("div", ("a", "b"), BinaryParams, prefix=PREFIX),
     CpuOperator("compare", ("a", "b"), CompareParams, prefix=PREFIX),
-    CpuOperator("integers", ("a", "b"), IntegersParams, prefix=PREFIX),
     CpuOperator("clamp", ("input",), ClampParams, prefix=PREFIX),
     CpuOperator("amax", ("input",), AmaxParams, prefix=PREFIX),
     CpuOperator("full", (), FullParams, prefix=PREFIX),
