@@ -1,7 +1,7 @@
 """TFLite files on a Cortex-M, an Ethos-U and a Neutron with a Cortex-M: run, compared, built, explained, on a board."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tests.npu.neutron.tflite.mixing import Net, Q
 from deuteron import api
 from deuteron.arch import targets
 from deuteron.arch.vela import VelaOptions
-from deuteron.board.host_executor import HostExecutor
+from deuteron.board.host_executor import HostExecutor, StepResult
 from deuteron.builds import manifest as manifests
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.tflite.emit import emit
@@ -70,6 +70,22 @@ def test_files_run_on_every_target_as_in_litert(target: str, deuteron: Run, path
     compared = deuteron("run", path, "--target", target, "--input", x, "--compare", "litert")
     assert compared.code == 0
     assert "operator by operator: 0 of " in compared.out
+    chained = "chained, they differ from the whole program in 0 values; none may"
+    assert (chained in compared.out) == (target in {"ethos-u55-128", "imxrt700cm"})
+
+
+def test_a_partition_that_computes_something_else_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch):
+    """The partition of the whole file is changed, its operators by themselves are not."""
+    subject = api.subject(build_directory(path, "ethos-u55-128"))
+    values = HostExecutor.values
+
+    def changed(self: HostExecutor, sample: list[np.ndarray]) -> Iterator[StepResult]:
+        for result in values(self, sample):
+            yield replace(result, outputs=tuple(y ^ 1 if y.dtype == np.int8 else y for y in result.outputs))
+
+    monkeypatch.setattr(HostExecutor, "values", changed)
+    comparison = subject.compare(subject.draw(2))
+    assert any("whole program, output" in failure for failure in comparison.failures())
 
 
 def test_the_first_difference_is_told(path: Path, deuteron: Run, monkeypatch: pytest.MonkeyPatch):

@@ -1,19 +1,21 @@
 """Compares firmware's results for a TFLite file with LiteRT's reference kernels: by operator, and from end to end.
 
 LiteRT runs each operator of the CPU on our own values, so that a difference belongs to the operator that makes it. The
-bytes must be the same. NPU partitions round differently (spec/rounding.md): with any, differing outputs are counted,
-and are no error.
+bytes must be the same. An NPU rounds differently (spec/rounding.md): each of its operators is also compiled by itself,
+and may be one step from LiteRT. Chained, these operators must give the bytes of the whole program. So the outputs, of
+which differing values are counted, differ by the steps of single operators alone.
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
 from deuteron.builds.manifest import Manifest
-from deuteron.errors import counted
+from deuteron.errors import UnsupportedError, counted
 from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.runtime.litert import Litert
 from deuteron.runtime.tflite_model import prepare
@@ -27,6 +29,12 @@ Values = Mapping[str, Array]
 Run = Callable[[Sequence[Array]], tuple[Sequence[Array], Values]]
 """Gives the outputs of one sample, and the values of the file's tensors by name."""
 
+Program = Callable[[Sequence[Array]], Sequence[Array]]
+"""Runs one sample of a program."""
+
+NPU_STEPS = 1
+"""By which a result of an NPU's operator may differ from LiteRT's: another rounding."""
+
 
 @dataclass(slots=True)
 class TensorResult:
@@ -35,11 +43,13 @@ class TensorResult:
     Attributes:
         op: the operator that writes it; empty for an output of the file.
         name: the tensor's name.
-        bound: true if the bytes must be the same.
+        bound: true if the bytes must be the same, or at most `steps` apart.
         elements: values that were compared.
         mismatches: how many of them differ.
         largest: the largest difference of finite values.
         first: sample and index of the first that differs.
+        steps: largest difference that is allowed.
+        than: values that these differ from.
     """
 
     op: str
@@ -49,6 +59,13 @@ class TensorResult:
     mismatches: int = 0
     largest: float = 0
     first: tuple[int, ...] = ()
+    steps: int = 0
+    than: str = "LiteRT's"
+
+    @property
+    def is_broken(self) -> bool:
+        """Return true if the bound does not hold."""
+        return self.bound and self.mismatches > 0 and (self.steps == 0 or self.largest > self.steps)
 
     def add(self, sample: int, ours: Array, theirs: Array) -> None:
         """Count the values of one sample; NaN is what NaN is."""
@@ -69,8 +86,8 @@ class TensorResult:
         sample, *place = self.first
         what = f"{self.op}, output `{self.name}`" if self.op else f"output `{self.name}`"
         return (
-            f"{what}: {self.mismatches:,} of {self.elements:,} values differ from LiteRT's, by up to {self.largest:g}; "
-            f"the first in sample {sample} at {place}"
+            f"{what}: {self.mismatches:,} of {self.elements:,} values differ from {self.than}, by up to "
+            f"{self.largest:g}; the first in sample {sample} at {place}"
         )
 
 
@@ -81,10 +98,14 @@ class OperatorComparison(BoundedComparison):
     samples: int
     operators: tuple[TensorResult, ...]
     outputs: tuple[TensorResult, ...]
+    npu: tuple[TensorResult, ...] = ()
+    chained: tuple[TensorResult, ...] = ()
+    not_compared: int = 0
 
     def failures(self) -> tuple[str, ...]:
         """One sentence for each tensor that differs and must not."""
-        return tuple(each.sentence for each in (*self.operators, *self.outputs) if each.bound and each.mismatches)
+        results = (*self.operators, *self.npu, *self.chained, *self.outputs)
+        return tuple(each.sentence for each in results if each.is_broken)
 
     def text(self) -> str:
         """The result as lines for a terminal."""
@@ -94,6 +115,7 @@ class OperatorComparison(BoundedComparison):
         lines += [
             f"operator by operator: {differing} of {counted(len(self.operators), 'tensor')} differ ({count:,} values)",
             *(f"  {each.sentence}" for each in self.operators if each.mismatches),
+            *self._npu_lines(),
             "end to end",
         ]
         lines += [
@@ -103,6 +125,19 @@ class OperatorComparison(BoundedComparison):
             for each in self.outputs
         ]
         return "\n".join([*lines, *self.verdict()])
+
+    def _npu_lines(self) -> Iterator[str]:
+        if self.npu:
+            values, differing = (sum(getattr(r, name) for r in self.npu) for name in ("elements", "mismatches"))
+            yield (
+                f"operators of the NPU, each by itself: {differing:,} of {values:,} values of {len(self.npu)} tensors "
+                f"differ by up to {max(each.largest for each in self.npu):g}; {NPU_STEPS} step is allowed"
+            )
+        if self.chained:
+            differing = sum(each.mismatches for each in self.chained)
+            yield f"chained, they differ from the whole program in {differing:,} values; none may"
+        if self.not_compared:
+            yield f"operators of the NPU that cannot be compiled by themselves, not compared: {self.not_compared}"
 
 
 @dataclass(frozen=True)
@@ -122,10 +157,15 @@ class _Alone:
     inputs: tuple[int, ...]
 
     @cached_property
+    def file(self) -> bytes:
+        """A file of the operator."""
+        outputs = self.model.operators[self.index].outputs
+        return rewrite(self.source, (self.index,), inputs=self.inputs, outputs=outputs)
+
+    @cached_property
     def litert(self) -> Litert:
         """The interpreter."""
-        outputs = self.model.operators[self.index].outputs
-        return Litert(rewrite(self.source, (self.index,), inputs=self.inputs, outputs=outputs))
+        return Litert(self.file)
 
 
 def compare(
@@ -134,6 +174,7 @@ def compare(
     run: Run,
     samples: Sequence[Sequence[Array]],
     progress: Progress | None = None,
+    compiled: Callable[[bytes], Program] | None = None,
 ) -> OperatorComparison:
     """Compare a build with LiteRT on the file that it was made from.
 
@@ -143,6 +184,7 @@ def compare(
         run: runs the build.
         samples: inputs.
         progress: called with the number of finished samples and of all.
+        compiled: compiles a file for the build's target; without it, an NPU's operators are not compared.
 
     Raises:
         MissingToolError: LiteRT is not installed.
@@ -166,6 +208,7 @@ def compare(
         for i in model.operators[each.index].outputs
     }
     outputs = [TensorResult("", info.name, not manifest.partitions) for info in manifest.outputs]
+    chain = _Chain(normal, model, names, {each.index for each in alone}, compiled) if manifest.partitions else None
     for number, sample in enumerate(samples):
         ours, values = run(sample)
         for result, y, theirs in zip(outputs, ours, whole.run(sample), strict=True):
@@ -178,10 +221,15 @@ def compare(
             for i, y in zip(model.operators[each.index].outputs, theirs, strict=True):
                 if _has(known, names[i], model.tensors[i]):
                     results[each.index, i].add(number, _as_stored(known[names[i]], model.tensors[i]), y)
+        if chain is not None:
+            chain.add(number, sample, known)
         if progress is not None:
             progress(number + 1, len(samples))
     compared = (result for result in results.values() if result.elements)
-    return OperatorComparison(len(samples), tuple(compared), tuple(outputs))
+    result = OperatorComparison(len(samples), tuple(compared), tuple(outputs))
+    if chain is None:
+        return result
+    return replace(result, npu=chain.results, chained=chain.joints, not_compared=chain.not_compared)
 
 
 def _has(known: Values, name: str, tensor: FlatTensor) -> bool:
@@ -215,3 +263,73 @@ def _with_views(
 def _viewed(names: Sequence[str], values: Values, op: FlatOperator) -> dict[str, Array]:
     source, view = names[op.inputs[0]], names[op.outputs[0]]
     return {view: values[source]} if source in values and view not in values else {}
+
+
+class _Chain:
+    """The operators of an NPU, each compiled by itself, one after the other.
+
+    Attributes:
+        joints: tensors that the whole program gives, too.
+        not_compared: operators that cannot be compiled by themselves.
+    """
+
+    def __init__(
+        self,
+        source: Buffer,
+        model: FlatModel,
+        names: Sequence[str],
+        on_cpu: AbstractSet[int],
+        compiled: Callable[[bytes], Program] | None,
+    ) -> None:
+        self._model, self._names, self._on_cpu = model, names, on_cpu
+        self._programs: dict[int, tuple[_Alone, Program]] = {}
+        self._results: dict[int, TensorResult] = {}
+        self._joints: dict[int, TensorResult] = {}
+        self.not_compared = 0
+        for index, op in enumerate(model.operators):
+            if compiled is None or index in on_cpu or op.name in VIEWS or not op.outputs:
+                continue
+            each = _Alone(source, model, index, _computed(model, op))
+            try:
+                self._programs[index] = each, compiled(each.file)
+            except UnsupportedError:
+                self.not_compared += 1
+
+    @property
+    def results(self) -> tuple[TensorResult, ...]:
+        """Results of the operators by themselves."""
+        return tuple(self._results.values())
+
+    @property
+    def joints(self) -> tuple[TensorResult, ...]:
+        """Results of the chain where the whole program gives them, too."""
+        return tuple(self._joints.values())
+
+    def add(self, number: int, sample: Sequence[Array], known: Values) -> None:
+        """Run one sample; `known` are values of the whole program."""
+        model, names = self._model, self._names
+        values = {i: _as_stored(x, model.tensors[i]) for i, x in zip(model.inputs, sample, strict=True)}
+        for index, op in enumerate(model.operators):
+            if op.name in VIEWS and op.outputs and op.inputs[0] in values:
+                values[op.outputs[0]] = _as_stored(values[op.inputs[0]], model.tensors[op.outputs[0]])
+            elif index in self._programs:
+                self._run(number, index, values)
+            for i in op.outputs:
+                if not _has(known, names[i], model.tensors[i]):
+                    continue
+                whole = _as_stored(known[names[i]], model.tensors[i])
+                if i in values and index in self._programs:
+                    joint = TensorResult("whole program", names[i], than="its operators'")
+                    self._joints.setdefault(i, joint).add(number, whole, values[i])
+                values[i] = whole
+
+    def _run(self, number: int, index: int, values: dict[int, Array]) -> None:
+        each, program = self._programs[index]
+        if not all(i in values for i in each.inputs):
+            return
+        inputs = [values[i] for i in each.inputs]
+        op = self._model.operators[index]
+        for i, ours, theirs in zip(op.outputs, program(inputs), each.litert.run(inputs), strict=True):
+            values[i] = _as_stored(ours, self._model.tensors[i])
+            result = TensorResult(f"op {index} {op.title}", self._names[i], steps=NPU_STEPS)
+            self._results.setdefault(i, result).add(number, values[i], theirs)

@@ -1,5 +1,7 @@
 """A TFLite file for a target whose CPU runs C operators, on this machine: the firmware's executor runs its bundle."""
 
+import hashlib
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -8,7 +10,9 @@ from deuteron.board import image
 from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.host_executor import HostExecutor
 from deuteron.builds import manifest as manifests
+from deuteron.builds.options import TfliteOptions
 from deuteron.errors import OptionError
+from deuteron.runtime.build_directory import build_directory
 from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.compare import tflite_operators
 from deuteron.views.run.host import OnHost
@@ -68,7 +72,23 @@ class BundleOnHost(OnHost):
         def run(sample: Sequence[Array]) -> tuple[Sequence[Array], tflite_operators.Values]:
             return self._executor.run_from_reset(sample), values.of(sample)
 
-        return tflite_operators.compare(source.read_bytes(), self._manifest, run, samples, progress)
+        with tempfile.TemporaryDirectory(prefix="deuteron-operators-") as scratch:
+
+            def compiled(data: bytes) -> tflite_operators.Program:
+                file = Path(scratch) / f"{hashlib.sha256(data).hexdigest()}.tflite"
+                file.write_bytes(data)
+                options = TfliteOptions(keep_dead_channels=True)
+                build = build_directory(file, self._manifest.target, tflite=options)
+                return HostExecutor(image.bundle_of(build)).run_from_reset
+
+            return tflite_operators.compare(
+                source.read_bytes(),
+                self._manifest,
+                run,
+                samples,
+                progress,
+                compiled if self._manifest.partitions else None,
+            )
 
 
 class _Values:
