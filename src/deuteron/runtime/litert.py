@@ -62,6 +62,10 @@ class Litert:
         except (RuntimeError, ValueError) as error:
             raise _refused(error) from error
 
+    def reset(self) -> None:
+        """Give variables the values that they have before the first run."""
+        self._interpreter.reset_all_variables()
+
 
 def run(model: Buffer, inputs: Sequence[Array]) -> list[Array]:
     """Return the outputs of a TFLite model for one set of inputs; raises the errors of `Litert`."""

@@ -121,6 +121,8 @@ class Encoder:
         }
         if tensor.quant is not None:
             fields["Quantization"] = self.quantization(tensor.quant)
+        if tensor.is_variable:
+            fields["IsVariable"] = True
         return self.table("Tensor", **fields)
 
     def quantization(self, quant: Quant) -> int:
@@ -139,6 +141,8 @@ class Encoder:
             fields["BuiltinOptionsType"] = int(getattr(tflite.BuiltinOptions, op.kind))
             values = {name: op.options[name] for name in option_fields(op.kind) if name in op.options}
             fields["BuiltinOptions"] = self.table(op.kind, **{name: self._field(v) for name, v in values.items()})
+        if op.intermediates:
+            fields["Intermediates"] = self.integers(op.intermediates)
         if op.custom_options:
             fields["CustomOptions"] = self.integers(list(op.custom_options), "u1")
         return self.table("Operator", **fields)
