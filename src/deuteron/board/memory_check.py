@@ -21,6 +21,8 @@ from deuteron.operators.shadow_memory import NOTHING, Contents
 Pairs = tuple[Ints, Ints]
 """For each byte: the value that owns it, and the byte's index in that value."""
 
+_STATE = "the state before the run"
+
 _CONSTANT = -3
 """Owner number of the first constant; the others count down from it."""
 
@@ -63,6 +65,10 @@ class _Run:
             self._names += [step.title] * len(step.outputs)
         for owner, index in enumerate(bundle.inputs):
             self.write(index, owner, np.arange(bundle.values[index].bytes), -1)
+        if bundle.state is not None:
+            byte = np.arange(bundle.state_bytes)
+            self.memories[bundle.state.memory].put(byte, len(self._names), byte, -1)
+            self._names.append(_STATE)
 
     def read(self, index: int) -> Pairs:
         """Return the content of a value."""

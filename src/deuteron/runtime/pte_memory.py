@@ -99,11 +99,8 @@ class _MemoryCheck:
         method = self.method
         self.io_values = frozenset((*method.inputs, *method.outputs))
         self._follow_moves()
-        kept = tuple(
-            i
-            for i, value in enumerate(method.values)
-            if isinstance(value, TensorValue) and value.place and value.constant
-        )
+        self._check_state()
+        kept = tuple(i for i, _ in method.state)
         inputs = _Access("the caller", (), (*method.inputs, *kept), is_exclusive=False)
         outputs = _Access("the caller", (*method.outputs, *kept), ())
         accesses = [inputs, *self._accesses(), outputs]
@@ -117,6 +114,24 @@ class _MemoryCheck:
         self.freed.clear()
         if not any(isinstance(instruction, JumpFalse) for _, instruction in self._instructions()):
             self._check_order(accesses)
+
+    def _check_state(self) -> None:
+        """Check that no other tensor has bytes of one that keeps its content between runs."""
+        extents: list[tuple[Extent, int]] = []
+        for index, value in enumerate(self.method.values):
+            if isinstance(value, TensorValue) and value.place and value.bytes:
+                place = value.place
+                extents.append((Extent(place.memory, place.offset, place.offset + value.bytes), index))
+        extents.sort()
+        state = {index for index, _ in self.method.state}
+        last: dict[bool, tuple[Extent, int]] = {}  # of the earlier tensors with and without state, that with the last end
+        for extent, index in extents:
+            for is_state, (before, other) in last.items():
+                message = f"values {other} and {index} share memory, and a state must have its own"
+                self.check.that(not (is_state or index in state) or not before.overlaps(extent), message)
+            before = last.get(index in state)
+            if before is None or (before[0].memory, before[0].end) < (extent.memory, extent.end):
+                last[index in state] = (extent, index)
 
     def _instructions(self) -> Iterator[tuple[str, Instruction]]:
         number = 0
