@@ -254,7 +254,7 @@ def _mixed(source: Buffer, target: str, options: ConvertOptions) -> Mixed:
 def _apart(mixed: Mixed) -> Mixed:
     """The same with a copy of each output that is an input: in a program both have memory of their own."""
     model, steps, refused = mixed.model, [*mixed.steps], dict(mixed.refused)
-    for tensor in sorted({*model.inputs} & {*model.outputs}):
+    for tensor in _copy_order(model, {*model.inputs} & {*model.outputs}):
         new, number = len(model.tensors), len(model.operators)
         model = replace(
             model,
@@ -265,6 +265,17 @@ def _apart(mixed: Mixed) -> Mixed:
         steps.append(number)
         refused[number] = UnsupportedError("it copies an input that is an output, too")
     return replace(mixed, model=model, steps=tuple(steps), refused=refused)
+
+
+def _copy_order(model: FlatModel, tensors: set[int]) -> list[int]:
+    """The order to copy outputs in that are inputs: the next value of a state after all that read its present one."""
+    writes = {i: {before for before, after in model.state_ends if after == i} for i in tensors}
+    order, left = list[int](), sorted(tensors)
+    while left:
+        chosen = next((i for i in left if not writes[i] & ({*left} - {i})), left[0])
+        left.remove(chosen)
+        order.append(chosen)
+    return order
 
 
 def _needed(mixed: Mixed) -> list[Part | int]:
