@@ -61,7 +61,7 @@ def looped() -> Crafted:
 
 def stateful() -> Crafted:
     """`y = x + a; a = y; b = x`: `a` and `b` last between runs."""
-    values = (number(1), placed(0), state(16, "a"), placed(32), state(48, "inner.b"), number(0))
+    values = (number(1), placed(0), state(16, "a"), placed(32), state(48, "inner.b"), truth(False))
     calls = (add(1, 2, 3), ("call", "aten::copy_", 2, 3, 5, 2), ("call", "aten::copy_", 4, 1, 5, 4))
     return Crafted(values, calls, inputs=[1], outputs=[3])
 

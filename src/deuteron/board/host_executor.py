@@ -116,13 +116,22 @@ class HostExecutor:
         self._check(self._library.dtn_host_prepare(self._host), "the executor refuses the program")
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Return the outputs of one run; InputError for arrays of other shapes or types than the program's."""
+        """Return the outputs of one run, which changes the state if there is one.
+
+        Raises:
+            InputError: the arrays have other shapes or types than the program's inputs.
+        """
         given = self._given(inputs)
         values = [self._bundle.values[index] for index in self._bundle.outputs]
         taken = [ctypes.create_string_buffer(value.bytes) for value in values]
         code = self._library.dtn_host_run(self._host, _addresses(given), _addresses(taken))
         self._check(code, "the run failed")
         return [from_bytes(value, buffer.raw) for value, buffer in zip(values, taken, strict=True)]
+
+    def run_from_reset(self, inputs: Sequence[Array]) -> list[Array]:
+        """Return the outputs of one run from the initial state."""
+        self.reset()
+        return self.run(inputs)
 
     def reset(self) -> None:
         """Set the initial state; programs without state have nothing to set."""

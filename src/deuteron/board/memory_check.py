@@ -58,7 +58,7 @@ class _Run:
     def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
         self.memories = [Contents(memory.bytes) for memory in bundle.memories]
-        self._names = [f"input {i}" for i in range(len(bundle.inputs))]
+        self._names = [f"input {i}" for i in range(len(bundle.inputs))] + [_STATE]
         self._firsts: list[int] = []
         for step in bundle.steps:
             self._firsts.append(len(self._names))
@@ -67,8 +67,7 @@ class _Run:
             self.write(index, owner, np.arange(bundle.values[index].bytes), -1)
         if bundle.state is not None:
             byte = np.arange(bundle.state_bytes)
-            self.memories[bundle.state.memory].put(byte, len(self._names), byte, -1)
-            self._names.append(_STATE)
+            self.memories[bundle.state.memory].put(byte, len(bundle.inputs), byte, -1)
 
     def read(self, index: int) -> Pairs:
         """Return the content of a value."""
