@@ -45,6 +45,7 @@ from deuteron.runtime.tflite_program import Step, TfliteProgram
 from deuteron.tflite.cortex_m import lower
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator
+from deuteron.tflite.variables import with_states_of
 
 _BETWEEN = {
     QUANTIZE: (Work.QUANTISE, "quantises what integer operators read"),
@@ -134,7 +135,7 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
             if not has_c_operators:
                 raise
             mixed = _for_cpu(prepared.model, f"the NPU takes no operator of the file: {error.message.splitlines()[0]}")
-    mixed = _apart(mixed)
+    mixed = _apart(replace(mixed, model=with_states_of(mixed.model, prepared.model)))
     steps = _needed(mixed)
     parts = [step for step in steps if isinstance(step, Part)]
     payloads = [_payload(part) for part in parts]
@@ -166,7 +167,8 @@ def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
         result = vela_compile.compile_file(
             tflite_ethosu.for_vela(prepared.model, prepared.file), arch.need_ethosu(), options.vela
         )
-        file, notes = tflite_ethosu.compiled(prepared.model, decode(result.file, partial=True)), prepared.notes
+        made = with_states_of(decode(result.file, partial=True), prepared.model)
+        file, notes = tflite_ethosu.compiled(prepared.model, made), prepared.notes
         left.update(result.left)
     refused = {i: _left_by_vela(file.model, op, left) for i, op in enumerate(file.model.operators)}
     mixed = _apart(Mixed(file.model, tuple(range(len(file.model.operators))), refused, b""))
@@ -254,7 +256,7 @@ def _mixed(source: Buffer, target: str, options: ConvertOptions) -> Mixed:
 def _apart(mixed: Mixed) -> Mixed:
     """The same with a copy of each output that is an input: in a program both have memory of their own."""
     model, steps, refused = mixed.model, [*mixed.steps], dict(mixed.refused)
-    for tensor in _copy_order(model, {*model.inputs} & {*model.outputs}):
+    for tensor in sorted({*model.inputs} & {*model.outputs}):
         new, number = len(model.tensors), len(model.operators)
         model = replace(
             model,
@@ -262,20 +264,9 @@ def _apart(mixed: Mixed) -> Mixed:
             operators=(*model.operators, FlatOperator("RESHAPE", (tensor,), (new,))),
             outputs=tuple(new if i == tensor else i for i in model.outputs),
         )
-        steps.append(number)
+        steps.insert(0, number)  # it reads a state before others change it
         refused[number] = UnsupportedError("it copies an input that is an output, too")
     return replace(mixed, model=model, steps=tuple(steps), refused=refused)
-
-
-def _copy_order(model: FlatModel, tensors: set[int]) -> list[int]:
-    """The order to copy outputs in that are inputs: the next value of a state after all that read its present one."""
-    writes = {i: {before for before, after in model.state_ends if after == i} for i in tensors}
-    order, left = list[int](), sorted(tensors)
-    while left:
-        chosen = next((i for i in left if not writes[i] & ({*left} - {i})), left[0])
-        left.remove(chosen)
-        order.append(chosen)
-    return order
 
 
 def _needed(mixed: Mixed) -> list[Part | int]:

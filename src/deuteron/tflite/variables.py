@@ -9,12 +9,12 @@ A *variable tensor* (SVDF, UNIDIRECTIONAL_SEQUENCE_LSTM) stays an operand that i
 
 import math
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from deuteron.errors import FormatError, UnsupportedError
+from deuteron.errors import FormatError, InternalError, UnsupportedError
 from deuteron.tflite.constants import DTYPES
 from deuteron.tflite.decode import Decoder, decode
 from deuteron.tflite.flat_model import HINT_MALFORMED, Buffer, FlatModel, FlatOperator, FlatTensor, State
@@ -81,6 +81,19 @@ def with_variable_tensors(model: FlatModel) -> FlatModel:
     return replace(model, tensors=tuple(tensors)) if tensors != [*model.tensors] else model
 
 
+def with_states_of(model: FlatModel, source: FlatModel) -> FlatModel:
+    """Return a model that a compiler made of another, with the other's states and variable tensors."""
+    model = with_variable_tensors(model)
+    ends: list[tuple[int, ...]] = []
+    for given, wanted in ((model.inputs, source.inputs), (model.outputs, source.outputs)):
+        places = {model.tensors[i].name: i for i in given}
+        names = [source.tensors[i].name for i in wanted]
+        if source.states and {*places} != {*names}:
+            raise InternalError(f"the compiled file has the ends {', '.join(places)} for {', '.join(names)}")
+        ends.append(tuple(places[name] for name in names) if source.states else given)
+    return replace(model, inputs=ends[0], outputs=ends[1], states=source.states)
+
+
 def initial_of(tensor: FlatTensor) -> bytes:
     """Return the bytes of a variable tensor before the first run: int8 zeros in the scale of the tensor, else 0."""
     zero = tensor.quant.zero_points[0] if tensor.dtype == "INT8" and tensor.quant else 0
@@ -112,20 +125,18 @@ class _Resources:
         """The model with states."""
         self.tensors = [*self.model.tensors]
         operators = [left for i, op in enumerate(self.model.operators) if (left := self._operator(i, op)) is not None]
-        states: list[tuple[int, int, State]] = []
+        states = {key: State(_name(key), self._initial(key, index)) for key, index in self.first.items()}
         for key, index in self.first.items():
-            initial = self._initial(key, index)
             if self.now[key] == index:  # nothing assigns another value
-                self.tensors[index] = replace(self.tensors[index], data=initial)
-            else:
-                states.append((index, self.now[key], State(_name(key), initial)))
+                self.tensors[index] = replace(self.tensors[index], data=states.pop(key).initial)
+        operators += self._copies([*states])
         model = replace(
             self.model,
             tensors=tuple(self.tensors),
             operators=tuple(operators),
-            inputs=(*self.model.inputs, *(state[0] for state in states)),
-            outputs=(*self.model.outputs, *(state[1] for state in states)),
-            states=tuple(state[2] for state in states),
+            inputs=(*self.model.inputs, *(self.first[key] for key in states)),
+            outputs=(*self.model.outputs, *(self.now[key] for key in states)),
+            states=tuple(states.values()),
             is_complete=Decoder(self.source, partial=True).keeps_all(0) and not _CALLS & {op.name for op in operators},
         )
         return Resolved(model, tuple(self.notes))
@@ -175,7 +186,26 @@ class _Resources:
         value, read = self.tensors[self.now[key]], self.tensors[out]
         if _form(value) != _form(read):
             raise _other_form(f"tensor `{read.name}`", read, "the variable has", value, where)
-        return FlatOperator("RESHAPE", (self.now[key],), (out,), "ReshapeOptions", {"NewShape": read.shape})
+        return _view(self.now[key], out, read.shape)
+
+    def _copies(self, keys: list[_Key]) -> Iterator[FlatOperator]:
+        """Copies of next values that are an input, an output, a constant or that of two variables.
+
+        A copy of the present value of a variable precedes the one that makes its next value, where that is possible.
+        """
+        taken = {*self.model.inputs, *self.model.outputs, *(self.first[key] for key in keys)}
+        copied: dict[_Key, int] = {}
+        for key in keys:
+            if self.now[key] in taken or self.tensors[self.now[key]].data is not None:
+                copied[key] = self.now[key]
+            taken.add(self.now[key])
+        while copied:
+            read = [*copied.values()]
+            key = next((key for key in copied if read.count(self.first[key]) == 0), next(iter(copied)))
+            source = self.tensors[copied[key]]
+            self.now[key] = len(self.tensors)
+            self.tensors.append(replace(source, name=f"{source.name}/{_name(key)}", data=None))
+            yield _view(copied.pop(key), self.now[key], source.shape)
 
     def _initial(self, key: _Key, index: int) -> bytes:
         """The bytes of a variable before the first run."""
@@ -210,6 +240,11 @@ def _assigned(source: Buffer, subgraph: int, where: str) -> dict[_Key, FlatTenso
             )
         values[keys[op.inputs[0]]] = model.tensors[op.inputs[1]]
     return values
+
+
+def _view(source: int, target: int, shape: tuple[int, ...]) -> FlatOperator:
+    """The operator that gives a tensor the bytes of another."""
+    return FlatOperator("RESHAPE", (source,), (target,), "ReshapeOptions", {"NewShape": shape})
 
 
 def _key_of(handle: FlatOperator) -> _Key:
