@@ -45,7 +45,7 @@ from deuteron.runtime.tflite_program import Step, TfliteProgram
 from deuteron.tflite.cortex_m import lower
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator
-from deuteron.tflite.variables import with_states_of
+from deuteron.tflite.variables import resolved, with_states_of
 
 _BETWEEN = {
     QUANTIZE: (Work.QUANTISE, "quantises what integer operators read"),
@@ -159,16 +159,16 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
 
 def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
     """The file for an Ethos-U: compiled by Vela, now or before, and what that leaves to the CPU."""
-    model, notes, left = decode(source, partial=True), (), dict[str, str]()
+    model, left = decode(source, partial=True), dict[str, str]()
     if vela.is_compiled(model):
-        file = tflite_ethosu.compiled(None, model)
+        found = resolved(source, model)
+        file, notes = tflite_ethosu.compiled(None, found.model), found.notes
     else:
         prepared = tflite_model.prepare(source)
         result = vela_compile.compile_file(
             tflite_ethosu.for_vela(prepared.model, prepared.file), arch.need_ethosu(), options.vela
         )
-        made = with_states_of(decode(result.file, partial=True), prepared.model)
-        file, notes = tflite_ethosu.compiled(prepared.model, made), prepared.notes
+        file, notes = tflite_ethosu.compiled(prepared.model, decode(result.file, partial=True)), prepared.notes
         left.update(result.left)
     refused = {i: _left_by_vela(file.model, op, left) for i, op in enumerate(file.model.operators)}
     mixed = _apart(Mixed(file.model, tuple(range(len(file.model.operators))), refused, b""))

@@ -20,7 +20,9 @@ from deuteron.tflite.decode import Decoder, decode
 from deuteron.tflite.flat_model import HINT_MALFORMED, Buffer, FlatModel, FlatOperator, FlatTensor, State
 from deuteron.tflite.normalize import normalized
 
-STATE_OPERANDS: Mapping[str, tuple[int, ...]] = {"SVDF": (4,), "UNIDIRECTIONAL_SEQUENCE_LSTM": (18, 19)}
+LSTM = "UNIDIRECTIONAL_SEQUENCE_LSTM"
+
+STATE_OPERANDS: Mapping[str, tuple[int, ...]] = {"SVDF": (4,), LSTM: (18, 19)}
 """Inputs of operators that keep a state in them."""
 
 _HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
