@@ -11,20 +11,25 @@ from tests.board.host import HostFirmware
 from tests.board.models import stripes_on_cpu
 from tests.board.painted import OPERATORS, PAINT, painted
 from tests.board.programs import ADD, Maker, payload
+from tests.runtime.crafted import Crafted, number, placed, truth
+from tests.runtime.crafted import state as state_value
 
 from deuteron.arch.memory import DepthFirst, MemoryOptions
-from deuteron.board import state
+from deuteron.board import boards, image, qemu, record, report, state
 from deuteron.board.arena import planned
 from deuteron.board.bundle import Bundle, State, StateTensor
 from deuteron.board.emit import emit
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.memory_check import hazards
+from deuteron.board.toolchain import Toolchain
 from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
 from deuteron.errors import CapacityError, FormatError, UnsupportedError
 from deuteron.operators.program import KernelCall
-from deuteron.runtime import pte
-from deuteron.runtime.program import Program, TensorValue
+from deuteron.runtime import as_build, pte
+from deuteron.runtime.program import Program, TensorSpec, TensorValue
+from deuteron.views.events.instructions import Instructions
+from deuteron.views.profile.on_board import steps_of
 
 Floats = npt.NDArray[np.float32]
 
@@ -39,7 +44,7 @@ def add(make: Maker, a: int, b: int, out: int) -> None:
 
 
 def summing() -> Program:
-    """`y = x + a + b; a = x + a; b = x`: `a` starts with `FIRST`, `b` with zeros, and both lie between other tensors."""
+    """`y = x + a + b; a = x + a; b = x`: `a` starts with `FIRST`, `b` with zeros; both are between other tensors."""
     make = Maker()
     x = make.tensor((1, 4), "float32")
     b = make.state((1, 4), bytes(16), "float32", "b")
@@ -74,7 +79,9 @@ def stream(count: int, shape: tuple[int, ...] = (1, 4), seed: int = 0) -> list[F
 def with_state(program: Program) -> Program:
     """A program whose input is the sum of the last two samples, and whose output is the sum of all outputs."""
     (method,) = (method for method in program.methods if method.name == "forward")
-    make = Maker([*method.values], [*method.operators], [*method.delegates], [], method.arenas[1] + -method.arenas[1] % 16)
+    make = Maker(
+        [*method.values], [*method.operators], [*method.delegates], [], method.arenas[1] + -method.arenas[1] % 16
+    )
     x, y = method.inputs[0], method.outputs[0]
     sizes = {end: value.spec for end in (x, y) if isinstance(value := method.values[end], TensorValue)}
     given = make.tensor(sizes[x].shape, "float32", sizes[x].dim_order)
@@ -191,7 +198,7 @@ def test_a_lost_state_is_refused_with_its_step() -> None:
         executor.run([stream(1)[0]])
     lost = "a run failed while it changed the state: reset it, or load a saved state"
     assert caught.value.message == f"the run failed: {lost}"
-    assert caught.value.where == "step 2, state: sets the initial values once, and begins its change"
+    assert caught.value.where == "step 2, change of the state: begin"
     executor.reset()
     np.testing.assert_array_equal(executor.run([stream(1)[0]])[0], Summing().run(stream(1)[0]))
 
@@ -208,6 +215,23 @@ def test_an_output_may_be_a_tensor_of_the_state() -> None:
         for x in stream(5):
             total = x + total
             np.testing.assert_array_equal(executor.run([x])[0], total)
+
+
+def test_views_are_the_same_state() -> None:
+    """ExecuTorch gives a view the place and the initial content of its tensor."""
+    make = Maker()
+    x, t = make.tensor((2, 2), "float32"), make.tensor((2, 2), "float32")
+    a = make.state((1, 4), FIRST.tobytes(), "float32", "a")
+    view = make.value(make.values[a])
+    make.change(view, spec=TensorSpec((2, 2), "float32", (0, 1)))
+    add(make, x, view, t)
+    make.copy_into(view, t)
+    program = make.program((x,), (a,))
+    assert [index for index, _ in program.methods[0].state] == [a]
+    executor, total = HostExecutor(planned(translate(program, name="view"), WHOLE, CORE).bundle), FIRST
+    for x in stream(5):
+        total = x + total
+        np.testing.assert_array_equal(executor.run([x.reshape(2, 2)])[0], total)
 
 
 def test_a_state_as_input_is_refused() -> None:
@@ -302,7 +326,8 @@ def test_a_budget_holds_the_state() -> None:
         f"inputs, outputs and intermediate tensors need {whole.memory.nbytes} bytes of SRAM in addition to 48 of the "
         f"state, the budget is {needed - 1}; the peak is at `aten::add.out`"
     )
-    assert caught.value.hint and f"give `--sram-budget {needed}`" in caught.value.hint
+    assert caught.value.hint
+    assert f"give `--sram-budget {needed}`" in caught.value.hint
 
 
 @pytest.mark.slow
@@ -340,7 +365,8 @@ def test_the_checker_finds_what_is_over_the_state(
         after, cut = planned(striped, WHOLE, CORE).bundle, whole
     assert hazards(before, after, whole, cut) == []
     assert after.state is not None
-    for number, step in enumerate(after.steps):
+    damaged_steps = 0
+    for at, step in enumerate(after.steps):
         value = after.values[step.outputs[-1]]
         if value.memory == after.state.memory or value.bytes > after.state_bytes - 16:
             continue
@@ -349,9 +375,68 @@ def test_the_checker_finds_what_is_over_the_state(
         if any(after.values[i].memory == after.state.memory for i in others):
             continue
         steps = list(after.steps)
-        steps[number] = replace(step, outputs=(*step.outputs[:-1], len(after.values)))
+        steps[at] = replace(step, outputs=(*step.outputs[:-1], len(after.values)))
         damaged = replace(after, values=(*after.values, stray), steps=tuple(steps))
         assert hazards(before, damaged, whole, cut), step.title
+        damaged_steps += 1
+    assert damaged_steps > 5
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build of a program with state, from its `.pte` file: `y = x + a + b; a = x + a; b = x`."""
+    values = (
+        number(1),
+        placed(0),
+        state_value(16, "inner.a"),
+        placed(32),
+        state_value(48, "b"),
+        placed(64),
+        truth(False),
+    )
+    calls = (
+        ("call", "aten::add.out", 1, 2, 0, 3, 3),
+        ("call", "aten::add.out", 3, 4, 0, 5, 5),
+        ("call", "aten::copy_", 2, 3, 6, 2),
+        ("call", "aten::copy_", 4, 1, 6, 4),
+    )
+    program = Crafted(values, calls, inputs=[1], outputs=[5], arena=80)
+    path = tmp_path_factory.mktemp("state") / "summing.pte"
+    path.write_bytes(program.data())
+    return as_build.build_directory(path, "cortex-m33")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["an505", "an547"])
+def test_boards_stream_in_one_process(build: Path, name: str, tmp_path: Path) -> None:
+    """A thousand samples, with resets in between, are the host's bit for bit, and all take equally long."""
+    board = boards.load(name)
+    made = image.build(build, board, record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
+    image.write(made, tmp_path / "firmware", force=False)
+    firmware = record.read(tmp_path / "firmware")
+    assert firmware.state == State(1, (StateTensor("inner.a", 16, 16), StateTensor("b", 32, 16)))
+    assert "\nstate        48 B: state, which lasts from one run to the next\n" in report.text(firmware)
+    samples = [[x] for x in stream(1000, (4,))]
+    ran = qemu.run(tmp_path / "firmware", firmware, board, samples, resets=(0, 300, 301)).runs
+    executor = HostExecutor(image.bundle_of(build))
+    for i, (x, run) in enumerate(zip(samples, ran, strict=True)):
+        if i in (300, 301):
+            executor.reset()
+        np.testing.assert_array_equal(run.outputs[0], executor.run(x)[0])
+    counts = [run.instructions for run in ran]
+    assert max(counts) - min(counts) <= 1  # of the counter's tick
+    apart = qemu.run(tmp_path / "firmware", firmware, board, samples[:3]).runs
+    for x, run in zip(samples, apart, strict=False):
+        np.testing.assert_array_equal(run.outputs[0], executor.run_from_reset(x)[0])
+
+
+@pytest.mark.slow
+def test_a_profile_has_the_steps_of_the_state(build: Path) -> None:
+    bundle = image.bundle_of(build)
+    steps = steps_of(bundle, Instructions("", {}, {i: ("aten", i) for i in range(4)}, ()))
+    assert [step.name for step in steps] == [
+        "aten", "aten", "change of the state: begin", "aten", "aten", "change of the state: end"
+    ]  # fmt: skip
 
 
 def test_a_program_without_state_has_nothing_to_reset_or_save() -> None:

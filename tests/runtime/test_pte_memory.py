@@ -60,10 +60,10 @@ def looped() -> Crafted:
 
 
 def stateful() -> Crafted:
-    """`y = x + a; a = y; b = x`: `a` and `b` last between runs."""
+    """`y = x + a; a = y; b = a`: `a` and `b` last between runs."""
     values = (number(1), placed(0), state(16, "a"), placed(32), state(48, "inner.b"), truth(False))
-    calls = (add(1, 2, 3), ("call", "aten::copy_", 2, 3, 5, 2), ("call", "aten::copy_", 4, 1, 5, 4))
-    return Crafted(values, calls, inputs=[1], outputs=[3])
+    calls = (add(1, 2, 3), ("call", "aten::copy_", 2, 3, 5, 2), ("call", "aten::copy_", 4, 6, 5, 4))
+    return Crafted((*values, state(16, "a")), calls, inputs=[1], outputs=[3])  # the last value is a view of the second
 
 
 def shared(first: int, second: int, third: int) -> Crafted:
@@ -75,7 +75,7 @@ CASES: dict[str, tuple[Crafted, str]] = {
     "a state in an input": (shared(0, 8, 32), "values 1 and 2 share memory, and a state must have its own"),
     "an output in a state": (shared(0, 32, 40), "values 2 and 3 share memory, and a state must have its own"),
     "two states in one": (
-        Crafted((number(1), placed(0), state(16), state(16), placed(32)), [add(1, 2, 4)], inputs=[1], outputs=[4]),
+        Crafted((number(1), placed(0), state(16), state(24), placed(48)), [add(1, 2, 4)], inputs=[1], outputs=[4]),
         "values 2 and 3 share memory, and a state must have its own",
     ),
     "a state behind a large tensor": (
@@ -313,6 +313,10 @@ def test_an_initial_state_outside_its_segment_is_refused() -> None:
     with pytest.raises(FormatError) as caught:
         pte.read(bytes(data))
     assert caught.value.message == "a constant tensor ends at byte 20 of a segment with 16"
+    views = Crafted((number(1), placed(0), state(16), state(16, buffer=2)), [add(1, 2, 1)], inputs=[1], outputs=[1])
+    with pytest.raises(FormatError) as caught:
+        pte.read(views.data())
+    assert caught.value.message == "values 2 and 3 are one state with two initial values"
     group = Crafted((number(1), placed(0), state(16, group=1), placed(32)), [add(1, 2, 3)], inputs=[1], outputs=[3])
     with pytest.raises(FormatError) as caught:
         pte.read(group.data())

@@ -10,7 +10,7 @@ from functools import cached_property
 from itertools import groupby
 
 from deuteron.board.bundle import ALIGNMENT, Step, StepKind, Value
-from deuteron.runtime.program import TensorValue
+from deuteron.runtime.program import Method, Place, TensorValue
 
 BEGIN, END = "dtn_op_state_begin", "dtn_op_state_end"
 STATUS_BYTES = 16
@@ -28,28 +28,30 @@ class StateLayout:
     """The state memory of a method.
 
     Attributes:
-        tensors: the tensors of the state by their index in the method, in the order of the memory.
+        tensors: the tensors of the state by their place in the program's plan, in the order of the memory. Views have
+            the place of their tensor.
     """
 
-    tensors: Mapping[int, TensorValue]
+    tensors: Mapping[Place, TensorValue]
 
     @classmethod
-    def of(cls, state: Sequence[tuple[int, TensorValue]]) -> "StateLayout":
-        """Return the layout of tensors."""
-        return cls(dict(sorted(state, key=lambda item: len(set(_initial(item[1]))) > 1)))
+    def of(cls, method: Method) -> "StateLayout":
+        """Return the layout of the method's state."""
+        tensors = [(value.place, value) for _, value in method.state if value.place is not None]
+        return cls(dict(sorted(tensors, key=lambda item: len(set(_initial(item[1]))) > 1)))
 
     @cached_property
-    def offsets(self) -> Mapping[int, int]:
-        """Return the offset of each tensor."""
-        offsets: dict[int, int] = {}
+    def offsets(self) -> Mapping[Place, int]:
+        """Return the offset of each tensor by its place in the program's plan."""
+        offsets: dict[Place, int] = {}
         at = STATUS_BYTES
-        for index, tensor in self.tensors.items():
-            offsets[index] = at
+        for place, tensor in self.tensors.items():
+            offsets[place] = at
             at += padded(tensor.bytes)
         return offsets
 
     @property
-    def bytes(self) -> int:
+    def nbytes(self) -> int:
         """Return the size of the memory."""
         return STATUS_BYTES + sum(padded(tensor.bytes) for tensor in self.tensors.values())
 
@@ -81,13 +83,13 @@ def first_change(steps: Sequence[Step], values: Sequence[Value], memory: int) ->
 
 def begin(operator: int, constant: Sequence[int], status: int, tensors: int, filled: tuple[int, ...]) -> Step:
     """Return the step that begins a change; arguments after the operator's index are values, then the parameters."""
-    title = "state: sets the initial values once, and begins its change"
-    return Step(StepKind.OPERATOR, operator, tuple(constant), (status, tensors), filled, title, "", NO_INSTRUCTION)
+    title, outputs = "change of the state: begin", (status, tensors)
+    return Step(StepKind.OPERATOR, operator, tuple(constant), outputs, filled, title, "", NO_INSTRUCTION)
 
 
 def end(operator: int, status: int, tensors: int) -> Step:
     """Return the step that ends a change."""
-    return Step(StepKind.OPERATOR, operator, (tensors,), (status,), (), "state: ends its change", "", NO_INSTRUCTION)
+    return Step(StepKind.OPERATOR, operator, (tensors,), (status,), (), "change of the state: end", "", NO_INSTRUCTION)
 
 
 def _initial(tensor: TensorValue) -> bytes:

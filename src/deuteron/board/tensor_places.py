@@ -31,9 +31,9 @@ class TensorPlaces:
         self._indices: dict[int, int] = {}
         self._values: list[Value] = []
         self._constants: dict[Constant, int] = {}
-        self.layout = StateLayout.of(method.state)
+        self.layout = StateLayout.of(method)
         self._removed = tuple(
-            sorted((t.place.memory, t.place.offset, padded(t.bytes)) for t in self.layout.tensors.values() if t.place)
+            (place.memory, place.offset, padded(tensor.bytes)) for place, tensor in self.layout.tensors.items()
         )
         self._arenas = tuple(self._kept(Place(at, size)) for at, size in enumerate(method.arenas[1:], 1))
         self._unplanned = 0
@@ -70,8 +70,6 @@ class TensorPlaces:
         if index not in self._indices:
             tensor = self.tensor(index, what)
             memory, offset = self._place(tensor, what, may_be_unplanned)
-            if index in self.layout.tensors:
-                memory, offset = self._state_memory, self.layout.offsets[index]
             self._indices[index] = self._add(memory, offset, tensor.bytes, tensor.spec, what)
         return self._indices[index]
 
@@ -113,7 +111,7 @@ class TensorPlaces:
         """Return the memories of values."""
         memories = [Memory(padded(size), f"memory {i} of the program's plan") for i, size in enumerate(self._arenas, 1)]
         if self.layout.tensors:
-            memories.append(Memory(self.layout.bytes, state.NOTE))
+            memories.append(Memory(self.layout.nbytes, state.NOTE))
         if own := self._unplanned + self._most:
             memories.append(Memory(own, "inputs and outputs outside the plan, and scratch of single steps"))
         return tuple(memories)
@@ -127,8 +125,8 @@ class TensorPlaces:
     def state(self) -> State | None:
         """Return the state, None without any."""
         tensors = tuple(
-            StateTensor(tensor.name, self.layout.offsets[index], tensor.bytes)
-            for index, tensor in self.layout.tensors.items()
+            StateTensor(tensor.name, self.layout.offsets[place], tensor.bytes)
+            for place, tensor in self.layout.tensors.items()
         )
         return State(self._state_memory, tensors) if tensors else None
 
@@ -168,6 +166,8 @@ class TensorPlaces:
             offset = self._unplanned
             self._unplanned += padded(tensor.bytes)
             return self._own_memory, offset
+        if tensor.is_state:
+            return self._state_memory, self.layout.offsets[place]
         if place.offset % ALIGNMENT:
             message = f"{what} starts at byte {place.offset} of its memory, which is not a multiple of {ALIGNMENT}"
             raise UnsupportedError(message, hint="plan the program's memory with ExecuTorch's default alignment")

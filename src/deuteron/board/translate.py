@@ -156,7 +156,7 @@ class _Translator:
         own = self._places.state
         if own is None:
             return
-        layout, size = self._places.layout, self._places.layout.bytes - state.STATUS_BYTES
+        layout, size = self._places.layout, self._places.layout.nbytes - state.STATUS_BYTES
         status = self._places.state_part(0, state.STATUS_BYTES, "status of the state")
         tensors = self._places.state_part(state.STATUS_BYTES, size, "all tensors of the state")
         constant = []

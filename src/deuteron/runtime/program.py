@@ -162,9 +162,13 @@ class Method:
 
     @property
     def state(self) -> tuple[tuple[int, TensorValue], ...]:
-        """Return the tensors that last from one run to the next, with their indices."""
+        """Return the tensors that last from one run to the next, with their indices; not their views."""
         tensors = ((i, value) for i, value in enumerate(self.values) if isinstance(value, TensorValue))
-        return tuple((i, value) for i, value in tensors if value.is_state)
+        by_place: dict[Place | None, tuple[int, TensorValue]] = {}
+        for i, value in tensors:
+            if value.is_state:
+                by_place.setdefault(value.place, (i, value))
+        return tuple(by_place.values())
 
     @property
     def input_specs(self) -> tuple[TensorSpec | None, ...]:
