@@ -58,8 +58,11 @@ static void run_gates(const dtn_operator_call_t *call, const int8_t *input, cons
         const int8_t *rows[DTN_CM_ROWS];
         uint32_t of_input[DTN_CM_ROWS] = {0}, of_hidden[DTN_CM_ROWS] = {0};
         dtn_cm_rows_of((const int8_t *)call->values[WEIGHTS].data, features + units, first, count, rows);
-        dtn_cm_add_dots(input, -p->in_zp, rows, 0, features, of_input);
-        dtn_cm_add_dots(hidden, -p->hidden_zp, rows, features, units, of_hidden);
+        dtn_cm_add_dots_s8(input, -p->in_zp, rows, features, of_input);
+        for (size_t j = 0; j < DTN_CM_ROWS; j++) {
+            rows[j] += features;
+        }
+        dtn_cm_add_dots_s8(hidden, -p->hidden_zp, rows, units, of_hidden);
         for (size_t j = 0; j < DTN_CM_ROWS; j++) {
             int32_t sum = dtn_cm_plus((int32_t)of_input[j], bias[first + j]);
             int32_t a = dtn_cm_requantize(sum, p->input_multipliers[gate], p->input_shifts[gate]);

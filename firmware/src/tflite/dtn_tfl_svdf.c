@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "../cortex_m/dot_product_s8.h"
 #include "numbers.h"
 
@@ -7,7 +9,8 @@ enum { INPUT, FEATURES, TIMES, BIAS };
 
 static bool are_numbers(const params_t *p, uint32_t state)
 {
-    return p->in_features >= 1 && p->in_features <= DTN_CM_MAX_PRODUCTS && dtn_cm_is_s8(p->in_zp) &&
+    return p->in_features >= 1 && p->in_features <= DTN_CM_MAX_PRODUCTS && dtn_cm_is_s8(p->in_zp) && p->steps >= 1 &&
+           p->steps <= DTN_CM_MAX_PRODUCTS && (state != DTN_TYPE_S16 || p->state_zp == 0) &&
            dtn_tfl_holds(state, p->state_zp) && dtn_cm_is_s8(p->out_zp) &&
            dtn_tfl_is_factor(p->state_multiplier, p->state_shift) &&
            dtn_tfl_is_factor(p->out_multiplier, p->out_shift) && (p->has_bias == 0 || p->has_bias == 1);
@@ -39,22 +42,24 @@ static bool is_valid(const dtn_operator_call_t *call)
 }
 
 /* Moves the past of a filter by one step, and adds the newest one. Returns the sum over time. */
-static uint32_t step_s8(int8_t *past, const int8_t *times, int32_t steps, int32_t newest, int32_t zero_point)
+static uint32_t step_s8(int8_t *past, const int8_t *times, size_t steps, int32_t newest, int32_t zero_point)
 {
-    uint32_t sum = 0;
-    for (int32_t i = 0; i < steps; i++) {
-        past[i] = i + 1 < steps ? past[i + 1] : (int8_t)newest;
-        sum += (uint32_t)((past[i] - zero_point) * times[i]);
+    memmove(past, past + 1, steps - 1);
+    past[steps - 1] = (int8_t)newest;
+    int32_t sum = 0;
+    for (size_t i = 0; i < steps; i++) {
+        sum += (past[i] - zero_point) * times[i];
     }
-    return sum;
+    return (uint32_t)sum;
 }
 
-static uint32_t step_s16(int16_t *past, const int16_t *times, int32_t steps, int32_t newest, int32_t zero_point)
+static uint32_t step_s16(int16_t *past, const int16_t *times, size_t steps, int32_t newest, int32_t zero_point)
 {
+    memmove(past, past + 1, (steps - 1) * sizeof *past);
+    past[steps - 1] = (int16_t)newest;
     uint32_t sum = 0;
-    for (int32_t i = 0; i < steps; i++) {
-        past[i] = i + 1 < steps ? past[i + 1] : (int16_t)newest;
-        sum += (uint32_t)(past[i] - zero_point) * (uint32_t)times[i];
+    for (size_t i = 0; i < steps; i++) {
+        sum += (uint32_t)((past[i] - zero_point) * times[i]);
     }
     return sum;
 }
@@ -75,15 +80,15 @@ static void run_batch(const dtn_operator_call_t *call, size_t batch)
         const int8_t *rows[DTN_CM_ROWS];
         uint32_t dots[DTN_CM_ROWS] = {0};
         dtn_cm_rows_of((const int8_t *)values[FEATURES].data, (size_t)p->in_features, first, filters, rows);
-        dtn_cm_add_dots(input, -p->in_zp, rows, 0, (size_t)p->in_features, dots);
+        dtn_cm_add_dots_s8(input, -p->in_zp, rows, (size_t)p->in_features, dots);
         for (size_t filter = first; filter < filters && filter < first + DTN_CM_ROWS; filter++, past += steps) {
             int32_t newest = dtn_cm_requantize((int32_t)dots[filter - first], p->state_multiplier, p->state_shift);
             newest = dtn_cm_clamp(newest, limits.min, limits.max) + p->state_zp;
             sum += state->type == DTN_TYPE_S8
                        ? step_s8((int8_t *)state->data + past, (const int8_t *)values[TIMES].data + filter * steps,
-                                 p->steps, newest, p->state_zp)
+                                 steps, newest, p->state_zp)
                        : step_s16((int16_t *)state->data + past, (const int16_t *)values[TIMES].data + filter * steps,
-                                  p->steps, newest, p->state_zp);
+                                  steps, newest, p->state_zp);
             if (--left == 0) {
                 out[unit++] = (int8_t)dtn_tfl_scaled((int32_t)sum, p->out_multiplier, p->out_shift, p->out_zp, bytes);
                 sum = bias != NULL && unit < (size_t)p->units ? (uint32_t)bias[unit] : 0;

@@ -15,12 +15,10 @@ static inline int32_t dtn_tfl_saturated_s16(int32_t x)
     return dtn_cm_clamp(x, INT16_MIN, INT16_MAX);
 }
 
-/** The product of numbers with p and q whole bits, with p + q of them, rounded to nearest, ties away from zero. */
+/** The product of numbers with p and q whole bits, with p + q of them, rounded to nearest, ties up; not both -2^15. */
 static inline int32_t dtn_tfl_times_s16(int32_t a, int32_t b)
 {
-    int32_t product = a * b;
-    int32_t result = (product + (product >= 0 ? 1 << 14 : 1 - (1 << 14))) / (1 << 15);
-    return dtn_tfl_saturated_s16(result);
+    return (a * b + (1 << 14)) >> 15;
 }
 
 /** exp(a) for -1/4 <= a < 0 in steps of 2^-15: a polynomial about -1/8. */
