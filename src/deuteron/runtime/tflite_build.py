@@ -38,7 +38,7 @@ from deuteron.operators import catalogue
 from deuteron.operators.work import work_of
 from deuteron.runtime import pte_writer, tflite_ethosu, tflite_model, vela, vela_compile
 from deuteron.runtime.program import TensorSpec
-from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, refs
+from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, Ref, refs
 from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
 from deuteron.runtime.tflite_ethosu import LAYERS, nbytes, terms
 from deuteron.runtime.tflite_program import Step, TfliteProgram
@@ -296,6 +296,11 @@ def _check_tensors(model: FlatModel, steps: Sequence[Part | int]) -> None:
     ends = (_one(model, step) for step in steps)
     for index in sorted({i for one in ends for i in (*one.inputs, *one.outputs) if i >= 0}):
         tensor = model.tensors[index]
+        if tensor.is_variable:
+            raise UnsupportedError(
+                f"tensor `{tensor.name}` is the state of an operator that this target's CPU does not run",
+                hint="name a target whose CPU has C operators, such as `imxrt700cm` or `cortex-m55`",
+            )
         if tensor.problem or tensor.dtype.lower() not in CODES:
             raise UnsupportedError(
                 tensor.problem or f"tensor `{tensor.name}` is {tensor.dtype}, which no program holds",
@@ -309,12 +314,19 @@ def _delegated(payload: bytes, part: Part) -> Delegated:
 
 def _contents(model: FlatModel, calls: Sequence[Call | Delegated]) -> Contents:
     """The program of these calls, with the tensors that they name and the file's inputs and outputs."""
+    calls = [*calls, *(_written_back(model, *ends) for ends in model.state_ends)]
     named = {i for call in calls for i in (call.args if isinstance(call, Delegated) else refs(call.args))}
     used = sorted(named | {*model.inputs, *model.outputs})
     tensors = {i: model.tensors[i] for i in used}
     specs = {i: TensorSpec(t.shape, t.dtype.lower(), tuple(range(len(t.shape)))) for i, t in tensors.items()}
     constants = {i: t.data for i, t in tensors.items() if t.data is not None}
-    return Contents(specs, constants, model.inputs, model.outputs, calls)
+    states = {before: state for (before, _), state in zip(model.state_ends, model.states, strict=True)}
+    return Contents(specs, constants, model.own_inputs, model.own_outputs, calls, states)
+
+
+def _written_back(model: FlatModel, before: int, after: int) -> Call:
+    """The call that copies the next value of a state over the present one."""
+    return Call("aten::view_copy.out", (Ref(after), model.tensors[before].shape, Ref(before), Ref(before)))
 
 
 def _payload(part: Part) -> bytes:

@@ -155,7 +155,8 @@ class _Resources:
                     raise UnsupportedError(
                         "CALL_ONCE runs after variables are used, so that its first run differs from others",
                         where=where,
-                        hint="initialise variables before all other operators",
+                        hint="initialise variables before all other operators; of a file that Vela compiled, give the "
+                        "one that it was made from",
                     )
                 self.initial |= _assigned(self.source, int(op.options.get("InitSubgraphIndex", 0)), where)
                 return None
