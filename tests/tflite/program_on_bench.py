@@ -44,7 +44,9 @@ class ProgramOnBench:
             operator = catalogue.named(self._method.operators[instruction.operator])
             assert operator is not None
             reads, words, writes, _ = (self._method.values[arg] for arg in instruction.args)
-            assert isinstance(reads, TensorList) and isinstance(writes, TensorList) and isinstance(words, tuple)
+            assert isinstance(reads, TensorList)
+            assert isinstance(writes, TensorList)
+            assert isinstance(words, tuple)
             given = [self._array(self._tensor(index)) for index in reads.items]
             targets = [self._tensor(index) for index in writes.items]
             *scratch, output = map(self._array, targets)
@@ -60,8 +62,9 @@ class ProgramOnBench:
         return value
 
     def _array(self, value: TensorValue) -> Array:
-        data = self._bytes(value) if value.place else np.frombuffer(value.constant.data if value.constant else b"", np.uint8)
-        return np.frombuffer(data.tobytes(), value.spec.dtype).reshape(value.spec.shape)
+        constant = value.constant.data if value.constant else b""
+        data = self._bytes(value).tobytes() if value.place else constant
+        return np.frombuffer(data, value.spec.dtype).reshape(value.spec.shape)
 
     def _bytes(self, value: TensorValue) -> npt.NDArray[np.uint8]:
         assert value.place is not None

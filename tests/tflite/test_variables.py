@@ -6,16 +6,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests.cortex_m.bench import Bench
+from tests.tflite.cortex_m.recurrent_models import MODELS
+from tests.tflite.cortex_m.running import random_inputs
 from tests.tflite.program_on_bench import ProgramOnBench
 from tests.tflite.stateful import Array, StatefulNet
 
 from deuteron.arch.cores import InnerWork
+from deuteron.board import image
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.translate import translate
+from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError
 from deuteron.runtime import pte, tflite_build
+from deuteron.runtime.as_build import build_directory
 from deuteron.runtime.litert import Litert
 from deuteron.tflite.decode import decode
+from deuteron.tflite.encode import encode
 from deuteron.tflite.variables import resolved
 
 SHAPE = (1, 4)
@@ -207,6 +213,34 @@ def test_random_programs_equal_litert(bench: Bench, tmp_path: Path, seed: int) -
                 known.append(net.add("ADD", operands, SHAPE, kind="AddOptions"))
     net.outputs += sorted({int(i) for i in rng.choice(known, int(rng.integers(1, 4)))} | {known[-1]})
     compare(bench, net, tmp_path)
+
+
+@pytest.mark.parametrize("target", ["imxrt700cm", "ethos-u55-128"])
+@pytest.mark.parametrize("make", [window, swap, shared_value, other_shape])
+def test_states_last_around_partitions(tmp_path: Path, make: Callable[[StatefulNet], None], target: str) -> None:
+    net, path = StatefulNet(), tmp_path / "net.tflite"
+    make(net)
+    path.write_bytes(net.file())
+    build = build_directory(path, target)
+    assert manifests.read(build).partitions
+    executor, reference, rng = HostExecutor(image.bundle_of(build)), Litert(net.file()), np.random.default_rng(0)
+    for run in range(20):
+        inputs = [_drawn(rng, net, index) for index in net.inputs]
+        for found, wanted in zip(executor.run(inputs), reference.run(inputs), strict=True):
+            np.testing.assert_array_equal(found, wanted, f"run {run}")
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("target", ["cortex-m55", "imxrt700cm", "ethos-u55-128"])
+def test_operators_with_states_run_on_the_cpu(tmp_path: Path, name: str, target: str) -> None:
+    rng = np.random.default_rng(5)
+    model, path = MODELS[name](rng), tmp_path / "net.tflite"
+    path.write_bytes(encode(model))
+    executor, reference = HostExecutor(image.bundle_of(build_directory(path, target))), Litert(encode(model))
+    for run in range(20):
+        inputs = random_inputs(model, rng)
+        for found, wanted in zip(executor.run(inputs), reference.run(inputs), strict=True):
+            np.testing.assert_array_equal(found, wanted, f"run {run}")
 
 
 def test_what_no_call_once_sets_starts_with_zeros(tmp_path: Path) -> None:

@@ -131,13 +131,14 @@ class _Resources:
         for key, index in self.first.items():
             if self.now[key] == index:  # nothing assigns another value
                 self.tensors[index] = replace(self.tensors[index], data=states.pop(key).initial)
-        operators += self._copies([*states])
+        outputs, copies = self._outputs({self.first[key] for key in states})
+        operators += [*copies, *self._copies([*states])]
         model = replace(
             self.model,
             tensors=tuple(self.tensors),
             operators=tuple(operators),
             inputs=(*self.model.inputs, *(self.first[key] for key in states)),
-            outputs=(*self.model.outputs, *(self.now[key] for key in states)),
+            outputs=(*outputs, *(self.now[key] for key in states)),
             states=tuple(states.values()),
             is_complete=Decoder(self.source, partial=True).keeps_all(0) and not _CALLS & {op.name for op in operators},
         )
@@ -191,6 +192,22 @@ class _Resources:
             raise _other_form(f"tensor `{read.name}`", read, "the variable has", value, where)
         return _view(self.now[key], out, read.shape)
 
+    def _outputs(self, states: set[int]) -> tuple[list[int], list[FlatOperator]]:
+        """The outputs, and copies for those that are the value of a variable before the run."""
+        outputs, copies = list[int](), list[FlatOperator]()
+        for index in self.model.outputs:
+            outputs.append(index)
+            if index in states:
+                outputs[-1] = self._new(index, "output")
+                copies.append(_view(index, outputs[-1], self.tensors[index].shape))
+        return outputs, copies
+
+    def _new(self, source: int, suffix: str) -> int:
+        """A tensor like another one, without content."""
+        tensor = self.tensors[source]
+        self.tensors.append(replace(tensor, name=f"{tensor.name}/{suffix}", data=None))
+        return len(self.tensors) - 1
+
     def _copies(self, keys: list[_Key]) -> Iterator[FlatOperator]:
         """Copies of next values that are an input, an output, a constant or that of two variables.
 
@@ -205,10 +222,9 @@ class _Resources:
         while copied:
             read = [*copied.values()]
             key = next((key for key in copied if read.count(self.first[key]) == 0), next(iter(copied)))
-            source = self.tensors[copied[key]]
-            self.now[key] = len(self.tensors)
-            self.tensors.append(replace(source, name=f"{source.name}/{_name(key)}", data=None))
-            yield _view(copied.pop(key), self.now[key], source.shape)
+            source = copied.pop(key)
+            self.now[key] = self._new(source, _name(key))
+            yield _view(source, self.now[key], self.tensors[source].shape)
 
     def _initial(self, key: _Key, index: int) -> bytes:
         """The bytes of a variable before the first run."""

@@ -68,7 +68,7 @@ def svdf(site: Site) -> tuple[CpuCall, ...]:
         raise site.unsupported(f"{filters} filters have the rank {rank}, which does not divide them", _HINT_STATE)
     if site.option("FusedActivationFunction") not in (NONE, RELU):
         raise site.unsupported(
-            "its fused activation function is not RELU or NONE", "write the activation as an operator"
+            "its fused activation function is not RELU or NONE", "write the activation as an operator of its own"
         )
     state = _state(site, 4, dtype, (batches, filters * steps))
     to_state = factor(float(site.scale(x) * site.scale(features) / site.scale(state)))
