@@ -25,8 +25,7 @@
  * The events file is words of 32 bits, little-endian: `dtn_runner_header_t`, then for each run a `dtn_runner_run_t` and
  * its number of `dtn_event_t` (deuteron/executor.h). There is none if the bundle was rejected.
  */
-#ifndef DTN_RUNNER_H
-#define DTN_RUNNER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -58,5 +57,3 @@ typedef struct {
     uint32_t stack_used; /**< maximum bytes of the stack in use since start-up */
     uint32_t events;
 } dtn_runner_run_t;
-
-#endif /* DTN_RUNNER_H */

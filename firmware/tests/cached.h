@@ -6,8 +6,7 @@
  * reads and writes. Every line is always cached, so that nothing of the other side is seen by luck. Lines that are
  * dirty when the NPU starts are written back when it is done, the worst moment.
  */
-#ifndef DTN_CACHED_H
-#define DTN_CACHED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,5 +52,3 @@ bool cached_has_run(void);
 
 /** Where in the memories an address lies that the core has; CACHED_BYTES for elsewhere. */
 size_t cached_at(const void *address);
-
-#endif /* DTN_CACHED_H */

@@ -2,8 +2,7 @@
  * @file
  * Command streams for tests: a driver's header, registers and operations, written one after the other.
  */
-#ifndef DTN_ETHOSU_STREAM_H
-#define DTN_ETHOSU_STREAM_H
+#pragma once
 
 #include "../src/ethosu/feature_map.h"
 #include "deuteron/ethosu.h"
@@ -61,5 +60,3 @@ int32_t map_value(const stream_t *stream, const test_map_t *map, int32_t y, int3
 
 /** An element of a map as it is stored. */
 int64_t map_stored(const stream_t *stream, const test_map_t *map, int32_t y, int32_t x, int32_t c);
-
-#endif /* DTN_ETHOSU_STREAM_H */

@@ -2,8 +2,7 @@
  * @file
  * What tests of watched streams share: sums and copies, and the hazards that are expected of them.
  */
-#ifndef DTN_ETHOSU_WATCHED_H
-#define DTN_ETHOSU_WATCHED_H
+#pragma once
 
 #include "deuteron/ethosu_watch.h"
 #include "ethosu_stream.h"
@@ -34,5 +33,3 @@ void check_hazards(stream_t *stream, const expected_t *expected, size_t count);
 #define NONE(stream) check_hazards(stream, NULL, 0)
 #define ONE(stream, at_command, ...)                                                                                   \
     check_hazards(stream, &(expected_t){at_command, (dtn_ethosu_hazard_t){__VA_ARGS__}}, 1)
-
-#endif /* DTN_ETHOSU_WATCHED_H */

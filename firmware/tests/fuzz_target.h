@@ -2,8 +2,7 @@
  * @file
  * A fuzz target, for libFuzzer and for the runner that needs no fuzzing compiler: what each one defines.
  */
-#ifndef DTN_FUZZ_TARGET_H
-#define DTN_FUZZ_TARGET_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -23,5 +22,3 @@ size_t fuzz_valid(uint64_t *state, uint8_t *input);
 
 /** Changes up to three things: words mostly, now and then any byte or the length; returns the new size. */
 size_t fuzz_mutate(uint64_t *state, uint8_t *input, size_t size);
-
-#endif /* DTN_FUZZ_TARGET_H */

@@ -2,8 +2,7 @@
  * @file
  * Random calls of the Cortex-M layers, and what a plain loop makes of them.
  */
-#ifndef DTN_LAYER_CALL_H
-#define DTN_LAYER_CALL_H
+#pragma once
 
 #include "../src/cortex_m/windows.h"
 #include "test.h"
@@ -38,5 +37,3 @@ const dtn_tensor_t *layer_output(const layer_t *layer);
 
 /** What the call must write. */
 void layer_expect(const layer_t *layer, int8_t *out);
-
-#endif /* DTN_LAYER_CALL_H */

@@ -2,8 +2,7 @@
  * @file
  * Writes bundles for tests, by appending; sizes are fixed and ample, overruns abort.
  */
-#ifndef DTN_PROGRAM_H
-#define DTN_PROGRAM_H
+#pragma once
 
 #include "builder.h"
 #include "deuteron/npu.h"
@@ -66,5 +65,3 @@ uint32_t *program_table(program_t *program, table_t table, uint32_t *count);
 
 /** The bits of a float, as parameters hold them. */
 uint32_t program_bits(float number);
-
-#endif /* DTN_PROGRAM_H */

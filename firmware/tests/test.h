@@ -2,8 +2,7 @@
  * @file
  * The whole of the test framework: checks that count failures, and a random number generator with a seed.
  */
-#ifndef DTN_TEST_H
-#define DTN_TEST_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -52,5 +51,3 @@ static inline int32_t test_between(uint64_t *state, int32_t lo, int32_t hi)
 {
     return (int32_t)(lo + (int64_t)((test_random(state) >> 33) % (uint64_t)((int64_t)hi - lo + 1)));
 }
-
-#endif /* DTN_TEST_H */

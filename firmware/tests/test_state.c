@@ -41,8 +41,21 @@ int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
     return 0;
 }
 
+/* True if all tensors of a call have `BYTES` bytes. */
+static bool are_sized(const dtn_operator_call_t *call, uint32_t inputs)
+{
+    bool good = call->input_count == inputs && call->output_count == 1;
+    for (uint32_t i = 0; good && i <= inputs; i++) {
+        good = call->values[i].bytes == BYTES;
+    }
+    return good;
+}
+
 static int32_t add(const dtn_operator_call_t *call, dtn_phase_t phase)
 {
+    if (phase == DTN_PHASE_CHECK && !are_sized(call, 2)) {
+        return DTN_REASON_OPERATOR;
+    }
     if (phase == DTN_PHASE_RUN) {
         if (fails(&failing.step)) {
             return DTN_REASON_OPERATOR;
@@ -57,6 +70,9 @@ static int32_t add(const dtn_operator_call_t *call, dtn_phase_t phase)
 
 static int32_t copy(const dtn_operator_call_t *call, dtn_phase_t phase)
 {
+    if (phase == DTN_PHASE_CHECK && !are_sized(call, 1)) {
+        return DTN_REASON_OPERATOR;
+    }
     if (phase == DTN_PHASE_RUN) {
         if (fails(&failing.step)) {
             return DTN_REASON_OPERATOR;
@@ -356,6 +372,38 @@ static void test_damaged_steps(void)
     }
 }
 
+/* Words of any table replaced at random: the program is refused, or runs, is saved, loaded and reset in its memories.
+ */
+static void test_random_damage(void)
+{
+    uint64_t random = 37;
+    uint32_t taken = 0;
+    for (uint32_t i = 0; i < 3000; i++) {
+        program_t program;
+        dtn_executor_t executor;
+        uint32_t words;
+        build(&program);
+        uint32_t *table = program_table(&program, (table_t)test_between(&random, 0, TABLES - 1), &words);
+        uint32_t *word = &table[test_between(&random, 0, (int32_t)words - 1)];
+        *word = test_between(&random, 0, 3) == 0 ? (uint32_t)test_random(&random)
+                                                 : *word + (uint32_t)test_between(&random, -20, 20);
+        program_seal(&program);
+        if (dtn_executor_init(&executor, &program.bundle, program.memories) == ENONE) {
+            uint32_t bytes = dtn_state_bytes(&program.bundle);
+            uint8_t *saved = (uint8_t *)build_alloc(bytes + 1);
+            (void)dtn_executor_run(&executor, NULL, NULL);
+            if (dtn_executor_save_state(&executor, saved, bytes) == ENONE) {
+                CHECK_EQUAL(dtn_executor_load_state(&executor, saved, bytes), ENONE);
+            }
+            CHECK_EQUAL(dtn_executor_reset(&executor), ENONE);
+            free(saved);
+            taken++;
+        }
+        program_free(&program);
+    }
+    CHECK(taken > 50, "only %u programs were taken", (unsigned)taken);
+}
+
 /* A thread that streams through its own executor, and resets it now and then. */
 typedef struct {
     dtn_executor_t executor;
@@ -415,6 +463,7 @@ int main(void)
     test_saved_states();
     test_a_program_without_state();
     test_damaged_steps();
+    test_random_damage();
     test_two_threads();
     return test_result();
 }

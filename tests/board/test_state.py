@@ -7,10 +7,12 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from tests import store
+from tests.board.conftest import Built
 from tests.board.host import HostFirmware
 from tests.board.models import stripes_on_cpu
 from tests.board.painted import OPERATORS, PAINT, painted
 from tests.board.programs import ADD, Maker, payload
+from tests.frontend.ethosu import networks
 from tests.runtime.crafted import Crafted, number, placed, truth
 from tests.runtime.crafted import state as state_value
 
@@ -20,6 +22,7 @@ from deuteron.board.arena import planned
 from deuteron.board.bundle import Bundle, State, StateTensor
 from deuteron.board.emit import emit
 from deuteron.board.host_executor import HostExecutor
+from deuteron.board.link import link
 from deuteron.board.memory_check import hazards
 from deuteron.board.toolchain import Toolchain
 from deuteron.board.translate import translate
@@ -29,6 +32,7 @@ from deuteron.operators.program import KernelCall
 from deuteron.runtime import as_build, pte
 from deuteron.runtime.program import Program, TensorSpec, TensorValue
 from deuteron.views.events.instructions import Instructions
+from deuteron.views.memory.arenas import arena_planning
 from deuteron.views.profile.on_board import steps_of
 
 Floats = npt.NDArray[np.float32]
@@ -114,10 +118,12 @@ def whole() -> Bundle:
 def streamed(whole: Bundle, samples: list[Floats]) -> list[Floats]:
     """What the network with state computes, by the one without."""
     executor, (y,) = HostExecutor(whole), whole.outputs
-    last, total, outputs = np.zeros_like(samples[0]), np.ones(whole.values[y].shape, np.float32), list[Floats]()
+    last = np.zeros_like(samples[0])
+    total: Floats = np.ones(whole.values[y].shape, np.float32)
+    outputs: list[Floats] = []
     for x in samples:
         (own,) = executor.run([x + last])
-        total, last = own + total, x
+        total, last = own.astype(np.float32) + total, x
         outputs.append(total)
     return outputs
 
@@ -193,7 +199,7 @@ def test_a_lost_state_is_refused_with_its_step() -> None:
     steps = executor.values([stream(1)[0]])
     for _ in range(4):
         next(steps)
-    steps.close()
+    del steps
     with pytest.raises(FormatError) as caught:
         executor.run([stream(1)[0]])
     lost = "a run failed while it changed the state: reset it, or load a saved state"
@@ -331,6 +337,31 @@ def test_a_budget_holds_the_state() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("made", ["digits", "ethos-u"])
+def test_a_network_on_an_npu_has_state_around_it(made: str, built: Built, tmp_path: Path) -> None:
+    """On the host, and in one process of the emulator."""
+    build = networks.built(networks.layer) if made == "ethos-u" else built(made)
+    program = pte.read((build / manifests.PROGRAM).read_bytes())
+    stateful, plain = translate(with_state(program), name="stateful"), translate(program, name="plain")
+    samples = stream(5, plain.values[plain.inputs[0]].shape)
+    wanted = streamed(plain, samples)
+    executor = HostExecutor(stateful)
+    for x, y in zip(samples, wanted, strict=True):
+        np.testing.assert_array_equal(executor.run([x])[0], y)
+    board, options = boards.load("an547"), record.FirmwareOptions()
+    link(stateful, board, options, image.called(stateful), Toolchain.find(image.OBJECTS), tmp_path)
+    firmware = replace(
+        record.read(store.firmware(build, board)),
+        inputs=tuple(stateful.values[i] for i in stateful.inputs),
+        outputs=tuple(stateful.values[i] for i in stateful.outputs),
+        state=stateful.state,
+    )
+    runs = qemu.run(tmp_path, firmware, board, [[x] for x in samples], resets=(0,)).runs
+    for run, y in zip(runs, wanted, strict=True):
+        np.testing.assert_array_equal(run.outputs[0], y)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [WHOLE, STRIPES], ids=["whole", "stripes"])
 def test_a_plan_leaves_the_state_alone(
     striped: Bundle, whole: Bundle, memory: MemoryOptions, firmware: HostFirmware, tmp_path: Path
@@ -428,6 +459,14 @@ def test_boards_stream_in_one_process(build: Path, name: str, tmp_path: Path) ->
     apart = qemu.run(tmp_path / "firmware", firmware, board, samples[:3]).runs
     for x, run in zip(samples, apart, strict=False):
         np.testing.assert_array_equal(run.outputs[0], executor.run_from_reset(x)[0])
+
+
+@pytest.mark.slow
+def test_a_plan_shows_the_state_by_itself(build: Path) -> None:
+    plan = arena_planning(build)
+    assert plan is not None
+    assert plan.summary() == "SRAM: 48 B + 48 B state; nothing depth first"
+    assert plan.to_json()["state"] == 48
 
 
 @pytest.mark.slow

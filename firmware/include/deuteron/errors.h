@@ -2,10 +2,10 @@
  * @file
  * The error codes of this driver.
  *
- * The code of a `NeutronError` (bits 8-30) is a reason in its low 8 bits and a detail in the 15 bits above: the index
- * of the object that the row names (tensors: inputs, then outputs; kernels: by number), 0 for NONE. FAULT is the fault
- * of a run: a `dtn_ethosu_fault_t` (deuteron/ethosu.h) of Deuteron's driver for an Ethos-U, 0 for other drivers. The
- * step identifies the partition that failed in a run.
+ * The code of a `NeutronError` (bits 8-30) is a reason in its low 8 bits and a detail in the 15 bits above. The detail
+ * is the index of the object that the row names (tensors: inputs, then outputs; kernels: by number), 0 for NONE. FAULT
+ * is the fault of a run: a `dtn_ethosu_fault_t` (deuteron/ethosu.h) of Deuteron's driver for an Ethos-U, 0 for other
+ * drivers. The step identifies the partition that failed in a run.
  */
 #ifndef DEUTERON_ERRORS_H
 #define DEUTERON_ERRORS_H

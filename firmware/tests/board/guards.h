@@ -2,8 +2,7 @@
  * @file
  * Memory that nothing may touch: regions of the memory protection unit, of which cores have eight or more.
  */
-#ifndef DTN_GUARDS_H
-#define DTN_GUARDS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -70,5 +69,3 @@ static inline void dtn_guards_on(const void *memory, size_t bytes)
 }
 
 #endif
-
-#endif /* DTN_GUARDS_H */

@@ -4,8 +4,7 @@
  * operator reads or writes behind it is a fault. Of more values than there are guards the last ones share a slot. Below
  * each value is a fence: bytes that the operator must leave as they are.
  */
-#ifndef DTN_SLOTS_H
-#define DTN_SLOTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <string.h>
@@ -77,5 +76,3 @@ static inline bool dtn_slots_are_kept(const dtn_operator_call_t *call)
     }
     return are_kept;
 }
-
-#endif /* DTN_SLOTS_H */

@@ -235,10 +235,9 @@ def convert_file(
 ) -> "tuple[Conversion | Mixed, tuple[Path, ...]]":
     """Convert a TFLite file, and return the conversion and the written files.
 
-    The files are the TFLite file `output`, whose operators are the NPU's, one per partition, and the remaining TFLite
-    operators; with `intermediates` also the blocks of an NPU operator, named after `output`: `.microcode`, `.weights`
-    and `.kernels`, for several partitions `_0.microcode` and so on; with the option for it the kernel selection file,
-    named after `output` with `_kernel_selection.c` at the end.
+    The TFLite file `output` has one NPU operator per partition and the remaining TFLite operators. `intermediates`
+    adds the blocks of an NPU operator, named after `output`: `.microcode`, `.weights` and `.kernels`, for several
+    partitions `_0.microcode` and so on. The option for it adds the kernel selection file, `_kernel_selection.c`.
 
     Raises:
         DeuteronError: the file, an option or the output cannot be used; nothing is left half-written.

@@ -90,10 +90,14 @@ class Neutron:
 Npu = Neutron | EthosU
 """The NPU of a target.
 
-Class attributes of each family describe its differences: `plans_sram`, whether Deuteron compiles the programs and plans
-their SRAM and fetches; `uses_vela`, whether Arm's Vela does; `scales_clock`, whether runs can be simulated at another
-clock; `has_int16`, whether activations may be int16; `timing`, the kind of its times; `program_name`, its name in
-programs.
+Class attributes of each family describe its differences:
+
+* `plans_sram`: Deuteron compiles the programs and plans their SRAM and fetches.
+* `uses_vela`: Arm's Vela compiles the programs.
+* `scales_clock`: runs can be simulated at another clock.
+* `has_int16`: activations may be int16.
+* `timing`: the kind of its times.
+* `program_name`: its name in programs.
 """
 
 

@@ -38,7 +38,7 @@ class Arenas(Enum):
 
 
 class IoCopy(Enum):
-    """What copies the program's inputs and outputs."""
+    """The code that copies the program's inputs and outputs."""
 
     CPU = "cpu"
     DMA = "dma"

@@ -9,6 +9,7 @@ from deuteron.board.io_in_scratch import placed
 from deuteron.board.operators import Argument, RefusedError, Tensor
 from deuteron.board.partition import Matrices, delegate_of, matrices_of
 from deuteron.board.sources import Origin, Origins
+from deuteron.board.state_writes import DirectWrites
 from deuteron.board.tensor_places import TensorPlaces
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, FormatError, InputError, UnsupportedError, all_refused
@@ -118,11 +119,11 @@ class _Translator:
         if refused:
             raise all_refused(refused)
         self._check_reads(inputs)
-        self._add_state_steps()
+        steps, values = self._with_state(outputs)
         return Bundle(
             name=name,
-            values=self._places.values,
-            steps=tuple(self._steps),
+            values=tuple(values),
+            steps=tuple(steps),
             inputs=inputs,
             outputs=outputs,
             memories=self._memories(),
@@ -151,22 +152,24 @@ class _Translator:
                     )
             known.update(step.outputs)
 
-    def _add_state_steps(self) -> None:
-        """Add the steps that begin and end a change of the state, if there is any."""
+    def _with_state(self, outputs: Sequence[int]) -> tuple[Sequence[Step], Sequence[Value]]:
+        """Return the steps and values, with the steps that begin and end a change of the state if there is any."""
         own = self._places.state
         if own is None:
-            return
+            return self._steps, self._places.values
         layout, size = self._places.layout, self._places.layout.nbytes - state.STATUS_BYTES
         status = self._places.state_part(0, state.STATUS_BYTES, "status of the state")
         tensors = self._places.state_part(state.STATUS_BYTES, size, "all tensors of the state")
-        constant = []
+        constant: list[int] = []
         if data := layout.constant:
             spec = TensorSpec((len(data),), "uint8", (0,))
             value = TensorValue(spec, len(data), None, Constant(data, 0, len(data)), dynamic=False, external=False)
             constant = [self._places.prepared(value, "initial values of the state")]
-        at = state.first_change(self._steps, self._places.values, own.memory)
-        self._steps.insert(at, state.begin(self._function(state.BEGIN), constant, status, tensors, layout.filled))
-        self._steps.append(state.end(self._function(state.END), status, tensors))
+        direct = DirectWrites(self._steps, self._places.values, self._functions, outputs, own.memory)
+        at = state.first_change(direct.steps, direct.values, own.memory)
+        begin = state.begin(self._function(state.BEGIN), constant, status, tensors, layout.filled)
+        end = state.end(self._function(state.END), status, tensors)
+        return [*direct.steps[:at], begin, *direct.steps[at:], end], direct.values
 
     def _instructions(self) -> Sequence[Instruction]:
         chains = self._method.chains

@@ -157,7 +157,7 @@ class EthosUFile:
 def for_vela(source: FlatModel, file: Buffer) -> Buffer:
     """Return a file for Vela.
 
-    It has no memory plan of its maker's: Vela writes its own under the same name, beside that one. LSTMs are custom
+    It has no memory plan of its converter: Vela adds one under the same name. LSTMs are custom
     operators in it, so that they stay on the CPU: in Vela's own their state is no tensor that lasts.
     """
     operators = tuple(

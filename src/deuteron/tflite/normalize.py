@@ -27,7 +27,7 @@ _BIASED = {
 """Positions of the input, the weights and the bias of layers."""
 
 _TOLERANCE = 0.02
-"""Of LiteRT (`GetQuantizedConvolutionMultipler`): |input scale x weight scale - bias scale| in steps of the output."""
+"""LiteRT's limit of |input scale x weight scale - bias scale|, in output steps (`GetQuantizedConvolutionMultipler`)."""
 
 _BEYOND_REASON = 2.0
 """A bias scale that is this many times off is a broken file, not a rounding of its exporter."""
@@ -136,7 +136,7 @@ class _Pass:
         return replace(self._model, tensors=tuple(self._tensors), operators=tuple(operators))
 
     def _keeps(self, number: int, op: FlatOperator) -> bool:
-        """Whether an operator stays: one whose outputs are computed here does not."""
+        """Return True if an operator stays; one whose outputs are computed here is removed."""
         operands = self._operands(op)
         where = f"op {number} {op.title}"
         if op.outputs:
@@ -184,7 +184,7 @@ class _Pass:
             self._tensors[index] = replace(self._tensors[index], shape=tuple(shape), is_open=False, problem="")
 
     def _may_fold(self, op: FlatOperator) -> bool:
-        """Whether values of constants keep their meaning: of quantized ones only where elements move."""
+        """Return True if constants keep their values' meaning; quantized ones do only if elements move."""
         outputs = [self._tensors[i] for i in op.outputs]
         quants = {self._tensors[i].quant for i in op.inputs if i >= 0 and self._tensors[i].quant is not None}
         if not any(t.quant for t in outputs) and not quants:

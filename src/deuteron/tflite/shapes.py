@@ -32,7 +32,7 @@ class NotConstantError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """What is known of an operator's inputs.
+    """The shapes and constant values of an operator's inputs.
 
     Attributes:
         op: the operator.

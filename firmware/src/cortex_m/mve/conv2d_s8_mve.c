@@ -15,7 +15,7 @@ typedef struct {
     int8_t *output;
 } waiting_t;
 
-/* Copies a kernel row of a window, or what of it lies on the map; in the padding is what the group says. */
+/* Copies a kernel row of a window; positions in the padding get the group's padding value. */
 static void gather_row(const dtn_cm_group_t *group, const dtn_cm_place_t *place, int32_t ky, int8_t *to)
 {
     const dtn_cm_windows_t *p = group->p;

@@ -1,11 +1,11 @@
 #include "../check/check.h"
 #include "../single_rounding/single_rounding_factors.h"
 
-/* What stays the same through a call. */
+/* Numbers that are constant during a call. */
 typedef struct {
     const dtn_depthwise_conv2d_s8_params_t *p;
     dtn_cm_convolution_t layer; /* all channels; the scale is that of some */
-    dtn_sr_sums_t sums;         /* what the inner loops do not take */
+    dtn_sr_sums_t sums;         /* for calls that the inner loops do not support */
 } depthwise_t;
 
 static bool is_usual(const dtn_depthwise_conv2d_s8_params_t *p)

@@ -88,7 +88,7 @@ def _filled(block: Block, commands: Sequence[int], operations: Sequence[Operatio
 
 
 def _begins(span: Span, block: Block) -> bool:
-    """Whether a memory access starts at the block, outside constants and the NPU's memory."""
+    """Return True if a memory access starts at the block, outside constants and the NPU's memory."""
     return span.memory not in (WEIGHTS, SHRAM) and span.offset == block.offset
 
 

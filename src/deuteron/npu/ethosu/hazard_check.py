@@ -204,7 +204,7 @@ def _called(operation: Operation) -> str:
 
 
 def _is_fast(stream: Stream) -> bool:
-    """Whether the stream uses fast scratch."""
+    """Return True if the stream uses fast scratch."""
     fast = memory_name(FAST_SCRATCH)
     for o in stream.operations:
         places = (*o.inputs, o.output, *o.constants, o.source, o.target)

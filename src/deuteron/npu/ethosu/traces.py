@@ -26,7 +26,7 @@ class _Value:
     first: int
 
     def holds(self, operand: FeatureMap) -> bool:
-        """Whether an operand starts in it."""
+        """Return True if an operand starts in it."""
         return self.memory == operand.memory and self.start <= operand.offset < self.stop
 
 

@@ -41,7 +41,7 @@ def total(usages: Sequence[Usage], tensors: int) -> int:
 
 
 def fits(usages: Sequence[Usage], tensors: int, memory: MemoryOptions, arch: Arch) -> bool:
-    """Whether partitions that were converted separately, each without a limit of SRAM, fit together."""
+    """Return True if partitions that were converted separately, each without a limit of SRAM, fit together."""
     if len(usages) > 1 and any(usage.area for usage in usages):
         return False  # resident weights would be overwritten by other partitions
     linked = sum(usage.linked for usage in usages)
@@ -133,7 +133,7 @@ class Together:
 
     @property
     def _ends_have_places(self) -> bool:
-        """Whether all inputs and outputs can be in scratch."""
+        """True if all inputs and outputs can be in scratch."""
         programs = [model.program.with_ends_placed for model in self.models]
         return all(program.placed == frozenset((*program.inputs, *program.outputs)) for program in programs)
 

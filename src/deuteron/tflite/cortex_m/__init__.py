@@ -58,7 +58,7 @@ _HINT_OPERATOR = "write it with other operators, or leave it to the host; docs/r
 
 @dataclass(frozen=True, slots=True)
 class SupportedOperator:
-    """A row of the reference: an operator, the types of its activations, and what else is asked of it."""
+    """A row of the reference: an operator, the types of its activations, and its other constraints."""
 
     name: str
     types: tuple[str, ...]

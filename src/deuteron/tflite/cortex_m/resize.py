@@ -18,7 +18,7 @@ _ONE = 1 << 10
 
 
 def _places(site: Site, size: int, out: int) -> list[int]:
-    """Which line of the input each of the output is, in float32 arithmetic."""
+    """The input row or column of each output one, in float32 arithmetic."""
     corners, centres = site.option("AlignCorners"), site.option("HalfPixelCenters")
     one = np.float32
     scale = one(size - 1) / one(out - 1) if corners and out > 1 else one(size) / one(out)

@@ -20,7 +20,7 @@ from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.site import Site
 
 _WHOLE_BITS = 5
-"""Of the fixed-point differences."""
+"""Integer bits of the fixed-point differences."""
 
 _MOST_ELEMENTS = 4095
 

@@ -31,11 +31,11 @@ class BundleOnHost(OnHost):
 
     @property
     def model(self) -> manifests.Manifest:
-        """What the program takes and gives."""
+        """The build's manifest, with the program's inputs and outputs."""
         return self._manifest
 
     def check(self, reference: str | None) -> None:
-        """Refuse what is no reference of a TFLite file."""
+        """Refuse a reference that is not for TFLite files."""
         if reference == FLOAT:
             raise OptionError(
                 "the float model that a TFLite file was made from is not known", hint="use `--compare litert`"
@@ -52,7 +52,7 @@ class BundleOnHost(OnHost):
         return HostExecutor(image.bundle_of(self._path))
 
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
-        """What runs one sample."""
+        """Return a function that runs one sample."""
         return self._executor.run
 
     def reset(self) -> None:
@@ -60,7 +60,7 @@ class BundleOnHost(OnHost):
         self._executor.reset()
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
-        """The build beside LiteRT on its file."""
+        """Compare the build with LiteRT on its file."""
         source = self._path / manifests.TFLITE
         if not source.is_file():
             raise OptionError(
