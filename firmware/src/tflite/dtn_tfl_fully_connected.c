@@ -1,3 +1,4 @@
+#include "../cortex_m/float64_factor.h"
 #include "../cortex_m/inner.h"
 #include "../cortex_m/int16.h"
 #include "numbers.h"
@@ -5,9 +6,6 @@
 typedef dtn_tfl_fully_connected_params_t params_t;
 
 enum { INPUT, WEIGHTS, FACTORS, BIAS };
-
-/* Words of a factor. */
-enum { HIGH, LOW, SHIFT, WORDS };
 
 /* Products of int8 weights and inputs less their zero point that a sum of 32 bits holds: 65536 * 255 * 128 < 2^31. */
 enum { MOST_PRODUCTS = 65536 };
@@ -42,73 +40,11 @@ static bool is_valid(const dtn_operator_call_t *call)
            values[WEIGHTS].type == DTN_TYPE_S8 && values[FACTORS].type == DTN_TYPE_S32 && out->type == type &&
            dtn_cm_has_size(&values[INPUT], DTN_CM_LIST(item, p->rows, p->in_features)) &&
            dtn_cm_has_size(&values[WEIGHTS], DTN_CM_LIST(p->out_features, p->in_features)) &&
-           dtn_cm_has_size(&values[FACTORS], DTN_CM_LIST(4, WORDS, p->per_channel == 1 ? p->out_features : 1)) &&
+           dtn_cm_has_size(&values[FACTORS],
+                           DTN_CM_LIST(4, DTN_CM_FACTOR_WORDS, p->per_channel == 1 ? p->out_features : 1)) &&
            (p->has_bias == 0 ||
             (is_bias && dtn_cm_has_size(bias, DTN_CM_LIST(bias->type == DTN_TYPE_S64 ? 8 : 4, p->out_features)))) &&
            dtn_cm_has_size(out, DTN_CM_LIST(item, p->rows, p->out_features));
-}
-
-/* True for factors that can be computed with: they are constants, which no check has read. */
-static bool are_factors(const int32_t *factors, int32_t count)
-{
-    for (; count > 0; count--, factors += WORDS) {
-        if (factors[HIGH] < 0 || factors[HIGH] >= 1 << 21 || factors[SHIFT] < 1 || factors[SHIFT] > 127) {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* sum * factor, rounded to nearest, ties away from zero, within 32 bits: of a product of 128 bits without its sign. */
-static int32_t exactly_scaled(int64_t sum, const int32_t *factor)
-{
-    uint64_t a = sum < 0 ? 0U - (uint64_t)sum : (uint64_t)sum;
-    uint64_t low = (uint64_t)(uint32_t)a * (uint32_t)factor[LOW];
-    uint64_t middle = (low >> 32) + (a >> 32) * (uint32_t)factor[LOW];
-    uint64_t other = (uint64_t)(uint32_t)a * (uint32_t)factor[HIGH] + (uint32_t)middle;
-    uint64_t high = (a >> 32) * (uint32_t)factor[HIGH] + (middle >> 32) + (other >> 32);
-    low = other << 32 | (uint32_t)low;
-    /* With one bit behind the point. */
-    int32_t shift = factor[SHIFT] - 1;
-    uint64_t twice = shift >= 64 ? high >> (shift - 64) : shift == 0 ? low : low >> shift | high << (64 - shift);
-    bool is_large = shift < 64 && high >> shift != 0;
-    uint64_t nearest = is_large || twice >= UINT32_MAX ? INT32_MAX : (twice + 1) >> 1;
-    return sum < 0 ? -(int32_t)nearest : (int32_t)nearest;
-}
-
-/* A factor whose upper 32 bits mostly decide. */
-typedef struct {
-    const int32_t *words;
-    uint32_t upper;
-    uint32_t half;
-    uint32_t drop; /* bits behind the point in the upper word of a product with `upper`; 0 where that cannot decide */
-} factor_t;
-
-static factor_t factor_of(const int32_t *words)
-{
-    uint32_t drop = (uint32_t)words[SHIFT] - 53;
-    bool is_within = drop >= 1 && drop <= 31;
-    return (factor_t){
-        .words = words,
-        .upper = (uint32_t)words[HIGH] << 11 | (uint32_t)words[LOW] >> 21,
-        .half = is_within ? UINT32_C(1) << (drop - 1) : 0,
-        .drop = is_within ? drop : 0,
-    };
-}
-
-/*
- * The same of a sum of 32 bits. The bits that `upper` lacks add at most 1 to the upper word of the product. Only where
- * one more would round to another number, the whole product is needed.
- */
-static inline int32_t scaled(int32_t sum, const factor_t *factor)
-{
-    uint32_t a = sum < 0 ? 0U - (uint32_t)sum : (uint32_t)sum;
-    uint32_t rounded = (uint32_t)((uint64_t)a * factor->upper >> 32) + factor->half;
-    int32_t nearest = (int32_t)(rounded >> factor->drop);
-    if (factor->drop == 0 || (int32_t)((rounded + 1) >> factor->drop) != nearest) {
-        return exactly_scaled(sum, factor->words);
-    }
-    return sum < 0 ? -nearest : nearest;
 }
 
 /* The sum of the inputs of a row less their zero point, times the zero point of the weights. */
@@ -131,16 +67,14 @@ static void run_s8(const params_t *p, const int8_t *input, const int8_t *weights
         sums[j] = (bias == NULL ? 0U : (uint32_t)bias[j]) - less;
     }
     dtn_cm_add_row(input, -p->in_zp, weights, (size_t)p->in_features, count, sums);
-    /* Copies, which no store to the output can change. */
-    const int32_t act_min = p->act_min, act_max = p->act_max, out_zp = p->out_zp;
-    const size_t step = p->per_channel == 1 ? WORDS : 0;
-    factor_t factor = factor_of(factors);
-    for (size_t j = 0; j < count; j++) {
-        if (step != 0) {
-            factor = factor_of(factors + j * step);
-        }
-        output[j] = (int8_t)dtn_cm_clamp(dtn_cm_plus(scaled((int32_t)sums[j], &factor), out_zp), act_min, act_max);
-    }
+    const dtn_cm_rounding_t rounding = {
+        .factors = factors,
+        .step = p->per_channel == 1 ? DTN_CM_FACTOR_WORDS : 0,
+        .offset = p->out_zp,
+        .lo = p->act_min,
+        .hi = p->act_max,
+    };
+    dtn_cm_round_sums(&rounding, (const int32_t *)sums, count, output);
 }
 
 /* Up to DTN_CM_ROWS channels of a row of int16. */
@@ -160,8 +94,8 @@ static void run_s16(const params_t *p, const int16_t *input, const int8_t *weigh
                         : bias->type == DTN_TYPE_S64 ? ((const int64_t *)bias->data)[first + j]
                                                      : ((const int32_t *)bias->data)[first + j];
         int64_t sum = dtn_tfl_wide_plus(start, sums[j] - p->weight_zp * total);
-        const int32_t *factor = factors + (p->per_channel == 1 ? j * WORDS : 0);
-        int32_t value = dtn_cm_plus(exactly_scaled(sum, factor), p->out_zp);
+        const int32_t *factor = factors + (p->per_channel == 1 ? j * DTN_CM_FACTOR_WORDS : 0);
+        int32_t value = dtn_cm_plus(dtn_cm_times_float64(sum, factor), p->out_zp);
         output[j] = (int16_t)dtn_cm_clamp(value, p->act_min, p->act_max);
     }
 }
@@ -176,7 +110,8 @@ static void run_row(const dtn_operator_call_t *call, size_t row)
     const size_t most = is_s16 ? DTN_CM_ROWS : DTN_CM_ROW_SUMS;
     for (size_t first = 0; first < channels; first += most) {
         const int8_t *weights = (const int8_t *)values[WEIGHTS].data + first * depth;
-        const int32_t *factors = (const int32_t *)values[FACTORS].data + (p->per_channel == 1 ? first * WORDS : 0);
+        const int32_t *factors =
+            (const int32_t *)values[FACTORS].data + (p->per_channel == 1 ? first * DTN_CM_FACTOR_WORDS : 0);
         const size_t count = channels - first < most ? channels - first : most;
         const size_t at = row * channels + first;
         if (is_s16) {
@@ -196,7 +131,7 @@ int32_t dtn_tfl_fully_connected(const dtn_operator_call_t *call, dtn_phase_t pha
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     const int32_t *factors = (const int32_t *)call->values[FACTORS].data;
-    if (!are_factors(factors, p->per_channel == 1 ? p->out_features : 1)) {
+    if (!dtn_cm_are_float64_factors(factors, p->per_channel == 1 ? p->out_features : 1)) {
         return DTN_REASON_OPERATOR;
     }
     for (size_t row = 0; row < (size_t)p->rows; row++) {
