@@ -692,12 +692,13 @@ int32_t dtn_tfl_svdf(const dtn_operator_call_t *call, dtn_phase_t phase);
 
 enum {
     DTN_TFL_LSTM_INPUT = 0,
-    DTN_TFL_LSTM_WEIGHTS = 1,
-    DTN_TFL_LSTM_BIAS = 2,
-    DTN_TFL_LSTM_GATES = 3,
-    DTN_TFL_LSTM_HIDDEN_STATE = 4,
-    DTN_TFL_LSTM_CELL_STATE = 5,
-    DTN_TFL_LSTM_OUTPUT = 6,
+    DTN_TFL_LSTM_INPUT_WEIGHTS = 1,
+    DTN_TFL_LSTM_HIDDEN_WEIGHTS = 2,
+    DTN_TFL_LSTM_BIAS = 3,
+    DTN_TFL_LSTM_GATES = 4,
+    DTN_TFL_LSTM_HIDDEN_STATE = 5,
+    DTN_TFL_LSTM_CELL_STATE = 6,
+    DTN_TFL_LSTM_OUTPUT = 7,
 };
 
 typedef struct {
@@ -721,14 +722,14 @@ typedef struct {
 /**
  * LSTM over int8 [batches, steps, in_features], or with `time_major` 1 [steps, batches, in_features].
  *
- * Weights are int8 [4, units, in_features + units], for the input, then for the hidden state; gates are those of
- * input, forget, cell and output. A gate is f(sat16(sat16(R(sum((x - in_zp) * w) + bias)) +
+ * Input weights are int8 [4, units, in_features], hidden weights [4, units, units]; gates are those of input, forget,
+ * cell and output. A gate is f(sat16(sat16(R(sum((x - in_zp) * w) + bias)) +
  * R(sum((h - hidden_zp) * w)))) with factors of its own; f is tanh for the cell, else the logistic function, of
  * numbers in steps of 2^-12. The cell state, int16 with `cell_bits` whole bits, becomes the forget gate times it plus
  * input gate times cell gate, clamped to `cell_clip` unless that is 0. The hidden state is
  * sat8(hidden_zp + R(output gate * tanh(cell state))), and the output is it. Scratch has 4 * units int16 elements.
  *
- * Values: input, weights, bias, gates, hidden_state, cell_state, output.
+ * Values: input, input_weights, hidden_weights, bias, gates, hidden_state, cell_state, output.
  */
 int32_t dtn_tfl_lstm(const dtn_operator_call_t *call, dtn_phase_t phase);
 

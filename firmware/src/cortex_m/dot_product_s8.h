@@ -53,12 +53,3 @@ static inline void dtn_cm_add_dots(const int8_t *x, int32_t offset, const int8_t
     sums[2] += (uint32_t)c;
     sums[3] += (uint32_t)d;
 }
-
-/**
- * dot_product_s8.c, an inner loop that each kind of core has its own of (inner.h): the same from the rows' first
- * element on. `offset` is -127..128.
- */
-void dtn_cm_add_dots_s8(const int8_t *x, int32_t offset, const int8_t *const rows[DTN_CM_ROWS], size_t count,
-                        uint32_t sums[DTN_CM_ROWS]);
-
-#endif /* DTN_DOT_PRODUCT_S8_H */

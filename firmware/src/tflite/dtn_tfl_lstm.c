@@ -1,16 +1,15 @@
-#include "../cortex_m/dot_product_s8.h"
+#include <string.h>
+
+#include "../cortex_m/inner.h"
 #include "fixed_point_s16.h"
 #include "numbers.h"
 
 typedef dtn_tfl_lstm_params_t params_t;
 
-enum { INPUT, WEIGHTS, BIAS, GATES, HIDDEN, CELL_STATE, OUTPUT };
+enum { INPUT, INPUT_WEIGHTS, HIDDEN_WEIGHTS, BIAS, GATES, HIDDEN, CELL_STATE, OUTPUT };
 
 /* Gates in the order of their rows of weights. */
 enum { INPUT_GATE, FORGET_GATE, CELL_GATE, OUTPUT_GATE, GATE_COUNT };
-
-/* Most columns of the weights: each of the two sums of products has as many terms. */
-enum { MOST_COLUMNS = DTN_CM_MAX_PRODUCTS };
 
 static bool are_numbers(const params_t *p)
 {
@@ -20,9 +19,9 @@ static bool are_numbers(const params_t *p)
             return false;
         }
     }
-    return p->in_features >= 1 && p->in_features <= MOST_COLUMNS && p->units >= 1 && p->units <= MOST_COLUMNS &&
-           (p->time_major == 0 || p->time_major == 1) && dtn_cm_is_s8(p->in_zp) && dtn_cm_is_s8(p->hidden_zp) &&
-           dtn_tfl_is_factor(p->out_multiplier, p->out_shift) && p->cell_bits >= 0 &&
+    return p->in_features >= 1 && p->in_features <= DTN_CM_MAX_PRODUCTS && p->units >= 1 &&
+           p->units <= DTN_CM_MAX_PRODUCTS && (p->time_major == 0 || p->time_major == 1) && dtn_cm_is_s8(p->in_zp) &&
+           dtn_cm_is_s8(p->hidden_zp) && dtn_tfl_is_factor(p->out_multiplier, p->out_shift) && p->cell_bits >= 0 &&
            p->cell_bits <= DTN_TFL_MOST_WHOLE_BITS && p->cell_clip >= 0 && p->cell_clip <= INT16_MAX;
 }
 
@@ -33,12 +32,13 @@ static bool is_valid(const dtn_operator_call_t *call)
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     const dtn_tensor_t *values = call->values;
-    return are_numbers(p) && values[INPUT].type == DTN_TYPE_S8 && values[WEIGHTS].type == DTN_TYPE_S8 &&
+    return are_numbers(p) && values[INPUT].type == DTN_TYPE_S8 && dtn_cm_are(&values[INPUT_WEIGHTS], 2, DTN_TYPE_S8) &&
            values[BIAS].type == DTN_TYPE_S32 && values[GATES].type == DTN_TYPE_S16 &&
            values[HIDDEN].type == DTN_TYPE_S8 && values[CELL_STATE].type == DTN_TYPE_S16 &&
            values[OUTPUT].type == DTN_TYPE_S8 &&
            dtn_cm_has_size(&values[INPUT], DTN_CM_LIST(p->batches, p->steps, p->in_features)) &&
-           dtn_cm_has_size(&values[WEIGHTS], DTN_CM_LIST(GATE_COUNT, p->units, p->in_features + p->units)) &&
+           dtn_cm_has_size(&values[INPUT_WEIGHTS], DTN_CM_LIST(GATE_COUNT, p->units, p->in_features)) &&
+           dtn_cm_has_size(&values[HIDDEN_WEIGHTS], DTN_CM_LIST(GATE_COUNT, p->units, p->units)) &&
            dtn_cm_has_size(&values[BIAS], DTN_CM_LIST(4, GATE_COUNT, p->units)) &&
            dtn_cm_has_size(&values[GATES], DTN_CM_LIST(2, GATE_COUNT, p->units)) &&
            dtn_cm_has_size(&values[HIDDEN], DTN_CM_LIST(p->batches, p->units)) &&
@@ -46,33 +46,39 @@ static bool is_valid(const dtn_operator_call_t *call)
            dtn_cm_has_size(&values[OUTPUT], DTN_CM_LIST(p->batches, p->steps, p->units));
 }
 
-/* All gates of one step; numbers before the activation have three whole bits. */
-static void run_gates(const dtn_operator_call_t *call, const int8_t *input, const int8_t *hidden)
+/* The numbers of a gate before its activation, with three whole bits: `count` rows of weights from `first` on. */
+static void add_products(const dtn_operator_call_t *call, size_t gate, size_t first, size_t count, const int8_t *input,
+                         const int8_t *hidden, int16_t *numbers)
 {
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    const int32_t *bias = (const int32_t *)call->values[BIAS].data;
+    const dtn_tensor_t *values = call->values;
+    const size_t features = (size_t)p->in_features, units = (size_t)p->units;
+    uint32_t of_input[DTN_CM_ROW_SUMS] = {0}, of_hidden[DTN_CM_ROW_SUMS] = {0};
+    memcpy(of_input, (const int32_t *)values[BIAS].data + first, count * sizeof *of_input);
+    dtn_cm_add_row(input, -p->in_zp, (const int8_t *)values[INPUT_WEIGHTS].data + first * features, features, count,
+                   of_input);
+    dtn_cm_add_row(hidden, -p->hidden_zp, (const int8_t *)values[HIDDEN_WEIGHTS].data + first * units, units, count,
+                   of_hidden);
+    for (size_t j = 0; j < count; j++) {
+        int32_t a = dtn_cm_requantize((int32_t)of_input[j], p->input_multipliers[gate], p->input_shifts[gate]);
+        int32_t b = dtn_cm_requantize((int32_t)of_hidden[j], p->hidden_multipliers[gate], p->hidden_shifts[gate]);
+        numbers[j] = (int16_t)dtn_tfl_saturated_s16(dtn_cm_plus(dtn_tfl_saturated_s16(a), b));
+    }
+}
+
+/* All gates of one step. */
+static void run_gates(const dtn_operator_call_t *call, const int8_t *input, const int8_t *hidden)
+{
+    const size_t units = (size_t)DTN_CM_PARAMS(call, params_t)->units;
     int16_t *gates = (int16_t *)call->values[GATES].data;
-    size_t units = (size_t)p->units, features = (size_t)p->in_features, count = GATE_COUNT * units;
-    size_t gate = 0, unit = 0;
-    for (size_t first = 0; first < count; first += DTN_CM_ROWS) {
-        const int8_t *rows[DTN_CM_ROWS];
-        uint32_t of_input[DTN_CM_ROWS] = {0}, of_hidden[DTN_CM_ROWS] = {0};
-        dtn_cm_rows_of((const int8_t *)call->values[WEIGHTS].data, features + units, first, count, rows);
-        dtn_cm_add_dots_s8(input, -p->in_zp, rows, features, of_input);
-        for (size_t j = 0; j < DTN_CM_ROWS; j++) {
-            rows[j] += features;
+    for (size_t gate = 0; gate < GATE_COUNT; gate++, gates += units) {
+        for (size_t unit = 0; unit < units; unit += DTN_CM_ROW_SUMS) {
+            size_t count = units - unit < DTN_CM_ROW_SUMS ? units - unit : DTN_CM_ROW_SUMS;
+            add_products(call, gate, gate * units + unit, count, input, hidden, gates + unit);
         }
-        dtn_cm_add_dots_s8(hidden, -p->hidden_zp, rows, units, of_hidden);
-        for (size_t j = 0; j < DTN_CM_ROWS; j++) {
-            int32_t sum = dtn_cm_plus((int32_t)of_input[j], bias[first + j]);
-            int32_t a = dtn_cm_requantize(sum, p->input_multipliers[gate], p->input_shifts[gate]);
-            int32_t b = dtn_cm_requantize((int32_t)of_hidden[j], p->hidden_multipliers[gate], p->hidden_shifts[gate]);
-            int32_t x = dtn_tfl_saturated_s16(dtn_cm_plus(dtn_tfl_saturated_s16(a), b));
-            gates[first + j] = (int16_t)(gate == CELL_GATE ? dtn_tfl_tanh_s16(x, 3) : dtn_tfl_logistic_s16(x));
-            if (++unit == units) {
-                unit = 0;
-                gate++;
-            }
+        for (size_t unit = 0; unit < units; unit++) {
+            gates[unit] =
+                (int16_t)(gate == CELL_GATE ? dtn_tfl_tanh_s16(gates[unit], 3) : dtn_tfl_logistic_s16(gates[unit]));
         }
     }
 }

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "../cortex_m/dot_product_s8.h"
+#include "../cortex_m/inner.h"
 #include "numbers.h"
 
 typedef dtn_tfl_svdf_params_t params_t;
@@ -76,12 +76,12 @@ static void run_batch(const dtn_operator_call_t *call, size_t batch)
     int8_t *out = (int8_t *)state[1].data + batch * (size_t)p->units;
     int32_t left = p->rank;
     uint32_t sum = bias != NULL ? (uint32_t)bias[0] : 0;
-    for (size_t first = 0; first < filters; first += DTN_CM_ROWS) {
-        const int8_t *rows[DTN_CM_ROWS];
-        uint32_t dots[DTN_CM_ROWS] = {0};
-        dtn_cm_rows_of((const int8_t *)values[FEATURES].data, (size_t)p->in_features, first, filters, rows);
-        dtn_cm_add_dots_s8(input, -p->in_zp, rows, (size_t)p->in_features, dots);
-        for (size_t filter = first; filter < filters && filter < first + DTN_CM_ROWS; filter++, past += steps) {
+    for (size_t first = 0; first < filters; first += DTN_CM_ROW_SUMS) {
+        const size_t count = filters - first < DTN_CM_ROW_SUMS ? filters - first : DTN_CM_ROW_SUMS;
+        uint32_t dots[DTN_CM_ROW_SUMS] = {0};
+        dtn_cm_add_row(input, -p->in_zp, (const int8_t *)values[FEATURES].data + first * (size_t)p->in_features,
+                       (size_t)p->in_features, count, dots);
+        for (size_t filter = first; filter < first + count; filter++, past += steps) {
             int32_t newest = dtn_cm_requantize((int32_t)dots[filter - first], p->state_multiplier, p->state_shift);
             newest = dtn_cm_clamp(newest, limits.min, limits.max) + p->state_zp;
             sum += state->type == DTN_TYPE_S8

@@ -2,8 +2,7 @@
  * @file
  * Logistic function and hyperbolic tangent of 16-bit fixed-point numbers, in 16-bit steps, as TFLite's LSTM has them.
  */
-#ifndef DTN_TFLITE_FIXED_POINT_S16_H
-#define DTN_TFLITE_FIXED_POINT_S16_H
+#pragma once
 
 #include "../cortex_m/cortex_m.h"
 
@@ -89,5 +88,3 @@ static inline int32_t dtn_tfl_tanh_s16(int32_t x, int32_t whole)
     int32_t result = dtn_tfl_saturated_s16((dtn_tfl_reciprocal_s16(power) - (1 << 13)) * 4);
     return x < 0 ? -result : result;
 }
-
-#endif /* DTN_TFLITE_FIXED_POINT_S16_H */

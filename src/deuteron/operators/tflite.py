@@ -367,8 +367,8 @@ class SvdfParams(KernelParams):
 class LstmParams(KernelParams):
     """LSTM over int8 [batches, steps, in_features], or with `time_major` 1 [steps, batches, in_features].
 
-    Weights are int8 [4, units, in_features + units], for the input, then for the hidden state; gates are those of
-    input, forget, cell and output. A gate is f(sat16(sat16(R(sum((x - in_zp) * w) + bias)) +
+    Input weights are int8 [4, units, in_features], hidden weights [4, units, units]; gates are those of input, forget,
+    cell and output. A gate is f(sat16(sat16(R(sum((x - in_zp) * w) + bias)) +
     R(sum((h - hidden_zp) * w)))) with factors of its own; f is tanh for the cell, else the logistic function, of
     numbers in steps of 2^-12. The cell state, int16 with `cell_bits` whole bits, becomes the forget gate times it plus
     input gate times cell gate, clamped to `cell_clip` unless that is 0. The hidden state is
@@ -435,7 +435,7 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
     ),
     CpuOperator(
         "lstm",
-        ("input", "weights", "bias"),
+        ("input", "input_weights", "hidden_weights", "bias"),
         LstmParams,
         scratch=("gates",),
         state=("hidden_state", "cell_state"),

@@ -99,11 +99,8 @@ def lstm(site: Site) -> tuple[CpuCall, ...]:
     x, out, weights = site.input(), site.output(), [_gates(site, first) for first in (_INPUT_WEIGHTS, _HIDDEN_WEIGHTS)]
     time_major, units = site.option("TimeMajor"), weights[0].shape[1]
     steps, batches = x.shape[:2] if time_major else x.shape[1::-1]
-    columns = np.concatenate(weights, axis=2)
-    if columns.shape[2] > MOST_PRODUCTS:
-        raise site.unsupported(
-            f"each gate is a sum of {columns.shape[2]} products; at most {MOST_PRODUCTS} are allowed"
-        )
+    if (most := max(weight.shape[2] for weight in weights)) > MOST_PRODUCTS:
+        raise site.unsupported(f"each gate is a sum of {most} products; at most {MOST_PRODUCTS} are allowed")
     hidden = _state(site, _HIDDEN_STATE, "INT8", (batches, units))
     cell = _state(site, _CELL_STATE, "INT16", (batches, units))
     site.require(out, "INT8")
@@ -129,7 +126,7 @@ def lstm(site: Site) -> tuple[CpuCall, ...]:
         out_shift=to_hidden[1],
     )
     biases = np.concatenate([site.constant(_BIASES + gate).ravel() for gate in range(4)])
-    inputs = (site.ref(), Constant(columns), Constant(biases))
+    inputs = (site.ref(), *map(Constant, weights), Constant(biases))
     outputs = (_written(site, _HIDDEN_STATE), _written(site, _CELL_STATE), site.out())
     return (CpuCall(BY_TFLITE_OPERATOR["lstm"], inputs, outputs, params),)
 
