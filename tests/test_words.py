@@ -92,9 +92,9 @@ def comments(path: Path) -> Iterator[tuple[int, str]]:
 
 
 def c_files() -> list[Path]:
-    """The C and C++ files of the firmware, without tests."""
+    """The C and C++ files of the firmware and its tests."""
     files = [f for suffix in ("c", "h", "cpp") for f in sorted((ROOT / "firmware").rglob(f"*.{suffix}"))]
-    return [file for file in files if not {"tests", "build"}.intersection(file.relative_to(ROOT).parts)]
+    return [file for file in files if "build" not in file.relative_to(ROOT).parts]
 
 
 def modules() -> list[Path]:

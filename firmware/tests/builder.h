@@ -61,7 +61,7 @@ void build_wait(build_t *build, uint32_t channel);
 /** Appends `end` and writes the blocks. */
 void build_finish(build_t *build);
 
-/** Writes the CRCs anew after the blocks were changed. */
+/** Updates the CRCs after changes of the blocks. */
 void build_seal(build_t *build);
 
 /** The blocks for neutronModelPrepare. */

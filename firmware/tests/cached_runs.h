@@ -12,7 +12,7 @@
 typedef struct {
     void (*start)(program_t *program); /**< writes the program, on memories that have been reset */
     size_t tensor_bytes;
-    size_t blocks_at; /**< all that lies from there on are blocks, of which the cache is cleaned once */
+    size_t blocks_at; /**< the memory from there on has blocks, of which the cache is cleaned once */
     size_t block_at;
     size_t block_bytes;
     uint8_t added;

@@ -40,7 +40,7 @@ void stream_short(stream_t *stream, uint32_t opcode, uint32_t value);
 void stream_long(stream_t *stream, uint32_t opcode, uint64_t value);
 void stream_op(stream_t *stream, uint32_t opcode, uint32_t param);
 
-/** Appends the registers of a map; `extra` are bits of the precision register beside type, size and format. */
+/** Appends the registers of a map; `extra` are bits of the precision register besides type, size and format. */
 void stream_map(stream_t *stream, const dtn_ethosu_map_registers_t *registers, const test_map_t *map, uint32_t extra);
 
 /** Ends the stream; the bytes of its command data. */

@@ -26,7 +26,7 @@ uint32_t command(stream_t *stream, uint32_t opcode, uint32_t param);
 uint32_t sum(stream_t *stream, uint32_t from, uint32_t to);
 uint32_t copy(stream_t *stream, uint32_t from_region, uint32_t from, uint32_t to_region, uint32_t to);
 
-/** Ends the stream, whose input lies at INPUT_AT, watches it, and compares all hazards with the `count` that are
+/** Ends the stream, whose input is at INPUT_AT, watches it, and compares all hazards with the `count` that are
  * expected. */
 void check_hazards(stream_t *stream, const expected_t *expected, size_t count);
 

@@ -10,7 +10,7 @@
 /** Largest input that `fuzz_valid` writes, and a size that it exceeds. */
 enum { FUZZ_MAX_INPUT = 1 << 18, FUZZ_MIN_INPUT = 64 };
 
-/** What became of an input. */
+/** The result of an input. */
 typedef enum { FUZZ_REFUSED, FUZZ_TOO_LARGE, FUZZ_FAILED, FUZZ_RAN } fuzz_outcome_t;
 
 /** Prepares and runs one input; a finding ends the process, as the sanitizers do. */

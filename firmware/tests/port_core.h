@@ -17,7 +17,7 @@
 #define DTN_ETHOSU_BASE ((uintptr_t)0x58102000)
 #define DTN_ETHOSU_INTERRUPT 56
 
-/** Whether interrupts are kept pending. */
+/** True if interrupts are kept pending. */
 bool dtn_interrupts_are_off(void);
 
 /** Keeps them pending. The last moment before is when another thread may run. */

@@ -57,7 +57,7 @@ void program_partition(program_t *program, const dtn_npu_t *npu, const dtn_const
  * allocates the memories; makes the CRCs. */
 void program_finish(program_t *program);
 
-/** Writes the CRCs of tables and counts anew after they were changed. */
+/** Updates the CRCs of tables and counts after changes. */
 void program_seal(program_t *program);
 
 /** A table after `program_finish`, as words that may be changed, and how many they are. */

@@ -1,6 +1,6 @@
 /**
  * @file
- * The reference kernels beside the linked ones, `neutronKernels`: the driver's steps take a table as an argument.
+ * The reference kernels next to the linked ones, `neutronKernels`: the driver's steps take a table as an argument.
  */
 #pragma once
 

@@ -33,7 +33,7 @@ int test_result(void);
 
 /**
  * The result of a program of random calls, whose arguments are how many calls, and the seed of the first. `call` makes
- * one, and is true when the operator took it. Of many, more than a quarter and less than `most` percent must be taken.
+ * one, and is true when the operator took it. More than a quarter of many, and less than `most` percent must be taken.
  */
 int test_seeds(int count, char **arguments, bool (*call)(uint64_t seed), uint64_t most);
 

@@ -49,8 +49,8 @@ class ProgramOnBench:
             assert isinstance(words, tuple)
             given = [self._array(self._tensor(index)) for index in reads.items]
             targets = [self._tensor(index) for index in writes.items]
-            *scratch, output = map(self._array, targets)
-            results = self._bench.written(operator.symbol, [int(word) for word in words], given, scratch, output)
+            numbers = [int(word) for word in words]
+            results = self._bench.call_all(operator.symbol, numbers, given, [], [self._array(each) for each in targets])
             for target, result in zip(targets, results, strict=True):
                 self._bytes(target)[:] = np.frombuffer(result.tobytes(), np.uint8)
         return [self._array(self._tensor(index)).copy() for index in self._method.outputs]

@@ -68,7 +68,7 @@ class StatefulNet:
         once = FlatOperator("CALL_ONCE", (), (), "CallOnceOptions", {"InitSubgraphIndex": 1})
         operators = (once, *self.operators) if self._initial else tuple(self.operators)
         main = FlatModel("main", tuple(self.tensors), tuple(self.inputs), tuple(self.outputs), operators)
-        return encode(main, [self._first()] if self._initial else [])
+        return encode(main, others=[self._first()] if self._initial else [])
 
     def _first(self) -> FlatModel:
         tensors: list[FlatTensor] = []

@@ -18,7 +18,7 @@ from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError
 from deuteron.runtime import pte, tflite_build
-from deuteron.runtime.as_build import build_directory
+from deuteron.runtime.build_directory import build_directory
 from deuteron.runtime.litert import Litert
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode

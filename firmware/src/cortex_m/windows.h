@@ -117,9 +117,9 @@ typedef struct {
 
 static inline dtn_cm_inside_t dtn_cm_inside(const dtn_cm_windows_t *p)
 {
-    int32_t room = p->in_w + p->pad_w - (p->kernel_w - 1) * p->dilation_w;
+    int32_t span = p->in_w + p->pad_w - (p->kernel_w - 1) * p->dilation_w;
     int32_t first = (p->pad_w + p->stride_w - 1) / p->stride_w;
-    int32_t end = room > 0 ? (room - 1) / p->stride_w + 1 : 0;
+    int32_t end = span > 0 ? (span - 1) / p->stride_w + 1 : 0;
     /* A line may be shorter than the map allows. */
     end = end < p->out_w ? end : p->out_w;
     return (dtn_cm_inside_t){first < end ? first : end, end};

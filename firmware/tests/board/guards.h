@@ -24,7 +24,7 @@ typedef struct {
 
 #if __ARM_ARCH >= 8
 
-/* Armv8-M lets privileged code read every region, but what lies in two of them is a fault. */
+/* Armv8-M lets privileged code read every region, but an address in two of them is a fault. */
 
 static inline void dtn_guard_region(uint32_t number, const void *first, const void *last)
 {

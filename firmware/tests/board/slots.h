@@ -1,8 +1,8 @@
 /**
  * @file
  * Memory for the values of one call, each of which ends where the memory protection unit begins to refuse: what an
- * operator reads or writes behind it is a fault. Of more values than there are guards the last ones share a slot. Below
- * each value is a fence: bytes that the operator must leave as they are.
+ * operator reads or writes behind it is a fault. If there are more values than guards, the last ones share a slot.
+ * Below each value is a fence: bytes that the operator must leave as they are.
  */
 #pragma once
 

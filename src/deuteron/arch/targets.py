@@ -113,8 +113,8 @@ class Driver:
 class CpuOperators(Enum):
     """Operators of the CPU; the value is their name in presets.
 
-    `PORTABLE`: ExecuTorch's portable operators, in float if they have no int8 form. `CORTEX_M`: int8 operators, lowered
-    for the instruction set of this core.
+    `PORTABLE`: ExecuTorch's portable operators, in float if they have no int8 kernel. `CORTEX_M`: int8 operators,
+    lowered for the instruction set of this core.
     """
 
     PORTABLE = "portable"

@@ -22,6 +22,7 @@ from deuteron.operators.params import (
     ReductionParams,
     WindowParams,
 )
+from deuteron.operators.tflite_more import MORE_OPERATORS
 
 PREFIX = "dtn_tfl"
 """Prefix of the C functions."""
@@ -301,7 +302,7 @@ class LogicalParams(BroadcastParams):
 class CastParams(KernelParams):
     """Another type of bool, uint8, int8, int16, int32, int64 and float32; whole numbers keep their low bits.
 
-    float32 is truncated to an integer, and clamped to 64 bits.
+    float32 is truncated to an integer and clamped to the type; NaN becomes the largest.
     """
 
     elements: int
@@ -330,7 +331,9 @@ class SoftmaxF32Params(KernelParams):
 class FunctionF32Params(KernelParams):
     """A function of float32: `kind` 0 logistic, 1 tanh, 2 exp, 3 sqrt, 4 1 / sqrt, 5 abs, 6 -x, 7 x^2, 8 floor.
 
-    The exponential function is computed in float64 and rounded once.
+    9 is ceil, 10 round with ties to even, 11 sin, 12 cos, 13 ln, 14 ELU, 15 hard swish, 16 GELU, 17 GELU by tanh,
+    18 sign. The exponential function and others that no sums and products give are computed in float64 and rounded
+    once. Beyond 2^29 sin and cos are 0.
     """
 
     elements: int
@@ -368,11 +371,11 @@ class LstmParams(KernelParams):
     """LSTM over int8 [batches, steps, in_features], or with `time_major` 1 [steps, batches, in_features].
 
     Input weights are int8 [4, units, in_features], hidden weights [4, units, units]; gates are those of input, forget,
-    cell and output. A gate is f(sat16(sat16(R(sum((x - in_zp) * w) + bias)) +
-    R(sum((h - hidden_zp) * w)))) with factors of its own; f is tanh for the cell, else the logistic function, of
-    numbers in steps of 2^-12. The cell state, int16 with `cell_bits` whole bits, becomes the forget gate times it plus
-    input gate times cell gate, clamped to `cell_clip` unless that is 0. The hidden state is
-    sat8(hidden_zp + R(output gate * tanh(cell state))), and the output is it. Scratch has 4 * units int16 elements.
+    cell and output. A gate is f(sat16(sat16(R(sum((x - in_zp) * w) + bias)) + R(sum((h - hidden_zp) * w)))). Each gate
+    has its factors. f is tanh for the cell, else the logistic function, of numbers in steps of 2^-12. The cell state is
+    int16 with `cell_bits` whole bits. It becomes the forget gate times it plus input gate times cell gate, clamped to
+    `cell_clip` unless that is 0. The hidden state is sat8(hidden_zp + R(output gate * tanh(cell state))), and the
+    output is it. Scratch has 4 * units int16 elements.
     """
 
     batches: int
@@ -441,6 +444,7 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
         state=("hidden_state", "cell_state"),
         prefix=PREFIX,
     ),
+    *MORE_OPERATORS,
 )
 
 BY_TFLITE_OPERATOR = MappingProxyType({operator.name: operator for operator in TFLITE_OPERATORS})

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from deuteron.arch import targets
 from deuteron.builds.manifest import TensorInfo
-from deuteron.errors import FormatError, InputError, InternalError, UnsupportedError, unreadable
+from deuteron.builds.options import TfliteOptions
+from deuteron.errors import FormatError, InputError, InternalError, OptionError, UnsupportedError, unreadable
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions
 from deuteron.npu.neutron.ir import interpret
 from deuteron.npu.neutron.microcode.container import Container
@@ -26,10 +27,12 @@ from deuteron.runtime import vela
 from deuteron.runtime.driver import Driver
 from deuteron.runtime.tflite_partitioned import MixedProgram
 from deuteron.runtime.vela import VelaProgram
+from deuteron.tflite.control_flow import other_signatures, selected, unfolded
+from deuteron.tflite.cortex_m.dead_channels import RemovedChannels, without_dead_channels
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatTensor
-from deuteron.tflite.normalize import normalized
+from deuteron.tflite.normalize import normalized, with_shapes
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.unsigned import is_unsigned, signed
 from deuteron.tflite.variables import resolved
@@ -101,7 +104,12 @@ class TfliteModel:
         return [_stored(x, info, t) for x, info, t in zip(inputs, self.inputs, self._inner[0], strict=True)]
 
 
-def load(path: Path, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()) -> TfliteModel:
+def load(
+    path: Path,
+    target: str | targets.Arch,
+    options: ConvertOptions = ConvertOptions(),
+    tflite: TfliteOptions = TfliteOptions(),
+) -> TfliteModel:
     """The file at `path`, converted for `target` unless it has been already.
 
     Raises:
@@ -112,6 +120,8 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
     data = read(path)
     with told_where(path):
         model = decode(data, partial=True)
+        if neutron_graph.is_mixed(model) or neutron_graph.is_converted(model) or vela.is_compiled(model):
+            check_compiled(tflite)
         if neutron_graph.is_mixed(model):
             return replace(_loaded(data, model, None, None), program=MixedProgram(data))
         if neutron_graph.is_converted(model):
@@ -122,13 +132,21 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
             program = vela.program_of(model)
             program.check()
             return replace(_loaded(data, model, None, None), vela=program)
-        data = normalized(data, model).source
+        prepared = prepare(data, tflite)
+        data = prepared.portable
         model = decode(data, partial=True)
         conversion = convert_most(data, target, options)
         if isinstance(conversion, Mixed):
             program = MixedProgram(conversion.converted)
             return replace(_loaded(data, model, None, None), mixed=conversion, program=program)
         return _loaded(data, model, conversion.container, conversion)
+
+
+def check_compiled(options: TfliteOptions) -> None:
+    """Raise OptionError for options that a compiled file does not take."""
+    if options.shapes or options.signature is not None:
+        message = "`--shape` and `--signature` are for files that are not compiled yet"
+        raise OptionError(message, hint="give the file that it was made from, or leave them out")
 
 
 def has_c_operators(target: str) -> bool:
@@ -146,29 +164,40 @@ class Prepared:
         model: as values, all of its unsigned tensors as int8.
         source: as a file, unsigned tensors as they are: LiteRT computes the same with it as with the file given.
         notes: sentences about what was found.
+        removed: channels of the file's layers that the model does not have.
     """
 
     model: FlatModel
     source: Buffer
     notes: tuple[str, ...]
+    removed: tuple[RemovedChannels, ...]
+    is_unsigned: bool = False
 
     @property
     def file(self) -> Buffer:
         """The model as a file, for compilers that take one."""
-        return encode(self.model) if is_unsigned(decode(self.source, partial=True)) else self.source
+        return encode(self.model) if self.is_unsigned or self.removed else self.source
+
+    @property
+    def portable(self) -> Buffer:
+        """The same with unsigned tensors as they are, and all channels of a file that has such tensors."""
+        return self.source if self.is_unsigned else self.file
 
 
-def prepare(source: Buffer) -> Prepared:
+def prepare(source: Buffer, options: TfliteOptions = TfliteOptions()) -> Prepared:
     """Return a file in that form; errors as of `normalized`, and UnsupportedError for one that is compiled already."""
-    model = decode(source, partial=True)
+    model = selected(source, options.signature)
     if neutron_graph.is_converted(model) or vela.is_compiled(model):
         message, hint = "the file has been converted or compiled already", "give the file that it was made from"
         raise UnsupportedError(message, hint=hint)
-    found = resolved(source, model)
-    if found.model != model:
-        model, source = found.model, encode(found.model) if found.model.is_complete else source
-    made = normalized(source, model)
-    return Prepared(signed(made.model), made.source, (*found.notes, *made.notes))
+    found = resolved(source, unfolded(source, with_shapes(model, options.shapes)))
+    made = normalized(source, found.model)
+    inner, removed = signed(made.model), tuple[RemovedChannels, ...]()
+    if not options.keep_dead_channels and made.can_be_written:
+        inner, removed = without_dead_channels(inner)
+    others = other_signatures(source, options.signature)
+    notes = (*((others,) if others else ()), *found.notes, *made.notes)
+    return Prepared(inner, made.source, notes, removed, is_unsigned(made.model))
 
 
 def load_part(part: Part) -> TfliteModel:

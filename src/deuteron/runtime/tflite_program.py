@@ -157,7 +157,7 @@ class TfliteProgram:
             taken.add(root)
 
     def _is_alike(self, one: int, other: int) -> bool:
-        """Whether two tensors have as many bytes of one type."""
+        """Return true if two tensors have the same type and number of elements."""
         a, b = self.model.tensors[one], self.model.tensors[other]
         return a.dtype == b.dtype and math.prod(a.shape) == math.prod(b.shape)
 

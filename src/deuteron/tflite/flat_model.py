@@ -15,6 +15,9 @@ Buffer = bytes | mmap.mmap
 
 FILE_IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
+RUNS_SUBGRAPHS = ("CALL_ONCE", "IF", "STABLEHLO_COMPOSITE", "WHILE")
+"""Operators that run other subgraphs, which a `FlatModel` does not have."""
+
 NO_TENSOR = -1
 """Index of an optional operand that is left out."""
 
@@ -147,8 +150,11 @@ class State:
 class FlatModel:
     """A model with its one subgraph.
 
-    `is_complete` says that a file written from these values has all that the model's own file has. Each of `states` is
-    an input and an output, which are the last ones: its values before and after a run (`tflite.variables`).
+    `is_complete` says that a file written from these values has all that the model's own file has, unless operators
+    run other subgraphs. `is_file` says that the file has these values itself: not in another subgraph, nor sparse.
+
+    Each of `states` is an input and an output, which are the last ones: its values before and after a run
+    (`tflite.variables`).
     """
 
     name: str
@@ -158,6 +164,7 @@ class FlatModel:
     operators: tuple[FlatOperator, ...]
     metadata: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     is_complete: bool = True
+    is_file: bool = True
     states: tuple[State, ...] = ()
 
     @property

@@ -16,7 +16,7 @@ import numpy as np
 
 from deuteron.errors import FormatError, InternalError, UnsupportedError
 from deuteron.tflite.constants import DTYPES
-from deuteron.tflite.decode import Decoder, decode
+from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import HINT_MALFORMED, Buffer, FlatModel, FlatOperator, FlatTensor, State
 from deuteron.tflite.normalize import normalized
 
@@ -27,11 +27,8 @@ STATE_OPERANDS: Mapping[str, tuple[int, ...]] = {"SVDF": (4,), LSTM: (18, 19)}
 
 _HANDLE, _READ, _ASSIGN, _ONCE = "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE"
 
-_CALLS = {"CALL", "IF", "WHILE"}
-"""Operators that run other subgraphs."""
-
 _Key = tuple[bytes, bytes]
-"""What names a resource: its container and its own name."""
+"""The name of a resource: its container, and its name there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +104,9 @@ class _Resources:
     """Follows the resource variables of a model.
 
     Attributes:
-        tensors: of the model, changed on the way.
-        keys: of handles, by the tensor that holds the handle.
-        initial: what CALL_ONCE assigns to each variable.
+        tensors: the tensors of the model so far.
+        keys: names of resources, by the tensor that holds the handle.
+        initial: constants that CALL_ONCE assigns to variables.
         first: the tensor that each variable is first read into.
         now: the tensor that has the present value of each variable.
     """
@@ -140,7 +137,7 @@ class _Resources:
             inputs=(*self.model.inputs, *(self.first[key] for key in states)),
             outputs=(*outputs, *(self.now[key] for key in states)),
             states=tuple(states.values()),
-            is_complete=Decoder(self.source, partial=True).keeps_all(0) and not _CALLS & {op.name for op in operators},
+            is_file=False,
         )
         return Resolved(model, tuple(self.notes))
 

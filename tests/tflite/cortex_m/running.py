@@ -18,8 +18,6 @@ from deuteron.tflite.variables import initial_of, with_variable_tensors
 
 Array = npt.NDArray[np.generic]
 
-_SCRATCH_BYTES = 256
-
 
 def run(bench: Bench, model: FlatModel, inputs: Sequence[Array], states: dict[int, Array] | None = None) -> list[Array]:
     """The outputs of a model whose operators stand in order of execution.
@@ -49,13 +47,11 @@ def run(bench: Bench, model: FlatModel, inputs: Sequence[Array], states: dict[in
 
 def _run_operator(bench: Bench, model: FlatModel, index: int, values: dict[object, Array]) -> None:
     for call in lower(model, index):
-        *states, target = call.outputs
         operands = [_value(operand, values) for operand in call.inputs]
-        needed = catalogue.scratch(call.operator, call.params)
-        scratch = [np.zeros(count or _SCRATCH_BYTES, dtype) for count, dtype in needed]
-        scratch += (_value(state, values) for state in states)
-        results = bench.written(call.operator.symbol, call.params.words(), operands, scratch, _value(target, values))
-        values |= zip(map(_key, call.outputs), results[len(needed) :], strict=True)
+        scratch = [np.zeros(count, dtype) for count, dtype in catalogue.scratch(call.operator, call.params)]
+        targets = [_value(target, values) for target in call.outputs]
+        results = bench.call_all(call.operator.symbol, call.params.words(), operands, scratch, targets)
+        values |= zip(map(_key, call.outputs), results, strict=True)
 
 
 def _key(operand: Operand) -> object:
@@ -92,15 +88,19 @@ def random_inputs(model: FlatModel, rng: np.random.Generator) -> list[Array]:
     return arrays
 
 
-def compare(bench: Bench, model: FlatModel, rng: np.random.Generator, runs: int = 2, steps: int = 0) -> None:
-    """Compare a model with LiteRT, on random inputs; float32 may be so many steps apart."""
+def compare(
+    bench: Bench, model: FlatModel, rng: np.random.Generator, runs: int = 2, steps: int = 0, absolute: float = 0.0
+) -> None:
+    """Compare a model with LiteRT, on random inputs; float32 may be so many steps apart, or so much."""
     data = encode(model)
     reference, decoded = Litert(data), signed(decode(data))
     for _ in range(runs):
         inputs = random_inputs(decoded, rng)
         wanted = reference.run(inputs)
         for found, expected in zip(run(bench, decoded, inputs), wanted, strict=True):
-            if steps and expected.dtype == np.float32:
+            if absolute and expected.dtype == np.float32:
+                np.testing.assert_allclose(found, expected, rtol=0, atol=absolute)
+            elif steps and expected.dtype == np.float32:
                 np.testing.assert_array_max_ulp(found, expected, steps)
             else:
                 np.testing.assert_array_equal(found, expected, str(decoded.operators))

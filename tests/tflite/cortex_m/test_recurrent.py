@@ -144,9 +144,8 @@ def run_call(bench: Bench, model: FlatModel, words: tuple[int, ...]) -> None:
     (call,) = lower(model, 0)
     inputs = [operand_of(model, each) for each in call.inputs]
     needed = catalogue.scratch(call.operator, call.params)
-    *states, output = (operand_of(model, each) for each in call.outputs)
-    scratch = [*(np.zeros(count, dtype) for count, dtype in needed), *states]
-    bench.written(call.operator.symbol, words, inputs, scratch, output)
+    scratch = [np.zeros(count, dtype) for count, dtype in needed]
+    bench.call_all(call.operator.symbol, words, inputs, scratch, [operand_of(model, each) for each in call.outputs])
 
 
 def operand_of(model: FlatModel, operand: Operand) -> np.ndarray:

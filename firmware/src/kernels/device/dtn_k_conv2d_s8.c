@@ -91,23 +91,9 @@ int32_t dtn_k_conv2d_s8(const dtn_call_t *call, dtn_phase_t phase)
         .p = p,
         .windows =
             {
-                .batches = p->batches,
-                .in_h = p->in_h,
-                .in_w = p->in_w,
-                .in_c = p->in_c,
-                .out_h = p->out_h,
-                .out_w = p->out_w,
+                DTN_SR_WINDOWS(p),
                 .out_c = p->out_pitch, /* from a pixel of the output to the next */
-                .kernel_h = p->kernel_h,
-                .kernel_w = p->kernel_w,
-                .stride_h = p->stride_h,
-                .stride_w = p->stride_w,
-                .pad_h = p->pad_top,
-                .pad_w = p->pad_left,
-                .dilation_h = p->dilation_h,
-                .dilation_w = p->dilation_w,
                 .groups = 1,
-                .in_offset = -p->in_zp,
             },
         .channels =
             {

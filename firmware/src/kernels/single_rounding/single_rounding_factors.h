@@ -57,6 +57,13 @@ typedef struct {
  */
 void dtn_sr_by_sums(const dtn_sr_sums_t *sums, size_t first, size_t count);
 
+/** Fields of `dtn_cm_windows_t` for the parameters `p` of a kernel, except channels of the output and groups. */
+#define DTN_SR_WINDOWS(p)                                                                                              \
+    .batches = (p)->batches, .in_h = (p)->in_h, .in_w = (p)->in_w, .in_c = (p)->in_c, .out_h = (p)->out_h,             \
+    .out_w = (p)->out_w, .kernel_h = (p)->kernel_h, .kernel_w = (p)->kernel_w, .stride_h = (p)->stride_h,              \
+    .stride_w = (p)->stride_w, .pad_h = (p)->pad_top, .pad_w = (p)->pad_left, .dilation_h = (p)->dilation_h,           \
+    .dilation_w = (p)->dilation_w, .in_offset = -(p)->in_zp
+
 /** True for dimensions, strides and such whose positions fit the inner loops' 32 bits. */
 bool dtn_sr_are_usual(const int32_t *numbers, size_t count);
 

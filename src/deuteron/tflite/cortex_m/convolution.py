@@ -9,17 +9,15 @@ import numpy as np
 
 from deuteron.operators.cortex_m import BY_OPERATOR, QuantizedConvolutionParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ConvolutionParams, FullyConnectedParams
-from deuteron.tflite.cortex_m import float32
+from deuteron.tflite.cortex_m import float32, real_layers
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import Factor, as_words, factor, single_rounding_words
-from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.geometry import padding_before
+from deuteron.tflite.cortex_m.lowering import ACTIVATIONS, Lowering, by_type
 from deuteron.tflite.cortex_m.padding import fill
 from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, whole
 from deuteron.tflite.cortex_m.site import Array, Site
 from deuteron.tflite.flat_model import FlatTensor
-
-SAME = 0
-"""Padding of the schema; the other is VALID."""
 
 _INT32 = 2
 """A type of the schema."""
@@ -44,12 +42,6 @@ class _Axis:
     stride: int
     dilation: int
     pad: int
-
-
-def padding_before(size: int, out: int, kernel: int, stride: int, dilation: int, padding: int) -> int:
-    """Return the padding before a dimension."""
-    total = max(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - size)
-    return total // 2 if padding == SAME else 0
 
 
 def _axes(site: Site, kernel: tuple[int, int]) -> tuple[_Axis, _Axis]:
@@ -320,12 +312,11 @@ def fully_connected(site: Site) -> tuple[CpuCall, ...]:
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
-        "CONV_2D": Lowering(convolution, ("INT8", "INT16")),
-        "DEPTHWISE_CONV_2D": Lowering(depthwise, ("INT8", "INT16")),
-        "TRANSPOSE_CONV": Lowering(transposed, ("INT8", "INT16"), operand=2),
-        "FULLY_CONNECTED": Lowering(
-            lambda site: (float32.fully_connected if site.input().dtype == "FLOAT32" else fully_connected)(site),
-            ("INT8", "INT16", "FLOAT32"),
+        "CONV_2D": by_type({**dict.fromkeys(ACTIVATIONS, convolution), "FLOAT32": real_layers.convolution}),
+        "DEPTHWISE_CONV_2D": by_type({**dict.fromkeys(ACTIVATIONS, depthwise), "FLOAT32": real_layers.depthwise}),
+        "TRANSPOSE_CONV": by_type(
+            {**dict.fromkeys(ACTIVATIONS, transposed), "FLOAT32": real_layers.transposed}, operand=2
         ),
+        "FULLY_CONNECTED": by_type({**dict.fromkeys(ACTIVATIONS, fully_connected), "FLOAT32": float32.fully_connected}),
     }
 )

@@ -1,10 +1,13 @@
 """How the families of operators are listed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from deuteron.tflite.cortex_m.call import CpuCall
 from deuteron.tflite.cortex_m.site import Site
+
+ACTIVATIONS = ("INT8", "INT16")
+"""The types of quantised activations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +25,10 @@ class Lowering:
     types: tuple[str, ...]
     operand: int = 0
     note: str = ""
+
+
+def by_type(
+    lowerings: Mapping[str, Callable[[Site], tuple[CpuCall, ...]]], operand: int = 0, note: str = ""
+) -> Lowering:
+    """Return a lowering with one for each type of the operand that decides."""
+    return Lowering(lambda site: lowerings[site.input(operand).dtype](site), tuple(lowerings), operand, note)

@@ -23,9 +23,9 @@ _LEFT_OUT = {
     "a projection": range(16, 18),
     "layer normalisation": range(20, 24),
 }
-"""What an LSTM may have besides, by its operands."""
+"""Operands of the parts of an LSTM that are not supported."""
 _HIDDEN_RESULT = 4
-"""Of the intermediate tensors: that whose scale the hidden state has."""
+"""Position of the intermediate tensor that has the scale of the hidden state."""
 _TANH = 4
 _GATE_STEPS = 4096
 """Per unit, before a gate's activation function."""

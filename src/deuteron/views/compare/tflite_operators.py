@@ -5,6 +5,7 @@ bytes must be the same. NPU partitions round differently (spec/rounding.md): wit
 and are no error.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -163,13 +164,16 @@ def compare(
         MissingToolError: LiteRT is not installed.
         InputError: LiteRT does not take the file.
     """
-    prepared = prepare(source)
-    normal = prepared.source
+    options = manifest.options.tflite
+    prepared = prepare(source, options)
+    normal = prepared.portable
     model = decode(normal, partial=True)
     if len(model.inputs) == len(prepared.model.inputs):
         model = replace(model, states=prepared.model.states)
     keeps_state = bool(prepared.model.states) or any(tensor.is_variable for tensor in model.tensors)
-    names, whole = Names(model).of, Litert(source)
+    names = Names(model).of
+    is_other = options.shapes or options.signature is not None
+    whole = Litert(prepared.source if is_other and not prepared.model.states else source)
     on_cpu = {op.node for op in manifest.cpu_ops}
     alone = [
         _Alone(normal, model, index, _computed(model, op))
@@ -194,11 +198,11 @@ def compare(
         known = _with_views(model, names, {**values, **states}, sample)
         states = {names[before]: known[names[after]] for before, after in model.state_ends if names[after] in known}
         for each in alone:
-            if any(names[i] not in known for i in each.inputs):
-                continue  # an NPU's compiler has given it other operands
+            if not all(_has(known, names[i], model.tensors[i]) for i in each.inputs):
+                continue  # an NPU's compiler has given it other operands, or it has fewer channels
             theirs = each.litert.run([_as_stored(known[names[i]], model.tensors[i]) for i in each.inputs])
             for i, y in zip(model.operators[each.index].outputs, theirs, strict=True):
-                if names[i] in known:
+                if _has(known, names[i], model.tensors[i]):
                     results[each.index, i].add(number, _as_stored(known[names[i]], model.tensors[i]), y)
         if progress is not None:
             progress(number + 1, len(samples))
@@ -213,6 +217,11 @@ def _initial(model: FlatModel, names: Sequence[str]) -> dict[str, Array]:
         name: np.frombuffer(state.initial, DTYPES[tensor.dtype]).reshape(tensor.shape)
         for (name, tensor), state in zip(tensors, model.states, strict=True)
     }
+
+
+def _has(known: Values, name: str, tensor: FlatTensor) -> bool:
+    """Whether the values of a tensor of the file are known."""
+    return name in known and known[name].size == math.prod(tensor.shape)
 
 
 def _as_stored(values: Array, tensor: FlatTensor) -> Array:

@@ -60,9 +60,9 @@ def _command(command: Command, places: Places) -> str:
 
 def _place(operand: Place, places: Places) -> str:
     """Region, offset and size, as in `scratch+0x40:256`, and the place of an input: `in0+0x0:256@scratch+0x80`."""
-    lies = in_memory(operand, places)
-    if lies != operand:
-        return f"{_place(operand, {})}@scratch+{lies.offset:#x}"
+    placed = in_memory(operand, places)
+    if placed != operand:
+        return f"{_place(operand, {})}@scratch+{placed.offset:#x}"
     region = _SHORT.get(operand.region, operand.region.name.lower())
     index = str(operand.index) if operand.region in (Region.INPUT, Region.OUTPUT) else ""
     return f"{region}{index}+{operand.offset:#x}:{operand.nbytes}"
