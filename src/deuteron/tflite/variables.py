@@ -142,7 +142,7 @@ class _Resources:
         return Resolved(model, tuple(self.notes))
 
     def _operator(self, index: int, op: FlatOperator) -> FlatOperator | None:
-        """What an operator becomes; None for one that is not needed any more."""
+        """Return the operator in its new form; None for one that is not needed any more."""
         where = f"operator {index} ({op.title})"
         match op.name:
             case "VAR_HANDLE":

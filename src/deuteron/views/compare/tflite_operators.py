@@ -131,7 +131,7 @@ class _Alone:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether it has a variable tensor."""
+        """Return true if it has a variable tensor."""
         return any(i >= 0 and self.model.tensors[i].is_variable for i in self.model.operators[self.index].inputs)
 
     @cached_property
