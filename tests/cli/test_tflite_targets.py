@@ -11,6 +11,7 @@ from tests.cli.test_inspect import GRAPH
 from tests.npu.neutron.tflite import litert
 from tests.npu.neutron.tflite.files import with_float_edges
 from tests.npu.neutron.tflite.mixing import Net, Q
+from tests.tflite.stateful import StatefulNet
 
 from deuteron import api
 from deuteron.arch import targets
@@ -230,3 +231,21 @@ def test_float_layers_run_beside_an_ethosu(tmp_path: Path, deuteron: Run):
     path = tmp_path / "float.tflite"
     path.write_bytes(net.data(y))
     assert "all bounds hold" in deuteron("run", path, "--target", "ethos-u55-128", "--compare", "litert").out
+
+
+def test_a_stream_keeps_the_state_of_a_file(deuteron: Run, tmp_path: Path):
+    """Each run adds its input to what a variable has."""
+    net, file = StatefulNet(), tmp_path / "net.tflite"
+    x, handle = net.input((1, 4), "FLOAT32"), net.variable("sum", np.zeros((1, 4), np.float32))
+    new = net.add("ADD", [net.read(handle, (1, 4), "FLOAT32"), x], (1, 4), "FLOAT32", "AddOptions")
+    net.assign(handle, new)
+    net.outputs.append(new)
+    file.write_bytes(net.file())
+    given, output = tmp_path / "x.npy", tmp_path / "y.npy"
+    np.save(given, np.ones((5, 1, 4), np.float32))
+    for option, wanted in (((), [1, 1, 1, 1, 1]), (("--stream",), [1, 2, 3, 4, 5])):
+        arguments = (*option, file, "--target", "cortex-m33", "--input", given, "--output", output, "--force")
+        assert deuteron("run", *arguments).code == 0
+        np.testing.assert_array_equal(np.load(output)[:, 0, 0], wanted)
+        compared = deuteron("run", *option, file, "--target", "cortex-m33", "--samples", "5", "--compare", "litert")
+        assert compared.out.endswith("all bounds hold\n")

@@ -15,6 +15,7 @@ from deuteron.operators.cortex_m import CpuOperator
 from deuteron.operators.params import (
     BroadcastParams,
     ChannelMapParams,
+    Dims4,
     Dims5,
     GroupedConvolutionParams,
     KernelParams,
@@ -340,6 +341,61 @@ class FunctionF32Params(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
+class SvdfParams(KernelParams):
+    """Singular value decomposition filter (SVDF) over a stream: input [batches, in_features], output [batches, units].
+
+    Unit u has the filters u * rank to u * rank + rank - 1. The state [batches, units * rank, steps], int8 or int16,
+    moves by one step; the newest value of a filter is state_zp + sat(R(sum((x - in_zp) * feature weight))). The output
+    is sat(out_zp + R(bias + sum((state - state_zp) * time weight))), over the steps of a unit's filters. Feature
+    weights are int8 [units * rank, in_features], time weights [units * rank, steps] have the state's type, the bias is
+    int32. Sums keep their low 32 bits.
+    """
+
+    batches: int
+    in_features: int
+    units: int
+    rank: int
+    steps: int
+    in_zp: int
+    state_zp: int
+    state_multiplier: int
+    state_shift: int
+    out_zp: int
+    out_multiplier: int
+    out_shift: int
+    has_bias: int
+
+
+@dataclass(frozen=True, slots=True)
+class LstmParams(KernelParams):
+    """LSTM over int8 [batches, steps, in_features], or with `time_major` 1 [steps, batches, in_features].
+
+    Input weights are int8 [4, units, in_features], hidden weights [4, units, units]; gates are those of input, forget,
+    cell and output. A gate is f(sat16(sat16(R(sum((x - in_zp) * w) + bias)) + R(sum((h - hidden_zp) * w)))). Each gate
+    has its factors. f is tanh for the cell, else the logistic function, of numbers in steps of 2^-12. The cell state is
+    int16 with `cell_bits` whole bits. It becomes the forget gate times it plus input gate times cell gate, clamped to
+    `cell_clip` unless that is 0. The hidden state is sat8(hidden_zp + R(output gate * tanh(cell state))), and the
+    output is it. Scratch has 4 * units int16 elements.
+    """
+
+    batches: int
+    steps: int
+    in_features: int
+    units: int
+    time_major: int
+    in_zp: int
+    hidden_zp: int
+    input_multipliers: Dims4
+    input_shifts: Dims4
+    hidden_multipliers: Dims4
+    hidden_shifts: Dims4
+    cell_bits: int
+    cell_clip: int
+    out_multiplier: int
+    out_shift: int
+
+
+@dataclass(frozen=True, slots=True)
 class DequantizeParams(KernelParams):
     """(x - zero_point) * scale of int8, uint8 or int16, in float32; `scale` has its bits."""
 
@@ -377,6 +433,17 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("arg_extremum", ("input",), ArgExtremumParams, prefix=PREFIX),
     CpuOperator("softmax_f32", ("input",), SoftmaxF32Params, prefix=PREFIX),
     CpuOperator("function_f32", ("input",), FunctionF32Params, prefix=PREFIX),
+    CpuOperator(
+        "svdf", ("input", "features", "times"), SvdfParams, ("bias",), state=("activation_state",), prefix=PREFIX
+    ),
+    CpuOperator(
+        "lstm",
+        ("input", "input_weights", "hidden_weights", "bias"),
+        LstmParams,
+        scratch=("gates",),
+        state=("hidden_state", "cell_state"),
+        prefix=PREFIX,
+    ),
     *MORE_OPERATORS,
 )
 

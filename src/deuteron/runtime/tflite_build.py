@@ -39,7 +39,7 @@ from deuteron.operators import catalogue
 from deuteron.operators.work import work_of
 from deuteron.runtime import pte_writer, tflite_ethosu, tflite_model, tflite_quantize, vela, vela_compile
 from deuteron.runtime.program import TensorSpec
-from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, refs
+from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, Ref, refs
 from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
 from deuteron.runtime.tflite_ethosu import LAYERS, nbytes, terms
 from deuteron.runtime.tflite_program import Step, TfliteProgram
@@ -47,6 +47,7 @@ from deuteron.tflite.cortex_m import lower
 from deuteron.tflite.cortex_m.dead_channels import RemovedChannels
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator
+from deuteron.tflite.variables import resolved, with_states_of
 
 _BETWEEN = {
     QUANTIZE: (Work.QUANTISE, "quantises what integer operators read"),
@@ -110,7 +111,7 @@ def build_of(
             raise UnsupportedError(error.message, where=error.where, hint=tflite_quantize.HINT) from error
     program = pte_writer.write(made.contents, made.family.delegate_id)
     files = {PROGRAM: program, TFLITE: bytes(source), **made.files}
-    inputs, outputs = (tflite_model.infos(made.model, side) for side in (made.model.inputs, made.model.outputs))
+    inputs, outputs = (tflite_model.infos(made.model, side) for side in (made.model.own_inputs, made.model.own_outputs))
     manifest = Manifest(
         deuteron=version("deuteron"),
         executorch="",
@@ -163,7 +164,7 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
             if not has_c_operators:
                 raise
             mixed = _for_cpu(prepared.model, f"the NPU takes no operator of the file: {error.message.splitlines()[0]}")
-    mixed = _apart(mixed)
+    mixed = _apart(replace(mixed, model=with_states_of(mixed.model, prepared.model)))
     steps = _needed(mixed)
     parts = [step for step in steps if isinstance(step, Part)]
     payloads = [_payload(part) for part in parts]
@@ -188,11 +189,12 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
 
 def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
     """The file for an Ethos-U: compiled by Vela, now or before, and what that leaves to the CPU."""
-    model, notes, left = decode(source, partial=True), (), dict[str, str]()
+    model, left = decode(source, partial=True), dict[str, str]()
     removed: tuple[RemovedChannels, ...] = ()
     if vela.is_compiled(model):
         tflite_model.check_compiled(options.tflite)
-        file = tflite_ethosu.compiled(None, model)
+        found = resolved(source, model)
+        file, notes = tflite_ethosu.compiled(None, found.model), found.notes
     else:
         prepared = tflite_model.prepare(source, options.tflite)
         result = vela_compile.compile_file(
@@ -296,7 +298,7 @@ def _apart(mixed: Mixed) -> Mixed:
             operators=(*model.operators, FlatOperator("RESHAPE", (tensor,), (new,))),
             outputs=tuple(new if i == tensor else i for i in model.outputs),
         )
-        steps.append(number)
+        steps.insert(0, number)  # it reads a state before others change it
         refused[number] = UnsupportedError("it copies an input that is an output, too")
     return replace(mixed, model=model, steps=tuple(steps), refused=refused)
 
@@ -328,6 +330,11 @@ def _check_tensors(model: FlatModel, steps: Sequence[Part | int]) -> None:
     ends = (_one(model, step) for step in steps)
     for index in sorted({i for one in ends for i in (*one.inputs, *one.outputs) if i >= 0}):
         tensor = model.tensors[index]
+        if tensor.is_variable:
+            raise UnsupportedError(
+                f"tensor `{tensor.name}` is the state of an operator that this target's CPU does not run",
+                hint="name a target whose CPU has C operators, such as `imxrt700cm` or `cortex-m55`",
+            )
         if tensor.problem or tensor.dtype.lower() not in CODES:
             raise UnsupportedError(
                 tensor.problem or f"tensor `{tensor.name}` is {tensor.dtype}, which no program holds",
@@ -341,12 +348,19 @@ def _delegated(payload: bytes, part: Part) -> Delegated:
 
 def _contents(model: FlatModel, calls: Sequence[Call | Delegated]) -> Contents:
     """The program of these calls, with the tensors that they name and the file's inputs and outputs."""
+    calls = [*calls, *(_written_back(model, *ends) for ends in model.state_ends)]
     named = {i for call in calls for i in (call.args if isinstance(call, Delegated) else refs(call.args))}
     used = sorted(named | {*model.inputs, *model.outputs})
     tensors = {i: model.tensors[i] for i in used}
     specs = {i: TensorSpec(t.shape, t.dtype.lower(), tuple(range(len(t.shape)))) for i, t in tensors.items()}
     constants = {i: t.data for i, t in tensors.items() if t.data is not None}
-    return Contents(specs, constants, model.inputs, model.outputs, calls)
+    states = {before: state for (before, _), state in zip(model.state_ends, model.states, strict=True)}
+    return Contents(specs, constants, model.own_inputs, model.own_outputs, calls, states)
+
+
+def _written_back(model: FlatModel, before: int, after: int) -> Call:
+    """The call that copies the next value of a state over the present one."""
+    return Call("aten::view_copy.out", (Ref(after), model.tensors[before].shape, Ref(before), Ref(before)))
 
 
 def _payload(part: Part) -> bytes:

@@ -35,6 +35,7 @@ from deuteron.tflite.flat_model import Buffer, FlatModel, FlatTensor
 from deuteron.tflite.normalize import normalized, with_shapes
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.unsigned import is_unsigned, signed
+from deuteron.tflite.variables import resolved
 
 Array = npt.NDArray[np.generic]
 F32 = npt.NDArray[np.float32]
@@ -189,13 +190,13 @@ def prepare(source: Buffer, options: TfliteOptions = TfliteOptions()) -> Prepare
     if neutron_graph.is_converted(model) or vela.is_compiled(model):
         message, hint = "the file has been converted or compiled already", "give the file that it was made from"
         raise UnsupportedError(message, hint=hint)
-    model = unfolded(source, with_shapes(model, options.shapes))
-    made = normalized(source, model)
+    found = resolved(source, unfolded(source, with_shapes(model, options.shapes)))
+    made = normalized(source, found.model)
     inner, removed = signed(made.model), tuple[RemovedChannels, ...]()
     if not options.keep_dead_channels and made.can_be_written:
         inner, removed = without_dead_channels(inner)
     others = other_signatures(source, options.signature)
-    notes = (others, *made.notes) if others else made.notes
+    notes = (*((others,) if others else ()), *found.notes, *made.notes)
     return Prepared(inner, made.source, notes, removed, is_unsigned(made.model))
 
 

@@ -168,8 +168,9 @@ class _Place:
 
 
 def _moved(op: FlatOperator, places: Mapping[int, int]) -> FlatOperator:
-    inputs, outputs = (tuple(places.get(i, i) for i in end) for end in (op.inputs, op.outputs))
-    return replace(op, inputs=inputs, outputs=outputs)
+    ends = (op.inputs, op.outputs, op.intermediates)
+    inputs, outputs, intermediates = (tuple(places.get(i, i) for i in end) for end in ends)
+    return replace(op, inputs=inputs, outputs=outputs, intermediates=intermediates)
 
 
 def _composite(place: _Place) -> FlatModel:

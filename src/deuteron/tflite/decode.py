@@ -240,8 +240,8 @@ class Decoder:
         name = table.text("Name") or f"tensor_{index}"
         shape, quant, problem = table.integers("Shape"), None, ""
         try:
-            self.check(table, name)
             quant = _quantization(table.child("Quantization"), name)
+            self.check(table, name)
         except UnsupportedError as error:
             if not self.partial:
                 raise
@@ -323,6 +323,7 @@ class Decoder:
             custom_code=custom_code,
             custom_options=b"" if (data := table.vector("CustomOptions")) is None else data.tobytes(),
             version=version,
+            intermediates=_indices(table, "Intermediates", NO_TENSOR, tensors),
         )
 
     def options(self, table: _Table) -> tuple[str, Options]:
@@ -358,9 +359,7 @@ def option_fields(kind: str) -> tuple[str, ...]:
 def _has_more(operator: _Table) -> bool:
     """Return True if an operator has fields that `FlatOperator` does not keep."""
     return bool(
-        operator.integer("BuiltinOptions2Type") not in (0, _COMPOSITE)
-        or operator.integer("LargeCustomOptionsSize")
-        or operator.integers("Intermediates")
+        operator.integer("BuiltinOptions2Type") not in (0, _COMPOSITE) or operator.integer("LargeCustomOptionsSize")
     )
 
 

@@ -127,6 +127,8 @@ class FlatOperator:
     custom_code: str = ""
     custom_options: bytes = b""
     version: int = 1
+    intermediates: tuple[int, ...] = ()
+    """Tensors that hold nothing: an LSTM's have the scales of its intermediate results."""
     is_unsigned: bool = False
     """True if the operator is uint8 in the file: LiteRT derives its multipliers in float32 (`tflite.unsigned`)."""
 
@@ -137,11 +139,22 @@ class FlatOperator:
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    """Values that a model keeps from run to run: its name, and the bytes before the first run."""
+
+    name: str
+    initial: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class FlatModel:
     """A model with its one subgraph.
 
     `is_complete` says that a file written from these values has all that the model's own file has, unless operators
     run other subgraphs. `is_file` says that the file has these values itself: not in another subgraph, nor sparse.
+
+    Each of `states` is an input and an output, which are the last ones: its values before and after a run
+    (`tflite.variables`).
     """
 
     name: str
@@ -152,3 +165,20 @@ class FlatModel:
     metadata: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     is_complete: bool = True
     is_file: bool = True
+    states: tuple[State, ...] = ()
+
+    @property
+    def own_inputs(self) -> tuple[int, ...]:
+        """The inputs that a caller gives."""
+        return self.inputs[: len(self.inputs) - len(self.states)]
+
+    @property
+    def own_outputs(self) -> tuple[int, ...]:
+        """The outputs that a caller gets."""
+        return self.outputs[: len(self.outputs) - len(self.states)]
+
+    @property
+    def state_ends(self) -> tuple[tuple[int, int], ...]:
+        """The input and the output of each state."""
+        own = len(self.own_inputs), len(self.own_outputs)
+        return tuple(zip(self.inputs[own[0] :], self.outputs[own[1] :], strict=True))

@@ -18,6 +18,12 @@ VELA = frozenset(
 )
 """Operators that Vela 5 may place on an Ethos-U; its conditions are those of `vela --supported-ops-report`."""
 
+KEPT = frozenset({"UNIDIRECTIONAL_SEQUENCE_LSTM"})
+"""Operators that builds leave to the CPU beside an Ethos-U, because they keep state."""
+
+VARIABLES = ("ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE")
+"""Operators that become the state of a program."""
+
 FOLDED = ("RANGE", "RANK", "SHAPE")
 """Operators whose results are constants once shapes are known."""
 
@@ -63,10 +69,12 @@ def _lines(neutron: Collection[str]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for row in supported_operators():
         types = ", ".join(name.lower() for name in row.types)
-        yield f"| {row.name} | {types} | {row.note} | {_processor(row.name, VELA)} | {_processor(row.name, neutron)} |"
+        on_npus = " | ".join(_processor(row.name, taken) for taken in (VELA - KEPT, neutron))
+        yield f"| {row.name} | {types} | {row.note} | {on_npus} |"
     yield ""
     folded = " and ".join((", ".join(FOLDED[:-1]), FOLDED[-1]))
     yield f"The compiler computes {folded}, whose results are constants once shapes are known."
+    yield f"{', '.join(VARIABLES[:-1])} and {VARIABLES[-1]} become state of the program, in all types."
     yield ""
     yield "No processor runs these operators; an error names them and their place:"
     yield ""

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -20,14 +21,22 @@ from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.runtime.litert import Litert
 from deuteron.runtime.tflite_model import prepare
 from deuteron.runtime.tflite_program import VIEWS
+from deuteron.tflite.constants import DTYPES
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.rewrite import rewrite
 from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress
 
 Values = Mapping[str, Array]
-Run = Callable[[Sequence[Array]], tuple[Sequence[Array], Values]]
-"""Gives the outputs of one sample, and the values of the file's tensors by name."""
+
+
+class Run(Protocol):
+    """Gives the outputs of one sample, and the values of the file's tensors by name."""
+
+    def __call__(self, sample: Sequence[Array], *, is_reset: bool) -> tuple[Sequence[Array], Values]:
+        """Run the sample, from the initial state if `is_reset`."""
+        ...
+
 
 Program = Callable[[Sequence[Array]], Sequence[Array]]
 """Runs one sample of a program."""
@@ -156,6 +165,11 @@ class _Alone:
     index: int
     inputs: tuple[int, ...]
 
+    @property
+    def keeps_state(self) -> bool:
+        """Return true if it has a variable tensor."""
+        return any(i >= 0 and self.model.tensors[i].is_variable for i in self.model.operators[self.index].inputs)
+
     @cached_property
     def file(self) -> bytes:
         """A file of the operator."""
@@ -175,6 +189,8 @@ def compare(
     samples: Sequence[Sequence[Array]],
     progress: Progress | None = None,
     compiled: Callable[[bytes], Program] | None = None,
+    *,
+    is_reset: Callable[[int], bool],
 ) -> OperatorComparison:
     """Compare a build with LiteRT on the file that it was made from.
 
@@ -185,6 +201,7 @@ def compare(
         samples: inputs.
         progress: called with the number of finished samples and of all.
         compiled: compiles a file for the build's target; without it, an NPU's operators are not compared.
+        is_reset: says which samples start from the initial state.
 
     Raises:
         MissingToolError: LiteRT is not installed.
@@ -194,8 +211,12 @@ def compare(
     prepared = prepare(source, options)
     normal = prepared.portable
     model = decode(normal, partial=True)
+    if len(model.inputs) == len(prepared.model.inputs):
+        model = replace(model, states=prepared.model.states)
+    keeps_state = bool(prepared.model.states) or any(tensor.is_variable for tensor in model.tensors)
     names = Names(model).of
-    whole = Litert(prepared.source if options.shapes or options.signature is not None else source)
+    is_other = options.shapes or options.signature is not None
+    whole = Litert(prepared.source if is_other and not prepared.model.states else source)
     on_cpu = {op.node for op in manifest.cpu_ops}
     alone = [
         _Alone(normal, model, index, _computed(model, op))
@@ -209,11 +230,17 @@ def compare(
     }
     outputs = [TensorResult("", info.name, not manifest.partitions) for info in manifest.outputs]
     chain = _Chain(normal, model, names, {each.index for each in alone}, compiled) if manifest.partitions else None
+    states: dict[str, Array] = {}
     for number, sample in enumerate(samples):
-        ours, values = run(sample)
+        ours, values = run(sample, is_reset=is_reset(number))
+        if keeps_state and is_reset(number):
+            states = _initial(model, names)
+            for litert in (whole, *(each.litert for each in alone if each.keeps_state)):
+                litert.reset()
         for result, y, theirs in zip(outputs, ours, whole.run(sample), strict=True):
             result.add(number, y, theirs)
-        known = _with_views(model, names, dict(values), sample)
+        known = _with_views(model, names, {**values, **states}, sample)
+        states = {names[before]: known[names[after]] for before, after in model.state_ends if names[after] in known}
         for each in alone:
             if not all(_has(known, names[i], model.tensors[i]) for i in each.inputs):
                 continue  # an NPU's compiler has given it other operands, or it has fewer channels
@@ -222,7 +249,7 @@ def compare(
                 if _has(known, names[i], model.tensors[i]):
                     results[each.index, i].add(number, _as_stored(known[names[i]], model.tensors[i]), y)
         if chain is not None:
-            chain.add(number, sample, known)
+            chain.add(number, known)
         if progress is not None:
             progress(number + 1, len(samples))
     compared = (result for result in results.values() if result.elements)
@@ -230,6 +257,15 @@ def compare(
     if chain is None:
         return result
     return replace(result, npu=chain.results, chained=chain.joints, not_compared=chain.not_compared)
+
+
+def _initial(model: FlatModel, names: Sequence[str]) -> dict[str, Array]:
+    """The states before the first run, by the names of the inputs that they are."""
+    tensors = [(names[before], model.tensors[before]) for before, _ in model.state_ends]
+    return {
+        name: np.frombuffer(state.initial, DTYPES[tensor.dtype]).reshape(tensor.shape)
+        for (name, tensor), state in zip(tensors, model.states, strict=True)
+    }
 
 
 def _has(known: Values, name: str, tensor: FlatTensor) -> bool:
@@ -253,7 +289,7 @@ def _with_views(
     model: FlatModel, names: Sequence[str], values: dict[str, Array], inputs: Sequence[Array]
 ) -> dict[str, Array]:
     """The values with the file's inputs, and with what operators give that only rename bytes."""
-    values |= {names[i]: x for i, x in zip(model.inputs, inputs, strict=True)}
+    values |= {names[i]: x for i, x in zip(model.own_inputs, inputs, strict=True)}
     for op in model.operators:
         if op.name in VIEWS and op.inputs and op.outputs:
             values |= _viewed(names, values, op)
@@ -290,6 +326,9 @@ class _Chain:
             if compiled is None or index in on_cpu or op.name in VIEWS or not op.outputs:
                 continue
             each = _Alone(source, model, index, _computed(model, op))
+            if each.keeps_state:
+                self.not_compared += 1
+                continue
             try:
                 self._programs[index] = each, compiled(each.file)
             except UnsupportedError:
@@ -305,10 +344,10 @@ class _Chain:
         """Results of the chain where the whole program gives them, too."""
         return tuple(self._joints.values())
 
-    def add(self, number: int, sample: Sequence[Array], known: Values) -> None:
-        """Run one sample; `known` are values of the whole program."""
+    def add(self, number: int, known: Values) -> None:
+        """Run one sample; `known` are its inputs, states, and values of the whole program."""
         model, names = self._model, self._names
-        values = {i: _as_stored(x, model.tensors[i]) for i, x in zip(model.inputs, sample, strict=True)}
+        values = {i: _as_stored(known[names[i]], model.tensors[i]) for i in model.inputs if names[i] in known}
         for index, op in enumerate(model.operators):
             if op.name in VIEWS and op.outputs and op.inputs[0] in values:
                 values[op.outputs[0]] = _as_stored(values[op.inputs[0]], model.tensors[op.outputs[0]])

@@ -56,8 +56,12 @@ class BundleOnHost(OnHost):
         return HostExecutor(image.bundle_of(self._path))
 
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
-        """Return a function that runs one sample, from the initial state if the program has any."""
-        return self._executor.run_from_reset
+        """Return a function that runs one sample."""
+        return self._executor.run
+
+    def reset(self) -> None:
+        """Give the program its initial state."""
+        self._executor.reset()
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
         """Compare the build with LiteRT on its file."""
@@ -69,8 +73,11 @@ class BundleOnHost(OnHost):
             )
         values = _Values(self._path, self._manifest)
 
-        def run(sample: Sequence[Array]) -> tuple[Sequence[Array], tflite_operators.Values]:
-            return self._executor.run_from_reset(sample), values.of(sample)
+        def run(sample: Sequence[Array], *, is_reset: bool) -> tuple[Sequence[Array], tflite_operators.Values]:
+            if is_reset:
+                self.reset()
+                values.reset()
+            return self._executor.run(sample), values.of(sample)
 
         with tempfile.TemporaryDirectory(prefix="deuteron-operators-") as scratch:
 
@@ -88,6 +95,7 @@ class BundleOnHost(OnHost):
                 samples,
                 progress,
                 compiled if self._manifest.partitions else None,
+                is_reset=self.is_reset,
             )
 
 
@@ -99,10 +107,13 @@ class _Values:
         self._executor = HostExecutor(self._bundle)
         self._names = dict(_names(self._bundle, manifest))
 
+    def reset(self) -> None:
+        """Give the program its initial state."""
+        self._executor.reset()
+
     def of(self, sample: Sequence[Array]) -> dict[str, Array]:
         """By the tensor's name."""
         values: dict[str, Array] = {}
-        self._executor.reset()
         for result in self._executor.values(sample):
             names = self._names.get(result.index, ())
             values |= zip(names, result.outputs[len(result.outputs) - len(names) :], strict=True)
