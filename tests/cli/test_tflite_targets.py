@@ -20,7 +20,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime import tflite_model, vela_compile
-from deuteron.runtime.as_build import build_directory
+from deuteron.runtime.build_directory import build_directory
 from deuteron.tflite.encode import encode
 from deuteron.tflite.quantization import Quant
 

@@ -17,7 +17,7 @@ from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.extras import require
 from deuteron.frontend.backends.ethosu import vela
 from deuteron.frontend.gc_pause import rare_collections
-from deuteron.runtime.as_build import is_tflite
+from deuteron.runtime.build_directory import is_tflite
 
 if TYPE_CHECKING:
     from deuteron.board.emit import EmitOptions
@@ -241,10 +241,9 @@ def convert_file(
 ) -> "tuple[Conversion | Mixed, tuple[Path, ...]]":
     """Convert a TFLite file, and return the conversion and the written files.
 
-    The files are the TFLite file `output`, whose operators are the NPU's, one per partition, and the remaining TFLite
-    operators; with `intermediates` also the blocks of an NPU operator, named after `output`: `.microcode`, `.weights`
-    and `.kernels`, for several partitions `_0.microcode` and so on; with the option for it the kernel selection file,
-    named after `output` with `_kernel_selection.c` at the end.
+    The TFLite file `output` has one NPU operator per partition and the remaining TFLite operators. `intermediates`
+    adds the blocks of an NPU operator, named after `output`: `.microcode`, `.weights` and `.kernels`, for several
+    partitions `_0.microcode` and so on. The option for it adds the kernel selection file, `_kernel_selection.c`.
 
     Raises:
         DeuteronError: the file, an option or the output cannot be used; nothing is left half-written.
@@ -318,7 +317,7 @@ def firmware(
     from deuteron.board import boards, image
     from deuteron.board.record import FirmwareOptions
     from deuteron.board.toolchain import Toolchain
-    from deuteron.runtime.as_build import opened
+    from deuteron.runtime.build_directory import opened
 
     chosen = boards.load(board)
     if output is not None:
@@ -359,7 +358,7 @@ def bundle(
     from deuteron.board.emit import EmitOptions
     from deuteron.board.generate import generate
     from deuteron.board.record import Kernels
-    from deuteron.runtime.as_build import opened
+    from deuteron.runtime.build_directory import opened
 
     written = Path(output)
     with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:

@@ -79,10 +79,10 @@ def check_options(path: Path, target: str, options: BuildOptions, *, quantizes: 
 def build_of(
     path: Path, target: str, options: BuildOptions = BuildOptions(), calibration: object | None = None
 ) -> tuple[Manifest, dict[str, bytes]]:
-    """Return what `build.json` says of the file once it is converted, and the files of the build.
+    """Convert the file, and return the manifest `build.json` and the files of the build.
 
-    The CPU runs what the NPU does not take: by the firmware's C operators, or by ExecuTorch's portable ones beside an
-    NPU whose target has these. A portable one that is missing is called by a name that says so.
+    The CPU runs operators that the NPU does not support: by the firmware's C operators, or by ExecuTorch's portable
+    ones for a target that has these. A call of a missing portable operator has a name that says so.
 
     Args:
         path: the file.
@@ -150,7 +150,7 @@ class _Made:
 
 
 def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
-    """The file for a CPU alone, or for a Neutron and what runs beside it."""
+    """Convert the file for a CPU alone, or for a Neutron and the CPU."""
     prepared = tflite_model.prepare(source, options.tflite)
     has_c_operators = tflite_model.has_c_operators(arch.name)
     if arch.npu is None:
@@ -313,7 +313,7 @@ def _needed(mixed: Mixed) -> list[Part | int]:
 
 
 def _one(model: FlatModel, step: Part | int) -> Part | FlatOperator:
-    """What a step reads and writes."""
+    """The operator or part of a step, which has its inputs and outputs."""
     return step if isinstance(step, Part) else model.operators[step]
 
 
@@ -396,7 +396,7 @@ def _partition(whole: FlatModel, part: Part, payload: bytes) -> Partition:
 
 
 def _name(model: FlatModel, operator: int) -> str:
-    """What an operator is called: the tensor that it writes."""
+    """The name of an operator: the tensor that it writes."""
     outputs = model.operators[operator].outputs
     return model.tensors[outputs[0]].name if outputs else str(operator)
 

@@ -52,11 +52,11 @@ class TfliteModel:
         source: the file as it was read.
         inputs: the file's inputs, float32 where the file quantises them itself.
         outputs: the file's outputs.
-        container: what the driver runs; None when the model computes nothing.
-        conversion: what the compiler made of it, None for a file that was converted before.
-        vela: what Vela made of it for an Ethos-U, None for a file that it has not compiled.
-        mixed: what the compiler made of a file of which the NPU takes a part, None of others.
-        program: what runs a converted file with operators beside the NPU's, None of others.
+        container: the driver's program; None when the model computes nothing.
+        conversion: the compiler's result, None for a file that was converted before.
+        vela: Vela's result for an Ethos-U, None for a file that it has not compiled.
+        mixed: the compiler's result for a file with operators for the CPU too, None for others.
+        program: runs a converted file that also has operators for the CPU, None for others.
     """
 
     source: Buffer
@@ -99,7 +99,7 @@ class TfliteModel:
         ]
 
     def stored_inputs(self, inputs: Sequence[Array]) -> list[Array]:
-        """What the edges make of one array per input of the file."""
+        """Quantise one array per input of the file, where the file starts with QUANTIZE."""
         return [_stored(x, info, t) for x, info, t in zip(inputs, self.inputs, self._inner[0], strict=True)]
 
 
@@ -149,7 +149,7 @@ def check_compiled(options: TfliteOptions) -> None:
 
 
 def has_c_operators(target: str) -> bool:
-    """Whether the CPU of a target runs a TFLite file's operators by the firmware's C operators."""
+    """Return True if the CPU of a target runs a TFLite file's operators by the firmware's C operators."""
     arch = targets.load(target)
     is_neutron = isinstance(arch.npu, targets.Neutron)
     return not is_neutron or arch.cpu.operators is targets.CpuOperators.CORTEX_M
@@ -200,7 +200,7 @@ def prepare(source: Buffer, options: TfliteOptions = TfliteOptions()) -> Prepare
 
 
 def load_part(part: Part) -> TfliteModel:
-    """What the NPU takes of a file, as one of its own."""
+    """The model of one partition of a file."""
     return _loaded(part.source, decode(part.source), part.conversion.container, part.conversion)
 
 
@@ -271,7 +271,7 @@ def _listed(sizes: Sequence[int]) -> str:
 
 
 def infos(model: FlatModel, indices: tuple[int, ...]) -> tuple[TensorInfo, ...]:
-    """What a manifest says of these tensors."""
+    """Describe these tensors for a manifest."""
     tensors = (model.tensors[index] for index in indices)
     return tuple(TensorInfo(t.shape, t.dtype.lower(), t.name) for t in tensors)
 

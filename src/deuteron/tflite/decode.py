@@ -32,7 +32,7 @@ from deuteron.tflite.quantization import Quant
 from deuteron.tflite.sparse import Level, densified
 
 DAMAGE = (struct.error, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
-"""What flatbuffers, numpy and str raise when offsets, lengths or text in the file are wrong."""
+"""Errors that flatbuffers, numpy and str raise for wrong offsets, lengths or text in the file."""
 
 _BUILTIN_CODE = 10
 """Position of the newer field in the vtable of an operator code."""
@@ -356,7 +356,7 @@ def option_fields(kind: str) -> tuple[str, ...]:
 
 
 def _has_more(operator: _Table) -> bool:
-    """Whether an operator has fields that `FlatOperator` does not keep."""
+    """Return True if an operator has fields that `FlatOperator` does not keep."""
     return bool(
         operator.integer("BuiltinOptions2Type") not in (0, _COMPOSITE)
         or operator.integer("LargeCustomOptionsSize")
@@ -365,7 +365,7 @@ def _has_more(operator: _Table) -> bool:
 
 
 def _is_open(shape: Sequence[int], signature: Sequence[int]) -> bool:
-    """Whether a file leaves a dimension open: -1 in the signature alone means the size that the shape has."""
+    """Return True if a file leaves a dimension open: -1 in the signature alone means the size that the shape has."""
     return any(dim < 0 for dim in shape) or (0 in shape and -1 in signature)
 
 

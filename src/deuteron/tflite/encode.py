@@ -41,7 +41,7 @@ def encode(model: FlatModel, signature: str = "") -> bytes:
 
 
 def _code(op: FlatOperator) -> tuple[str, str, int]:
-    """What an operator code says."""
+    """The fields of an operator code: builtin name, custom name and version."""
     return op.name, op.custom_code, op.version
 
 

@@ -108,7 +108,7 @@ class FlatTensor:
 
     @property
     def has_values(self) -> bool:
-        """Whether it has values before anything runs: a constant, which may be empty, or a variable."""
+        """True if it has values before anything runs: a constant, which may be empty, or a variable."""
         return self.data is not None or 0 in self.shape or self.is_variable
 
 
@@ -128,7 +128,7 @@ class FlatOperator:
     custom_options: bytes = b""
     version: int = 1
     is_unsigned: bool = False
-    """Whether the file has it for uint8, whose multipliers LiteRT derives in float32 (`tflite.unsigned`)."""
+    """True if the operator is uint8 in the file: LiteRT derives its multipliers in float32 (`tflite.unsigned`)."""
 
     @property
     def title(self) -> str:

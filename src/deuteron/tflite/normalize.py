@@ -37,7 +37,7 @@ _BIASED = {
 """Positions of the input, the weights and the bias of layers."""
 
 _TOLERANCE = 0.02
-"""Of LiteRT (`GetQuantizedConvolutionMultipler`): |input scale x weight scale - bias scale| in steps of the output."""
+"""LiteRT's limit of |input scale x weight scale - bias scale|, in output steps (`GetQuantizedConvolutionMultipler`)."""
 
 _BEYOND_REASON = 2.0
 """A bias scale that is this many times off is a broken file, not a rounding of its exporter."""
@@ -172,7 +172,7 @@ class _Pass:
                 raise unknown_shape(self._tensors[index].name)
 
     def visit(self, number: int, op: FlatOperator) -> FlatOperator | None:
-        """Return the operator as it stays; None for one whose outputs are computed here."""
+        """Return the operator, changed where needed; None for one whose outputs are computed here."""
         operands = self._operands(op)
         where = f"op {number} {op.title}"
         if op.outputs:
@@ -222,7 +222,7 @@ class _Pass:
             self._tensors[index] = tensor
 
     def _may_fold(self, op: FlatOperator) -> bool:
-        """Whether values of constants keep their meaning: of quantized ones only where elements move."""
+        """Return True if constants keep their values' meaning; quantized ones do only if elements move."""
         outputs = [self._tensors[i] for i in op.outputs]
         read = (math.prod(self._tensors[i].shape) for i in op.inputs if i >= 0)
         if sum(math.prod(tensor.shape) for tensor in outputs) > max(LIMIT, *read, 0):

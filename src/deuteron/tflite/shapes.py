@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import UnsupportedError, counted
+from deuteron.tflite.custom_options import DETECTION, options_of
 from deuteron.tflite.flat_model import FlatOperator
 
 Shape = tuple[int, ...]
@@ -35,7 +36,7 @@ class NotConstantError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """What is known of an operator's inputs.
+    """The shapes and constant values of an operator's inputs.
 
     Attributes:
         op: the operator.
@@ -82,7 +83,7 @@ def shapes_of(operands: Operands) -> list[Shape] | None:
         ShapeError: the inputs contradict each other.
         NotConstantError: the shapes depend on the values of an input that is no constant.
     """
-    rule = RULES.get(operands.op.name)
+    rule = RULES.get(operands.op.title)
     return None if rule is None else rule(operands)
 
 
@@ -434,6 +435,14 @@ def _top_k(operands: Operands) -> list[Shape]:
     return [(*operands.shapes[0][:-1], operands.numbers(1)[0])] * 2
 
 
+def _detection(operands: Operands) -> list[Shape]:
+    given = options_of(operands.op.custom_options) or {}
+    count = int(given.get("max_detections", 0)) * int(given.get("max_classes_per_detection", 1))
+    if count < 1:
+        raise ShapeError("its options have no number of detections")
+    return [(1, count, 4), (1, count), (1, count), (1,)]
+
+
 _ELEMENTWISE = (
     "ADD SUB MUL DIV FLOOR_DIV FLOOR_MOD MAXIMUM MINIMUM POW SQUARED_DIFFERENCE EQUAL NOT_EQUAL GREATER GREATER_EQUAL "
     "LESS LESS_EQUAL LOGICAL_AND LOGICAL_OR SELECT_V2 ATAN2 BITWISE_XOR RIGHT_SHIFT PRELU"
@@ -459,6 +468,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "CONV_2D": _conv,
         "DEPTHWISE_CONV_2D": _depthwise,
         "DEPTH_TO_SPACE": _depth_to_space,
+        DETECTION: _detection,
         "EXPAND_DIMS": _expand_dims,
         "FILL": _fill,
         "FULLY_CONNECTED": _fully_connected,

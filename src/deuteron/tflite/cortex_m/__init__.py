@@ -10,11 +10,14 @@ from deuteron.tflite.cortex_m import (
     comparison,
     conversion,
     convolution,
+    detection,
     lookup,
     matmul,
     movement,
     padding,
+    plain,
     pooling,
+    real_layers,
     reduction,
     resize,
     softmax,
@@ -40,11 +43,14 @@ _FAMILIES = (
     comparison,
     conversion,
     convolution,
+    detection,
     lookup,
     matmul,
     movement,
     padding,
+    plain,
     pooling,
+    real_layers,
     reduction,
     resize,
     softmax,
@@ -61,7 +67,7 @@ _HINT_OPERATOR = "write it with other operators, or leave it to the host; docs/r
 
 @dataclass(frozen=True, slots=True)
 class SupportedOperator:
-    """A row of the reference: an operator, the types of its activations, and what else is asked of it."""
+    """A row of the reference: an operator, the types of its activations, and its other constraints."""
 
     name: str
     types: tuple[str, ...]
@@ -81,7 +87,7 @@ def lower(model: FlatModel, index: int) -> tuple[CpuCall, ...]:
         FormatError: its operands contradict each other.
     """
     site = Site(model, index)
-    lowering = _OPERATORS.get(site.op.name)
+    lowering = _OPERATORS.get(site.op.title)
     if site.op.name in ("IF", "WHILE"):
         inputs = site.op.inputs
         if site.op.name == "IF" and inputs:

@@ -1,8 +1,8 @@
-"""A TFLite file as firmware runs it beside LiteRT's reference kernels: operator by operator, and from end to end.
+"""Compares firmware's results for a TFLite file with LiteRT's reference kernels: by operator, and from end to end.
 
-Each operator that the CPU runs gets our own values in LiteRT, so that a difference stays with the operator that makes
-it. The bytes must be the same. Partitions of an NPU round otherwise (spec/rounding.md): where there are any, outputs
-are counted and not bounded.
+LiteRT runs each operator of the CPU on our own values, so that a difference belongs to the operator that makes it. The
+bytes must be the same. NPU partitions round differently (spec/rounding.md): with any, differing outputs are counted,
+and are no error.
 """
 
 import math
@@ -30,15 +30,15 @@ Run = Callable[[Sequence[Array]], tuple[Sequence[Array], Values]]
 
 @dataclass(slots=True)
 class TensorResult:
-    """A tensor beside LiteRT's.
+    """A tensor compared with LiteRT's.
 
     Attributes:
-        op: the operator that writes it, empty for an output of the file.
-        name: of the tensor.
-        bound: whether the bytes must be the same.
+        op: the operator that writes it; empty for an output of the file.
+        name: the tensor's name.
+        bound: true if the bytes must be the same.
         elements: values that were compared.
         mismatches: how many of them differ.
-        largest: by how much they differ at most, of what is finite.
+        largest: the largest difference of finite values.
         first: sample and index of the first that differs.
     """
 
@@ -65,7 +65,7 @@ class TensorResult:
 
     @property
     def sentence(self) -> str:
-        """What differs."""
+        """A sentence on the differences."""
         sample, *place = self.first
         what = f"{self.op}, output `{self.name}`" if self.op else f"output `{self.name}`"
         return (
@@ -139,10 +139,10 @@ def compare(
 
     Args:
         source: the file.
-        manifest: of the build.
+        manifest: the build's manifest.
         run: runs the build.
         samples: inputs.
-        progress: told how far it is.
+        progress: called with the number of finished samples and of all.
 
     Raises:
         MissingToolError: LiteRT is not installed.

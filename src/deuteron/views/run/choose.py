@@ -7,7 +7,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds.options import DEFAULT_TARGET, TfliteOptions
 from deuteron.errors import OptionError
 from deuteron.runtime import tflite_ethosu, tflite_model, vela
-from deuteron.runtime.as_build import build_around, build_directory, check_given, is_program, is_tflite
+from deuteron.runtime.build_directory import build_around, build_directory, check_given, is_program, is_tflite
 from deuteron.tflite.decode import decode
 from deuteron.views.run.host import BuildOnHost, ProgramOnHost, TfliteOnHost
 from deuteron.views.run.subjects import Subject

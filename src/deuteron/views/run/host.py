@@ -12,7 +12,7 @@ from deuteron.builds.manifest import TensorInfo
 from deuteron.builds.options import TfliteOptions
 from deuteron.errors import OptionError
 from deuteron.runtime import tflite_model
-from deuteron.runtime.as_build import build_directory
+from deuteron.runtime.build_directory import build_directory
 from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.run.subjects import FLOAT, Comparison, Progress, Subject
 
