@@ -34,7 +34,7 @@ def open_shape(tmp_path: Path) -> Path:
 def test_an_unknown_size_is_given_by_an_option(target: str, open_shape: Path, deuteron: Run) -> None:
     refused = deuteron("run", open_shape, "--target", target)
     assert (refused.code, refused.err) == (
-        2,
+        1,
         f"error: `{open_shape}`: the shape of tensor `t0` is not known before the model runs{HINT}\n",
     )
     taken = deuteron("run", open_shape, "--target", target, "--shape", "t0=1,2,3,4")
@@ -43,22 +43,23 @@ def test_an_unknown_size_is_given_by_an_option(target: str, open_shape: Path, de
 
 
 def test_each_command_takes_a_shape(open_shape: Path, deuteron: Run, tmp_path: Path) -> None:
-    target = ("--target", "cortex-m55", "--shape", "2,2,3,4")
+    target = ("--target", "cortex-m33", "--shape", "2,2,3,4")
     assert deuteron("build", open_shape, *target, "-o", tmp_path / "build").code == 0
     assert deuteron("run", tmp_path / "build", "--compare", "litert").code == 0
     for command in ("explain", "plan", "inspect"):
         assert deuteron(command, open_shape, *target).code == 0
     assert deuteron("bundle", open_shape, *target, "-o", tmp_path / "bundle").code == 0
-    assert deuteron("firmware", open_shape, *target, "--board", "an547", "-o", tmp_path / "firmware").code == 0
+    assert deuteron("firmware", open_shape, *target, "--board", "an505", "-o", tmp_path / "firmware").code == 0
 
 
 def test_options_of_files_are_for_files(open_shape: Path, deuteron: Run, tmp_path: Path) -> None:
     deuteron("build", open_shape, "--target", "cortex-m55", "--shape", "1,2,3,4", "-o", tmp_path / "build")
     for command in ("run", "explain", "plan"):
-        refused = deuteron(command, tmp_path / "build", "--shape", "1,2,3,4", "--keep-dead-channels")
+        build = tmp_path / "build"
+        refused = deuteron(command, build, "--shape", "1,2,3,4", "--keep-dead-channels")
         assert (refused.code, refused.err) == (
             2,
-            f"error: `--shape` and `--keep-dead-channels` are for TFLite files, and `{tmp_path / 'build'}` is not one\n\n"
+            f"error: `--shape` and `--keep-dead-channels` are for TFLite files, and `{build}` is not one\n\n"
             "hint: leave it out\n",
         )
 

@@ -240,8 +240,8 @@ class Decoder:
         name = table.text("Name") or f"tensor_{index}"
         shape, quant, problem = table.integers("Shape"), None, ""
         try:
-            self.check(table, name)
             quant = _quantization(table.child("Quantization"), name)
+            self.check(table, name)
         except UnsupportedError as error:
             if not self.partial:
                 raise

@@ -172,7 +172,7 @@ class _Pass:
                 raise unknown_shape(self._tensors[index].name)
 
     def visit(self, number: int, op: FlatOperator) -> FlatOperator | None:
-        """Return the operator, changed where needed; None for one whose outputs are computed here."""
+        """Return the operator if it stays; None for one whose outputs are computed here."""
         operands = self._operands(op)
         where = f"op {number} {op.title}"
         if op.outputs:
