@@ -83,6 +83,7 @@ def test_a_float_file_that_a_target_refuses_has_the_way_out(tmp_path: Path) -> N
     b = net.tensor((2,), "FLOAT32", None, np.ones(2, np.float32).tobytes())
     options = {"Padding": 1, "StrideW": 1, "StrideH": 1, "DilationWFactor": 1, "DilationHFactor": 1}
     net.op("CONV_2D", [x, w, b], [y], "Conv2DOptions", **options)
+    y = net.op("HARD_SWISH", [y], [net.tensor((1, 4, 4, 2), "FLOAT32")])
     path = tmp_path / "net.tflite"
     path.write_bytes(encode(net.model([x], [y])))
     with pytest.raises(Exception, match="FLOAT32") as caught:
