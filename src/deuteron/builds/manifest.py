@@ -195,8 +195,8 @@ class CpuOp:
 class DeadChannels:
     """Channels of a layer that were removed ahead of placement.
 
-    `node` is the layer's output. `constant` channels have one value for every input. Nothing reads
-    `unread` channels. `macs` are multiply-accumulates before the removal, `macs_left` after it.
+    `node` is the layer's output. `constant` channels have one value for every input; other values do not depend on
+    `unread` ones. `macs` are multiply-accumulates before the removal, `macs_left` after it.
     """
 
     op: str

@@ -32,7 +32,7 @@ _TIE = Fraction(1, 1 << 40)
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """Constants among the channels of a tensor.
+    """The known values of a tensor's channels.
 
     Attributes:
         known: whether the channel has one stored value for every input.
@@ -64,7 +64,7 @@ class Layer:
 
     @property
     def reads(self) -> Mask:
-        """A mask: output [o] has weights other than zero for input channel [i]."""
+        """True if an output [o] has weights other than zero for an input channel [i]."""
         return (self.weights != 0).max(axis=1, initial=False)
 
 
@@ -94,7 +94,7 @@ def analyse(model: FlatModel) -> tuple[dict[int, Channels], dict[int, Layer]]:
 
 
 def channels_of(site: Site, position: int, found: Mapping[int, Channels]) -> Channels:
-    """Return the constants among the channels of an operand, which may be a constant itself."""
+    """The known values of an operand's channels; it may be a constant."""
     tensor = site.input(position)
     if site.op.inputs[position] in found:
         return found[site.op.inputs[position]]
@@ -144,7 +144,7 @@ def layer_of(site: Site, found: Mapping[int, Channels]) -> Layer | None:
 
 
 def _is_plain(site: Site) -> bool:
-    """Return True if the first operand and the results are integers with one scale each."""
+    """True if the first operand and the result are quantised as a whole, and the file computes them as integers."""
     tensors = [site.input(0), *(site.output(i) for i in range(len(site.op.outputs)))] if site.op.inputs else []
     return bool(tensors) and all(_is_quantised(tensor) for tensor in tensors)
 

@@ -1,7 +1,7 @@
 """Removes dead channels: those that are constant, and those that only outputs with weights of zero read.
 
 The layers that read a constant channel add it to their biases instead, so the model's outputs keep every bit. Inputs
-and outputs of the model keep all channels. Tensors of operators that mix channels in other ways keep them, too.
+and outputs of the model keep all channels, as do tensors of operators that mix channels in other ways.
 """
 
 import math
