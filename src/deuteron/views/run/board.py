@@ -18,6 +18,7 @@ from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.compare.board import HostComparison, compare
 from deuteron.views.run.host import BuildOnHost
 from deuteron.views.run.subjects import Progress, Subject
+from deuteron.views.run.tflite import BundleOnHost
 
 NAMES = {
     qemu.EventKind.COPY_IN: "copy of input",
@@ -161,7 +162,9 @@ class OnBoard(Subject):
         """Compare the board's outputs with the host's."""
         ours = self._ran.outputs if self._ran and self._ran.samples is samples else self.run(samples)
         theirs: list[Sample] = []
-        host = self._host or BuildOnHost(self._origin or self._path)
+        origin = self._origin or self._path
+        of_file = self._host is None and manifests.TFLITE in manifests.read(origin).files
+        host = self._host or (BundleOnHost(origin) if of_file else BuildOnHost(origin))
         host.resets = self.resets
         for i, outputs in enumerate(host.run_each(samples)):
             if progress is not None:
