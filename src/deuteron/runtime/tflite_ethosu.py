@@ -17,6 +17,7 @@ from deuteron.npu.ethosu import blob
 from deuteron.npu.ethosu.program import program_of
 from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.npu.provenance import KernelOrigin
+from deuteron.runtime import vela_hidden
 from deuteron.runtime.tflite_program import Step
 from deuteron.runtime.vela import PLAN, VelaPartition, is_partition, partitions_of
 from deuteron.tflite.encode import encode
@@ -162,7 +163,7 @@ def for_vela(source: FlatModel, file: Buffer) -> Buffer:
 
 def compiled(source: FlatModel | None, model: FlatModel) -> EthosUFile:
     """Return a file that Vela compiled; FormatError where a partition is damaged."""
-    model = _without_added_inputs(source, model) if source else model
+    model = _without_added_inputs(source, vela_hidden.shown(source, model)) if source else model
     partitions = iter(partitions_of(model))
     found = {i: next(partitions) for i, op in enumerate(model.operators) if is_partition(op)}
     return EthosUFile(source or model, model, found)
