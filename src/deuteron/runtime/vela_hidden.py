@@ -13,8 +13,11 @@ from deuteron.tflite.flat_model import CUSTOM, FlatModel, FlatOperator, FlatTens
 
 _CODE = "DeuteronHidden"
 
-_TYPES = ("INT8", "UINT8", "INT16", "INT32", "INT64")
-"""Those of numbers that an Ethos-U takes and gives."""
+_STORED = ("INT8", "UINT8", "INT16")
+"""Types of activations that an Ethos-U takes."""
+
+_RESULTS = (*_STORED, "INT32", "INT64")
+"""Those of its results, such as indices."""
 
 
 def hidden(source: FlatModel) -> bytes | None:
@@ -45,8 +48,13 @@ def _with_values(tensor: FlatTensor, before: FlatTensor | None) -> FlatTensor:
 
 def _hidden(source: FlatModel, number: int) -> FlatOperator:
     op = source.operators[number]
-    operands = (*(i for i in op.inputs if i >= 0), *op.outputs)
-    if op.name in VELA and all(source.tensors[i].dtype in _TYPES for i in operands):
+    given = [source.tensors[i] for i in op.inputs if i >= 0 and source.tensors[i].data is None]
+    results = [source.tensors[i] for i in op.outputs]
+    if (
+        op.name in VELA
+        and all(t.dtype in _STORED and t.quant for t in given)
+        and all(t.dtype in _RESULTS for t in results)
+    ):
         return op
     return FlatOperator(CUSTOM, op.inputs, op.outputs, custom_code=f"{_CODE}{number}")
 
