@@ -43,20 +43,29 @@ static lines_t lines(int32_t at, int32_t scale_bits, bool has_centres, int32_t s
     return (lines_t){(size_t)first, (size_t)second, place - (float)first};
 }
 
-static float at(const dtn_tensor_t *value, size_t index)
+/* The four neighbours, which are `places` of a channel. */
+static void load(const dtn_tensor_t *in, const size_t places[4], float neighbours[4])
 {
-    return value->type == DTN_TYPE_F32 ? ((const float *)value->data)[index]
-                                       : (float)(((const int8_t *)value->data)[index] + UNSIGNED_OFFSET);
+    if (in->type == DTN_TYPE_F32) {
+        for (size_t i = 0; i < 4; i++) {
+            neighbours[i] = ((const float *)in->data)[places[i]];
+        }
+        return;
+    }
+    for (size_t i = 0; i < 4; i++) {
+        neighbours[i] = (float)(((const int8_t *)in->data)[places[i]] + UNSIGNED_OFFSET);
+    }
 }
 
-/* An element: the four neighbours, which are `places` of a channel. */
+/* An element: the neighbours with their shares. */
 static float mixed(const dtn_tensor_t *in, const size_t places[4], float below, float right)
 {
-    float above = 1.0F - below, left = 1.0F - right;
-    float a = at(in, places[0]) * above;
-    float b = at(in, places[1]) * below;
-    float c = at(in, places[2]) * above;
-    float d = at(in, places[3]) * below;
+    float above = 1.0F - below, left = 1.0F - right, neighbours[4];
+    load(in, places, neighbours);
+    float a = neighbours[0] * above;
+    float b = neighbours[1] * below;
+    float c = neighbours[2] * above;
+    float d = neighbours[3] * below;
     a *= left;
     b *= left;
     c *= right;

@@ -22,6 +22,9 @@ Array = npt.NDArray[Any]
 SAME = 0
 """`Padding` of the schema."""
 
+_MOST_RESIZED = 1 << 16
+"""Limit of the height and the width of a resized map."""
+
 
 class ShapeError(Exception):
     """The shapes that an operator reads contradict each other; the message is the second half of a sentence."""
@@ -33,7 +36,7 @@ class NotConstantError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """What is known of an operator's inputs.
+    """The shapes and constant values of an operator's inputs.
 
     Attributes:
         op: the operator.
@@ -88,7 +91,7 @@ def broadcast(*shapes: Shape) -> Shape:
     """The shape to which these are broadcast, as numpy does it."""
     try:
         return tuple(np.broadcast_shapes(*shapes))
-    except ValueError as error:
+    except (RuntimeError, ValueError) as error:
         raise ShapeError(f"{' and '.join(str(list(shape)) for shape in shapes)} are not broadcast together") from error
 
 
@@ -156,7 +159,11 @@ def _fully_connected(operands: Operands) -> list[Shape]:
 
 
 def _transpose_conv(operands: Operands) -> list[Shape]:
-    return [tuple(operands.numbers(0))]
+    shape = _ranked(tuple(operands.numbers(0)), 4)
+    filters, source = _ranked(operands.shapes[1], 4), _ranked(operands.shapes[2], 4)
+    if (source[0], source[3], filters[0]) != (shape[0], filters[3], shape[3]):
+        raise ShapeError(f"{list(source)} by filters of {list(filters)} to {list(shape)}")
+    return [shape]
 
 
 def _reshape(operands: Operands) -> list[Shape]:
@@ -237,7 +244,10 @@ def _argument(operands: Operands) -> list[Shape]:
 
 def _resize(operands: Operands) -> list[Shape]:
     batch, _, _, channels = _ranked(operands.shapes[0], 4)
-    return [(batch, *operands.numbers(1), channels)]
+    height, width = operands.numbers(1)
+    if not 0 < height <= _MOST_RESIZED or not 0 < width <= _MOST_RESIZED:
+        raise ShapeError(f"{height} x {width} elements, which are not from 1 to {_MOST_RESIZED:,}")
+    return [(batch, height, width, channels)]
 
 
 def _transpose(operands: Operands) -> list[Shape]:
@@ -408,6 +418,13 @@ def _range(operands: Operands) -> list[Shape]:
     return [(max(0, math.ceil((limit.item() - start.item()) / step.item())),)]
 
 
+def _select(operands: Operands) -> list[Shape]:
+    condition, a, b = operands.shapes
+    if a != b or condition not in ((), a[:1], a):
+        raise ShapeError(f"{list(condition)} chooses among {list(a)} and {list(b)}")
+    return [a]
+
+
 def _one_hot(operands: Operands) -> list[Shape]:
     shape, depth = operands.shapes[0], operands.numbers(1)[0]
     dim = operands.axis(operands.option("Axis"), len(shape) + 1)
@@ -431,9 +448,9 @@ _ELEMENTWISE = (
     "LESS LESS_EQUAL LOGICAL_AND LOGICAL_OR SELECT_V2 ATAN2 BITWISE_XOR RIGHT_SHIFT PRELU"
 )
 _SAME = (
-    "ABS BITCAST CAST CEIL COS CUMSUM DEQUANTIZE ELU EXP FAKE_QUANT FLOOR GELU HARD_SWISH L2_NORMALIZATION LEAKY_RELU "
-    "LOCAL_RESPONSE_NORMALIZATION LOG LOGICAL_NOT LOGISTIC LOG_SOFTMAX NEG QUANTIZE RELU RELU6 RELU_0_TO_1 "
-    "RELU_N1_TO_1 REVERSE_V2 ROUND RSQRT SIGN SIN SOFTMAX SQRT SQUARE TANH ZEROS_LIKE ADD_N"
+    "ABS BITCAST CAST CEIL COS CUMSUM DENSIFY DEQUANTIZE ELU EXP FAKE_QUANT FLOOR GELU HARD_SWISH L2_NORMALIZATION "
+    "LEAKY_RELU LOCAL_RESPONSE_NORMALIZATION LOG LOGICAL_NOT LOGISTIC LOG_SOFTMAX NEG QUANTIZE RELU RELU6 "
+    "RELU_0_TO_1 RELU_N1_TO_1 REVERSE_V2 ROUND RSQRT SIGN SIN SOFTMAX SQRT SQUARE TANH ZEROS_LIKE ADD_N"
 )
 
 RULES: Mapping[str, Rule] = MappingProxyType(
@@ -468,6 +485,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "RESHAPE": _reshape,
         "RESIZE_BILINEAR": _resize,
         "RESIZE_NEAREST_NEIGHBOR": _resize,
+        "SELECT": _select,
         "SHAPE": _shape,
         "SLICE": _slice,
         "SPACE_TO_BATCH_ND": _space_to_batch,

@@ -29,14 +29,14 @@ _COMPARED = ("INT8", "INT16", "INT32", "INT64", "FLOAT32")
 
 
 def _repeats(site: Site, position: int) -> bool:
-    """Whether an operand is as large as the output, or has its last dimensions: what the int8 operators repeat."""
+    """Return True if an operand is as large as the output, or repeats along its outer dimensions."""
     shape, out = site.input(position).shape, site.output().shape
     stripped = tuple(shape[next((i for i, d in enumerate(shape) if d != 1), len(shape)) :])
     return stripped == tuple(out[len(out) - len(stripped) :])
 
 
 def _is_flat(site: Site) -> bool:
-    """Whether one operand is as large as the output, and the other repeats along the outer dimensions alone."""
+    """Return True if one operand is as large as the output, and the other repeats along the outer dimensions alone."""
     a, b, out = site.input(0).shape, site.input(1).shape, site.output().shape
     sizes = [int(np.prod(shape)) for shape in (a, b, out)]
     return max(sizes[:2]) == sizes[2] and _repeats(site, 0) and _repeats(site, 1)

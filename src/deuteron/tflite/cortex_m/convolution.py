@@ -112,7 +112,7 @@ def _bias(site: Site, position: int) -> Array | None:
 
 
 def _is_narrow(site: Site, bias: Array | None) -> bool:
-    """Whether a layer of int16 has sums of 32 bits: as its bias has, or where there is none, as its options say."""
+    """Return True if an int16 layer has 32-bit sums: its bias has them, or without a bias its options say it."""
     return site.option("QuantizedBiasType") == _INT32 if bias is None else bias.dtype == np.int32
 
 
@@ -271,6 +271,12 @@ def _spread(
     )
 
 
+def _with_input_offset(weights: Array, in_zp: int, bias: Array | None) -> tuple[int, Array | None]:
+    """Return a zero point of 0, and the bias with what the zero point adds; both as they are beyond 32 bits."""
+    sums = -in_zp * weights.astype(np.int64).sum(axis=1) + (0 if bias is None else bias)
+    return (0, sums.astype(np.int32)) if np.array_equal(sums, sums.astype(np.int32)) else (in_zp, bias)
+
+
 def fully_connected(site: Site) -> tuple[CpuCall, ...]:
     """Lower FULLY_CONNECTED, which rounds once: by the product of a sum and a float64 factor."""
     if site.option("WeightsFormat"):
@@ -287,15 +293,19 @@ def fully_connected(site: Site) -> tuple[CpuCall, ...]:
     scales = _scales(site, weights, out_features, 0)
     per_channel = int(weights.quant is not None and len(weights.quant.scales) > 1)
     words = [single_rounding_words(scale_in * s / scale_out) for s in (scales if per_channel else scales[:1])]
+    in_zp, weight_zp = site.zero_point(site.input()), _zero_point(site, weights)
     bias = _bias(site, 2)
+    if bias is not None and site.input().dtype == "INT8":
+        site.require(site.input(2), "INT32")
+    if in_zp and not weight_zp and site.is_constant(1):
+        in_zp, bias = _with_input_offset(site.constant(1), in_zp, bias)
     act_min, act_max = site.stored_activation()
     params = FullyConnectedParams(
-        rows=rows, in_features=depth, out_features=out_features,
-        in_zp=site.zero_point(site.input()), weight_zp=_zero_point(site, weights),
+        rows=rows, in_features=depth, out_features=out_features, in_zp=in_zp, weight_zp=weight_zp,
         out_zp=site.zero_point(site.output()),
         act_min=act_min, act_max=act_max, per_channel=per_channel, has_bias=int(bias is not None),
     )  # fmt: skip
-    addend = () if bias is None else (site.values(2, bias),)
+    addend = () if bias is None else (site.values(2, bias) if site.has_input(2) else Constant(bias),)
     inputs = (site.ref(), site.ref(1), Constant(np.array(words, np.int32)), *addend)
     return (CpuCall(BY_TFLITE_OPERATOR["fully_connected"], inputs, (site.out(),), params),)
 

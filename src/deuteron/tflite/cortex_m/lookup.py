@@ -122,7 +122,7 @@ def square_root(site: Site) -> tuple[CpuCall, ...]:
 
 
 def inverse_root(site: Site) -> tuple[CpuCall, ...]:
-    """Lower RSQRT; 0 gets the largest result, and so do numbers below it, which the reference kernel refuses."""
+    """Lower RSQRT; 0 and negative numbers, which the reference kernel refuses, get the largest result."""
     x, out = site.input(), site.output()
     real = 1 / np.float64(np.sqrt(site.scale(x)) * site.scale(out))
     multiplier, shift = factor(float(real))

@@ -15,10 +15,10 @@ class Lowering:
     """The lowering of one TFLite operator.
 
     Attributes:
-        lower: gives the calls.
-        types: that the input `operand` may have, by their schema names.
+        lower: returns the calls.
+        types: allowed types of the input `operand`, by their schema names.
         operand: the input whose type decides.
-        note: what else is asked of the operator, for the reference; empty where that is nothing.
+        note: further constraints of the operator, for the reference; may be empty.
     """
 
     lower: Callable[[Site], tuple[CpuCall, ...]]

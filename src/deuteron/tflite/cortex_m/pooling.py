@@ -14,7 +14,7 @@ from deuteron.tflite.cortex_m.site import Site
 
 
 def _numbers(site: Site) -> tuple[int, ...]:
-    """What the records of pools have in common, in their order."""
+    """The fields that the records of pools have in common, in their order."""
     batches, in_h, in_w, channels = site.input().shape
     _, out_h, out_w, _ = site.output().shape
     kernel = site.option("FilterHeight", 1), site.option("FilterWidth", 1)

@@ -26,7 +26,7 @@ def _scale(site: Site, size: int, out: int) -> np.float32:
 
 
 def _places(site: Site, size: int, out: int) -> list[int]:
-    """Which line of the input each of the output is, in float32 arithmetic."""
+    """The input row or column of each output one, in float32 arithmetic."""
     corners, centres = site.option("AlignCorners"), site.option("HalfPixelCenters")
     one, scale = np.float32, _scale(site, size, out)
     places: list[int] = []

@@ -21,7 +21,7 @@ from deuteron.tflite.cortex_m.lowering import Lowering, by_type
 from deuteron.tflite.cortex_m.site import Site
 
 _WHOLE_BITS = 5
-"""Of the fixed-point differences."""
+"""Integer bits of the fixed-point differences."""
 
 _MOST_ELEMENTS = 4095
 
