@@ -50,7 +50,7 @@ class _Graph:
         return result
 
     def add(self, part: FlatModel) -> None:
-        """Add a model of one operator, whose inputs read what is there or are inputs of the graph."""
+        """Add a small model, whose inputs read what is there or are inputs of the graph."""
         places = {-1: -1}
         for index, tensor in enumerate(part.tensors):
             if index in part.inputs and self.sources and tensor.shape and self.rng.integers(4):
@@ -60,12 +60,13 @@ class _Graph:
                 places[index] = self.tensor(tensor)
                 if index in part.inputs:
                     self.inputs.append(places[index])
-        (op,) = part.operators
-        moved = replace(op, inputs=tuple(places[i] for i in op.inputs), outputs=tuple(places[i] for i in op.outputs))
-        self.operators.append(moved)
+        for op in part.operators:
+            inputs, outputs = (tuple(places[i] for i in ends) for ends in (op.inputs, op.outputs))
+            self.operators.append(replace(op, inputs=inputs, outputs=outputs))
+        last = part.operators[-1].name
         for index in part.outputs:
             tensor = part.tensors[index]
-            bounded = tensor.dtype != "FLOAT32" or op.name not in _UNBOUNDED
+            bounded = tensor.dtype != "FLOAT32" or last not in _UNBOUNDED
             is_plain = tensor.dtype in STORED or tensor.quant is None
             if bounded and is_plain and tensor.shape and 0 not in tensor.shape:
                 self.sources.append(places[index])

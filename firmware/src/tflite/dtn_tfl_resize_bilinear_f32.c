@@ -37,40 +37,64 @@ static lines_t lines(int32_t at, int32_t scale_bits, bool has_centres, int32_t s
         place = ((float)at + 0.5F) * scale;
         place -= 0.5F;
     }
-    float floor = dtn_tfl_floor(place);
-    int32_t first = dtn_cm_clamp((int32_t)floor, 0, size - 1);
-    int32_t second = dtn_cm_clamp((int32_t)floor + (place > floor ? 1 : 0), 0, size - 1);
+    int32_t whole = (int32_t)place;
+    int32_t below = (float)whole > place ? whole - 1 : whole, above = (float)whole < place ? whole + 1 : whole;
+    int32_t first = dtn_cm_clamp(below, 0, size - 1), second = dtn_cm_clamp(above, 0, size - 1);
     return (lines_t){(size_t)first, (size_t)second, place - (float)first};
 }
 
-static float at(const dtn_tensor_t *value, size_t index)
+/* The four neighbours, which are `places` of a channel. */
+static void load(const dtn_tensor_t *in, const size_t places[4], float neighbours[4])
 {
-    return value->type == DTN_TYPE_F32 ? ((const float *)value->data)[index]
-                                       : (float)(((const int8_t *)value->data)[index] + UNSIGNED_OFFSET);
+    if (in->type == DTN_TYPE_F32) {
+        for (size_t i = 0; i < 4; i++) {
+            neighbours[i] = ((const float *)in->data)[places[i]];
+        }
+        return;
+    }
+    for (size_t i = 0; i < 4; i++) {
+        neighbours[i] = (float)(((const int8_t *)in->data)[places[i]] + UNSIGNED_OFFSET);
+    }
+}
+
+/* An element: the neighbours with their shares. */
+static float mixed(const dtn_tensor_t *in, const size_t places[4], float below, float right)
+{
+    float above = 1.0F - below, left = 1.0F - right, neighbours[4];
+    load(in, places, neighbours);
+    float a = neighbours[0] * above;
+    float b = neighbours[1] * below;
+    float c = neighbours[2] * above;
+    float d = neighbours[3] * below;
+    a *= left;
+    b *= left;
+    c *= right;
+    d *= right;
+    float sum = a + b;
+    sum += c;
+    sum += d;
+    return sum;
 }
 
 static void pixel(const params_t *p, const dtn_tensor_t *values, size_t image, lines_t rows, lines_t columns,
                   size_t out)
 {
     size_t channels = (size_t)p->channels, width = (size_t)p->in_w;
-    float below = rows.rest, above = 1.0F - rows.rest, right = columns.rest, left = 1.0F - columns.rest;
+    size_t top = image + rows.first * width, bottom = image + rows.second * width;
+    size_t places[4] = {(top + columns.first) * channels, (bottom + columns.first) * channels,
+                        (top + columns.second) * channels, (bottom + columns.second) * channels};
+    bool is_real = values[1].type == DTN_TYPE_F32;
     for (size_t c = 0; c < channels; c++) {
-        size_t top = image + rows.first * width, bottom = image + rows.second * width;
-        float a = at(&values[0], (top + columns.first) * channels + c) * above;
-        float b = at(&values[0], (bottom + columns.first) * channels + c) * below;
-        float d = at(&values[0], (top + columns.second) * channels + c) * above;
-        float e = at(&values[0], (bottom + columns.second) * channels + c) * below;
-        a *= left;
-        b *= left;
-        d *= right;
-        e *= right;
-        float sum = a + b;
-        sum += d;
-        sum += e;
-        if (values[1].type == DTN_TYPE_F32) {
+        float sum = mixed(&values[0], places, rows.rest, columns.rest);
+        if (is_real) {
             ((float *)values[1].data)[out + c] = sum;
         } else {
-            ((int8_t *)values[1].data)[out + c] = (int8_t)((int32_t)(sum + 0.5F) - UNSIGNED_OFFSET);
+            /* floor(sum + 1/2) in float32: the difference is exact. */
+            float shifted = sum + 0.5F;
+            ((int8_t *)values[1].data)[out + c] = (int8_t)(dtn_tfl_nearest(shifted - 0.5F) - UNSIGNED_OFFSET);
+        }
+        for (size_t i = 0; i < 4; i++) {
+            places[i]++;
         }
     }
 }

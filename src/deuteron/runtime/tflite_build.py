@@ -37,7 +37,15 @@ from deuteron.npu.neutron.tflite_partitioner import Mixed, Part, convert_most
 from deuteron.npu.provenance import Fate
 from deuteron.operators import catalogue
 from deuteron.operators.work import work_of
-from deuteron.runtime import pte_writer, tflite_ethosu, tflite_model, tflite_quantize, vela, vela_compile
+from deuteron.runtime import (
+    pte_writer,
+    tflite_ethosu,
+    tflite_model,
+    tflite_quantize,
+    vela,
+    vela_compile,
+    vela_hidden,
+)
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, Ref, refs
 from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
@@ -197,9 +205,7 @@ def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
         file, notes = tflite_ethosu.compiled(None, found.model), found.notes
     else:
         prepared = tflite_model.prepare(source, options.tflite)
-        result = vela_compile.compile_file(
-            tflite_ethosu.for_vela(prepared.model, prepared.file), arch.need_ethosu(), options.vela
-        )
+        result = _by_vela(prepared, arch, options)
         file, notes = tflite_ethosu.compiled(prepared.model, decode(result.file, partial=True)), prepared.notes
         left.update(result.left)
         removed = prepared.removed
@@ -219,6 +225,18 @@ def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
         notes=notes,
         removed=removed,
     )
+
+
+def _by_vela(prepared: tflite_model.Prepared, arch: Arch, options: BuildOptions) -> vela_compile.VelaResult:
+    """What Vela makes of the file; where it stops, of the file without the operators that it never takes."""
+    npu = arch.need_ethosu()
+    try:
+        return vela_compile.compile_file(tflite_ethosu.for_vela(prepared.model, prepared.file), npu, options.vela)
+    except UnsupportedError:
+        file = vela_hidden.hidden(prepared.model)
+        if file is None:
+            raise
+    return vela_compile.compile_file(file, npu, options.vela)
 
 
 def _left_by_vela(model: FlatModel, op: FlatOperator, left: Mapping[str, str]) -> UnsupportedError:

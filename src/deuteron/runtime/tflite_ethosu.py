@@ -17,6 +17,7 @@ from deuteron.npu.ethosu import blob
 from deuteron.npu.ethosu.program import program_of
 from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.npu.provenance import KernelOrigin
+from deuteron.runtime import vela_hidden
 from deuteron.runtime.tflite_program import Step
 from deuteron.runtime.vela import PLAN, VelaPartition, is_partition, partitions_of
 from deuteron.tflite.encode import encode
@@ -160,12 +161,7 @@ def for_vela(source: FlatModel, file: Buffer) -> Buffer:
     It has no memory plan of its converter: Vela adds one under the same name. LSTMs are custom
     operators in it, so that they stay on the CPU: in Vela's own their state is no tensor that lasts.
     """
-    operators = tuple(
-        FlatOperator(CUSTOM, tuple(i for i in op.inputs if i >= 0), op.outputs, custom_code=LSTM)
-        if op.name == LSTM
-        else op
-        for op in source.operators
-    )
+    operators = tuple(map(vela_hidden.kept, source.operators))
     if PLAN not in source.metadata and operators == source.operators:
         return file
     metadata = {name: data for name, data in source.metadata.items() if name != PLAN}
@@ -174,7 +170,7 @@ def for_vela(source: FlatModel, file: Buffer) -> Buffer:
 
 def compiled(source: FlatModel | None, model: FlatModel) -> EthosUFile:
     """Return a file that Vela compiled; FormatError where a partition is damaged."""
-    model = with_states_of(_restored(source, model), source) if source else model
+    model = with_states_of(_restored(source, vela_hidden.shown(source, model)), source) if source else model
     partitions = iter(partitions_of(model))
     found = {i: next(partitions) for i, op in enumerate(model.operators) if is_partition(op)}
     return EthosUFile(source or model, model, found)

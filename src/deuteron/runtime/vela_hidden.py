@@ -1,0 +1,75 @@
+"""Hides from Vela operators that it cannot place on an NPU: some stop it, such as comparisons and float functions.
+
+Vela leaves a custom operator as it is. So each of these operators goes through Vela as one, named by its number. Vela
+adds operators to tensors of bool, which it cannot place either; they go through Vela as uint8.
+"""
+
+from dataclasses import replace
+
+from deuteron.runtime.vela import PLAN
+from deuteron.tflite.cortex_m.operator_table import VELA
+from deuteron.tflite.encode import encode
+from deuteron.tflite.flat_model import CUSTOM, FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.variables import LSTM
+
+_CODE = "DeuteronHidden"
+
+_STORED = ("INT8", "UINT8", "INT16")
+"""Types of activations that an Ethos-U takes."""
+
+_RESULTS = (*_STORED, "INT32", "INT64")
+"""Those of its results, such as indices."""
+
+
+def hidden(source: FlatModel) -> bytes | None:
+    """Return the model as a file with operators hidden; None where there is none, or the model is no whole file."""
+    operators = tuple(_hidden(source, number) for number in range(len(source.operators)))
+    if operators == source.operators or not source.is_complete:
+        return None
+    tensors = tuple(replace(t, dtype="UINT8") if t.dtype == "BOOL" else t for t in source.tensors)
+    metadata = {name: data for name, data in source.metadata.items() if name != PLAN}
+    return encode(replace(source, tensors=tensors, operators=operators, metadata=metadata))
+
+
+def kept(op: FlatOperator) -> FlatOperator:
+    """Return an LSTM as a custom operator, without the inputs that it lacks; any other operator as it is."""
+    if op.name != LSTM:
+        return op
+    return FlatOperator(CUSTOM, tuple(i for i in op.inputs if i >= 0), op.outputs, custom_code=LSTM)
+
+
+def shown(source: FlatModel, model: FlatModel) -> FlatModel:
+    """Return what Vela made of a file, with the operators that were hidden, and with constants that it lost.
+
+    Vela leaves out the values of a constant that is an output.
+    """
+    before = {t.name: t for t in source.tensors}
+    tensors = tuple(_with_values(t, before.get(t.name)) for t in model.tensors)
+    return replace(model, tensors=tensors, operators=tuple(_shown(source, op) for op in model.operators))
+
+
+def _with_values(tensor: FlatTensor, before: FlatTensor | None) -> FlatTensor:
+    if before is None or not (before.dtype == "BOOL" or (tensor.data is None and before.data is not None)):
+        return tensor
+    return replace(tensor, dtype=before.dtype, quant=before.quant, data=before.data)
+
+
+def _hidden(source: FlatModel, number: int) -> FlatOperator:
+    op = source.operators[number]
+    if op.name == LSTM:
+        return kept(op)
+    given = [source.tensors[i] for i in op.inputs if i >= 0 and source.tensors[i].data is None]
+    results = [source.tensors[i] for i in op.outputs]
+    if (
+        op.name in VELA
+        and all(t.dtype in _STORED and t.quant for t in given)
+        and all(t.dtype in _RESULTS for t in results)
+    ):
+        return op
+    return FlatOperator(CUSTOM, op.inputs, op.outputs, custom_code=f"{_CODE}{number}")
+
+
+def _shown(source: FlatModel, op: FlatOperator) -> FlatOperator:
+    if not op.custom_code.startswith(_CODE):
+        return op
+    return replace(source.operators[int(op.custom_code.removeprefix(_CODE))], inputs=op.inputs, outputs=op.outputs)
