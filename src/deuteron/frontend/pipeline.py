@@ -43,6 +43,7 @@ from deuteron.frontend.quantize import (
     masks,
     norms,
     promotion,
+    resampling,
     rewrite_equivalence,
     signals,
     synonyms,
@@ -238,6 +239,7 @@ class Flow:
         inplace.write(model)
         synonyms.write(model)
         indexing.write(model)
+        resampling.write(model)
         casts.merge_bool_casts(model)
         if self._has_cortex_m:
             composites.write(model)
