@@ -32,6 +32,7 @@ from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.lowering_record import Recording
 from deuteron.frontend.quantize import (
+    aliases,
     batches,
     biases,
     casts,
@@ -235,6 +236,7 @@ class Flow:
         check_repeatable(model)
         self._original = rewrite_equivalence.original(model, self.sample)
         casts.remove_identity_casts(model)
+        aliases.write(model)
         promotion.write(model)
         inplace.write(model)
         synonyms.write(model)

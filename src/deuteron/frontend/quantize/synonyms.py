@@ -130,6 +130,14 @@ def _by_statistics(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return None if node.args[5] else call(node, aten.batch_norm.default, *node.args[:5], False, *node.args[6:])
 
 
+def _triangle(model: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """The elements on one side of a diagonal, as a choice by a constant mask."""
+    x, *diagonal = node.args
+    mask = torch.ones(cast(fx.Node, x).meta["val"].shape[-2:], dtype=torch.bool)
+    kept = constant(model, node, f"{node.name}_mask", cast(Any, node.target)(mask, *diagonal))
+    return call(node, aten.where.ScalarOther, kept, x, 0)
+
+
 def _shifted_left(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     x, bits = node.args
     return call(node, aten.mul.Tensor, x, 1 << bits) if isinstance(bits, int) and bits >= 0 else None
@@ -214,6 +222,8 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.avg_pool2d.default: _divided,
     **dict.fromkeys((aten.bucketize.Tensor, aten.searchsorted.Tensor), _counted),
     aten.expand_as.default: _expanded,
+    **dict.fromkeys((aten.tril.default, aten.triu.default), _triangle),
+    aten.ravel.default: lambda _, node: call(node, aten.reshape.default, node.args[0], [-1]),
     aten.broadcast_tensors.default: _repeated,
     **dict.fromkeys((aten.take.default, aten.take_along_dim.default), _taken),
     aten.cumprod.default: _products_so_far,
