@@ -130,6 +130,12 @@ def _by_statistics(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return None if node.args[5] else call(node, aten.batch_norm.default, *node.args[:5], False, *node.args[6:])
 
 
+def _unbound(_: fx.GraphModule, node: fx.Node) -> list[fx.Node]:
+    """The slices of a tensor, one by one."""
+    x, dim = cast("tuple[fx.Node, int]", (*node.args, 0)[:2])
+    return [call(node, aten.select.int, x, dim, i) for i in range(x.meta["val"].shape[dim])]
+
+
 def _triangle(model: fx.GraphModule, node: fx.Node) -> fx.Node:
     """The elements on one side of a diagonal, as a choice by a constant mask."""
     x, *diagonal = node.args
@@ -223,6 +229,7 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     **dict.fromkeys((aten.bucketize.Tensor, aten.searchsorted.Tensor), _counted),
     aten.expand_as.default: _expanded,
     **dict.fromkeys((aten.tril.default, aten.triu.default), _triangle),
+    aten.unbind.int: _unbound,
     aten.ravel.default: lambda _, node: call(node, aten.reshape.default, node.args[0], [-1]),
     aten.broadcast_tensors.default: _repeated,
     **dict.fromkeys((aten.take.default, aten.take_along_dim.default), _taken),
