@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import platform
+import resource
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -189,6 +190,26 @@ def kept(folder: Path | None, name: str, kind: type[R], make: Callable[[], R]) -
     folder.mkdir(parents=True, exist_ok=True)
     write(asdict(row), file)
     return row
+
+
+def read_lines(file: Path | None, kind: type[R]) -> list[R]:
+    """Return the rows of a file of JSON lines; none without a file."""
+    if file is None or not file.exists():
+        return []
+    return [kind(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def add_line(file: Path | None, row: Any) -> None:
+    """Append a row to a file of JSON lines."""
+    if file is not None:
+        with file.open("a", encoding="utf-8") as lines:
+            lines.write(json.dumps(asdict(row)) + "\n")
+
+
+def processor_seconds() -> float:
+    """Return the processor time of all processes that this one started and that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
 
 
 class Rows:

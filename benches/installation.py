@@ -10,7 +10,6 @@ make bench-installation
 
 import argparse
 import os
-import resource
 import subprocess
 import sys
 import tarfile
@@ -21,10 +20,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import Distribution, distributions
 from pathlib import Path
 
-from harness import Results, main, table
+from harness import Results, main, processor_seconds, table
 
 from deuteron.builds.manifest import PROGRAM
-from deuteron.runtime.as_build import build_directory
+from deuteron.runtime.build_directory import build_directory
 
 ROOT = Path(__file__).resolve().parents[1]
 Row = dict[str, str | float]
@@ -36,12 +35,6 @@ def timed(what: str, command: Sequence[str | Path], cwd: Path, environment: Mapp
     done = subprocess.run(command, cwd=cwd, env={**environment}, check=True, capture_output=True, text=True)
     row: Row = {"what": what, "wall_s": time.perf_counter() - began}
     return row | {"processor_s": processor_seconds() - before, "load_before": load}, done.stderr
-
-
-def processor_seconds() -> float:
-    """Processor time of all processes that were started from here and have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def nbytes(files: Iterator[Path]) -> int:

@@ -7,18 +7,17 @@ make bench-patterns
 """
 
 import argparse
-import json
 import sys
 import tempfile
 import time
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-from harness import LINES, MINUTES, NAMES, Results, main, only, table
+from harness import LINES, MINUTES, NAMES, Results, add_line, main, only, read_lines, table
 from zoo import pattern_images as images
 from zoo import pattern_sequences as sequences
 from zoo.pattern import Pattern
@@ -115,7 +114,7 @@ def _sqnr(
 
 def results(options: argparse.Namespace) -> Results:
     """Each pattern for each target, until the time is over."""
-    rows = {(r.pattern, r.target): r for r in _kept(options.rows)}
+    rows = {(r.pattern, r.target): r for r in read_lines(options.rows, Row)}
     wanted = [
         (pattern, target)
         for target in options.target or TARGETS
@@ -125,23 +124,14 @@ def results(options: argparse.Namespace) -> Results:
     end = time.monotonic() + 60 * options.minutes
     for pattern, target in wanted:
         if (pattern.name, target) not in rows and time.monotonic() < end:
-            rows[pattern.name, target] = result = row(pattern, target)
-            if options.rows:
-                with options.rows.open("a", encoding="utf-8") as file:
-                    file.write(json.dumps(asdict(result)) + "\n")
+            rows[pattern.name, target] = row(pattern, target)
+            add_line(options.rows, rows[pattern.name, target])
     shown = [rows[key] for pattern, target in wanted if (key := (pattern.name, target)) in rows]
     columns = {"pattern": "pattern", "target": "target", "partitions": "partitions", "on the CPU": "on_cpu"}
     columns |= {"agrees": "agrees", "SQNR, dB": "sqnr:.1f", "problem": "problem"}
     problems = [f"{r.pattern} on {r.target} {r.problem}" for r in shown if r.problem]
     problems += [f"{len(wanted) - len(shown)} patterns are left"] if len(shown) < len(wanted) else []
     return Results("measured", shown, [table(shown, columns)], problems)
-
-
-def _kept(file: Path | None) -> list[Row]:
-    """The rows that a file has."""
-    if file is None or not file.exists():
-        return []
-    return [Row(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 if __name__ == "__main__":

@@ -68,13 +68,13 @@ def taken(path: Path, target: str, row: Row) -> tuple[list[list[Any]], list[Any]
     """Build the file and run it on this computer; the outputs of each sample."""
     from deuteron import api
     from deuteron.board import image
-    from deuteron.runtime import as_build
+    from deuteron.runtime import build_directory
 
     subject = api.subject(path, target=target)
     samples = subject.draw(SAMPLES)
     outputs = [list(y) for y in subject.run(samples)]
     row["taken"] = True
-    bundle = image.bundle_of(as_build.build_directory(path, target))
+    bundle = image.bundle_of(build_directory.build_directory(path, target))
     row["arena"] = sum(memory.bytes for memory in bundle.memories)
     return outputs, samples
 
@@ -98,10 +98,12 @@ def on_board(path: Path, target: str, samples: Sequence[Any], outputs: list[list
     from deuteron.board import boards, image, qemu
     from deuteron.board.record import FirmwareOptions
     from deuteron.board.toolchain import Toolchain
-    from deuteron.runtime import as_build
+    from deuteron.runtime import build_directory
 
     board = boards.load(BOARDS.get(target, BOARD))
-    built = image.build(as_build.build_directory(path, target), board, FirmwareOptions(), Toolchain.find(image.OBJECTS))
+    built = image.build(
+        build_directory.build_directory(path, target), board, FirmwareOptions(), Toolchain.find(image.OBJECTS)
+    )
     row["code"] = sum(each.text + each.rodata for each in built.record.sizes.rows if each.module not in OUTSIDE)
     with tempfile.TemporaryDirectory() as scratch:
         directory = Path(scratch) / "firmware"

@@ -9,18 +9,15 @@ make bench-semantics [ARGS="--target cortex-m55 numbers"]
 """
 
 import argparse
-import json
 import multiprocessing
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
 from multiprocessing.connection import Connection
-from pathlib import Path
 
 import semantic_cases
-from harness import LINES, MINUTES, NAMES, Results, Table, main, only, option, table
+from harness import LINES, MINUTES, NAMES, Results, Table, add_line, main, only, option, read_lines, table
 from semantic_judge import Row, Verdict, row
 
 from deuteron.arch import targets
@@ -103,7 +100,7 @@ def problems(shown: Sequence[Row], wanted: int) -> Iterator[str]:
 
 def results(options: argparse.Namespace) -> Results:
     """Each case for each target, until the time is over."""
-    made = {(r.case, r.target): r for r in _kept(options.rows)}
+    made = {(r.case, r.target): r for r in read_lines(options.rows, Row)}
     chosen = [
         case
         for kind in semantic_cases.KINDS
@@ -114,22 +111,13 @@ def results(options: argparse.Namespace) -> Results:
     end = time.monotonic() + 60 * options.minutes
     for result in rows([key for key in wanted if key not in made]):
         made[result.case, result.target] = result
-        if options.rows:
-            with options.rows.open("a", encoding="utf-8") as file:
-                file.write(json.dumps(asdict(result)) + "\n")
+        add_line(options.rows, result)
         if time.monotonic() > end:
             break
     shown = [made[key] for key in wanted if key in made]
     shown_texts = [r for r in shown if r.text and r.verdict in (Verdict.POOR, Verdict.REFUSED)]
     notes = [f"{r.case} on {r.target}: {r.verdict}: {r.text}" for r in shown_texts]
     return Results("measured", shown, [report(shown)], [*problems(shown, len(wanted))], notes)
-
-
-def _kept(file: Path | None) -> list[Row]:
-    """The rows that a file has."""
-    if file is None or not file.exists():
-        return []
-    return [Row(**json.loads(line)) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
 if __name__ == "__mp_main__":  # in the process of which all others are forks

@@ -9,13 +9,13 @@ import zlib
 
 import numpy as np
 from tests.cortex_m.bench import Bench
-from tests.tflite.cortex_m import models, more_models, movement_models
+from tests.tflite.cortex_m import models, more_models, movement_models, plain_models
 from tests.tflite.cortex_m.running import compare
 
 from deuteron.arch.cores import InnerWork
 from deuteron.tflite.flat_model import FlatModel
 
-MODELS = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS}
+MODELS = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS, **plain_models.MODELS}
 
 
 def make_model(name: str, number: int) -> tuple[FlatModel, np.random.Generator]:

@@ -9,7 +9,6 @@ make bench-tutorials
 import argparse
 import os
 import re
-import resource
 import shlex
 import shutil
 import subprocess
@@ -18,17 +17,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from harness import Results, main, option, table
+from harness import Results, main, option, processor_seconds, table
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
 COMMAND = re.compile(r"^```sh\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-
-
-def processor_seconds() -> float:
-    """Processor time of all processes that were started from here and have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
 
 
 def row(page: Path) -> dict[str, str | float]:

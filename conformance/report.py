@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
 
 from rich.console import Console
 from rich.markup import escape
@@ -135,8 +136,8 @@ def markdown(
             title: {test for test in tests if re.search(pattern, test)} for title, pattern in backend.configurations
         }
         lines += [*_rows("configuration", rows, found), ""]
-    files = {file: {test for test in tests if _file(test) == file} for file in sorted({*map(_file, tests)})}
-    lines += _rows("file", files | {"all": {*tests}}, found)
+    folders = {name: {test for test in tests if _folder(test) == name} for name in sorted({*map(_folder, tests)})}
+    lines += _rows("folder", folders | {"all": {*tests}}, found)
     lines += ["", "## Deviations", "", "| tests | reason | number | why |", "|---|---|--:|---|"]
     lines += [f"| `{one.tests}` | {one.reason} | {one.count} | {one.why} |" for one in known]
     if found.failed:
@@ -184,3 +185,7 @@ def _by_cause(failures: Sequence[Result]) -> Table:
 
 def _file(test: str) -> str:
     return test.split("::", maxsplit=1)[0]
+
+
+def _folder(test: str) -> str:
+    return PurePosixPath(_file(test)).parent.as_posix()

@@ -7,8 +7,7 @@
  *
  * Memory is the caller's, and functions are reentrant. The same arguments give the same packing.
  */
-#ifndef DEUTERON_NATIVE_LOCAL_SEARCH_H
-#define DEUTERON_NATIVE_LOCAL_SEARCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -44,6 +43,4 @@ uint32_t dtn_local_search_run(const dtn_local_search_config_t *config, uint64_t 
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -12,8 +12,7 @@
  *
  * Functions are reentrant: two searches in different memory may run at once.
  */
-#ifndef DEUTERON_NATIVE_PACKING_H
-#define DEUTERON_NATIVE_PACKING_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -74,6 +73,4 @@ uint64_t dtn_packing_steps(const dtn_packing_t *packing);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* Internal state of the search; see packing.h. */
-#ifndef DEUTERON_NATIVE_PACKING_STATE_H
-#define DEUTERON_NATIVE_PACKING_STATE_H
+#pragma once
 
 #include "packing.h"
 
@@ -106,5 +105,3 @@ uint32_t dtn_branch_above(const dtn_packing_t *packing, const dtn_state_t *state
  * `placed` is the block that the branch has placed, or DTN_NONE. */
 bool dtn_branch_is_dominated(const dtn_packing_t *packing, const dtn_state_t *before, const dtn_state_t *after,
                              uint32_t placed);
-
-#endif

@@ -11,8 +11,7 @@
  * Memory is the caller's, and functions are reentrant. Times are cycles. The cycles of a run with all transfers and
  * setups must be less than 2^63, as must sums of sizes.
  */
-#ifndef DEUTERON_NATIVE_PREFETCH_SEARCH_H
-#define DEUTERON_NATIVE_PREFETCH_SEARCH_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -114,6 +113,4 @@ void dtn_prefetch_offer(dtn_prefetch_t *search, uint64_t cycles);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

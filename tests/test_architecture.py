@@ -19,11 +19,11 @@ VENDORED = PACKAGE / "views" / "report" / "uplot"
 """A library of others, as it is."""
 
 COMMON = {"errors", "extras", "numerics", "records", "native", "flatbuffer"}
-"""What every room may import."""
+"""Modules that every package may import."""
 
 
 def _block(name: str) -> Iterator[tuple[str, set[str]]]:
-    """The rows of a table in `docs/concepts/architecture.md`: a room, and what it says of it."""
+    """The rows of a table in `docs/concepts/architecture.md`: a package, and its entries."""
     page = (ROOT / "docs" / "concepts" / "architecture.md").read_text("utf-8")
     block = re.search(rf"```{name}\n(.*?)```", page, re.DOTALL)
     assert block, f"docs/concepts/architecture.md has no ```{name} block"

@@ -116,7 +116,7 @@ def test_one_wheel_serves_all_versions_of_python(wheel: Path) -> None:
         names = set(file.namelist())
     assert {f"deuteron/runtime/lib/libdeuteron_{name}.so" for name in ("driver", "driver_ref", "packing")} < names
     assert "deuteron/share/firmware/cmake/deuteron-config.cmake" in names
-    assert "deuteron/views/report/uplot/uPlot.iife.js" in names
+    assert "deuteron/views/report/uplot/uPlot.iife.min.js" in names
     assert any(name.endswith("licenses/src/deuteron/views/report/uplot/LICENSE") for name in names)
     assert not [name for name in names if "/tests/" in name or "/build/" in name]
     assert not names & {f"deuteron/runtime/lib/{name}" for name in native.EXECUTORCH_PARTS}

@@ -1,4 +1,4 @@
-"""The prose of pages and docstrings: short sentences in the field's terms.
+"""The prose of pages, docstrings and C comments: short sentences in the field's terms.
 
 Vale measures sentences, but its Python package downloads a program on first use. Neither proselint nor ruff does.
 """
@@ -21,12 +21,12 @@ PAGES = [
     *sorted((ROOT / "spec").glob("*.md")),
 ]
 
-SOURCES = ("tools", "conformance", "benches", "examples")
-"""Folders and files whose docstrings are checked: those that have been rewritten. All of `src/deuteron` in the end."""
+SOURCES = ("src", "tools", "conformance", "benches", "examples")
+"""Folders and files whose docstrings are checked."""
 
 WORDS = re.compile(
-    r"\b(?:whoever|nobody|anew|likewise|beside|so do(?:es)?|no others?|by which|of its own|told|mend(?:s|ed|ing)?|lies"
-    r"|asked of|in the words of|what is wanted|on the way|rooms?|floors|walls|flights|rungs)\b",
+    r"\b(?:whoever|nobody|anew|likewise|beside|so do(?:es)?|and no others?|by which|of its own|told|mend(?:s|ed|ing)?"
+    r"|lies|asked of|in the words of|what is wanted|on the way|rooms?|floors|walls|flights|rungs)\b",
     re.IGNORECASE,
 )
 """Coined words that the glossary has a term for, and phrases that hide the actor."""
@@ -82,6 +82,21 @@ def docstrings(path: Path) -> Iterator[tuple[int, str]]:
                 pass
 
 
+def comments(path: Path) -> Iterator[tuple[int, str]]:
+    """(line, text) of each block comment of a C file, without rows of tables, whose columns have several spaces."""
+    text = path.read_text("utf-8")
+    for found in re.finditer(r"/\*\*?<?(.*?)\*/|\"(?:\\\\.|[^\"\\\\\n])*\"", text, re.DOTALL):
+        lines = [re.sub(r"^\s*\*? ?", "", line) for line in (found[1] or "").strip().split("\n")]
+        kept = (re.sub(r"^@(?:param|return|name)\b", r"\n\n\g<0>", line) for line in lines if "  " not in line)
+        yield text.count("\n", 0, found.start()) + 1, "\n".join(kept)
+
+
+def c_files() -> list[Path]:
+    """The C and C++ files of the firmware and its tests."""
+    files = [f for suffix in ("c", "h", "cpp") for f in sorted((ROOT / "firmware").rglob(f"*.{suffix}"))]
+    return [file for file in files if "build" not in file.relative_to(ROOT).parts]
+
+
 def modules() -> list[Path]:
     """The Python files of `SOURCES`."""
     roots = [ROOT / name for name in SOURCES]
@@ -99,6 +114,12 @@ def test_a_page_is_in_plain_words(page: Path):
 @pytest.mark.parametrize("module", modules(), ids=lambda module: str(module.relative_to(ROOT)))
 def test_docstrings_are_in_plain_words(module: Path):
     found = [f"{module}:{line}: {fault}" for line, text in docstrings(module) for fault in faults(text)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("file", c_files(), ids=lambda file: str(file.relative_to(ROOT)))
+def test_comments_of_c_are_in_plain_words(file: Path):
+    found = [f"{file}:{line}: {fault}" for line, text in comments(file) for fault in faults(text)]
     assert not found, "\n".join(found)
 
 

@@ -1,6 +1,5 @@
 /* Copies of tensors for NPUs that do not access them in place. */
-#ifndef DEUTERON_EXECUTORCH_COPY_H
-#define DEUTERON_EXECUTORCH_COPY_H
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -23,5 +22,3 @@ inline bool copy_tensor(void *to, const void *from, size_t bytes)
 }
 
 } // namespace deuteron
-
-#endif

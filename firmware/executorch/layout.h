@@ -1,6 +1,5 @@
 /* Converts ExecuTorch's tensors to the driver's buffers, and back: every copy that the delegate makes. */
-#ifndef DEUTERON_EXECUTORCH_LAYOUT_H
-#define DEUTERON_EXECUTORCH_LAYOUT_H
+#pragma once
 
 #include <executorch/runtime/backend/backend_execution_context.h>
 #include <executorch/runtime/core/error.h>
@@ -72,5 +71,3 @@ using Bindings = executorch::runtime::Span<const Binding>;
 executorch::runtime::Error check_no_overlap(Bytes payload, Bindings inputs, Bindings outputs);
 
 } // namespace deuteron
-
-#endif

@@ -1,6 +1,5 @@
 /* ETDump events with a name and no debug handle. */
-#ifndef DEUTERON_EXECUTORCH_NAMED_EVENT_H
-#define DEUTERON_EXECUTORCH_NAMED_EVENT_H
+#pragma once
 
 #include <executorch/runtime/core/event_tracer_hooks_delegate.h>
 
@@ -23,5 +22,3 @@ inline void log_named(executorch::runtime::EventTracer *tracer, const char *name
 }
 
 } // namespace deuteron
-
-#endif

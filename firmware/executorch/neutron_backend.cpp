@@ -9,8 +9,8 @@
  * write only their outputs.
  *
  * Temporary memory of a delegate call: the buffer tables, the scratch, profile, debug and prefetch bytes of the
- * payload, each transposed tensor, and another copy of the largest of these for the port's copy if it is larger than
- * the scratch memory. Each block is aligned to 16.
+ * payload, and each transposed tensor. The port's copy needs another block for the largest of these if it is larger
+ * than the scratch memory. Each block is aligned to 16.
  */
 #include <executorch/runtime/backend/interface.h>
 #include <executorch/runtime/platform/platform.h>

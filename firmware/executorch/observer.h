@@ -1,6 +1,5 @@
 /* Host only: data for the process that loaded the delegate. */
-#ifndef DEUTERON_EXECUTORCH_OBSERVER_H
-#define DEUTERON_EXECUTORCH_OBSERVER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -40,6 +39,4 @@ DEUTERON_EXPORT size_t deuteron_take_log(char *buffer, size_t size);
 
 #ifdef __cplusplus
 }
-#endif
-
 #endif

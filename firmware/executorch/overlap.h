@@ -1,6 +1,5 @@
 /* Checks that a delegate's outputs do not overlap its other memory. */
-#ifndef DEUTERON_EXECUTORCH_OVERLAP_H
-#define DEUTERON_EXECUTORCH_OVERLAP_H
+#pragma once
 
 #include <executorch/runtime/core/error.h>
 #include <executorch/runtime/core/span.h>
@@ -42,5 +41,3 @@ executorch::runtime::Error check_no_overlap(executorch::runtime::Span<const uint
 }
 
 } // namespace deuteron
-
-#endif

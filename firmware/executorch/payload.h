@@ -8,8 +8,7 @@
  * output of each NPU output. The payload version selects the layout of the microcode header: 0 is A and 1 is B of
  * spec/microcode.md section 2.
  */
-#ifndef DEUTERON_EXECUTORCH_PAYLOAD_H
-#define DEUTERON_EXECUTORCH_PAYLOAD_H
+#pragma once
 
 #include <executorch/runtime/core/error.h>
 #include <executorch/runtime/core/span.h>
@@ -69,5 +68,3 @@ struct Payload {
 executorch::runtime::Error parse_payload(Bytes bytes, Payload *payload);
 
 } // namespace deuteron
-
-#endif

@@ -2,23 +2,22 @@
  *
  * Without profiling in the microcode there is one event, named `run`, for the driver. With it there are also
  *
- * - for each kernel call an event with an integer id, 0 for the partition's first call and so on, as in the
- *   `debug_handle_map` of ExecuTorch's NXP backend; its metadata is the kernel's number in one byte, as ExecuTorch's
+ * - for each kernel call an event with an integer id: 0 for the partition's first call and so on, as in the
+ * `debug_handle_map` of ExecuTorch's NXP backend. Its metadata is the kernel's number in one byte, as ExecuTorch's
  *   `analyzing_with_inspector.py` reads it (names: spec/microcode.md, section 6, and `deuteron.api.kernel_names` for
  *   Inspector);
  * - for each fetch and wait an event `fetch` or `wait` followed by the channel's number;
- * - for the delegate's work around the driver's run: `arguments` (finding buffers), `transpose in` and `transpose out`
- *   followed by the number of the NPU's input or output (including the copy to or from its tensor), and `log` (writing
- *   these events).
+ * - for the delegate's work around the driver's run: `arguments` (finding buffers) and `log` (writing these events).
+ * `transpose in` and `transpose out`, followed by the number of the NPU's input or output, include the copy to or from
+ * its tensor.
  *
  * Only kernel events have metadata.
  *
  * The kernels' times come from the profile records of spec/microcode.md section 7, which count from the start of the
- * driver's run. An event has the span of its own record only. All times are in the runtime's ticks, so that
- * Inspector shows true nanoseconds.
+ * driver's run. An event has the span of its record only. All times are in the runtime's ticks, so that Inspector shows
+ * true nanoseconds.
  */
-#ifndef DEUTERON_EXECUTORCH_PROFILE_H
-#define DEUTERON_EXECUTORCH_PROFILE_H
+#pragma once
 
 #include <executorch/runtime/core/event_tracer.h>
 #include <executorch/runtime/platform/types.h>
@@ -68,5 +67,3 @@ extern const char *const kRun;
 extern const char *const kTransposeOut;
 
 } // namespace deuteron
-
-#endif

@@ -57,8 +57,8 @@ typedef struct {
 
     /**
      * One pointer per model output, any alignment; outputs must not overlap other buffers of the run. With n outputs,
-     * outputs[n] is the scratch buffer (16-byte aligned; read only if the header's scratch size is not 0) and, for a
-     * model with profiling, outputs[n + 1] the profile buffer (16-byte aligned). outputs[n + 2] (debug) is unused.
+     * outputs[n] is the scratch buffer (16-byte aligned; read only if the header's scratch size is not 0). For a model
+     * with profiling, outputs[n + 1] is the profile buffer (16-byte aligned). outputs[n + 2] (debug) is unused.
      */
     void **outputs;
 
@@ -125,7 +125,7 @@ NeutronError neutronModelUnprepare(NeutronModelHandle hdl);
  * Runs a prepared model to completion.
  *
  * Writes nothing if a required pointer is NULL or misaligned. A table that is loaded during the run (prefetched
- * requantisation rows) is checked then, and can still end the run with an error; outputs are then undefined, and every
+ * requantisation rows) is checked then, and can still end the run with an error. Outputs are then undefined, and every
  * copy that the run started has completed.
  */
 NeutronError neutronRunBlocking(NeutronModelHandle hdl, const NeutronDataConfig *dcfg);

@@ -1,6 +1,6 @@
 /**
  * @file
- * The API of Arm's driver for Ethos-U NPUs, with its names and types: callers of that driver, such as the Ethos-U
+ * The API of Arm's driver for Ethos-U NPUs, with its names and types. Callers of that driver, such as the Ethos-U
  * backend of ExecuTorch's runtime or the kernel of TensorFlow Lite Micro, link against this one and run without an NPU.
  *
  * Streams are executed on the CPU (`deuteron/ethosu.h`) when their caller waits for them: there is no interrupt, and a

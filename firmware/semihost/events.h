@@ -2,8 +2,7 @@
  * @file
  * The host file that `dtn_port_events` (deuteron/profile.h) writes to; without one it drops events.
  */
-#ifndef DTN_EVENTS_H
-#define DTN_EVENTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,5 +11,3 @@ bool dtn_events_open(const char *name);
 
 /** Closes it; returns false if the host could not write everything. */
 bool dtn_events_close(void);
-
-#endif /* DTN_EVENTS_H */

@@ -11,12 +11,9 @@
  *   ...:never:N        nothing is copied, and the unit reports nothing
  *   ...:late:N:US      the copy starts after this many microseconds, at most 500000
  */
-#ifndef DTN_FAULTS_H
-#define DTN_FAULTS_H
+#pragma once
 
 #include <stdbool.h>
 
 /** Reads the option; returns false if it is wrong. A NULL pointer in images without faults.c. */
 __attribute__((weak)) bool dtn_faults_set(const char *option);
-
-#endif /* DTN_FAULTS_H */

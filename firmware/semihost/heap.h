@@ -2,8 +2,7 @@
  * @file
  * The board's free memory, allocated piece by piece and never freed.
  */
-#ifndef DTN_HEAP_H
-#define DTN_HEAP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ typedef struct {
 
 /** Allocates items of a size, 16-byte aligned; ends the program with a message if there is no memory. */
 void *dtn_heap_allocate(dtn_heap_t *heap, uint32_t items, size_t size);
-
-#endif /* DTN_HEAP_H */

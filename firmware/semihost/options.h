@@ -2,8 +2,7 @@
  * @file
  * The runner's command line, see runner.h.
  */
-#ifndef DTN_OPTIONS_H
-#define DTN_OPTIONS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -19,6 +18,7 @@ typedef struct {
     const char **outputs;
     const char *events;
     const char *fault;
+    const char *resets;
     uint32_t input_count;
     uint32_t output_count;
     uint32_t runs;
@@ -35,5 +35,3 @@ void dtn_options_read(dtn_options_t *options, dtn_heap_t *heap);
 
 /** Prints `error: `, the texts, and the end of the line, and ends the program with DTN_EXIT_USAGE. */
 __attribute__((noreturn)) void dtn_usage_error(const char *what, const char *name);
-
-#endif /* DTN_OPTIONS_H */

@@ -9,6 +9,7 @@
  *   --output FILE             written: the bytes of an output after each successful run; once per output, in order
  *   --events FILE             written: events, see below
  *   --runs N                  number of runs; default 1
+ *   --resets FILE             a byte per run: the state is reset before each run whose byte is not 0; default never
  *   --flash-latency-ns N      time until the flash delivers the first byte of a fetch; default 0
  *   --flash-bytes-per-second N  rate of a fetch after that; default unlimited
  *   --fault WHAT              for images with fault injection (faults.h)
@@ -24,8 +25,7 @@
  * The events file is words of 32 bits, little-endian: `dtn_runner_header_t`, then for each run a `dtn_runner_run_t` and
  * its number of `dtn_event_t` (deuteron/executor.h). There is none if the bundle was rejected.
  */
-#ifndef DTN_RUNNER_H
-#define DTN_RUNNER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -57,5 +57,3 @@ typedef struct {
     uint32_t stack_used; /**< maximum bytes of the stack in use since start-up */
     uint32_t events;
 } dtn_runner_run_t;
-
-#endif /* DTN_RUNNER_H */

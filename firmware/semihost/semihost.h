@@ -4,8 +4,7 @@
  *
  * A core without a debugger stops at the first of these calls.
  */
-#ifndef DTN_SEMIHOST_H
-#define DTN_SEMIHOST_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,5 +43,3 @@ bool dtn_semihost_command_line(char *line, size_t bytes);
 
 /** Ends the program with an exit status for the host. */
 __attribute__((noreturn)) void dtn_semihost_exit(uint32_t status);
-
-#endif /* DTN_SEMIHOST_H */

@@ -1,4 +1,4 @@
-/* A driver that counts its runs, in a file of its own: the linker wraps what is called from another. */
+/* A driver that counts its runs, in a separate file: the linker only wraps calls from another file. */
 #include "ethosu_driver.h"
 
 extern int runs;

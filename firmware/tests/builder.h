@@ -2,8 +2,7 @@
  * @file
  * Writes containers (spec/microcode.md) for tests, by appending; sizes are fixed and ample, overruns abort.
  */
-#ifndef DTN_BUILDER_H
-#define DTN_BUILDER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -62,7 +61,7 @@ void build_wait(build_t *build, uint32_t channel);
 /** Appends `end` and writes the blocks. */
 void build_finish(build_t *build);
 
-/** Writes the CRCs anew after the blocks were changed. */
+/** Updates the CRCs after changes of the blocks. */
 void build_seal(build_t *build);
 
 /** The blocks for neutronModelPrepare. */
@@ -84,5 +83,3 @@ void build_buffers_free(build_buffers_t *buffers);
 
 /** Memory of `bytes` bytes (at least 1) aligned to 16, zeroed; aborts when there is none. */
 void *build_alloc(uint32_t bytes);
-
-#endif /* DTN_BUILDER_H */

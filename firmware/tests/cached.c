@@ -11,7 +11,7 @@ uint8_t cached_seen[CACHED_BYTES] __attribute__((aligned(CACHED_LINE)));
 uint8_t cached_held[CACHED_BYTES];
 size_t cached_left_out, cached_calls[CACHED_KINDS];
 
-/* What the cache got from the memories, or has written there: a line that the core sees otherwise is dirty. */
+/* The bytes that the cache read from the memories, or wrote there: a line that differs for the core is dirty. */
 static uint8_t fetched[CACHED_BYTES];
 
 static const cached_kind_t *kinds;

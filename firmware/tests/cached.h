@@ -6,8 +6,7 @@
  * reads and writes. Every line is always cached, so that nothing of the other side is seen by luck. Lines that are
  * dirty when the NPU starts are written back when it is done, the worst moment.
  */
-#ifndef DTN_CACHED_H
-#define DTN_CACHED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,7 +32,7 @@ extern size_t cached_left_out;
 /** Calls of each kind. */
 extern size_t cached_calls[CACHED_KINDS];
 
-/** Starts anew: what a test calls is one of these kinds, or an error; none is left out. */
+/** Resets the model: each call of a test is one of these kinds, or an error; none is skipped. */
 void cached_kinds(const cached_kind_t *kinds, size_t count);
 
 /** Starts a program: the core sees zeros, the memories hold something else. */
@@ -45,13 +44,11 @@ void cached_run(bool on_core);
 /** The memories as who computes in this run sees them. */
 uint8_t *cached_there(void);
 
-/** The NPU has run: lines that were dirty are written back, if it computed beside the core. */
+/** The NPU has run: lines that were dirty are written back, if it computed next to the core. */
 void cached_npu_ran(void);
 
-/** Whether the NPU has run since `cached_run`. */
+/** True if the NPU has run since `cached_run`. */
 bool cached_has_run(void);
 
-/** Where in the memories an address lies that the core has; CACHED_BYTES for elsewhere. */
+/** The position of a core's address in the memories; CACHED_BYTES for other addresses. */
 size_t cached_at(const void *address);
-
-#endif /* DTN_CACHED_H */

@@ -11,7 +11,7 @@ static uint8_t in_block(size_t i)
     return (uint8_t)(3 * i);
 }
 
-/* Whether all runs give what they should. */
+/* True if all runs give the expected results. */
 static bool are_right(const cached_adder_t *adder)
 {
     static program_t program;
@@ -29,7 +29,7 @@ static bool are_right(const cached_adder_t *adder)
         const void *inputs[] = {input};
         void *outputs[] = {output};
         memset(input, (int)(7 * run), sizeof input);
-        /* What other steps have left in the memory. */
+        /* Bytes that other steps have left in the memory. */
         memset(dtn_executor_input(&executor, 0), 0x11, 2 * adder->tensor_bytes);
         cached_run(run == ON_CORE);
         CHECK_EQUAL(dtn_executor_run(&executor, inputs, outputs), ENONE);

@@ -2,8 +2,7 @@
  * @file
  * Runs of a program of one partition behind a write-back cache, with all calls to the cache and without one kind.
  */
-#ifndef DTN_CACHED_RUNS_H
-#define DTN_CACHED_RUNS_H
+#pragma once
 
 #include "cached.h"
 #include "program.h"
@@ -13,7 +12,7 @@
 typedef struct {
     void (*start)(program_t *program); /**< writes the program, on memories that have been reset */
     size_t tensor_bytes;
-    size_t blocks_at; /**< all that lies from there on are blocks, of which the cache is cleaned once */
+    size_t blocks_at; /**< the memory from there on has blocks, of which the cache is cleaned once */
     size_t block_at;
     size_t block_bytes;
     uint8_t added;
@@ -22,5 +21,3 @@ typedef struct {
 /** Checks three runs, of which the second computes on the core: they are right with one call of each kind, for each run
  * or block, and wrong without the calls of any kind but `unneeded`. */
 void cached_test(const cached_adder_t *adder, const cached_kind_t *kinds, size_t count, size_t unneeded);
-
-#endif /* DTN_CACHED_RUNS_H */

@@ -2,8 +2,7 @@
  * @file
  * What tests of an Ethos-U85 share: maps, rounding, and outputs that are turned on their way.
  */
-#ifndef DTN_ETHOSU_85_H
-#define DTN_ETHOSU_85_H
+#pragma once
 
 #include "../src/ethosu/chain_buffers.h"
 #include "ethosu_stream.h"
@@ -47,5 +46,3 @@ void u85_put_output(stream_t *stream, const u85_turn_t *turn, const int32_t *siz
 
 /** Appends a scale. */
 void u85_put_scale(stream_t *stream, uint32_t opcode, uint32_t scale, uint32_t shift, uint32_t rounding);
-
-#endif /* DTN_ETHOSU_85_H */

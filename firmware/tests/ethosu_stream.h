@@ -2,8 +2,7 @@
  * @file
  * Command streams for tests: a driver's header, registers and operations, written one after the other.
  */
-#ifndef DTN_ETHOSU_STREAM_H
-#define DTN_ETHOSU_STREAM_H
+#pragma once
 
 #include "../src/ethosu/feature_map.h"
 #include "deuteron/ethosu.h"
@@ -41,7 +40,7 @@ void stream_short(stream_t *stream, uint32_t opcode, uint32_t value);
 void stream_long(stream_t *stream, uint32_t opcode, uint64_t value);
 void stream_op(stream_t *stream, uint32_t opcode, uint32_t param);
 
-/** Appends the registers of a map; `extra` are bits of the precision register beside type, size and format. */
+/** Appends the registers of a map; `extra` are bits of the precision register besides type, size and format. */
 void stream_map(stream_t *stream, const dtn_ethosu_map_registers_t *registers, const test_map_t *map, uint32_t extra);
 
 /** Ends the stream; the bytes of its command data. */
@@ -61,5 +60,3 @@ int32_t map_value(const stream_t *stream, const test_map_t *map, int32_t y, int3
 
 /** An element of a map as it is stored. */
 int64_t map_stored(const stream_t *stream, const test_map_t *map, int32_t y, int32_t x, int32_t c);
-
-#endif /* DTN_ETHOSU_STREAM_H */

@@ -2,8 +2,7 @@
  * @file
  * What tests of watched streams share: sums and copies, and the hazards that are expected of them.
  */
-#ifndef DTN_ETHOSU_WATCHED_H
-#define DTN_ETHOSU_WATCHED_H
+#pragma once
 
 #include "deuteron/ethosu_watch.h"
 #include "ethosu_stream.h"
@@ -27,12 +26,10 @@ uint32_t command(stream_t *stream, uint32_t opcode, uint32_t param);
 uint32_t sum(stream_t *stream, uint32_t from, uint32_t to);
 uint32_t copy(stream_t *stream, uint32_t from_region, uint32_t from, uint32_t to_region, uint32_t to);
 
-/** Ends the stream, whose input lies at INPUT_AT, watches it, and compares all hazards with the `count` that are
+/** Ends the stream, whose input is at INPUT_AT, watches it, and compares all hazards with the `count` that are
  * expected. */
 void check_hazards(stream_t *stream, const expected_t *expected, size_t count);
 
 #define NONE(stream) check_hazards(stream, NULL, 0)
 #define ONE(stream, at_command, ...)                                                                                   \
     check_hazards(stream, &(expected_t){at_command, (dtn_ethosu_hazard_t){__VA_ARGS__}}, 1)
-
-#endif /* DTN_ETHOSU_WATCHED_H */

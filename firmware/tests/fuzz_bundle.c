@@ -27,7 +27,7 @@ enum {
     OPERATORS = 3
 };
 
-/* What is left of the input. */
+/* The rest of the input. */
 typedef struct {
     const uint8_t *data;
     size_t left;

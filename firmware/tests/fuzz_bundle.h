@@ -2,8 +2,7 @@
  * @file
  * What the two files of the bundles' fuzz target share: the words that an input starts with.
  */
-#ifndef DTN_FUZZ_BUNDLE_H
-#define DTN_FUZZ_BUNDLE_H
+#pragma once
 
 #include "fuzz_target.h"
 
@@ -16,5 +15,3 @@ enum {
     FUZZ_COUNT_WORDS = 9,
     FUZZ_HEAD = FUZZ_COUNTS + FUZZ_COUNT_WORDS,
 };
-
-#endif /* DTN_FUZZ_BUNDLE_H */

@@ -203,7 +203,7 @@ size_t fuzz_mutate(uint64_t *state, uint8_t *input, size_t size)
         } else if (choice < 3) {
             input[test_between(state, 0, (int32_t)size - 1)] = (uint8_t)test_random(state);
         } else {
-            /* Of the tables three times in four, else of a container or constant. */
+            /* Changes a table three times in four, else a container or constant. */
             int32_t last = is_one_in(state, 4) ? words : (int32_t)words_of_tables(input, size);
             uint8_t *at = input + (size_t)test_between(state, FUZZ_VERSION, last - 1) * DTN_WORD_BYTES;
             uint32_t value;

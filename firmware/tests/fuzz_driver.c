@@ -1,13 +1,12 @@
 /*
  * Fuzz target: any bytes as a container, through prepare and, if that accepts them, run.
  *
- * Input: u8 mode (bit 0: make the CRCs right, so that the checks behind them are reached; bit 1: run with the reference
- * kernels; bit 2, otherwise: with panels of the weights; bit 3: inputs and outputs that have places in scratch are
- * there), 3 bytes unused, u32 microcode bytes, u32 weights bytes, then
- * microcode, weights and kernels. Blocks are copied to memory of just their size, so that the address sanitizer sees a
- * read beyond; fetches copy when they are waited for, and bytes in flight are out of bounds. The driver may trust that
- * a block is as large as its own sizes say (the delegate and the executor check that), so sizes that lie are corrected
- * first.
+ * Input: u8 mode, 3 bytes unused, u32 microcode bytes, u32 weights bytes, then microcode, weights and kernels. Mode bit
+ * 0: correct the CRCs, so that later checks are reached; bit 1: run the reference kernels; bit 2: else with panels of
+ * the weights; bit 3: inputs and outputs may be in scratch. Blocks are copied to memory of just their size, so that the
+ * address sanitizer sees a read beyond; fetches copy when they are waited for, and bytes in flight are out of bounds.
+ * The driver may trust that a block is as large as its own sizes say (the delegate and the executor check that), so
+ * sizes that lie are corrected first.
  */
 #include <stdlib.h>
 #include <string.h>

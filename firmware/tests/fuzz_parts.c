@@ -65,32 +65,32 @@ static struct {
     uint8_t *dst;
     const uint8_t *src;
     uint32_t size;
-} flights[DTN_CHANNELS];
+} in_flight[DTN_CHANNELS];
 
 /* Copies as late as the API allows. Until then nothing may touch the bytes, and the address sanitizer sees to it. */
 static void copy_later(void *dst, void *src, uint32_t size, uint32_t channel)
 {
     uint8_t *to = (uint8_t *)dst;
     for (uint32_t i = 0; i < DTN_CHANNELS; i++) {
-        if (flights[i].size == 0) {
+        if (in_flight[i].size == 0) {
             continue;
         }
-        if (i == channel || (to < flights[i].dst + flights[i].size && flights[i].dst < to + size)) {
+        if (i == channel || (to < in_flight[i].dst + in_flight[i].size && in_flight[i].dst < to + size)) {
             abort();
         }
     }
-    flights[channel].dst = to;
-    flights[channel].src = (const uint8_t *)src;
-    flights[channel].size = size;
+    in_flight[channel].dst = to;
+    in_flight[channel].src = (const uint8_t *)src;
+    in_flight[channel].size = size;
     ASAN_POISON_MEMORY_REGION(dst, size);
 }
 
 static void copy_now(uint32_t channel)
 {
-    ASAN_UNPOISON_MEMORY_REGION(flights[channel].dst, flights[channel].size);
-    if (flights[channel].size != 0) {
-        memcpy(flights[channel].dst, flights[channel].src, flights[channel].size);
-        flights[channel].size = 0;
+    ASAN_UNPOISON_MEMORY_REGION(in_flight[channel].dst, in_flight[channel].size);
+    if (in_flight[channel].size != 0) {
+        memcpy(in_flight[channel].dst, in_flight[channel].src, in_flight[channel].size);
+        in_flight[channel].size = 0;
     }
 }
 
@@ -105,7 +105,7 @@ void fuzz_late_copies(void)
 void fuzz_no_copy_left(void)
 {
     for (uint32_t channel = 0; channel < DTN_CHANNELS; channel++) {
-        if (flights[channel].size != 0) {
+        if (in_flight[channel].size != 0) {
             abort();
         }
     }

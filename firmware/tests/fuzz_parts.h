@@ -2,8 +2,7 @@
  * @file
  * What fuzz targets share: containers to start from, words to change to, copies that come late, a bound of the work.
  */
-#ifndef DTN_FUZZ_PARTS_H
-#define DTN_FUZZ_PARTS_H
+#pragma once
 
 #include "../src/driver/types.h"
 #include "builder.h"
@@ -26,5 +25,3 @@ void fuzz_container(build_t *build, uint64_t *state);
 
 /** A word that is likely to sit on an edge, or near the old one. */
 uint32_t fuzz_edge_word(uint64_t *state, uint32_t old);
-
-#endif /* DTN_FUZZ_PARTS_H */

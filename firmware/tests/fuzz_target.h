@@ -2,8 +2,7 @@
  * @file
  * A fuzz target, for libFuzzer and for the runner that needs no fuzzing compiler: what each one defines.
  */
-#ifndef DTN_FUZZ_TARGET_H
-#define DTN_FUZZ_TARGET_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -11,7 +10,7 @@
 /** Largest input that `fuzz_valid` writes, and a size that it exceeds. */
 enum { FUZZ_MAX_INPUT = 1 << 18, FUZZ_MIN_INPUT = 64 };
 
-/** What became of an input. */
+/** The result of an input. */
 typedef enum { FUZZ_REFUSED, FUZZ_TOO_LARGE, FUZZ_FAILED, FUZZ_RAN } fuzz_outcome_t;
 
 /** Prepares and runs one input; a finding ends the process, as the sanitizers do. */
@@ -23,5 +22,3 @@ size_t fuzz_valid(uint64_t *state, uint8_t *input);
 
 /** Changes up to three things: words mostly, now and then any byte or the length; returns the new size. */
 size_t fuzz_mutate(uint64_t *state, uint8_t *input, size_t size);
-
-#endif /* DTN_FUZZ_TARGET_H */

@@ -48,8 +48,8 @@ static void random_axis(uint64_t *state, layer_kind_t kind, int32_t *in, int32_t
     int32_t least = *dilation * (*kernel - 1) + 1 - 2 * *pad;
     *in = (least < 1 ? 1 : least) + test_between(state, 0, 8);
     if (kind == TRANSPOSED) {
-        int32_t room = ((*in - 1) * *stride + *kernel - 1) / 2;
-        *pad = *pad < room ? *pad : room;
+        int32_t most = ((*in - 1) * *stride + *kernel - 1) / 2;
+        *pad = *pad < most ? *pad : most;
     }
     *out = out_of(state, kind, *in, *kernel, *stride, *pad, *dilation);
 }

@@ -2,13 +2,12 @@
  * @file
  * Random calls of the Cortex-M layers, and what a plain loop makes of them.
  */
-#ifndef DTN_LAYER_CALL_H
-#define DTN_LAYER_CALL_H
+#pragma once
 
 #include "../src/cortex_m/windows.h"
 #include "test.h"
 
-/** What a layer is, whatever its operator is called. */
+/** A layer, independent of its operator's name. */
 typedef enum { CONV, DEPTHWISE, TRANSPOSED, LINEAR, MATMUL, LAYER_KINDS } layer_kind_t;
 
 enum { LAYER_WORDS = 24 };
@@ -36,7 +35,5 @@ void layer_fill(const layer_t *layer, uint32_t index, uint64_t *state);
 /** The output value of a call. */
 const dtn_tensor_t *layer_output(const layer_t *layer);
 
-/** What the call must write. */
+/** The expected output of the call. */
 void layer_expect(const layer_t *layer, int8_t *out);
-
-#endif /* DTN_LAYER_CALL_H */

@@ -3,8 +3,7 @@
  * The core of a board, for its port on a host: in the place of port/cortex_m/core.h and the board's board.h, whose
  * guards it sets. The compiler includes it before a port's file.
  */
-#ifndef DTN_TEST_PORT_CORE_H
-#define DTN_TEST_PORT_CORE_H
+#pragma once
 
 #define DTN_CORE_H
 #define DTN_BOARD_H
@@ -18,7 +17,7 @@
 #define DTN_ETHOSU_BASE ((uintptr_t)0x58102000)
 #define DTN_ETHOSU_INTERRUPT 56
 
-/** Whether interrupts are kept pending. */
+/** True if interrupts are kept pending. */
 bool dtn_interrupts_are_off(void);
 
 /** Keeps them pending. The last moment before is when another thread may run. */
@@ -33,5 +32,3 @@ uint32_t dtn_test_counter(void);
 
 /** Lets one come at all. */
 void dtn_interrupt_enable(uint32_t number);
-
-#endif /* DTN_TEST_PORT_CORE_H */

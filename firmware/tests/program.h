@@ -2,8 +2,7 @@
  * @file
  * Writes bundles for tests, by appending; sizes are fixed and ample, overruns abort.
  */
-#ifndef DTN_PROGRAM_H
-#define DTN_PROGRAM_H
+#pragma once
 
 #include "builder.h"
 #include "deuteron/npu.h"
@@ -46,6 +45,8 @@ void program_output(program_t *program, uint32_t value);
 /** Append a step. */
 void program_operator(program_t *program, dtn_operator_t function, uint32_t input, uint32_t output,
                       const uint32_t *params, uint32_t param_count);
+void program_call(program_t *program, dtn_operator_t function, const uint32_t *values, uint32_t inputs,
+                  uint32_t outputs, const uint32_t *params, uint32_t param_count);
 void program_delegate(program_t *program, const build_t *build, const uint32_t *values);
 
 /** Append a step of another family's partition, its blocks, and the input and output that are all the program has. */
@@ -56,7 +57,7 @@ void program_partition(program_t *program, const dtn_npu_t *npu, const dtn_const
  * allocates the memories; makes the CRCs. */
 void program_finish(program_t *program);
 
-/** Writes the CRCs of tables and counts anew after they were changed. */
+/** Updates the CRCs of tables and counts after changes. */
 void program_seal(program_t *program);
 
 /** A table after `program_finish`, as words that may be changed, and how many they are. */
@@ -64,5 +65,3 @@ uint32_t *program_table(program_t *program, table_t table, uint32_t *count);
 
 /** The bits of a float, as parameters hold them. */
 uint32_t program_bits(float number);
-
-#endif /* DTN_PROGRAM_H */

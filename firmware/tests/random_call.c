@@ -49,7 +49,8 @@ static int32_t random_dims(uint64_t *state, int32_t *dims)
     return size;
 }
 
-/* With nothing broadcast the output sometimes lies on an input, as the format allows: then all of it is in scratch. */
+/* Without a broadcast, the output sometimes has an input's place, as the format allows: then all of it is in scratch.
+ */
 static void place_binary(build_t *build, int32_t a_bytes, int32_t b_bytes, int32_t size, bool on_input,
                          build_ref_t *operands)
 {

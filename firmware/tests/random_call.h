@@ -2,12 +2,9 @@
  * @file
  * Random valid kernel calls over awkward shapes, for the comparison of kernels and as seeds of the fuzzer.
  */
-#ifndef DTN_RANDOM_CALL_H
-#define DTN_RANDOM_CALL_H
+#pragma once
 
 #include "builder.h"
 
 /** Appends to `build` a random call of `kind` from a new model input to a new output. */
 void random_call(build_t *build, uint32_t kind, uint64_t *state);
-
-#endif /* DTN_RANDOM_CALL_H */

@@ -2,24 +2,20 @@
 #include "random_parts.h"
 #include "test.h"
 
+/* Fields of a window operator for its two axes. */
+#define AXES(y, x)                                                                                                     \
+    .in_h = (y).in, .out_h = (y).out, .kernel_h = (y).kernel, .stride_h = (y).stride, .pad_top = (y).pad,              \
+    .in_w = (x).in, .out_w = (x).out, .kernel_w = (x).kernel, .stride_w = (x).stride, .pad_left = (x).pad
+
 static void conv2d(build_t *build, uint64_t *state, axis_t y, axis_t x, int32_t in_c)
 {
     dtn_conv2d_s8_params_t p = {
         .batches = test_between(state, 1, 2),
         .in_c = in_c,
         .out_c = random_size(state, 80),
-        .in_h = y.in,
-        .out_h = y.out,
-        .kernel_h = y.kernel,
-        .stride_h = y.stride,
+        AXES(y, x),
         .dilation_h = y.dilation,
-        .pad_top = y.pad,
-        .in_w = x.in,
-        .out_w = x.out,
-        .kernel_w = x.kernel,
-        .stride_w = x.stride,
         .dilation_w = x.dilation,
-        .pad_left = x.pad,
         .in_zp = random_zero_point(state),
         .out_zp = random_zero_point(state),
     };
@@ -67,18 +63,9 @@ void random_depthwise(build_t *build, uint64_t *state)
         .batches = test_between(state, 1, 2),
         .in_c = random_size(state, 80),
         .multiplier = test_between(state, 0, 3) == 0 ? test_between(state, 1, 3) : 1,
-        .in_h = y.in,
-        .out_h = y.out,
-        .kernel_h = y.kernel,
-        .stride_h = y.stride,
+        AXES(y, x),
         .dilation_h = y.dilation,
-        .pad_top = y.pad,
-        .in_w = x.in,
-        .out_w = x.out,
-        .kernel_w = x.kernel,
-        .stride_w = x.stride,
         .dilation_w = x.dilation,
-        .pad_left = x.pad,
         .in_zp = random_zero_point(state),
         .out_zp = random_zero_point(state),
     };
@@ -105,16 +92,7 @@ void random_average_pool(build_t *build, uint64_t *state)
     dtn_average_pool_s8_params_t p = {
         .batches = test_between(state, 1, 2),
         .channels = random_size(state, 80),
-        .in_h = y.in,
-        .out_h = y.out,
-        .kernel_h = y.kernel,
-        .stride_h = y.stride,
-        .pad_top = y.pad,
-        .in_w = x.in,
-        .out_w = x.out,
-        .kernel_w = x.kernel,
-        .stride_w = x.stride,
-        .pad_left = x.pad,
+        AXES(y, x),
         .in_zp = random_zero_point(state),
         .out_zp = random_zero_point(state),
     };
@@ -134,16 +112,7 @@ void random_max_pool(build_t *build, uint64_t *state)
     dtn_max_pool_s8_params_t p = {
         .batches = test_between(state, 1, 2),
         .channels = random_size(state, 80),
-        .in_h = y.in,
-        .out_h = y.out,
-        .kernel_h = y.kernel,
-        .stride_h = y.stride,
-        .pad_top = y.pad,
-        .in_w = x.in,
-        .out_w = x.out,
-        .kernel_w = x.kernel,
-        .stride_w = x.stride,
-        .pad_left = x.pad,
+        AXES(y, x),
     };
     random_clamp(state, &p.act_min, &p.act_max);
     build_ref_t operands[] = {

@@ -2,8 +2,7 @@
  * @file
  * What random calls are made of: sizes, factors, constants and windows.
  */
-#ifndef DTN_RANDOM_PARTS_H
-#define DTN_RANDOM_PARTS_H
+#pragma once
 
 #include "builder.h"
 
@@ -47,5 +46,3 @@ void random_depthwise(build_t *build, uint64_t *state);
 void random_average_pool(build_t *build, uint64_t *state);
 void random_max_pool(build_t *build, uint64_t *state);
 void random_resize_bilinear(build_t *build, uint64_t *state);
-
-#endif /* DTN_RANDOM_PARTS_H */

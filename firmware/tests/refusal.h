@@ -2,8 +2,7 @@
  * @file
  * What tests of refusals share: a container prepared through the public API, and errors compared by what they mean.
  */
-#ifndef DTN_REFUSAL_H
-#define DTN_REFUSAL_H
+#pragma once
 
 #include "../src/driver/types.h"
 #include "builder.h"
@@ -13,5 +12,3 @@ NeutronError prepare(const build_t *build);
 
 /** Checks that `found` is the error for `reason` and `detail`; `what` says of which case. */
 void check_error(NeutronError found, dtn_reason_t reason, uint32_t detail, const char *what);
-
-#endif /* DTN_REFUSAL_H */

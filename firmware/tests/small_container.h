@@ -2,8 +2,7 @@
  * @file
  * A container with one command of each kind, for tests that change it.
  */
-#ifndef DTN_SMALL_CONTAINER_H
-#define DTN_SMALL_CONTAINER_H
+#pragma once
 
 #include "builder.h"
 
@@ -19,5 +18,3 @@ enum {
 
 /** Starts it: fetch, wait, lut (input to scratch), fill (output); the lut's table is in the weights. */
 void small_container(build_t *build);
-
-#endif /* DTN_SMALL_CONTAINER_H */

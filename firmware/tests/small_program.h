@@ -2,8 +2,7 @@
  * @file
  * The program that the tests of the executor run: every kind of step, input, output and memory, in seven values.
  */
-#ifndef DTN_SMALL_PROGRAM_H
-#define DTN_SMALL_PROGRAM_H
+#pragma once
 
 #include "program.h"
 
@@ -52,5 +51,3 @@ void small_fill(small_buffers_t *buffers, uint64_t seed);
 
 /** True when the outputs are what the program computes from the inputs. */
 bool small_is_right(const small_buffers_t *buffers);
-
-#endif /* DTN_SMALL_PROGRAM_H */

@@ -1,12 +1,9 @@
 /**
  * @file
- * The reference kernels beside the linked ones, `neutronKernels`: the driver's steps take a table as an argument.
+ * The reference kernels next to the linked ones, `neutronKernels`: the driver's steps take a table as an argument.
  */
-#ifndef DTN_TABLES_H
-#define DTN_TABLES_H
+#pragma once
 
 #include "deuteron/kernel.h"
 
 extern const dtn_kernel_t table_ref[DTN_KERNEL_KINDS];
-
-#endif /* DTN_TABLES_H */

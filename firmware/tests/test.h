@@ -2,8 +2,7 @@
  * @file
  * The whole of the test framework: checks that count failures, and a random number generator with a seed.
  */
-#ifndef DTN_TEST_H
-#define DTN_TEST_H
+#pragma once
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -34,7 +33,7 @@ int test_result(void);
 
 /**
  * The result of a program of random calls, whose arguments are how many calls, and the seed of the first. `call` makes
- * one, and is true when the operator took it. Of many, more than a quarter and less than `most` percent must be taken.
+ * one, and is true when the operator took it. More than a quarter of many, and less than `most` percent must be taken.
  */
 int test_seeds(int count, char **arguments, bool (*call)(uint64_t seed), uint64_t most);
 
@@ -52,5 +51,3 @@ static inline int32_t test_between(uint64_t *state, int32_t lo, int32_t hi)
 {
     return (int32_t)(lo + (int64_t)((test_random(state) >> 33) % (uint64_t)((int64_t)hi - lo + 1)));
 }
-
-#endif /* DTN_TEST_H */

@@ -1,4 +1,5 @@
-/* What ExecuTorch's Ethos-U delegate copies by: over the port's hooks, and a copy that fails lets the next invoke fail.
+/* The copies of ExecuTorch's Ethos-U delegate: they use the port's hooks, and a copy that fails makes the next invoke
+ * fail.
  */
 #include <pthread.h>
 #include <string.h>
@@ -11,8 +12,8 @@
 /* Runs of the driver in arm_io_driver.c. */
 extern int runs;
 
-/* A port whose copies are made when they are waited for, and which can be told to fail; it always does without a
- * source. */
+/* A port whose copies are made when they are waited for, and which fails on request; it always does without a source.
+ */
 static void *target;
 static const void *source;
 static size_t bytes;
@@ -80,7 +81,7 @@ static void test_two_threads(void)
     arm_ethos_io_memcpy(scratch[1], input, sizeof input);
     wait_fails = false;
     CHECK_EQUAL(ethosu_invoke_v3(NULL, NULL, 0, NULL, NULL, 0, NULL), -1);
-    CHECK(!dtn_arm_io_failed(), "a failure was told twice");
+    CHECK(!dtn_arm_io_failed(), "a failure was reported twice");
 }
 
 /* More failures than there are places for let every inference fail, until someone asks. */
@@ -98,7 +99,7 @@ static void test_many_failures(void)
         CHECK_EQUAL(invoke(other, sizeof other), failed == 8 ? 0 : -1);
         CHECK_EQUAL(invoke(scratch, sizeof scratch), -1);
         CHECK_EQUAL(invoke(scratch, sizeof scratch), failed == 8 ? 0 : -1);
-        CHECK(dtn_arm_io_failed() == (failed == 9), "%u failures, and none or one too many told", (unsigned)failed);
+        CHECK(dtn_arm_io_failed() == (failed == 9), "%u failures, and none or one too many reported", (unsigned)failed);
         CHECK_EQUAL(invoke(scratch, sizeof scratch), 0);
     }
 }
@@ -129,7 +130,7 @@ static void test_threads(void)
         CHECK_EQUAL(pthread_join(threads[i], NULL), 0);
         CHECK_EQUAL(wrong[i], 0);
     }
-    CHECK(!dtn_arm_io_failed(), "a failure was not told");
+    CHECK(!dtn_arm_io_failed(), "a failure was not reported");
 }
 
 int main(void)
@@ -155,7 +156,7 @@ int main(void)
         wait_fails = true;
         arm_ethos_io_memcpy(output, scratch, sizeof output); /* of the last inference: the next tells, or this */
         wait_fails = false;
-        CHECK(dtn_arm_io_failed() && !dtn_arm_io_failed(), "a failed copy of outputs is not told once");
+        CHECK(dtn_arm_io_failed() && !dtn_arm_io_failed(), "a failed copy of outputs is not reported once");
     }
     test_two_threads();
     test_many_failures();

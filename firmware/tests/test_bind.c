@@ -7,7 +7,7 @@
 #include "small_program.h"
 #include "test.h"
 
-enum { FRAMES = 2, FLOATS = SMALL_COUNT * sizeof(float), ROOM = 64 };
+enum { FRAMES = 2, FLOATS = SMALL_COUNT * sizeof(float), BUFFER_BYTES = 64 };
 
 static uint32_t copies;
 
@@ -19,7 +19,7 @@ int32_t dtn_io_copy_start(void *dst, const void *src, size_t size)
 }
 
 typedef struct {
-    uint8_t bytes[ROOM];
+    uint8_t bytes[BUFFER_BYTES];
 } __attribute__((aligned(16))) buffer_t;
 
 static void spoil(const program_t *program)
@@ -100,13 +100,13 @@ static void test_bindings_move(void)
     small_start(&small);
     CHECK_EQUAL(dtn_executor_init(&executor, &small.program.bundle, small.program.memories), ENONE);
     void *own[] = {dtn_executor_input(&executor, 0), dtn_executor_input(&executor, 1)};
-    CHECK_EQUAL(dtn_executor_bind_input(&executor, 0, &one, first.bytes, ROOM), ENONE);
-    CHECK_EQUAL(dtn_executor_bind_input(&executor, 0, &other, second.bytes, ROOM), ENONE);
+    CHECK_EQUAL(dtn_executor_bind_input(&executor, 0, &one, first.bytes, BUFFER_BYTES), ENONE);
+    CHECK_EQUAL(dtn_executor_bind_input(&executor, 0, &other, second.bytes, BUFFER_BYTES), ENONE);
     CHECK(dtn_executor_input(&executor, 0) == second.bytes, "the second binding has no effect");
     CHECK_EQUAL(dtn_executor_unbind(&executor, &one), ENONE);
     CHECK(dtn_executor_input(&executor, 0) == second.bytes, "the first binding was in force still");
-    CHECK_EQUAL(dtn_executor_bind_input(&executor, 1, &one, first.bytes, ROOM), ENONE);
-    CHECK_EQUAL(dtn_executor_bind_input(&executor, 1, &other, second.bytes, ROOM), ENONE);
+    CHECK_EQUAL(dtn_executor_bind_input(&executor, 1, &one, first.bytes, BUFFER_BYTES), ENONE);
+    CHECK_EQUAL(dtn_executor_bind_input(&executor, 1, &other, second.bytes, BUFFER_BYTES), ENONE);
     CHECK(dtn_executor_input(&executor, 0) == own[0], "a binding is of two inputs");
     CHECK(dtn_executor_input(&executor, 1) == second.bytes, "the binding did not move");
     CHECK_EQUAL(dtn_executor_unbind(&executor, &other), ENONE);
@@ -136,17 +136,17 @@ static void test_refusals(void)
         uint32_t detail;
         const char *what;
     } cases[] = {
-        {false, 2, buffer.bytes, ROOM, DTN_REASON_TENSOR_INDEX, 2, "input 2 of two"},
-        {true, 3, buffer.bytes, ROOM, DTN_REASON_TENSOR_INDEX, 5, "output 3 of three"},
-        {false, 0, NULL, ROOM, DTN_REASON_NULL_POINTER, 0, "no buffer"},
+        {false, 2, buffer.bytes, BUFFER_BYTES, DTN_REASON_TENSOR_INDEX, 2, "input 2 of two"},
+        {true, 3, buffer.bytes, BUFFER_BYTES, DTN_REASON_TENSOR_INDEX, 5, "output 3 of three"},
+        {false, 0, NULL, BUFFER_BYTES, DTN_REASON_NULL_POINTER, 0, "no buffer"},
         {false, 0, buffer.bytes + 8, FLOATS, DTN_REASON_MISALIGNED, 0, "a buffer at a multiple of 8"},
         {false, 0, buffer.bytes, FLOATS - 1, DTN_REASON_BUFFER_SIZE, 0, "an input of too few bytes"},
         {true, 0, buffer.bytes, FLOATS - 1, DTN_REASON_BUFFER_SIZE, 2, "an output of too few bytes"},
         {false, 0, memory0, FLOATS, DTN_REASON_BUFFER_OVERLAP, 0, "the program's own memory"},
-        {true, 1, memory0 + 16, ROOM, DTN_REASON_BUFFER_OVERLAP, 3, "the middle of a memory"},
-        {true, 1, working, ROOM, DTN_REASON_BUFFER_OVERLAP, 3, "the contexts"},
-        {true, 1, small.first.weights, ROOM, DTN_REASON_BUFFER_OVERLAP, 3, "weights"},
-        {true, 2, buffer.bytes, ROOM, DTN_REASON_BUFFER_SHARED, 4, "a constant"},
+        {true, 1, memory0 + 16, BUFFER_BYTES, DTN_REASON_BUFFER_OVERLAP, 3, "the middle of a memory"},
+        {true, 1, working, BUFFER_BYTES, DTN_REASON_BUFFER_OVERLAP, 3, "the contexts"},
+        {true, 1, small.first.weights, BUFFER_BYTES, DTN_REASON_BUFFER_OVERLAP, 3, "weights"},
+        {true, 2, buffer.bytes, BUFFER_BYTES, DTN_REASON_BUFFER_SHARED, 4, "a constant"},
     };
     for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         check_error(cases[i].is_output
@@ -155,40 +155,43 @@ static void test_refusals(void)
                     cases[i].reason, cases[i].detail, cases[i].what);
         CHECK(executor.bindings == NULL, "%s: bound", cases[i].what);
     }
-    check_error(dtn_executor_bind_input(NULL, 0, &binding, buffer.bytes, ROOM), DTN_REASON_NULL_POINTER, 0, "nothing");
-    check_error(dtn_executor_bind_output(NULL, 0, &binding, buffer.bytes, ROOM), DTN_REASON_NULL_POINTER, 0, "nothing");
-    check_error(dtn_executor_bind_input(&executor, 0, NULL, buffer.bytes, ROOM), DTN_REASON_NULL_POINTER, 0, "none");
+    check_error(dtn_executor_bind_input(NULL, 0, &binding, buffer.bytes, BUFFER_BYTES), DTN_REASON_NULL_POINTER, 0,
+                "nothing");
+    check_error(dtn_executor_bind_output(NULL, 0, &binding, buffer.bytes, BUFFER_BYTES), DTN_REASON_NULL_POINTER, 0,
+                "nothing");
+    check_error(dtn_executor_bind_input(&executor, 0, NULL, buffer.bytes, BUFFER_BYTES), DTN_REASON_NULL_POINTER, 0,
+                "none");
     check_error(dtn_executor_unbind(NULL, &binding), DTN_REASON_NULL_POINTER, 0, "unbound of nothing");
     check_error(dtn_executor_unbind(&executor, NULL), DTN_REASON_NULL_POINTER, 0, "unbound of none");
-    /* Inputs may share a buffer, which nobody writes; an output may not, and what is bound stays bound. */
-    CHECK_EQUAL(dtn_executor_bind_input(&executor, 0, &binding, buffer.bytes, ROOM), ENONE);
-    CHECK_EQUAL(dtn_executor_bind_input(&executor, 1, &second, buffer.bytes, ROOM), ENONE);
+    /* Inputs may share a buffer, which is never written; an output may not, and earlier bindings stay. */
+    CHECK_EQUAL(dtn_executor_bind_input(&executor, 0, &binding, buffer.bytes, BUFFER_BYTES), ENONE);
+    CHECK_EQUAL(dtn_executor_bind_input(&executor, 1, &second, buffer.bytes, BUFFER_BYTES), ENONE);
     CHECK_EQUAL(dtn_executor_unbind(&executor, &second), ENONE);
     check_error(dtn_executor_bind_output(&executor, 1, &second, buffer.bytes + 32, 32), DTN_REASON_BUFFER_OVERLAP, 3,
                 "an output in a bound input");
-    check_error(dtn_executor_bind_input(&executor, 0, &binding, memory0, ROOM), DTN_REASON_BUFFER_OVERLAP, 0,
+    check_error(dtn_executor_bind_input(&executor, 0, &binding, memory0, BUFFER_BYTES), DTN_REASON_BUFFER_OVERLAP, 0,
                 "a second buffer that is none");
     CHECK(dtn_executor_input(&executor, 0) == buffer.bytes, "a refused buffer has replaced another");
     /* Its own buffer is no obstacle. */
-    CHECK_EQUAL(dtn_executor_bind_output(&executor, 0, &second, other.bytes, ROOM), ENONE);
-    CHECK_EQUAL(dtn_executor_bind_output(&executor, 0, &second, other.bytes, ROOM), ENONE);
+    CHECK_EQUAL(dtn_executor_bind_output(&executor, 0, &second, other.bytes, BUFFER_BYTES), ENONE);
+    CHECK_EQUAL(dtn_executor_bind_output(&executor, 0, &second, other.bytes, BUFFER_BYTES), ENONE);
     /* Not during a run in steps. */
     CHECK_EQUAL(dtn_executor_start(&executor, NULL), ENONE);
-    check_error(dtn_executor_bind_input(&executor, 0, &binding, buffer.bytes, ROOM), DTN_REASON_RUN_STATE, 0,
+    check_error(dtn_executor_bind_input(&executor, 0, &binding, buffer.bytes, BUFFER_BYTES), DTN_REASON_RUN_STATE, 0,
                 "in steps");
     check_error(dtn_executor_unbind(&executor, &binding), DTN_REASON_RUN_STATE, 0, "unbound in steps");
     CHECK_EQUAL(dtn_executor_deinit(&executor), ENONE);
-    check_error(dtn_executor_bind_input(&executor, 0, &binding, buffer.bytes, ROOM), DTN_REASON_NULL_POINTER, 0,
+    check_error(dtn_executor_bind_input(&executor, 0, &binding, buffer.bytes, BUFFER_BYTES), DTN_REASON_NULL_POINTER, 0,
                 "ended");
     small_free(&small);
 }
 
-/* Where values lie, in rooms of 16 bytes, and which is copied to which. */
-enum { MOST = 4, ROOM_BYTES = 16, NO = -1 };
+/* The positions of values, in units of 16 bytes, and the copies between them. */
+enum { MOST = 4, UNIT_BYTES = 16, NO = -1 };
 typedef struct {
     const char *what;
     struct {
-        uint32_t memory, room, rooms;
+        uint32_t memory, unit, units;
     } values[MOST];
     int steps[MOST][2]; /* from, to; the first without ends them */
     int inputs[2];
@@ -273,13 +276,13 @@ static void test_plan(const plan_t *plan)
     dtn_executor_t executor;
     program_t *program = (program_t *)build_alloc(sizeof *program);
     program_start(program);
-    for (uint32_t i = 0; i < MOST && plan->values[i].rooms != 0; i++) {
-        const uint32_t bytes = plan->values[i].rooms * ROOM_BYTES;
+    for (uint32_t i = 0; i < MOST && plan->values[i].units != 0; i++) {
+        const uint32_t bytes = plan->values[i].units * UNIT_BYTES;
         const uint32_t value = program_value(program, plan->values[i].memory, bytes, DTN_TYPE_S8);
-        program->values[value].offset = plan->values[i].room * ROOM_BYTES;
+        program->values[value].offset = plan->values[i].unit * UNIT_BYTES;
     }
     for (uint32_t i = 0; plan->steps[i][0] != NO; i++) {
-        const uint32_t params[] = {1, 1, ROOM_BYTES};
+        const uint32_t params[] = {1, 1, UNIT_BYTES};
         program_operator(program, dtn_op_transpose, (uint32_t)plan->steps[i][0], (uint32_t)plan->steps[i][1], params,
                          3);
     }
@@ -300,14 +303,14 @@ static void test_plan(const plan_t *plan)
                         plan->as_output == DTN_OK ? 0 : inputs, plan->what);
         }
         for (uint32_t i = 0; i < inputs; i++) {
-            memset(dtn_executor_input(&executor, i), 7, ROOM_BYTES);
-            memset((uint8_t *)dtn_executor_input(&executor, i) + program->values[plan->inputs[i]].bytes - ROOM_BYTES, 7,
-                   ROOM_BYTES);
+            memset(dtn_executor_input(&executor, i), 7, UNIT_BYTES);
+            memset((uint8_t *)dtn_executor_input(&executor, i) + program->values[plan->inputs[i]].bytes - UNIT_BYTES, 7,
+                   UNIT_BYTES);
         }
         CHECK_EQUAL(dtn_executor_run(&executor, NULL, NULL), ENONE);
         const uint8_t *found = dtn_executor_output(&executor, 0);
         const bool is_written = plan->as_output == DTN_OK || plan->steps[0][0] != NO;
-        CHECK(!is_written || (found[0] == 7 && found[ROOM_BYTES - 1] == 7), "%s: wrong output, both %d", plan->what,
+        CHECK(!is_written || (found[0] == 7 && found[UNIT_BYTES - 1] == 7), "%s: wrong output, both %d", plan->what,
               both);
         CHECK_EQUAL(dtn_executor_deinit(&executor), ENONE);
     }
@@ -318,16 +321,16 @@ static void test_plan(const plan_t *plan)
     free(program);
 }
 
-enum { VALUES = 7, STEPS = 8, ROOMS = 6, MAX_ROOMS = 3, PROGRAMS = 20000 };
+enum { VALUES = 7, STEPS = 8, UNITS = 6, MAX_UNITS = 3, PROGRAMS = 20000 };
 
 /* A program of random copies between random places; false when it is none. */
 static bool random_program(program_t *program, uint64_t *state)
 {
     program_start(program);
     for (uint32_t i = 0; i < VALUES; i++) {
-        const uint32_t rooms = (uint32_t)test_between(state, 1, MAX_ROOMS);
-        const uint32_t value = program_value(program, 0, rooms * ROOM_BYTES, DTN_TYPE_S8);
-        program->values[value].offset = (uint32_t)test_between(state, 0, ROOMS - (int32_t)rooms) * ROOM_BYTES;
+        const uint32_t units = (uint32_t)test_between(state, 1, MAX_UNITS);
+        const uint32_t value = program_value(program, 0, units * UNIT_BYTES, DTN_TYPE_S8);
+        program->values[value].offset = (uint32_t)test_between(state, 0, UNITS - (int32_t)units) * UNIT_BYTES;
     }
     const uint32_t steps = (uint32_t)test_between(state, 1, STEPS);
     for (uint32_t i = 0; i < steps; i++) {
@@ -351,7 +354,7 @@ static bool random_program(program_t *program, uint64_t *state)
 }
 
 typedef struct {
-    uint8_t outputs[2][MAX_ROOMS * ROOM_BYTES];
+    uint8_t outputs[2][MAX_UNITS * UNIT_BYTES];
 } results_t;
 
 /* Runs a program whose memory has random content, and inputs in the order of the calls. */
@@ -395,8 +398,8 @@ static void test_random_programs(void)
                 const bool in = i % 4 < 2;
                 buffer_t *buffer = &buffers[i % 4];
                 dtn_binding_t *binding = &bindings[i % 4];
-                NeutronError error = in ? dtn_executor_bind_input(&executor, at, binding, buffer, ROOM)
-                                        : dtn_executor_bind_output(&executor, at, binding, buffer, ROOM);
+                NeutronError error = in ? dtn_executor_bind_input(&executor, at, binding, buffer, BUFFER_BYTES)
+                                        : dtn_executor_bind_output(&executor, at, binding, buffer, BUFFER_BYTES);
                 CHECK(error == ENONE || DTN_ERROR_REASON(error) == DTN_REASON_BUFFER_SHARED, "seed %u: error %x",
                       (unsigned)seed, (unsigned)error);
                 bound_inputs += in && error == ENONE;

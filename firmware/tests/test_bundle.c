@@ -93,7 +93,7 @@ static const word_case_t words_refused[] = {
     WORD(SMALL_QUANTIZE, QUANTIZE, 0, 0xFFFFFFFF, BUNDLE_STEP),
     WORD(SMALL_QUANTIZE, QUANTIZE, 1, SMALL_CEILING, BUNDLE_STEP),
     WORD(SMALL_QUANTIZE, QUANTIZE, 1, SMALL_X, BUNDLE_STEP),
-    /* Its output then lies in the middle of its input, which it shares the memory with. */
+    /* Its output is then in the middle of its input, with which it shares the memory. */
     VALUE(SMALL_QUANTISED, MEMORY, 0, BUNDLE_STEP, SMALL_QUANTIZE),
     WORD(SMALL_FIRST, FIRST, 2, SMALL_CEILING, BUNDLE_STEP),
     WORD(SMALL_FIRST, FIRST, 2, SMALL_LIMIT, BUNDLE_STEP),
@@ -217,7 +217,7 @@ static void test_memories_refused(void)
         check_error(init(&small.program), DTN_REASON_NULL_POINTER, 0, "a memory missing");
         memory->data = data;
     }
-    /* Each of two in the other's last bytes; memories 0 and 1 have room for that. */
+    /* Each of two in the other's last bytes; memories 0 and 1 are large enough. */
     for (uint32_t i = 0; i < PROGRAM_MEMORIES; i++) {
         for (uint32_t j = 0; j < PROGRAM_MEMORIES; j++) {
             dtn_memory_t *memory = &small.program.memories[i];
@@ -232,7 +232,7 @@ static void test_memories_refused(void)
         }
     }
     check_error(init(&small.program), DTN_OK, 0, "memories apart");
-    /* What the bundle states must suffice, not only what the caller gives. */
+    /* The bundle's sizes must suffice, not only the caller's memories. */
     uint32_t count;
     program_table(&small.program, TABLE_MEMORIES, &count)[PROGRAM_WORKING]--;
     program_seal(&small.program);
@@ -321,7 +321,7 @@ static void test_huge_sizes(void)
     small_free(&small);
 }
 
-/* More values than a call of an operator has room for. */
+/* More values than a call of an operator can have. */
 static void test_values_of_an_operator(void)
 {
     program_t *program = (program_t *)build_alloc(sizeof *program);

@@ -1,5 +1,5 @@
-/* An NPU beside the core's data cache: a port that models a write-back cache shows stale bytes as soon as one kind of
- * the executor's calls to it is left out. */
+/* An NPU and the core's data cache: a port that models a write-back cache shows stale bytes if one kind of the
+ * executor's calls is missing. */
 #include <string.h>
 
 #include "cached_runs.h"

@@ -1,4 +1,4 @@
-/* An Ethos-U by Arm's driver beside the core's data cache: blocks, scratch and fast scratch memory. The driver is the
+/* An Ethos-U by Arm's driver, and the core's data cache: blocks, scratch and fast scratch memory. The driver is the
  * test's own: its NPU reads commands and weights, adds to the input, and writes output and fast scratch memory. */
 #include <string.h>
 
@@ -59,7 +59,7 @@ int ethosu_invoke_v3(struct ethosu_driver *drv, const void *custom_data_ptr, con
                      uint64_t *const base_addr, const size_t *base_addr_size, const int num_base_addr, void *user_arg)
 {
     (void)user_arg;
-    CHECK(is_reserved && drv == &driver && num_base_addr == BLOCKS, "an NPU that nobody has, or other memories");
+    CHECK(is_reserved && drv == &driver && num_base_addr == BLOCKS, "an NPU that is not reserved, or other memories");
     CHECK(base_addr_size[0] == WEIGHTS && base_addr_size[1] == SCRATCH && base_addr_size[2] == FAST, "other sizes");
     CHECK_EQUAL((unsigned)custom_data_size, sizeof commands);
     uint32_t stream[COMMAND_WORDS];

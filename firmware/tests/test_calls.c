@@ -224,7 +224,7 @@ static void count_wait(uint32_t channel)
     waits[channel]++;
 }
 
-/* What a run says of a row that prepare cannot see. */
+/* The error of a run for a row that prepare cannot read. */
 static NeutronError late_row_error(const int32_t *row, uint32_t region)
 {
     NeutronConfig hooks = {copy_now, count_wait};
@@ -360,7 +360,7 @@ static void test_in_place(void)
         check_error(add_in_place(on_b != 0, 0, 1, 0), DTN_REASON_OPERAND_OVERLAP, 0, "in place, repeated rows");
         check_error(add_in_place(on_b != 0, 1, 4, 0), DTN_REASON_OPERAND_OVERLAP, 0, "in place, transposed");
         check_error(add_in_place(on_b != 0, 8, 1, 16), DTN_REASON_OPERAND_OVERLAP, 0, "half in place");
-        check_error(add_in_place(on_b != 0, 8, 1, 32), DTN_OK, 0, "beside");
+        check_error(add_in_place(on_b != 0, 8, 1, 32), DTN_OK, 0, "adjacent");
     }
 }
 

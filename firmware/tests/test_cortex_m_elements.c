@@ -1,6 +1,6 @@
 /*
- * Random calls of the other Cortex-M operators, most of them damaged: what a check lets through must run within its
- * values, each of which is a heap block of its own for the sanitizers to watch.
+ * Random calls of the other Cortex-M operators, most of them damaged. Calls that a check accepts must stay within their
+ * values, each a separate heap block for the sanitizers.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -112,8 +112,8 @@ static void test_profile(void)
         const uint32_t lasts = i < 4 ? record[3] - record[1] : record[1] - record[3];
         CHECK(lasts < 1000000000U, "record %u lasts %u ns", (unsigned)i, (unsigned)lasts);
     }
-    /* The closing record goes from the end of all others to their begin: with the time of the call behind its stop, as
-     * ExecuTorch's delegate shows it, it is what the call took beside the commands. */
+    /* The closing record reaches from the end of all others to their begin. Its time in ExecuTorch's delegate, with the
+     * call's time after its stop, is the call's time without the commands. */
     CHECK(records[19] + call - records[17] < call, "the run is counted twice");
     for (size_t i = 0; i < 4; i++) {
         CHECK(records[4 * i + 1] - records[19] <= records[17] - records[19], "record %u starts outside", (unsigned)i);
@@ -126,7 +126,7 @@ static void test_profile(void)
     build_free(&build);
 }
 
-/* What the hooks below were asked, in order. */
+/* The calls of the hooks below, in order. */
 static char log_text[64];
 
 static void log_copy(void *dst, void *src, uint32_t size, uint32_t channel)
@@ -229,7 +229,7 @@ static void test_absent_area_is_not_read(void)
     build_free(&build);
 }
 
-/* What is damaged while the model is prepared. */
+/* Blocks to damage while the model is prepared. */
 static void test_verify(void)
 {
     build_t build;
@@ -313,7 +313,7 @@ static void test_hooks(void)
     CHECK(strcmp(log_text, "copy 256 on 3;wait 3;") == 0, "the hooks were asked: %s", log_text);
     CHECK(memcmp(buffers.prefetch, build.weights, 256) == 0, "the prefetch area does not hold the weights");
     CHECK_EQUAL(neutronInit(), ENONE);
-    CHECK_EQUAL(neutronInit(), ENONE); /* another component's: takes nobody's hooks away */
+    CHECK_EQUAL(neutronInit(), ENONE); /* another component's: keeps the hooks of others */
     CHECK_EQUAL(neutronDeinit(), ENONE);
     log_text[0] = '\0';
     CHECK_EQUAL(neutronRunBlocking(handle, &buffers.config), ENONE);

@@ -3,7 +3,7 @@
 #include "refusal.h"
 #include "test.h"
 
-/* What prepare says of a container with one call; `build` has its operands' memory. */
+/* The result of prepare for a container with one call; `build` has its operands' memory. */
 static NeutronError finish_error(build_t *build, uint32_t kind, const build_ref_t *operands, const void *params)
 {
     build_call(build, kind, operands, params);

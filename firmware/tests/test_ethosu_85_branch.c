@@ -18,7 +18,7 @@ enum {
 };
 enum { ALWAYS = 0, IF_TRUE = 1, NO_OUTPUT = 1 << 6 };
 
-/* What a word of commands counts as that runs again. */
+/* The count of a word of commands that runs again. */
 enum { WORD_WORK = 1024 };
 
 static uint64_t state = 7;
@@ -71,8 +71,8 @@ static uint32_t new_count(stream_t *stream, uint32_t bytes)
     return new_counts(stream, sizes, bytes);
 }
 
-/* A loop runs its operation until the result is zero, each a step of its own; a result of two bytes counts as a whole.
- * Of the commands that run again each word counts. */
+/* A loop runs its operation until the result is zero, each a separate step; a result of two bytes counts as a whole.
+ * Each word of commands that run again counts. */
 static void test_loop(void)
 {
     for (uint32_t bytes = 1; bytes <= 2; bytes++) {
@@ -99,7 +99,7 @@ static void test_loop(void)
     }
 }
 
-/* Which operation one is goes by its place: copies do not count, nor do words behind commands that look like one. */
+/* Operations are numbered by position: copies do not count, nor do words after commands that look like one. */
 static void test_places(void)
 {
     stream_t stream;
@@ -120,7 +120,7 @@ static void test_places(void)
     stream_free(&stream);
 }
 
-/* What runs for ever ends where its commands have counted as much as a stream may, with an operation and without. */
+/* An endless loop ends when its commands reach a stream's limit, with an operation and without. */
 static void test_for_ever(void)
 {
     for (uint32_t operations = 0; operations < 2; operations++) {
@@ -214,7 +214,7 @@ static void test_targets(void)
     }
 }
 
-/* What a branch asks for is of the operation before it, not of one before that. */
+/* A branch tests the operation before it, not an earlier one. */
 static void test_last_result(void)
 {
     stream_t stream;
@@ -266,7 +266,7 @@ static void test_without_output(void)
     }
 }
 
-/* Before any operation there is no result to ask for, and no other Ethos-U has branches. */
+/* Before any operation there is no result to test, and only an Ethos-U85 has branches. */
 static void test_alone(void)
 {
     static const char *const configs[] = {"ethos-u85-256", "ethos-u55-128"};
@@ -318,7 +318,7 @@ static void test_watched_without_output(void)
     stream_free(&stream);
 }
 
-/* Appends a copy of a byte to where nothing else lies; its place. */
+/* Appends a copy of a byte to an unused address, and returns that. */
 static uint32_t put_copy(stream_t *stream)
 {
     stream_short(stream, REG_DMA0_SRC_REGION, 0);
@@ -332,8 +332,8 @@ static uint32_t put_copy(stream_t *stream)
     return at;
 }
 
-/* Branches behind operations and copies that nothing has waited for are hazards, told with the command behind them:
- * each with the last that runs. `order` says what stands before them: operations o, copies c, their waits O and C. */
+/* Branches after unfinished operations and copies are hazards, reported with the next command: each with the last that
+ * runs. `order` says what stands before them: operations o, copies c, their waits O and C. */
 static void check_watched(const char *order, char last)
 {
     stream_t stream;

@@ -45,7 +45,7 @@ static void test_copy(uint64_t *state)
     dtn_ethosu_event_t event;
     CHECK_EQUAL(stream_run(&stream, &event), DTN_ETHOSU_OK);
     for (uint32_t p = 0; p < planes; p++) {
-        /* Of rows that go to one place the last is there. */
+        /* If rows have one destination, the last one remains. */
         for (uint32_t r = 0; r < rows; r++) {
             uint32_t last = r;
             for (uint32_t later = r; way == 2 && later < rows; later++) {
@@ -59,7 +59,7 @@ static void test_copy(uint64_t *state)
     stream_free(&stream);
 }
 
-/* An index beyond the largest is met when the copy runs; what it could reach lies in the region. */
+/* An index beyond the largest is found when the copy runs; all rows up to the largest are in the region. */
 static void test_index(uint64_t *state)
 {
     for (uint32_t most = 6; most <= 7; most++) {

@@ -62,7 +62,7 @@ static void test_chain(uint64_t *state)
     stream_free(&stream);
 }
 
-/* What an elementwise operation gives of two scaled operands. */
+/* The result of an elementwise operation on two scaled operands. */
 static int64_t element(uint32_t kind, int64_t a, int64_t b)
 {
     int64_t low = a < b ? a : b, high = a < b ? b : a;
@@ -423,7 +423,7 @@ static void check_refused(uint64_t *state, uint32_t opcode, uint64_t value, uint
     stream_free(&stream);
 }
 
-/* A resize to results of 64 bits, of which a register's value is one whose effect on these nobody knows. */
+/* A resize to 64-bit results, with a register value whose effect on these is not documented. */
 static void check_wide(uint64_t *state, uint32_t opcode, uint32_t value, dtn_ethosu_fault_t expected)
 {
     const int32_t sizes[3] = {2, 2, 4};

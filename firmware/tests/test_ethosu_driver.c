@@ -13,7 +13,7 @@ static __attribute__((aligned(16))) uint8_t fast[FAST_BYTES];
 static struct ethosu_device device;
 static struct ethosu_driver driver;
 
-/* What a port does with the callbacks: it counts. */
+/* A port's callbacks: they count. */
 static int begun, ended;
 static void *argument;
 
@@ -37,17 +37,17 @@ typedef struct {
     size_t sizes[REGIONS];
     int count;
     int calls;
-} told_t;
+} recorded_t;
 
-static told_t flushed, invalidated;
+static recorded_t flushed, invalidated;
 
-static void tell(told_t *told, uint64_t base, size_t bytes)
+static void record(recorded_t *recorded, uint64_t base, size_t bytes)
 {
-    if (told->count < REGIONS) {
-        told->bases[told->count] = base;
-        told->sizes[told->count] = bytes;
+    if (recorded->count < REGIONS) {
+        recorded->bases[recorded->count] = base;
+        recorded->sizes[recorded->count] = bytes;
     }
-    told->count++;
+    recorded->count++;
 }
 
 /* This file is compiled for both releases of the API. */
@@ -56,13 +56,13 @@ enum { CALLS = REGIONS };
 
 void ethosu_flush_dcache(uint32_t *p, size_t bytes)
 {
-    tell(&flushed, (uint64_t)(uintptr_t)p, bytes);
+    record(&flushed, (uint64_t)(uintptr_t)p, bytes);
     flushed.calls++;
 }
 
 void ethosu_invalidate_dcache(uint32_t *p, size_t bytes)
 {
-    tell(&invalidated, (uint64_t)(uintptr_t)p, bytes);
+    record(&invalidated, (uint64_t)(uintptr_t)p, bytes);
     invalidated.calls++;
 }
 #else
@@ -71,7 +71,7 @@ enum { CALLS = 1 };
 void ethosu_flush_dcache(const uint64_t *base_addr, const size_t *base_addr_size, int num_base_addr)
 {
     for (int i = 0; i < num_base_addr; i++) {
-        tell(&flushed, base_addr[i], base_addr_size[i]);
+        record(&flushed, base_addr[i], base_addr_size[i]);
     }
     flushed.calls++;
 }
@@ -79,7 +79,7 @@ void ethosu_flush_dcache(const uint64_t *base_addr, const size_t *base_addr_size
 void ethosu_invalidate_dcache(const uint64_t *base_addr, const size_t *base_addr_size, int num_base_addr)
 {
     for (int i = 0; i < num_base_addr; i++) {
-        tell(&invalidated, base_addr[i], base_addr_size[i]);
+        record(&invalidated, base_addr[i], base_addr_size[i]);
     }
     invalidated.calls++;
 }
@@ -127,19 +127,19 @@ static int invoke(job_t *job)
     return ethosu_invoke_v3(&driver, job->stream.words, job->bytes, job->bases, job->sizes, REGIONS, job);
 }
 
-/* Whether the outputs are the constants. */
+/* True if the outputs are the constants. */
 static bool is_copied(const job_t *job)
 {
     const dtn_ethosu_region_t *regions = job->stream.memory.regions;
     return memcmp(regions[0].data, regions[1].data, COPIED) == 0;
 }
 
-static void check_told(const told_t *told, const job_t *job)
+static void check_recorded(const recorded_t *recorded, const job_t *job)
 {
-    CHECK_EQUAL(told->calls, CALLS);
-    CHECK_EQUAL(told->count, REGIONS);
-    CHECK(memcmp(told->bases, job->bases, sizeof job->bases) == 0, "the hook got other addresses");
-    CHECK(memcmp(told->sizes, job->sizes, sizeof job->sizes) == 0, "the hook got other sizes");
+    CHECK_EQUAL(recorded->calls, CALLS);
+    CHECK_EQUAL(recorded->count, REGIONS);
+    CHECK(memcmp(recorded->bases, job->bases, sizeof job->bases) == 0, "the hook got other addresses");
+    CHECK(memcmp(recorded->sizes, job->sizes, sizeof job->sizes) == 0, "the hook got other sizes");
 }
 
 static void test_job(void)
@@ -148,12 +148,12 @@ static void test_job(void)
     new_job(&job, "ethos-u55-128");
     CHECK_EQUAL(ethosu_init(&driver, &device, NULL, 0, 0, 0), 0);
     begun = ended = 0;
-    flushed = invalidated = (told_t){.count = 0};
+    flushed = invalidated = (recorded_t){.count = 0};
     CHECK_EQUAL(invoke(&job), 0);
     CHECK(is_copied(&job), "the job has not copied");
     CHECK(begun == 1 && ended == 1 && argument == &job, "%d begun, %d ended", begun, ended);
-    check_told(&flushed, &job);
-    check_told(&invalidated, &job);
+    check_recorded(&flushed, &job);
+    check_recorded(&invalidated, &job);
     CHECK_EQUAL(driver.power_request_counter, 0);
     CHECK_EQUAL(ethosu_wait(&driver, true), -2);
     ethosu_deinit(&driver);
@@ -279,7 +279,7 @@ static void test_release(void)
     stream_free(&job.stream);
 }
 
-/* What has no device any more, or never had one, is refused. */
+/* Drivers without a device, at first or after removal, are refused. */
 static void test_no_device(void)
 {
     job_t job;

@@ -1,5 +1,5 @@
-/* Two programs on two threads, each with an executor of its own, and one Ethos-U for both: they reserve it and give it
- * back in turn, and what each computes is its own. Then what the errors of runs say. */
+/* Two programs on two threads, each with its executor, and one Ethos-U for both: they reserve and release it in turn,
+ * and do not mix results. Then what the errors of runs say. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <pthread.h>
@@ -128,7 +128,7 @@ static void *run_often(void *argument)
     return NULL;
 }
 
-/* What `dtn_io_copy_start` gives for a copy, counted from 0, and 0 for all others. */
+/* The result of `dtn_io_copy_start` for a copy, counted from 0; 0 for all others. */
 static struct {
     int32_t status;
     unsigned left;

@@ -1,5 +1,5 @@
-/* What a stream of an Ethos-U is refused for, with the place and the detail; and compressed weights, whose vectors are
- * the argument: a line of the stream's bytes in hexadecimal, a line of the weights. */
+/* Faults of an Ethos-U's stream, with position and detail. Then compressed weights, whose vectors are the argument: a
+ * line of the stream's bytes in hexadecimal, a line of the weights. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,7 +189,7 @@ static void test_alignment(void)
     check_fault(&stream, DTN_ETHOSU_ALIGNMENT, 0x21);
 }
 
-/* Checks a stream of the registers with these opcodes, each with a value of its own. */
+/* Checks a stream of the registers with these opcodes, each with another value. */
 static dtn_ethosu_fault_t check_registers(stream_t *stream, dtn_ethosu_t *machine, const uint32_t *opcodes,
                                           size_t count)
 {
@@ -205,7 +205,7 @@ static dtn_ethosu_fault_t check_registers(stream_t *stream, dtn_ethosu_t *machin
     return dtn_ethosu_check(machine, stream->config, stream->words, stream_end(stream), &stream->memory, &event);
 }
 
-/* Every register of every product has a place of its own, and a machine is small. */
+/* Every register of every product has a separate slot, and a machine is small. */
 static void test_registers(void)
 {
     static const char *const configs[] = {"ethos-u55-128", "ethos-u65-256", "ethos-u85-256"};
@@ -276,7 +276,7 @@ static void test_copies(void)
 {
     check_copy(1, 0x30, 100, DTN_ETHOSU_OK, 0);
     check_copy(1 << 8, 15 * 1024, 1024, DTN_ETHOSU_OK, 0);
-    /* What Vela 5.1.0 writes for a table behind a transpose on this configuration. */
+    /* Vela 5.1.0's commands for a table after a transpose on this configuration. */
     check_copy(1 << 8, 16 * 1024, 256, DTN_ETHOSU_SHRAM, 16 * 1024);
     check_copy(0, 0x30, 100, DTN_ETHOSU_READ_ONLY, 0);
     check_copy(1, 0x30, 0, DTN_ETHOSU_FIELD, REG_DMA0_LEN);

@@ -1,5 +1,5 @@
-/* Threads at the API of Arm's driver: each has a model of its own, all have one NPU, which they reserve and release;
- * what one waits for that another has. */
+/* Threads at the API of Arm's driver: each has a model, and all share one NPU, which they reserve, wait for and
+ * release. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <pthread.h>
@@ -62,7 +62,7 @@ static void *run_often(void *argument)
     return NULL;
 }
 
-/* What a thread waits for, and what it got. */
+/* A thread's wait, and its result. */
 typedef enum { TAKE_AWAY, RESERVE, RESERVE_U65 } wish_t;
 
 typedef struct {
@@ -163,7 +163,7 @@ int main(void)
               models[i].wrong);
         stream_free(&models[i].stream);
     }
-    /* Nobody gives back what is waited for, but the time is limited. */
+    /* The awaited resource is never released, but the time is limited. */
     CHECK(ethosu_reserve_driver() == &driver, "no driver was reserved");
     void *semaphore = ethosu_semaphore_create();
     CHECK_EQUAL(ethosu_semaphore_take(semaphore, 2), -1);

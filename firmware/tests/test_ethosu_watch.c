@@ -66,7 +66,7 @@ static void test_copies(void)
     at = sum(&stream, INPUT_AT, INPUT_AT - ROW);
     ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_COPY_RUNS, .part = DTN_ETHOSU_PART_OUTPUT, .region = 1, .other = other,
         .at = INPUT_AT);
-    /* Another copy does: of an Ethos-U55 one may run beside it. */
+    /* Another copy does: on an Ethos-U55 one may run at the same time. */
     new_sums(&stream, "ethos-u55-128", &state);
     other = copy(&stream, 0, SOURCE_AT, 1, 0x2000);
     at = copy(&stream, 1, 0x2000, 1, 0x3000);
@@ -96,7 +96,7 @@ static void test_two_copies(void)
     }
 }
 
-/* ---- Copies beside operations ---- */
+/* ---- Copies during operations ---- */
 
 /* Two sums, then a wait for all but `left` (3: none), then a copy to `to`: whether it meets one that runs. */
 static void check_kernels(uint32_t left, uint32_t from, uint32_t to, int32_t runs, dtn_ethosu_part_t part, bool writes)
@@ -129,7 +129,7 @@ static void test_kernels(void)
     check_kernels(0, 0x6000, INPUT_AT, -1, DTN_ETHOSU_PART_TARGET, false);
 }
 
-/* Of three operations the first has ended when the third starts. */
+/* The first of three operations has ended when the third starts. */
 static void test_third_kernel(void)
 {
     stream_t stream;
@@ -141,7 +141,7 @@ static void test_third_kernel(void)
     NONE(&stream);
 }
 
-/* ---- Operations beside each other ---- */
+/* ---- Concurrent operations ---- */
 
 /* The second sum reads the rows of the first from `row` on: of its `blocks`, row i is one. */
 static void check_blocks(uint32_t blockdep, uint32_t row, int32_t hazard_row, bool is_waited)
@@ -163,7 +163,7 @@ static void check_blocks(uint32_t blockdep, uint32_t row, int32_t hazard_row, bo
         .other_writes = 1, .at = 0x2000 + ROW * (uint32_t)hazard_row);
 }
 
-/* Of four rows, written one after the other, row 3 is the last. With BLOCKDEP 3 the first row that is read must not be
+/* Row 3 is the last of four rows, which are written in order. With BLOCKDEP 3 the first row that is read must not be
  * one of the last three, the second none of the last two, the third not the last. */
 static void test_blocks(void)
 {
@@ -262,7 +262,7 @@ static void test_tables(void)
     }
 }
 
-/* What Vela 5.1.0 writes for a table behind a transpose: a copy behind the SHRAM. */
+/* Vela 5.1.0's commands for a table after a transpose: a copy to after the SHRAM. */
 static void test_refused(void)
 {
     stream_t stream;
@@ -271,7 +271,7 @@ static void test_refused(void)
     ONE(&stream, at, .kind = DTN_ETHOSU_HAZARD_FAULT, .fault = DTN_ETHOSU_SHRAM, .at = 16 * 1024);
 }
 
-/* ---- Bytes beside those of a map ---- */
+/* ---- Bytes outside of a map ---- */
 
 /* An Ethos-U85's copy of the rows that four indices say, the first of which another copy still writes. Indices lie in
  * one of the regions: the register has no bit for the memory of the tables, as those of the sides do. */
@@ -349,7 +349,7 @@ static void test_bounds(void)
 
 /* ---- Values ---- */
 
-/* What the last sum of a stream reads: of the input, moved to `moved` before if that is not 0. */
+/* The reads of the last sum of a stream: the input, moved to `moved` before if that is not 0. */
 static uint64_t value_of(uint32_t moved, uint32_t from)
 {
     stream_t stream;

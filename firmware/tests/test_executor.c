@@ -59,7 +59,7 @@ static void test_runs(void)
     void *outputs[] = {NULL, buffers.outputs[1], NULL};
     memcpy(dtn_executor_input(&executor, 0), buffers.inputs[0], SMALL_COUNT * sizeof(float));
     CHECK_EQUAL(dtn_executor_run(&executor, inputs, outputs), ENONE);
-    CHECK(*(const uint8_t *)buffers.outputs[0] == 0x5A, "an output was copied that nobody wanted");
+    CHECK(*(const uint8_t *)buffers.outputs[0] == 0x5A, "an unwanted output was copied");
     memcpy(buffers.outputs[0], dtn_executor_output(&executor, 0), SMALL_COUNT * sizeof(float));
     memcpy(buffers.outputs[2], dtn_executor_output(&executor, 2), SMALL_COUNT);
     CHECK(small_is_right(&buffers), "wrong outputs with some in place");

@@ -1,4 +1,4 @@
-/* Which fetches a program may make, and when: resident ones in order, one per channel, nobody on what is on its way. */
+/* The allowed fetches of a program: resident ones in order, one per channel, and no access to bytes in flight. */
 
 #include "refusal.h"
 #include "test.h"
@@ -97,14 +97,14 @@ static NeutronError fetch_error(uint32_t area, build_ref_t used, bool by_call, b
 
 static void test_in_flight(uint32_t area, uint32_t other)
 {
-    const build_ref_t beside[] = {{area, 0, 0, 16}, {area, 0, 32, 16}, {other, 0, 16, 16}};
+    const build_ref_t adjacent[] = {{area, 0, 0, 16}, {area, 0, 32, 16}, {other, 0, 16, 16}};
     const build_ref_t within[] = {{area, 0, 0, 32}, {area, 0, 0, 48}, {area, 0, 16, 16}, {area, 0, 16, 32}};
     const build_ref_t first = {area, 0, 0, 17};
     const build_ref_t last = {area, 0, 31, 1};
     const build_ref_t weights = {DTN_REGION_WEIGHTS, 0, 16, 16};
     for (int by_call = 0; by_call < 2; by_call++) {
-        for (size_t i = 0; i < sizeof beside / sizeof beside[0]; i++) {
-            check_error(fetch_error(area, beside[i], by_call != 0, false), DTN_OK, 0, "beside what is fetched");
+        for (size_t i = 0; i < sizeof adjacent / sizeof adjacent[0]; i++) {
+            check_error(fetch_error(area, adjacent[i], by_call != 0, false), DTN_OK, 0, "next to the fetched bytes");
         }
         for (size_t i = 0; i < sizeof within / sizeof within[0]; i++) {
             check_error(fetch_error(area, within[i], by_call != 0, false), DTN_REASON_IN_FLIGHT, 1, "what is fetched");

@@ -7,7 +7,7 @@
 enum { EVENTS = 64, PARTITIONS = 2, COUNTED = 0x21 };
 
 static uint32_t looks;
-static uint32_t counters; /* that there are beside that of cycles */
+static uint32_t counters; /* besides the counter of cycles */
 static uint32_t asked;
 
 bool dtn_port_npu_cycles(uint32_t *cycles)
@@ -64,7 +64,7 @@ int main(void)
     small_fill(&buffers, 1);
     CHECK_EQUAL(dtn_executor_init(&executor, &small.program.bundle, small.program.memories), ENONE);
     CHECK_EQUAL(dtn_executor_run(&executor, buffers.inputs, buffers.outputs), ENONE);
-    CHECK(looks == 0 && asked == 0, "counters are read for nobody");
+    CHECK(looks == 0 && asked == 0, "counters are read without a reader");
     executor.events = events;
     executor.event_capacity = EVENTS;
     check_run(&executor, &buffers, events, 0);

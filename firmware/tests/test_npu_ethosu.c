@@ -1,6 +1,6 @@
 /*
- * What the executor's Ethos-U records of a run, with drivers of the test's own: one that tells operations apart, and
- * one that does not. This file is compiled twice: DTN_TEST_STEPS says which driver it has.
+ * The executor's records of an Ethos-U's run, with two drivers of this test: one distinguishes operations, one does
+ * not. This file is compiled twice: DTN_TEST_STEPS says which driver it has.
  */
 #include <string.h>
 
@@ -16,7 +16,7 @@ enum {
     RECORDED = 5,
     LINE = 64,
     TENSOR = 16,
-    ROOM = 512,
+    MEMORY_BYTES = 512,
     UNWRITTEN = 0x5A5A5A5A,
     RECORD_WORDS = 4
 };
@@ -60,7 +60,7 @@ int ethosu_wait(struct ethosu_driver *drv, bool block)
     return 1;
 }
 
-/* What only whole programs call. */
+/* Functions that only whole programs call. */
 NeutronError dtn_npu_run_apart(const dtn_partition_t *partition, const dtn_npu_call_t *call)
 {
     (void)partition, (void)call;
@@ -78,10 +78,10 @@ uint32_t dtn_port_ticks(void)
     return ++now;
 }
 
-/* Runs a job of that many operations whose layout has room for `recorded`; the error. */
+/* Runs a job of that many operations whose layout has records for `recorded`; the error. */
 static NeutronError run(uint32_t operations, uint32_t recorded, dtn_partition_t *partition)
 {
-    static __attribute__((aligned(LINE))) uint8_t working[ROOM];
+    static __attribute__((aligned(LINE))) uint8_t working[MEMORY_BYTES];
     static uint32_t layout[] = {SCRATCH, FAST, 0, 0, RECORDED};
     static const dtn_constant_t blocks[] = {{(const uint8_t *)layout, sizeof layout, 0}, {NULL, 0, 0}, {NULL, 0, 0}};
     layout[DTN_ETHOSU_LAYOUT_RECORDED] = recorded;
@@ -94,13 +94,13 @@ static NeutronError run(uint32_t operations, uint32_t recorded, dtn_partition_t 
 /* Tensors are apart from the working memory: their copies there are the NPU's to write. */
 static void test_tensors(void)
 {
-    static __attribute__((aligned(LINE))) uint8_t memory[ROOM];
+    static __attribute__((aligned(LINE))) uint8_t memory[MEMORY_BYTES];
     static const uint32_t layout[] = {SCRATCH, FAST, 1, 1, RECORDED, 0, TENSOR, 0, TENSOR};
     static const dtn_constant_t blocks[] = {{(const uint8_t *)layout, sizeof layout, 0}, {NULL, 0, 0}, {NULL, 0, 0}};
     const dtn_partition_t partition = {.blocks = blocks, .block_count = 3, .working = memory + LINE};
     const dtn_npu_call_t call = {NULL, 1, 1, 0};
     const uint32_t end = LINE + (uint32_t)dtn_npu_ethosu.working_bytes(&partition);
-    for (uint32_t at = 0; at + TENSOR <= ROOM; at += TENSOR) {
+    for (uint32_t at = 0; at + TENSOR <= MEMORY_BYTES; at += TENSOR) {
         for (uint32_t i = 0; i < 2; i++) {
             tensors[i] = (dtn_tensor_t){memory + at, TENSOR, DTN_TYPE_S8};
             tensors[1 - i] = (dtn_tensor_t){memory, TENSOR, DTN_TYPE_S8};
@@ -129,7 +129,7 @@ int main(void)
     CHECK(dtn_npu_ethosu.working_bytes(&partition) == at + (RECORDED + 1) * DTN_PROFILE_RECORD_BYTES,
           "the records end behind the working memory");
 #if DTN_TEST_STEPS
-    /* Fewer operations than the layout says would leave records that nobody has written. */
+    /* With fewer operations than in the layout, some records would be unwritten. */
     CHECK_EQUAL(run(1, RECORDED, &partition), dtn_error(DTN_REASON_NPU_RUN, 0));
     CHECK_EQUAL(run(RECORDED + 2, RECORDED, &partition), ENONE);
 #endif

@@ -96,7 +96,7 @@ static void test_kept(void)
 #ifdef DTN_HAS_X86_LEVELS
 size_t dtn_panels_conv2d_s8_avx2(const dtn_call_t *call, int32_t *panels);
 
-/* Windows of 2^63 inputs, which need weights of 2 GB: no size leaves its type, and there is no room for such a part. */
+/* Windows of 2^63 inputs, which need weights of 2 GB: no size exceeds its type, and such a part does not fit. */
 static void test_large_windows(void)
 {
     dtn_conv2d_s8_params_t params = {.batches = 1,

@@ -104,7 +104,7 @@ static void test_runs(void)
     }
 }
 
-/* What lies in scratch beside the places of a call's input and output, and what may not be there. */
+/* Bytes in scratch next to the places of a call's input and output, and those that may not be there. */
 enum { ROWS = 16, ROW_BYTES = ROWS * DTN_REQUANT_ROW_BYTES };
 
 /* A matrix product into 16 features, whose rows of factors are fetched to scratch from 0 on. Its output has a place. */
@@ -279,7 +279,7 @@ static void test_bundle(void)
         {x_in_scratch, 0, AT_SCRATCH + SECOND, DTN_REASON_DELEGATE, 0, "an input over the addresses"},
         {x_in_scratch, AT_SCRATCH, 0, DTN_REASON_DELEGATE, 0, "an output over the addresses"},
         {x_in_scratch, AT_SCRATCH + SECOND, AT_SCRATCH, DTN_REASON_DELEGATE, 0, "each at the other's place"},
-        {x_in_scratch, AT_SCRATCH, AT_SCRATCH + SECOND + 16, DTN_REASON_DELEGATE, 0, "an output beside its place"},
+        {x_in_scratch, AT_SCRATCH, AT_SCRATCH + SECOND + 16, DTN_REASON_DELEGATE, 0, "an output next to its place"},
         {y_in_scratch, AT_SCRATCH, AT_SCRATCH + SECOND, DTN_REASON_DELEGATE, 0, "an input that has no place"},
         {nothing_in_scratch, (uint32_t)AT_ELSEWHERE, AT_SCRATCH, DTN_REASON_DELEGATE, 0, "an output that has no place"},
         {NULL, (uint32_t)AT_ELSEWHERE, AT_SCRATCH, DTN_REASON_DELEGATE, 0, "an output where there are no places"},

@@ -23,7 +23,7 @@ static size_t other_bytes;
 static uint8_t from[LARGE];
 static uint8_t to[2][LARGE];
 
-/* What the DMA copies; nothing fails on its way. */
+/* Copies of the DMA, without errors. */
 static struct {
     uint32_t bytes;
     dtn_dma_done_t done;

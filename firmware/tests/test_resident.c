@@ -7,7 +7,7 @@
 #include "refusal.h"
 #include "test.h"
 
-/* The first bytes of the table stay; each run fetches the others anew. */
+/* The first bytes of the table stay; each run fetches the others again. */
 enum { RESIDENT = 64, COUNT = 16 };
 enum { RESIDENT_CHANNEL, REST_CHANNEL };
 

@@ -1,5 +1,5 @@
-/* What Arm's driver waits by on a board's own Ethos-U: takers at the same time, limits, and a start that is tried
- * again; and what its counters count of jobs.
+/* The waits of Arm's driver on a board's Ethos-U: concurrent takers, limits, and a start that is tried again; and its
+ * counters of jobs.
  */
 #include "deuteron/port.h"
 #include "ethosu_driver.h"
@@ -208,7 +208,7 @@ int main(void)
     CHECK_EQUAL(ethosu_semaphore_take(semaphore, UINT64_C(1) << 40), -1);
     CHECK_EQUAL(last_ticks, DTN_TIMER_MAX_TICKS);
 
-    /* Of two takers one gets the only place, and the other none. */
+    /* One of two takers gets the only slot. */
     give();
     other = take;
     CHECK_EQUAL(ethosu_semaphore_take(semaphore, 0), -1);
@@ -217,7 +217,7 @@ int main(void)
     take();
     CHECK_EQUAL(ethosu_semaphore_take(semaphore, 1), -1);
 
-    /* What would never come is not waited for. */
+    /* A wait that could never end is refused. */
     off = true;
     CHECK_EQUAL(ethosu_semaphore_take(semaphore, ETHOSU_SEMAPHORE_WAIT_FOREVER), -1);
     give();

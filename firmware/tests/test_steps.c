@@ -124,18 +124,18 @@ static bool go_on(void *user)
     return (*left)-- != 0;
 }
 
-/* The steps with their commands, in the order in which the function is told of them: the first delegate has five. */
+/* The steps with their commands, in the order of the function's calls: the first delegate has five. */
 static const struct {
     uint32_t step;    /* that has ended, or runs */
     uint32_t command; /* 0 between steps */
-} told[] = {{1, 0}, {2, 0}, {2, 0}, {2, 1}, {2, 2}, {2, 3}, {2, 4}, {3, 0}, {3, 0}, {4, 0}, {5, 0}};
-enum { TOLD = sizeof told / sizeof told[0] };
+} expected[] = {{1, 0}, {2, 0}, {2, 0}, {2, 1}, {2, 2}, {2, 3}, {2, 4}, {3, 0}, {3, 0}, {4, 0}, {5, 0}};
+enum { EXPECTED = sizeof expected / sizeof expected[0] };
 
 static void test_aborts(void)
 {
     fixture_t fixture;
     start(&fixture);
-    for (uint32_t call = 0; call < TOLD; call++) {
+    for (uint32_t call = 0; call < EXPECTED; call++) {
         for (int in_steps = 0; in_steps < 2; in_steps++) {
             uint32_t left = call;
             char what[64];
@@ -146,8 +146,8 @@ static void test_aborts(void)
                 in_steps != 0 ? run_in_steps(&fixture)
                               : dtn_executor_run(&fixture.executor, fixture.buffers.inputs, fixture.buffers.outputs);
             dtn_set_progress(NULL, NULL);
-            check_error(error, DTN_REASON_ABORTED, told[call].command, what);
-            CHECK_EQUAL(fixture.executor.step, told[call].step);
+            check_error(error, DTN_REASON_ABORTED, expected[call].command, what);
+            CHECK_EQUAL(fixture.executor.step, expected[call].step);
             CHECK(*(const uint8_t *)fixture.buffers.outputs[0] == 0x5A, "outputs were copied, %s", what);
             CHECK_EQUAL(dtn_executor_steps_left(&fixture.executor), 0);
             check_error(dtn_executor_finish(&fixture.executor, NULL), DTN_REASON_RUN_STATE, 0, what);

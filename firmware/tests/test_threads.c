@@ -1,7 +1,6 @@
 /*
- * What the contract of deuteron/driver.h (Concurrency) allows, done from two threads: for the thread sanitizer, which
- * reports the first access that is not ordered. With the argument `race`: what the contract does not allow, to show
- * that the sanitizer would say so.
+ * Calls from two threads that deuteron/driver.h (Concurrency) allows, for the thread sanitizer, which reports unordered
+ * accesses. With the argument `race`: what the contract does not allow, to show that the sanitizer would say so.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -16,7 +15,7 @@
 
 enum { THREADS = 2, RUNS = 300, COUNT = 64 };
 
-/* A thread that runs a model on buffers of its own, and what each run must say; `outputs` hold what it must give. */
+/* A thread that runs a model on its buffers, and the expected result of each run; `outputs` hold what it must give. */
 typedef struct {
     NeutronModelHandle handle;
     build_buffers_t buffers;
@@ -135,7 +134,7 @@ int main(int count, char **words)
         run_two(&fetching, &fetching, DTN_OK, false, "one model");
         run_two(&plain, &plain, DTN_OK, true, "one model without an area to keep");
         CHECK_EQUAL(dtn_set_fetch_hooks(&failing), ENONE);
-        run_two(&fetching, &plain, DTN_REASON_FETCH, false, "a failing fetch beside a model without");
+        run_two(&fetching, &plain, DTN_REASON_FETCH, false, "a failing fetch, and a model without");
     }
     CHECK_EQUAL(neutronDeinit(), ENONE);
     build_free(&plain);

@@ -6,7 +6,7 @@ from deuteron.errors import MissingToolError
 
 
 def is_installed(package: str) -> bool:
-    """Whether a Python package is installed, without importing it."""
+    """Return True if a Python package is installed, without importing it."""
     return importlib.util.find_spec(package) is not None
 
 

@@ -24,7 +24,7 @@ _SHARE = Path(__file__).parent / "share"
 _CHECKOUT = Path(__file__).parents[2]
 
 IS_WHEEL = _SHARE.is_dir()
-"""Whether this is an installed wheel, with the C sources inside, and not a checkout."""
+"""True if this is an installed wheel, with the C sources inside, and not a checkout."""
 
 FIRMWARE = (_SHARE if IS_WHEEL else _CHECKOUT) / "firmware"
 """The C sources of driver, kernels, executor and boards, with the CMake package in `cmake/`."""
@@ -110,7 +110,7 @@ def file_of(name: LibraryName) -> str:
 
 
 def is_there(name: str) -> bool:
-    """Whether the file of this name is built."""
+    """Return True if the file of this name is built."""
     return any((directory / name).is_file() for directory in _directories())
 
 

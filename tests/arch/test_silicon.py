@@ -29,7 +29,9 @@ def test_the_band_is_least_most_and_geometric_mean():
     band = silicon.band_of([0.5, 2.0, 8.0])
     assert (band.least, band.most, band.points) == (0.5, 8.0, 3)
     assert math.isclose(band.mean, 2.0)
-    assert str(band) == ("silicon has taken 0.50 to 8.00 times such times, 2.00 by the geometric mean of 3 published")
+    assert str(band) == (
+        "real chips took 0.50 to 8.00 times the simulated time, 2.00 by the geometric mean of 3 published measurements"
+    )
 
 
 def test_every_point_is_of_a_target_of_its_family_and_has_a_source():

@@ -101,7 +101,7 @@ Edit = Callable[[dict[str, object]], object]
     [
         (
             lambda d: d.update(schema=2),
-            "`build.json` has schema 2, this version of Deuteron reads schema 8\n\nhint: build the model again",
+            "`build.json` has schema 2, this version of Deuteron reads schema 9\n\nhint: build the model again",
         ),
         (lambda d: d.pop("target"), "`build.json` lacks the entry `target`\n\nhint: build the model again"),
         (

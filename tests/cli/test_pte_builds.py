@@ -18,7 +18,7 @@ from deuteron.builds.manifest import ETRECORD, PROGRAM, REFERENCE, Manifest
 from deuteron.errors import FormatError, InputError
 from deuteron.frontend import saved
 from deuteron.runtime import etrecord
-from deuteron.runtime.as_build import build_directory
+from deuteron.runtime.build_directory import build_directory
 
 from .conftest import Result
 

@@ -15,7 +15,7 @@ from deuteron import api
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime import pte, tflite_calls
-from deuteron.runtime.as_build import build_directory
+from deuteron.runtime.build_directory import build_directory
 
 from .conftest import Result
 

@@ -20,7 +20,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime import tflite_model, vela_compile
-from deuteron.runtime.as_build import build_directory
+from deuteron.runtime.build_directory import build_directory
 from deuteron.tflite.encode import encode
 from deuteron.tflite.quantization import Quant
 
@@ -119,7 +119,7 @@ def test_a_build_of_a_file_is_a_build(target: str, deuteron: Run, path: Path, tm
         (("--activations", "int16"), "`--activations` is for PyTorch models, and `{}` is a TFLite file"),
         (
             ("--evaluate", "a.py:b"),
-            "calibration, training and evaluation are for PyTorch models, and `{}` is a TFLite file",
+            "training and evaluation are for PyTorch models, and `{}` is a TFLite file",
         ),
     ],
 )  # fmt: skip

@@ -68,22 +68,22 @@ def test_ids_with_brackets_are_printed_as_they_are() -> None:
     assert "no [bold] idea" in stream.getvalue()
 
 
-def test_the_page_has_each_file_each_deviation_and_each_failure() -> None:
+def test_the_page_has_each_folder_each_deviation_and_each_failure() -> None:
     results = {
-        "f.py::good": Result("f.py::good", "passed"),
-        "g.py::bad": Result("g.py::bad", "failed", error="no | yes"),
+        "ops/f.py::good": Result("ops/f.py::good", "passed"),
+        "models/g.py::bad": Result("models/g.py::bad", "failed", error="no | yes"),
     }
-    tests = (*results, "g.py::network")
-    found = report.account(tests, results, {"g.py::network": NETWORK})
+    tests = (*results, "models/g.py::network")
+    found = report.account(tests, results, {"models/g.py::network": NETWORK})
     lines = report.markdown(NXP, tests, results, found, [NETWORK]).splitlines()
     for line in (
         "# ExecuTorch's own NXP tests",
         "1 of 3 tests pass (33.3 %).",
-        "| f.py | 1 |  |  |  |  | 1 |",
-        "| g.py |  |  | 1 | 1 |  | 2 |",
+        "| ops | 1 |  |  |  |  | 1 |",
+        "| models |  |  | 1 | 1 |  | 2 |",
         "| all | 1 |  | 1 | 1 |  | 3 |",
         "| `*` | network | 1 | Downloads. |",
-        "| `g.py::bad` | failed: no / yes |",
+        "| `models/g.py::bad` | failed: no / yes |",
     ):
         assert line in lines
 

@@ -127,9 +127,21 @@ class Bench:
         self, operator: str, words: Sequence[int], inputs: Sequence[Array], scratch: Sequence[Array], output: Array
     ) -> Array:
         """The same with any words and values."""
-        values = [*map(Guarded, inputs), *(Guarded(value, 16) for value in scratch), Guarded(output)]
+        (result,) = self.call_all(operator, words, inputs, scratch, [output])
+        return result
+
+    def call_all(
+        self,
+        operator: str,
+        words: Sequence[int],
+        inputs: Sequence[Array],
+        scratch: Sequence[Array],
+        outputs: Sequence[Array],
+    ) -> list[Array]:
+        """The same of an operator with several outputs."""
+        values = [*map(Guarded, inputs), *(Guarded(value, 16) for value in scratch), *map(Guarded, outputs)]
         memory = (ctypes.c_uint32 * max(1, len(words)))(*(word & 0xFFFFFFFF for word in words))
-        call = _Call(memory, len(words), len(inputs), len(scratch) + 1)
+        call = _Call(memory, len(words), len(inputs), len(scratch) + len(outputs))
         for i, value in enumerate(values):
             call.values[i] = value.tensor
         symbol = BY_OPERATOR[operator].symbol if operator in BY_OPERATOR else operator
@@ -140,4 +152,4 @@ class Bench:
             raise RefusedError(reason)
         for value, given in zip(values, inputs, strict=False):
             np.testing.assert_array_equal(value.content(), given, "an input was written")
-        return [value.content() for value in values[len(inputs) :]][-1]
+        return [value.content() for value in values[len(inputs) :]][len(scratch) :]

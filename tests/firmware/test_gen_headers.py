@@ -14,7 +14,10 @@ CHECKOUT = Path(__file__).parents[2]
 GENERATOR = CHECKOUT / "tools" / "gen_headers.py"
 INCLUDE = Path("firmware") / "include" / "deuteron"
 HEADERS = (
-    *(INCLUDE / name for name in ("microcode.h", "cortex_m.h", "added.h", "aten.h", "tflite.h", "version.h")),
+    *(
+        INCLUDE / name
+        for name in ("microcode.h", "cortex_m.h", "added.h", "aten.h", "tflite.h", "tflite_more.h", "version.h")
+    ),
     Path("firmware") / "executorch" / "runner" / "operator_outputs.h",
 )
 

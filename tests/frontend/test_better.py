@@ -125,7 +125,7 @@ def test_what_has_no_kernel_is_refused_as_without_these_options() -> None:
         failure(UnsupportedError, module, IMAGE, target="cortex-m33", calibration=[IMAGE], options=chosen)
         for chosen in (api.BuildOptions(), options)
     ]
-    assert "`aten::sort` has no int8 form on the CPU" in said[0] == said[1]
+    assert "`aten::sort` has no int8 kernel on the CPU" in said[0] == said[1]
 
 
 class Small(nn.Module):
@@ -182,7 +182,8 @@ def test_where_16_bits_throughout_reach_it_that_is_the_hint() -> None:
     said = failure(UnsupportedError, module, rows(1)[0], target="cortex-m33", calibration=rows(4), options=options)
     assert said == (
         "41 dB of signal to quantisation noise are out of reach: int8 has 39.5 dB, and activations of 16 bits wherever "
-        "they can be 39.0 dB, beside those of 8\n\nhint: build with `--activations int16` instead, which has 44.9 dB, "
+        "they can be 39.0 dB, with the other operators in 8 bits\n\nhint: build with `--activations int16` instead, "
+        "which has 44.9 dB, "
         "or ask for at most `--min-sqnr 39`, or lose less elsewhere: with `--equalise --correct-biases`, or by "
         "training with `--use-qat`"
     )

@@ -149,7 +149,7 @@ class Spectrum(nn.Module):
         return torch.fft.rfft(x).abs()
 
 
-def test_complex_values_have_no_int8_form():
+def test_complex_values_have_no_int8_kernel():
     with pytest.raises(UnsupportedError) as caught:
         export(Spectrum(), X)
     assert str(caught.value) == (

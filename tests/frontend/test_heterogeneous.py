@@ -337,7 +337,7 @@ class Kept(nn.Module):
         (Kept(), NPU, "aten::cummax", "`aten::cummax`"),
     ],
 )
-def test_what_has_no_int8_form_is_an_error_with_its_line(
+def test_what_has_no_int8_kernel_is_an_error_with_its_line(
     module: nn.Module, target: str, operator: str, why: str
 ) -> None:
     with pytest.raises(UnsupportedError) as caught:
@@ -347,7 +347,7 @@ def test_what_has_no_int8_form_is_an_error_with_its_line(
     code = inspect.getsource(forward).splitlines()[1].strip()
     npu = f"; ExecuTorch's NXP backend has no converter for {why}" if why else ""
     assert str(caught.value) == (
-        f"{__file__}:{line}: `{operator}` has no int8 form on the CPU{npu}, at `{code}`\n\n"
+        f"{__file__}:{line}: `{operator}` has no int8 kernel on the CPU{npu}, at `{code}`\n\n"
         "hint: write it with other operators, or build for a target whose CPU runs "
         "portable operators, such as `imxrt700` and `ethos-u55-128`"
     )

@@ -1,4 +1,4 @@
-"""What errors and the guide say to write instead of operators without an int8 form: it is built, and says the same."""
+"""Alternatives of errors and the guide for operators without an int8 kernel: they build, and compute the same."""
 
 import inspect
 from pathlib import Path
@@ -37,7 +37,7 @@ def test_an_operator_with_a_rewrite_is_refused_with_it(name: str, target: str) -
         combine(Code(REWRITES[name].example), (2, 3), target=target)
     first, _, hint = str(caught.value).partition("\n\nhint: ")
     assert f": `aten::{name}" in first
-    assert " has no int8 form on the CPU, at `" in first
+    assert " has no int8 kernel on the CPU, at `" in first
     assert hint == REWRITES[name].hint
 
 
@@ -97,7 +97,7 @@ def test_what_an_ethos_u_leaves_is_refused_with_what_to_do() -> None:
     with pytest.raises(UnsupportedError) as caught:
         combine(Code("torch.relu(x).sort(-1).values"), (2, 3), target="ethos-u55-128cm")
     first, _, hint = str(caught.value).partition("\n\nhint: ")
-    assert ": `aten::sort` has no int8 form on the CPU, at `" in first
+    assert ": `aten::sort` has no int8 kernel on the CPU, at `" in first
     assert hint == "return the values that it sorts as an output of the model, and sort them in the application"
 
 

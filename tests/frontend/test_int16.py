@@ -104,7 +104,7 @@ def test_what_bends_too_much_is_refused_with_its_line() -> None:
         edge_of(flow, check_module(Ringing()), inputs)
     line = inspect.getsourcelines(Ringing.forward)[1] + 1
     assert str(caught.value) == (
-        f"{__file__}:{line}: `aten::sin` bends too much for activations of 16 bits: lines between values 16 steps "
-        "apart are off by more than a step, at `return (200 * x).sin()`\n\nhint: give this operator's input a "
+        f"{__file__}:{line}: `aten::sin` curves too much for int16 activations: linear interpolation over 16 "
+        "steps is off by more than a step, at `return (200 * x).sin()`\n\nhint: give this operator's input a "
         "narrower range, or build with int8 activations"
     )

@@ -12,7 +12,7 @@ ROW = models.Row("m", "imxrt700cm", partitions=1, macs=1.0, cycles=0.9, sqnr=40.
 
 def test_a_row_is_as_it_must_be_or_says_what_is_not() -> None:
     assert ROW.problem == ""
-    assert replace(ROW, refused="`aten::x` has no int8 form").problem == "is refused: `aten::x` has no int8 form"
+    assert replace(ROW, refused="`aten::x` has no int8 kernel").problem == "is refused: `aten::x` has no int8 kernel"
     assert replace(ROW, refused="no", target="imxrt700").problem == ""
     assert replace(ROW, agrees=False).problem == "does not agree with its reference"
     assert replace(ROW, board="differs").problem == "gives other bits on the board than on the host"

@@ -14,7 +14,7 @@ ROW = networks.Row("n", "cortex-m33", operators=3, on_board=True, sqnr=30.0)
 
 def test_a_row_is_as_it_must_be_or_says_what_is_not() -> None:
     assert ROW.problem == ""
-    assert replace(ROW, refused="`aten::x` has no int8 form").problem == "fails: `aten::x` has no int8 form"
+    assert replace(ROW, refused="`aten::x` has no int8 kernel").problem == "fails: `aten::x` has no int8 kernel"
     bad = replace(ROW, floats=("aten::add.out", "aten::mul.out"), differs=2, on_board=False)
     assert bad.problem == (
         "computes aten::add.out, aten::mul.out in float and gives 2 numbers unlike its reference and gives other bits "
@@ -30,7 +30,10 @@ def test_there_are_enough_networks_for_all_targets_without_a_controller() -> Non
 @pytest.mark.parametrize(
     ("error", "refused"),
     [
-        (UnsupportedError("`aten::x` has no int8 form", hint="write y"), "`aten::x` has no int8 form\n\nhint: write y"),
+        (
+            UnsupportedError("`aten::x` has no int8 kernel", hint="write y"),
+            "`aten::x` has no int8 kernel\n\nhint: write y",
+        ),
         (ZeroDivisionError("division by zero"), "ZeroDivisionError: division by zero"),
     ],
 )

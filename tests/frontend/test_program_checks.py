@@ -68,7 +68,7 @@ def pooled(x: Tensor) -> Tensor:
 
 def test_what_computes_in_float_is_refused() -> None:
     assert refusal(program_checks.check_operators, program(absolute, torch.zeros(3))) == (
-        "`aten::abs` has no int8 form on the CPU" + PORTABLE
+        "`aten::abs` has no int8 kernel on the CPU" + PORTABLE
     )
 
 
@@ -80,11 +80,11 @@ def test_copies_of_ours_are_not_to_blame() -> None:
     found = program(copied, torch.zeros(3))
     (copy,) = (node for node in found.graph.nodes if "clone" in str(node.target))
     copy.meta["custom"] = {COPY: True}
-    assert refusal(program_checks.check_operators, found).startswith("`aten::abs` has no int8 form on the CPU, at ")
+    assert refusal(program_checks.check_operators, found).startswith("`aten::abs` has no int8 kernel on the CPU, at ")
     (absolute,) = (node for node in found.graph.nodes if "abs" in str(node.target))
     absolute.replace_all_uses_with(absolute.all_input_nodes[0])
     found.graph.erase_node(absolute)
-    assert refusal(program_checks.check_operators, found).startswith("`aten::clone` has no int8 form on the CPU, at ")
+    assert refusal(program_checks.check_operators, found).startswith("`aten::clone` has no int8 kernel on the CPU, at ")
 
 
 def looked_up(rows: Tensor, index: Tensor) -> Tensor:
@@ -94,7 +94,9 @@ def looked_up(rows: Tensor, index: Tensor) -> Tensor:
 def test_what_reads_numbers_is_to_be_computed_before_the_model() -> None:
     found = program(looked_up, torch.zeros(3, 2), torch.zeros(4, dtype=torch.int64))
     assert refusal(program_checks.check_operators, found) == (
-        "`aten::embedding` reads `inputs_1` of int64 and has no int8 form on the CPU" + AT + "hint: compute it before "
+        "`aten::embedding` reads `inputs_1` of int64 and has no int8 kernel on the CPU"
+        + AT
+        + "hint: compute it before "
         "the model and pass it as float32, or build for a target whose CPU runs "
         "portable operators, such as `imxrt700` and `ethos-u55-128`"
     )
@@ -112,7 +114,7 @@ def added_as_float(x: Tensor, i: Tensor) -> Tensor:
 def test_arithmetic_reads_no_other_numbers_beside_quantised_ones(function: Callable[..., Tensor]) -> None:
     index = torch.zeros(3, dtype=torch.int64)
     assert refusal(program_checks.check_dtypes, program(function, torch.zeros(3), index)) == (
-        "`aten::add.Tensor` reads `inputs_1` of int64 beside float32: both sides must be float32" + AT + "hint: "
+        "`aten::add.Tensor` reads `inputs_1` of int64 and float32: both operands must be float32" + AT + "hint: "
         "compute it before the model and pass it as float32, or build for a target whose CPU runs portable "
         "operators, such as `imxrt700` and `ethos-u55-128`"
     )
@@ -127,7 +129,7 @@ def dilated_pool(x: Tensor) -> Tensor:
 def test_windows_with_gaps_are_refused() -> None:
     image = torch.zeros(1, 2, 8, 8)
     assert refusal(program_checks.check_dilations, program(dilated_pool, image)) == (
-        "`aten::max_pool2d_with_indices` with dilation [2, 2] has no int8 form on the CPU" + AT + "hint: write it as "
+        "`aten::max_pool2d_with_indices` with dilation [2, 2] has no int8 kernel on the CPU" + AT + "hint: write it as "
         "`torch.maximum` of slices, or build for a target whose CPU runs "
         "portable operators, such as `imxrt700` and `ethos-u55-128`"
     )
@@ -137,7 +139,7 @@ def test_windows_with_gaps_are_refused() -> None:
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int16])
 def test_what_takes_quantised_values_for_numbers_is_refused(dtype: torch.dtype) -> None:
     assert refusal(program_checks.check_operators, program(absolute, torch.zeros(3, dtype=dtype))) == (
-        f"`aten::abs` would take {str(dtype)[6:]} values for the numbers that they stand for" + PORTABLE
+        f"`aten::abs` would read {str(dtype)[6:]} values as real numbers" + PORTABLE
     )
 
 
@@ -236,7 +238,7 @@ def test_what_would_take_memory_for_another_order_is_refused(function: Callable[
     (node,) = (node for node in found.graph.nodes if node.op == "call_function")
     node.target = {"cat": node.target, "view_copy": torch.ops.aten.view_copy.default}[name]
     assert refusal(program_checks.check_operators, found) == (
-        f"`aten::{name}` would take images in channels-last memory for contiguous ones"
+        f"`aten::{name}` would read images in channels-last memory as contiguous ones"
         + AT
         + "hint: give it tensors in the order of their shapes, with `.contiguous()`"
     )

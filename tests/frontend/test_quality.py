@@ -72,7 +72,7 @@ def test_a_planted_defect_is_found(defect: planted.Defect):
 def test_a_column_that_dies_is_told_with_its_line_and_what_to_do():
     assert found("dead_column") == (
         "planted.py:33: output 0: channel 1 is always 0, where the float model gives -0.08228 to 0.6637: one step of "
-        "the whole output is 2.12; return channels of unlike ranges as outputs of their own, or scale them alike and "
+        "the whole output is 2.12; return channels of unlike ranges as separate outputs, or scale them alike and "
         "let the application undo that",
         "planted.py:33: a constant of 1 to 1000 has 1 of 2 values that become 0 when it is quantised, with one step "
         "for all its values; write it with values of like size, or split it",

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from deuteron.errors import FormatError, InputError, UnsupportedError
+from deuteron.npu.neutron.convert import convert
 from deuteron.runtime.litert import Litert
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
-from deuteron.tflite.normalize import Normalized, normalized, parse_shapes
+from deuteron.tflite.normalize import Normalized, normalized
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.unsigned import is_unsigned, signed
 
@@ -128,13 +129,6 @@ def test_sizes_that_are_of_no_input_are_refused(shapes: dict[str, tuple[int, ...
     assert caught.value.message == message
 
 
-def test_sizes_as_users_write_them() -> None:
-    assert parse_shapes(["a=1,2,3", "4,5"]) == {"a": (1, 2, 3), "": (4, 5)}
-    for text in ("a=0,1", "a=x", "a=-1"):
-        with pytest.raises(InputError, match="names no shape"):
-            parse_shapes([text])
-
-
 def test_shapes_that_contradict_each_other_are_refused() -> None:
     net = Net()
     x = net.tensor((1, 4, 4, 2))
@@ -193,6 +187,23 @@ def test_a_bias_whose_scale_is_wrong_beyond_reason_is_refused_unless_it_is_zero(
         normal(dense(0.1))
     assert caught.value.message == "bias `bias` has the scale 0.1, input times weights have 0.001"
     assert not normal(dense(0.1, (0, 0))).notes
+
+
+@pytest.mark.parametrize("target", [None, "imxrt700"])
+def test_layers_that_share_a_bias_get_one_each(target: str | None) -> None:
+    model = dense(0.001, (0, 0))
+    tensors = [*model.tensors, FlatTensor("y2", (1, 2), "INT8", q(0.02, -5))]
+    weights = replace(tensors[1], name="w2", shape=(2, 2), quant=q(0.04, 0), data=bytes(4))
+    layer = replace(model.operators[0], inputs=(3, len(tensors), 2), outputs=(4,))
+    shared = replace(model, tensors=(*tensors, weights), operators=(model.operators[0], layer), outputs=(4,))
+    found = normal(shared)
+    biases = [found.model.tensors[op.inputs[2]] for op in found.model.operators]
+    assert [bias.quant for bias in biases] == [
+        Quant((float(np.float32(x) * np.float32(w)),), (0,)) for x, w in ((0.1, 0.01), (0.02, 0.04))
+    ]
+    need_same_outputs(shared, found)
+    if target:
+        assert convert(bytes(found.source), target).container is not None
 
 
 def test_int4_weights_are_unpacked() -> None:

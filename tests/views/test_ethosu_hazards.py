@@ -51,7 +51,7 @@ def test_it_is_told_with_the_line_of_the_model(hasty: Path) -> None:
     words = "`conv` at 0x00354 reads byte 0x{} of scratch as its {}, which `copy` at 0x00298 still writes"
     place = f"(CONV2D mixed.py:{line} RESCALE)"
     told = [
-        f"command 18: {words.format(at, part)}: no DMA_WAIT stands between {place}"
+        f"command 18: {words.format(at, part)}: no DMA_WAIT is between {place}"
         for at, part in (("990", "weights"), ("8f0", "scales"))
     ]
     simulation = simulate_build(hasty)

@@ -1,7 +1,6 @@
 /* A call of a Cortex-M operator by ExecuTorch's runtime: reads the arguments in order, then checks and runs the C
  * operator. A wrong argument is logged and makes the call fail; reading continues with zeros. */
-#ifndef DEUTERON_EXECUTORCH_CORTEX_M_CALL_H
-#define DEUTERON_EXECUTORCH_CORTEX_M_CALL_H
+#pragma once
 
 #include <executorch/runtime/core/evalue.h>
 #include <executorch/runtime/core/span.h>
@@ -105,5 +104,3 @@ class Call
 };
 
 } // namespace deuteron
-
-#endif

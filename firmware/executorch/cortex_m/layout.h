@@ -1,7 +1,6 @@
 /* Memory layouts of a call's tensors, in the form of the operators' parameter records. `deuteron.board.operators` does
  * the same ahead of time. */
-#ifndef DEUTERON_EXECUTORCH_CORTEX_M_LAYOUT_H
-#define DEUTERON_EXECUTORCH_CORTEX_M_LAYOUT_H
+#pragma once
 
 #include "call.h"
 
@@ -49,5 +48,3 @@ void append(Walk &walk, int32_t size, int32_t a, int32_t b, int64_t most);
 void write_dims(Call &call, const Walk &walk, size_t rank, int32_t *sizes, int32_t *a, int32_t *b);
 
 } // namespace deuteron
-
-#endif

@@ -1,6 +1,5 @@
 /* The operators of the namespace `cortex_m` for ExecuTorch's runtime; register.cpp registers them. */
-#ifndef DEUTERON_EXECUTORCH_CORTEX_M_OPERATORS_H
-#define DEUTERON_EXECUTORCH_CORTEX_M_OPERATORS_H
+#pragma once
 
 #include "call.h"
 
@@ -31,5 +30,3 @@ template <bool nhwc> void quantized_avg_pool2d(Context &context, Stack stack);
 template <bool nhwc> void quantized_max_pool2d(Context &context, Stack stack);
 
 } // namespace deuteron
-
-#endif

@@ -6,8 +6,7 @@
  * `scratch_size` (u32), `inputs` and `outputs`: i32 count, then for each tensor i32 shape[6], element size, offset in
  * the scratch memory, region. An external block has the key of its bytes in the program's named data.
  */
-#ifndef DEUTERON_EXECUTORCH_ETHOSU_BLOB_H
-#define DEUTERON_EXECUTORCH_ETHOSU_BLOB_H
+#pragma once
 
 #include <executorch/runtime/core/error.h>
 #include <executorch/runtime/core/freeable_buffer.h>
@@ -75,5 +74,3 @@ executorch::runtime::Error parse_blob(Bytes bytes, const executorch::runtime::Na
 
 } // namespace ethosu
 } // namespace deuteron
-
-#endif

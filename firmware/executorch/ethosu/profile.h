@@ -1,16 +1,14 @@
 /* ETDump events of a partition's run.
  *
- * - for each operation of the command stream and each time that it runs, an event with an integer id, 0 for the
- *   partition's first operation and so on, as in the delegate map of our ETRecords; its metadata is the operation's
- * name in listings;
+ * - for each run of an operation of the command stream, an event with an integer id: 0 for the partition's first
+ * operation and so on, as in the delegate map of our ETRecords. Its metadata is the operation's name in listings;
  * - for each copy of the NPU's DMA an event `fetch`;
  * - an event `run` around all of them;
  * - `copy in` and `copy out` for each input and output, followed by its number.
  *
  * Times are in the runtime's ticks. Without an event tracer nothing is measured.
  */
-#ifndef DEUTERON_EXECUTORCH_ETHOSU_PROFILE_H
-#define DEUTERON_EXECUTORCH_ETHOSU_PROFILE_H
+#pragma once
 
 #include <executorch/runtime/core/event_tracer.h>
 #include <executorch/runtime/platform/types.h>
@@ -42,5 +40,3 @@ dtn_ethosu_fault_t run_logged(executorch::runtime::EventTracer *tracer, dtn_etho
 
 } // namespace ethosu
 } // namespace deuteron
-
-#endif /* DEUTERON_EXECUTORCH_ETHOSU_PROFILE_H */

@@ -1,6 +1,5 @@
 /* Errors of the runner. */
-#ifndef DEUTERON_EXECUTORCH_RUNNER_ERROR_H
-#define DEUTERON_EXECUTORCH_RUNNER_ERROR_H
+#pragma once
 
 #include <stdexcept>
 #include <string>
@@ -31,5 +30,3 @@ struct UsageError : Failure {
 };
 
 } // namespace deuteron::runner
-
-#endif

@@ -1,6 +1,5 @@
 /* Reads sample files and writes tensor files. */
-#ifndef DEUTERON_EXECUTORCH_RUNNER_FILES_H
-#define DEUTERON_EXECUTORCH_RUNNER_FILES_H
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -28,5 +27,3 @@ std::vector<uint8_t> read_file(const std::filesystem::path &path);
 void write_file(const std::filesystem::path &path, const void *data, size_t bytes);
 
 } // namespace deuteron::runner
-
-#endif

@@ -1,6 +1,5 @@
 /* Reads the tables of a flatbuffer; a read outside its bytes throws. */
-#ifndef DEUTERON_EXECUTORCH_RUNNER_FLATBUFFER_H
-#define DEUTERON_EXECUTORCH_RUNNER_FLATBUFFER_H
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -107,5 +106,3 @@ class Table
 };
 
 } // namespace deuteron::runner
-
-#endif

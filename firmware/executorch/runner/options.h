@@ -1,6 +1,5 @@
 /* The runner's command line: that of ExecuTorch's nxp_executor_runner, plus --method and --help. */
-#ifndef DEUTERON_EXECUTORCH_RUNNER_OPTIONS_H
-#define DEUTERON_EXECUTORCH_RUNNER_OPTIONS_H
+#pragma once
 
 #include <string>
 
@@ -27,5 +26,3 @@ Options parse_options(int argc, char **argv);
 std::string help_text();
 
 } // namespace deuteron::runner
-
-#endif

@@ -1,6 +1,5 @@
 /* Checks the memory that the instructions of a .pte file write. */
-#ifndef DEUTERON_EXECUTORCH_RUNNER_PLAN_H
-#define DEUTERON_EXECUTORCH_RUNNER_PLAN_H
+#pragma once
 
 #include "flatbuffer.h"
 
@@ -13,5 +12,3 @@ namespace deuteron::runner
 void check_plans(const FileBytes &file);
 
 } // namespace deuteron::runner
-
-#endif

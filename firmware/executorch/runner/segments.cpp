@@ -31,8 +31,8 @@ std::vector<Segment> segments_of(const FileBytes &file)
     for (const Table &table : Table::root(file).tables(kSegments)) {
         const uint64_t offset = table.scalar<uint64_t>(kSegmentOffset);
         const uint64_t bytes = table.scalar<uint64_t>(kSegmentBytes);
-        const uint64_t room = base < file.size() ? file.size() - base : 0;
-        if (bytes != 0 && (offset > room || bytes > room - offset)) {
+        const uint64_t space = base < file.size() ? file.size() - base : 0;
+        if (bytes != 0 && (offset > space || bytes > space - offset)) {
             throw Failure("a segment ends after the file", damaged());
         }
         segments.push_back(bytes == 0 ? Segment{0, 0} : Segment{base + offset, base + offset + bytes});

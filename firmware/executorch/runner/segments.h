@@ -1,6 +1,5 @@
 /* The segments of a .pte file. */
-#ifndef DEUTERON_EXECUTORCH_RUNNER_SEGMENTS_H
-#define DEUTERON_EXECUTORCH_RUNNER_SEGMENTS_H
+#pragma once
 
 #include <cstddef>
 #include <vector>
@@ -22,5 +21,3 @@ struct Segment {
 std::vector<Segment> segments_of(const FileBytes &file);
 
 } // namespace deuteron::runner
-
-#endif

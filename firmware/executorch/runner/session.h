@@ -1,6 +1,5 @@
 /* A loaded program. */
-#ifndef DEUTERON_EXECUTORCH_RUNNER_SESSION_H
-#define DEUTERON_EXECUTORCH_RUNNER_SESSION_H
+#pragma once
 
 #include <executorch/extension/module/module.h>
 
@@ -31,5 +30,3 @@ class Session
 };
 
 } // namespace deuteron::runner
-
-#endif

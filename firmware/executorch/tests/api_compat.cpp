@@ -26,7 +26,7 @@ static_assert(same<const void **, decltype(NeutronDataConfig::inputs)>, "");
 static_assert(same<void **, decltype(NeutronDataConfig::outputs)>, "");
 static_assert(same<void *, decltype(NeutronDataConfig::scratch)>, "");
 static_assert(same<void *, decltype(NeutronDataConfig::scratchWeights)>, "");
-/* What the hook of that delegate takes, with EXTERNAL_MEM, by its release. */
+/* The argument of that delegate's hook, with EXTERNAL_MEM, by release. */
 #ifdef DTN_COPY_FROM_CONST
 using Source = const void *;
 #else

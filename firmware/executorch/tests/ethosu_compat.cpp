@@ -37,10 +37,10 @@ int main()
     uint32_t log2_macs = 0;
     uint64_t bases[3] = {};
     const size_t sizes[3] = {};
-    const int told = ethosu_get_product_config_from_cop_data(commands, sizeof commands, &product, &log2_macs);
+    const int found = ethosu_get_product_config_from_cop_data(commands, sizeof commands, &product, &log2_macs);
     const int run = ethosu_invoke_v3(none.get(), commands, sizeof commands, bases, sizes, 3, nullptr);
-    if (told != -1 || run != -1) {
-        std::printf("damaged commands: %d, without a driver: %d\n", told, run);
+    if (found != -1 || run != -1) {
+        std::printf("damaged commands: %d, without a driver: %d\n", found, run);
         return 1;
     }
     return 0;

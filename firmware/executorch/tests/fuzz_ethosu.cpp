@@ -3,8 +3,8 @@
  *
  * Every block of memory is of just the size that the partition states, so that the address sanitizer sees an access
  * beyond. Mutated are headers and records of blocks, commands with their parameters and payloads, and any byte. The
- * watch of a stream and its check read the same commands: that they refuse different ones is a finding, and that the
- * watch is told of bytes that are not there, too.
+ * watch of a stream and its check read the same commands. It is a finding if they refuse different ones, or if the
+ * watch gets bytes that do not exist.
  */
 #include <executorch/runtime/platform/platform.h>
 #include <executorch/runtime/platform/runtime.h>
@@ -30,19 +30,19 @@ using deuteron::ethosu::kAlignment;
 using executorch::runtime::Error;
 using FileBytes = std::vector<uint8_t>;
 
-/* What a partition may ask for; bounds the fuzzer's time. */
+/* Limits of a partition, for the fuzzer's time. */
 constexpr size_t kMaxScratch = 1 << 18;
 constexpr size_t kMaxWorkspace = 1 << 22;
 constexpr uint64_t kMaxWork = 1 << 21;
 
-/* Of a run, with what branches repeat. */
+/* Limit of a run, with repeated branches. */
 constexpr uint64_t kMaxRepeated = 1 << 24;
 
 /* Regions, and the fast scratch memory that every stream has. */
 enum { kWeights = 0, kScratch = 1, kFast = 2 };
 constexpr size_t kFastBytes = 1 << 14;
 
-/* Of a block: its header, and where in it the size of its content stands. */
+/* A block's header, and the position of its content's size. */
 constexpr size_t kBlockHeader = 32;
 constexpr size_t kSizeAt = 16;
 
@@ -83,7 +83,7 @@ class Memory
     size_t bytes_;
 };
 
-/* The bytes that a command has told the watch of are there, and not more than it has place for, or it is refused. */
+/* The bytes of a command exist, and fit the watch, or it is refused. */
 void check_bytes(dtn_ethosu_fault_t fault, const dtn_ethosu_seen_t &seen)
 {
     for (uint32_t i = 0; fault == DTN_ETHOSU_OK && i < seen.count; i++) {
@@ -211,7 +211,7 @@ void change_word(uint64_t *state, FileBytes &bytes, size_t at)
 {
     uint32_t word;
     std::memcpy(&word, bytes.data() + at, sizeof word);
-    /* Of a command mostly the parameter, which is its upper half. */
+    /* Mostly changes a command's parameter, its upper half. */
     const uint32_t changed = edge(state, word);
     const bool is_half = test_between(state, 0, 1) == 0;
     word = is_half ? (word & 0xFFFFU) | edge(state, word >> 16) << 16 : changed;

@@ -2,14 +2,14 @@
  * sanitizers: fuzz_pte COUNT FIRST_SEED FILE.. Each run depends on its seed and the files only.
  *
  * ExecuTorch's own library is not under the sanitizers, and what it makes of offsets that lead nowhere is not ours to
- * test: the flatbuffer keeps its form, and the runtime verifies it. Mutated is what reaches our code when it has:
- * segments and padding behind them; types, sizes, orders and places of tensors, numbers and lists; kinds of
- * instructions, which value is which argument of which call, moves and jumps, these forwards only; the content of
- * constants, and payloads: their header, that of the microcode, now and then any byte. The commands of the microcode
- * behind their CRC are fuzz_driver's.
+ * test: the flatbuffer keeps its form, and the runtime verifies it. The mutations reach our code: segments and the
+ * padding after them; types, sizes, orders and places of tensors, numbers and lists. Others change kinds of
+ * instructions, arguments of calls, moves and jumps, these forwards only. The last change constants and payloads: their
+ * header, the microcode's header, and sometimes any byte. The commands of the microcode behind their CRC are
+ * fuzz_driver's.
  *
- * What the runner's checks (runner/plan.h) let through runs twice, since moves change what the second run does. That a
- * byte of the file is another one afterwards, or one round the planned memory, is a finding.
+ * Programs that the runner's checks (runner/plan.h) accept run twice, because moves change the second run. That a byte
+ * of the file is another one afterwards, or one round the planned memory, is a finding.
  *
  * Before that each program runs with temporary memory that ends: after no allocation, after one, and so on.
  */
@@ -63,7 +63,7 @@ constexpr size_t kMostGrants = 100;
 enum { kInt = 2, kDouble = 4, kTensor = 5, kIntList = 7, kTensorList = 10 };
 enum { kKernelCall = 1, kDelegateCall = 2, kMove = 3, kJumpFalse = 4, kFree = 5 };
 enum { kPlans = 1, kBuffers = 2, kDelegateData = 3, kSegments = 4, kConstants = 5 };
-/* Of the header behind the flatbuffer's identifier. */
+/* Fields of the header after the flatbuffer's identifier. */
 constexpr size_t kProgramBytesAt = 16;
 constexpr size_t kSegmentsStartAt = 24;
 constexpr size_t kHeaderMagicAt = 8;
@@ -73,7 +73,7 @@ constexpr size_t kFormatsAt = 3;
 enum { kValues = 2, kChains = 5, kOperators = 6, kDelegates = 7 };
 enum { kTensorType = 0, kTensorSizes = 2, kTensorOrder = 3, kTensorBuffer = 5, kTensorPlace = 6, kPlaceOffset = 1 };
 
-/* What a field is, which says what it is changed to. */
+/* The kind of a field, which determines its new values. */
 enum Kind { kIndex, kType, kSize, kOrder, kOffset, kNumber, kReal, kWord, kByte, kCall, kJump, kSegment, kKinds };
 
 /* `count` items of the same kind side by side. */
@@ -88,7 +88,7 @@ struct Field {
 constexpr size_t kGuard = 64;
 constexpr uint8_t kGuardByte = 0xA5;
 
-/* Where a payload lies, and its microcode. */
+/* The positions of a payload and its microcode. */
 struct Microcode {
     size_t payload_at;
     size_t at;
@@ -285,7 +285,7 @@ void change(uint64_t *state, const Subject &subject, FileBytes &bytes, Kind kind
         write(bytes, field.at, real_edge(state, read<double>(bytes, field.at)));
         break;
     case kOffset:
-        /* Mostly where another tensor lies, or near it. */
+        /* Mostly at another tensor, or near it. */
         write(bytes, word,
               static_cast<uint32_t>(test_between(state, 0, 3) != 0
                                         ? read<int32_t>(subject.bytes, other.at) + 4 * test_between(state, -4, 4)
@@ -338,7 +338,7 @@ void mutate(uint64_t *state, const Subject &subject, FileBytes &bytes)
     }
 }
 
-/* Gives each allocation a block of its own, for the sanitizers to watch. */
+/* Gives each allocation a separate block, for the sanitizers. */
 class Blockwise final : public MemoryAllocator
 {
   public:
@@ -373,7 +373,7 @@ class Blockwise final : public MemoryAllocator
     std::vector<void *> blocks_;
 };
 
-/* Whether the runner would run a program. */
+/* True if the runner would run a program. */
 bool is_sound(const FileBytes &bytes)
 {
     try {
@@ -427,7 +427,7 @@ void need(bool good, const char *what)
 enum Outcome { kRefused, kTooLarge, kFailed, kRan, kOutcomes };
 
 /* Loads and runs a program on inputs of zeros, with so many allocations from temporary memory for each call of a
- * delegate; its method is freed before what it lies in. */
+ * delegate; its method is freed before its memory. */
 Outcome run(const FileBytes &bytes, size_t grants = SIZE_MAX)
 {
     /* The loader gives pointers into the file, which our delegate wants at a multiple of 16. */
@@ -493,8 +493,9 @@ size_t grants_of(const FileBytes &bytes)
     return grants;
 }
 
-/* Whether a program fails with less temporary memory than it needs, and runs with that: as it is, and with the tensors
- * of its payload in the other order. `copies` becomes true where that takes a block for each of them and one more. */
+/* True if a program fails with less temporary memory than it needs, and runs with enough: unchanged, and with the
+ * tensors of its payload in the other order. `copies` becomes true where that takes a block for each of them and one
+ * more. */
 bool check_memory(const Subject &subject, size_t payload_at, bool *copies)
 {
     FileBytes turned = subject.bytes;

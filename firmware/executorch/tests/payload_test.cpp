@@ -1,5 +1,5 @@
-/* The payload parser on sound, damaged, truncated and random payloads. Built with the address sanitizer, and each
- * payload lies at the end of its own allocation, so that a read outside ends the test. */
+/* The payload parser on sound, damaged, truncated and random payloads. Built with the address sanitizer; each payload
+ * is at the end of its allocation, so that a read outside ends the test. */
 #include "payload.h"
 
 #include <cstdio>

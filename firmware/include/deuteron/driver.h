@@ -101,8 +101,8 @@ typedef bool (*dtn_progress_t)(void *user);
 
 /**
  * Installs a function that every run calls after each of its commands, and the executor after each step, on the thread
- * of the run: to feed a watchdog, to let others work, or to abort the run. NULL, the initial state, for none. Between
- * two calls is one kernel, one operator, or one partition of an NPU that runs by itself.
+ * of the run. It may feed a watchdog, let other threads work, or abort the run. NULL, the initial state, for none.
+ * Between two calls is one kernel, one operator, or one partition of an NPU that runs by itself.
  *
  * An aborted run ends with DTN_REASON_ABORTED. Every copy that it started has completed by then, its outputs are
  * undefined, and the next run is not affected.

@@ -2,10 +2,10 @@
  * @file
  * The error codes of this driver.
  *
- * The code of a `NeutronError` (bits 8-30) is a reason in its low 8 bits and a detail in the 15 bits above: the index
- * of the object that the row names (tensors: inputs, then outputs; kernels: by number), 0 for NONE. FAULT is the fault
- * of a run: a `dtn_ethosu_fault_t` (deuteron/ethosu.h) of Deuteron's driver for an Ethos-U, 0 for other drivers. The
- * step identifies the partition that failed in a run.
+ * The code of a `NeutronError` (bits 8-30) is a reason in its low 8 bits and a detail in the 15 bits above. The detail
+ * is the index of the object that the row names (tensors: inputs, then outputs; kernels: by number), 0 for NONE. FAULT
+ * is the fault of a run: a `dtn_ethosu_fault_t` (deuteron/ethosu.h) of Deuteron's driver for an Ethos-U, 0 for other
+ * drivers. The step identifies the partition that failed in a run.
  */
 #ifndef DEUTERON_ERRORS_H
 #define DEUTERON_ERRORS_H
@@ -89,7 +89,10 @@ extern "C" {
     X(85, BUFFER_OVERLAP, INVALID, TENSOR,                                                                             \
       "a bound buffer overlaps a memory of the executor, a constant or another bound buffer")                          \
     X(86, BUFFER_SHARED, INVALID, TENSOR,                                                                              \
-      "an input or output cannot be bound: other values share its bytes, or it is in a partition's scratch")
+      "an input or output cannot be bound: other values share its bytes, or it is in a partition's scratch")           \
+    X(87, STATE_LOST, INVALID, STEP, "a run failed while it changed the state: reset it, or load a saved state")       \
+    X(88, STATE_SIZE, NO_MEMORY, NONE, "a buffer is smaller than a saved state of this program")                       \
+    X(89, STATE_SAVED, INVALID, NONE, "a saved state is damaged or of another program, or this one has no state")
 
 /** Reasons; internal functions return them, `DTN_OK` for none. */
 typedef enum {

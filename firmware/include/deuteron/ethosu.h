@@ -6,10 +6,10 @@
  * The caller owns all memory: a machine, its SHRAM, a workspace and the regions that the stream addresses. Nothing is
  * allocated, and every field of a command is checked before use. Bytes of memory are little-endian.
  *
- * For an Ethos-U85 these are not supported: argmax pools and pools with per-channel scales, pools whose sums another
- * operation continues, its built-in tanh and sigmoid, replicating resizes, maps of three tiles, scaled means, outputs
- * that are transposed or reversed inside a chain, or both, and branches on the result of an operation that does not
- * write one element to a region.
+ * Not supported on an Ethos-U85: argmax pools, pools with per-channel scales, pools whose sums another operation
+ * continues, its built-in tanh and sigmoid, replicating resizes, maps of three tiles, and scaled means. Outputs that
+ * are transposed or reversed inside a chain, or both, are not supported either, nor are branches on the result of an
+ * operation that does not write one element to a region.
  */
 #ifndef DEUTERON_ETHOSU_H
 #define DEUTERON_ETHOSU_H

@@ -113,8 +113,8 @@ bool dtn_ethosu_watch_input(dtn_ethosu_watch_t *watch, uint32_t region, uint64_t
  * is also among the hazards, ends the check. */
 dtn_ethosu_fault_t dtn_ethosu_watch_step(dtn_ethosu_watch_t *watch, dtn_ethosu_seen_t *seen);
 
-/** State of some bytes of a region at the end of a stream: whether all are written, or the first one that is not, and
- * their values; for a stream with branches as if none were taken. */
+/** State of some bytes of a region at the end of a stream: true if all are written, else the first one that is not, and
+ * their values. Branches are not followed. */
 bool dtn_ethosu_watch_output(const dtn_ethosu_watch_t *watch, uint32_t region, uint64_t at, uint64_t bytes,
                              uint64_t *unwritten, uint64_t *value);
 

@@ -21,7 +21,7 @@ extern "C" {
 /**
  * Enables events inside steps. 0 (default) adds nothing to an image; 1 adds an event of 16 bytes for each command of a
  * partition, if its microcode was built with profiling. All files of an image that include this one must be compiled
- * with the same value: an application does not link with a library of the other value, because the names of the
+ * with the same value. An application does not link with a library of the other value, because the names of the
  * functions that prepare a program differ.
  */
 #ifndef DTN_PROFILING
@@ -104,22 +104,23 @@ typedef struct {
  * @param bundle stays in use, including everything it points to.
  * @param memories one per `bundle->memory_bytes`, at least that large, aligned to 16, not overlapping; stays in use.
  * With a data cache, each must start and end at a cache line, so that it shares no line with other data. The executor
- * owns their content from now on; several programs may share all but the last one, the working memory, if they run one
- * after the other (`dtn_executor_init_shared` is for all).
+ * owns their content from now on. Programs that run one after the other may share all memories but that of a state and
+ * the last one, the working memory (`dtn_executor_init_shared` is for the latter).
  * @return ENONE, a reason of deuteron/errors.h, or an error of a delegate's NPU.
  */
 NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bundle, const dtn_memory_t *memories);
 
 /**
- * `dtn_executor_init` for programs that share all their memories: state that lasts between runs is in `contexts`.
+ * `dtn_executor_init` for programs that share all memories but that of a state: what NPUs keep between runs is in
+ * `contexts`.
  *
- * Of two programs that share a memory only one runs at a time: from the moment when the inputs of one are written, by
- * its run, its `dtn_executor_start` or its caller, until its outputs are read, the other must neither run nor be
- * prepared. `dtn_executor_init_shared` and `dtn_executor_deinit` of one do not change the other's contexts. Weights
+ * Only one of two programs that share a memory may run at a time. While one is in use, the other must neither run nor
+ * be prepared: from the writing of its inputs, by its run, its `dtn_executor_start` or its caller, until its outputs
+ * are read. `dtn_executor_init_shared` and `dtn_executor_deinit` of one do not change the other's contexts. Weights
  * that a program of one partition would keep in its working memory between runs are fetched again in each run.
  *
- * @param memories as for `dtn_executor_init`; each may be shared with another program. Of the last, the working memory,
- * the first `DTN_CONTEXT_BYTES * bundle->delegate_count` bytes are not used.
+ * @param memories as for `dtn_executor_init`; each but that of a state may be shared with another program. The first
+ * `DTN_CONTEXT_BYTES * bundle->delegate_count` bytes of the last, the working memory, are not used.
  * @param contexts at least that many bytes, not shared, aligned to 16. The structure is copied.
  */
 NeutronError dtn_executor_init_shared(dtn_executor_t *executor, const dtn_bundle_t *bundle,
@@ -132,9 +133,9 @@ NeutronError dtn_executor_init_shared(dtn_executor_t *executor, const dtn_bundle
  *               for an input that is already there (`dtn_executor_input`), or instead of the array if all are.
  * @param outputs one pointer per output to copy to; NULL for one that the caller reads in place, or for all.
  * @return ENONE; DTN_REASON_IO_COPY, or DTN_REASON_IO_BUSY if another run uses the port's copies and this one may be
- *         retried, whose detail is the index among inputs, then outputs; DTN_REASON_ABORTED (`dtn_set_progress`), whose
- *         detail is 0 between steps and the last command in a partition; or the error of a delegate's NPU, whose step
- * is then `executor->step`. Outputs are undefined after an error; the next run is not affected.
+ * retried; the detail is the index among inputs, then outputs. DTN_REASON_ABORTED (`dtn_set_progress`); its detail is 0
+ * between steps and the last command in a partition. DTN_REASON_STATE_LOST, see below. Or the error of a delegate's
+ * NPU; its step is `executor->step`. Outputs are undefined after an error; without state, the next run is not affected.
  */
 NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *inputs, void *const *outputs);
 
@@ -181,17 +182,17 @@ const void *dtn_executor_output(const dtn_executor_t *executor, uint32_t index);
 /**
  * @name Inputs and outputs in buffers of the caller's
  * The program then reads an input, or writes an output, in the caller's buffer, such as one of two camera frames, and
- * nothing is copied: pass NULL for it to `dtn_executor_run`, which would otherwise copy. `dtn_executor_input` and
+ * nothing is copied. Pass NULL for it to `dtn_executor_run`, which would otherwise copy. `dtn_executor_input` and
  * `dtn_executor_output` return the buffer.
  *
  * Bindings are created and changed between runs. A buffer must be aligned to 16 and, with a data cache, start and end
  * at a cache line, as memories must. It must not overlap the executor's memories or, if a step writes it, a constant or
  * another bound buffer. The caller owns its content: no step writes a bound input.
  *
- * DTN_REASON_BUFFER_SHARED means that the value cannot move: it is a constant, an input that a step changes, one that
- * the program also reads or writes through another value, such as row by row, or it is in the scratch of an NPU's
- * partition
- * (`--io-in-scratch never` disables that). Other values that only reuse its bytes while it is dead do not matter.
+ * DTN_REASON_BUFFER_SHARED means that the value cannot move. It is a constant, an input that a step changes, or a value
+ * that the program also accesses through another value, such as row by row. Or it is in the scratch of an NPU's
+ * partition, which `--io-in-scratch never` disables. Other values that only reuse its bytes while it is dead do not
+ * matter.
  * @{
  */
 
@@ -212,6 +213,46 @@ NeutronError dtn_executor_bind_output(dtn_executor_t *executor, uint32_t index, 
 
 /** Moves the input or output back into the program's memory. Ignores a binding that is not in use. */
 NeutronError dtn_executor_unbind(dtn_executor_t *executor, const dtn_binding_t *binding);
+
+/** @} */
+
+/**
+ * @name State
+ * The state of a program lasts from one run to the next: it is in a memory that only this program uses, one of those
+ * of `dtn_executor_init`, which sets the initial values. The generated header names it (`SYMBOL_STATE_MEMORY`). Two
+ * executors of one program have separate states if they have separate memories.
+ *
+ * A run that fails leaves a defined state:
+ *
+ * - An error of an input's copy, or of a step before the first that changes the state: the state is unchanged.
+ * - An error of a later step, or an unfinished run that another start abandons: the state is lost. Each run then ends
+ *   with DTN_REASON_STATE_LOST until `dtn_executor_reset` or `dtn_executor_load_state`. A program that must go on
+ *   where it was saves the state before a run.
+ * - An error after the last step (`executor->step` equals `bundle->step_count`), such as that of an output's copy:
+ *   the state is that after the run. Do not repeat the run; read the outputs in place (`dtn_executor_output`).
+ *
+ * @{
+ */
+
+/** Sets the initial state, and abandons an unfinished run. Does nothing for a program without state. */
+NeutronError dtn_executor_reset(dtn_executor_t *executor);
+
+/** Bytes of a saved state: those of all its tensors and a header of 16 bytes; 0 for a program without state. */
+uint32_t dtn_state_bytes(const dtn_bundle_t *bundle);
+
+/**
+ * Saves the state between runs.
+ *
+ * @param data of any alignment; its first `dtn_state_bytes` bytes are written. They do not depend on addresses: another
+ *             executor of the same bundle can load them, also on another machine.
+ * @return ENONE; DTN_REASON_NULL_POINTER, _STATE_SIZE, _STATE_LOST, _STATE_SAVED for a program without state, or
+ *         _RUN_STATE during a run in steps.
+ */
+NeutronError dtn_executor_save_state(const dtn_executor_t *executor, void *data, size_t bytes);
+
+/** Loads a saved state between runs. DTN_REASON_STATE_SAVED, and no change, if it is damaged or of another bundle;
+ * other errors as above. */
+NeutronError dtn_executor_load_state(dtn_executor_t *executor, const void *data, size_t bytes);
 
 /** @} */
 

@@ -4,12 +4,12 @@
  *
  * All three functions have weak defaults, in their own translation unit so that no caller can inline them. Overriding
  * `dtn_io_copy` alone suffices for a DMA with an immediate wait; overriding the pair lets the core sleep or work
- * meanwhile, and overrides both. An override must be linked as an object, or from an archive before this library with
- * `-Wl,-u,dtn_io_copy_start`, or another hook that it defines, before that; otherwise a linker silently keeps the weak
- * default, which `deuteron firmware` detects.
+ * meanwhile, and overrides both. An override must be linked as an object, or from an archive before this library, after
+ * `-Wl,-u,dtn_io_copy_start` or another hook that it defines. Otherwise a linker silently keeps the weak default, which
+ * `deuteron firmware` detects.
  *
  * They copy the inputs and outputs of programs, those of partitions whose NPU has its own tensor memory, and the
- * tensors that our delegates for ExecuTorch's runtime do not use in place: a Neutron's transposed tensor is copied to
+ * tensors that our delegates for ExecuTorch's runtime do not use in place. A Neutron's transposed tensor is copied to
  * the scratch memory first. Nothing else in the firmware calls these functions: memcpy, and the weights' fetches
  * (`dtn_set_fetch_hooks`), do not use them.
  */

@@ -122,9 +122,9 @@ typedef enum {
 /**
  * One row per kernel: X(name, NAME, read, written, words, checked, aligned, in_place).
  *
- * `read` operands come first, then `written` ones; `words` parameter words follow. `checked` has a bit for
- * each operand whose content the kernel's check reads, `aligned` for each that may not be an input or
- * output of the model, `in_place` for each that the output may lie exactly on.
+ * `read` operands come first, then `written` ones; `words` parameter words follow. Masks have a bit per
+ * operand: `checked` if the kernel's check reads its content, `aligned` if it may not be an input or
+ * output, `in_place` if the output may have its bytes.
  */
 #define DTN_KERNELS(X) \
     X(conv2d_s8, CONV2D_S8, 4, 2, 21, 0x8U, 0x2CU, 0x0U) \

@@ -97,7 +97,7 @@ struct dtn_npu {
 extern const dtn_npu_t dtn_npu_neutron;
 
 /** Words of the first block of an Ethos-U's partition: bytes of the scratch memory and of the fast scratch memory,
- * number of inputs and of outputs, number of recorded operations and copies, 0 for none; then for each tensor its
+ * number of inputs and of outputs, number of recorded operations and copies, 0 for none. Each tensor follows with its
  * offset in the scratch memory and its bytes. */
 enum {
     DTN_ETHOSU_LAYOUT_SCRATCH,
@@ -108,8 +108,8 @@ enum {
     DTN_ETHOSU_LAYOUT_TENSORS
 };
 
-/** Gap between the NPU's bytes of the working memory and the records, which the core writes meanwhile: a line of any
- * data cache, so that no write of the core brings a line back over the NPU's bytes. */
+/** Gap between the NPU's bytes of the working memory and the records, which the core writes meanwhile. It is as large
+ * as a line of any data cache, so that no write of the core brings a line back over the NPU's bytes. */
 #define DTN_ETHOSU_RECORDS_GAP 64
 
 /** Arm's Ethos-U, through the API of Arm's driver (ethosu_driver.h), which the application starts with `ethosu_init`:

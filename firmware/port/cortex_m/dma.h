@@ -2,8 +2,7 @@
  * @file
  * Units of a board that copy memory in parallel with the core.
  */
-#ifndef DTN_DMA_H
-#define DTN_DMA_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ void dtn_dma_stop(uint32_t unit);
 /** Ticks that the core spent on copies instead of a DMA, in units of `dtn_port_ticks`. */
 extern volatile uint32_t dtn_dma_ticks;
 #endif
-
-#endif /* DTN_DMA_H */

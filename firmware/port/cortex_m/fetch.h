@@ -7,8 +7,7 @@
  * set latency and rate would have delivered its last byte. The flash serves fetches in the order of their starts; the
  * core works or sleeps meanwhile.
  */
-#ifndef DTN_FETCH_H
-#define DTN_FETCH_H
+#pragma once
 
 #include <stdint.h>
 
@@ -26,5 +25,3 @@
  * @param bytes_per_second rate of the flash after that; 0 for no time.
  */
 NeutronError dtn_fetch_install(uint32_t latency_ns, uint32_t bytes_per_second);
-
-#endif /* DTN_FETCH_H */

@@ -2,8 +2,7 @@
  * @file
  * Sleeps until an interrupt clears a flag, with a time limit.
  */
-#ifndef DTN_SLEEP_H
-#define DTN_SLEEP_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -15,5 +14,3 @@
  * For one thread at a time, as there is one timer for it.
  */
 bool dtn_sleep_while(const volatile bool *busy, uint32_t ticks);
-
-#endif /* DTN_SLEEP_H */

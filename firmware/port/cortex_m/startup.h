@@ -5,8 +5,7 @@
  * It sets the vector table, the stack's limit and the coprocessors, paints the stack, fills `.data`, `.dtn_sram` and
  * `.bss`, and calls `main`. When `main` returns, the core sleeps forever.
  */
-#ifndef DTN_STARTUP_H
-#define DTN_STARTUP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -17,10 +16,10 @@ typedef struct {
     uint32_t cfsr;
     uint32_t hfsr;
     uint32_t mmfar; /**< address of a MemManage fault, if its bit in cfsr marks it valid */
-    uint32_t bfar;  /**< address of a BusFault, likewise */
+    uint32_t bfar;  /**< address of a BusFault, if its bit in cfsr marks it valid */
     uint32_t sp;    /**< stack pointer after the exception saved registers */
     uint32_t pc;    /**< faulting instruction; 0 if the stack was too full to save it */
-    uint32_t lr;    /**< likewise */
+    uint32_t lr;    /**< link register; 0 if the stack was too full to save it */
 } dtn_fault_t;
 
 /**
@@ -37,5 +36,3 @@ uint32_t dtn_stack_used(void);
 
 /** Free memory of the image, 16-byte aligned, and its size. */
 void *dtn_free_memory(size_t *bytes);
-
-#endif /* DTN_STARTUP_H */

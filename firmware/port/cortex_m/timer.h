@@ -2,8 +2,7 @@
  * @file
  * One-shot timers of a board, in ticks of DTN_TIMER_HZ (board.h).
  */
-#ifndef DTN_TIMER_H
-#define DTN_TIMER_H
+#pragma once
 
 #include <stdint.h>
 
@@ -18,5 +17,3 @@ void dtn_timer_start(uint32_t timer, uint32_t ticks);
 
 /** Stops a timer and clears its interrupt: the handler is not called after this. */
 void dtn_timer_stop(uint32_t timer);
-
-#endif /* DTN_TIMER_H */

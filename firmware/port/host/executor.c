@@ -55,7 +55,8 @@ static void *allocate(size_t bytes)
     return memset(memory, 0, bytes);
 }
 
-/* What the commands of an Ethos-U's partitions need beside their regions; 0 for damaged ones, which do not run. */
+/* Bytes that the commands of an Ethos-U's partitions need besides their regions; 0 for damaged ones, which do not run.
+ */
 static size_t workspace_bytes(dtn_host_t *host)
 {
     size_t most = 0;

@@ -3,8 +3,7 @@
  * Bundles in a process of the host, for a caller without a C compiler such as `deuteron.board.host_executor`: it makes
  * the tables itself, and gets memories and an Ethos-U here.
  */
-#ifndef DTN_HOST_EXECUTOR_H
-#define DTN_HOST_EXECUTOR_H
+#pragma once
 
 #include "deuteron/executor.h"
 
@@ -17,8 +16,8 @@ extern const uint32_t dtn_host_layout_count;
 /** A program with its memories. The executor is the first field: functions of deuteron/executor.h take it, too. */
 typedef struct dtn_host dtn_host_t;
 
-/** A program that `dtn_host_prepare` prepares, with memories of its own; NULL where the host has no memory left. The
- * tables stay in use. */
+/** Allocates a program with its memories, for `dtn_host_prepare`; NULL if the host has no memory left. The tables stay
+ * in use. */
 dtn_host_t *dtn_host_create(const dtn_bundle_t *bundle);
 
 /** Checks and prepares the bundle: `dtn_executor_init`. */
@@ -27,16 +26,14 @@ NeutronError dtn_host_prepare(dtn_host_t *host);
 /** `dtn_executor_run`, with an Ethos-U for the partitions that need one. Runs of several threads take turns. */
 NeutronError dtn_host_run(dtn_host_t *host, const void *const *inputs, void *const *outputs);
 
-/** `dtn_executor_step`, likewise. */
+/** `dtn_executor_step`, as above. */
 NeutronError dtn_host_step(dtn_host_t *host);
 
 /** Steps that the last run finished: after an error of a step, its number. */
 uint32_t dtn_host_steps(const dtn_host_t *host);
 
-/** Where a memory of the program starts. */
+/** The start of a memory of the program. */
 void *dtn_host_memory(const dtn_host_t *host, uint32_t index);
 
-/** Gives back what `dtn_host_create` took. */
+/** Frees the program and its memories. */
 void dtn_host_destroy(dtn_host_t *host);
-
-#endif /* DTN_HOST_EXECUTOR_H */

@@ -21,8 +21,8 @@ uint32_t dtn_events_refused;
 
 bool dtn_port_events(const dtn_profile_header_t *header, const dtn_event_t *events)
 {
-    uint32_t room = DTN_EVENTS_BYTES - dtn_events_count;
-    if (room < sizeof *header || header->events > (room - sizeof *header) / sizeof *events) {
+    uint32_t space = DTN_EVENTS_BYTES - dtn_events_count;
+    if (space < sizeof *header || header->events > (space - sizeof *header) / sizeof *events) {
         dtn_events_refused++;
         return false;
     }

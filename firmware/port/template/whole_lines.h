@@ -6,8 +6,7 @@
  * loses the core's writes, and writing it back overwrites the DMA's. So the core copies these ends and writes them back
  * immediately, for an NPU or a DMA that reads them next, and the DMA gets whole lines only.
  */
-#ifndef WHOLE_LINES_H
-#define WHOLE_LINES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -40,5 +39,3 @@ static inline whole_lines_t whole_lines(void *dst, const void *src, size_t bytes
     dtn_port_cache_clean(lines.dst + lines.bytes, tail);
     return lines;
 }
-
-#endif /* WHOLE_LINES_H */

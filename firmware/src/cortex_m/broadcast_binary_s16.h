@@ -2,13 +2,12 @@
  * @file
  * An iterator over the rows of two int16 operands that broadcast against each other.
  */
-#ifndef DTN_BROADCAST_BINARY_S16_H
-#define DTN_BROADCAST_BINARY_S16_H
+#pragma once
 
 #include "broadcast_index.h"
 #include "int16.h"
 
-/** The current row: `length` elements, of which the operands lie `a_step` and `b_step` apart. */
+/** The current row: `length` elements, with steps of `a_step` and `b_step` between the operands' elements. */
 typedef struct {
     const int32_t *dims;
     const int32_t *a_strides;
@@ -60,7 +59,7 @@ static inline dtn_cm_s16_rows_t dtn_cm_s16_rows(const dtn_tensor_t *values, cons
     return rows;
 }
 
-/** Goes to the next row. */
+/** Advances to the next row. */
 static inline void dtn_cm_s16_rows_next(dtn_cm_s16_rows_t *rows)
 {
     rows->left -= (uint32_t)rows->length;
@@ -69,5 +68,3 @@ static inline void dtn_cm_s16_rows_next(dtn_cm_s16_rows_t *rows)
     dtn_index_next(rows->index, rows->dims);
     dtn_cm_s16_row(rows);
 }
-
-#endif /* DTN_BROADCAST_BINARY_S16_H */

@@ -1,9 +1,8 @@
 /**
  * @file
- * An index per dimension over operands that broadcast, and the offsets that it stands for.
+ * An index per dimension over operands that broadcast, and their offsets.
  */
-#ifndef DTN_BROADCAST_INDEX_H
-#define DTN_BROADCAST_INDEX_H
+#pragma once
 
 #include "cortex_m.h"
 
@@ -47,5 +46,3 @@ static inline uint32_t dtn_index_offset(const int32_t *index, const int32_t *str
     }
     return place;
 }
-
-#endif /* DTN_BROADCAST_INDEX_H */

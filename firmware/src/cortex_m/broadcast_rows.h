@@ -1,9 +1,8 @@
 /**
  * @file
- * An iterator over two operands of which the smaller repeats, in rows of the smaller's length.
+ * An iterator over two operands, the smaller of which repeats, in rows of the smaller's length.
  */
-#ifndef DTN_BROADCAST_ROWS_H
-#define DTN_BROADCAST_ROWS_H
+#pragma once
 
 #include "cortex_m.h"
 
@@ -31,7 +30,7 @@ static inline uint32_t dtn_cm_row(const dtn_cm_rows_t *rows)
     return rows->left < rows->length ? rows->left : rows->length;
 }
 
-/** Goes to the next row. */
+/** Advances to the next row. */
 static inline void dtn_cm_rows_next(dtn_cm_rows_t *rows)
 {
     uint32_t count = dtn_cm_row(rows);
@@ -40,5 +39,3 @@ static inline void dtn_cm_rows_next(dtn_cm_rows_t *rows)
     rows->b += rows->b_step;
     rows->out += count;
 }
-
-#endif /* DTN_BROADCAST_ROWS_H */

@@ -3,8 +3,7 @@
  * What the Cortex-M operators share: the checks of a call, and the arithmetic of CMSIS-NN, which rounds twice. Section
  * 6 of spec/rounding.md is the contract.
  */
-#ifndef DTN_CORTEX_M_H
-#define DTN_CORTEX_M_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,7 +11,8 @@
 
 #include "deuteron/cortex_m.h"
 
-/** Shifts of a factor multiplier * 2^(shift - 31); what a multiplier of 31 bits makes of less is 0 anyway. */
+/** Shifts of a factor multiplier * 2^(shift - 31); with a lower shift, the result of a 31-bit multiplier is 0 anyway.
+ */
 enum { DTN_CM_MIN_SHIFT = -62, DTN_CM_MAX_SHIFT = 30 };
 
 /** True for a call of these numbers of inputs and outputs whose parameter words are a record of type `record`. */
@@ -49,7 +49,8 @@ static inline bool dtn_cm_is_offset(int32_t number)
 /** True when the value has as many bytes as the product of the factors, each 1 or more. */
 static inline bool dtn_cm_has_size(const dtn_tensor_t *value, const int32_t *factors, size_t count)
 {
-    /* Dividing keeps the product from overflowing: what divides the size in turn, and leaves 1, has it as product. */
+    /* Division avoids an overflow of the product: factors that divide the size in turn, and leave 1, have it as
+     * product. */
     uint32_t left = value->bytes;
     for (size_t i = 0; i < count; i++) {
         if (factors[i] < 1 || left % (uint32_t)factors[i] != 0) {
@@ -125,7 +126,7 @@ static inline int32_t dtn_cm_divide_by_power(int32_t value, int32_t shift)
 
 /**
  * value * multiplier * 2^(shift - 31), rounded to nearest after the multiplication and again after a shift to the
- * right: as CMSIS-NN, with the product in 64 bits. What does not fit into 32 bits keeps its low ones.
+ * right: as CMSIS-NN, with the product in 64 bits. A result that does not fit into 32 bits keeps its low bits.
  */
 static inline int32_t dtn_cm_requantize(int32_t value, int32_t multiplier, int32_t shift)
 {
@@ -137,5 +138,3 @@ static inline int32_t dtn_cm_requantize(int32_t value, int32_t multiplier, int32
     uint64_t product = ((uint64_t)(int64_t)value << shift) * (uint64_t)(int64_t)multiplier + (UINT64_C(1) << 30);
     return (int32_t)(uint32_t)(product >> 31);
 }
-
-#endif /* DTN_CORTEX_M_H */

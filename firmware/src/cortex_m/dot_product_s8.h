@@ -3,8 +3,7 @@
  * Sums of products: one row of inputs with four rows of weights at once, so that each input that is loaded serves four
  * products. Where two rows of inputs meet the same weights, matmul_row_pairs_s8_portable.c needs fewer steps.
  */
-#ifndef DTN_DOT_PRODUCT_S8_H
-#define DTN_DOT_PRODUCT_S8_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -15,7 +14,8 @@
 /** Rows of weights that one row of inputs is multiplied with at once. */
 enum { DTN_CM_ROWS = 4 };
 
-/** The rows of weights of `channels` channels from `first` on, `pitch` apart; behind the last, the last again. */
+/** The rows of weights of `channels` channels from `first` on, at a distance of `pitch`; after the last, the last
+ * again. */
 static inline void dtn_cm_rows_of(const int8_t *weights, size_t pitch, size_t first, size_t channels,
                                   const int8_t *rows[DTN_CM_ROWS])
 {
@@ -53,5 +53,3 @@ static inline void dtn_cm_add_dots(const int8_t *x, int32_t offset, const int8_t
     sums[2] += (uint32_t)c;
     sums[3] += (uint32_t)d;
 }
-
-#endif /* DTN_DOT_PRODUCT_S8_H */

@@ -8,15 +8,15 @@
 
 #include <stdint.h>
 
-/** What a product gets before its lower 32 bits are left out: 2^30 or, with the sign of the sum, -2^30. */
+/** The number added to a product before its lower 32 bits are dropped: 2^30, or -2^30 for a negative sum. */
 static inline int32_t dtn_cm_half(uint32_t sum)
 {
     return (int32_t)((sum & UINT32_C(0x80000000)) | UINT32_C(0x40000000));
 }
 
 /**
- * The upper 32 bits of a product to which that is added, in assembler: to `top`, with another register, `low`. The
- * unit is 2^30. The sum's sign is the upper half of what is added, and goes to the lower one's top.
+ * The upper 32 bits of a product plus that number, in assembler: into `top`, with another register, `low`. The unit is
+ * 2^30. The sum's sign is the upper half of the added number, and the top bit of its lower half.
  */
 #define DTN_DSP_TOP(sum, multiplier, unit, low, top)                                                                   \
     "asr " top ", " sum ", #31\n"                                                                                      \

@@ -9,7 +9,7 @@ enum { COPIED = 512 };
 /* Channels of a depthwise layer whose sums are on the stack, and most elements of a window whose sums fit 32 bits. */
 enum { CHANNELS = 32, TAPS = 256 };
 
-/* A bias is in steps of the output with so many bits behind the point. */
+/* A bias is in steps of the output with so many fractional bits. */
 enum { BIAS_BITS = 10, MOST_SHIFT = 40, MULTIPLIER_BITS = 22 };
 
 enum { INPUT, WEIGHTS, MULTIPLIERS, SHIFTS, BIAS, OUTPUT };
@@ -81,7 +81,7 @@ static void copy_window(const layer_t *layer, const place_t *place, int16_t *win
     }
 }
 
-/* Adds what four rows of weights make of the window where it lies. */
+/* Adds the products of a window, which is not copied, with four rows of weights. */
 static void add_runs(const layer_t *layer, const place_t *place, const int8_t *const rows[DTN_CM_ROWS],
                      int64_t sums[DTN_CM_ROWS])
 {
@@ -123,7 +123,7 @@ static void one_pixel(const layer_t *layer, const place_t *place)
     }
 }
 
-/* All channels of a pixel where each is a group of its own. */
+/* All channels of a pixel of a depthwise convolution. */
 static void each_channel(const layer_t *layer, const place_t *place)
 {
     size_t channels = (size_t)layer->p->out_c;

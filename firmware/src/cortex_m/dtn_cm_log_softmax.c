@@ -9,7 +9,7 @@ typedef dtn_cm_log_softmax_params_t params_t;
 
 enum {
     TABLE_BYTES = 256 * 4,
-    /* Of the exponential of 0, and of the logarithm to the base 2. */
+    /* Fractional bits of the exponential, and of the logarithm to the base 2. */
     ONE_BITS = 30,
     LOG_BITS = 26,
     /* So that the logarithm fits 31 bits. */

@@ -8,14 +8,14 @@
 typedef dtn_cm_normalise_params_t params_t;
 
 enum {
-    /* Of elements in a group: their number times any difference of two int8 numbers fits 31 bits. */
+    /* Bits of the number of elements in a group, which times any difference of two int8 numbers fits 31 bits. */
     MOST_BITS = 22,
     /* A variance, scaled to this many bits, has a root of half as many. */
     ROOT_BITS = 31,
     ONE_BITS = 2 * ROOT_BITS - 1,
 };
 
-/* What becomes of the elements of a group: each, times `count` and less `sum`, is multiplied by factor / 2^shift. */
+/* The mapping of a group's elements: (element * count - sum) * factor / 2^shift. */
 typedef struct {
     int32_t count;
     int32_t sum;
@@ -39,7 +39,7 @@ static uint32_t count_of(const params_t *p)
     return count <= UINT32_C(1) << MOST_BITS ? (uint32_t)count : 0;
 }
 
-/* Whether the dimensions are those of the value, and no element that the strides lead to lies outside. */
+/* True if the dimensions are those of the value, and the strides lead to no element outside of it. */
 static bool is_inside(const params_t *p, const dtn_tensor_t *value)
 {
     const int32_t sizes[] = {p->batches, p->groups, p->channels, p->spatial};
@@ -96,7 +96,7 @@ static uint32_t root_of(uint64_t number)
     return (uint32_t)root;
 }
 
-/* What becomes of elements with this sum, and sum of squares, of their differences to `zero_point`. */
+/* Return the mapping for elements with this sum, and sum of squares, of their differences to `zero_point`. */
 static group_t group_of(const params_t *p, int32_t sum, uint64_t squares, int32_t zero_point)
 {
     uint32_t count = count_of(p);
@@ -118,7 +118,7 @@ static group_t group_of(const params_t *p, int32_t sum, uint64_t squares, int32_
 
 static group_t group_statistics(const params_t *p, const int8_t *in)
 {
-    /* The longer way is the inner one: 2^16 squares of 9 bits fit 32. */
+    /* The inner loop is the longer one: 2^16 squares of 9 bits fit 32. */
     bool is_flat = p->spatial == 1;
     int32_t rows = is_flat ? 1 : p->channels;
     int32_t length = is_flat ? p->channels : p->spatial;

@@ -27,9 +27,9 @@ static dtn_cm_group_t group_of(const dtn_cm_convolution_t *layer, size_t index)
     return group;
 }
 
-/* ---- What the inner loops do not take: every run is read where it is ---- */
+/* ---- Convolutions that the inner loops do not support: every run is read in place ---- */
 
-/* Channels side by side: their rows of weights, and what their sums start at. */
+/* Adjacent channels: their rows of weights, and the start values of their sums. */
 typedef struct {
     const int8_t *rows[DTN_CM_ROWS];
     uint32_t starts[DTN_CM_ROWS];
@@ -37,7 +37,7 @@ typedef struct {
     size_t count;
 } channels_t;
 
-/* What the offset adds to a kernel sum, which is left out here: in the padding nothing is added so. */
+/* The term of the input's offset in a kernel sum. The sum omits it, so that padding adds nothing. */
 static uint32_t input_offset_term(const dtn_cm_group_t *group, const int8_t *weights)
 {
     int32_t sum = 0;
@@ -166,6 +166,8 @@ int32_t dtn_cm_quantized_conv2d(const dtn_operator_call_t *call, dtn_phase_t pha
     if (!dtn_cm_convolution(call, &layer)) {
         return DTN_REASON_OPERATOR;
     }
+    dtn_cm_windows_t row;
+    dtn_cm_column_as_row(&layer, &row);
     run(&layer, &call->values[call->input_count]);
     return DTN_OK;
 }

@@ -1,6 +1,6 @@
 #include "inner.h"
 
-/* ---- What the inner loops do not take: sum by sum ---- */
+/* ---- Convolutions that the inner loops do not support: sum by sum ---- */
 
 /* The sum of a channel, in unsigned arithmetic, where overflow is defined. */
 static uint32_t sum_of(const dtn_cm_convolution_t *layer, const int8_t *image, dtn_cm_window_t rows,
@@ -60,6 +60,8 @@ int32_t dtn_cm_quantized_depthwise_conv2d(const dtn_operator_call_t *call, dtn_p
     if (!dtn_cm_convolution(call, &layer)) {
         return DTN_REASON_OPERATOR;
     }
+    dtn_cm_windows_t row;
+    dtn_cm_column_as_row(&layer, &row);
     const dtn_tensor_t *scratch = &call->values[call->input_count];
     if (!dtn_cm_convolve_depthwise(&layer, scratch->data, scratch->bytes)) {
         all_pixels(&layer);

@@ -1,6 +1,6 @@
 /*
- * Softmax, correctly rounded but for results within 2^-17 of a tie: exp(-d * scale) = 2^-u with u = d * scale * log2(e)
- * in 40 bits behind the point; the whole part of u is a shift, a polynomial gives the rest in 31 bits.
+ * Softmax, correctly rounded except for results within 2^-17 of a tie. exp(-d * scale) = 2^-u with u = d * scale *
+ * log2(e) in 40 fractional bits. The integer part of u is a shift; a polynomial gives the rest in 31 bits.
  */
 #include "cortex_m.h"
 #include "elements.h"
@@ -9,12 +9,12 @@ typedef dtn_cm_softmax_params_t params_t;
 
 enum {
     FRACTION = 40,
-    /* 2^31 / 2^26: what ExecuTorch makes of a scale of 32, the largest. */
+    /* 2^31 / 2^26: ExecuTorch's number for a scale of 32, the largest. */
     MOST_SHIFT = 31,
     DIFFERENCES = 256,
 };
 
-/* Of each difference 2^(30 - u), or 0 as long as nothing has asked for it. */
+/* 2^(30 - u) for each difference; 0 until it is first used. */
 typedef struct {
     uint64_t factor;
     uint32_t known[DIFFERENCES];

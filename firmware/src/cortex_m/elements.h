@@ -5,8 +5,7 @@
  *
  * Inputs and outputs do not overlap; `count` may be 0.
  */
-#ifndef DTN_ELEMENTS_H
-#define DTN_ELEMENTS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -106,5 +105,3 @@ typedef struct {
 
 /** softmax_s8.c: power * reciprocal / 2^54 to the nearest, ties to even, at most 255, less 128; of `count` elements. */
 void dtn_cm_softmax_outputs(const dtn_cm_row_t *row, const int8_t *in, int8_t *out, size_t count);
-
-#endif /* DTN_ELEMENTS_H */

@@ -2,12 +2,9 @@
  * @file
  * Minimum and maximum, which differ in the order of the numbers only.
  */
-#ifndef DTN_EXTREMUM_H
-#define DTN_EXTREMUM_H
+#pragma once
 
 #include "deuteron/bundle.h"
 
 /** The operator with the parameter `maximum` as here. */
 int32_t dtn_cm_extremum(const dtn_operator_call_t *call, dtn_phase_t phase, int32_t maximum);
-
-#endif /* DTN_EXTREMUM_H */

@@ -2,24 +2,23 @@
  * @file
  * The inner loops of the operators, written for each kind of core.
  *
- * The operators of this directory check their calls, and compute what is rare. The functions declared here are in the
+ * The operators of this directory check their calls, and compute rare cases. The functions declared here are in the
  * directories `portable`, `dsp` (Armv7E-M, and Armv8-M with DSP) and `mve` (vectors of Armv8.1-M). A file is named for
- * what it computes and for its directory, as `matmul_s8_dsp.c`; comments here say `matmul_s8.c`. The core decides which
- * are compiled, and a file that `dsp` or `mve` lacks is taken from `portable`. All give the same bytes.
+ * its function and its directory, as `matmul_s8_dsp.c`; comments here say `matmul_s8.c`. The core decides which
+ * are compiled, and `portable` replaces a file that `dsp` or `mve` lacks. All give the same bytes.
  *
- * What holds for all:
+ * Rules of all functions:
  *   - The caller has checked the numbers; factors are in range, rows have 1 to DTN_CM_MAX_PRODUCTS elements, and no
  * size is 0.
  *   - int8 values start anywhere, int32 ones at multiples of 4. Nothing is read or written beyond a value's bytes.
  *   - Scratch memory is the caller's, starts anywhere, and has any size; what is in it before and after means nothing.
- *     It is what ExecuTorch plans for CMSIS-NN's function of the layer: with less than it needs, and for whatever else
- *     it does not take, a function returns false and has written no output. The operator's own loops then do the work.
+ *     It is what ExecuTorch plans for CMSIS-NN's function of the layer: with fewer bytes, and for calls that it
+ *     does not support, a function returns false and has written no output. The operator's own loops then compute.
  *   - Beyond that there are at most 2 KiB of stack.
  *   - Sums keep their low 32 bits.
- *   - Bundles have kernel sums wherever the weights are constants: it is what `dsp` and `mve` are made for.
+ *   - Bundles have kernel sums if the weights are constants: `dsp` and `mve` are made for these.
  */
-#ifndef DTN_INNER_H
-#define DTN_INNER_H
+#pragma once
 
 #include "scale.h"
 #include "windows.h"
@@ -42,6 +41,17 @@ typedef struct {
 
 /** matmul_s8.c: fills the output with sums of (input + offset) * (weight + offset) and the bias, scaled. */
 void dtn_cm_multiply(const dtn_cm_product_t *product);
+
+/** Most sums of `dtn_cm_add_row`. */
+enum { DTN_CM_ROW_SUMS = 32 };
+
+/**
+ * row_sums_s8.c: adds the products of `depth` inputs, each with `offset` added, with the rows of weights of `channels`
+ * channels to the channels' sums. `depth` is at most twice DTN_CM_MAX_PRODUCTS; `sums` has an element for one more
+ * channel where their number is odd.
+ */
+void dtn_cm_add_row(const int8_t *inputs, int32_t offset, const int8_t *weights, size_t depth, size_t channels,
+                    uint32_t *sums);
 
 /** One of the groups of channels of a convolution: its outputs see its inputs only. */
 typedef struct {
@@ -67,5 +77,3 @@ bool dtn_cm_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes);
  * padding counts as 0.
  */
 bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch, size_t bytes);
-
-#endif /* DTN_INNER_H */

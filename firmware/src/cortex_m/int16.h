@@ -4,8 +4,7 @@
  *
  * The last two functions are inner loops: each kind of core has its own, as inner.h says.
  */
-#ifndef DTN_INT16_H
-#define DTN_INT16_H
+#pragma once
 
 #include "../kernels/requant.h"
 #include "cortex_m.h"
@@ -35,7 +34,7 @@ static inline int16_t dtn_cm_clamp_s16(int64_t value, int32_t lo, int32_t hi)
 /**
  * clamp(value / 2^shift), rounded to nearest, ties to even; shift 1..62, the value below 2^62.
  *
- * Of 64 bits a shift beyond 32 leaves a part of the upper ones, which is less work for a core of 32 bits.
+ * A shift beyond 32 only needs the upper half of the 64 bits, which is less work for a 32-bit core.
  */
 static inline int16_t dtn_cm_shift_to_s16(int64_t value, int32_t shift, int32_t lo, int32_t hi)
 {
@@ -57,5 +56,3 @@ void dtn_cm_add_tap_s16(const int16_t *inputs, const int8_t *weights, size_t ste
 /** dot_product_s16.c: adds the products of `count` inputs with four rows of weights to the rows' sums. */
 void dtn_cm_add_dots_s16(const int16_t *inputs, const int8_t *const rows[DTN_CM_ROWS], size_t count,
                          int64_t sums[DTN_CM_ROWS]);
-
-#endif /* DTN_INT16_H */

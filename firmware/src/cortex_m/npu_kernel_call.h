@@ -3,8 +3,7 @@
  * Calls of NPU kernels by Cortex-M operators. Operators that move, compare or average stored values round as the
  * kernels do, and use them.
  */
-#ifndef DTN_NPU_KERNEL_CALL_H
-#define DTN_NPU_KERNEL_CALL_H
+#pragma once
 
 #include "deuteron/bundle.h"
 
@@ -15,10 +14,8 @@
  */
 dtn_call_t dtn_cm_kernel_call(const dtn_operator_call_t *call, dtn_phase_t phase, const void *params);
 
-/** What an operator returns for what its kernel returned. */
+/** The result of an operator for a result of its kernel. */
 static inline int32_t dtn_cm_reason(int32_t reason)
 {
     return reason == DTN_OK ? DTN_OK : DTN_REASON_OPERATOR;
 }
-
-#endif /* DTN_NPU_KERNEL_CALL_H */

@@ -2,8 +2,7 @@
  * @file
  * What the pools share: their windows on the map.
  */
-#ifndef DTN_POOLING_H
-#define DTN_POOLING_H
+#pragma once
 
 #include "../kernels/window.h"
 #include "elements.h"
@@ -23,5 +22,3 @@ static inline dtn_cm_pixels_t dtn_cm_pixels(const int8_t *image, dtn_window_t ro
         .row_step = row_step,
     };
 }
-
-#endif /* DTN_POOLING_H */

@@ -2,8 +2,7 @@
  * @file
  * What the operators share that bring values to another type and scale.
  */
-#ifndef DTN_REQUANTISE_H
-#define DTN_REQUANTISE_H
+#pragma once
 
 #include "int16.h"
 
@@ -27,5 +26,3 @@ static inline int64_t dtn_cm_requantised(const dtn_cm_requantise_t *p, int32_t v
 {
     return p->out_zp + dtn_rne_shift((int64_t)(value - p->in_zp) * p->mult, p->shift);
 }
-
-#endif /* DTN_REQUANTISE_H */

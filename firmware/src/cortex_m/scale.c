@@ -6,7 +6,7 @@ bool dtn_cm_are_factors(dtn_cm_scale_t *scale, size_t channels)
     const int32_t *multipliers = scale->multipliers;
     const int32_t *shifts = scale->shifts;
     int32_t largest = DTN_CM_MIN_SHIFT;
-    uint32_t signs = 0; /* of what must not be below 0, and, beyond the range, of what overflows */
+    uint32_t signs = 0; /* of numbers that must not be negative, and of those that overflow */
     for (size_t i = 0; i < channels; i++) {
         int32_t shift = shifts[i];
         signs |= (uint32_t)multipliers[i] | ((uint32_t)shift - (uint32_t)DTN_CM_MIN_SHIFT);

@@ -2,8 +2,7 @@
  * @file
  * From the 32-bit sums of a layer to its int8 outputs.
  */
-#ifndef DTN_SCALE_H
-#define DTN_SCALE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -21,7 +20,7 @@ typedef struct {
     int32_t hi;
 } dtn_cm_scale_t;
 
-/** The factor multiplier * 2^-(31 + 2 + drop), in the form that takes the fewest steps. */
+/** The factor multiplier * 2^-(31 + 2 + drop), as the fewest steps need it. */
 typedef struct {
     int32_t multiplier;
     uint32_t drop;
@@ -54,9 +53,9 @@ static inline dtn_cm_factor_t dtn_cm_factor(const dtn_cm_scale_t *scale, size_t 
  *
  * `dtn_cm_requantize` rounds the product to a multiple of 2^31, a tie up, and this, by n = 2 + drop bits, a tie away
  * from zero. Both in one: 2^30 is added to the product for the first. For the second half of 2^n is added, and below
- * zero 1 less: that 1 is 2^31 here and makes the 2^30 its negative. Products that are not, but that the first rounds
- * to 0, become -1 so: with half of 2^n added that is 0 as well. What is left is to leave out bits, all but the last of
- * the n, to add the half, which is 1 by then, and to leave out the last. The output's offset, doubled, goes with the 1.
+ * zero 1 less: that 1 is 2^31 here and makes the 2^30 its negative. Products that are not, but that the first rounds to
+ * 0, become -1 so: with half of 2^n added that is 0 as well. The rest is a shift by all but the last of the n bits, the
+ * addition of the half, which is 1 by then, and a shift by 1. The output's offset, doubled, is added with the 1.
  */
 static inline int8_t dtn_cm_scaled(const dtn_cm_scale_t *scale, const dtn_cm_factor_t *factor, uint32_t sum)
 {
@@ -67,5 +66,3 @@ static inline int8_t dtn_cm_scaled(const dtn_cm_scale_t *scale, const dtn_cm_fac
     int32_t value = (((int32_t)(product >> 32) >> factor->drop) + 1 + 2 * scale->offset) >> 1;
     return (int8_t)dtn_cm_clamp(value, scale->lo, scale->hi);
 }
-
-#endif /* DTN_SCALE_H */

@@ -2,8 +2,7 @@
  * @file
  * Windows of a convolution as runs: elements that lie side by side both in the map and in a row of weights.
  */
-#ifndef DTN_WINDOW_RUNS_H
-#define DTN_WINDOW_RUNS_H
+#pragma once
 
 #include "inner.h"
 
@@ -38,5 +37,3 @@ static inline int32_t dtn_cm_next_run(const dtn_cm_group_t *group, const dtn_cm_
 {
     return group->joined ? place->columns.end : kx + 1;
 }
-
-#endif /* DTN_WINDOW_RUNS_H */

@@ -31,8 +31,8 @@ static bool are_numbers(const dtn_cm_windows_t *p)
 
 bool dtn_cm_is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int32_t pad, int32_t dilation)
 {
-    int64_t room = (int64_t)in + 2 * (int64_t)pad - (int64_t)(kernel - 1) * dilation - 1;
-    return (room >= 0 && room / stride + 1 == out) || (room >= -1 && (room + 1) / stride + 1 == out);
+    int64_t span = (int64_t)in + 2 * (int64_t)pad - (int64_t)(kernel - 1) * dilation - 1;
+    return (span >= 0 && span / stride + 1 == out) || (span >= -1 && (span + 1) / stride + 1 == out);
 }
 
 bool dtn_cm_has_rows(const dtn_cm_windows_t *p)

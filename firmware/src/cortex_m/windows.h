@@ -1,9 +1,8 @@
 /**
  * @file
- * What the convolutions share: the checks of a call, and which part of a window lies on the map.
+ * Shared by the convolutions: the checks of a call, and the part of a window that is inside the map.
  */
-#ifndef DTN_WINDOWS_H
-#define DTN_WINDOWS_H
+#pragma once
 
 #include "dot_product_s8.h"
 #include "scale.h"
@@ -11,7 +10,7 @@
 /** The record of each convolution. */
 typedef dtn_cm_quantized_conv2d_params_t dtn_cm_windows_t;
 
-/** Largest dimension, stride, dilation and pad: whatever positions are made of them fit 32 bits. */
+/** Largest dimension, stride, dilation and pad: all positions computed from them fit 32 bits. */
 #define DTN_CM_MAX_DIMENSION 32767
 
 /** A checked call, with its values where they are used. */
@@ -31,28 +30,54 @@ typedef struct {
  */
 bool dtn_cm_is_convolution(const dtn_operator_call_t *call, uint32_t scratch);
 
-/** True when an axis of the output is as long as a convolution makes it, with `pad` on both sides or one more behind.
+/** True if an axis of the output has the length of a convolution's, with `pad` on both sides, or one more at the end.
  */
 bool dtn_cm_is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int32_t pad, int32_t dilation);
 
 /**
- * True when the height of the output is what a convolution makes of the map, or its rows are some of a larger one's:
- * then `in_h` are the rows that they depend on and `pad_h` what lies above these, the first window reaches them and the
- * last starts on them; what windows reach below is padding. Maps of several batches have all rows.
+ * True if the height of the output is the convolution's, or its rows are some of a larger output's. In the second case,
+ * `in_h` is the number of rows that they depend on, and `pad_h` the number of rows above these. The first window
+ * overlaps them, the last one starts on them, and rows below them are padding. Maps of several batches have all rows.
  */
 bool dtn_cm_has_rows(const dtn_cm_windows_t *p);
 
 /** The values of a call that has been checked; false when its factors are out of range. */
 bool dtn_cm_convolution(const dtn_operator_call_t *call, dtn_cm_convolution_t *convolution);
 
-/** How many channels of a depthwise convolution lie side by side and are of one kind: all, or those of one input. */
+/**
+ * A map that is one pixel wide has the same bytes as one that is one pixel high. The inner loops go along rows, so a
+ * convolution on such a map exchanges its axes; `row` then has its numbers.
+ */
+static inline void dtn_cm_column_as_row(dtn_cm_convolution_t *convolution, dtn_cm_windows_t *row)
+{
+    const dtn_cm_windows_t *p = convolution->p;
+    if (p->in_w != 1 || p->out_w != 1 || p->kernel_w != 1 || p->pad_w != 0) {
+        return;
+    }
+    *row = *p;
+    row->in_h = 1;
+    row->in_w = p->in_h;
+    row->out_h = 1;
+    row->out_w = p->out_h;
+    row->kernel_h = 1;
+    row->kernel_w = p->kernel_h;
+    row->stride_h = p->stride_w;
+    row->stride_w = p->stride_h;
+    row->pad_h = 0;
+    row->pad_w = p->pad_h;
+    row->dilation_h = p->dilation_w;
+    row->dilation_w = p->dilation_h;
+    convolution->p = row;
+}
+
+/** The number of adjacent channels of a depthwise convolution of one kind: all, or those of one input. */
 static inline size_t dtn_cm_alike(const dtn_cm_convolution_t *convolution)
 {
     size_t of_one = (size_t)(convolution->p->out_c / convolution->p->in_c);
     return of_one == 1 || of_one > convolution->channels ? convolution->channels : of_one;
 }
 
-/** What is added to the products of a channel. */
+/** The bias of a channel. */
 static inline uint32_t dtn_cm_bias(const dtn_cm_convolution_t *convolution, size_t channel)
 {
     return convolution->bias == NULL ? 0U : (uint32_t)convolution->bias[channel];
@@ -78,13 +103,13 @@ static inline dtn_cm_window_t dtn_cm_window(int32_t out, int32_t stride, int32_t
         window.end = start < in ? (in - start + dilation - 1) / dilation : 0;
     }
     if (window.first >= window.end) {
-        /* Beside the map: a start on it, so that addresses made of it exist. */
+        /* Outside of the map: use a start inside, so that addresses computed from it exist. */
         return (dtn_cm_window_t){0, 0, 0};
     }
     return window;
 }
 
-/** Outputs first..end-1 of a line have windows of which no column lies in the padding; there may be none. */
+/** Outputs first..end-1 of a line have windows without columns in the padding; there may be none. */
 typedef struct {
     int32_t first;
     int32_t end;
@@ -92,12 +117,10 @@ typedef struct {
 
 static inline dtn_cm_inside_t dtn_cm_inside(const dtn_cm_windows_t *p)
 {
-    int32_t room = p->in_w + p->pad_w - (p->kernel_w - 1) * p->dilation_w;
+    int32_t span = p->in_w + p->pad_w - (p->kernel_w - 1) * p->dilation_w;
     int32_t first = (p->pad_w + p->stride_w - 1) / p->stride_w;
-    int32_t end = room > 0 ? (room - 1) / p->stride_w + 1 : 0;
+    int32_t end = span > 0 ? (span - 1) / p->stride_w + 1 : 0;
     /* A line may be shorter than the map allows. */
     end = end < p->out_w ? end : p->out_w;
     return (dtn_cm_inside_t){first < end ? first : end, end};
 }
-
-#endif /* DTN_WINDOWS_H */

@@ -2,8 +2,7 @@
  * @file
  * One call of a kernel: checked once, then run.
  */
-#ifndef DTN_CALL_H
-#define DTN_CALL_H
+#pragma once
 
 #include "types.h"
 
@@ -29,5 +28,3 @@ dtn_reason_t dtn_call_check(const dtn_model_t *model, const uint32_t *command, d
 
 /** Runs the checked call at `command` on `buffers`. */
 dtn_reason_t dtn_call_run(const dtn_model_t *model, const dtn_buffers_t *buffers, const uint32_t *command);
-
-#endif /* DTN_CALL_H */

@@ -2,8 +2,7 @@
  * @file
  * Checks the kernels block and the commands, after the header.
  */
-#ifndef DTN_COMMANDS_H
-#define DTN_COMMANDS_H
+#pragma once
 
 #include "types.h"
 
@@ -12,5 +11,3 @@ NeutronError dtn_kernels_check(const uint32_t *block, dtn_model_t *model);
 
 /** Checks every command, and the bytes after the last one. */
 NeutronError dtn_commands_check(const dtn_model_t *model);
-
-#endif /* DTN_COMMANDS_H */

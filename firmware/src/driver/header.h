@@ -2,8 +2,7 @@
  * @file
  * Checks the microcode's header, the first check step.
  */
-#ifndef DTN_HEADER_H
-#define DTN_HEADER_H
+#pragma once
 
 #include "NeutronDriver.h"
 #include "types.h"
@@ -21,5 +20,3 @@ dtn_reason_t dtn_header_check(const NeutronModelConfig *config, dtn_model_t *mod
 
 /** Checks the CRC-32 of the microcode and the weights of a checked model again; returns which one has changed. */
 dtn_reason_t dtn_header_verify(const dtn_model_t *model);
-
-#endif /* DTN_HEADER_H */

@@ -2,8 +2,7 @@
  * @file
  * The current fetch hooks.
  */
-#ifndef DTN_HOOKS_H
-#define DTN_HOOKS_H
+#pragma once
 
 #include "deuteron/driver.h"
 
@@ -12,5 +11,3 @@ const dtn_fetch_hooks_t *dtn_hooks(void);
 
 /** Sets the default hooks (memcpy, no wait). */
 void dtn_hooks_reset(void);
-
-#endif /* DTN_HOOKS_H */

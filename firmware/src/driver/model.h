@@ -2,8 +2,7 @@
  * @file
  * Prepares and runs a model.
  */
-#ifndef DTN_MODEL_H
-#define DTN_MODEL_H
+#pragma once
 
 #include "NeutronDriver.h"
 #include "types.h"
@@ -16,5 +15,3 @@ NeutronError dtn_model_check(const NeutronModelConfig *config, const dtn_kernel_
 
 /** Checks the pointers of `data` and runs the model; `resident`: resident bytes of the prefetch area are in place. */
 NeutronError dtn_model_run(const dtn_model_t *model, const NeutronDataConfig *data, bool resident);
-
-#endif /* DTN_MODEL_H */

@@ -2,8 +2,7 @@
  * @file
  * Shared types of the driver: the checked view of a model, and the words of its commands.
  */
-#ifndef DTN_TYPES_H
-#define DTN_TYPES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -88,5 +87,3 @@ static inline uint32_t dtn_length(uint32_t first)
 {
     return first >> 16;
 }
-
-#endif /* DTN_TYPES_H */

@@ -2,8 +2,7 @@
  * @file
  * Reads and writes of an operation, for the hazard check.
  */
-#ifndef DTN_ETHOSU_ACCESSES_H
-#define DTN_ETHOSU_ACCESSES_H
+#pragma once
 
 #include "deuteron/ethosu_watch.h"
 #include "kernel_window.h"
@@ -67,5 +66,3 @@ static inline void dtn_ethosu_report_bytes(dtn_ethosu_t *m, uint32_t part, uint3
                    .need = &(dtn_ethosu_range_t){.part = part, .region = region, .at = at, .bytes = bytes}});
     }
 }
-
-#endif /* DTN_ETHOSU_ACCESSES_H */

@@ -2,8 +2,7 @@
  * @file
  * Accumulators of an Ethos-U85's operation: their start values, and their target, the output or the next operation.
  */
-#ifndef DTN_ETHOSU_ACCUMULATORS_H
-#define DTN_ETHOSU_ACCUMULATORS_H
+#pragma once
 
 #include "output_scale.h"
 
@@ -24,5 +23,3 @@ dtn_ethosu_fault_t dtn_ethosu_sums(dtn_ethosu_t *m, int32_t height, int32_t widt
 void dtn_ethosu_sums_output(const dtn_ethosu_sums_t *sums, const dtn_ethosu_map_t *out,
                             const dtn_ethosu_output_t *output, const dtn_ethosu_channel_t *channels, int32_t y,
                             int32_t x, int32_t first, int32_t count, int64_t *values);
-
-#endif /* DTN_ETHOSU_ACCUMULATORS_H */

@@ -1,10 +1,10 @@
 /**
  * @file
- * Buffers at the workspace's end for tensors of an Ethos-U85 that are not written to a region directly: tensors between
- * operations of a chain, outputs that are transposed or reversed, and accumulators that another operation continues.
+ * Buffers at the workspace's end for tensors of an Ethos-U85 that are not written to a region directly. These are
+ * tensors between operations of a chain, outputs that are transposed or reversed, and accumulators that another
+ * operation continues.
  */
-#ifndef DTN_ETHOSU_CHAIN_BUFFERS_H
-#define DTN_ETHOSU_CHAIN_BUFFERS_H
+#pragma once
 
 #include "feature_map.h"
 
@@ -39,5 +39,3 @@ dtn_ethosu_fault_t dtn_ethosu_check_transpose(dtn_ethosu_t *m);
 
 /** After an operation: writes its buffered output to its map. */
 dtn_ethosu_fault_t dtn_ethosu_write_transposed(dtn_ethosu_t *m);
-
-#endif /* DTN_ETHOSU_CHAIN_BUFFERS_H */

@@ -5,8 +5,7 @@
  * A map has up to four tiles, each with its own address: top left (height0 rows of width0), top right (height1 rows),
  * bottom left and bottom right. Elements are in NHWC order, or in bricks of 16 channels (NHCWB16).
  */
-#ifndef DTN_ETHOSU_FEATURE_MAP_H
-#define DTN_ETHOSU_FEATURE_MAP_H
+#pragma once
 
 #include "registers.h"
 
@@ -99,5 +98,3 @@ void dtn_ethosu_write(const dtn_ethosu_map_t *map, uint8_t *pixel, int32_t first
 /** The same for values of 64 bits. */
 void dtn_ethosu_write_wide(const dtn_ethosu_map_t *map, uint8_t *pixel, int32_t first, int32_t count,
                            const int64_t *values);
-
-#endif /* DTN_ETHOSU_FEATURE_MAP_H */

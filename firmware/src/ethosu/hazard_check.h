@@ -2,8 +2,7 @@
  * @file
  * Shared parts of the hazard check: operations, and copies.
  */
-#ifndef DTN_ETHOSU_HAZARD_CHECK_H
-#define DTN_ETHOSU_HAZARD_CHECK_H
+#pragma once
 
 #include "accesses.h"
 #include "shadow_memory.h"
@@ -32,5 +31,3 @@ static inline void dtn_ethosu_note_start(uint32_t *running, uint32_t number, uin
 
 /** Checks the reads and writes of a copy. */
 void dtn_ethosu_check_copy(dtn_ethosu_watch_t *watch, const dtn_ethosu_rows_t *rows);
-
-#endif /* DTN_ETHOSU_HAZARD_CHECK_H */

@@ -2,8 +2,7 @@
  * @file
  * Windows of a kernel over the input, for convolutions and pools.
  */
-#ifndef DTN_ETHOSU_KERNEL_WINDOW_H
-#define DTN_ETHOSU_KERNEL_WINDOW_H
+#pragma once
 
 #include "feature_map.h"
 
@@ -60,5 +59,3 @@ static inline const uint8_t *dtn_ethosu_window_pixel(const dtn_ethosu_geometry_t
     }
     return dtn_ethosu_pixel(map, y, x);
 }
-
-#endif /* DTN_ETHOSU_KERNEL_WINDOW_H */

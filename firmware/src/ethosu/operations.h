@@ -2,8 +2,7 @@
  * @file
  * Operations, one function per kind; each reads the registers, checks them all, and then computes.
  */
-#ifndef DTN_ETHOSU_OPERATIONS_H
-#define DTN_ETHOSU_OPERATIONS_H
+#pragma once
 
 #include "deuteron/ethosu.h"
 
@@ -52,5 +51,3 @@ dtn_ethosu_fault_t dtn_ethosu_stop(dtn_ethosu_t *m);
  * if they are outside its memory. */
 uint8_t *dtn_ethosu_copy_side(dtn_ethosu_t *m, uint16_t region, uint16_t address, uint64_t length, bool is_written,
                               dtn_ethosu_fault_t *fault);
-
-#endif /* DTN_ETHOSU_OPERATIONS_H */

@@ -2,8 +2,7 @@
  * @file
  * Converts sums to outputs: scaling, zero point, limits and tables.
  */
-#ifndef DTN_ETHOSU_OUTPUT_SCALE_H
-#define DTN_ETHOSU_OUTPUT_SCALE_H
+#pragma once
 
 #include "feature_map.h"
 
@@ -67,5 +66,3 @@ int64_t dtn_ethosu_scaled(int64_t value, dtn_ethosu_factor_t factor, dtn_ethosu_
 
 /** The output for a scaled value: adds the zero point, clamps to the limits, and applies the table. */
 int32_t dtn_ethosu_requantize(const dtn_ethosu_output_t *output, int64_t value);
-
-#endif /* DTN_ETHOSU_OUTPUT_SCALE_H */

@@ -5,8 +5,7 @@
  * A command is a word: an opcode in its low 10 bits, the number of following words in bits 14 and 15, and a parameter
  * in the upper 16 bits. Opcodes with only a parameter set 16-bit registers; those with a payload word set the others.
  */
-#ifndef DTN_ETHOSU_REGISTERS_H
-#define DTN_ETHOSU_REGISTERS_H
+#pragma once
 
 #include "deuteron/ethosu.h"
 
@@ -221,5 +220,3 @@ static inline const dtn_ethosu_region_t *dtn_ethosu_region(dtn_ethosu_t *m, uint
     }
     return &m->memory.regions[number];
 }
-
-#endif /* DTN_ETHOSU_REGISTERS_H */

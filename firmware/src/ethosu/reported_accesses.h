@@ -2,8 +2,7 @@
  * @file
  * Accesses that an operation of an Ethos-U85 reported so far, for the hazard check.
  */
-#ifndef DTN_ETHOSU_REPORTED_ACCESSES_H
-#define DTN_ETHOSU_REPORTED_ACCESSES_H
+#pragma once
 
 #include "accesses.h"
 
@@ -19,5 +18,3 @@ typedef struct dtn_ethosu_reported {
     uint32_t count; /**< number of `bytes` */
     dtn_ethosu_range_t bytes[DTN_ETHOSU_MOST_NEEDS];
 } dtn_ethosu_reported_t;
-
-#endif /* DTN_ETHOSU_REPORTED_ACCESSES_H */

@@ -2,14 +2,13 @@
  * @file
  * Shadow memory: the known state of each byte during a hazard check, and its changes by reads and writes.
  */
-#ifndef DTN_ETHOSU_SHADOW_MEMORY_H
-#define DTN_ETHOSU_SHADOW_MEMORY_H
+#pragma once
 
 #include "deuteron/ethosu_watch.h"
 #include "feature_map.h"
 
-/** A writer: the number of its command (its offset in words plus 1), whether it is a copy, whether the byte has a value
- * since, and for an operation's last blocks the first block from the end that may write it: 1 to 7. */
+/** A writer: the number of its command (its offset in words plus 1), a flag for copies, and a flag for bytes with a
+ * value since. For an operation's last blocks, the first block from the end that may write the byte: 1 to 7. */
 #define DTN_ETHOSU_COMMAND UINT32_C(0x07FFFFFF)
 #define DTN_ETHOSU_IS_COPY UINT32_C(0x80000000)
 #define DTN_ETHOSU_IS_WRITTEN UINT32_C(0x40000000)
@@ -66,7 +65,7 @@ void dtn_ethosu_visit_box(dtn_ethosu_scan_t *scan, const dtn_ethosu_map_t *map, 
 void dtn_ethosu_visit_map(dtn_ethosu_scan_t *scan, const dtn_ethosu_map_t *map, dtn_ethosu_visit_t visit);
 
 /** Visitors for reads of an operation: elements of a map; weights, scales or a table, at any time after its start; its
- * first blocks, which must not read what the last blocks of the previous operation write. */
+ * first blocks. The last must not read bytes that the last blocks of the previous operation write. */
 void dtn_ethosu_read_element(dtn_ethosu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count);
 void dtn_ethosu_read_constant(dtn_ethosu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count);
 void dtn_ethosu_read_early(dtn_ethosu_scan_t *scan, dtn_ethosu_cell_t *cells, uint64_t at, uint64_t count);
@@ -88,5 +87,3 @@ void dtn_ethosu_write_unknown(dtn_ethosu_scan_t *scan, dtn_ethosu_cell_t *cells,
 /** A copy writes cells with the values of others, or of constants from byte `at` on if `from` is NULL. */
 void dtn_ethosu_move_row(dtn_ethosu_scan_t *scan, const dtn_ethosu_cell_t *from, dtn_ethosu_cell_t *to, uint64_t at,
                          uint64_t count);
-
-#endif /* DTN_ETHOSU_SHADOW_MEMORY_H */

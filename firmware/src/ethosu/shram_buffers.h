@@ -3,8 +3,7 @@
  * The buffers of an operation in the SHRAM, as registers place them: two banks for the output, then the inputs, and at
  * the end the accumulators; and the blocks of an operation.
  */
-#ifndef DTN_ETHOSU_SHRAM_BUFFERS_H
-#define DTN_ETHOSU_SHRAM_BUFFERS_H
+#pragma once
 
 #include "accesses.h"
 
@@ -30,5 +29,3 @@ dtn_ethosu_fault_t dtn_ethosu_blocks(dtn_ethosu_t *m, const dtn_ethosu_accesses_
  */
 dtn_ethosu_fault_t dtn_ethosu_buffers(dtn_ethosu_t *m, const dtn_ethosu_accesses_t *accesses,
                                       const dtn_ethosu_blocks_t *blocks, uint32_t *end, uint32_t *needed);
-
-#endif /* DTN_ETHOSU_SHRAM_BUFFERS_H */

@@ -7,8 +7,7 @@
  * zeros. In depth-first order, the input channels of a position follow each other; in part-kernel order, the positions
  * of 8 channels.
  */
-#ifndef DTN_ETHOSU_WEIGHT_ORDER_H
-#define DTN_ETHOSU_WEIGHT_ORDER_H
+#pragma once
 
 #include "weights.h"
 
@@ -33,5 +32,3 @@ typedef struct {
  */
 bool dtn_ethosu_read_rows(const dtn_ethosu_order_t *order, dtn_ethosu_weights_t *stream, int32_t depth, int16_t *rows,
                           size_t pitch);
-
-#endif /* DTN_ETHOSU_WEIGHT_ORDER_H */

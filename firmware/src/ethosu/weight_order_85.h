@@ -8,10 +8,9 @@
  * weights of a position, four output channels each in turn. Positions are padded with zeros to a multiple.
  *
  * Streams are compressed (weights.h), or one stream is in the fast format: 32 bytes with the width of a weight, then
- * weights of 2, 4 or 8 bits; those of a step for one stream after the other.
+ * weights of 2, 4 or 8 bits. Each step has its weights for one stream after the other.
  */
-#ifndef DTN_ETHOSU_WEIGHT_ORDER_85_H
-#define DTN_ETHOSU_WEIGHT_ORDER_85_H
+#pragma once
 
 #include "weight_order.h"
 
@@ -59,5 +58,3 @@ bool dtn_ethosu_fast_start(dtn_ethosu_source_85_t *source, const dtn_ethosu_orde
  */
 bool dtn_ethosu_read_rows_85(const dtn_ethosu_order_85_t *order, dtn_ethosu_source_85_t *source, bool is_back,
                              int32_t depth, int16_t *rows, size_t pitch);
-
-#endif /* DTN_ETHOSU_WEIGHT_ORDER_85_H */

@@ -2,8 +2,7 @@
  * @file
  * Shared parts of convolutions and depthwise convolutions: maps, weights and scales, per block of output channels.
  */
-#ifndef DTN_ETHOSU_WEIGHTED_LAYER_H
-#define DTN_ETHOSU_WEIGHTED_LAYER_H
+#pragma once
 
 #include "accumulators.h"
 #include "kernel_window.h"
@@ -70,5 +69,3 @@ dtn_ethosu_channel_t dtn_ethosu_channel_of_85(const uint8_t *bytes, bool is_wide
 
 /** dtn_ethosu_read_block for an Ethos-U85. */
 dtn_ethosu_fault_t dtn_ethosu_read_block_85(dtn_ethosu_t *m, dtn_ethosu_layer_t *layer, int32_t first, int32_t depth);
-
-#endif /* DTN_ETHOSU_WEIGHTED_LAYER_H */

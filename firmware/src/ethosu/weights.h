@@ -2,15 +2,14 @@
  * @file
  * Decoder of compressed weights: a stream of slices.
  *
- * A slice starts with a header: ZDIV (3 bits; 6: no zero runs, 7: padding up to the next byte), number of values minus
- * one (15), WDIV (3; 7: uncompressed), WTRUNC (1), and a palette flag (1). A palette has an offset of direct values
- * (5), its size minus one, or 0 (5), bits per entry minus two (3), and the entries. Chunks follow: up to 12 weights,
- * first their unary parts of at most 2 bits each, and up to 12 or 8 zero runs, with their unary parts. The remainders
- * of the numbers, WDIV or ZDIV bits each, come after the unary parts of the next chunk. Bits of a byte are read from
- * the lowest on. A number below the palette's size is an index of it; entries have the sign in the lowest bit.
+ * A slice starts with a header: ZDIV (3 bits; 6: no zero runs, 7: padding to the next byte), number of values minus one
+ * (15), WDIV (3; 7: uncompressed), WTRUNC (1), palette flag (1). A palette has an offset of direct values (5), its size
+ * minus one, or 0 (5), bits per entry minus two (3), and the entries. Chunks follow: up to 12 weights, first their
+ * unary parts of at most 2 bits each, and up to 12 or 8 zero runs, with their unary parts. The remainders of the
+ * numbers, WDIV or ZDIV bits each, come after the unary parts of the next chunk. Bits of a byte are read from the
+ * lowest on. A number below the palette's size is an index of it; entries have the sign in the lowest bit.
  */
-#ifndef DTN_ETHOSU_WEIGHTS_H
-#define DTN_ETHOSU_WEIGHTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ void dtn_ethosu_weights_start(dtn_ethosu_weights_t *stream, const uint8_t *bytes
 
 /** Decodes the next `count` weights of 9 bits; false if the stream is damaged or ends. */
 bool dtn_ethosu_weights_read(dtn_ethosu_weights_t *stream, int16_t *weights, size_t count);
-
-#endif /* DTN_ETHOSU_WEIGHTS_H */

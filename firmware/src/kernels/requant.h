@@ -3,8 +3,7 @@
  * The arithmetic of the kernels, once: rounding to nearest with ties to even, then saturation. spec/rounding.md is the
  * contract, `deuteron.numerics` the Python twin.
  */
-#ifndef DTN_REQUANT_H
-#define DTN_REQUANT_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,7 +16,7 @@ typedef struct {
 /**
  * value / 2^shift, rounded to nearest, ties to even; |value| <= 2^62, shift 1..62.
  *
- * Adding 2^63 makes every step unsigned, where shifts and sums are defined; 2^63 / 2^shift is even, so the parity that
+ * Adding 2^63 makes every step unsigned, where shifts and sums are defined. 2^63 / 2^shift is even: the parity that
  * decides a tie stays, and the quotient is exactly that much too large.
  */
 static inline int64_t dtn_rne_shift(int64_t value, int32_t shift)
@@ -50,7 +49,7 @@ static inline int8_t dtn_clamp_s8(int64_t value, int32_t lo, int32_t hi)
     return (int8_t)(value < lo ? lo : value > hi ? hi : value);
 }
 
-/** An accumulator, summed in unsigned arithmetic where overflow is defined, as the signed number it stands for. */
+/** An accumulator, summed in unsigned arithmetic where overflow is defined, as a signed number. */
 static inline int32_t dtn_as_signed(uint32_t accumulator)
 {
     return (int32_t)accumulator;
@@ -69,5 +68,3 @@ static inline int8_t dtn_mean_s8(int32_t sum, int32_t multiplier, uint64_t divis
 {
     return dtn_clamp_s8(zero_point + dtn_rne_divide_signed((int64_t)sum * multiplier, divisor), lo, hi);
 }
-
-#endif /* DTN_REQUANT_H */

@@ -1,9 +1,8 @@
 /**
  * @file
- * Where an output row or column of a resize lies between those of the input.
+ * The position of a resize's output row or column between those of the input.
  */
-#ifndef DTN_RESIZE_H
-#define DTN_RESIZE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -28,5 +27,3 @@ static inline dtn_between_t dtn_between(int32_t out, int32_t start, int32_t step
     place.high = place.share == 0 ? place.low : place.low + 1;
     return place;
 }
-
-#endif /* DTN_RESIZE_H */

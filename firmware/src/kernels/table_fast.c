@@ -1,4 +1,4 @@
-/* All kernels for speed. Alone in its object, so that a build with a table of its own does not link this one. */
+/* All kernels for speed. Alone in its object, so that a build with another table does not link this one. */
 #include "deuteron/kernel.h"
 
 int32_t (*const neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {

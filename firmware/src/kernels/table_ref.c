@@ -1,5 +1,5 @@
-/* All kernels that define the results. Alone in its object, so that a build with a table of its own does not link this
- * one. */
+/* All kernels that define the results. Alone in its object, so that a build with another table does not link this one.
+ */
 #include "deuteron/kernel.h"
 
 int32_t (*const neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_phase_t phase) = {

@@ -1,10 +1,9 @@
 /**
  * @file
- * Which part of a window lies on the map. Windows may be far larger than the map (dilation up to 65,536), so positions
- * are 64 bits wide; loops run over the part inside only.
+ * The part of a window that is inside the map. Windows may be far larger than the map (dilation up to 65,536), so
+ * positions are 64 bits wide; loops run over the part inside only.
  */
-#ifndef DTN_WINDOW_H
-#define DTN_WINDOW_H
+#pragma once
 
 #include <stdint.h>
 
@@ -30,5 +29,3 @@ static inline dtn_window_t dtn_window(int32_t out, int32_t stride, int32_t pad, 
     dtn_window_t window = {start, first < kernel ? (int32_t)first : kernel, end < kernel ? (int32_t)end : kernel};
     return window;
 }
-
-#endif /* DTN_WINDOW_H */

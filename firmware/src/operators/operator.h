@@ -2,8 +2,7 @@
  * @file
  * Shared checks of the CPU operators.
  */
-#ifndef DTN_OPERATOR_H
-#define DTN_OPERATOR_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -50,5 +49,3 @@ static inline int32_t dtn_operator_round(float x)
     }
     return whole;
 }
-
-#endif /* DTN_OPERATOR_H */

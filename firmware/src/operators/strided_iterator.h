@@ -2,8 +2,7 @@
  * @file
  * Iteration over tensors of any memory order, and checks of their bounds.
  */
-#ifndef DTN_STRIDED_ITERATOR_H
-#define DTN_STRIDED_ITERATOR_H
+#pragma once
 
 #include <string.h>
 
@@ -110,5 +109,3 @@ static inline float dtn_float_of_bits(int32_t bits)
     memcpy(&number, &bits, sizeof number);
     return number;
 }
-
-#endif /* DTN_STRIDED_ITERATOR_H */

@@ -33,18 +33,24 @@ static bool is_valid(const dtn_operator_call_t *call)
            dtn_cm_has_size(&values[1], DTN_CM_LIST(item_of(values[1].type), elements));
 }
 
-/* A number without what stands behind its point, within 64 bits; 0 for NaN. */
-static int64_t truncated(float x)
+/* A number without what stands behind its point, within the limits of a type; its largest for NaN. */
+static int64_t truncated(float x, uint32_t type)
 {
-    const float most = 9223371487098961920.0F; /* the largest below 2^63 */
-    return (int64_t)(x > most ? most : x < -most ? -most : x == x ? x : 0.0F);
+    const float beyond = 9223372036854775808.0F; /* 2^63 */
+    dtn_tfl_limits_t narrow = dtn_tfl_limits(type);
+    int64_t low = type == DTN_TYPE_S64 ? INT64_MIN : narrow.min, high = type == DTN_TYPE_S64 ? INT64_MAX : narrow.max;
+    if (!(x > -beyond && x < beyond)) {
+        return x < 0.0F ? low : high;
+    }
+    int64_t whole = (int64_t)x;
+    return whole < low ? low : whole > high ? high : whole;
 }
 
-static int64_t load(const dtn_tensor_t *value, size_t at)
+static int64_t load(const dtn_tensor_t *value, size_t at, uint32_t target)
 {
     switch (value->type) {
     case DTN_TYPE_F32:
-        return truncated(((const float *)value->data)[at]);
+        return truncated(((const float *)value->data)[at], target);
     case DTN_TYPE_S64:
         return ((const int64_t *)value->data)[at];
     case DTN_TYPE_S32:
@@ -89,7 +95,7 @@ int32_t dtn_tfl_cast(const dtn_operator_call_t *call, dtn_phase_t phase)
         } else if (in->type == DTN_TYPE_F32 && out->type == DTN_TYPE_BOOL) {
             ((uint8_t *)out->data)[i] = ((const float *)in->data)[i] != 0.0F;
         } else {
-            store(out, i, load(in, i));
+            store(out, i, load(in, i, out->type));
         }
     }
     return DTN_OK;

@@ -23,7 +23,7 @@ static bool are_numbers(const params_t *p, uint32_t type)
             return false;
         }
     }
-    /* What windows reach behind the map is padding, whatever its length. */
+    /* All positions of windows after the map are padding. */
     return p->pad_h >= 0 && p->pad_h <= DTN_CM_MAX_DIMENSION && p->pad_w >= 0 && p->pad_w <= DTN_CM_MAX_DIMENSION &&
            dtn_tfl_is_range(type, p->act_min, p->act_max) && dtn_tfl_holds(type, p->in_zp) &&
            dtn_tfl_holds(type, p->out_zp) && (type == DTN_TYPE_S8 || (p->in_zp == 0 && p->out_zp == 0)) &&

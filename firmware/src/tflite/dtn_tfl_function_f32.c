@@ -3,7 +3,28 @@
 
 typedef dtn_tfl_function_f32_params_t params_t;
 
-enum { LOGISTIC, TANH, EXP, SQRT, RSQRT, ABS, NEG, SQUARE, FLOOR, KINDS };
+enum {
+    LOGISTIC,
+    TANH,
+    EXP,
+    SQRT,
+    RSQRT,
+    ABS,
+    NEG,
+    SQUARE,
+    FLOOR,
+    CEIL,
+    ROUND,
+    SIN,
+    COS,
+    LOG,
+    ELU,
+    HARD_SWISH,
+    GELU,
+    GELU_BY_TANH,
+    SIGN,
+    KINDS
+};
 
 static bool is_valid(const dtn_operator_call_t *call)
 {
@@ -28,42 +49,68 @@ static float logistic(float x)
     return 1.0F / sum;
 }
 
-static float tangent(float x)
+/* The nearest whole number, ties to even. */
+static float rounded(float x)
 {
-    double y = (double)x;
-    if (y > -1e-5 && y < 1e-5) {
-        return (float)(y - y * y * y / 3.0);
-    }
-    return (float)(1.0 - 2.0 / (dtn_tfl_exponential(2.0 * y) + 1.0));
+    float below = dtn_tfl_floor(x), rest = x - below;
+    float whole = rest < 0.5F || (rest == 0.5F && dtn_tfl_floor(below * 0.5F) * 2.0F == below) ? below : below + 1.0F;
+    return whole == 0.0F && x < 0.0F ? -0.0F : whole;
 }
 
-/* The square root in float64, by Newton's method from a guess of half the exponent; NaN below 0. */
-static double square_root(double x)
+/*
+ * sin(x + quarters * pi / 2), by the series of a remainder of at most pi / 4; pi / 2 in three parts, whose products
+ * with whole numbers below 2^29 are exact but for the last. Beyond 2^29 neighbours of float32 are periods apart.
+ */
+static float sine(double x, int32_t quarters)
 {
-    if (!(x > 0.0) || x > 1e300) {
-        return x == 0.0 || x > 0.0 ? x : (x - x) / (x - x);
+    const double far = 536870912.0;
+    if (!(x > -far && x < far)) {
+        return (float)(x - x == 0.0 ? 0.0 : (x - x) / (x - x));
     }
-    uint64_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    bits = (bits >> 1) + (UINT64_C(1023) << 51);
-    double root;
-    memcpy(&root, &bits, sizeof root);
-    for (int32_t i = 0; i < 5; i++) {
-        root = 0.5 * (root + x / root);
+    int32_t n = (int32_t)(x * 0.63661977236758134308 + (x < 0.0 ? -0.5 : 0.5));
+    double r = x - (double)n * 1.57079601287841796875;
+    r -= (double)n * 3.1391647326017846e-07;
+    r -= (double)n * 5.3903025299577648e-15;
+    uint32_t quarter = (uint32_t)(n + quarters) & 3U;
+    double term = (quarter & 1U) == 0U ? r : 1.0, sum = term;
+    for (int32_t k = (quarter & 1U) == 0U ? 3 : 2; k < 22; k += 2) {
+        term = -term * r * r / (double)(k * (k - 1));
+        sum += term;
     }
-    return root;
+    return (float)((quarter & 2U) == 0U ? sum : -sum);
 }
 
-static float floor_of(float x)
+/* The error function: exp(-x^2) times a series that converges everywhere. */
+static double error_function(double x)
 {
-    const float most = 8388608.0F; /* 2^23: from here on all are whole */
-    if (!(x > -most && x < most)) {
-        return x;
+    if (x > 6.0 || x < -6.0) {
+        return x > 0.0 ? 1.0 : -1.0;
     }
-    float whole = (float)(int32_t)x;
-    float below = whole > x ? whole - 1.0F : whole;
-    /* -0 stays. */
-    return below == x ? x : below;
+    double term = x, sum = x;
+    for (int32_t k = 1; k < 160; k++) {
+        term = term * 2.0 * x * x / (double)(2 * k + 1);
+        sum += term;
+    }
+    return 1.12837916709551257390 * sum * dtn_tfl_exponential(-x * x);
+}
+
+static float gelu(float x, bool by_tanh)
+{
+    if (!by_tanh) {
+        float scaled = x * 0.70710678118654752440F;
+        float half = 0.5F * x;
+        return half * (1.0F + (float)error_function((double)scaled));
+    }
+    float cube = x * x * x, scaled = 0.044715F * cube;
+    float inner = 0.79788456080286535588F * (x + scaled);
+    float half = 0.5F * x;
+    return half * (1.0F + (float)dtn_tfl_tanh((double)inner));
+}
+
+static float hard_swish(float x)
+{
+    float gate = x + 3.0F;
+    return x * (gate < 0.0F ? 0.0F : gate > 6.0F ? 6.0F : gate) / 6.0F;
 }
 
 static float function(int32_t kind, float x)
@@ -72,21 +119,39 @@ static float function(int32_t kind, float x)
     case LOGISTIC:
         return logistic(x);
     case TANH:
-        return tangent(x);
+        return (float)dtn_tfl_tanh((double)x);
     case EXP:
         return dtn_tfl_exponential_f32(x);
     case SQRT:
-        return (float)square_root((double)x);
+        return (float)dtn_tfl_square_root((double)x);
     case RSQRT:
-        return 1.0F / (float)square_root((double)x);
+        return 1.0F / (float)dtn_tfl_square_root((double)x);
     case ABS:
         return x < 0.0F ? -x : x + 0.0F;
     case NEG:
         return -x;
     case SQUARE:
         return x * x;
+    case FLOOR:
+        return dtn_tfl_floor(x);
+    case CEIL:
+        return -dtn_tfl_floor(-x);
+    case ROUND:
+        return rounded(x);
+    case SIN:
+    case COS:
+        return sine((double)x, kind - SIN);
+    case LOG:
+        return (float)dtn_tfl_logarithm((double)x);
+    case ELU:
+        return x < 0.0F ? (float)dtn_tfl_exponential_less_one((double)x) : x;
+    case HARD_SWISH:
+        return hard_swish(x);
+    case GELU:
+    case GELU_BY_TANH:
+        return gelu(x, kind == GELU_BY_TANH);
     default:
-        return floor_of(x);
+        return x > 0.0F ? 1.0F : x < 0.0F ? -1.0F : x;
     }
 }
 

@@ -1,26 +1,7 @@
 #include "reals.h"
+#include "reductions.h"
 
 typedef dtn_tfl_reduce_sum_params_t params_t;
-
-/* True when the places along both sets of dimensions, as many as a value has elements, lie inside it. */
-static bool are_inside(const params_t *p, uint32_t elements)
-{
-    uint64_t last = 0;
-    uint64_t places = 1;
-    for (int32_t d = 0; d < DTN_INDEX_RANK; d++) {
-        if (p->reduced[d] < 1 || p->reduced_strides[d] < 0) {
-            return false;
-        }
-        uint64_t along = (uint64_t)(uint32_t)p->reduced[d] * (uint32_t)p->kept[d];
-        if (last >= elements || along > elements || places > elements) {
-            return false;
-        }
-        places *= along;
-        last += (uint64_t)(uint32_t)(p->reduced[d] - 1) * (uint32_t)p->reduced_strides[d];
-        last += (uint64_t)(uint32_t)(p->kept[d] - 1) * (uint32_t)p->kept_strides[d];
-    }
-    return last < elements && places == elements;
-}
 
 static bool is_valid(const dtn_operator_call_t *call)
 {
@@ -31,7 +12,8 @@ static bool is_valid(const dtn_operator_call_t *call)
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     uint32_t elements = dtn_tfl_elements(&call->values[0]);
     return dtn_index_is_inside(p->kept, p->kept_strides, dtn_tfl_elements(&call->values[1]), elements) &&
-           are_inside(p, elements) && dtn_tfl_holds(type, p->in_zp) && dtn_tfl_holds(type, p->out_zp) &&
+           dtn_tfl_is_reduction(p->kept, p->kept_strides, p->reduced, p->reduced_strides, elements) &&
+           dtn_tfl_holds(type, p->in_zp) && dtn_tfl_holds(type, p->out_zp) &&
            (p->real == 1 ? p->in_zp == 0 : p->real == 0 && dtn_tfl_is_factor(p->multiplier, p->shift));
 }
 
@@ -70,10 +52,7 @@ int32_t dtn_tfl_reduce_sum(const dtn_operator_call_t *call, dtn_phase_t phase)
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     const dtn_tensor_t *out = &call->values[1];
     const dtn_tfl_limits_t limits = dtn_tfl_limits(out->type);
-    uint32_t rows = 1;
-    for (int32_t d = 0; d < DTN_INDEX_RANK - 1; d++) {
-        rows *= (uint32_t)p->reduced[d];
-    }
+    uint32_t rows = dtn_tfl_reduced_rows(p->reduced);
     int32_t index[DTN_INDEX_RANK] = {0};
     for (uint32_t i = 0; i < dtn_tfl_elements(out); i++) {
         int32_t sum = sum_from(p, &call->values[0], dtn_index_offset(index, p->kept_strides), rows);

@@ -10,7 +10,7 @@ static bool is_length(int32_t number)
     return number >= 1 && number <= DTN_CM_MAX_DIMENSION;
 }
 
-/* True when all positions fit 32 bits, and none lies more than a pixel above the map. */
+/* True if all positions fit 32 bits, and none is more than a pixel above the map. */
 static bool is_axis(int32_t in, int32_t out, int32_t start, int32_t step)
 {
     return is_length(in) && is_length(out) && start >= -ONE && start <= DTN_CM_MAX_DIMENSION * ONE && step >= 0 &&

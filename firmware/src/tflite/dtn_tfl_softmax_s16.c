@@ -52,7 +52,7 @@ int32_t dtn_tfl_softmax_s16(const dtn_operator_call_t *call, dtn_phase_t phase)
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     const int16_t *tables[] = {(const int16_t *)call->values[1].data, (const int16_t *)call->values[2].data};
-    /* Of a table that is none of an exponential function the sum may be 0 or less. */
+    /* With a table of another function than the exponential, the sum may be 0 or less. */
     if (tables[0][DTN_TFL_TABLE_VALUES - 1] < 2 || tables[0][0] < 0) {
         return DTN_REASON_OPERATOR;
     }

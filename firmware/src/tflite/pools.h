@@ -1,6 +1,6 @@
 /**
  * @file
- * What the pools share: the checks of a call, and which part of a window lies on the map.
+ * Shared by the pools: the checks of a call, and the part of a window that is inside the map.
  */
 #ifndef DTN_TFLITE_POOLS_H
 #define DTN_TFLITE_POOLS_H

@@ -17,6 +17,42 @@ static inline float dtn_tfl_real(int32_t bits)
     return number;
 }
 
+/** A number within limits; NaN stays. */
+static inline float dtn_tfl_clamp_f32(float x, float low, float high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+/** The square root in float64, by Newton's method from a guess of half the exponent; NaN below 0. */
+static inline double dtn_tfl_square_root(double x)
+{
+    if (!(x > 0.0) || x > 1e300) {
+        return x == 0.0 || x > 0.0 ? x : (x - x) / (x - x);
+    }
+    uint64_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits >> 1) + (UINT64_C(1023) << 51);
+    double root;
+    memcpy(&root, &bits, sizeof root);
+    for (int32_t i = 0; i < 5; i++) {
+        root = 0.5 * (root + x / root);
+    }
+    return root;
+}
+
+/** The largest whole number that is not above x. */
+static inline float dtn_tfl_floor(float x)
+{
+    const float most = 8388608.0F; /* 2^23: from here on all are whole */
+    if (!(x > -most && x < most)) {
+        return x;
+    }
+    float whole = (float)(int32_t)x;
+    float below = whole > x ? whole - 1.0F : whole;
+    /* -0 stays. */
+    return below == x ? x : below;
+}
+
 /** The nearest whole number, ties away from zero, at most 2^20 from zero; 0 for NaN. No stored value is further off. */
 static inline int32_t dtn_tfl_nearest(float x)
 {

@@ -6,7 +6,7 @@
  *   hostile  DAMAGES runs of the two partitions in turn, each with a word of layout, commands or weights changed
  *   guard    one byte is written behind a memory, which has to end the image
  *
- * What is printed is what came of it.
+ * It prints the results.
  */
 #include "board.h"
 #include "core.h"
@@ -27,7 +27,7 @@ enum {
     BLOCKS = 3,
     COMMANDS = 1,
     WEIGHTS = 2,
-    ROOM = 8 * DTN_GUARD_BYTES,
+    CAPACITY = 8 * DTN_GUARD_BYTES,
     MEMORIES = 2,
     OUTPUT = 256,
     BLOCK = 2048,
@@ -58,27 +58,27 @@ static program_t first = {.bundle = &dtn_bundle};
 static program_t second = {.bundle = &other};
 
 /* A guard, then a memory that ends where the next guard starts, and so on; a guard is the last. */
-static uint8_t room[2 * MEMORIES * (DTN_GUARD_BYTES + ROOM) + DTN_GUARD_BYTES]
+static uint8_t memory_pool[2 * MEMORIES * (DTN_GUARD_BYTES + CAPACITY) + DTN_GUARD_BYTES]
     __attribute__((aligned(DTN_GUARD_BYTES), section(".dtn_arena")));
 static uint32_t guards;
 
 static uint8_t *next_guard(void)
 {
-    uint8_t *guard = room + guards * (DTN_GUARD_BYTES + ROOM);
+    uint8_t *guard = memory_pool + guards * (DTN_GUARD_BYTES + CAPACITY);
     dtn_guard(guards, guard);
     guards++;
     return guard;
 }
 
-/* Places the memories of a program; false when there is no room. */
+/* Places the memories of a program; false if they do not fit. */
 static bool place(program_t *program)
 {
     for (uint32_t i = 0; i < MEMORIES; i++) {
         const uint32_t bytes = (program->bundle->memory_bytes[i] + 15) / 16 * 16;
-        if (bytes > ROOM || program->bundle->memory_count != MEMORIES) {
+        if (bytes > CAPACITY || program->bundle->memory_count != MEMORIES) {
             return false;
         }
-        program->memories[i] = (dtn_memory_t){next_guard() + DTN_GUARD_BYTES + ROOM - bytes, bytes};
+        program->memories[i] = (dtn_memory_t){next_guard() + DTN_GUARD_BYTES + CAPACITY - bytes, bytes};
     }
     return true;
 }
@@ -122,7 +122,7 @@ static void print(const char *what, uint32_t number)
     dtn_semihost_print_number(number);
 }
 
-/* What the interrupt met. */
+/* Results of the interrupt. */
 static volatile dtn_reason_t last_reason;
 static volatile uint32_t interrupts;
 
@@ -141,8 +141,8 @@ typedef struct {
     uint32_t wrong;
 } outcomes_t;
 
-/* Lets the interrupt come that many cycles after the first program was started: the other program is right where the
- * NPU is free, and refused where the first one has it; the first one is always right. */
+/* Raises the interrupt that many cycles after the start of the first program. The other program is right if the NPU is
+ * free, and refused if the first one has it; the first one is always right. */
 static dtn_reason_t interrupted(uint32_t cycles, outcomes_t *outcomes)
 {
     memset((void *)(uintptr_t)dtn_executor_output(&first.executor, 0), 0, 16);
@@ -202,7 +202,7 @@ static void damage(uint32_t *words, uint32_t count)
     words[at] = draw() % 2 == 0 ? words[at] ^ UINT32_C(1) << draw() % 32 : draw();
 }
 
-/* Whether a partition is as `hostile` takes it: its blocks have words, and fit. */
+/* True if a partition is as `hostile` takes it: its blocks have words, and fit. */
 static bool can_be_damaged(const dtn_bundle_t *bundle)
 {
     const dtn_delegate_t *delegate = &bundle->delegates[0];
@@ -214,7 +214,7 @@ static bool can_be_damaged(const dtn_bundle_t *bundle)
     return is_right;
 }
 
-/* Which block of a partition is damaged: half of them are commands, the longest. */
+/* The block of a partition to damage: half of them are commands, the longest. */
 static uint32_t any_block(void)
 {
     return draw() % 2 == 0 ? COMMANDS : draw() % BLOCKS;
@@ -278,7 +278,7 @@ int main(void)
         return 2;
     }
     (void)next_guard();
-    dtn_guards_on(room, sizeof room);
+    dtn_guards_on(memory_pool, sizeof memory_pool);
     if (!dtn_npu_start() || !start(&first, 3) || !start(&second, 5)) {
         return 2;
     }

@@ -2,8 +2,7 @@
  * @file
  * Memory that nothing may touch: regions of the memory protection unit, of which cores have eight or more.
  */
-#ifndef DTN_GUARDS_H
-#define DTN_GUARDS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,7 +24,7 @@ typedef struct {
 
 #if __ARM_ARCH >= 8
 
-/* Armv8-M lets privileged code read every region, but what lies in two of them is a fault. */
+/* Armv8-M lets privileged code read every region, but an address in two of them is a fault. */
 
 static inline void dtn_guard_region(uint32_t number, const void *first, const void *last)
 {
@@ -70,5 +69,3 @@ static inline void dtn_guards_on(const void *memory, size_t bytes)
 }
 
 #endif
-
-#endif /* DTN_GUARDS_H */

@@ -1,7 +1,7 @@
 /*
- * What an application of two programs does that have no memory to spare: both in the same memories, each with contexts
- * of its own; a camera's two frames bound as input in turn; one program in steps; a run that the watchdog's function
- * aborts; and a CRC unit of the chip, played by a function. What is printed is what came of it.
+ * An application of two programs with little memory: both use the same memories, with separate contexts. A camera's two
+ * frames are bound as input in turn; one program runs in steps; the watchdog's function aborts a run; a function plays
+ * the chip's CRC unit. It prints the results.
  */
 #include "deuteron/crc32.h"
 #include "deuteron/driver.h"

@@ -15,9 +15,9 @@
 #include "semihost.h"
 
 /* Behind each block of memory, and so before the next: bytes that nothing may change. */
-enum { ROOM = 1 << 20, GUARD_BYTES = 256, GUARD = 0xA5, MOST_BLOCKS = 64 };
+enum { CAPACITY = 1 << 20, GUARD_BYTES = 256, GUARD = 0xA5, MOST_BLOCKS = 64 };
 
-static uint8_t room[ROOM] __attribute__((aligned(BUILD_ALIGNMENT), section(".dtn_arena")));
+static uint8_t memory_pool[CAPACITY] __attribute__((aligned(BUILD_ALIGNMENT), section(".dtn_arena")));
 static size_t taken;
 static uint8_t *guards[MOST_BLOCKS];
 static size_t blocks;
@@ -25,13 +25,13 @@ static char line[64];
 
 int main(void);
 
-/* What the builder takes of a C library: memory, of which all is given back at once, after each call. */
+/* The builder's part of a C library: memory, all of which is freed at once, after each call. */
 int posix_memalign(void **memory, size_t alignment, size_t bytes)
 {
     taken = (taken + alignment - 1) / alignment * alignment;
-    *memory = room + taken;
+    *memory = memory_pool + taken;
     taken += bytes + GUARD_BYTES;
-    if (taken > ROOM || blocks == MOST_BLOCKS) {
+    if (taken > CAPACITY || blocks == MOST_BLOCKS) {
         return 1;
     }
     guards[blocks] = (uint8_t *)*memory + bytes;
@@ -58,7 +58,7 @@ void free(void *memory)
 
 void abort(void)
 {
-    dtn_semihost_print("no room\n");
+    dtn_semihost_print("no memory\n");
     dtn_semihost_exit(1);
 }
 
@@ -104,7 +104,7 @@ static uint32_t run_all(uint32_t calls, uint32_t first)
                 continue;
             }
             wrong++;
-            dtn_semihost_print("not the reference's bytes, or bytes beside the output's: kernel ");
+            dtn_semihost_print("not the reference's bytes, or bytes outside of the output's: kernel ");
             dtn_semihost_print_number(kind);
             dtn_semihost_print(", seed ");
             dtn_semihost_print_number(first + i);

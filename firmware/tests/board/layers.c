@@ -16,7 +16,7 @@ static char line[64];
 
 int main(void);
 
-/* What became of a call. */
+/* The result of a call. */
 typedef enum { TOO_LARGE, REFUSED, RIGHT, WRONG } result_t;
 
 static result_t one_call(uint64_t seed)

@@ -38,11 +38,11 @@ static dtn_executor_t interrupting;
 static uint8_t expected[OUTPUTS][BYTES];
 static uint8_t urgent_expected[BYTES];
 
-/* What the command line asks for. */
+/* The options of the command line. */
 static volatile bool at_hooks;
 static bool fails;
 
-/* What the interrupt met. */
+/* Results of the interrupt. */
 static volatile bool inside;
 static volatile uint32_t interrupts;
 static volatile uint32_t wrong;
@@ -88,7 +88,7 @@ static bool wait(uint32_t channel)
 
 static const dtn_fetch_hooks_t watched = {copy, wait};
 
-/* Of the fetches' port: its hooks, with these around them. */
+/* The hooks of the fetches' port, with these around them. */
 NeutronError __wrap_dtn_set_fetch_hooks(const dtn_fetch_hooks_t *hooks)
 {
     real = *hooks;

@@ -1,11 +1,10 @@
 /**
  * @file
  * Memory for the values of one call, each of which ends where the memory protection unit begins to refuse: what an
- * operator reads or writes behind it is a fault. Of more values than there are guards the last ones share a slot. Below
- * each value is a fence: bytes that the operator must leave as they are.
+ * operator reads or writes behind it is a fault. If there are more values than guards, the last ones share a slot.
+ * Below each value is a fence: bytes that the operator must leave as they are.
  */
-#ifndef DTN_SLOTS_H
-#define DTN_SLOTS_H
+#pragma once
 
 #include <stdbool.h>
 #include <string.h>
@@ -77,5 +76,3 @@ static inline bool dtn_slots_are_kept(const dtn_operator_call_t *call)
     }
     return are_kept;
 }
-
-#endif /* DTN_SLOTS_H */

@@ -1,4 +1,4 @@
-/* What start-up leaves behind, and one fault of the kind that the command line names. */
+/* The state after start-up, and one fault of the kind that the command line names. */
 #include "deuteron/port.h"
 #include "semihost.h"
 #include "startup.h"
@@ -52,7 +52,7 @@ static uint32_t dive(uint32_t levels)
     return frame[0];
 }
 
-/* Pushes 32 bytes where the stack has room for fewer: for none, and for a part of what an exception saves. */
+/* Pushes 32 bytes onto a stack with fewer: with none, and with a part of an exception's frame. */
 #define PUSH_WITH_ROOM_FOR(bytes)                                                                                      \
     __asm__ volatile("mov sp, %0\n push {r0-r7}" ::"r"((uintptr_t)__dtn_stack_limit + (bytes)))
 

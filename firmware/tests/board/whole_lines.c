@@ -1,5 +1,5 @@
-/* The template's copies with a cache that is told on: each drop must be of whole lines and of this copy alone, and what
- * the core has copied must be written back. */
+/* The template's copies with a checked cache: each drop must be of whole lines and of this copy alone, and bytes copied
+ * by the core must be written back. */
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

@@ -2,8 +2,7 @@
  * @file
  * Of the counters in Arm's driver what a port calls, for a test that stands in for them.
  */
-#ifndef PMU_ETHOSU_H
-#define PMU_ETHOSU_H
+#pragma once
 
 #include <stdint.h>
 
@@ -22,5 +21,3 @@ void ETHOSU_PMU_CNTR_Enable(struct ethosu_driver *drv, uint32_t mask);
 void ETHOSU_PMU_CNTR_Disable(struct ethosu_driver *drv, uint32_t mask);
 uint64_t ETHOSU_PMU_Get_CCNTR(struct ethosu_driver *drv);
 uint32_t ETHOSU_PMU_Get_EVCNTR(struct ethosu_driver *drv, uint32_t num);
-
-#endif /* PMU_ETHOSU_H */

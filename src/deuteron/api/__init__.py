@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from deuteron.builds.options import CalibrationMethod as CalibrationMethod
     from deuteron.builds.options import Converter as Converter
     from deuteron.builds.options import Partitioning as Partitioning
+    from deuteron.builds.options import TfliteOptions as TfliteOptions
     from deuteron.builds.options import WeightValues as WeightValues
     from deuteron.frontend.examples import COMBINED as COMBINED
     from deuteron.frontend.examples import EXAMPLES as EXAMPLES
@@ -86,6 +87,7 @@ _NAMES = {
         "CalibrationMethod",
         "Converter",
         "Partitioning",
+        "TfliteOptions",
         "WeightValues",
     ),
     "frontend.examples": ("COMBINED", "EXAMPLES", "REFERENCES", "ExampleModel"),

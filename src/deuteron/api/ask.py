@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest
-from deuteron.builds.options import DEFAULT_TARGET
+from deuteron.builds.options import DEFAULT_TARGET, TfliteOptions
 from deuteron.errors import OptionError
 
 if TYPE_CHECKING:
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 
 def missing(path: str | Path, *, target: str | None = None, etrecord: str | Path | None = None) -> tuple[str, ...]:
     """Return sentences about facts that a program without its build lacks; raises the errors of `explain`."""
-    from deuteron.runtime import as_build
+    from deuteron.runtime import build_directory
 
-    return as_build.missing(path, target, etrecord)
+    return build_directory.missing(path, target, etrecord)
 
 
 def read_manifest(directory: str | Path) -> Manifest:
@@ -93,6 +93,7 @@ def subject(
     on: str | None = None,
     target: str | None = None,
     etrecord: str | Path | None = None,
+    tflite: TfliteOptions = TfliteOptions(),
     time_out: float | None = None,
     flash: "FlashOptions | None" = None,
     origin: str | Path | None = None,
@@ -104,6 +105,7 @@ def subject(
         on: a board, in an emulator; the host by default.
         target: target of a TFLite file that is not compiled yet.
         etrecord: ETRecord of a program: its reference on the host, and the source lines of its steps on a board.
+        tflite: options of a TFLite file.
         time_out: seconds after which an emulator counts as hung.
         flash: flash timing of an emulated board.
         origin: build of the firmware, for a comparison.
@@ -121,6 +123,7 @@ def subject(
         on=on,
         target=target,
         etrecord=etrecord,
+        tflite=tflite,
         time_out=time_out,
         flash=flash or FlashOptions(),
         origin=origin,
@@ -134,6 +137,7 @@ def compare(
     on: str | None = None,
     target: str | None = None,
     etrecord: str | Path | None = None,
+    tflite: TfliteOptions = TfliteOptions(),
     origin: str | Path | None = None,
 ) -> "Comparison":
     """Compare a build with quantised PyTorch, a TFLite file with LiteRT, or a board with the host.
@@ -144,6 +148,7 @@ def compare(
         on: as for `subject`.
         target: as for `subject`.
         etrecord: as for `subject`.
+        tflite: as for `subject`.
         origin: as for `subject`.
 
     Raises:
@@ -151,18 +156,19 @@ def compare(
     """
     from deuteron.runtime.inputs import checked
 
-    chosen = subject(path, on=on, target=target, etrecord=etrecord, origin=origin)
+    chosen = subject(path, on=on, target=target, etrecord=etrecord, tflite=tflite, origin=origin)
     chosen.check("host" if on else None)
     inputs = chosen.draw(1) if samples is None else samples
     return chosen.compare(list(checked(chosen.model, inputs)))
 
 
-def inspect(path: str | Path, *, target: str | None = None) -> "Inspection":
+def inspect(path: str | Path, *, target: str | None = None, tflite: TfliteOptions = TfliteOptions()) -> "Inspection":
     """Return the content of a build directory or of one of the files that a build reads or writes.
 
     Args:
         path: of the directory or file.
         target: of a TFLite file, to show the build of it for this target instead of the file itself.
+        tflite: options of the file for such a build.
 
     Raises:
         InputError, FormatError: the path cannot be inspected, or is damaged.
@@ -170,29 +176,36 @@ def inspect(path: str | Path, *, target: str | None = None) -> "Inspection":
     """
     from deuteron.views import inspect as view
 
-    if target is None:
+    if target is None and tflite == TfliteOptions():
         return view.inspect(Path(path))
-    from deuteron.runtime.as_build import opened
+    from deuteron.runtime.build_directory import opened
 
-    with opened(path, target) as directory:
+    with opened(path, target, tflite=tflite) as directory:
         return replace(view.inspect(directory), path=str(path))
 
 
-def explain(path: str | Path, *, target: str | None = None, etrecord: str | Path | None = None) -> "Explanation":
+def explain(
+    path: str | Path,
+    *,
+    target: str | None = None,
+    etrecord: str | Path | None = None,
+    tflite: TfliteOptions = TfliteOptions(),
+) -> "Explanation":
     """Return the processor of each operator of a build, the reason, and the cost.
 
     Args:
         path: a build directory; a TFLite file, which is compiled first; or any ExecuTorch program.
         target: target of a TFLite file, or of a program that does not name its own.
         etrecord: ExecuTorch's ETRecord of a program, for source lines of the model.
+        tflite: options of a TFLite file.
 
     Raises:
         InputError, FormatError: the path is not a build, TFLite file or program, or is damaged.
     """
-    from deuteron.runtime.as_build import opened
+    from deuteron.runtime.build_directory import opened
     from deuteron.views import explain as view
 
-    with opened(path, target, etrecord=etrecord) as directory:
+    with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:
         return replace(view.explain(directory), path=str(path))
 
 
@@ -201,6 +214,7 @@ def plan(
     *,
     target: str | None = None,
     etrecord: str | Path | None = None,
+    tflite: TfliteOptions = TfliteOptions(),
     svg: str | Path | None = None,
     force: bool = False,
 ) -> "Planning | ArenaPlanning":
@@ -210,6 +224,7 @@ def plan(
         path: as for `explain`.
         target: as for `explain`.
         etrecord: as for `explain`.
+        tflite: as for `explain`.
         svg: also write a picture of it to this file.
         force: replace the picture if it exists.
 
@@ -217,10 +232,10 @@ def plan(
         DeuteronError: the build is missing or damaged, its target's NPU runs nothing of it, firmware lacks an operator
             for a target without an NPU, or the picture cannot be written.
     """
-    from deuteron.runtime.as_build import opened
+    from deuteron.runtime.build_directory import opened
     from deuteron.views import memory
 
-    with opened(path, target, etrecord=etrecord) as directory:
+    with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:
         planning = replace(memory.of_build(directory), path=str(path))
     if svg is not None:
         memory.write_svg(planning, Path(svg), force=force)
@@ -232,6 +247,7 @@ def simulate(
     *,
     target: str | None = None,
     etrecord: str | Path | None = None,
+    tflite: TfliteOptions = TfliteOptions(),
     flash_bandwidth: int | None = None,
     flash_latency: int | None = None,
     clock: int | None = None,
@@ -249,6 +265,7 @@ def simulate(
         path: as for `explain`.
         target: as for `explain`.
         etrecord: as for `explain`.
+        tflite: as for `explain`.
         flash_bandwidth: bytes per second, instead of the planned bandwidth.
         flash_latency: nanoseconds before the first byte of a fetch arrives, instead of the target's.
         clock: Hz of NPU and CPU, instead of the target's.
@@ -264,7 +281,7 @@ def simulate(
         DeuteronError: there is no undamaged build with a partition on the NPU, it does not fit into its memory, or the
             trace cannot be written.
     """
-    from deuteron.runtime.as_build import opened
+    from deuteron.runtime.build_directory import opened
     from deuteron.views import simulate as view
 
     numbers: dict[str, int | None] = {
@@ -277,7 +294,7 @@ def simulate(
     for name, number in numbers.items():
         if number is not None and not isinstance(number, int):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise OptionError(f"`{name}` is {number!r}, integers are allowed", hint="`512Ki` is `512 << 10` here")
-    with opened(path, target, etrecord=etrecord) as directory:
+    with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:
         simulation = view.simulate_build(
             directory,
             **numbers,
@@ -303,6 +320,7 @@ def profile(
     *,
     target: str | None = None,
     etrecord: str | Path | None = None,
+    tflite: TfliteOptions = TfliteOptions(),
     on: str = "host",
     samples: "Sequence[Sample] | None" = None,
     runs: int | None = None,
@@ -317,6 +335,7 @@ def profile(
         path: as for `explain`.
         target: as for `explain`.
         etrecord: as for `explain`.
+        tflite: as for `explain`.
         on: `host`, `sim`, or a board, in an emulator.
         samples: inputs of the runs; random ones by default.
         runs: number of runs, which repeat the samples; by default one per sample.
@@ -335,6 +354,7 @@ def profile(
         Path(path),
         target=target,
         etrecord=etrecord,
+        tflite=tflite,
         on=on,
         samples=samples,
         runs=runs,

@@ -12,12 +12,12 @@ from deuteron.arch.targets import EthosU
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
 from deuteron.builds.manifest import Manifest
-from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning
+from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, Partitioning, TfliteOptions
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.extras import require
 from deuteron.frontend.backends.ethosu import vela
 from deuteron.frontend.gc_pause import rare_collections
-from deuteron.runtime.as_build import is_tflite
+from deuteron.runtime.build_directory import is_tflite
 
 if TYPE_CHECKING:
     from deuteron.board.emit import EmitOptions
@@ -81,7 +81,7 @@ def build(
     Raises:
         DeuteronError: the model, an option or the output directory cannot be used; nothing is left half-written.
     """
-    _check_options(target, options)
+    _check_options(name or type(module).__name__, target, options)
     directory = None if output is None else Path(output)
     if directory is not None:
         outputs.check_output(directory, force=options.force)
@@ -138,7 +138,7 @@ def build_model(
     model: str,
     *,
     target: str = DEFAULT_TARGET,
-    calibration: Iterable[object] | None = None,
+    calibration: Iterable[object] | str | Path | None = None,
     train: str | None = None,
     evaluate: str | None = None,
     output: str | Path | None = None,
@@ -149,16 +149,22 @@ def build_model(
 
     `calibration` replaces the batches that the model's function returns. With `options.use_qat` the function `train`,
     `file.py:function`, trains the model; by default the function `train` of the model's file. `evaluate` has the same
-    form. A TFLite file is built as it is, without PyTorch.
+    form. A TFLite file is built as it is, without PyTorch; with `calibration` a float file is quantised first, and this
+    may also name a `.npz` file of arrays or `file.py:function`.
     """
     if is_tflite(Path(model)):
         return _build_tflite(Path(model), target, calibration, train or evaluate, output, options)
-    _check_options(target, options)
+    _check_options(model, target, options)
     if output is not None:
         outputs.check_output(Path(output), force=options.force)
     _need_pytorch()
     from deuteron.frontend.loader import load, load_evaluate, load_train
 
+    if isinstance(calibration, str | Path):
+        raise OptionError(
+            f"`--calibration` is for TFLite files, and `{model}` is not one",
+            hint="let the model's function return calibration batches",
+        )
     if train is not None and not options.use_qat:
         raise OptionError("`--train` is given without `--use-qat`", hint="give both, or neither")
     trains = load_train(model, train) if options.use_qat else None
@@ -181,7 +187,7 @@ def build_model(
 def _build_tflite(
     path: Path,
     target: str,
-    calibration: Iterable[object] | None,
+    calibration: Iterable[object] | str | Path | None,
     function: str | None,
     output: str | Path | None,
     options: BuildOptions,
@@ -190,15 +196,14 @@ def _build_tflite(
     from deuteron.board import arena
     from deuteron.runtime import tflite_build
 
-    if function is not None or calibration is not None:
+    if function is not None:
         raise OptionError(
-            f"calibration, training and evaluation are for PyTorch models, and `{path}` is a TFLite file",
-            hint="leave them out",
+            f"training and evaluation are for PyTorch models, and `{path}` is a TFLite file", hint="leave them out"
         )
     directory = None if output is None else Path(output)
     if directory is not None:
         outputs.check_output(directory, force=options.force)
-    manifest, files = tflite_build.build_of(path, target, options)
+    manifest, files = tflite_build.build_of(path, target, options, calibration)
     arena.check(files[manifests.PROGRAM], manifest)
     if directory is not None:
         text = manifest.to_json().encode()
@@ -212,8 +217,9 @@ def _need_pytorch() -> None:
         require("executorch", package, "a build of a PyTorch model")
 
 
-def _check_options(target: str, options: BuildOptions) -> None:
+def _check_options(model: str, target: str, options: BuildOptions) -> None:
     """Check the options without PyTorch, which takes seconds to load."""
+    options.tflite.check_unused(model)
     arch = targets.load(target)
     options.check(arch)
     if isinstance(arch.npu, EthosU):
@@ -235,10 +241,9 @@ def convert_file(
 ) -> "tuple[Conversion | Mixed, tuple[Path, ...]]":
     """Convert a TFLite file, and return the conversion and the written files.
 
-    The files are the TFLite file `output`, whose operators are the NPU's, one per partition, and the remaining TFLite
-    operators; with `intermediates` also the blocks of an NPU operator, named after `output`: `.microcode`, `.weights`
-    and `.kernels`, for several partitions `_0.microcode` and so on; with the option for it the kernel selection file,
-    named after `output` with `_kernel_selection.c` at the end.
+    The TFLite file `output` has one NPU operator per partition and the remaining TFLite operators. `intermediates`
+    adds the blocks of an NPU operator, named after `output`: `.microcode`, `.weights` and `.kernels`, for several
+    partitions `_0.microcode` and so on. The option for it adds the kernel selection file, `_kernel_selection.c`.
 
     Raises:
         DeuteronError: the file, an option or the output cannot be used; nothing is left half-written.
@@ -289,6 +294,7 @@ def firmware(
     *,
     target: str | None = None,
     etrecord: str | Path | None = None,
+    tflite: TfliteOptions = TfliteOptions(),
     options: "FirmwareOptions | None" = None,
     force: bool = False,
 ) -> "Image":
@@ -300,6 +306,7 @@ def firmware(
         output: must not exist yet, unless `force` is set.
         target: target of a TFLite file, or of a program that does not name its own.
         etrecord: ExecuTorch's ETRecord of a program, for source lines of the model.
+        tflite: options of a TFLite file.
         options: all other options.
         force: replace `output`.
 
@@ -310,12 +317,12 @@ def firmware(
     from deuteron.board import boards, image
     from deuteron.board.record import FirmwareOptions
     from deuteron.board.toolchain import Toolchain
-    from deuteron.runtime.as_build import opened
+    from deuteron.runtime.build_directory import opened
 
     chosen = boards.load(board)
     if output is not None:
         image.check_output(Path(output), force=force)
-    with opened(path, target, etrecord=etrecord) as directory:
+    with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:
         built = image.build(directory, chosen, options or FirmwareOptions(), Toolchain.find(image.OBJECTS))
     if output is not None:
         image.write(built, Path(output), force=force)
@@ -328,6 +335,7 @@ def bundle(
     *,
     target: str | None = None,
     etrecord: str | Path | None = None,
+    tflite: TfliteOptions = TfliteOptions(),
     options: "EmitOptions | None" = None,
     kernels: "Kernels | None" = None,
     force: bool = False,
@@ -339,6 +347,7 @@ def bundle(
         output: must not exist yet, unless `force` is set.
         target: target of a TFLite file, or of a program that does not name its own.
         etrecord: ExecuTorch's ETRecord of a program, for source lines of the model.
+        tflite: options of a TFLite file.
         options: symbol and placement.
         kernels: kernels that the model calls (default), or all.
         force: replace `output`.
@@ -349,10 +358,10 @@ def bundle(
     from deuteron.board.emit import EmitOptions
     from deuteron.board.generate import generate
     from deuteron.board.record import Kernels
-    from deuteron.runtime.as_build import opened
+    from deuteron.runtime.build_directory import opened
 
     written = Path(output)
-    with opened(path, target, etrecord=etrecord) as directory:
+    with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:
         names = generate(directory, written, options or EmitOptions(), kernels or Kernels.SELECTED, force=force)
     return tuple(written / name for name in names)
 

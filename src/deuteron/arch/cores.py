@@ -60,7 +60,7 @@ class Work(Enum):
 
     @property
     def multiplies(self) -> bool:
-        """Whether its terms are multiply-accumulates."""
+        """True if its terms are multiply-accumulates."""
         narrow = (Work.CONVOLUTION, Work.POINTS, Work.DEPTHWISE, Work.APART, Work.LINEAR)
         return self in (*narrow, Work.WIDE_LAYER, Work.WIDE_DEPTHWISE)
 
@@ -76,7 +76,7 @@ class InnerWork(Enum):
     MVE = "mve"  # vectors of Armv8.1-M
 
     def has(self, other: "InnerWork") -> bool:
-        """Whether cores of this kind run code for the other."""
+        """Return True if cores of this kind run code for the other."""
         kinds = tuple(InnerWork)
         return kinds.index(self) >= kinds.index(other)
 

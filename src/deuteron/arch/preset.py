@@ -64,7 +64,7 @@ class Table:
         return type(self)(_merged(base._left, self._left), self._where)
 
     def has(self, key: str) -> bool:
-        """Whether the field is there and unread."""
+        """Return True if the field is there and unread."""
         return key in self._left
 
     def _take(self, key: str, kind: type[_T]) -> _T:

@@ -59,8 +59,8 @@ class Band:
 
     def __str__(self) -> str:
         return (
-            f"silicon has taken {self.least:.2f} to {self.most:.2f} times such times, {self.mean:.2f} by the geometric "
-            f"mean of {self.points} published"
+            f"real chips took {self.least:.2f} to {self.most:.2f} times the simulated time, {self.mean:.2f} by the "
+            f"geometric mean of {self.points} published measurements"
         )
 
 

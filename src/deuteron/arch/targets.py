@@ -90,10 +90,14 @@ class Neutron:
 Npu = Neutron | EthosU
 """The NPU of a target.
 
-Class attributes of each family describe its differences: `plans_sram`, whether Deuteron compiles the programs and plans
-their SRAM and fetches; `uses_vela`, whether Arm's Vela does; `scales_clock`, whether runs can be simulated at another
-clock; `has_int16`, whether activations may be int16; `timing`, the kind of its times; `program_name`, its name in
-programs.
+Class attributes of each family describe its differences:
+
+* `plans_sram`: Deuteron compiles the programs and plans their SRAM and fetches.
+* `uses_vela`: Arm's Vela compiles the programs.
+* `scales_clock`: runs can be simulated at another clock.
+* `has_int16`: activations may be int16.
+* `timing`: the kind of its times.
+* `program_name`: its name in programs.
 """
 
 
@@ -109,8 +113,8 @@ class Driver:
 class CpuOperators(Enum):
     """Operators of the CPU; the value is their name in presets.
 
-    `PORTABLE`: ExecuTorch's portable operators, in float if they have no int8 form. `CORTEX_M`: int8 operators, lowered
-    for the instruction set of this core.
+    `PORTABLE`: ExecuTorch's portable operators, in float if they have no int8 kernel. `CORTEX_M`: int8 operators,
+    lowered for the instruction set of this core.
     """
 
     PORTABLE = "portable"

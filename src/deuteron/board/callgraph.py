@@ -28,7 +28,7 @@ class Function:
         address: start address.
         name: C name; not unique among static functions.
         object: object file that defines it.
-        frame: maximum bytes of its own stack frame; None if it is unbounded.
+        frame: maximum bytes of its stack frame, without callees; None if it is unbounded.
         calls: addresses of the functions that it calls.
         indirect: true if it also calls through pointers.
     """

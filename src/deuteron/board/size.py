@@ -109,9 +109,15 @@ MODULES = (
     LIBRARY,
     PADDED,
 )
-"""Modules in the order of the report. `inner` is shared code of kernels; `model` is the generated bundle; `messages`
-are error texts, which only images that print them have; `stand_in` executes NPU commands on the core of an emulated
-board; `npu_driver` is the driver of an NPU's maker; `application` replaces the runner `semihost`."""
+"""Modules in the order of the report.
+
+* `inner`: shared code of kernels.
+* `model`: the generated bundle.
+* `messages`: error texts, which only images that print them have.
+* `stand_in`: executes NPU commands on the core of an emulated board.
+* `npu_driver`: the driver of an NPU's maker.
+* `application`: replaces the runner `semihost`.
+"""
 
 WITH_PARTS = ("operators", "cortex_m", "kernels", "model")
 """Modules with a row for each part."""

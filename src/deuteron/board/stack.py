@@ -38,7 +38,7 @@ calls the family."""
 
 @dataclass(frozen=True, slots=True)
 class StackFrame:
-    """A function on a path and the bytes of its own frame, None if it is unbounded."""
+    """A function on a path and the bytes of its frame, None if it is unbounded."""
 
     function: str
     frame: int | None

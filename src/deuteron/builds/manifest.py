@@ -27,7 +27,7 @@ TFLITE = "model.tflite"
 KEPT = "kept on the CPU by"
 """Start of `Node.why` if a build option keeps the node there; the option follows."""
 
-FILE = RecordFile(NAME, 8, "deuteron build MODEL -o DIR", "build the model again")
+FILE = RecordFile(NAME, 9, "deuteron build MODEL -o DIR", "build the model again")
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,6 +192,23 @@ class CpuOp:
 
 
 @dataclass(frozen=True, slots=True)
+class DeadChannels:
+    """Channels of a layer that were removed ahead of placement.
+
+    `node` is the layer's output. `constant` channels have one value for every input, and no other value depends on
+    `unread` ones. `macs` are multiply-accumulates before the removal, `macs_left` after it.
+    """
+
+    op: str
+    node: str
+    channels: int
+    constant: int
+    unread: int
+    macs: int
+    macs_left: int
+
+
+@dataclass(frozen=True, slots=True)
 class ModelInfo:
     """The model and the name it was built by."""
 
@@ -217,6 +234,7 @@ class Manifest:
     cpu_ops: tuple[CpuOp, ...]
     warnings: tuple[str, ...] = ()
     quality: Quality = NOT_MEASURED
+    dead_channels: tuple[DeadChannels, ...] = ()
 
     def to_json(self) -> str:
         """Return the text of `build.json`."""

@@ -1,5 +1,6 @@
 """Options of a build: one frozen value that checks itself and is stored in the manifest."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Self
@@ -81,6 +82,55 @@ class CalibrationMethod(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class TfliteOptions:
+    """Options of a TFLite file, for all commands that take one.
+
+    Attributes:
+        shapes: shapes of inputs by name, in place of those of the file; the name "" means the only input.
+        signature: the signature whose subgraph is compiled; None for the first subgraph.
+        keep_dead_channels: keep channels that no result depends on, and those that are constant.
+    """
+
+    shapes: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    signature: str | None = None
+    keep_dead_channels: bool = False
+
+    def check_unused(self, path: object) -> None:
+        """Check that no option is set for a model that is no TFLite file; OptionError otherwise."""
+        given = {
+            "--shape": self.shapes,
+            "--signature": self.signature is not None,
+            "--keep-dead-channels": self.keep_dead_channels,
+        }
+        if named := [f"`{name}`" for name, value in given.items() if value]:
+            verb = "are" if len(named) > 1 else "is"
+            raise OptionError(
+                f"{' and '.join(named)} {verb} for TFLite files, and `{path}` is not one", hint="leave it out"
+            )
+
+
+def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
+    """Return shapes of inputs as users write them: `INPUT=1,96,96,3`, or without a name for the only input.
+
+    Raises:
+        OptionError: naming what is wrong.
+    """
+    shapes: dict[str, tuple[int, ...]] = {}
+    for text in texts:
+        name, _, sizes = text.rpartition("=")
+        try:
+            shape = tuple(int(size) for size in sizes.split(","))
+        except ValueError:
+            shape = (0,)
+        if min(shape) < 1 or name in shapes:
+            raise OptionError(
+                f"`--shape {text}` names no shape", hint="write it as INPUT=1,96,96,3, once for each input"
+            )
+        shapes[name] = shape
+    return shapes
+
+
+@dataclass(frozen=True, slots=True)
 class BuildOptions:
     """Options of `deuteron.build`.
 
@@ -103,6 +153,7 @@ class BuildOptions:
         use_profiling: make microcode that records when each kernel starts and stops.
         memory: options of the target's memories.
         vela: options of Vela for an Ethos-U.
+        tflite: options of a TFLite file.
         dump_kernel_selection_code: also write each partition's kernel selection file.
         intermediates: also write each partition's converted TFLite file and microcode.
         verify_each: verify the graph after every compiler pass.
@@ -123,6 +174,7 @@ class BuildOptions:
     use_profiling: bool = False
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     vela: VelaOptions = field(default_factory=VelaOptions)
+    tflite: TfliteOptions = field(default_factory=TfliteOptions)
     dump_kernel_selection_code: bool = False
     intermediates: bool = False
     verify_each: bool = False

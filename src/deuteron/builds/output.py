@@ -23,7 +23,7 @@ def check_output(directory: Path, *, force: bool, record: str = NAME) -> None:
     if not parent.is_dir():
         raise InputError(f"the folder `{parent}` does not exist", hint="create it first")
     try:
-        with _beside(directory):
+        with _scratch_next_to(directory):
             pass
     except OSError as e:
         raise unwritable(directory, e) from e
@@ -92,7 +92,7 @@ def write(directory: Path, files: Mapping[str, bytes], *, force: bool, record: s
     check_output(directory, force=force, record=record)
     target = directory.absolute()
     try:
-        with _beside(directory) as scratch:
+        with _scratch_next_to(directory) as scratch:
             fresh = Path(scratch) / "new"
             fresh.mkdir()
             for name, data in files.items():
@@ -102,7 +102,7 @@ def write(directory: Path, files: Mapping[str, bytes], *, force: bool, record: s
         raise unwritable(directory, e) from e
 
 
-def _beside(directory: Path) -> tempfile.TemporaryDirectory[str]:
+def _scratch_next_to(directory: Path) -> tempfile.TemporaryDirectory[str]:
     """Yield a temporary directory in the same folder, and therefore on the same disk."""
     return tempfile.TemporaryDirectory(dir=directory.absolute().parent, prefix=f".{directory.name}.")
 

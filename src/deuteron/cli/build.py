@@ -8,7 +8,7 @@ import click
 
 from deuteron.arch import targets
 from deuteron.cli.memory import memory_options
-from deuteron.cli.options import PATH, choice, target_option
+from deuteron.cli.options import PATH, choice, target_option, tflite_options
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.cli.vela import vela_options
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from deuteron.arch.memory import MemoryOptions
     from deuteron.arch.vela import VelaOptions
     from deuteron.builds.manifest import Manifest
+    from deuteron.builds.options import TfliteOptions
 
 
 @new_command
@@ -60,6 +61,11 @@ if TYPE_CHECKING:
     metavar="histogram|minmax|percentile|mse",
     help="How activation ranges are chosen from the calibration data.",
 )
+@click.option(
+    "--calibration",
+    metavar="FILE.npz|FILE.py:FUNCTION",
+    help="Quantise a float TFLite file with these samples of its inputs.",
+)
 @click.option("--equalise", is_flag=True, help="Equalise channel ranges across layers before quantisation.")
 @click.option("--correct-biases", is_flag=True, help="Correct biases for the mean error of quantised weights.")
 @click.option(
@@ -85,6 +91,7 @@ if TYPE_CHECKING:
 @click.option("--use-profiling", is_flag=True, help="Make microcode that records when each kernel starts and stops.")
 @memory_options
 @vela_options
+@tflite_options
 @click.option("--dump-kernel-selection-code", is_flag=True, help="Also write each partition's kernel selection file.")
 @click.option("--intermediates", is_flag=True, help="Also write each partition's converted TFLite file and microcode.")
 @click.option("--verify-each", is_flag=True, help="Verify the graph after every pass of the compiler.")
@@ -100,12 +107,14 @@ def command(
     activations: str,
     weights: str,
     calibration_method: str,
+    calibration: str | None,
     min_sqnr: float | None,
     operators_not_to_delegate: tuple[str, ...],
     train: str | None,
     evaluate: str | None,
     memory: "MemoryOptions",
     vela: "VelaOptions",
+    tflite: "TfliteOptions",
     **flags: bool,
 ) -> None:
     """Compile MODEL for a target and write a build directory.
@@ -125,11 +134,19 @@ def command(
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),
         memory=memory,
         vela=vela,
+        tflite=tflite,
         **flags,
     )
     with printer.work(f"building {model}") as progress:
         build = api.build_model(
-            model, target=target, train=train, evaluate=evaluate, output=output, options=options, progress=progress
+            model,
+            target=target,
+            calibration=calibration,
+            train=train,
+            evaluate=evaluate,
+            output=output,
+            options=options,
+            progress=progress,
         )
     for warning in build.manifest.warnings:
         printer.warn(warning)

@@ -1,17 +1,22 @@
 """`deuteron bundle`: writes a build as C files for the user's own firmware."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from deuteron.cli.options import PATH, choice, etrecord_option, note_missing_facts, tflite_target_option
+from deuteron.cli.options import PATH, choice, etrecord_option, note_missing_facts, tflite_options, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
+
+if TYPE_CHECKING:
+    from deuteron.builds.options import TfliteOptions
 
 
 @new_command
 @click.argument("path", metavar="DIR|FILE", type=PATH)
 @tflite_target_option
+@tflite_options
 @etrecord_option
 @click.option("-o", "--output", metavar="OUT", required=True, type=PATH, help="Directory to write.")
 @click.option("--symbol", default="dtn_bundle", show_default=True, metavar="NAME", help="C name of the program.")
@@ -40,6 +45,7 @@ def command(
     path: Path,
     target: str | None,
     etrecord: Path | None,
+    tflite: "TfliteOptions",
     output: Path,
     symbol: str,
     kernels: str,
@@ -56,7 +62,9 @@ def command(
     places = choice(Placement, "--weights", weights), choice(Placement, "--arenas", arenas)
     options = EmitOptions(symbol, *places, choice(Data, "--data", data))
     selected = choice(Kernels, "--kernels", kernels)
-    paths = api.bundle(path, output, target=target, etrecord=etrecord, options=options, kernels=selected, force=force)
+    paths = api.bundle(
+        path, output, target=target, etrecord=etrecord, tflite=tflite, options=options, kernels=selected, force=force
+    )
     note_missing_facts(printer, path, target, etrecord)
     if printer.as_json:
         printer.json({"schema": 1, "directory": str(output), "files": [path.name for path in paths]})

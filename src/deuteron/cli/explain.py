@@ -1,23 +1,30 @@
 """`deuteron explain`: shows where each operator of a build runs, and why."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from deuteron.cli.options import PATH, etrecord_option, note_missing_facts, tflite_target_option
+from deuteron.cli.options import PATH, etrecord_option, note_missing_facts, tflite_options, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
+
+if TYPE_CHECKING:
+    from deuteron.builds.options import TfliteOptions
 
 
 @new_command
 @click.argument("path", metavar="DIR|FILE", type=PATH)
 @tflite_target_option
+@tflite_options
 @etrecord_option
-def command(printer: Printer, *, path: Path, target: str | None, etrecord: Path | None) -> None:
+def command(
+    printer: Printer, *, path: Path, target: str | None, etrecord: Path | None, tflite: "TfliteOptions"
+) -> None:
     """Show where each operator of a build, TFLite file or .pte runs, why it is not on the NPU, and its cost."""
     from deuteron import api
 
-    explanation = api.explain(path, target=target, etrecord=etrecord)
+    explanation = api.explain(path, target=target, etrecord=etrecord, tflite=tflite)
     note_missing_facts(printer, path, target, etrecord)
     if printer.as_json:
         printer.json(explanation.to_json())

@@ -2,20 +2,25 @@
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from deuteron.arch.sizes import parse_size
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash import flash_options
-from deuteron.cli.options import PATH, choice, etrecord_option, note_missing_facts, tflite_target_option
+from deuteron.cli.options import PATH, choice, etrecord_option, note_missing_facts, tflite_options, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
+
+if TYPE_CHECKING:
+    from deuteron.builds.options import TfliteOptions
 
 
 @new_command
 @click.argument("path", metavar="DIR|FILE", type=PATH)
 @tflite_target_option
+@tflite_options
 @etrecord_option
 @click.option("--board", required=True, metavar="an500|an505|an547", help="The board to build for.")
 @click.option("-o", "--output", metavar="OUT", required=True, type=PATH, help="Directory to write.")
@@ -64,6 +69,7 @@ def command(
     path: Path,
     target: str | None,
     etrecord: Path | None,
+    tflite: "TfliteOptions",
     board: str,
     output: Path,
     kernels: str,
@@ -96,7 +102,9 @@ def command(
     )
     before = record.read(other) if other else None
     with printer.work(f"building firmware for {board}"):
-        image = api.firmware(path, board, output, target=target, etrecord=etrecord, options=options, force=force)
+        image = api.firmware(
+            path, board, output, target=target, etrecord=etrecord, tflite=tflite, options=options, force=force
+        )
     note_missing_facts(printer, path, target, etrecord)
     if printer.as_json:
         printer.data(json.dumps({"directory": str(output), **json.loads(record.FILE.to_json(image.record))}, indent=2))

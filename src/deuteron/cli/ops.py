@@ -20,10 +20,12 @@ def command(printer: Printer, *, names: tuple[str, ...], target: str, markdown: 
     """
     from deuteron import api
     from deuteron.npu.neutron import support
+    from deuteron.tflite.cortex_m import operator_table
 
     listed = api.operators(names, target=target)
     if markdown:
-        printer.data(support.markdown(target).rstrip("\n"))
+        tables = operator_table.markdown({op.name for op in support.operators()})
+        printer.data(f"{support.markdown(target)}\n{tables}".rstrip("\n"))
         return
     if printer.as_json:
         table = [asdict(op) for op in listed]

@@ -8,11 +8,12 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 
 import click
 
-from deuteron.builds.options import DEFAULT_TARGET
+from deuteron.builds.options import DEFAULT_TARGET, TfliteOptions, parse_shapes
 from deuteron.cli.printer import QUIET, Printer
 from deuteron.errors import OptionError
 
 P = ParamSpec("P")
+R = TypeVar("R")
 E = TypeVar("E", bound=Enum)
 
 
@@ -97,6 +98,35 @@ tflite_target_option = click.option(
     help=f"Target of a TFLite file, `{DEFAULT_TARGET}` by default, or of a .pte.",
 )
 """The target of a file that is not a build."""
+
+
+def tflite_options(function: Callable[P, R]) -> Callable[P, R]:
+    """Add the options of TFLite files to a command, which gets them as `tflite`, a TfliteOptions."""
+
+    @functools.wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        kwargs["tflite"] = TfliteOptions(
+            parse_shapes(cast("tuple[str, ...]", kwargs.pop("shape"))),
+            cast("str | None", kwargs.pop("signature")),
+            bool(kwargs.pop("keep_dead_channels")),
+        )
+        return function(*args, **kwargs)
+
+    options = (
+        click.option(
+            "--shape",
+            multiple=True,
+            metavar="INPUT=1,96,96,3",
+            help="Shape of an input of a TFLite file; may be repeated.",
+        ),
+        click.option("--signature", metavar="NAME", help="Signature of a TFLite file to compile."),
+        click.option(
+            "--keep-dead-channels", is_flag=True, help="Keep constant and unread channels of a TFLite file's layers."
+        ),
+    )
+    for option in reversed(options):
+        run = option(run)
+    return run
 
 
 class _PathType(click.ParamType[Path]):

@@ -1,27 +1,39 @@
 """`deuteron plan`: shows a build's memories over time."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from deuteron.cli.options import PATH, etrecord_option, note_missing_facts, tflite_target_option
+from deuteron.cli.options import PATH, etrecord_option, note_missing_facts, tflite_options, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
+
+if TYPE_CHECKING:
+    from deuteron.builds.options import TfliteOptions
 
 
 @new_command
 @click.argument("path", metavar="DIR|FILE", type=PATH)
 @tflite_target_option
+@tflite_options
 @etrecord_option
 @click.option("--svg", metavar="FILE", type=PATH, help="Also write the memories over time as a picture.")
 @click.option("--force", is_flag=True, help="Replace the picture if it exists.")
 def command(
-    printer: Printer, *, path: Path, target: str | None, etrecord: Path | None, svg: Path | None, force: bool
+    printer: Printer,
+    *,
+    path: Path,
+    target: str | None,
+    etrecord: Path | None,
+    tflite: "TfliteOptions",
+    svg: Path | None,
+    force: bool,
 ) -> None:
     """Show the memories of a build, TFLite file or .pte over time, its fetches, and the lower bounds of both."""
     from deuteron import api
 
-    planning = api.plan(path, target=target, etrecord=etrecord, svg=svg, force=force)
+    planning = api.plan(path, target=target, etrecord=etrecord, tflite=tflite, svg=svg, force=force)
     note_missing_facts(printer, path, target, etrecord)
     if svg is not None:
         printer.note(f"wrote `{svg}`")

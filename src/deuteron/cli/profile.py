@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from deuteron.cli.options import PATH, etrecord_option, note_missing_facts, tflite_target_option
+from deuteron.cli.options import PATH, etrecord_option, note_missing_facts, tflite_options, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
 from deuteron.views.events.text import SORTS
 
 if TYPE_CHECKING:
+    from deuteron.builds.options import TfliteOptions
     from deuteron.views.events.record import Profile
 
 ON = "host|sim|an500|an505|an547"
@@ -22,6 +23,7 @@ BY = ("module", "line", "operator", "kernel")
 @new_command
 @click.argument("directory", metavar="DIR|FILE", type=PATH, required=False)
 @tflite_target_option
+@tflite_options
 @etrecord_option
 @click.option("--on", metavar=ON, help="Host, simulator or board that runs the build.  [default: host]")
 @click.option("-o", "--output", metavar="OUT", type=PATH, help="Directory to write.  [default: DIR/profile_ON]")
@@ -52,6 +54,7 @@ def command(
     directory: Path | None,
     target: str | None,
     etrecord: Path | None,
+    tflite: "TfliteOptions",
     on: str | None,
     output: Path | None,
     runs: int | None,
@@ -89,11 +92,12 @@ def command(
             "give the directory of a build, or two profiles after `--compare`", hint="`deuteron profile DIR`"
         )
     from deuteron import api
-    from deuteron.runtime.as_build import build_directory, is_program, is_tflite
+    from deuteron.runtime.build_directory import build_directory, is_program, is_tflite
     from deuteron.views.events import record
 
     is_input = is_tflite(directory) or is_program(directory)
     if not is_input and (directory.is_file() or (directory / record.NAME).is_file()):
+        tflite.check_unused(directory)
         others = {"--on": on, "--runs": runs, "--input": inputs, "--from-events": from_events, "--output": output}
         others |= {"--target": target, "--etrecord": etrecord, "--force": force, "--ticks-per-second": ticks_per_second}
         _refuse(f"`{directory}` is a profile: this shows its tables and runs nothing", others)
@@ -112,13 +116,14 @@ def command(
     if inputs:
         from deuteron.views.run.samples import read_samples
 
-        build = build_directory(directory, target, etrecord=etrecord, profiling=True)
+        build = build_directory(directory, target, etrecord=etrecord, tflite=tflite, profiling=True)
         samples = read_samples(api.read_manifest(build), inputs)
     with printer.work(f"profiling on {place}"):
         profiled = api.profile(
             directory,
             target=target,
             etrecord=etrecord,
+            tflite=tflite,
             on=place,
             samples=samples,
             runs=runs,

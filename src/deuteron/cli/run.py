@@ -9,12 +9,13 @@ import click
 
 from deuteron.board.flash import FlashOptions
 from deuteron.cli.flash import flash_options
-from deuteron.cli.options import PATH, Command, etrecord_option, note_missing_facts
+from deuteron.cli.options import PATH, Command, etrecord_option, note_missing_facts, tflite_options
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
 
 if TYPE_CHECKING:
+    from deuteron.builds.options import TfliteOptions
     from deuteron.runtime.inputs import Sample
     from deuteron.views.run.subjects import Subject
 
@@ -95,6 +96,7 @@ class _Command(Command):
 @flash_options
 @click.option("--target", metavar="NAME", help="Target of a TFLite file that is not compiled yet.  [default: imxrt700]")
 @etrecord_option
+@tflite_options
 @click.option("--force", is_flag=True, help="Replace output files that exist.")
 def command(
     printer: Printer,
@@ -112,6 +114,7 @@ def command(
     flash: FlashOptions,
     target: str | None,
     etrecord: Path | None,
+    tflite: "TfliteOptions",
     force: bool,
 ) -> int:
     """Run the build in DIR, or a .pte or TFLite file; without `--input`, on random samples.
@@ -126,7 +129,9 @@ def command(
 
     if inputs and samples is not None:
         raise OptionError("`--samples` makes random samples, `--input` reads them", hint="leave one of them out")
-    subject = api.subject(path, on=on, target=target, etrecord=etrecord, time_out=time_out, flash=flash, origin=origin)
+    subject = api.subject(
+        path, on=on, target=target, etrecord=etrecord, tflite=tflite, time_out=time_out, flash=flash, origin=origin
+    )
     subject.check(compare)
     if compare == "float" and (inputs or samples is not None):
         raise OptionError(

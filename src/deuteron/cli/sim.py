@@ -8,18 +8,20 @@ import click
 
 from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.arch.sizes import parse_size
-from deuteron.cli.options import PATH, choice, etrecord_option, note_missing_facts, tflite_target_option
+from deuteron.cli.options import PATH, choice, etrecord_option, note_missing_facts, tflite_options, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import OptionError
 
 if TYPE_CHECKING:
+    from deuteron.builds.options import TfliteOptions
     from deuteron.views.simulate import Simulation, SimulationChanges
 
 
 @new_command
 @click.argument("path", metavar="DIR|FILE", type=PATH, required=False)
 @tflite_target_option
+@tflite_options
 @etrecord_option
 @click.option("--compare", metavar="A B", type=(PATH, PATH), help="Compare two builds, largest changes first.")
 @click.option(
@@ -40,6 +42,7 @@ def command(
     path: Path | None,
     target: str | None,
     etrecord: Path | None,
+    tflite: "TfliteOptions",
     compare: tuple[Path, Path] | None,
     flash_bandwidth: str | None,
     flash_latency: int | None,
@@ -68,6 +71,7 @@ def command(
         api.simulate,
         target=target,
         etrecord=etrecord,
+        tflite=tflite,
         **numbers,
         effort=None if effort is None else choice(Effort, "--effort", effort),
         fetch_constants_to_sram=policy and choice(FetchPolicy, "--fetch-constants-to-sram", policy),

@@ -175,7 +175,7 @@ def no_out_variant(error: RuntimeError, ops: Iterable[CpuOp]) -> UnsupportedErro
 
 
 def _lacks_out(name: str) -> bool:
-    """Whether an overload of an operator has no out variant."""
+    """Return True if an overload of an operator has no out variant."""
     from executorch.exir.operator.convert import to_out_variant
 
     namespace, _, operator = name.partition("::")

@@ -66,7 +66,7 @@ class Search:
             all_int16 = 0.0 if int16_quantizer is None else sqnr(frozenset(), int16_quantizer)[0]
             why, hints = "as weights keep 8", list[str]()
             if all_int16 >= self.least:
-                why = "beside those of 8"
+                why = "with the other operators in 8 bits"
                 hints.append(f"build with `--activations int16` instead, which has {all_int16:.1f} dB")
             if (most := int(max(before, best))) >= 1:
                 hints.append(f"ask for at most `--min-sqnr {most}`")

@@ -32,7 +32,7 @@ def called(node: fx.Node) -> str:
 
 
 def reads_inputs(node: fx.Node) -> bool:
-    """Whether a value of an exported graph depends on the program's inputs."""
+    """Return True if a value of an exported graph depends on the program's inputs."""
     before, seen = [node], {node}
     while before:
         last = before.pop()

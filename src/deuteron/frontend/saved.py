@@ -62,7 +62,7 @@ class Reference:
 
     @property
     def has_int16(self) -> bool:
-        """Whether any value is int16."""
+        """True if any value is int16."""
         module: Any = self.module
         return any(is_quantize(node) and torch.int16 in node.args for node in module.graph.nodes)
 

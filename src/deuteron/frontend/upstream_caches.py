@@ -55,7 +55,7 @@ def importing() -> Generator[None]:
 def _cache_quantization(original: Callable[..., None]) -> Callable[..., None]:
     """Make PyTorch cache shapes and types of quantise operators too, which are most nodes of a quantised graph.
 
-    By default, it only caches those of its own operators, whose results are known to depend on nothing else.
+    By default, it only caches those of PyTorch's operators, whose results depend on nothing else.
     """
 
     def validate(mode: Any, operator: Any, args: Any, kwargs: Any) -> None:

@@ -21,7 +21,7 @@ def reached_by(params: p.KernelParams) -> dict[int, Ints]:
         case p.Conv2DParams():
             positions = params.batches * params.out_h * params.out_w
             return {4: _grid((positions, params.out_c), (params.out_pitch, 1))}
-        case p.AddParams() | p.MulParams() | p.ExtremumParams() | p.PreluParams():
+        case p.BinaryParams():
             return {0: _grid(params.dims, params.a_strides), 1: _grid(params.dims, params.b_strides)}
         case _:
             return {}

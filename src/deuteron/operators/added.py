@@ -13,12 +13,14 @@ from deuteron.operators.cortex_m import CpuOperator
 from deuteron.operators.int16 import WIDE
 from deuteron.operators.params import (
     AddParams,
+    BroadcastParams,
     Dims5,
     KernelParams,
     LutParams,
     MulParams,
     ReduceExtremumParams,
     ReduceSumParams,
+    ReductionParams,
     ResizeBilinearParams,
 )
 
@@ -76,15 +78,12 @@ class NormaliseParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class ArgmaxArgminParams(KernelParams):
+class ArgmaxArgminParams(ReductionParams):
     """Argmax (`maximum` 1) or argmin (0) over the middle of [outer, reduced, inner]; the first of equal values wins.
 
     The output is int64.
     """
 
-    outer: int
-    reduced: int
-    inner: int
     maximum: int
 
 
@@ -127,15 +126,12 @@ class LogSoftmaxParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class CompareParams(KernelParams):
+class CompareParams(BroadcastParams):
     """Broadcasting comparison of stored values; strides are in elements, 0 repeats; the output is bool.
 
     `kind` 0: a < b, 1: a <= b, 2: a = b, 3: a != b.
     """
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     kind: int
 
 

@@ -12,6 +12,10 @@ from deuteron.operators.cortex_m import CPU_OPERATORS, CpuOperator, QuantizedCon
 from deuteron.operators.params import KernelParams
 from deuteron.operators.portable import ATEN_OPERATORS, MaxPoolParams
 from deuteron.operators.tflite import DEQUANTIZE, TFLITE_OPERATORS
+from deuteron.operators.tflite_more import DetectionParams
+
+WORKSPACE_WORDS = 6
+"""That a detection keeps of each box: its corners, its largest score and the class of that."""
 
 NAMESPACE = "firmware"
 """That of the operators in programs."""
@@ -41,5 +45,7 @@ def scratch(operator: CpuOperator, params: KernelParams) -> tuple[tuple[int, str
             return ((gather_bytes(params), "uint8"),)
         case MaxPoolParams() if operator.scratch:
             return ((math.prod(params.output), "int64"),)
+        case DetectionParams():
+            return ((params.boxes * WORKSPACE_WORDS, "float32"),)
         case _:
             return ((0, "uint8"),) * len(operator.scratch)

@@ -13,6 +13,7 @@ from deuteron.operators.params import (
     Dims4,
     Dims6,
     ExtremumParams,
+    GroupedConvolutionParams,
     KernelParams,
     LutParams,
     MaxPoolParams,
@@ -67,7 +68,7 @@ class QuantizedAddParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class QuantizedConvolutionParams(KernelParams):
+class QuantizedConvolutionParams(GroupedConvolutionParams):
     """Convolution, NHWC: sums of (input + in_offset) * weight, and the bias, times the channel's factor.
 
     With a kernel sum instead of a bias (`quantized_conv2d` only), sums are of input * weight, padding has the value
@@ -78,22 +79,6 @@ class QuantizedConvolutionParams(KernelParams):
     are at most 32767. A run fails for factors out of range.
     """
 
-    batches: int
-    in_h: int
-    in_w: int
-    in_c: int
-    out_h: int
-    out_w: int
-    out_c: int
-    groups: int
-    kernel_h: int
-    kernel_w: int
-    stride_h: int
-    stride_w: int
-    pad_h: int
-    pad_w: int
-    dilation_h: int
-    dilation_w: int
     in_offset: int
     out_offset: int
     act_min: int

@@ -4,11 +4,13 @@ from dataclasses import dataclass
 
 from deuteron.operators.cortex_m import CpuOperator, PadParams
 from deuteron.operators.params import (
-    Dims5,
+    BroadcastParams,
     ExtremumParams,
+    GroupedConvolutionParams,
     KernelParams,
     ReduceExtremumParams,
     ReduceSumParams,
+    WindowParams,
 )
 
 BIAS_BITS = 10
@@ -23,7 +25,7 @@ SUM_BITS = 47
 
 
 @dataclass(frozen=True, slots=True)
-class ConvolutionS16Params(KernelParams):
+class ConvolutionS16Params(GroupedConvolutionParams):
     """Convolution, NHWC; weights [out_c, kernel_h, kernel_w, in_c / groups]; a linear layer has 1 x 1 images.
 
         out = clamp(rne((sum(x * w) * multiplier + bias * 2^(shift - 10)) / 2^shift))
@@ -32,28 +34,12 @@ class ConvolutionS16Params(KernelParams):
     dilations and pads are at most 32767, and a sum has at most 65536 products.
     """
 
-    batches: int
-    in_h: int
-    in_w: int
-    in_c: int
-    out_h: int
-    out_w: int
-    out_c: int
-    groups: int
-    kernel_h: int
-    kernel_w: int
-    stride_h: int
-    stride_w: int
-    pad_h: int
-    pad_w: int
-    dilation_h: int
-    dilation_w: int
     act_min: int
     act_max: int
 
 
 @dataclass(frozen=True, slots=True)
-class SumS16Params(KernelParams):
+class SumS16Params(BroadcastParams):
     """Broadcasting sum; strides are in elements, 0 repeats.
 
         out = clamp(rne((a * a_mult + b * b_mult) / 2^shift)), shift 1..62
@@ -61,9 +47,6 @@ class SumS16Params(KernelParams):
     A difference has a negative b_mult.
     """
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     a_mult: int
     b_mult: int
     shift: int
@@ -72,12 +55,9 @@ class SumS16Params(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class ProductS16Params(KernelParams):
+class ProductS16Params(BroadcastParams):
     """Broadcasting product; strides are in elements, 0 repeats: clamp(rne(a * b * mult / 2^shift)), shift 1..62."""
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     mult: int
     shift: int
     act_min: int
@@ -102,23 +82,13 @@ class InterpolateS16Params(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class PoolS16Params(KernelParams):
+class PoolS16Params(WindowParams):
     """Maximum (`maximum` 1) or mean, rounded to even, of each window, NHWC.
 
     Elements inside the map count, and each window has at least one. A mean's divisor is their number if `divisor` is
     0. Windows have at most 65535 elements.
     """
 
-    batches: int
-    in_h: int
-    in_w: int
-    channels: int
-    out_h: int
-    out_w: int
-    kernel_h: int
-    kernel_w: int
-    stride_h: int
-    stride_w: int
     pad_h: int
     pad_w: int
     maximum: int

@@ -56,13 +56,26 @@ class KernelParams:
 
 
 @dataclass(frozen=True, slots=True)
-class Conv2DParams(KernelParams):
-    """Convolution, NHWC with OHWI weights; padding below and right follows from the output size.
+class BroadcastParams(KernelParams):
+    """First words of operators on two operands that broadcast over `dims`; strides are in elements, 0 repeats."""
 
-    Padded positions contribute nothing (the input there equals its zero point). `requant_count` is 1 (one multiplier
-    for all channels) or out_c. Output positions start `out_pitch` bytes apart, so that a call may compute some of the
-    channels of a map; the bytes between are left as they are.
-    """
+    dims: Dims5
+    a_strides: Dims5
+    b_strides: Dims5
+
+
+@dataclass(frozen=True, slots=True)
+class ReductionParams(KernelParams):
+    """First words of reductions over the middle of [outer, reduced, inner]."""
+
+    outer: int
+    reduced: int
+    inner: int
+
+
+@dataclass(frozen=True, slots=True)
+class MapParams(KernelParams):
+    """First words of convolutions: NHWC maps."""
 
     batches: int
     in_h: int
@@ -71,6 +84,67 @@ class Conv2DParams(KernelParams):
     out_h: int
     out_w: int
     out_c: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupedConvolutionParams(MapParams):
+    """First words of convolutions with groups."""
+
+    groups: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    pad_h: int
+    pad_w: int
+    dilation_h: int
+    dilation_w: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChannelMapParams(KernelParams):
+    """First words of operators on each channel of an NHWC map."""
+
+    batches: int
+    in_h: int
+    in_w: int
+    channels: int
+    out_h: int
+    out_w: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowParams(ChannelMapParams):
+    """First words of pools, before their padding."""
+
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryParams(BroadcastParams):
+    """First words of the NPU's kernels on two operands that broadcast."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolParams(WindowParams):
+    """First words of the NPU's pools."""
+
+    pad_top: int
+    pad_left: int
+
+
+@dataclass(frozen=True, slots=True)
+class Conv2DParams(MapParams):
+    """Convolution, NHWC with OHWI weights; padding below and right follows from the output size.
+
+    Padded positions contribute nothing (the input there equals its zero point). `requant_count` is 1 (one multiplier
+    for all channels) or out_c. Output positions start `out_pitch` bytes apart, so that a call may compute some of the
+    channels of a map; the bytes between are left as they are.
+    """
+
     kernel_h: int
     kernel_w: int
     stride_h: int
@@ -88,16 +162,9 @@ class Conv2DParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class DepthwiseConv2DParams(KernelParams):
+class DepthwiseConv2DParams(MapParams):
     """Depthwise convolution, weights [kernel_h, kernel_w, out_c], out_c = in_c * multiplier."""
 
-    batches: int
-    in_h: int
-    in_w: int
-    in_c: int
-    out_h: int
-    out_w: int
-    out_c: int
     multiplier: int
     kernel_h: int
     kernel_w: int
@@ -129,16 +196,13 @@ class FullyConnectedParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class AddParams(KernelParams):
+class AddParams(BinaryParams):
     """Broadcasting sum over `dims`; input strides are in elements, 0 repeats; the output is contiguous.
 
     out = clamp(out_zp + rne(((a - a_zp) * a_mult + (b - b_zp) * b_mult) / 2^shift)), shift 1..62; a difference has a
     negative b_mult.
     """
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     a_zp: int
     b_zp: int
     a_mult: int
@@ -150,15 +214,12 @@ class AddParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class MulParams(KernelParams):
+class MulParams(BinaryParams):
     """Broadcasting product over `dims`; strides are in elements, 0 repeats.
 
     out = clamp(out_zp + rne((a - a_zp) * (b - b_zp) * mult / 2^shift)).
     """
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     a_zp: int
     b_zp: int
     mult: int
@@ -169,24 +230,12 @@ class MulParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class AveragePoolParams(KernelParams):
+class AveragePoolParams(PoolParams):
     """Mean over each window, NHWC; only the n elements inside the map count, and each window has at least one.
 
     out = clamp(out_zp + rne(sum(x - in_zp) * mult / (n * 2^shift))); kernel_h * kernel_w * 2^shift is at most 2^61.
     """
 
-    batches: int
-    in_h: int
-    in_w: int
-    channels: int
-    out_h: int
-    out_w: int
-    kernel_h: int
-    kernel_w: int
-    stride_h: int
-    stride_w: int
-    pad_top: int
-    pad_left: int
     in_zp: int
     mult: int
     shift: int
@@ -196,35 +245,20 @@ class AveragePoolParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class MaxPoolParams(KernelParams):
+class MaxPoolParams(PoolParams):
     """Maximum over each window, NHWC; only elements inside the map count, and each window has at least one."""
 
-    batches: int
-    in_h: int
-    in_w: int
-    channels: int
-    out_h: int
-    out_w: int
-    kernel_h: int
-    kernel_w: int
-    stride_h: int
-    stride_w: int
-    pad_top: int
-    pad_left: int
     act_min: int
     act_max: int
 
 
 @dataclass(frozen=True, slots=True)
-class ReduceSumParams(KernelParams):
+class ReduceSumParams(ReductionParams):
     """Sum or mean over the middle of [outer, reduced, inner]; `divisor` is 1 for a sum, `reduced` for a mean.
 
     out = sat(out_zp + rne(sum(x - in_zp) * mult / (divisor * 2^shift))); divisor * 2^shift is at most 2^61.
     """
 
-    outer: int
-    reduced: int
-    inner: int
     divisor: int
     in_zp: int
     mult: int
@@ -275,22 +309,16 @@ class LutParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class ExtremumParams(KernelParams):
+class ExtremumParams(BinaryParams):
     """Broadcasting maximum (`maximum` 1) or minimum (0) over `dims`; strides are in elements, 0 repeats."""
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     maximum: int
 
 
 @dataclass(frozen=True, slots=True)
-class ReduceExtremumParams(KernelParams):
+class ReduceExtremumParams(ReductionParams):
     """Maximum (`maximum` 1) or minimum (0) of stored values over the middle of [outer, reduced, inner]."""
 
-    outer: int
-    reduced: int
-    inner: int
     maximum: int
 
 
@@ -315,19 +343,13 @@ class MatMulParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeBilinearParams(KernelParams):
+class ResizeBilinearParams(ChannelMapParams):
     """Bilinear interpolation, NHWC; input and output have the same quantisation.
 
-    Output row i is at (start_h + i * step_h) / unit_h rows of the input, clamped to 0..in_h - 1; columns likewise. Each
-    output is zero_point + rne(sum of four weighted x - zero_point / (unit_h * unit_w)).
+    Output row i is at (start_h + i * step_h) / unit_h rows of the input, clamped to 0..in_h - 1; columns follow the
+    same rule. Each output is zero_point + rne(sum of four weighted x - zero_point / (unit_h * unit_w)).
     """
 
-    batches: int
-    in_h: int
-    in_w: int
-    channels: int
-    out_h: int
-    out_w: int
     start_h: int
     step_h: int
     unit_h: int
@@ -338,16 +360,13 @@ class ResizeBilinearParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class PreluParams(KernelParams):
+class PreluParams(BinaryParams):
     """Broadcasting parametric relu over `dims`; strides are in elements, 0 repeats: a is x, b is alpha.
 
     out = sat(out_zp + rne((a - a_zp) * mult / 2^shift)) where a >= a_zp, else
     sat(out_zp + rne((a - a_zp) * (b - b_zp) * alpha_mult / 2^alpha_shift)).
     """
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     a_zp: int
     b_zp: int
     mult: int

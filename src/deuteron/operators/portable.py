@@ -11,41 +11,31 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from deuteron.operators.cortex_m import CpuOperator
-from deuteron.operators.params import Dims4, Dims5, KernelParams
+from deuteron.operators.params import BroadcastParams, Dims4, Dims5, KernelParams
 
 PREFIX = "dtn_op"
 """Prefix of the C functions."""
 
 
 @dataclass(frozen=True, slots=True)
-class BinaryParams(KernelParams):
+class BinaryParams(BroadcastParams):
     """Product, or quotient, of two float32 tensors along `dims`; a stride of 0 repeats an operand."""
-
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
 
 
 @dataclass(frozen=True, slots=True)
-class AddParams(KernelParams):
+class AddParams(BroadcastParams):
     """a + b * alpha, float32 along `dims`; `alpha` is the bits of a float32."""
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     alpha: int
 
 
 @dataclass(frozen=True, slots=True)
-class CompareParams(KernelParams):
+class CompareParams(BroadcastParams):
     """Comparison of two int8 or two float32 tensors along `dims`; the output is bool, 1 or 0.
 
     `relation` is 0 for a == b, 1 for a != b, 2 for a > b, 3 for a >= b; the others exchange their operands.
     """
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     relation: int
 
 

@@ -27,6 +27,6 @@ class Place:
     nbytes: int
 
     def overlaps(self, other: "Place") -> bool:
-        """Whether both share a byte."""
+        """Return True if both share a byte."""
         same = (self.region, self.index) == (other.region, other.index)
         return same and self.offset < other.offset + other.nbytes and other.offset < self.offset + self.nbytes

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import cast
 
 from deuteron.operators import params as p
-from deuteron.operators.rules import Binary, reach, reach_back
+from deuteron.operators.rules import reach, reach_back
 
 Rows = tuple[int, int]
 """Rows from the first up to, but not including, the second."""
@@ -76,14 +76,13 @@ def natural_rows(params: p.KernelParams) -> int | None:
             return params.out_w * params.out_pitch
         case p.DepthwiseConv2DParams():
             return params.out_w * params.out_c
-        case p.AveragePoolParams() | p.MaxPoolParams() | p.ResizeBilinearParams():
+        case p.PoolParams() | p.ResizeBilinearParams():
             return params.out_w * params.channels
         case _:
             return None
 
 
 _Convolution = p.Conv2DParams | p.DepthwiseConv2DParams
-_Pool = p.AveragePoolParams | p.MaxPoolParams
 
 
 def _convolution(params: _Convolution, nbytes: int) -> Rowwise | None:
@@ -91,11 +90,13 @@ def _convolution(params: _Convolution, nbytes: int) -> Rowwise | None:
     return _windowed(params, nbytes, params.in_w * params.in_c, span, constants=3)
 
 
-def _pool(params: _Pool, nbytes: int) -> Rowwise | None:
+def _pool(params: p.PoolParams, nbytes: int) -> Rowwise | None:
     return _windowed(params, nbytes, params.in_w * params.channels, params.kernel_h, constants=0)
 
 
-def _windowed(params: _Convolution | _Pool, nbytes: int, in_bytes: int, span: int, *, constants: int) -> Rowwise | None:
+def _windowed(
+    params: _Convolution | p.PoolParams, nbytes: int, in_bytes: int, span: int, *, constants: int
+) -> Rowwise | None:
     """Rows of a sliding window over one map; padding above the map stays in the first stripes."""
     if params.batches != 1 or nbytes != natural_rows(params):
         return None
@@ -148,7 +149,7 @@ def _matmul(params: p.MatMulParams, nbytes: int) -> Rowwise | None:
     return _repeated(params, nbytes, "batches", params.rows * params.columns, sizes)
 
 
-def _reduction(params: p.ReduceSumParams | p.ReduceExtremumParams, nbytes: int) -> Rowwise | None:
+def _reduction(params: p.ReductionParams, nbytes: int) -> Rowwise | None:
     return _repeated(params, nbytes, "outer", params.inner, (params.reduced * params.inner,))
 
 
@@ -168,7 +169,7 @@ def _table(params: p.LutParams, nbytes: int) -> Rowwise | None:
 class _Axis:
     """The dimension of the output rows: a row is `each` of its steps, or a step is `every` rows.
 
-    Of these, the first `high` are written.
+    The first `high` of these are written.
     """
 
     at: int
@@ -204,7 +205,7 @@ def _read_along(axis: _Axis, dims: tuple[int, ...], strides: tuple[int, ...], st
     return Window(step, first // step + axis.count, first // step)
 
 
-def _binary(params: Binary, nbytes: int) -> Rowwise | None:
+def _binary(params: p.BinaryParams, nbytes: int) -> Rowwise | None:
     dims = params.dims
     contiguous = tuple(math.prod(dims[at + 1 :]) for at in range(len(dims)))
     axis = _axis(dims, contiguous, nbytes)

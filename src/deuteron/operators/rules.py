@@ -46,8 +46,7 @@ _OWN_RANGES: dict[type[p.KernelParams], dict[str, Range]] = {
 }
 """Ranges of single kernels that differ from those of the others."""
 
-Binary = p.AddParams | p.MulParams | p.ExtremumParams | p.PreluParams
-Window = p.Conv2DParams | p.DepthwiseConv2DParams | p.AveragePoolParams | p.MaxPoolParams
+Window = p.Conv2DParams | p.DepthwiseConv2DParams | p.PoolParams
 
 
 def limit_problem(params: p.KernelParams) -> str | None:
@@ -83,16 +82,16 @@ def operand_bytes(params: p.KernelParams) -> tuple[int, ...]:
             rows, width, height = params.rows, params.in_features, params.out_features
             requant = limits.REQUANT_ROW_BYTES * params.requant_count
             return (rows * width, height * width, 4 * height, requant, rows * height)
-        case p.AddParams() | p.MulParams() | p.ExtremumParams() | p.PreluParams():
+        case p.BinaryParams():
             dims = params.dims
             return (reach(dims, params.a_strides), reach(dims, params.b_strides), math.prod(dims))
-        case p.AveragePoolParams() | p.MaxPoolParams() | p.ResizeBilinearParams():
+        case p.ChannelMapParams():
             maps = params.batches * params.in_h * params.in_w * params.channels
             return (maps, params.batches * params.out_h * params.out_w * params.channels)
         case p.MatMulParams():
             left, right = params.rows * params.depth, params.depth * params.columns
             return tuple(params.batches * matrix for matrix in (left, right, params.rows * params.columns))
-        case p.ReduceSumParams() | p.ReduceExtremumParams():
+        case p.ReductionParams():
             return (params.outer * params.reduced * params.inner, params.outer * params.inner)
         case p.SoftmaxParams():
             return (params.rows * params.depth, limits.SOFTMAX_TABLE_BYTES, params.rows * params.depth)
@@ -122,16 +121,16 @@ def reach_back(dims: tuple[int, ...], strides: tuple[int, ...]) -> int:
 
 
 def is_strided(params: p.KernelParams, operand: int) -> bool:
-    """Whether an operand may be larger than the bytes that the kernel accesses."""
-    return isinstance(params, p.CopyParams) or (isinstance(params, Binary) and operand < 2)
+    """Return True if an operand may be larger than the bytes that the kernel accesses."""
+    return isinstance(params, p.CopyParams) or (isinstance(params, p.BinaryParams) and operand < 2)
 
 
 def may_write_onto(params: p.KernelParams, operand: int) -> bool:
-    """Whether the kernel may write its output in place of `operand` (specification, section 4)."""
+    """Return True if the kernel may write its output in place of `operand` (specification, section 4)."""
     match params:
         case p.LutParams():
             return operand == 0
-        case p.AddParams() | p.MulParams() | p.ExtremumParams() | p.PreluParams():
+        case p.BinaryParams():
             strides = (params.a_strides, params.b_strides)[operand] if operand < 2 else None
             return strides is not None and _is_contiguous(params.dims, strides)
         case _:

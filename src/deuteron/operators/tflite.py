@@ -12,22 +12,28 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from deuteron.operators.cortex_m import CpuOperator
-from deuteron.operators.params import Dims5, KernelParams
+from deuteron.operators.params import (
+    BroadcastParams,
+    ChannelMapParams,
+    Dims5,
+    GroupedConvolutionParams,
+    KernelParams,
+    ReductionParams,
+    WindowParams,
+)
+from deuteron.operators.tflite_more import MORE_OPERATORS
 
 PREFIX = "dtn_tfl"
-"""Of the C functions."""
+"""Prefix of the C functions."""
 
 
 @dataclass(frozen=True, slots=True)
-class BroadcastAddParams(KernelParams):
+class BroadcastAddParams(BroadcastParams):
     """Sum of two int8 or two int16 tensors; with `kind` 1 their difference, with 2 the square of that.
 
     out = clamp(out_zp + R(R((a - a_zp) * 2^left_shift) + R((b - b_zp) * 2^left_shift))), each with its own factor.
     """
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     kind: int
     left_shift: int
     a_zp: int
@@ -44,12 +50,9 @@ class BroadcastAddParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class BroadcastMulParams(KernelParams):
+class BroadcastMulParams(BroadcastParams):
     """Product of two int8 or two int16 tensors: out = clamp(out_zp + R((a - a_zp) * (b - b_zp)))."""
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     a_zp: int
     b_zp: int
     out_zp: int
@@ -81,7 +84,7 @@ class FullyConnectedParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class ConvolutionParams(KernelParams):
+class ConvolutionParams(GroupedConvolutionParams):
     """Convolution of int8 or int16, NHWC; int8 weights [out_c, kernel_h, kernel_w, in_c / groups].
 
     out = clamp(out_zp + (sum((x - in_zp) * (w - weight_zp)) + bias) * factor): with `narrow` 1 sums of 32 bits and R,
@@ -90,22 +93,6 @@ class ConvolutionParams(KernelParams):
     32767.
     """
 
-    batches: int
-    in_h: int
-    in_w: int
-    in_c: int
-    out_h: int
-    out_w: int
-    out_c: int
-    groups: int
-    kernel_h: int
-    kernel_w: int
-    stride_h: int
-    stride_w: int
-    pad_h: int
-    pad_w: int
-    dilation_h: int
-    dilation_w: int
     in_zp: int
     weight_zp: int
     out_zp: int
@@ -131,15 +118,12 @@ class MatmulParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class PreluParams(KernelParams):
+class PreluParams(BroadcastParams):
     """PReLU of int8 or int16: out = sat(out_zp + R(x - a_zp)), or R((x - a_zp) * (alpha - b_zp)) below a_zp.
 
     The second has the factor of `alpha_multiplier` and `alpha_shift`. Both operands have one type.
     """
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     a_zp: int
     b_zp: int
     out_zp: int
@@ -175,22 +159,12 @@ class QuantizeParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class PoolParams(KernelParams):
-    """The largest value or the mean of each window, NHWC, of int8 or int16; elements beside the map do not count.
+class PoolParams(WindowParams):
+    """The largest value or the mean of each window, NHWC, of int8 or int16; elements outside the map do not count.
 
     The mean is rounded to nearest, ties away from zero, or with `ties_up` 1 up. Each window has at least one element.
     """
 
-    batches: int
-    in_h: int
-    in_w: int
-    channels: int
-    out_h: int
-    out_w: int
-    kernel_h: int
-    kernel_w: int
-    stride_h: int
-    stride_w: int
     pad_h: int
     pad_w: int
     act_min: int
@@ -200,7 +174,7 @@ class PoolParams(KernelParams):
 
 @dataclass(frozen=True, slots=True)
 class ReduceSumParams(KernelParams):
-    """Sum or mean of int8 or int16 along `reduced` for each element along `kept`, along which the output lies.
+    """Sum or mean of int8 or int16 along `reduced` for each element along `kept`, the dimensions of the output.
 
     A mean, `real` 0, is sat(out_zp + R(sum(x - in_zp))) with the divisor in its factor. A sum, `real` 1, is
     sat(out_zp + (sum(x) * scale + bias)) in float32, rounded to nearest, ties away from zero: multiplier and shift have
@@ -232,18 +206,13 @@ class SoftmaxParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeBilinearParams(KernelParams):
+class ResizeBilinearParams(ChannelMapParams):
     """Bilinear interpolation, NHWC, of int8 or int16: positions have 10 bits behind the point.
 
-    Output row i lies at i * step_h + start_h, columns alike; the result is rounded to nearest, ties away from zero.
+    Output row i is at i * step_h + start_h; columns follow the same rule. The result is rounded to
+    nearest, ties away from zero.
     """
 
-    batches: int
-    in_h: int
-    in_w: int
-    channels: int
-    out_h: int
-    out_w: int
     start_h: int
     step_h: int
     start_w: int
@@ -295,15 +264,12 @@ class L2NormalizeParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class CompareParams(KernelParams):
+class CompareParams(BroadcastParams):
     """Broadcasting comparison of two tensors of one type, to bool: `kind` 0 is a < b, 1 a <= b, 2 a == b, 3 a != b.
 
     With `scaled` 1, of int8 and int16 alone, what is compared is R((x - zp) * 2^8), each with its own factor.
     """
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     kind: int
     scaled: int
     a_zp: int
@@ -325,12 +291,9 @@ class SelectParams(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class LogicalParams(KernelParams):
+class LogicalParams(BroadcastParams):
     """Broadcasting operator of two bools: `kind` 0 is and, 1 or, 2 not b."""
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     kind: int
 
 
@@ -338,22 +301,19 @@ class LogicalParams(KernelParams):
 class CastParams(KernelParams):
     """Another type of bool, uint8, int8, int16, int32, int64 and float32; whole numbers keep their low bits.
 
-    float32 loses what stands behind the point, and lies within 64 bits.
+    float32 is truncated to an integer and clamped to the type; NaN becomes the largest.
     """
 
     elements: int
 
 
 @dataclass(frozen=True, slots=True)
-class ArgExtremumParams(KernelParams):
+class ArgExtremumParams(ReductionParams):
     """Place of the first largest (`maximum` 1) or least (0) of [outer, reduced, inner], to int32 or int64.
 
     The input is int8, uint8, int16, int32 or float32.
     """
 
-    outer: int
-    reduced: int
-    inner: int
     maximum: int
 
 
@@ -370,7 +330,9 @@ class SoftmaxF32Params(KernelParams):
 class FunctionF32Params(KernelParams):
     """A function of float32: `kind` 0 logistic, 1 tanh, 2 exp, 3 sqrt, 4 1 / sqrt, 5 abs, 6 -x, 7 x^2, 8 floor.
 
-    The exponential function is computed in float64 and rounded once.
+    9 is ceil, 10 round with ties to even, 11 sin, 12 cos, 13 ln, 14 ELU, 15 hard swish, 16 GELU, 17 GELU by tanh,
+    18 sign. The exponential function and others that no sums and products give are computed in float64 and rounded
+    once. Beyond 2^29 sin and cos are 0.
     """
 
     elements: int
@@ -415,6 +377,7 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("arg_extremum", ("input",), ArgExtremumParams, prefix=PREFIX),
     CpuOperator("softmax_f32", ("input",), SoftmaxF32Params, prefix=PREFIX),
     CpuOperator("function_f32", ("input",), FunctionF32Params, prefix=PREFIX),
+    *MORE_OPERATORS,
 )
 
 BY_TFLITE_OPERATOR = MappingProxyType({operator.name: operator for operator in TFLITE_OPERATORS})

@@ -56,7 +56,7 @@ def _least(link: ChainCall, needed: AbstractSet[int], processor: FetchingProcess
 
 
 def _reads_its_share(link: ChainCall, processor: FetchingProcessor) -> bool:
-    """Whether the parts of a call together read at least as many bytes as the whole call."""
+    """Return True if the parts of a call together read at least as many bytes as the whole call."""
     count, narrowed = link.rows.count, link.rows.narrowed
     for row_read in link.row_reads:
         rows = (row_read.needs((at, at + 1)) for at in range(count))

@@ -1,8 +1,8 @@
 """Reorders calls to lower peak memory: beam search with dominance.
 
-Independent calls may run in any order. Partial orders are extended call by call. Of partial orders with the same set of
-calls only the one with the lowest peak is kept (dynamic programming), and of these the best WIDTH (beam search). If
-there are never more than WIDTH, the peak is the minimum of all orders.
+Independent calls may run in any order. Partial orders are extended call by call. Among partial orders
+of the same calls, the search keeps the one with the lowest peak (dynamic programming), and of these the best WIDTH
+(beam search). If there are never more than WIDTH, the peak is the minimum of all orders.
 """
 
 from collections.abc import Iterator, Sequence
@@ -38,7 +38,7 @@ class _Call:
 
     @property
     def least(self) -> int:
-        """Bytes of its own buffers, a lower bound of the peak in any order."""
+        """Bytes of the call's buffers, a lower bound of the peak in any order."""
         return sum(b.nbytes for b in self.scratch) - max((source.nbytes for source, _ in self.pairs), default=0)
 
     def during(self, before: Bits, after: Bits) -> int:

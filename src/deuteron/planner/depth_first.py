@@ -43,7 +43,7 @@ BOUNDS = 16
 """Intervals of the memory for each of which a lower bound is computed."""
 
 STRICT = False
-"""Whether a lower bound above the cycles of a plan is an error, as in tests and benches. Otherwise the plan is
+"""True if a lower bound above the cycles of a plan is an error, as in tests and benches. Otherwise the plan is
 valid and has no bound."""
 
 Planned = tuple[Program, Plan]
@@ -269,7 +269,7 @@ def _efforts(program: Program, budget: Budget) -> tuple[Effort, ...]:
 
 @lru_cache(maxsize=4)
 def _is_small(program: Program, processor: FetchingProcessor, steps: int) -> bool:
-    """Whether an exhaustive search takes at most so many steps."""
+    """Return True if an exhaustive search takes at most so many steps."""
     return longest_exhaustive_chain(program, steps, processor) == len(program.calls)
 
 

@@ -23,7 +23,7 @@ LISTED = 5
 
 
 def may_fit(packed: Packing, weights: int, budget: Budget) -> bool:
-    """Whether scratch fits, and `weights` bytes of constants either fit next to it or may be fetched."""
+    """Return True if scratch fits, and `weights` bytes of constants either fit next to it or may be fetched."""
     return packed.nbytes <= budget.sram and (budget.policy is not FetchPolicy.NEVER or _links(packed, weights, budget))
 
 
@@ -37,7 +37,7 @@ def area_for(packed: Packing, weights: int, budget: Budget) -> int | None:
 
 
 def _links(packed: Packing, weights: int, budget: Budget) -> bool:
-    """Whether all constants fit next to scratch."""
+    """Return True if all constants fit next to scratch."""
     return packed.nbytes + weights <= budget.sram and (budget.weights is None or weights <= budget.weights)
 
 

@@ -50,7 +50,7 @@ class Lifetime:
             object.__setattr__(self, "parts", (LifetimePart(0, round_up(self.nbytes), self.first, self.last),))
 
     def overlaps(self, other: "Lifetime") -> bool:
-        """Whether both are live during the same call."""
+        """Return True if both are live during the same call."""
         return self.first <= other.last and other.first <= self.last
 
     def live_bytes(self, at: int) -> int:
@@ -143,7 +143,7 @@ def _blocks(program: Program) -> tuple[Lifetime, ...]:
 
 
 def can_share(call: KernelCall, source: str, name: str, sizes: Mapping[str, int]) -> bool:
-    """Whether `call` can write buffer `name` in place of buffer `source`, if nothing else reads that later."""
+    """Return True if `call` can write buffer `name` in place of buffer `source`, if nothing else reads that later."""
     output = len(call.kernel.reads)
     whole = Ref(name, 0, sizes[name])
     reads = [at for at, ref in enumerate(call.operands) if ref.buffer == source]

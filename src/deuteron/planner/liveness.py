@@ -1,7 +1,7 @@
 """Peak of live scratch bytes while a chain runs in stripes.
 
-Live bytes are counted call by call, with copies of cached rows: rows of buffers inside the chain, blocks around it, and
-the live rows of blocks that the chain writes first or reads last (`lifetimes.py`).
+Live bytes are counted call by call, with copies of cached rows. They are the rows of buffers inside the chain, the
+blocks around it, and the live rows of blocks that the chain writes first or reads last (`lifetimes.py`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -219,7 +219,7 @@ class ChainLiveness:
 
 
 def _falls(calls: Ints) -> bool:
-    """Whether a unit is used before the one above it."""
+    """Return True if a unit is used before the one above it."""
     return bool(np.any(np.diff(calls) < 0))
 
 

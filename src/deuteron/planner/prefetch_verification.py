@@ -50,11 +50,11 @@ class _Fetched:
     last: int
 
     def overlaps(self, first: int, last: int, place: Place) -> bool:
-        """Whether the fetch overlaps bytes that are in use from call `first` to call `last`."""
+        """Return True if the fetch overlaps bytes that are in use from call `first` to call `last`."""
         return self.first <= last and first <= self.last and self.fetch.written.overlaps(place)
 
     def overlaps_units(self, first: Ints, last: Ints, place: Place) -> bool:
-        """Whether the fetch overlaps a unit of the buffer while both are in use; see `units_in_use`."""
+        """Return True if the fetch overlaps a unit of the buffer while both are in use; see `units_in_use`."""
         low = max((self.fetch.written.offset - place.offset) // ALIGNMENT, 0)
         high = (self.fetch.written.offset + self.fetch.written.nbytes - place.offset) // ALIGNMENT
         return high > low and bool(np.any((first[low:high] <= self.last) & (last[low:high] >= self.first)))

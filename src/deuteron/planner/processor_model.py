@@ -1,4 +1,4 @@
-"""What the planner knows of the processor that runs a program: rules and costs of its calls."""
+"""The planner's model of the processor that runs a program: rules and costs of its calls."""
 
 from collections.abc import Collection
 from typing import Protocol, Self
@@ -25,11 +25,11 @@ class CallModel(Protocol):
         ...
 
     def may_write_onto(self, params: KernelParams, operand: int) -> bool:
-        """Whether a call may write its output in place of an operand."""
+        """Return True if a call may write its output in place of an operand."""
         ...
 
     def supports(self, call: KernelCall, anywhere: Collection[str]) -> bool:
-        """Whether a call may run with its operands at their offsets; buffers `anywhere` are aligned by the caller."""
+        """True if a call may run with its operands at their offsets; buffers `anywhere` are aligned by the caller."""
         ...
 
     def copy(self, count: int, nbytes: int) -> tuple[Kernel, KernelParams]:

@@ -1,6 +1,6 @@
 """Cuts chains of calls into stripes of rows that run depth first: some rows of each call in turn, then the next rows.
 
-Of the buffers between the calls of a chain only the rows that the next call needs are in memory. Rows of overlapping
+Buffers between the calls of a chain have only the rows in memory that the next call needs. Rows of overlapping
 windows are computed for each stripe, or cached for the next one. The inputs and the output of a chain stay whole.
 """
 
@@ -216,7 +216,7 @@ class RowAnalysis:
         return Chain(tuple(links), inner, exit_, counts[exit_], grains)
 
     def _can_read(self, link: ChainCall, inner: Mapping[str, int], exit_: str) -> bool:
-        """Whether the call reads the chain's buffers by rows only."""
+        """Return True if the call reads the chain's buffers by rows only."""
         rows = {row_read.operand: row_read for row_read in link.row_reads}
         for at, ref in enumerate(link.call.operands[: len(link.call.kernel.reads)]):
             if ref.buffer == exit_:

@@ -108,7 +108,7 @@ def _divisible(params: Filtering) -> bool:
 
 
 def _owned(call: KernelCall, data: Mapping[str, bytes], uses: Mapping[str, int], whole: Collection[str]) -> bool:
-    """Whether the call alone reads its weights, and these are constants that may be tiled."""
+    """Return True if the call alone reads its weights, and these are constants that may be tiled."""
     weights = call.operands[_WEIGHTS].buffer
     constant = all(ref.buffer in data for ref in call.operands[_WEIGHTS:_OUTPUT])
     return constant and uses[weights] == 1 and weights not in whole

@@ -13,14 +13,14 @@ from deuteron.tflite.flat_model import Buffer
 Array = npt.NDArray[np.generic]
 
 _NO_KERNEL = "Didn't find op for builtin opcode"
-"""What LiteRT says of an operator that its kernels lack."""
+"""LiteRT's error for an operator without a kernel."""
 
 
 class Litert:
     """A TFLite file that LiteRT runs; its variables keep their values between runs.
 
-    A model with a SUM uses the other builtin kernels: the reference one returns -1 for any int8 input. So does a model
-    with an operator that has no reference kernel, such as ELU.
+    A model with a SUM uses the other builtin kernels: the reference one returns -1 for any int8 input. A
+    model with an operator that has no reference kernel, such as ELU, uses them too.
 
     Raises:
         MissingToolError: LiteRT is not installed.

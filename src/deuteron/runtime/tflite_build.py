@@ -14,6 +14,7 @@ from deuteron.builds.manifest import (
     PROGRAM,
     TFLITE,
     CpuOp,
+    DeadChannels,
     Manifest,
     ModelInfo,
     Node,
@@ -23,7 +24,7 @@ from deuteron.builds.manifest import (
     entry_of,
     tflite_name,
 )
-from deuteron.builds.options import BuildOptions
+from deuteron.builds.options import BuildOptions, TfliteOptions
 from deuteron.errors import InternalError, OptionError, UnsupportedError
 from deuteron.npu.families import ETHOSU, NEUTRON, Family
 from deuteron.npu.neutron.convert import ConvertOptions
@@ -36,13 +37,14 @@ from deuteron.npu.neutron.tflite_partitioner import Mixed, Part, convert_most
 from deuteron.npu.provenance import Fate
 from deuteron.operators import catalogue
 from deuteron.operators.work import work_of
-from deuteron.runtime import pte_writer, tflite_ethosu, tflite_model, vela, vela_compile
+from deuteron.runtime import pte_writer, tflite_ethosu, tflite_model, tflite_quantize, vela, vela_compile
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, refs
 from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
 from deuteron.runtime.tflite_ethosu import LAYERS, nbytes, terms
 from deuteron.runtime.tflite_program import Step, TfliteProgram
 from deuteron.tflite.cortex_m import lower
+from deuteron.tflite.cortex_m.dead_channels import RemovedChannels
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator
 
@@ -55,35 +57,57 @@ _BETWEEN = {
 _EDGE = "changes between integers and floats, at the inputs and outputs of the file"
 """Why an operator is on the CPU that the NPU needs none of."""
 
-_OPTIONS = ("use_profiling", "memory", "vela", "force")
+_OPTIONS = ("use_profiling", "memory", "vela", "force", "tflite")
 """Options of builds that mean something for a file, which is quantised already."""
 
 
-def check_options(path: Path, target: str, options: BuildOptions) -> None:
+_QUANTIZING = ("activations", "remove_quant_io_ops")
+"""Options of builds that mean something for a float file with calibration data."""
+
+
+def check_options(path: Path, target: str, options: BuildOptions, *, quantizes: bool = False) -> None:
     """Refuse options that are for PyTorch models, and those that the target does not take; OptionError."""
     options.check(targets.load(target))
+    allowed = (*_OPTIONS, *_QUANTIZING) if quantizes else _OPTIONS
     for field in fields(options):
-        if field.name not in _OPTIONS and getattr(options, field.name) != getattr(BuildOptions(), field.name):
+        if field.name not in allowed and getattr(options, field.name) != getattr(BuildOptions(), field.name):
             name = f"--{field.name.replace('_', '-')}"
             message = f"`{name}` is for PyTorch models, and `{path}` is a TFLite file"
             raise OptionError(message, hint="leave it out")
 
 
-def build_of(path: Path, target: str, options: BuildOptions = BuildOptions()) -> tuple[Manifest, dict[str, bytes]]:
-    """Return what `build.json` says of the file once it is converted, and the files of the build.
+def build_of(
+    path: Path, target: str, options: BuildOptions = BuildOptions(), calibration: object | None = None
+) -> tuple[Manifest, dict[str, bytes]]:
+    """Convert the file, and return the manifest `build.json` and the files of the build.
 
-    The CPU runs what the NPU does not take: by the firmware's C operators, or by ExecuTorch's portable ones beside an
-    NPU whose target has these. A portable one that is missing is called by a name that says so.
+    The CPU runs operators that the NPU does not support: by the firmware's C operators, or by ExecuTorch's portable
+    ones for a target that has these. A call of a missing portable operator has a name that says so.
+
+    Args:
+        path: the file.
+        target: a name of `deuteron targets`.
+        options: of the build.
+        calibration: samples, or the name of a file with them, for a float file that is quantised first.
 
     Raises:
         OptionError: an option is not for TFLite files or not for the target.
         UnsupportedError: naming every operator that cannot run.
         FormatError: the file is damaged.
     """
-    check_options(path, target, options)
-    source, arch = tflite_model.read(path), targets.load(target)
+    check_options(path, target, options, quantizes=calibration is not None)
+    source, arch, notes = tflite_model.read(path), targets.load(target), tuple[str, ...]()
     with tflite_model.told_where(path):
-        made = _for_ethosu(source, arch, options) if isinstance(arch.npu, EthosU) else _made(source, arch, options)
+        if calibration is not None:
+            source, note = tflite_quantize.quantized(source, calibration, options)
+            kept = TfliteOptions(keep_dead_channels=options.tflite.keep_dead_channels)
+            options, notes = replace(options, tflite=kept), (note,)
+        try:
+            made = _for_ethosu(source, arch, options) if isinstance(arch.npu, EthosU) else _made(source, arch, options)
+        except UnsupportedError as error:
+            if not tflite_quantize.has_float_layers(source, options.tflite.signature):
+                raise
+            raise UnsupportedError(error.message, where=error.where, hint=tflite_quantize.HINT) from error
     program = pte_writer.write(made.contents, made.family.delegate_id)
     files = {PROGRAM: program, TFLITE: bytes(source), **made.files}
     inputs, outputs = (tflite_model.infos(made.model, side) for side in (made.model.inputs, made.model.outputs))
@@ -101,7 +125,11 @@ def build_of(path: Path, target: str, options: BuildOptions = BuildOptions()) ->
         nodes=made.nodes,
         partitions=made.partitions,
         cpu_ops=made.cpu_ops,
-        warnings=made.notes,
+        warnings=(*notes, *made.notes),
+        dead_channels=tuple(
+            DeadChannels(each.op, each.tensor, each.channels, each.constant, each.unread, each.macs, each.macs_left)
+            for each in made.removed
+        ),
     )
     return manifest, files
 
@@ -118,16 +146,17 @@ class _Made:
     cpu_ops: tuple[CpuOp, ...]
     files: Mapping[str, bytes]
     notes: tuple[str, ...]
+    removed: tuple[RemovedChannels, ...]
 
 
 def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
-    """The file for a CPU alone, or for a Neutron and what runs beside it."""
-    prepared = tflite_model.prepare(source)
+    """Convert the file for a CPU alone, or for a Neutron and the CPU."""
+    prepared = tflite_model.prepare(source, options.tflite)
     has_c_operators = tflite_model.has_c_operators(arch.name)
     if arch.npu is None:
         mixed = _for_cpu(prepared.model, f"the target `{arch.name}` has no NPU")
     else:
-        file = prepared.file if has_c_operators else prepared.source
+        file = prepared.file if has_c_operators else prepared.portable
         try:
             mixed = _mixed(file, arch.name, ConvertOptions(profiling=options.use_profiling, memory=options.memory))
         except UnsupportedError as error:
@@ -153,21 +182,25 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
         cpu_ops=tuple(cpu_ops),
         files={tflite_name(number): bytes(part.source) for number, part in enumerate(parts)},
         notes=prepared.notes,
+        removed=prepared.removed,
     )
 
 
 def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
     """The file for an Ethos-U: compiled by Vela, now or before, and what that leaves to the CPU."""
     model, notes, left = decode(source, partial=True), (), dict[str, str]()
+    removed: tuple[RemovedChannels, ...] = ()
     if vela.is_compiled(model):
+        tflite_model.check_compiled(options.tflite)
         file = tflite_ethosu.compiled(None, model)
     else:
-        prepared = tflite_model.prepare(source)
+        prepared = tflite_model.prepare(source, options.tflite)
         result = vela_compile.compile_file(
             tflite_ethosu.for_vela(prepared.model, prepared.file), arch.need_ethosu(), options.vela
         )
         file, notes = tflite_ethosu.compiled(prepared.model, decode(result.file, partial=True)), prepared.notes
         left.update(result.left)
+        removed = prepared.removed
     refused = {i: _left_by_vela(file.model, op, left) for i, op in enumerate(file.model.operators)}
     mixed = _apart(Mixed(file.model, tuple(range(len(file.model.operators))), refused, b""))
     known = dict(enumerate(file.steps()))
@@ -182,6 +215,7 @@ def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
         cpu_ops=tuple(cpu_ops),
         files={},
         notes=notes,
+        removed=removed,
     )
 
 
@@ -279,7 +313,7 @@ def _needed(mixed: Mixed) -> list[Part | int]:
 
 
 def _one(model: FlatModel, step: Part | int) -> Part | FlatOperator:
-    """What a step reads and writes."""
+    """The operator or part of a step, which has its inputs and outputs."""
     return step if isinstance(step, Part) else model.operators[step]
 
 
@@ -362,7 +396,7 @@ def _partition(whole: FlatModel, part: Part, payload: bytes) -> Partition:
 
 
 def _name(model: FlatModel, operator: int) -> str:
-    """What an operator is called: the tensor that it writes."""
+    """The name of an operator: the tensor that it writes."""
     outputs = model.operators[operator].outputs
     return model.tensors[outputs[0]].name if outputs else str(operator)
 

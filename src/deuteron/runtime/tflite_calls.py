@@ -1,8 +1,8 @@
-"""Operators of TFLite as calls of a program on the CPU: of those that boards have, where one means the same.
+"""Lowers TFLite operators to calls of ExecuTorch operators on the CPU, where one computes the same.
 
-QUANTIZE means the same but for halves, which TFLite rounds away from zero, and the call, as ExecuTorch has it, to even.
+QUANTIZE differs for halves: TFLite rounds them away from zero, ExecuTorch's operator to even.
 
-Others stand in a program under a name of their own, `tflite::`, so that whoever runs it says which it lacks.
+Other operators are in a program under names with `tflite::`, so that an error of the runtime names them.
 """
 
 import math
@@ -184,7 +184,7 @@ def _concatenation(site: Site) -> Call | None:
 
 
 def _same_type(*tensors: FlatTensor) -> bool:
-    """Whether values move between tensors as they are stored."""
+    """Return True if values move between tensors as they are stored."""
     return len({(tensor.dtype, tensor.quant) for tensor in tensors}) == 1
 
 

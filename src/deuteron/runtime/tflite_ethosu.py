@@ -154,7 +154,7 @@ class EthosUFile:
 
 
 def for_vela(source: FlatModel, file: Buffer) -> Buffer:
-    """Return a file without a memory plan of its maker's: Vela writes its own under the same name, beside that one."""
+    """Return a file without the memory plan that its converter wrote: Vela adds one under the same name."""
     if PLAN not in source.metadata:
         return file
     return encode(replace(source, metadata={name: data for name, data in source.metadata.items() if name != PLAN}))

@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from deuteron.arch import targets
 from deuteron.builds.manifest import TensorInfo
-from deuteron.errors import FormatError, InputError, InternalError, UnsupportedError, unreadable
+from deuteron.builds.options import TfliteOptions
+from deuteron.errors import FormatError, InputError, InternalError, OptionError, UnsupportedError, unreadable
 from deuteron.npu.neutron.convert import Conversion, ConvertOptions
 from deuteron.npu.neutron.ir import interpret
 from deuteron.npu.neutron.microcode.container import Container
@@ -26,10 +27,12 @@ from deuteron.runtime import vela
 from deuteron.runtime.driver import Driver
 from deuteron.runtime.tflite_partitioned import MixedProgram
 from deuteron.runtime.vela import VelaProgram
+from deuteron.tflite.control_flow import other_signatures, selected, unfolded
+from deuteron.tflite.cortex_m.dead_channels import RemovedChannels, without_dead_channels
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatTensor
-from deuteron.tflite.normalize import normalized
+from deuteron.tflite.normalize import normalized, with_shapes
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.unsigned import is_unsigned, signed
 
@@ -49,11 +52,11 @@ class TfliteModel:
         source: the file as it was read.
         inputs: the file's inputs, float32 where the file quantises them itself.
         outputs: the file's outputs.
-        container: what the driver runs; None when the model computes nothing.
-        conversion: what the compiler made of it, None for a file that was converted before.
-        vela: what Vela made of it for an Ethos-U, None for a file that it has not compiled.
-        mixed: what the compiler made of a file of which the NPU takes a part, None of others.
-        program: what runs a converted file with operators beside the NPU's, None of others.
+        container: the driver's program; None when the model computes nothing.
+        conversion: the compiler's result, None for a file that was converted before.
+        vela: Vela's result for an Ethos-U, None for a file that it has not compiled.
+        mixed: the compiler's result for a file with operators for the CPU too, None for others.
+        program: runs a converted file that also has operators for the CPU, None for others.
     """
 
     source: Buffer
@@ -96,11 +99,16 @@ class TfliteModel:
         ]
 
     def stored_inputs(self, inputs: Sequence[Array]) -> list[Array]:
-        """What the edges make of one array per input of the file."""
+        """Quantise one array per input of the file, where the file starts with QUANTIZE."""
         return [_stored(x, info, t) for x, info, t in zip(inputs, self.inputs, self._inner[0], strict=True)]
 
 
-def load(path: Path, target: str | targets.Arch, options: ConvertOptions = ConvertOptions()) -> TfliteModel:
+def load(
+    path: Path,
+    target: str | targets.Arch,
+    options: ConvertOptions = ConvertOptions(),
+    tflite: TfliteOptions = TfliteOptions(),
+) -> TfliteModel:
     """The file at `path`, converted for `target` unless it has been already.
 
     Raises:
@@ -111,6 +119,8 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
     data = read(path)
     with told_where(path):
         model = decode(data, partial=True)
+        if neutron_graph.is_mixed(model) or neutron_graph.is_converted(model) or vela.is_compiled(model):
+            check_compiled(tflite)
         if neutron_graph.is_mixed(model):
             return replace(_loaded(data, model, None, None), program=MixedProgram(data))
         if neutron_graph.is_converted(model):
@@ -121,7 +131,8 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
             program = vela.program_of(model)
             program.check()
             return replace(_loaded(data, model, None, None), vela=program)
-        data = normalized(data, model).source
+        prepared = prepare(data, tflite)
+        data = prepared.portable
         model = decode(data, partial=True)
         conversion = convert_most(data, target, options)
         if isinstance(conversion, Mixed):
@@ -130,8 +141,15 @@ def load(path: Path, target: str | targets.Arch, options: ConvertOptions = Conve
         return _loaded(data, model, conversion.container, conversion)
 
 
+def check_compiled(options: TfliteOptions) -> None:
+    """Raise OptionError for options that a compiled file does not take."""
+    if options.shapes or options.signature is not None:
+        message = "`--shape` and `--signature` are for files that are not compiled yet"
+        raise OptionError(message, hint="give the file that it was made from, or leave them out")
+
+
 def has_c_operators(target: str) -> bool:
-    """Whether the CPU of a target runs a TFLite file's operators by the firmware's C operators."""
+    """Return True if the CPU of a target runs a TFLite file's operators by the firmware's C operators."""
     arch = targets.load(target)
     is_neutron = isinstance(arch.npu, targets.Neutron)
     return not is_neutron or arch.cpu.operators is targets.CpuOperators.CORTEX_M
@@ -145,30 +163,44 @@ class Prepared:
         model: as values, all of its unsigned tensors as int8.
         source: as a file, unsigned tensors as they are: LiteRT computes the same with it as with the file given.
         notes: sentences about what was found.
+        removed: channels of the file's layers that the model does not have.
     """
 
     model: FlatModel
     source: Buffer
     notes: tuple[str, ...]
+    removed: tuple[RemovedChannels, ...]
+    is_unsigned: bool = False
 
     @property
     def file(self) -> Buffer:
         """The model as a file, for compilers that take one."""
-        return encode(self.model) if is_unsigned(decode(self.source, partial=True)) else self.source
+        return encode(self.model) if self.is_unsigned or self.removed else self.source
+
+    @property
+    def portable(self) -> Buffer:
+        """The same with unsigned tensors as they are, and all channels of a file that has such tensors."""
+        return self.source if self.is_unsigned else self.file
 
 
-def prepare(source: Buffer) -> Prepared:
+def prepare(source: Buffer, options: TfliteOptions = TfliteOptions()) -> Prepared:
     """Return a file in that form; errors as of `normalized`, and UnsupportedError for one that is compiled already."""
-    model = decode(source, partial=True)
+    model = selected(source, options.signature)
     if neutron_graph.is_converted(model) or vela.is_compiled(model):
         message, hint = "the file has been converted or compiled already", "give the file that it was made from"
         raise UnsupportedError(message, hint=hint)
+    model = unfolded(source, with_shapes(model, options.shapes))
     made = normalized(source, model)
-    return Prepared(signed(made.model), made.source, made.notes)
+    inner, removed = signed(made.model), tuple[RemovedChannels, ...]()
+    if not options.keep_dead_channels and made.can_be_written:
+        inner, removed = without_dead_channels(inner)
+    others = other_signatures(source, options.signature)
+    notes = (others, *made.notes) if others else made.notes
+    return Prepared(inner, made.source, notes, removed, is_unsigned(made.model))
 
 
 def load_part(part: Part) -> TfliteModel:
-    """What the NPU takes of a file, as one of its own."""
+    """The model of one partition of a file."""
     return _loaded(part.source, decode(part.source), part.conversion.container, part.conversion)
 
 
@@ -239,7 +271,7 @@ def _listed(sizes: Sequence[int]) -> str:
 
 
 def infos(model: FlatModel, indices: tuple[int, ...]) -> tuple[TensorInfo, ...]:
-    """What a manifest says of these tensors."""
+    """Describe these tensors for a manifest."""
     tensors = (model.tensors[index] for index in indices)
     return tuple(TensorInfo(t.shape, t.dtype.lower(), t.name) for t in tensors)
 

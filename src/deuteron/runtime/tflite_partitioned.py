@@ -1,4 +1,4 @@
-"""A converted TFLite file with operators beside the NPU's: LiteRT runs these, the driver the partitions."""
+"""Runs a converted TFLite file with operators for the CPU: LiteRT runs these, the driver the partitions."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class _Step:
 
 
 class MixedProgram:
-    """What runs such a file."""
+    """Runs a converted file with operators for the CPU and partitions for the NPU."""
 
     def __init__(self, converted: Buffer) -> None:
         self._data = converted
@@ -111,7 +111,7 @@ def _check_state(model: FlatModel) -> None:
 
 
 def _keeps_state(model: FlatModel, op: FlatOperator) -> bool:
-    """Whether an operator makes, reads or writes what lives beside tensors: variables and tables."""
+    """Return True if an operator makes, reads or writes variables or tables, which are no tensors."""
     tensors = (model.tensors[i] for i in (*op.inputs, *op.outputs) if i >= 0)
     return op.name == "CALL_ONCE" or any(tensor.dtype in ("RESOURCE", "VARIANT") for tensor in tensors)
 

@@ -86,7 +86,7 @@ def partitions_of(model: FlatModel) -> tuple[VelaPartition, ...]:
 
 
 def is_partition(op: FlatOperator) -> bool:
-    """Whether an operator is a partition that Vela made."""
+    """Return True if an operator is a partition that Vela made."""
     return (op.name, op.custom_code) == (CUSTOM, CUSTOM_CODE)
 
 

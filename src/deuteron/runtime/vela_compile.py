@@ -1,4 +1,4 @@
-"""Has Vela compile a TFLite file, as a program of its own."""
+"""Runs Vela on a TFLite file, in a separate process."""
 
 import re
 import subprocess
@@ -24,12 +24,12 @@ _FAULT = re.compile(r"^\s*(?:Error|ERROR)\b:?\s*(.*)$", re.MULTILINE)
 _LEFT = re.compile(
     r"^Warning \(supported operators\) operator: \w+, ofm: '(?P<tensor>.*)'\nReason: (?P<why>.*)$", re.MULTILINE
 )
-"""What Vela says of an operator that it leaves to the CPU."""
+"""Vela's warning about an operator that it leaves to the CPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class VelaResult:
-    """What Vela made of a file.
+    """The result of Vela for a file.
 
     Attributes:
         file: the TFLite file, in which partitions are custom operators.

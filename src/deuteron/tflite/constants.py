@@ -56,8 +56,8 @@ def values_of(operands: Operands, dtype: str) -> list[Array] | None:
     try:
         with np.errstate(all="ignore"):
             results = value(operands)
-    except NotConstantError:
-        return None
+    except (NotConstantError, LookupError, OverflowError, TypeError, ValueError):
+        return None  # operands that the operator does not take: it stays, and its lowering reports them
     wanted = DTYPES.get(dtype)
     return None if wanted is None else [result.astype(wanted) for result in results]
 
@@ -185,13 +185,23 @@ _VALUES: Mapping[str, Value] = MappingProxyType(
         "CONCATENATION": _concatenated,
         "DEQUANTIZE": _dequantized,
         "DIV": _integers(_quotient),
+        "DENSIFY": _numpy(np.copy),
+        "EQUAL": _integers(np.equal),
         "EXPAND_DIMS": _recorded,
         "FILL": lambda operands: [np.full(operands.recorded[0], _inputs(operands)[1])],
         "FLOOR_DIV": _integers(_floor_quotient),
         "GATHER": _gather,
+        "GREATER": _integers(np.greater),
+        "GREATER_EQUAL": _integers(np.greater_equal),
+        "LESS": _integers(np.less),
+        "LESS_EQUAL": _integers(np.less_equal),
+        "LOGICAL_AND": _numpy(np.logical_and),
+        "LOGICAL_NOT": _numpy(np.logical_not),
+        "LOGICAL_OR": _numpy(np.logical_or),
         "MAXIMUM": _integers(np.maximum),
         "MINIMUM": _integers(np.minimum),
         "MUL": _integers(np.multiply),
+        "NOT_EQUAL": _integers(np.not_equal),
         "PACK": _packed,
         "RANGE": _integers(_range),
         "RANK": lambda operands: [np.asarray(len(operands.shapes[0]))],

@@ -5,6 +5,7 @@ vector make a small file expensive. So `decode` alone converts its exceptions, a
 size limits the bytes that are read.
 """
 
+import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,9 +29,10 @@ from deuteron.tflite.flat_model import (
     Options,
 )
 from deuteron.tflite.quantization import Quant
+from deuteron.tflite.sparse import Level, densified
 
 DAMAGE = (struct.error, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError)
-"""What flatbuffers, numpy and str raise when offsets, lengths or text in the file are wrong."""
+"""Errors that flatbuffers, numpy and str raise for wrong offsets, lengths or text in the file."""
 
 _BUILTIN_CODE = 10
 """Position of the newer field in the vtable of an operator code."""
@@ -42,26 +44,41 @@ HINT = "make the file again; it is not what a TFLite exporter writes"
 _PROGRAM_HINT = "give `deuteron run` or `deuteron inspect` the build directory that the program is in"
 
 
-def decode(data: Buffer, *, partial: bool = False) -> FlatModel:
+def decode(data: Buffer, *, partial: bool = False, subgraph: int = 0) -> FlatModel:
     """Decode the model in `data`, with every index in range.
 
     Args:
         data: the file.
-        partial: accept models that cannot be compiled: the main one of several subgraphs, tensors with a `problem`.
+        partial: accept models that cannot be compiled: one of several subgraphs, tensors with a `problem`.
+        subgraph: the one of several.
 
     Raises:
         FormatError: the file is damaged, truncated, or not TFLite.
-        UnsupportedError: several subgraphs, dynamic shapes, sparse or variable tensors; none of these if `partial`.
+        UnsupportedError: several subgraphs, dynamic shapes or variable tensors; none of these if `partial`.
     """
+    check_kind(data)
+    try:
+        return Decoder(data, partial=partial).model(subgraph)
+    except DAMAGE as error:
+        raise FormatError("the TFLite flatbuffer is damaged or truncated", hint=HINT) from error
+
+
+def signatures(data: Buffer) -> dict[str, int]:
+    """Return the subgraph of each signature of a file by its name; FormatError for a damaged one."""
+    check_kind(data)
+    try:
+        return Decoder(data, partial=True).signatures()
+    except DAMAGE as error:
+        raise FormatError("the TFLite flatbuffer is damaged or truncated", hint=HINT) from error
+
+
+def check_kind(data: Buffer) -> None:
+    """Raise FormatError for bytes that are no TFLite file by their first words."""
     if data[4:8] != FILE_IDENTIFIER:
         marks = f"{len(data)} bytes, of which 4 to 8 are {data[4:8]!r} instead of {FILE_IDENTIFIER!r}"
         if data[4:6] == b"ET":
             raise FormatError("not a TFLite model but an ExecuTorch program", hint=_PROGRAM_HINT)
         raise FormatError(f"not a TFLite model: {marks if data else 'it is empty'}", hint=HINT)
-    try:
-        return Decoder(data, partial=partial).model()
-    except DAMAGE as error:
-        raise FormatError("the TFLite flatbuffer is damaged or truncated", hint=HINT) from error
 
 
 def _names(enumeration: type[object]) -> dict[int, str]:
@@ -72,6 +89,13 @@ def _names(enumeration: type[object]) -> dict[int, str]:
 _OPERATORS = _names(tflite.BuiltinOperator)
 _DTYPES = _names(tflite.TensorType)
 _OPTION_KINDS = _names(tflite.BuiltinOptions)
+_COMPOSITE = int(tflite.BuiltinOptions2.StableHLOCompositeOptions)
+_INDEX_KINDS = _names(tflite.SparseIndexVector)
+_SPARSE = {"INT8": "i1", "INT16": "<i2", "FLOAT16": "<f2", "FLOAT32": "<f4"}
+"""Element types of sparse tensors, as numpy has them."""
+
+_DENSE_FACTOR = 64
+"""Limit of the bytes of a sparse tensor's values as a multiple of the file's size."""
 
 
 class _Budget:
@@ -148,18 +172,25 @@ class Decoder:
         self.root = _Table(model.GetRootAs(data, 0), self.budget)
         self.buffers = self.root.children("Buffers")
         self.contents: dict[int, bytes | None] = {}
+        self.has_sparse = False
 
-    def model(self) -> FlatModel:
-        """The model."""
+    def signatures(self) -> dict[str, int]:
+        """The subgraph of each signature."""
+        return {
+            each.text("SignatureKey"): each.integer("SubgraphIndex") for each in self.root.children("SignatureDefs")
+        }
+
+    def model(self, subgraph: int = 0) -> FlatModel:
+        """The model, of which this subgraph counts."""
         if (version := self.root.integer("Version")) != SCHEMA_VERSION:
             raise FormatError(f"TFLite schema version {version}; only version {SCHEMA_VERSION} can be read", hint=HINT)
         subgraphs = self.root.children("Subgraphs")
-        if len(subgraphs) != 1 and not (self.partial and subgraphs):
+        if len(subgraphs) != 1 and not (self.partial and 0 <= subgraph < len(subgraphs)):
             raise UnsupportedError(
                 f"the TFLite model has {len(subgraphs)} subgraphs instead of 1",
                 hint="control flow and several signatures cannot be compiled; export one plain forward function",
             )
-        graph = subgraphs[0]
+        graph = subgraphs[subgraph]
         tensors = tuple(self.tensor(t, i) for i, t in enumerate(graph.children("Tensors")))
         operators = graph.children("Operators")
         codes = [self.operator_code(code) for code in self.root.children("OperatorCodes")]
@@ -170,7 +201,8 @@ class Decoder:
             outputs=_indices(graph, "Outputs", 0, len(tensors)),
             operators=tuple(self.operator(op, codes, len(tensors)) for op in operators),
             metadata=self.metadata(),
-            is_complete=len(subgraphs) == 1 and not any(map(_has_more, operators)),
+            is_complete=not any(map(_has_more, operators)),
+            is_file=subgraph == 0 and not self.has_sparse,
         )
 
     def metadata(self) -> Mapping[str, bytes]:
@@ -215,26 +247,59 @@ class Decoder:
                 raise
             problem = error.message
         code = table.integer("Type")
+        data = self.content(table.integer("Buffer"))
+        if data is not None and not problem and (sparsity := table.child("Sparsity")) is not None:
+            data, self.has_sparse = self.dense(data, sparsity, code, shape), True
         return FlatTensor(
             name=name,
             shape=shape,
             dtype=_DTYPES.get(code, f"type {code}"),
             quant=quant,
-            data=self.content(table.integer("Buffer")),
+            data=data,
             problem=problem,
             is_variable=bool(table.integer("IsVariable")),
             is_open=_is_open(shape, table.integers("ShapeSignature")),
         )
 
+    def dense(self, data: bytes, sparsity: _Table, code: int, shape: Sequence[int]) -> bytes:
+        """Return all values of a sparse tensor."""
+        dtype = np.dtype(_SPARSE[_DTYPES[code]])
+        elements = math.prod(shape)
+        if elements * dtype.itemsize > _DENSE_FACTOR * len(self.data):
+            raise FormatError(
+                f"a sparse tensor has the shape {[*shape]}, which is out of proportion to the file", hint=HINT
+            )
+        levels: list[Level] = []
+        for dim in sparsity.children("DimMetadata"):
+            if dim.integer("Format"):
+                levels.append(Level(0, self.sparse_indices(dim, "Segments"), self.sparse_indices(dim, "Indices")))
+            else:
+                levels.append(Level(dim.integer("DenseSize")))
+        order, blocks = sparsity.integers("TraversalOrder"), sparsity.integers("BlockMap")
+        return densified(data, dtype, shape, order, blocks, levels)
+
+    def sparse_indices(self, dim: _Table, part: str) -> npt.NDArray[np.int64]:
+        """Return the segments or indices of a sparse dimension."""
+        union = dim.child(f"Array{part}")
+        if union is None:
+            return np.zeros(0, np.int64)
+        raw = getattr(tflite, _INDEX_KINDS[dim.integer(f"Array{part}Type")])()
+        raw.Init(self.data, getattr(union.raw, "Pos"))  # noqa: B009 (flatbuffers is untyped)
+        values = _Table(raw, self.budget).vector("Values")
+        return np.zeros(0, np.int64) if values is None else values.astype(np.int64)
+
     def check(self, table: _Table, name: str) -> None:
-        """Raise UnsupportedError for a tensor with a dynamic shape, a sparse one, or a variable."""
+        """Raise UnsupportedError for a tensor with a dynamic shape, a sparse one of an unusual type, or a variable."""
         if any(dim < 0 for dim in table.integers("Shape")):
             raise UnsupportedError(
                 f"tensor `{name}` has a dynamic shape; all shapes must be known at compile time",
                 hint="export the model without dynamic dimensions",
             )
-        if table.child("Sparsity") is not None:
-            raise UnsupportedError(f"tensor `{name}` is sparse; only dense tensors can be compiled", hint=_HINT_PLAIN)
+        dtype = _DTYPES.get(table.integer("Type"), "")
+        if table.child("Sparsity") is not None and dtype not in _SPARSE:
+            raise UnsupportedError(
+                f"tensor `{name}` is sparse and {dtype}; {', '.join(_SPARSE)} are allowed", hint=_HINT_PLAIN
+            )
         if table.integer("IsVariable"):
             raise UnsupportedError(
                 f"tensor `{name}` is a variable; state between runs cannot be compiled", hint=_HINT_PLAIN
@@ -262,6 +327,10 @@ class Decoder:
 
     def options(self, table: _Table) -> tuple[str, Options]:
         """Return kind and fields of the option table; an unknown kind has no fields."""
+        if table.integer("BuiltinOptions2Type") == _COMPOSITE:
+            raw: Any = getattr(tflite, "StableHLOCompositeOptions")()  # noqa: B009 (flatbuffers is untyped)
+            raw.Init(self.data, getattr(getattr(table.raw, "BuiltinOptions2")(), "Pos"))  # noqa: B009
+            return "", {"DecompositionSubgraphIndex": int(raw.DecompositionSubgraphIndex())}
         code = table.integer("BuiltinOptionsType")
         kind = _OPTION_KINDS.get(code, f"options {code}") if code else ""
         union = table.child("BuiltinOptions")
@@ -287,16 +356,16 @@ def option_fields(kind: str) -> tuple[str, ...]:
 
 
 def _has_more(operator: _Table) -> bool:
-    """Whether an operator has fields that `FlatOperator` does not keep."""
+    """Return True if an operator has fields that `FlatOperator` does not keep."""
     return bool(
-        operator.integer("BuiltinOptions2Type")
+        operator.integer("BuiltinOptions2Type") not in (0, _COMPOSITE)
         or operator.integer("LargeCustomOptionsSize")
         or operator.integers("Intermediates")
     )
 
 
 def _is_open(shape: Sequence[int], signature: Sequence[int]) -> bool:
-    """Whether a file leaves a dimension open: -1 in the signature alone means the size that the shape has."""
+    """Return True if a file leaves a dimension open: -1 in the signature alone means the size that the shape has."""
     return any(dim < 0 for dim in shape) or (0 in shape and -1 in signature)
 
 

@@ -17,6 +17,12 @@ from deuteron.tflite.flat_model import (
 )
 from deuteron.tflite.quantization import Quant
 
+OPERATORS = frozenset(name for name, value in vars(tflite.BuiltinOperator).items() if isinstance(value, int))
+"""Names of the operators of the schema."""
+
+TENSOR_TYPES = frozenset(name for name, value in vars(tflite.TensorType).items() if isinstance(value, int))
+"""Names of the element types of the schema."""
+
 _ALIGNMENT = 16
 """Alignment of constants that interpreters expect."""
 
@@ -29,13 +35,13 @@ _VERSIONS = {"BROADCAST_TO": 2}
 _DESCRIPTION = "Deuteron"
 
 
-def encode(model: FlatModel) -> bytes:
-    """The model as a TFLite flatbuffer."""
-    return Encoder(model).finish()
+def encode(model: FlatModel, signature: str = "") -> bytes:
+    """The model as a TFLite flatbuffer, with a signature of this name whose tensors are `inputs_0`, `outputs_0` etc."""
+    return Encoder(model).finish(signature)
 
 
 def _code(op: FlatOperator) -> tuple[str, str, int]:
-    """What an operator code says."""
+    """The fields of an operator code: builtin name, custom name and version."""
     return op.name, op.custom_code, op.version
 
 
@@ -48,7 +54,7 @@ class Encoder:
         self.builder: Any = flatbuffers.Builder(4096 + sum(len(data) + _ALIGNMENT for data in constants))
         self.buffers = [self.table("Buffer")]  # buffer 0 is empty: tensors without data name it
 
-    def finish(self) -> bytes:
+    def finish(self, signature: str = "") -> bytes:
         """The flatbuffer's bytes."""
         model = self.model
         codes = list(dict.fromkeys(map(_code, model.operators)))
@@ -66,10 +72,12 @@ class Encoder:
             self.table("Metadata", Name=self.text(name), Buffer=self.buffer(data))
             for name, data in model.metadata.items()
         ]
+        signatures = [self.signature(signature, model)] if signature else []
         root = self.table(
             "Model",
             Version=SCHEMA_VERSION,
             OperatorCodes=self.offsets([self.operator_code(*code) for code in codes]),
+            SignatureDefs=self.offsets(signatures),
             Subgraphs=self.offsets([subgraph]),
             Description=self.text(_DESCRIPTION),
             Buffers=self.offsets(self.buffers),
@@ -85,6 +93,15 @@ class Encoder:
             getattr(tflite, f"{kind}Add{name}")(self.builder, value)
         offset: int = getattr(tflite, f"{kind}End")(self.builder)
         return offset
+
+    def signature(self, name: str, model: FlatModel, subgraph: int = 0) -> int:
+        """Offset of a signature of a subgraph, whose tensors are `inputs_0`, `outputs_0` and so on."""
+        maps: dict[str, int] = {}
+        for side, tensors in (("Inputs", model.inputs), ("Outputs", model.outputs)):
+            names = [self.text(f"{side.lower()}_{i}") for i in range(len(tensors))]
+            entries = [self.table("TensorMap", Name=n, TensorIndex=i) for n, i in zip(names, tensors, strict=True)]
+            maps[side] = self.offsets(entries)
+        return self.table("SignatureDef", SignatureKey=self.text(name), SubgraphIndex=subgraph, **maps)
 
     def text(self, value: str) -> int:
         """Offset of a string."""

@@ -15,6 +15,9 @@ Buffer = bytes | mmap.mmap
 
 FILE_IDENTIFIER = b"TFL3"
 SCHEMA_VERSION = 3
+RUNS_SUBGRAPHS = ("CALL_ONCE", "IF", "STABLEHLO_COMPOSITE", "WHILE")
+"""Operators that run other subgraphs, which a `FlatModel` does not have."""
+
 NO_TENSOR = -1
 """Index of an optional operand that is left out."""
 
@@ -105,7 +108,7 @@ class FlatTensor:
 
     @property
     def has_values(self) -> bool:
-        """Whether it has values before anything runs: a constant, which may be empty, or a variable."""
+        """True if it has values before anything runs: a constant, which may be empty, or a variable."""
         return self.data is not None or 0 in self.shape or self.is_variable
 
 
@@ -125,7 +128,7 @@ class FlatOperator:
     custom_options: bytes = b""
     version: int = 1
     is_unsigned: bool = False
-    """Whether the file has it for uint8, whose multipliers LiteRT derives in float32 (`tflite.unsigned`)."""
+    """True if the operator is uint8 in the file: LiteRT derives its multipliers in float32 (`tflite.unsigned`)."""
 
     @property
     def title(self) -> str:
@@ -137,7 +140,8 @@ class FlatOperator:
 class FlatModel:
     """A model with its one subgraph.
 
-    `is_complete` says that a file written from these values has all that the model's own file has.
+    `is_complete` says that a file written from these values has all that the model's own file has, unless operators
+    run other subgraphs. `is_file` says that the file has these values itself: not in another subgraph, nor sparse.
     """
 
     name: str
@@ -147,3 +151,4 @@ class FlatModel:
     operators: tuple[FlatOperator, ...]
     metadata: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     is_complete: bool = True
+    is_file: bool = True

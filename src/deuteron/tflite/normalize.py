@@ -4,6 +4,7 @@ Shapes are propagated from the inputs, operators on constants are computed, int4
 scale in which LiteRT adds them, and operators that no output depends on are removed.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,12 +12,21 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import FormatError, InputError, UnsupportedError
-from deuteron.tflite.constants import DTYPES, Array, values_of
-from deuteron.tflite.encode import encode
+from deuteron.tflite.constants import DTYPES, LIMIT, Array, values_of
+from deuteron.tflite.encode import OPERATORS, TENSOR_TYPES, encode
 from deuteron.tflite.execution_order import check_order
-from deuteron.tflite.flat_model import HINT_MALFORMED, NO_TENSOR, Buffer, FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.flat_model import (
+    HINT_MALFORMED,
+    NO_TENSOR,
+    RUNS_SUBGRAPHS,
+    Buffer,
+    FlatModel,
+    FlatOperator,
+    FlatTensor,
+)
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.shapes import NotConstantError, Operands, Shape, ShapeError, shapes_of, unknown_shape
+from deuteron.tflite.tensor_checks import check_tensor
 
 _BIASED = {
     "CONV_2D": (0, 1, 2),
@@ -27,7 +37,7 @@ _BIASED = {
 """Positions of the input, the weights and the bias of layers."""
 
 _TOLERANCE = 0.02
-"""Of LiteRT (`GetQuantizedConvolutionMultipler`): |input scale x weight scale - bias scale| in steps of the output."""
+"""LiteRT's limit of |input scale x weight scale - bias scale|, in output steps (`GetQuantizedConvolutionMultipler`)."""
 
 _BEYOND_REASON = 2.0
 """A bias scale that is this many times off is a broken file, not a rounding of its exporter."""
@@ -48,11 +58,13 @@ class Normalized:
         model: the model.
         source: the model as a file; the file itself where nothing had to change, and where `is_complete` is False.
         notes: sentences about what was found, such as a bias whose scale is not the product.
+        can_be_written: whether a file of the model's values has all that the model needs.
     """
 
     model: FlatModel
     source: Buffer
     notes: tuple[str, ...] = ()
+    can_be_written: bool = True
 
 
 def normalized(source: Buffer, model: FlatModel, shapes: Mapping[str, Shape] | None = None) -> Normalized:
@@ -69,35 +81,42 @@ def normalized(source: Buffer, model: FlatModel, shapes: Mapping[str, Shape] | N
         UnsupportedError: a shape stays unknown, or the scale of a bias is wrong beyond reason.
     """
     check_order(model)
-    pass_ = _Pass(_with_shapes(model, shapes or {}))
+    pass_ = _Pass(with_shapes(model, shapes or {}))
     result = pass_.run()
     if len(result.operators) != len(model.operators):
         result = _needed(result)
-    return Normalized(result, encode(result) if result != model and model.is_complete else source, tuple(pass_.notes))
+    can_be_written = model.is_complete and not any(op.name in RUNS_SUBGRAPHS for op in result.operators)
+    can_be_written &= all(tensor.dtype in TENSOR_TYPES for tensor in result.tensors)
+    can_be_written &= all(op.name in OPERATORS for op in result.operators)
+    is_source = (result == model and model.is_file) or not can_be_written
+    return Normalized(result, source if is_source else encode(result), tuple(pass_.notes), can_be_written)
 
 
-def parse_shapes(texts: Sequence[str]) -> dict[str, Shape]:
-    """Sizes of inputs as users write them: `INPUT=1,96,96,3`, or without a name for the only input.
+class Propagation:
+    """Shapes and constants of tensors, from one operator to the next, for models that grow meanwhile.
 
     Raises:
-        InputError: naming what is wrong.
+        UnsupportedError: the shape of an input is unknown.
     """
-    shapes: dict[str, Shape] = {}
-    for text in texts:
-        name, _, sizes = text.rpartition("=")
-        try:
-            shape = tuple(int(size) for size in sizes.split(",")) if sizes else ()
-        except ValueError:
-            shape = (0,)
-        if min(shape, default=1) < 1 or name in shapes:
-            raise InputError(
-                f"`--shape {text}` names no shape", hint="write it as INPUT=1,96,96,3, once for each input"
-            )
-        shapes[name] = shape
-    return shapes
+
+    def __init__(self, model: FlatModel) -> None:
+        self._pass = _Pass(model)
+        self._pass.check_inputs()
+
+    def visit(self, op: FlatOperator) -> None:
+        """Give the outputs of the next operator their shapes and values."""
+        self._pass.visit(0, op)
+
+    def extend(self, tensors: Sequence[FlatTensor]) -> None:
+        """Add tensors to the model."""
+        self._pass.extend(tensors)
+
+    def tensor(self, index: int) -> FlatTensor:
+        """A tensor with what is known of it."""
+        return self._pass.tensor(index)
 
 
-def _with_shapes(model: FlatModel, shapes: Mapping[str, Shape]) -> FlatModel:
+def with_shapes(model: FlatModel, shapes: Mapping[str, Shape]) -> FlatModel:
     """The model with other sizes of inputs."""
     names = {model.tensors[index].name: index for index in model.inputs}
     given = dict(shapes)
@@ -116,7 +135,7 @@ def _with_shapes(model: FlatModel, shapes: Mapping[str, Shape]) -> FlatModel:
                 hint=f"the file's shape is {list(tensor.shape)}",
             )
         tensors[names[name]] = replace(tensor, shape=shape, is_open=False, problem="")
-    return replace(model, tensors=tuple(tensors))
+    return replace(model, tensors=tuple(tensors), is_file=model.is_file and tuple(tensors) == model.tensors)
 
 
 class _Pass:
@@ -124,19 +143,36 @@ class _Pass:
 
     def __init__(self, model: FlatModel) -> None:
         self._model = model
-        self._tensors = [_unpacked(tensor) for tensor in model.tensors]
+        self._tensors, self._recorded = list[FlatTensor](), list[Shape]()
         self.notes: list[str] = []
+        self.extend(model.tensors)
+
+    def extend(self, tensors: Sequence[FlatTensor]) -> None:
+        """Add tensors."""
+        for tensor in map(_unpacked, tensors):
+            check_tensor(tensor)
+            self._tensors.append(tensor)
+        self._recorded += (tensor.shape for tensor in tensors)
+
+    def tensor(self, index: int) -> FlatTensor:
+        """A tensor with what is known of it."""
+        return self._tensors[index]
 
     def run(self) -> FlatModel:
         """The model with known shapes."""
+        self.check_inputs()
+        operators = (self.visit(i, op) for i, op in enumerate(self._model.operators))
+        left = tuple(op for op in operators if op is not None)
+        return replace(self._model, tensors=tuple(self._tensors), operators=left)
+
+    def check_inputs(self) -> None:
+        """Raise UnsupportedError for an input whose shape is unknown."""
         for index in self._model.inputs:
             if self._tensors[index].is_open:
                 raise unknown_shape(self._tensors[index].name)
-        operators = [op for i, op in enumerate(self._model.operators) if self._keeps(i, op)]
-        return replace(self._model, tensors=tuple(self._tensors), operators=tuple(operators))
 
-    def _keeps(self, number: int, op: FlatOperator) -> bool:
-        """Whether an operator stays: one whose outputs are computed here does not."""
+    def visit(self, number: int, op: FlatOperator) -> FlatOperator | None:
+        """Return the operator if it stays; None for one whose outputs are computed here."""
         operands = self._operands(op)
         where = f"op {number} {op.title}"
         if op.outputs:
@@ -147,13 +183,13 @@ class _Pass:
             raise FormatError(str(error), where=where, hint=HINT_MALFORMED) from error
         except NotConstantError:
             shapes = None
-        except (IndexError, ValueError):  # operands are missing, which the check of the operator's form says
-            shapes = None
+        except (ArithmeticError, IndexError, ValueError) as error:
+            message = f"{op.title} lacks operands, or they have another number of dimensions than it takes"
+            raise FormatError(message, where=where, hint=HINT_MALFORMED) from error
         self._set_shapes(op, operands, shapes)
         if op.outputs and self._may_fold(op) and self._fold(op):
-            return False
-        self._check_bias(op, where)
-        return True
+            return None
+        return self._with_bias(op, where)
 
     def _operands(self, op: FlatOperator) -> Operands:
         tensors = [self._tensors[i] if i >= 0 else None for i in op.inputs]
@@ -167,11 +203,11 @@ class _Pass:
     def _set_shapes(self, op: FlatOperator, operands: Operands, shapes: Sequence[Shape] | None) -> None:
         """Give the outputs the shapes that the inputs give them; those of the file where no rule knows better."""
         if shapes is None:
-            for index in op.outputs:
+            for index in op.outputs if op.name not in RUNS_SUBGRAPHS else ():
                 if self._tensors[index].is_open:
                     raise unknown_shape(self._tensors[index].name)
-            changed = [i for i in op.inputs if i >= 0 and self._tensors[i].shape != self._model.tensors[i].shape]
-            if changed and op.name not in ("WHILE", "IF", "CALL_ONCE"):
+            changed = [i for i in op.inputs if i >= 0 and self._tensors[i].shape != self._recorded[i]]
+            if changed and op.name not in RUNS_SUBGRAPHS:
                 name = self._tensors[changed[0]].name
                 raise UnsupportedError(
                     f"{op.title} reads tensor `{name}` of another shape than the file records, and the shape of its "
@@ -181,11 +217,16 @@ class _Pass:
                 )
             return
         for index, shape in zip(op.outputs, shapes, strict=False):
-            self._tensors[index] = replace(self._tensors[index], shape=tuple(shape), is_open=False, problem="")
+            tensor = replace(self._tensors[index], shape=tuple(shape), is_open=False, problem="", data=None)
+            check_tensor(tensor)
+            self._tensors[index] = tensor
 
     def _may_fold(self, op: FlatOperator) -> bool:
-        """Whether values of constants keep their meaning: of quantized ones only where elements move."""
+        """Return True if constants keep their values' meaning; quantized ones do only if elements move."""
         outputs = [self._tensors[i] for i in op.outputs]
+        read = (math.prod(self._tensors[i].shape) for i in op.inputs if i >= 0)
+        if sum(math.prod(tensor.shape) for tensor in outputs) > max(LIMIT, *read, 0):
+            return False
         quants = {self._tensors[i].quant for i in op.inputs if i >= 0 and self._tensors[i].quant is not None}
         if not any(t.quant for t in outputs) and not quants:
             return True
@@ -204,11 +245,14 @@ class _Pass:
             self._tensors[index] = replace(tensor, data=result.tobytes())
         return True
 
-    def _check_bias(self, op: FlatOperator, where: str) -> None:
-        """Give the bias of a layer the scale in which LiteRT adds it: that of the input times that of the weights."""
+    def _with_bias(self, op: FlatOperator, where: str) -> FlatOperator:
+        """Give the bias of a layer the scale in which LiteRT adds it: that of the input times that of the weights.
+
+        Layers with different products that share a bias get one each.
+        """
         positions = _BIASED.get(op.name)
         if positions is None or len(op.inputs) <= positions[2] or op.inputs[positions[2]] < 0:
-            return
+            return op
         index = op.inputs[positions[2]]
         bias, *others = (self._tensors[i] for i in (index, *(op.inputs[p] for p in positions[:2]), op.outputs[0]))
         match bias.quant, [tensor.quant for tensor in others]:
@@ -216,18 +260,25 @@ class _Pass:
                 product = np.float32(x.scale) * np.array(weights.scales, np.float32)
                 scales = np.resize(np.array(of_bias.scales, np.float32), product.shape)
             case _:
-                return
+                return op
         if others[0].dtype not in _STORED or np.array_equal(scales, product) or not (product > 0).all():
-            return
+            return op
         values = _values(bias)
         if values is None or values.any():
             self._compare_scales(bias.name, scales, product, y.scale, where)
         quant = Quant(tuple(map(float, product)), (0,) * product.size, None if product.size == 1 else 0)
-        self._tensors[index] = replace(bias, quant=quant)
+        if sum(other.inputs.count(index) for other in self._model.operators) == 1:
+            self._tensors[index] = replace(bias, quant=quant)
+            return op
+        self.extend([replace(bias, name=f"{bias.name}/{where}", quant=quant)])
+        inputs = [*op.inputs]
+        inputs[positions[2]] = len(self._tensors) - 1
+        return replace(op, inputs=tuple(inputs))
 
     def _compare_scales(self, bias: str, scales: Scales, product: Scales, step: float, where: str) -> None:
         """Refuse a bias whose scale is wrong beyond reason, and note one that is beyond LiteRT's tolerance."""
-        ratios = np.maximum(scales / product, product / scales)
+        with np.errstate(over="ignore"):
+            ratios = np.maximum(scales / product, product / scales)
         worst = int(ratios.argmax())
         if ratios[worst] > _BEYOND_REASON:
             raise UnsupportedError(

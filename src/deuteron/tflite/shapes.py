@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import UnsupportedError, counted
+from deuteron.tflite.custom_options import DETECTION, options_of
 from deuteron.tflite.flat_model import FlatOperator
 
 Shape = tuple[int, ...]
@@ -20,6 +21,9 @@ Array = npt.NDArray[Any]
 
 SAME = 0
 """`Padding` of the schema."""
+
+_MOST_RESIZED = 1 << 16
+"""Limit of the height and the width of a resized map."""
 
 
 class ShapeError(Exception):
@@ -32,7 +36,7 @@ class NotConstantError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """What is known of an operator's inputs.
+    """The shapes and constant values of an operator's inputs.
 
     Attributes:
         op: the operator.
@@ -79,7 +83,7 @@ def shapes_of(operands: Operands) -> list[Shape] | None:
         ShapeError: the inputs contradict each other.
         NotConstantError: the shapes depend on the values of an input that is no constant.
     """
-    rule = RULES.get(operands.op.name)
+    rule = RULES.get(operands.op.title)
     return None if rule is None else rule(operands)
 
 
@@ -87,7 +91,7 @@ def broadcast(*shapes: Shape) -> Shape:
     """The shape to which these are broadcast, as numpy does it."""
     try:
         return tuple(np.broadcast_shapes(*shapes))
-    except ValueError as error:
+    except (RuntimeError, ValueError) as error:
         raise ShapeError(f"{' and '.join(str(list(shape)) for shape in shapes)} are not broadcast together") from error
 
 
@@ -155,7 +159,11 @@ def _fully_connected(operands: Operands) -> list[Shape]:
 
 
 def _transpose_conv(operands: Operands) -> list[Shape]:
-    return [tuple(operands.numbers(0))]
+    shape = _ranked(tuple(operands.numbers(0)), 4)
+    filters, source = _ranked(operands.shapes[1], 4), _ranked(operands.shapes[2], 4)
+    if (source[0], source[3], filters[0]) != (shape[0], filters[3], shape[3]):
+        raise ShapeError(f"{list(source)} by filters of {list(filters)} to {list(shape)}")
+    return [shape]
 
 
 def _reshape(operands: Operands) -> list[Shape]:
@@ -236,7 +244,10 @@ def _argument(operands: Operands) -> list[Shape]:
 
 def _resize(operands: Operands) -> list[Shape]:
     batch, _, _, channels = _ranked(operands.shapes[0], 4)
-    return [(batch, *operands.numbers(1), channels)]
+    height, width = operands.numbers(1)
+    if not 0 < height <= _MOST_RESIZED or not 0 < width <= _MOST_RESIZED:
+        raise ShapeError(f"{height} x {width} elements, which are not from 1 to {_MOST_RESIZED:,}")
+    return [(batch, height, width, channels)]
 
 
 def _transpose(operands: Operands) -> list[Shape]:
@@ -407,6 +418,13 @@ def _range(operands: Operands) -> list[Shape]:
     return [(max(0, math.ceil((limit.item() - start.item()) / step.item())),)]
 
 
+def _select(operands: Operands) -> list[Shape]:
+    condition, a, b = operands.shapes
+    if a != b or condition not in ((), a[:1], a):
+        raise ShapeError(f"{list(condition)} chooses among {list(a)} and {list(b)}")
+    return [a]
+
+
 def _one_hot(operands: Operands) -> list[Shape]:
     shape, depth = operands.shapes[0], operands.numbers(1)[0]
     dim = operands.axis(operands.option("Axis"), len(shape) + 1)
@@ -417,14 +435,22 @@ def _top_k(operands: Operands) -> list[Shape]:
     return [(*operands.shapes[0][:-1], operands.numbers(1)[0])] * 2
 
 
+def _detection(operands: Operands) -> list[Shape]:
+    given = options_of(operands.op.custom_options) or {}
+    count = int(given.get("max_detections", 0)) * int(given.get("max_classes_per_detection", 1))
+    if count < 1:
+        raise ShapeError("its options have no number of detections")
+    return [(1, count, 4), (1, count), (1, count), (1,)]
+
+
 _ELEMENTWISE = (
     "ADD SUB MUL DIV FLOOR_DIV FLOOR_MOD MAXIMUM MINIMUM POW SQUARED_DIFFERENCE EQUAL NOT_EQUAL GREATER GREATER_EQUAL "
     "LESS LESS_EQUAL LOGICAL_AND LOGICAL_OR SELECT_V2 ATAN2 BITWISE_XOR RIGHT_SHIFT PRELU"
 )
 _SAME = (
-    "ABS BITCAST CAST CEIL COS CUMSUM DEQUANTIZE ELU EXP FAKE_QUANT FLOOR GELU HARD_SWISH L2_NORMALIZATION LEAKY_RELU "
-    "LOCAL_RESPONSE_NORMALIZATION LOG LOGICAL_NOT LOGISTIC LOG_SOFTMAX NEG QUANTIZE RELU RELU6 RELU_0_TO_1 "
-    "RELU_N1_TO_1 REVERSE_V2 ROUND RSQRT SIGN SIN SOFTMAX SQRT SQUARE TANH ZEROS_LIKE ADD_N"
+    "ABS BITCAST CAST CEIL COS CUMSUM DENSIFY DEQUANTIZE ELU EXP FAKE_QUANT FLOOR GELU HARD_SWISH L2_NORMALIZATION "
+    "LEAKY_RELU LOCAL_RESPONSE_NORMALIZATION LOG LOGICAL_NOT LOGISTIC LOG_SOFTMAX NEG QUANTIZE RELU RELU6 "
+    "RELU_0_TO_1 RELU_N1_TO_1 REVERSE_V2 ROUND RSQRT SIGN SIN SOFTMAX SQRT SQUARE TANH ZEROS_LIKE ADD_N"
 )
 
 RULES: Mapping[str, Rule] = MappingProxyType(
@@ -442,6 +468,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "CONV_2D": _conv,
         "DEPTHWISE_CONV_2D": _depthwise,
         "DEPTH_TO_SPACE": _depth_to_space,
+        DETECTION: _detection,
         "EXPAND_DIMS": _expand_dims,
         "FILL": _fill,
         "FULLY_CONNECTED": _fully_connected,
@@ -458,6 +485,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "RESHAPE": _reshape,
         "RESIZE_BILINEAR": _resize,
         "RESIZE_NEAREST_NEIGHBOR": _resize,
+        "SELECT": _select,
         "SHAPE": _shape,
         "SLICE": _slice,
         "SPACE_TO_BATCH_ND": _space_to_batch,

@@ -16,7 +16,7 @@ _OFFSET = 128
 
 
 def is_unsigned(model: FlatModel) -> bool:
-    """Whether operators compute on uint8: a QUANTIZE between uint8 and int8 at the ends does not."""
+    """Return True if operators compute on uint8; a QUANTIZE of inputs or outputs does not count."""
     return any(_computes(model, op) for op in model.operators)
 
 

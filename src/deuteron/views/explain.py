@@ -113,8 +113,23 @@ class Explanation:
             yield ""
             yield "added on the CPU:"
             yield from _counted(added)
+        yield from self._dead_channel_lines()
         yield from self._island_lines()
         yield from self._quality_lines(shared)
+
+    def _dead_channel_lines(self) -> Iterator[str]:
+        layers = self.manifest.dead_channels
+        if not layers:
+            return
+        yield ""
+        before, after = sum(layer.macs for layer in layers), sum(layer.macs_left for layer in layers)
+        yield f"dead channels, removed; {before - after:,} of {before:,} MACs of these layers; results stay the same:"
+        for layer in layers:
+            reasons = (f"{layer.constant} constant for every input", f"{layer.unread} read by nothing else")
+            counts = layer.constant, layer.unread
+            why = ", ".join(reason for reason, count in zip(reasons, counts, strict=True) if count)
+            gone = f"{sum(counts)} of {layer.channels} channels: {why}" if any(counts) else "input channels"
+            yield f"  {layer.op} {layer.node}: {gone}; {layer.macs:,} MACs become {layer.macs_left:,}"
 
     def _quality_lines(self, shared: Collection[str]) -> Iterator[str]:
         quality = self.manifest.quality
@@ -193,6 +208,7 @@ class Explanation:
                 }
                 for node in self.manifest.nodes
             ],
+            "dead_channels": [asdict(layer) for layer in self.manifest.dead_channels],
             "added": [
                 {"op": op.op, "node": op.node, "why": op.why, "estimated_cycles": cost}
                 for op, cost in zip(self.manifest.cpu_ops, self.costs.added, strict=True)

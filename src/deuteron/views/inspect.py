@@ -118,7 +118,7 @@ def inspect(path: Path) -> Inspection:
         raise InputError(f"`{path}` does not exist") from None
     except OSError as e:
         raise unreadable(path, e) from e
-    return _content(path, None, data, _manifest_beside(path))
+    return _content(path, None, data, _manifest_next_to(path))
 
 
 def _content(path: Path, kind: FileKind | None, data: bytes, manifest: Manifest | None) -> Inspection:
@@ -170,7 +170,7 @@ def _kind(data: bytes) -> FileKind | None:
     return None
 
 
-def _manifest_beside(path: Path) -> Manifest | None:
+def _manifest_next_to(path: Path) -> Manifest | None:
     """Return the manifest in the file's folder; it only adds origins, so that an unreadable one is ignored."""
     try:
         return Manifest.from_json((path.parent / manifests.NAME).read_text("utf-8"))

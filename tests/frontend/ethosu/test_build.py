@@ -149,7 +149,7 @@ def test_vela_gets_the_options_and_a_file(tmp_path: Path, monkeypatch: pytest.Mo
     assert build.manifest.options.vela.vela_config == "files/mine.ini"
 
 
-KNOWN = "`Ethos_U55_High_End_Embedded`, which ExecuTorch names where nobody does, for `--vela-system-config`"
+KNOWN = "`Ethos_U55_High_End_Embedded`, ExecuTorch's default, for `--vela-system-config`"
 
 
 @pytest.mark.parametrize(
@@ -332,7 +332,7 @@ FITTING = "has OffChipFlash, which cannot be written\n\nhint: choose one of `Sra
         (
             "ethos-u65-256",
             VelaOptions("Ethos_U65_Embedded"),
-            "`--memory-mode Dedicated_Sram_384KB`, which ExecuTorch names where nobody does, "
+            "`--memory-mode Dedicated_Sram_384KB`, ExecuTorch's default, "
             f"{OUTSIDE} `Ethos_U65_Embedded` of `ethos-u65-256` {FITTING}",
         ),
         (

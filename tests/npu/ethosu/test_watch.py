@@ -81,32 +81,32 @@ BROKEN: dict[str, tuple[Callable[[list[Command]], None], str]] = {
     "a table not waited for": (
         drop(Op.DMA_WAIT),
         "command 1: `conv` at 0x00144 reads byte 0x3800 of shram as its table, "
-        "which `copy` at 0x00020 still writes: no DMA_WAIT stands between",
+        "which `copy` at 0x00020 still writes: no DMA_WAIT is between",
     ),
     "weights not waited for": (
         drop(Op.DMA_WAIT, 1),
         "command 3: `depthwise` at 0x001dc reads byte 0x12a0 of scratch as its weights, "
-        "which `copy` at 0x00168 still writes: no DMA_WAIT stands between",
+        "which `copy` at 0x00168 still writes: no DMA_WAIT is between",
     ),
     "an output over the target of a copy": (
         put(Op.DMA_WAIT, address(Long.OFM_BASE0, 0x1200), Command(int(Op.DEPTHWISE), 0), count=1),
         "command 3: `depthwise` at 0x001e4 writes byte 0x1200 of scratch as its output, "
-        "which `copy` at 0x00168 still writes: no DMA_WAIT stands between",
+        "which `copy` at 0x00168 still writes: no DMA_WAIT is between",
     ),
     "a copy over what is read": (
         put(Op.DMA_START, address(Long.DMA0_DST, 0x900), count=1),
         "command 2: `copy` at 0x00170 writes byte 0x900 of scratch as its target, "
-        "which `conv` at 0x00148 still reads: no KERNEL_WAIT stands between",
+        "which `conv` at 0x00148 still reads: no KERNEL_WAIT is between",
     ),
     "a copy of what is written": (
         put(Op.DMA_START, short(Short.DMA0_SRC_REGION, 1), address(Long.DMA0_SRC, 0), count=1),
         "command 2: `copy` at 0x00174 reads byte 0x0 of scratch as its source, "
-        "which `conv` at 0x00148 still writes: no KERNEL_WAIT stands between",
+        "which `conv` at 0x00148 still writes: no KERNEL_WAIT is between",
     ),
     "weights that an operation still writes": (
         put(Op.CONV, address(Long.WEIGHT_BASE, 0x900), count=1),
         "command 5: `conv` at 0x00264 reads byte 0x900 of scratch as its weights, "
-        "which `depthwise` at 0x001e0 still writes: no KERNEL_WAIT stands between",
+        "which `depthwise` at 0x001e0 still writes: no KERNEL_WAIT is between",
     ),
     "blocks too early": (
         put(Op.ELEMENTWISE, short(Short.BLOCKDEP, 3)),
@@ -147,32 +147,32 @@ BROKEN_85: dict[str, tuple[Callable[[list[Command]], None], str]] = {
     "a table not waited for": (
         drop(Op.DMA_WAIT),
         "command 1: `conv` at 0x0014c reads byte 0x0 of shram as its table, "
-        "which `copy` at 0x00024 still writes: no DMA_WAIT stands between",
+        "which `copy` at 0x00024 still writes: no DMA_WAIT is between",
     ),
     "weights not waited for": (
         drop(Op.DMA_WAIT, 1),
         "command 3: `depthwise` at 0x001e0 reads byte 0x12a0 of fast scratch as its weights, "
-        "which `copy` at 0x00170 still writes: no DMA_WAIT stands between",
+        "which `copy` at 0x00170 still writes: no DMA_WAIT is between",
     ),
     "an output over the target of a copy": (
         put(Op.DMA_WAIT, address(Long.OFM_BASE0, 0x1200), Command(int(Op.DEPTHWISE), 0), count=1),
         "command 3: `depthwise` at 0x001e8 writes byte 0x1200 of fast scratch as its output, "
-        "which `copy` at 0x00170 still writes: no DMA_WAIT stands between",
+        "which `copy` at 0x00170 still writes: no DMA_WAIT is between",
     ),
     "a copy over what is read": (
         put(Op.DMA_START, short(Short.DMA0_DST_REGION, 1), address(Long.DMA0_DST, 0), count=1),
         "command 2: `copy` at 0x0017c writes byte 0x0 of scratch as its target, "
-        "which `conv` at 0x00150 still reads: no KERNEL_WAIT stands between",
+        "which `conv` at 0x00150 still reads: no KERNEL_WAIT is between",
     ),
     "a copy of what is written": (
         put(Op.DMA_START, short(Short.DMA0_SRC_REGION, 2), address(Long.DMA0_SRC, 0), count=1),
         "command 2: `copy` at 0x0017c reads byte 0x0 of fast scratch as its source, "
-        "which `conv` at 0x00150 still writes: no KERNEL_WAIT stands between",
+        "which `conv` at 0x00150 still writes: no KERNEL_WAIT is between",
     ),
     "weights that an operation still writes": (
         put(Op.CONV, address(Long.WEIGHT_BASE, 0x900), count=1),
         "command 5: `conv` at 0x002b0 reads byte 0x900 of fast scratch as its weights, "
-        "which `depthwise` at 0x001e4 still writes: no KERNEL_WAIT stands between",
+        "which `depthwise` at 0x001e4 still writes: no KERNEL_WAIT is between",
     ),
     "blocks too early": (
         put(Op.DEPTHWISE, short(Short.BLOCKDEP, 7)),

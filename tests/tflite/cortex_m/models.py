@@ -16,6 +16,7 @@ Array = npt.NDArray[np.generic]
 Make = Callable[[Rng], FlatModel]
 
 ACTIVATIONS = (0, 1, 2, 3)
+QUANTISED = ("INT8", "UINT8", "INT16")
 
 
 def f32(value: float) -> float:
@@ -111,7 +112,7 @@ def _window(rng: Rng, size: int, kernel: int, dilation: int, padding: int) -> tu
     return stride, -(-size // stride) if padding == 0 else (size - reach) // stride + 1
 
 
-def _maps(rng: Rng, kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[Shape, int, list[tuple[int, int]]]:
+def maps(rng: Rng, kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[Shape, int, list[tuple[int, int]]]:
     """A map's batches, rows and columns, the padding, and strides and sizes of the output."""
     n, h, w = int(rng.integers(1, 3)), int(rng.integers(1, 12)), int(rng.integers(1, 12))
     fits = all((k - 1) * d < s for k, d, s in zip(kernel, dilation, (h, w), strict=True))
@@ -128,7 +129,7 @@ def convolution(dtype: str) -> Make:
         kernel, dilation = (int(rng.integers(1, 5)), int(rng.integers(1, 5))), (int(rng.integers(1, 3)),) * 2
         if rng.integers(3) == 0:
             kernel = (1, kernel[1])
-        (n, h, w), padding, ((stride_h, oh), (stride_w, ow)) = _maps(rng, kernel, dilation)
+        (n, h, w), padding, ((stride_h, oh), (stride_w, ow)) = maps(rng, kernel, dilation)
         groups = int(rng.choice([1, 1, 1, 2]))
         in_c, out_c = groups * int(rng.integers(1, 6)), groups * int(rng.integers(1, 6))
         x = quant(rng, dtype)
@@ -148,14 +149,15 @@ def convolution(dtype: str) -> Make:
 def depthwise(dtype: str) -> Make:
     def make(rng: Rng) -> FlatModel:
         kernel, dilation = (int(rng.integers(1, 5)), int(rng.integers(1, 5))), (int(rng.integers(1, 3)),) * 2
-        (n, h, w), padding, ((stride_h, oh), (stride_w, ow)) = _maps(rng, kernel, dilation)
+        (n, h, w), padding, ((stride_h, oh), (stride_w, ow)) = maps(rng, kernel, dilation)
         in_c, multiplier = int(rng.integers(1, 9)), int(rng.integers(1, 4))
         x = quant(rng, dtype)
         dims = (1, *kernel, in_c * multiplier)
         weights, bias, y = _weights(rng, dtype, x, dims, 3, products=kernel[0] * kernel[1])
         if dtype == "INT16":
             values = np.zeros(dims[3]) if bias is None else np.frombuffer(bias.data or b"", NUMPY[bias.dtype])
-            bias = constant("b", values, "INT64", Quant((1.0,), (0,)))
+            scale = f32(x.scales[0] * (weights.quant or x).scales[0])
+            bias = constant("b", values, "INT64", Quant((scale,), (0,)) if bias is None else bias.quant)
         options = {
             "Padding": padding, "StrideH": stride_h, "StrideW": stride_w, "DilationHFactor": dilation[0],
             "DilationWFactor": dilation[1], "FusedActivationFunction": int(rng.choice(ACTIVATIONS)),
@@ -195,18 +197,19 @@ def transposed(dtype: str) -> Make:
     return make
 
 
-def fully_connected(dtype: str) -> Make:
+def fully_connected(dtype: str, depth: int = 0) -> Make:
     def make(rng: Rng) -> FlatModel:
-        lead, depth, out = shape(rng, int(rng.integers(1, 4)), 4), int(rng.integers(1, 70)), int(rng.integers(1, 12))
+        lead, out = shape(rng, int(rng.integers(1, 4)), 4), int(rng.integers(1, 12))
+        inputs = depth or int(rng.integers(1, 70))
         x = quant(rng, dtype)
-        weights, bias, y = _weights(rng, dtype, x, (out, depth), 0, products=depth, symmetric=False)
+        weights, bias, y = _weights(rng, dtype, x, (out, inputs), 0, products=inputs, symmetric=False)
         keeps = int(rng.integers(2))
         options = {
             "FusedActivationFunction": int(rng.choice(ACTIVATIONS)), "WeightsFormat": 0, "KeepNumDims": keeps,
             "QuantizedBiasType": _bias_type(dtype, bias),
         }  # fmt: skip
         result = (*lead, out) if keeps else (math.prod(lead), out)
-        operands = [tensor("x", (*lead, depth), dtype, x), weights, bias]
+        operands = [tensor("x", (*lead, inputs), dtype, x), weights, bias]
         return model("FULLY_CONNECTED", operands, [tensor("y", result, dtype, y)], "FullyConnectedOptions", options)
 
     return make
@@ -268,10 +271,11 @@ def prelu(dtype: str) -> Make:
     def make(rng: Rng) -> FlatModel:
         dims = shape(rng, 4)
         alpha = (1, 1, dims[3]) if rng.integers(2) else dims[1:]
-        limits = np.iinfo(NUMPY[dtype])
+        slopes = "INT8" if dtype == "INT16" else dtype
+        limits = np.iinfo(NUMPY[slopes])
         values = rng.integers(limits.min, limits.max + 1, alpha)
         operands = [
-            tensor("x", dims, dtype, quant(rng, dtype)), constant("alpha", values, dtype, quant(rng, dtype, 0.01)),
+            tensor("x", dims, dtype, quant(rng, dtype)), constant("alpha", values, slopes, quant(rng, slopes, 0.01)),
         ]  # fmt: skip
         return model("PRELU", operands, [tensor("y", dims, dtype, quant(rng, dtype))])
 
@@ -311,7 +315,7 @@ def unary(
 def pool(name: str, dtype: str) -> Make:
     def make(rng: Rng) -> FlatModel:
         kernel = int(rng.integers(1, 6)), int(rng.integers(1, 6))
-        (n, h, w), padding, ((stride_h, oh), (stride_w, ow)) = _maps(rng, kernel, (1, 1))
+        (n, h, w), padding, ((stride_h, oh), (stride_w, ow)) = maps(rng, kernel, (1, 1))
         channels, q = int(rng.integers(1, 9)), quant(rng, dtype)
         options = {
             "Padding": padding, "StrideH": stride_h, "StrideW": stride_w, "FilterHeight": kernel[0],
@@ -329,8 +333,8 @@ def reduction(name: str, dtype: str, *, same: bool = False) -> Make:
         axes = sorted({int(a) for a in rng.integers(0, len(dims), int(rng.integers(1, 4)))})
         keeps = int(rng.integers(2))
         out = tuple(1 if i in axes else d for i, d in enumerate(dims) if keeps or i not in axes)
-        q = quant(rng, dtype)
-        y = q if same else quant(rng, dtype, 0.05)
+        q = quant(rng, dtype) if dtype in QUANTISED else None
+        y = q if same or q is None else quant(rng, dtype, 0.05)
         signed = [a - len(dims) if rng.integers(2) else a for a in axes]
         operands = [tensor("x", dims, dtype, q), constant("axes", signed)]
         return model(name, operands, [tensor("y", out, dtype, y)], "ReducerOptions", {"KeepDims": keeps})
@@ -355,7 +359,7 @@ def resize(name: str, dtype: str) -> Make:
         if rng.integers(2):
             size = tuple(int(v) for v in rng.integers(1, 20, 2))
         mode = int(rng.integers(3))
-        q = quant(rng, dtype)
+        q = quant(rng, dtype) if dtype in QUANTISED else None
         operands = [tensor("x", (n, h, w, c), dtype, q), constant("size", size)]
         kind = {"RESIZE_BILINEAR": "ResizeBilinearOptions", "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions"}
         options = {"AlignCorners": int(mode == 1), "HalfPixelCenters": int(mode == 2)}

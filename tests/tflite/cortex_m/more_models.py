@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from tests.tflite.cortex_m.models import (
+    QUANTISED,
     Make,
     Rng,
     constant,
@@ -20,8 +21,6 @@ from tests.tflite.cortex_m.models import (
 
 from deuteron.tflite.flat_model import FlatModel
 from deuteron.tflite.quantization import Quant
-
-QUANTISED = ("INT8", "UINT8", "INT16")
 
 
 def compared(name: str, dtype: str) -> Make:
@@ -98,6 +97,10 @@ def batch_matmul(first: str, second: str) -> Make:
         a = (*batches, depth, rows) if adj_x else (*batches, rows, depth)
         b = (*others, columns, depth) if adj_y else (*others, depth, columns)
         out = (*np.broadcast_shapes(batches, others), rows, columns)
+        options = {"AdjX": adj_x, "AdjY": adj_y}
+        if first == "FLOAT32":
+            operands, result = [tensor("a", a, first), tensor("b", b, second)], [tensor("y", out, first)]
+            return model("BATCH_MATMUL", operands, result, "BatchMatMulOptions", options)
         qa, qb = quant(rng, first), quant(rng, second)
         if first == "INT16":
             qb = Quant(qb.scales, (0,))
@@ -107,7 +110,6 @@ def batch_matmul(first: str, second: str) -> Make:
         if rng.integers(3) == 0:
             limits = np.iinfo("int16" if second == "INT16" else "int8")
             right = constant("b", rng.integers(limits.min, limits.max + 1, b), second, qb)
-        options = {"AdjX": adj_x, "AdjY": adj_y}
         operands, result = [tensor("a", a, first, qa), right], [tensor("y", out, first, y)]
         return model("BATCH_MATMUL", operands, result, "BatchMatMulOptions", options)
 

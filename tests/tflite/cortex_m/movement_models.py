@@ -3,12 +3,10 @@
 import math
 from collections.abc import Callable, Mapping
 
-from tests.tflite.cortex_m.models import Make, Rng, constant, model, quant, resize, shape, tensor
+from tests.tflite.cortex_m.models import QUANTISED, Make, Rng, constant, model, quant, resize, shape, tensor
 
 from deuteron.tflite.flat_model import FlatModel, FlatTensor
 from deuteron.tflite.quantization import Quant
-
-QUANTISED = ("INT8", "UINT8", "INT16")
 
 
 def _quant(rng: Rng, dtype: str) -> Quant | None:

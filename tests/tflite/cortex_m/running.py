@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from tests.cortex_m.bench import Bench
 
+from deuteron.operators import catalogue
 from deuteron.runtime.litert import Litert
 from deuteron.tflite.cortex_m import Constant, FileTensor, Operand, Temporary, lower
 from deuteron.tflite.cortex_m.site import NUMPY
@@ -15,8 +16,6 @@ from deuteron.tflite.flat_model import FlatModel
 from deuteron.tflite.unsigned import signed
 
 Array = npt.NDArray[np.generic]
-
-_SCRATCH_BYTES = 256
 
 
 def run(bench: Bench, model: FlatModel, inputs: Sequence[Array]) -> list[Array]:
@@ -35,11 +34,11 @@ def run(bench: Bench, model: FlatModel, inputs: Sequence[Array]) -> list[Array]:
 
 def _run_operator(bench: Bench, model: FlatModel, index: int, values: dict[object, Array]) -> None:
     for call in lower(model, index):
-        (target,) = call.outputs
         operands = [_value(operand, values) for operand in call.inputs]
-        scratch = [np.zeros(_SCRATCH_BYTES, np.uint8) for _ in call.operator.scratch]
-        result = bench.call(call.operator.symbol, call.params.words(), operands, scratch, _value(target, values))
-        values[_key(target)] = result
+        scratch = [np.zeros(count, dtype) for count, dtype in catalogue.scratch(call.operator, call.params)]
+        targets = [_value(target, values) for target in call.outputs]
+        results = bench.call_all(call.operator.symbol, call.params.words(), operands, scratch, targets)
+        values |= zip(map(_key, call.outputs), results, strict=True)
 
 
 def _key(operand: Operand) -> object:
@@ -76,15 +75,19 @@ def random_inputs(model: FlatModel, rng: np.random.Generator) -> list[Array]:
     return arrays
 
 
-def compare(bench: Bench, model: FlatModel, rng: np.random.Generator, runs: int = 2, steps: int = 0) -> None:
-    """Compare a model with LiteRT, on random inputs; float32 may be so many steps apart."""
+def compare(
+    bench: Bench, model: FlatModel, rng: np.random.Generator, runs: int = 2, steps: int = 0, absolute: float = 0.0
+) -> None:
+    """Compare a model with LiteRT, on random inputs; float32 may be so many steps apart, or so much."""
     data = encode(model)
     reference, decoded = Litert(data), signed(decode(data))
     for _ in range(runs):
         inputs = random_inputs(decoded, rng)
         wanted = reference.run(inputs)
         for found, expected in zip(run(bench, decoded, inputs), wanted, strict=True):
-            if steps and expected.dtype == np.float32:
+            if absolute and expected.dtype == np.float32:
+                np.testing.assert_allclose(found, expected, rtol=0, atol=absolute)
+            elif steps and expected.dtype == np.float32:
                 np.testing.assert_array_max_ulp(found, expected, steps)
             else:
                 np.testing.assert_array_equal(found, expected, str(decoded.operators))

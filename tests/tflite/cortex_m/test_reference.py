@@ -6,10 +6,14 @@ import zlib
 import numpy as np
 import pytest
 from tests.cortex_m.bench import Bench
-from tests.tflite.cortex_m import models, more_models, movement_models
-from tests.tflite.cortex_m.running import compare
+from tests.tflite.cortex_m import detection_models, models, more_models, movement_models, plain_models
+from tests.tflite.cortex_m.running import compare, random_inputs, run
 
-MODELS = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS}
+from deuteron.runtime.litert import Litert
+from deuteron.tflite.encode import encode
+from deuteron.tflite.unsigned import signed
+
+MODELS = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS, **plain_models.MODELS}
 CASES = int(os.environ.get("DEUTERON_TFLITE_CASES", "5"))
 """Random models per operator and type; a long run asks for hundreds."""
 
@@ -21,8 +25,41 @@ def test_equals_litert(bench: Bench, name: str) -> None:
         compare(bench, MODELS[name](rng), rng)
 
 
-@pytest.mark.parametrize("name", more_models.NEAR)
+NEAR = {**more_models.NEAR, **plain_models.NEAR}
+
+
+@pytest.mark.parametrize("name", NEAR)
 def test_is_near_litert(bench: Bench, name: str) -> None:
     for case in range(CASES):
         rng = np.random.default_rng([zlib.crc32(name.encode()), case])
-        compare(bench, more_models.NEAR[name](rng), rng, steps=2)
+        compare(bench, NEAR[name](rng), rng, steps=2)
+
+
+@pytest.mark.parametrize("dtype", ["INT8", "INT16"])
+def test_a_layer_of_many_inputs(bench: Bench, dtype: str) -> None:
+    """Sums of more products than other layers take."""
+    rng = np.random.default_rng(0)
+    compare(bench, models.fully_connected(dtype, depth=40_000)(rng), rng)
+
+
+def test_gelu_is_near_litert(bench: Bench) -> None:
+    """Below zero it is the difference of two numbers near 1, of which one comes from the host's library."""
+    for case in range(CASES):
+        rng = np.random.default_rng(case)
+        compare(bench, plain_models.gelu(rng), rng, absolute=1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["FLOAT32", "UINT8"])
+def test_detections_equal_those_of_litert(bench: Bench, dtype: str) -> None:
+    """LiteRT leaves what stands behind the number of detections as it was in memory."""
+    for case in range(4 * CASES):
+        rng = np.random.default_rng(case)
+        source = detection_models.detection(dtype)(rng)
+        decoded = signed(source)
+        inputs = random_inputs(decoded, rng)
+        wanted, found = Litert(encode(source)).run(inputs), run(bench, decoded, inputs)
+        count = int(wanted[3][0])
+        assert found[3] == count
+        for theirs, ours in zip(wanted[:3], found[:3], strict=True):
+            np.testing.assert_array_equal(ours[0, :count], theirs[0, :count])
+            assert not ours[0, count:].any()

@@ -1,9 +1,11 @@
 """What the lowering refuses, to the letter, and what the C operators refuse."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.cortex_m.bench import Bench, RefusedError
-from tests.tflite.cortex_m import models, more_models, movement_models
+from tests.tflite.cortex_m import detection_models, models, more_models, movement_models, plain_models
 from tests.tflite.cortex_m.models import Rng, constant, model, tensor
 
 from deuteron.errors import UnsupportedError
@@ -16,7 +18,8 @@ from deuteron.tflite.unsigned import signed
 
 Q = Quant((0.5,), (-4,))
 HINT = "quantise the model to int8 or int16 in full, or leave the operator to the host"
-MODELS = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS, **more_models.NEAR}
+FAMILIES = (models.MODELS, movement_models.MODELS, more_models.MODELS, plain_models.MODELS)
+MODELS = {name: make for family in (*FAMILIES, more_models.NEAR, plain_models.NEAR) for name, make in family.items()}
 
 
 def first(name: str) -> FlatModel:
@@ -44,18 +47,16 @@ def error(source: FlatModel) -> str:
 
 
 def test_an_operator_that_has_no_c_operator() -> None:
-    source = model("ROUND", [tensor("x", (4,), "FLOAT32")], [tensor("y", (4,), "FLOAT32")])
+    source = model("RFFT2D", [tensor("x", (4,), "FLOAT32")], [tensor("y", (4,), "FLOAT32")])
     assert error(source) == (
-        "operator 0 (ROUND): no C operator computes it on a Cortex-M\n\n"
+        "operator 0 (RFFT2D): no C operator computes it on a Cortex-M\n\n"
         "hint: write it with other operators, or leave it to the host; docs/reference lists what a Cortex-M runs"
     )
 
 
 def test_a_type_that_the_operator_does_not_take() -> None:
-    source = model(
-        "PRELU", [tensor("x", (4,), "FLOAT32"), tensor("a", (4,), "FLOAT32")], [tensor("y", (4,), "FLOAT32")]
-    )
-    assert error(source) == f"operator 0 (PRELU): tensor `x` is FLOAT32; INT8 or INT16 is allowed\n\nhint: {HINT}"
+    source = model("HARD_SWISH", [tensor("x", (4,), "INT16", Q)], [tensor("y", (4,), "INT16", Q)])
+    assert error(source) == f"operator 0 (HARD_SWISH): tensor `x` is INT16; INT8 or FLOAT32 is allowed\n\nhint: {HINT}"
 
 
 def test_a_tensor_without_quantisation() -> None:
@@ -108,7 +109,41 @@ def test_the_reference_lists_every_operator_of_the_tests() -> None:
     listed = {row.name: row.types for row in supported_operators()}
     for name in MODELS:
         assert all(op.name in listed for op in first(name).operators)
-    assert listed["CONV_2D"] == ("INT8", "INT16")
+    assert listed["CONV_2D"] == ("INT8", "INT16", "FLOAT32")
+
+
+def test_slopes_of_int16() -> None:
+    symmetric = Quant((0.5,), (0,))
+    operands = [tensor("x", (4,), "INT16", symmetric), constant("a", [1, 2, 3, 4], "INT16", symmetric)]
+    source = model("PRELU", operands, [tensor("y", (4,), "INT16", symmetric)])
+    assert error(source) == (
+        "operator 0 (PRELU): tensor `a` is INT16; with INT16 activations LiteRT reads alpha as INT8\n\n"
+        "hint: quantise alpha to int8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"use_regular_nms": True}, "it suppresses boxes class by class, or gives several classes for a box; the fast "
+         "suppression with one class is allowed\n\nhint: export the model with `use_regular_nms=False` and "
+         "`max_classes_per_detection=1`"),
+        ({"num_classes": 9}, "its options have 9 classes, and a box has 1 scores\n\n"
+         "hint: make the file again; its exporter has a defect"),
+    ],
+)  # fmt: skip
+def test_a_detection_with_other_options(changed: dict[str, int], message: str) -> None:
+    rng = np.random.default_rng(3)
+    source = detection_models.detection("FLOAT32")(rng)
+    given = detection_models.options(rng, 2, 4) | changed
+    assert error(detection_models.with_options(source, given)).endswith(message)
+
+
+def test_a_detection_whose_options_are_damaged() -> None:
+    source = detection_models.detection("FLOAT32")(np.random.default_rng(3))
+    (op,) = source.operators
+    damaged = replace(source, operators=(replace(op, custom_options=b"no map"),))
+    assert "its options are no FlexBuffers map" in error(damaged)
 
 
 def arrays(source: FlatModel, call: CpuCall) -> tuple[list[np.ndarray], np.ndarray]:

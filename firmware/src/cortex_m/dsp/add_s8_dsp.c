@@ -1,7 +1,7 @@
 #include "../elements.h"
 #include "requantize_dsp.h"
 
-/* All numbers are twice what they stand for, so that products need no shift before they are rounded. */
+/* All numbers are doubled, so that products need no shift before they are rounded. */
 void dtn_cm_add(const dtn_cm_sum_t *sum, const int8_t *halved, const int8_t *other, int8_t *out, size_t count)
 {
     const int32_t one = 1 << 20;

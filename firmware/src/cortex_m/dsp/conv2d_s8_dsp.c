@@ -10,7 +10,7 @@ typedef struct {
     dtn_dsp_block_t block;
     dtn_dsp_quad_t *quads;
     uint32_t offsets;   /* of the inputs */
-    uint32_t pad_value; /* what positions in the padding count as */
+    uint32_t pad_value; /* the value of positions in the padding */
     bool in_fours;      /* every run starts at a multiple of four elements, and has such a number */
 } windows_t;
 

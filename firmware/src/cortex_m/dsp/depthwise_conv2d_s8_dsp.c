@@ -19,13 +19,13 @@ typedef struct {
     size_t taps_row;
 } steps_t;
 
-/* What the sums of four channels start at, and their factors. */
+/* The start values of the sums of four channels, and their factors. */
 typedef struct {
     uint32_t bias[BLOCK];
     dtn_cm_factor_t factors[BLOCK];
 } block_t;
 
-/* Channels side by side, with what does not change from pixel to pixel. */
+/* Adjacent channels, with the numbers that are the same for each pixel. */
 typedef struct {
     const int8_t *input;
     int8_t *output;
@@ -154,7 +154,7 @@ __attribute__((noinline)) static void of_one_input(const chunk_t *chunk, const p
     any_pixel(chunk, window, taps, true, out);
 }
 
-/* Of a window of three by three that lies on the map as a whole. */
+/* For a three by three window that is inside the map. */
 __attribute__((noinline)) static void of_nine_inputs(const chunk_t *chunk, const int8_t *input, int8_t *out)
 {
     const block_t *block = chunk->blocks;

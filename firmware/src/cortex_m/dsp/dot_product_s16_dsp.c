@@ -2,7 +2,7 @@
 
 #include "instructions_dsp.h"
 
-/* What this many products add up to fits 32 bits. */
+/* The sum of this many products fits 32 bits. */
 enum { PRODUCTS = 256 };
 
 /* Four inputs as elements 0 and 2, and 1 and 3, as weights are unpacked. */

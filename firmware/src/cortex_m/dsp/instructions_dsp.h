@@ -3,10 +3,9 @@
  * The DSP instructions of Armv7E-M and Armv8-M that the files of this directory use. Other processors compute the same
  * in C (instructions_emulated.h), so that tests, sanitizers and fuzzers see these files.
  *
- * Assembler, since ACLE's functions have no rotation of what is extended, and GCC adds it as one more instruction.
+ * Assembler, since ACLE's functions have no rotation of the extended number, and GCC adds it as one more instruction.
  */
-#ifndef DTN_DSP_INSTRUCTIONS_H
-#define DTN_DSP_INSTRUCTIONS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,7 +27,7 @@ static inline void dtn_dsp_store_two(uint32_t first, uint32_t second, uint32_t w
     struct {
         uint32_t words[2];
     } *const both = (void *)words;
-    /* Uv: a register with a small offset, which is what the instruction takes. */
+    /* Uv: a register with a small offset, as the instruction requires. */
     __asm__("strd %1, %2, %0" : "=Uv"(*both) : "r"(first), "r"(second));
 }
 
@@ -125,5 +124,3 @@ static inline uint32_t dtn_dsp_twice(int32_t number)
 {
     return ((uint32_t)number & 0xFFFFU) | (uint32_t)number << 16;
 }
-
-#endif /* DTN_DSP_INSTRUCTIONS_H */

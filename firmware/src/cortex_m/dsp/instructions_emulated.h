@@ -2,8 +2,7 @@
  * @file
  * What the instructions of instructions_dsp.h compute, in C.
  */
-#ifndef DTN_DSP_EMULATED_H
-#define DTN_DSP_EMULATED_H
+#pragma once
 
 #include <stdint.h>
 
@@ -84,5 +83,3 @@ static inline int32_t dtn_dsp_top(int32_t x, int32_t y)
 {
     return (int32_t)(((int64_t)x * y + (INT64_C(1) << 31)) >> 32);
 }
-
-#endif /* DTN_DSP_EMULATED_H */

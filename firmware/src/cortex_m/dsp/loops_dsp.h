@@ -5,10 +5,9 @@
  *
  * Two kinds of assembler compile with GCC and Clang at every level of optimisation, with frame pointers and with r9
  * reserved. Short statements need few registers, and compilers may spill between them. The two loops that need 12
- * registers or more are naked functions: they save what they use, and they never touch r9.
+ * registers or more are naked functions: they save the registers that they use, and they never touch r9.
  */
-#ifndef DTN_DSP_LOOPS_H
-#define DTN_DSP_LOOPS_H
+#pragma once
 
 #include "../double_rounding.h"
 #include "instructions_dsp.h"
@@ -224,7 +223,7 @@
     DTN_DSP_PAIRS_OUTPUT("r8", "[r0], #1") \
     DTN_DSP_PAIRS_OUTPUT("r5", "[r1], #1") \
     "strd r1, r0, " DTN_DSP_PAIRS_OUTPUTS "\n" \
-    /* The next two rows of weights lie behind the second. */ \
+    /* The next two rows of weights follow the second one. */ \
     "ldrd r4, r5, " DTN_DSP_PAIRS_DEPTH_LEFT "\n" \
     "mov r1, r2\n" \
     "add r2, r2, r4\n" \
@@ -293,7 +292,7 @@
     DTN_DSP_FOURS_STORE("r6") \
     DTN_DSP_FOURS_STORE("r8") \
     "str r0, " DTN_DSP_FOURS_OUTPUT "\n" \
-    /* The next row of weights lies behind the last. */ \
+    /* The next row of weights follows the last one. */ \
     "mov r1, r3\n" \
     "ldrd r2, r10, " DTN_DSP_FOURS_PITCH_LEFT "\n" \
     "subs r10, r10, #1\n" \
@@ -351,8 +350,8 @@ static inline void dtn_dsp_add_two_rows(const uint32_t *inputs, size_t turns, co
 }
 
 /**
- * Adds the products of four channels at the nine positions of a kernel to their sums. Of each position there are two
- * words of weights: those of channels 0 and 2, then 1 and 3.
+ * Adds the products of four channels at the nine positions of a kernel to their sums. Each position has two words of
+ * weights: those of channels 0 and 2, then 1 and 3.
  */
 static inline void dtn_dsp_add_nine(const int8_t *input, size_t column, size_t row, uint32_t offsets,
                                     const uint32_t *taps, uint32_t sums[4])
@@ -392,9 +391,9 @@ static inline void dtn_dsp_store_four(const uint32_t sums[4], const void *factor
 }
 
 /**
- * Multiplies two rows of inputs, x and y, by pairs of rows of weights, which lie one behind the other, and stores the
- * outputs, of each two that of x last. Rows have four elements or more. Of each four inputs there are four words:
- * elements 0 and 2, then 1 and 3, of x, then of y.
+ * Multiplies two rows of inputs, x and y, by pairs of consecutive rows of weights, and stores the outputs, for each two
+ * rows that of x last. Rows have four elements or more. Each four inputs are four words: elements 0 and 2, then 1 and
+ * 3, of x, then of y.
  *
  * `left` is the number of pairs. `last` is behind the last whole sixteen elements, `end` behind the last whole four.
  * `rest` has up to three more, and `missing` zeros behind them; `missing` is 0 where there are no more. `two` has of
@@ -411,8 +410,8 @@ DTN_DSP_NAKED static void dtn_dsp_multiply_pairs(
 
 /**
  * Multiplies a row of inputs, of whole fours and 16 elements or more, by `left` times four rows of weights, and stores
- * the outputs. Of each four inputs there are two words. `last` is behind the last whole sixteen elements, `end` behind
- * the last four. All outputs have the multiplier and the shift.
+ * the outputs. Each four inputs are two words. `last` is behind the last whole sixteen elements, `end` behind the last
+ * four. All outputs have the multiplier and the shift.
  */
 DTN_DSP_NAKED static void dtn_dsp_multiply_fours(
     const uint32_t *inputs DTN_DSP_PARAMETER, const int8_t *weights DTN_DSP_PARAMETER, size_t depth DTN_DSP_PARAMETER,
@@ -426,5 +425,3 @@ DTN_DSP_NAKED static void dtn_dsp_multiply_fours(
 #else
 #include "loops_emulated.h"
 #endif
-
-#endif /* DTN_DSP_LOOPS_H */

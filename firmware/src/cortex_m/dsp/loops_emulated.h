@@ -2,8 +2,7 @@
  * @file
  * What the loops of loops_dsp.h compute, in C.
  */
-#ifndef DTN_DSP_EMULATED_LOOPS_H
-#define DTN_DSP_EMULATED_LOOPS_H
+#pragma once
 
 static inline void dtn_dsp_add_rows(const uint32_t *inputs, size_t turns, const int8_t *weights, size_t pitch,
                                     size_t rows, uint32_t *sums)
@@ -111,5 +110,3 @@ static inline void dtn_dsp_multiply_fours(const uint32_t *inputs, const int8_t *
     (void)depth;
     (void)last;
 }
-
-#endif /* DTN_DSP_EMULATED_LOOPS_H */

@@ -3,8 +3,7 @@
  * Products of two rows of inputs with rows of weights. The inputs are unpacked to halfwords once for many channels, in
  * the order in which the weights are unpacked while they are multiplied: elements 0 and 2, and 1 and 3, of each four.
  */
-#ifndef DTN_DSP_PAIRS_H
-#define DTN_DSP_PAIRS_H
+#pragma once
 
 #include "../scale.h"
 #include "instructions_dsp.h"
@@ -41,8 +40,8 @@ typedef struct {
 } dtn_dsp_two_t;
 
 /**
- * Some channels of a layer, two by two, with what does not change from row to row. The last of an odd number goes with
- * the one before, which is then made twice; a single one goes with itself.
+ * Some channels of a layer, two by two, with the numbers that are the same for each row. If their number is odd, the
+ * last is paired with the one before, which is then computed twice; a single one is paired with itself.
  */
 typedef struct {
     const int8_t *weights; /**< a row of `depth` elements for each channel */
@@ -97,5 +96,3 @@ void dtn_dsp_store_pair(const dtn_dsp_block_t *block, const dtn_dsp_sums_t *sums
 
 /** All channels of two whole rows: products, scaled and stored from x and y on, which may be the same. */
 void dtn_dsp_multiply_pair(const dtn_dsp_block_t *block, const dtn_dsp_pair_t *pair, int8_t *x, int8_t *y);
-
-#endif /* DTN_DSP_PAIRS_H */

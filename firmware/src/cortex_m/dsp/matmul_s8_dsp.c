@@ -2,18 +2,14 @@
 #include "../inner.h"
 #include "loops_dsp.h"
 #include "matmul_row_pairs_s8_dsp.h"
+#include "row_sums_s8_dsp.h"
 #include "scale_dsp.h"
 
-/* Elements of two rows, or of one, that are unpacked on the stack, and channels whose sums wait for the next of these:
- * then each part of the rows is unpacked once for all of them. */
-enum { PART = 128, LONG_PART = 640, WAITING = 32 };
+/* Elements of two rows that are unpacked on the stack. So many channels keep their sums until the next part, so that
+ * each part of the rows is unpacked once for all of them. */
+enum { PART = 128, WAITING = DTN_CM_ROW_SUMS };
 
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-/* What the offset of the weights adds to every channel of a row. */
+/* The term of the weights' offset, which every channel of a row adds. */
 static uint32_t weight_offset_term(const dtn_cm_product_t *p, const int8_t *row)
 {
     if (p->weight_offset == 0) {
@@ -49,7 +45,7 @@ typedef struct {
     int8_t *y_output;
 } rows_t;
 
-/* A block of two rows: in parts, and with what an offset of the weights adds. */
+/* A block of two rows, in parts, with the terms of the weights' offset. */
 static void in_parts(const dtn_cm_product_t *p, const dtn_dsp_block_t *block, const rows_t *rows, dtn_dsp_quad_t *quads)
 {
     uint32_t x = weight_offset_term(p, rows->x);
@@ -59,7 +55,7 @@ static void in_parts(const dtn_cm_product_t *p, const dtn_dsp_block_t *block, co
         sums[i] = (dtn_dsp_sums_t){x, x, y, y};
     }
     for (size_t at = 0; at < p->depth; at += PART) {
-        dtn_dsp_pair_t pair = unpack_part(p, rows->x + at, rows->y + at, min_size(p->depth - at, PART), quads);
+        dtn_dsp_pair_t pair = unpack_part(p, rows->x + at, rows->y + at, dtn_dsp_min(p->depth - at, PART), quads);
         dtn_dsp_add_pair(block, &pair, at, sums);
     }
     dtn_dsp_store_pair(block, sums, rows->x_output, rows->y_output);
@@ -74,9 +70,9 @@ static void all_rows(const dtn_cm_product_t *p)
     size_t most = is_simple ? DTN_DSP_CHANNELS : WAITING;
     for (size_t first = 0; first < p->channels; first += most) {
         dtn_dsp_make_block(&block, p->weights, p->depth, p->bias, &p->scale, first,
-                           min_size(p->channels - first, most));
+                           dtn_dsp_min(p->channels - first, most));
         for (size_t row = 0; row < p->rows; row += 2) {
-            size_t other = min_size(row + 1, p->rows - 1);
+            size_t other = dtn_dsp_min(row + 1, p->rows - 1);
             rows_t rows = {
                 p->input + row * p->input_pitch,
                 p->input + other * p->input_pitch,
@@ -93,80 +89,10 @@ static void all_rows(const dtn_cm_product_t *p)
     }
 }
 
-/* Adds the products of four inputs, unpacked to two words, with four weights. */
-static inline uint32_t add_four(const uint32_t *words, const int8_t *weights, uint32_t sum)
-{
-    uint32_t bytes = dtn_dsp_load(weights);
-    sum = dtn_dsp_both(words[1], dtn_dsp_odd(bytes), sum);
-    return dtn_dsp_both(words[0], dtn_dsp_even(bytes), sum);
-}
-
-/* Adds the products of fours with four rows of weights, or with two. */
-static inline void add_rows(const uint32_t *words, size_t fours, const int8_t *weights, size_t pitch, size_t rows,
-                            uint32_t *sums)
-{
-    const size_t turns = fours / 4;
-    if (turns != 0 && rows == 4) {
-        dtn_dsp_add_four_rows(words, turns, weights, pitch, sums);
-    } else if (turns != 0) {
-        dtn_dsp_add_two_rows(words, turns, weights, pitch, sums);
-    }
-    for (size_t i = 4 * turns; i < fours; i++) {
-        for (size_t j = 0; j < rows; j++) {
-            sums[j] = add_four(words + 2 * i, weights + j * pitch + 4 * i, sums[j]);
-        }
-    }
-}
-
-/* Functions of their own, whose loops then have all registers. */
-__attribute__((noinline)) static void add_to_four(const uint32_t *words, size_t fours, const int8_t *weights,
-                                                  size_t pitch, uint32_t sums[4])
-{
-    add_rows(words, fours, weights, pitch, 4, sums);
-}
-
-__attribute__((noinline)) static void add_to_two(const uint32_t *words, size_t fours, const int8_t *weights,
-                                                 size_t pitch, uint32_t sums[2])
-{
-    add_rows(words, fours, weights, pitch, 2, sums);
-}
-
-/* The same with the elements of a part that make no four. */
-__attribute__((noinline)) static void add_rest(const dtn_cm_product_t *p, size_t at, size_t count, size_t first,
-                                               size_t channels, uint32_t *sums)
-{
-    const int8_t *weights = p->weights + first * p->depth + at;
-    for (size_t k = count / 4 * 4; k < count; k++) {
-        int32_t input = p->input[at + k] + p->input_offset;
-        for (size_t i = 0; i < channels; i++) {
-            sums[i] += (uint32_t)(input * weights[i * p->depth + k]);
-        }
-    }
-}
-
-/* Adds the products of a part of a row, from element `at` on, to the sums of channels from `first` on. */
-static inline void add_part(const dtn_cm_product_t *p, const uint32_t *words, size_t at, size_t first, size_t channels,
-                            uint32_t *sums)
-{
-    size_t count = min_size(p->depth - at, LONG_PART);
-    const int8_t *weights = p->weights + first * p->depth + at;
-    size_t i = 0;
-    for (; channels - i >= 4; i += 4) {
-        add_to_four(words, count / 4, weights + i * p->depth, p->depth, &sums[i]);
-    }
-    for (; i < channels; i += 2) {
-        /* A single one goes with itself, to a sum that is not used. */
-        add_to_two(words, count / 4, weights + i * p->depth, i + 1 < channels ? p->depth : 0, &sums[i]);
-    }
-    if (count % 4 != 0) {
-        add_rest(p, at, count, first, channels, sums);
-    }
-}
-
-/* A row that is alone, of one part, whole fours and 16 or more, with one factor: what nearly all linear layers have. */
+/* A single row of one part, of whole fours and 16 elements or more, with one factor, as in nearly all linear layers. */
 __attribute__((noinline)) static void short_row(const dtn_cm_product_t *p)
 {
-    uint32_t words[LONG_PART / 2];
+    uint32_t words[DTN_DSP_PART / 2];
     const dtn_cm_factor_t factor = dtn_cm_factor(&p->scale, 0);
     const int32_t addend = dtn_dsp_addend(&p->scale);
     const size_t depth = p->depth;
@@ -177,10 +103,10 @@ __attribute__((noinline)) static void short_row(const dtn_cm_product_t *p)
                                p->output, addend, factor.multiplier, (int32_t)factor.drop);
     }
     for (size_t i = whole; i < p->channels; i += 2) {
-        /* A single one goes with itself. */
+        /* A single row is paired with itself. */
         const size_t next = i + 1 < p->channels ? 1 : 0;
         uint32_t sums[2] = {(uint32_t)p->bias[i], (uint32_t)p->bias[i + next]};
-        add_rows(words, depth / 4, p->weights + i * depth, next * depth, 2, sums);
+        dtn_dsp_add_fours(words, depth / 4, p->weights + i * depth, next * depth, 2, sums);
         p->output[i] = dtn_dsp_scaled(addend, factor, sums[0]);
         p->output[i + next] = dtn_dsp_scaled(addend, factor, sums[1]);
     }
@@ -189,20 +115,16 @@ __attribute__((noinline)) static void short_row(const dtn_cm_product_t *p)
 /* Any other row that is alone: it is unpacked, a part at a time, for many channels. */
 static void long_row(const dtn_cm_product_t *p)
 {
-    uint32_t words[LONG_PART / 2];
+    uint32_t words[DTN_DSP_PART / 2];
     const dtn_cm_scale_t scale = p->scale; /* a copy, which no store to the output can change */
     const uint32_t start = weight_offset_term(p, p->input);
     for (size_t first = 0; first < p->channels; first += WAITING) {
         uint32_t sums[WAITING];
-        size_t channels = min_size(p->channels - first, WAITING);
+        size_t channels = dtn_dsp_min(p->channels - first, WAITING);
         for (size_t i = 0; i < channels; i++) {
             sums[i] = start + (p->bias == NULL ? 0U : (uint32_t)p->bias[first + i]);
         }
-        for (size_t at = 0; at < p->depth; at += LONG_PART) {
-            dtn_dsp_unpack(p->input + at, dtn_dsp_twice(p->input_offset), min_size(p->depth - at, LONG_PART) / 4, words,
-                           2);
-            add_part(p, words, at, first, channels, sums);
-        }
+        dtn_dsp_add_row(p, words, first, channels, sums);
         for (size_t i = 0; i < channels; i++) {
             dtn_cm_factor_t factor = dtn_cm_factor(&scale, first + i);
             p->output[first + i] = dtn_cm_scaled(&scale, &factor, sums[i]);
@@ -214,7 +136,7 @@ void dtn_cm_multiply(const dtn_cm_product_t *product)
 {
     if (product->rows > 1) {
         all_rows(product);
-    } else if (product->depth - 16 <= LONG_PART - 16 && product->depth % 4 == 0 && product->weight_offset == 0 &&
+    } else if (product->depth - 16 <= DTN_DSP_PART - 16 && product->depth % 4 == 0 && product->weight_offset == 0 &&
                product->bias != NULL && product->scale.step == 0 && dtn_dsp_is_plain(&product->scale, 1)) {
         short_row(product);
     } else {

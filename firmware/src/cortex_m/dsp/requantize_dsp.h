@@ -8,7 +8,7 @@
 #include "../elements.h"
 #include "instructions_dsp.h"
 
-/** A factor, and half of what its shift divides by. */
+/** A factor, and half of its shift's divisor. */
 typedef struct {
     int32_t multiplier;
     int32_t half;

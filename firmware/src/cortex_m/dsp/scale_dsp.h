@@ -1,9 +1,8 @@
 /**
  * @file
- * `dtn_cm_scaled` (scale.h) for what nearly all layers have, with an instruction that saturates: the same bytes.
+ * `dtn_cm_scaled` (scale.h) for the factors of nearly all layers, with an instruction that saturates: the same bytes.
  */
-#ifndef DTN_DSP_SCALING_H
-#define DTN_DSP_SCALING_H
+#pragma once
 
 #include "../scale.h"
 #include "instructions_dsp.h"
@@ -24,7 +23,7 @@ static inline bool dtn_dsp_is_plain(const dtn_cm_scale_t *scale, size_t channels
     return is_plain;
 }
 
-/** What is added to all outputs of a layer: the offset, doubled, and 1. */
+/** The number added to all outputs of a layer: the offset, doubled, and 1. */
 static inline int32_t dtn_dsp_addend(const dtn_cm_scale_t *scale)
 {
     return 1 + 2 * scale->offset;
@@ -36,5 +35,3 @@ static inline int8_t dtn_dsp_scaled(int32_t addend, dtn_cm_factor_t factor, uint
     int64_t product = (int64_t)(int32_t)sum * factor.multiplier + dtn_cm_half(sum);
     return (int8_t)dtn_dsp_half_s8(((int32_t)(product >> 32) >> factor.drop) + addend);
 }
-
-#endif /* DTN_DSP_SCALING_H */

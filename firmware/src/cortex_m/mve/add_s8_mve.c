@@ -1,6 +1,6 @@
 #include "requantize_mve.h"
 
-/* What does not change from element to element. */
+/* Numbers that are the same for each element. */
 typedef struct {
     int32x4_t other_power;
     int32_t other_start;

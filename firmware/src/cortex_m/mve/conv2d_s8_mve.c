@@ -15,7 +15,7 @@ typedef struct {
     int8_t *output;
 } waiting_t;
 
-/* Copies a kernel row of a window, or what of it lies on the map; in the padding is what the group says. */
+/* Copies a kernel row of a window; positions in the padding get the group's padding value. */
 static void gather_row(const dtn_cm_group_t *group, const dtn_cm_place_t *place, int32_t ky, int8_t *to)
 {
     const dtn_cm_windows_t *p = group->p;
@@ -83,7 +83,7 @@ static void multiply(const dtn_cm_group_t *group, waiting_t *waiting)
     waiting->count = 0;
 }
 
-static void all_pixels(const dtn_cm_group_t *group, int8_t *room, size_t most)
+static void all_pixels(const dtn_cm_group_t *group, int8_t *buffer, size_t most)
 {
     const dtn_cm_windows_t *p = group->p;
     const size_t patch = group->patch;
@@ -102,7 +102,7 @@ static void all_pixels(const dtn_cm_group_t *group, int8_t *room, size_t most)
             const bool are_joined = group->joined && place.rows.end - place.rows.first == lines;
             const int8_t *start = place.image + (size_t)place.rows.start * (size_t)p->in_w * inputs;
             for (int32_t ox = 0; ox < p->out_w; ox++) {
-                int8_t *to = room + waiting.count * patch;
+                int8_t *to = buffer + waiting.count * patch;
                 const int8_t *window = to;
                 if (are_joined && ox >= inside.first && ox < inside.end) {
                     const int8_t *from = start + (size_t)(ox * p->stride_w - p->pad_w) * inputs;
@@ -135,8 +135,8 @@ static void all_pixels(const dtn_cm_group_t *group, int8_t *room, size_t most)
 static bool convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes)
 {
     if (group->patch <= DTN_CM_SHORT && group->scale.largest_shift < 0) {
-        int8_t room[BATCH * DTN_CM_SHORT];
-        all_pixels(group, room, BATCH);
+        int8_t buffer[BATCH * DTN_CM_SHORT];
+        all_pixels(group, buffer, BATCH);
         return true;
     }
     if (bytes < DTN_CM_TRIPLE * group->patch) {

@@ -2,13 +2,12 @@
  * @file
  * Four channels of a depthwise convolution in the lanes: what they begin with, and three outputs of them stored.
  */
-#ifndef DTN_DEPTHWISE_CHUNK_H
-#define DTN_DEPTHWISE_CHUNK_H
+#pragma once
 
 #include "../inner.h"
 #include "vectors_mve.h"
 
-/* Channels in the lanes, taps whose weights there is room for, and outputs side by side that share inputs. */
+/* Channels in the lanes, the largest number of taps, and adjacent outputs that share inputs. */
 enum { LANES = 4, MOST_TAPS = 49, TRIPLE = 3 };
 
 /* Four channels or fewer, with what does not change from pixel to pixel. */
@@ -83,5 +82,3 @@ static inline void store_three(const dtn_cm_lanes_t *lanes, sums_t sums, int8_t 
         : "q3", "q4", "q5", "q6", "q7", "memory");
     /* clang-format on */
 }
-
-#endif /* DTN_DEPTHWISE_CHUNK_H */

@@ -2,7 +2,7 @@
 
 #include "depthwise_three_taps_mve.h"
 
-/* The part of a window that lies on the map: its first input, the weight that it meets, and its size. */
+/* The part of a window that is inside the map: its first input, that input's weight, and its size. */
 typedef struct {
     const int8_t *input;
     const int8_t *weights;
@@ -193,7 +193,7 @@ static void lines_of_windows(const chunk_t *chunk, const int8_t *input, int8_t *
     }
 }
 
-/* Weights of the chunk's channels, tap by tap: of which the outer loop goes along y, or along x. */
+/* Weights of the chunk's channels, tap by tap: the outer loop is over y, or over x. */
 static inline void collect_weights(chunk_t *chunk, const int8_t *from, size_t count, bool is_y_outside)
 {
     const dtn_cm_windows_t *p = chunk->p;

@@ -3,8 +3,7 @@
  * Depthwise convolutions with kernels of three taps along an axis, on which outputs are neighbours: three share what
  * they read.
  */
-#ifndef DTN_DEPTHWISE_THREE_TAPS_H
-#define DTN_DEPTHWISE_THREE_TAPS_H
+#pragma once
 
 #include "depthwise_chunk_mve.h"
 
@@ -38,7 +37,8 @@ static axis_t axis_y(const dtn_cm_windows_t *p)
                     (size_t)p->out_w * (size_t)p->out_c};
 }
 
-/* Along, as much lies behind the map as before it. Across there is no hole in a window, and no window in the padding.
+/* Along, the padding after the map is as large as before it. Across there is no hole in a window, and no window in the
+ * padding.
  */
 static bool has_triples(const axis_t *along, const axis_t *across)
 {
@@ -200,5 +200,3 @@ static const axis_t *axis_of_triples(const axis_t *x, const axis_t *y)
     }
     return is_y ? y : NULL;
 }
-
-#endif /* DTN_DEPTHWISE_THREE_TAPS_H */

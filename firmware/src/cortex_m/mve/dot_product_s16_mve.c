@@ -2,7 +2,7 @@
 
 #include "../int16.h"
 
-/* What this many products add up to fits 32 bits. */
+/* The sum of this many products fits 32 bits. */
 enum { PRODUCTS = 256 };
 
 void dtn_cm_add_dots_s16(const int16_t *inputs, const int8_t *const rows[DTN_CM_ROWS], size_t count,

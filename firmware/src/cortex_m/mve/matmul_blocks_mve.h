@@ -2,8 +2,7 @@
  * @file
  * Rows of inputs by rows of weights, a block of channels at a time; matmul_s8_mve.c has the functions.
  */
-#ifndef DTN_MATMUL_BLOCKS_H
-#define DTN_MATMUL_BLOCKS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -34,7 +33,7 @@ static inline bool dtn_cm_takes_three_rows(const dtn_cm_block_t *block)
 
 /**
  * Three rows of more than DTN_CM_SHORT inputs by two channels or more. `more`, or NULL, is added to the sums of each
- * row; `output` is that of the first row and channel of the block, `pitch` goes from row to row.
+ * row; `output` is that of the first row and channel of the block; `pitch` is the distance between rows.
  */
 void dtn_cm_three_rows(const dtn_cm_block_t *block, const int8_t *const rows[DTN_CM_TRIPLE], const int32_t *more,
                        int8_t *output, size_t pitch);
@@ -51,5 +50,3 @@ static inline bool dtn_cm_takes_short_rows(const dtn_cm_block_t *block)
 /** Rows of up to DTN_CM_SHORT inputs. */
 void dtn_cm_short_rows(const dtn_cm_block_t *block, const int8_t *input, size_t input_pitch, size_t rows,
                        int8_t *output, size_t output_pitch);
-
-#endif /* DTN_MATMUL_BLOCKS_H */

@@ -1,24 +1,11 @@
 #include "matmul_blocks_mve.h"
+#include "row_sums_s8_mve.h"
 #include "vectors_mve.h"
-
-/* Channels in the lanes. */
-enum { LANES = 4 };
 
 /* Sums of a block's channels for each of three rows. */
 typedef int32_t sums_t[DTN_CM_TRIPLE][DTN_CM_BLOCK];
 
 /* ---- Sums ---- */
-
-/* Four numbers as a vector. */
-static inline int32x4_t vector_of(int32_t a, int32_t b, int32_t c, int32_t d)
-{
-    int32x4_t vector;
-    __asm__("vmov %q[vector][2], %q[vector][0], %[a], %[c]\n"
-            "vmov %q[vector][3], %q[vector][1], %[b], %[d]\n"
-            : [vector] "=&w"(vector)
-            : [a] "r"(a), [b] "r"(b), [c] "r"(c), [d] "r"(d));
-    return vector;
-}
 
 /*
  * Three rows of inputs by `pairs` pairs of rows of weights, all of more than 16 elements.
@@ -42,7 +29,7 @@ static void add_pairs(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *wei
     /* How far a turn of rows has gone: from there back to the start of a row, and to that of the next. */
     const size_t gone = (depth + 15U) / 16U * 16U;
     const int32_t end = (int32_t)(uintptr_t)(sums + 2 * pairs);
-    const int32x4_t numbers = vector_of((int32_t)gone, (int32_t)depth - 16, (int32_t)(gone - depth), end);
+    const int32x4_t numbers = dtn_mve_vector((int32_t)gone, (int32_t)depth - 16, (int32_t)(gone - depth), end);
     /* Behind the last call, which would take the registers. */
     register const int8_t *x __asm__("r1") = rows[0];
     register const int8_t *y __asm__("r3") = rows[1];
@@ -96,43 +83,6 @@ static void add_pairs(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *wei
                      : "r0", "r2", "r4", "r8", "r10", "r12", "lr", "q0", "q1", "q2", "q3", "q5", "cc", "memory");
 }
 
-/*
- * One row of inputs by four rows of weights, `pitch` apart: sums that begin at those of `starts`.
- *
- *   q0                    inputs
- *   q1, q2                weights of a row, in turn
- *   lr                    turns that are left
- */
-static inline int32x4_t four_sums(const int8_t *x, const int8_t *weights, size_t pitch, size_t depth,
-                                  const int32_t starts[LANES])
-{
-    const int8_t *b = weights + pitch;
-    const int8_t *c = b + pitch;
-    const int8_t *d = c + pitch;
-    int32_t sum_a = starts[0];
-    int32_t sum_b = starts[1];
-    int32_t sum_c = starts[2];
-    int32_t sum_d = starts[3];
-    __asm__ volatile("wlstp.8 lr, %[depth], 2f\n"
-                     "1:\n"
-                     "vldrb.8 q0, [%[x]], #16\n"
-                     "vldrb.8 q1, [%[a]], #16\n"
-                     "vmladava.s8 %[sum_a], q0, q1\n"
-                     "vldrb.8 q2, [%[b]], #16\n"
-                     "vmladava.s8 %[sum_b], q0, q2\n"
-                     "vldrb.8 q1, [%[c]], #16\n"
-                     "vmladava.s8 %[sum_c], q0, q1\n"
-                     "vldrb.8 q2, [%[d]], #16\n"
-                     "vmladava.s8 %[sum_d], q0, q2\n"
-                     "letp lr, 1b\n"
-                     "2:\n"
-                     : [x] "+&r"(x), [a] "+&r"(weights), [b] "+&r"(b), [c] "+&r"(c), [d] "+&r"(d),
-                       [sum_a] "+&Te"(sum_a), [sum_b] "+&Te"(sum_b), [sum_c] "+&Te"(sum_c), [sum_d] "+&Te"(sum_d)
-                     : [depth] "r"(depth)
-                     : "q0", "q1", "q2", "lr", "memory");
-    return vector_of(sum_a, sum_b, sum_c, sum_d);
-}
-
 /* ---- Outputs ---- */
 
 /* Where four channels find their factors: side by side, or one for all four times. */
@@ -149,17 +99,17 @@ static inline void find_factors(const dtn_cm_block_t *block, factors_t *factors)
     if (scale->step != 0) {
         factors->multipliers = scale->multipliers + block->first;
         factors->shifts = scale->shifts + block->first;
-        factors->step = LANES;
+        factors->step = DTN_MVE_LANES;
         return;
     }
     vstrwq_s32(factors->shared, vdupq_n_s32(*scale->multipliers));
-    vstrwq_s32(factors->shared + LANES, vdupq_n_s32(*scale->shifts));
+    vstrwq_s32(factors->shared + DTN_MVE_LANES, vdupq_n_s32(*scale->shifts));
     factors->multipliers = factors->shared;
-    factors->shifts = factors->shared + LANES;
+    factors->shifts = factors->shared + DTN_MVE_LANES;
     factors->step = 0;
 }
 
-/* What all outputs have in common; the factors are filled in later. */
+/* The numbers of all outputs; the factors are filled in later. */
 static inline dtn_cm_lanes_t common_lanes(const dtn_cm_scale_t *scale)
 {
     return (dtn_cm_lanes_t){.offset = scale->offset, .lo = vdupq_n_s32(scale->lo), .hi = vdupq_n_s32(scale->hi)};
@@ -185,11 +135,11 @@ static void store_rows_general(const dtn_cm_block_t *block, sums_t sums, int8_t 
     }
 }
 
-/* Adds what each row has of its own. */
+/* Adds the start value of each row. */
 static void add_more(sums_t sums, size_t count, const int32_t *more)
 {
     for (size_t i = 0; i < DTN_CM_TRIPLE; i++) {
-        for (size_t j = 0; j < count; j += LANES) {
+        for (size_t j = 0; j < count; j += DTN_MVE_LANES) {
             vstrwq_s32(&sums[i][j], vaddq_n_s32(vldrwq_s32(&sums[i][j]), more[i]));
         }
     }
@@ -209,7 +159,7 @@ static void store_rows(const dtn_cm_block_t *block, sums_t sums, int8_t *output,
     int8_t *x = output;
     int8_t *y = x + pitch;
     int8_t *z = y + pitch;
-    for (size_t left = block->count / LANES; left != 0; left--) {
+    for (size_t left = block->count / DTN_MVE_LANES; left != 0; left--) {
         lanes.multipliers = vldrwq_s32(multipliers);
         lanes.shifts = vldrwq_s32(shifts);
         const int32x4_t four = vldrwq_s32(starts);
@@ -218,14 +168,14 @@ static void store_rows(const dtn_cm_block_t *block, sums_t sums, int8_t *output,
         vstrbq_s32(z, dtn_cm_scaled_lanes(vaddq_s32(vldrwq_s32(from + 2 * DTN_CM_BLOCK), four), &lanes));
         multipliers += step;
         shifts += step;
-        starts += LANES;
-        from += LANES;
-        x += LANES;
-        y += LANES;
-        z += LANES;
+        starts += DTN_MVE_LANES;
+        from += DTN_MVE_LANES;
+        x += DTN_MVE_LANES;
+        y += DTN_MVE_LANES;
+        z += DTN_MVE_LANES;
     }
-    if (block->count % LANES != 0) {
-        const mve_pred16_t there = vctp32q(block->count % LANES);
+    if (block->count % DTN_MVE_LANES != 0) {
+        const mve_pred16_t there = vctp32q(block->count % DTN_MVE_LANES);
         lanes.multipliers = vldrwq_z_s32(multipliers, there);
         lanes.shifts = vldrwq_z_s32(shifts, there);
         const int32x4_t four = vldrwq_z_s32(starts, there);
@@ -260,8 +210,8 @@ void dtn_cm_three_rows(const dtn_cm_block_t *block, const int8_t *const rows[DTN
 static void one_row_general(const dtn_cm_block_t *block, const int8_t *row, int8_t *output)
 {
     for (size_t j = 0; j < block->count; j++) {
-        int32_t sums[LANES] = {block->starts[j]};
-        vstrwq_s32(sums, four_sums(row, block->weights + j * block->depth, 0, block->depth, sums));
+        int32_t sums[DTN_MVE_LANES] = {block->starts[j]};
+        vstrwq_s32(sums, dtn_mve_four_sums(row, block->weights + j * block->depth, 0, block->depth, sums));
         store_general(block, j, 1, sums, output);
     }
 }
@@ -270,7 +220,7 @@ void dtn_cm_one_row(const dtn_cm_block_t *block, const int8_t *row, int8_t *outp
 {
     const dtn_cm_scale_t *scale = block->scale;
     size_t left = block->count;
-    if (left < LANES || scale->largest_shift >= 0) {
+    if (left < DTN_MVE_LANES || scale->largest_shift >= 0) {
         one_row_general(block, row, output);
         return;
     }
@@ -289,19 +239,19 @@ void dtn_cm_one_row(const dtn_cm_block_t *block, const int8_t *row, int8_t *outp
         shifts += block->first;
     }
     for (;;) {
-        int32x4_t sums = four_sums(row, weights, depth, depth, starts);
+        int32x4_t sums = dtn_mve_four_sums(row, weights, depth, depth, starts);
         if (!is_shared) {
             lanes.multipliers = vldrwq_s32(multipliers);
             lanes.shifts = vldrwq_s32(shifts);
         }
         vstrbq_s32(output, dtn_cm_scaled_lanes(sums, &lanes));
-        left -= LANES;
+        left -= DTN_MVE_LANES;
         if (left == 0) {
             return;
         }
         /* The last four channels may have some that are made once more. */
-        const size_t next = left < LANES ? left : LANES;
-        left += LANES - next;
+        const size_t next = left < DTN_MVE_LANES ? left : DTN_MVE_LANES;
+        left += DTN_MVE_LANES - next;
         weights += next * depth;
         starts += next;
         output += next;
@@ -314,17 +264,17 @@ void dtn_cm_one_row(const dtn_cm_block_t *block, const int8_t *row, int8_t *outp
 
 /* ---- Short rows: the weights of four channels stay in registers ---- */
 
-/* What the loop over short rows reads from memory: numbers of four channels. */
+/* Numbers of four channels, which the loop over short rows reads from memory. */
 typedef struct {
-    int32_t multipliers[LANES];
-    int32_t lo[LANES];
-    int32_t hi[LANES];
+    int32_t multipliers[DTN_MVE_LANES];
+    int32_t lo[DTN_MVE_LANES];
+    int32_t hi[DTN_MVE_LANES];
     uint32_t depth;
 } short_numbers_t;
 
 /*
- * The loop over short rows sets the predicate. Clang has no name for it, and then nothing else may need one: there the
- * loop has a function of its own.
+ * The loop over short rows sets the predicate. Clang has no name for it as a clobber, so that other code near the loop
+ * must not need one: the loop is then a separate function.
  */
 #if defined(__clang__)
 #define DTN_CM_PREDICATE
@@ -343,7 +293,7 @@ typedef struct {
  *   q6                    multipliers, then the lower limit, then the upper one
  *   lr                    rows that are left
  */
-DTN_CM_ALONE static void four_channels(const int8_t *const w[LANES], int32x4_t starts, int32x4_t shifts,
+DTN_CM_ALONE static void four_channels(const int8_t *const w[DTN_MVE_LANES], int32x4_t starts, int32x4_t shifts,
                                        const short_numbers_t *numbers, int32_t offset, const int8_t *x, size_t x_pitch,
                                        size_t rows, int8_t *to, size_t to_pitch)
 {
@@ -391,9 +341,9 @@ void dtn_cm_short_rows(const dtn_cm_block_t *block, const int8_t *input, size_t 
     short_numbers_t numbers = {.depth = (uint32_t)depth};
     vstrwq_s32(numbers.lo, vdupq_n_s32(block->scale->lo));
     vstrwq_s32(numbers.hi, vdupq_n_s32(block->scale->hi));
-    for (size_t j = 0; j < block->count; j += LANES) {
+    for (size_t j = 0; j < block->count; j += DTN_MVE_LANES) {
         /* Behind the last four channels less than four are left: they are made with those before once more. */
-        size_t first = block->count - j < LANES ? block->count - LANES : j;
+        size_t first = block->count - j < DTN_MVE_LANES ? block->count - DTN_MVE_LANES : j;
         size_t at = factors.step == 0 ? 0 : first;
         const int8_t *a = block->weights + first * depth;
         const int8_t *const w[] = {a, a + depth, a + 2 * depth, a + 3 * depth};
@@ -405,14 +355,14 @@ void dtn_cm_short_rows(const dtn_cm_block_t *block, const int8_t *input, size_t 
 
 /* ---- The product ---- */
 
-/* What the input's offset adds to the sums of a channel. */
+/* The term of the input's offset in the sums of a channel. */
 static uint32_t input_offset_term(const dtn_cm_product_t *p, size_t channel)
 {
     int32_t weights = dtn_cm_total(p->weights + channel * p->depth, p->depth) + (int32_t)p->depth * p->weight_offset;
     return (uint32_t)(weights * p->input_offset);
 }
 
-/* What the weights' offset adds to the sums of a row. */
+/* The term of the weights' offset in the sums of a row. */
 static int32_t weight_offset_term(const dtn_cm_product_t *p, size_t row)
 {
     return p->weight_offset == 0 ? 0 : dtn_cm_total(p->input + row * p->input_pitch, p->depth) * p->weight_offset;
@@ -474,7 +424,7 @@ static __attribute__((noinline)) void multiply_blocks(const dtn_cm_product_t *p)
 void dtn_cm_multiply(const dtn_cm_product_t *p)
 {
     if (p->rows == 1 && p->bias != NULL && p->input_offset == 0 && p->weight_offset == 0) {
-        /* A row alone needs no room for sums. */
+        /* A single row needs no memory for sums. */
         const dtn_cm_block_t all = {p->weights, p->bias, p->depth, 0, p->channels, &p->scale};
         dtn_cm_one_row(&all, p->input, p->output);
     } else {

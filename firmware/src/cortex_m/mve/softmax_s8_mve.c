@@ -10,7 +10,7 @@ static inline uint32x4_t shares(uint32x4_t powers, uint32_t reciprocal)
     uint32x4_t one = vdupq_n_u32(1);
     uint32x4_t high = vmulhq_u32(powers, vdupq_n_u32(reciprocal));
     uint32x4_t low = vmulq_n_u32(powers, reciprocal);
-    /* Half goes up when it is odd, or when the lower half of the product makes it more. */
+    /* A half is rounded up if the number is odd, or if the lower half of the product is not 0. */
     uint32x4_t up = vorrq_u32(vandq_u32(vshrq_n_u32(high, POINT), one), vminq_u32(low, one));
     uint32x4_t share = vshrq_n_u32(vaddq_u32(vaddq_n_u32(high, BELOW_HALF), up), POINT);
     return vsubq_n_u32(vminq_u32(share, vdupq_n_u32(UINT8_MAX)), -INT8_MIN);

@@ -5,8 +5,7 @@
  * Loops whose last turn is predicated (`wlstp`, `letp`) are small pieces of assembler, since GCC 12 makes none; the
  * rest is intrinsics. Predicated lanes touch no memory.
  */
-#ifndef DTN_VECTORS_H
-#define DTN_VECTORS_H
+#pragma once
 
 #include <arm_mve.h>
 
@@ -73,5 +72,3 @@ static inline int32x4_t dtn_cm_scaled_lanes(int32x4_t sums, const dtn_cm_lanes_t
     values = vaddq_n_s32(values, lanes->offset);
     return vminq_s32(vmaxq_s32(values, lanes->lo), lanes->hi);
 }
-
-#endif /* DTN_VECTORS_H */

@@ -9,7 +9,7 @@ typedef struct {
     size_t weights[BLOCK];
 } offsets_t;
 
-/* Channels side by side, with what does not change from pixel to pixel. */
+/* Adjacent channels, with the numbers that are the same for each pixel. */
 typedef struct {
     const int8_t *input;
     const int8_t *weights;
@@ -17,7 +17,7 @@ typedef struct {
     size_t channels;
     size_t input_block; /* from the input of a block to that of the next */
     uint32_t bias[CHUNK];
-    uint32_t whole[CHUNK]; /* the bias, and what the input's offset adds in a window that lies on the map */
+    uint32_t whole[CHUNK]; /* the bias plus the input offset's term for a window inside the map */
     dtn_cm_factor_t factors[CHUNK];
     dtn_cm_scale_t scale;
 } chunk_t;
@@ -130,7 +130,7 @@ static void of_one_input(const dtn_cm_windows_t *p, const chunk_t *chunk)
     all_pixels(p, chunk, &offsets);
 }
 
-/* Fewer channels than a block: behind the last, the last again. */
+/* Fewer channels than a block: the last one repeats. */
 static void few_channels(const dtn_cm_windows_t *p, const chunk_t *chunk, size_t step)
 {
     offsets_t offsets;

@@ -1,6 +1,6 @@
 #include "../int16.h"
 
-/* What this many products add up to fits 32 bits. */
+/* The sum of this many products fits 32 bits. */
 enum { PRODUCTS = 256 };
 
 static void add_few(const int16_t *inputs, const int8_t *const rows[DTN_CM_ROWS], size_t first, size_t end,

@@ -3,8 +3,8 @@
  * Products of two rows of inputs with rows of weights, both rows by one long multiplication.
  *
  * A pair is the number x + y * 2^23. A sum of pairs times weights, in 64 bits, is the sum of x times the weights plus
- * 2^23 times that of y: the second can be read off as long as the first fits 23 bits. Inputs with their offset are
- * below 256 and weights up to 128, so that it does for DTN_CM_PAIRS terms.
+ * 2^23 times that of y. The two can be separated as long as the first fits 23 bits. Inputs with their offset are below
+ * 256 and weights up to 128, so that it does for DTN_CM_PAIRS terms.
  */
 #ifndef DTN_PAIRS_H
 #define DTN_PAIRS_H
@@ -25,14 +25,14 @@ typedef struct {
     uint32_t yv;
 } dtn_cm_pair_sums_t;
 
-/** What two rows of inputs are multiplied with, and where the results go. */
+/** The weights for two rows of inputs, and the addresses of the results. */
 typedef struct {
     const int8_t *weights; /**< a row of `depth` elements for each channel */
     const int32_t *bias;   /**< one per channel, or NULL */
     size_t depth;
     size_t channels;
     const dtn_cm_scale_t *scale;
-    uint32_t x_start; /**< what is added to every sum of x */
+    uint32_t x_start; /**< added to every sum of x */
     uint32_t y_start;
     int8_t *x_output; /**< of the first channel; may be that of y */
     int8_t *y_output;

@@ -2,7 +2,8 @@
 #include "../inner.h"
 #include "matmul_row_pairs_s8_portable.h"
 
-/* Channels whose sums wait for the next part of the rows: then each part is made into pairs once for all of them. */
+/* So many channels keep their sums until the next part of the rows, so that each part is paired once for all of them.
+ */
 enum { BLOCK = 16 };
 
 static size_t min_size(size_t a, size_t b)
@@ -10,7 +11,7 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* What the offset of the weights adds to every channel of a row. */
+/* The term of the weights' offset, which every channel of a row adds. */
 static uint32_t shared(const dtn_cm_product_t *p, size_t row)
 {
     if (p->weight_offset == 0) {
@@ -29,7 +30,7 @@ static uint32_t bias(const dtn_cm_product_t *p, size_t channel)
     return p->bias == NULL ? 0U : (uint32_t)p->bias[channel];
 }
 
-/* All channels of two rows of more elements than there is room for pairs. */
+/* All channels of two rows that are too long for one buffer of pairs. */
 static void two_long_rows(const dtn_cm_product_t *p, const dtn_cm_pair_job_t *job, const int8_t *x, const int8_t *y,
                           int32_t pairs[DTN_CM_PAIRS])
 {
@@ -40,7 +41,7 @@ static void two_long_rows(const dtn_cm_product_t *p, const dtn_cm_pair_job_t *jo
             size_t count = min_size(p->depth - at, DTN_CM_PAIRS);
             dtn_cm_make_pairs(x + at, y + at, p->input_offset, count, pairs);
             for (size_t channel = first; channel < end; channel += 2) {
-                /* An odd channel at the end goes with itself. */
+                /* A last odd channel is paired with itself. */
                 const int8_t *w = p->weights + channel * p->depth + at;
                 const int8_t *v = channel + 1 < end ? w + p->depth : w;
                 dtn_cm_add_pairs(pairs, w, v, count, &sums[(channel - first) / 2]);

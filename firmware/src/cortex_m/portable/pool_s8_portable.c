@@ -78,7 +78,7 @@ static int8_t smaller(int8_t a, int8_t b)
     return a < b ? a : b;
 }
 
-/* Four channels; those behind `last` are it again. */
+/* Four channels; those after `last` repeat it. */
 static void four_largest(const dtn_cm_pixels_t *window, size_t last, int8_t lo, int8_t hi, int8_t *out)
 {
     size_t second = last < 1 ? last : 1;

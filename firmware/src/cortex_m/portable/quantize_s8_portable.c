@@ -11,7 +11,7 @@ static const int32_t bits_of_whole = 0x4B400000;
 /* The bits of 2^63; those of NaN are larger, or negative. */
 static const int32_t bits_of_2_to_63 = 0x5F000000;
 
-/* What does not change from element to element: the bits of the least output, and how far the others are from it. */
+/* Numbers that are the same for each element: the bits of the least output, and the distance of the others. */
 typedef struct {
     float inverse;
     uint32_t least;

@@ -1,6 +1,6 @@
 #include "../elements.h"
 
-/* Bits behind the point of a product, and a little less than a half. */
+/* Fractional bits of a product, and a little less than a half. */
 enum { POINT = 54 };
 static const uint64_t below_half = (UINT64_C(1) << (POINT - 1)) - 1;
 

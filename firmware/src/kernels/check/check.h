@@ -1,12 +1,11 @@
 /**
  * @file
- * Checks of kernel calls: one function per kernel, shared by all its variants, and what they have in common.
+ * Checks of kernel calls: one function per kernel, shared by all its variants, and their shared helpers.
  *
  * Each returns DTN_OK or the rule of spec/microcode.md section 6 that the call breaks. They trust only what the driver
  * promises in `DTN_PHASE_CHECK`.
  */
-#ifndef DTN_CHECK_H
-#define DTN_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,7 +18,7 @@
 DTN_KERNELS(DTN_X)
 #undef DTN_X
 
-/** What a convolution or pooling says of an axis, in this order. */
+/** The parameters of a convolution or pooling for an axis, in this order. */
 enum { DTN_AXIS_IN, DTN_AXIS_OUT, DTN_AXIS_KERNEL, DTN_AXIS_STRIDE, DTN_AXIS_DILATION, DTN_AXIS_DIMENSIONS };
 
 /** One axis of a convolution or pooling. */
@@ -67,5 +66,3 @@ bool dtn_are_forward(const int32_t *strides, size_t rank);
 
 /** The arguments as an array and its length. */
 #define DTN_LIST(...) (const int32_t[]){__VA_ARGS__}, sizeof((const int32_t[]){__VA_ARGS__}) / sizeof(int32_t)
-
-#endif /* DTN_CHECK_H */

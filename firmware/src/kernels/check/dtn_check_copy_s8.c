@@ -3,8 +3,8 @@
 enum { RANK = sizeof((dtn_copy_s8_params_t *)0)->dims / sizeof(int32_t) };
 
 /*
- * Whether no two elements share an output byte: each dimension, taken by ascending stride, must step over all that the
- * dimensions before it cover. Strides fit 31 bits and dimensions 17, so the sum of six spans fits 64.
+ * True if no two elements share an output byte: by ascending stride, each dimension must step over all bytes of the
+ * dimensions before it. Strides fit 31 bits and dimensions 17, so the sum of six spans fits 64.
  */
 static bool writes_once(const int32_t *dims, const int32_t *strides)
 {

@@ -1,12 +1,12 @@
 #include "../check/check.h"
 #include "../single_rounding/single_rounding_factors.h"
 
-/* What stays the same through a call. */
+/* Numbers that are constant during a call. */
 typedef struct {
     const dtn_conv2d_s8_params_t *p;
-    dtn_cm_windows_t windows; /* what the inner loops know of it */
+    dtn_cm_windows_t windows; /* the same for the inner loops */
     dtn_cm_group_t channels;  /* all; the scale is that of some */
-    dtn_sr_sums_t sums;       /* what the inner loops do not take */
+    dtn_sr_sums_t sums;       /* for calls that the inner loops do not support */
     const dtn_operand_t *workspace;
 } conv_t;
 
@@ -15,7 +15,7 @@ typedef struct {
 static void points(const conv_t *conv, const dtn_cm_group_t *group)
 {
     const dtn_conv2d_s8_params_t *p = conv->p;
-    /* Pixels of the output are those of the input, one behind the other, or a line at a time. */
+    /* Pixels of the output are those of the input, consecutively, or a line at a time. */
     bool joined = p->stride_h == 1 && p->stride_w == 1 && p->out_h == p->in_h && p->out_w == p->in_w;
     int32_t lines = joined ? 1 : p->out_h;
     size_t line_bytes = (size_t)p->in_w * (size_t)p->in_c;
@@ -91,23 +91,9 @@ int32_t dtn_k_conv2d_s8(const dtn_call_t *call, dtn_phase_t phase)
         .p = p,
         .windows =
             {
-                .batches = p->batches,
-                .in_h = p->in_h,
-                .in_w = p->in_w,
-                .in_c = p->in_c,
-                .out_h = p->out_h,
-                .out_w = p->out_w,
+                DTN_SR_WINDOWS(p),
                 .out_c = p->out_pitch, /* from a pixel of the output to the next */
-                .kernel_h = p->kernel_h,
-                .kernel_w = p->kernel_w,
-                .stride_h = p->stride_h,
-                .stride_w = p->stride_w,
-                .pad_h = p->pad_top,
-                .pad_w = p->pad_left,
-                .dilation_h = p->dilation_h,
-                .dilation_w = p->dilation_w,
                 .groups = 1,
-                .in_offset = -p->in_zp,
             },
         .channels =
             {

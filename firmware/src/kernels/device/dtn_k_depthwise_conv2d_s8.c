@@ -1,11 +1,11 @@
 #include "../check/check.h"
 #include "../single_rounding/single_rounding_factors.h"
 
-/* What stays the same through a call. */
+/* Numbers that are constant during a call. */
 typedef struct {
     const dtn_depthwise_conv2d_s8_params_t *p;
     dtn_cm_convolution_t layer; /* all channels; the scale is that of some */
-    dtn_sr_sums_t sums;         /* what the inner loops do not take */
+    dtn_sr_sums_t sums;         /* for calls that the inner loops do not support */
 } depthwise_t;
 
 static bool is_usual(const dtn_depthwise_conv2d_s8_params_t *p)
@@ -55,23 +55,9 @@ int32_t dtn_k_depthwise_conv2d_s8(const dtn_call_t *call, dtn_phase_t phase)
     const dtn_operand_t *operands = call->operands;
     const dtn_depthwise_conv2d_s8_params_t *p = (const dtn_depthwise_conv2d_s8_params_t *)(const void *)call->params;
     const dtn_cm_windows_t windows = {
-        .batches = p->batches,
-        .in_h = p->in_h,
-        .in_w = p->in_w,
-        .in_c = p->in_c,
-        .out_h = p->out_h,
-        .out_w = p->out_w,
+        DTN_SR_WINDOWS(p),
         .out_c = p->out_c,
-        .kernel_h = p->kernel_h,
-        .kernel_w = p->kernel_w,
-        .stride_h = p->stride_h,
-        .stride_w = p->stride_w,
-        .pad_h = p->pad_top,
-        .pad_w = p->pad_left,
-        .dilation_h = p->dilation_h,
-        .dilation_w = p->dilation_w,
         .groups = p->in_c,
-        .in_offset = -p->in_zp,
     };
     const dtn_sr_sums_t sums = {
         .windows = &windows,

@@ -1,12 +1,11 @@
 /**
  * @file
- * Output channels in blocks and chunks: what the fast kernels share.
+ * Output channels in blocks and chunks, shared by the fast kernels.
  *
  * Compilers vectorise these loops because they work on plain arrays that cannot overlap (`restrict`, or local) and are
- * not unrolled first: gcc unrolls sixteen turns or fewer, unless the body is long, and then leaves them scalar.
+ * not unrolled first. GCC unrolls sixteen turns or fewer, unless the body is long, and then leaves them scalar.
  */
-#ifndef DTN_BLOCK_H
-#define DTN_BLOCK_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -63,11 +62,11 @@ static inline void dtn_block_load(dtn_block_t *block, const dtn_requant_row_t *r
 }
 
 /*
- * Requantises a block whose shifts are all above 32, in 32-bit arithmetic: with top and low the halves of the product,
+ * Requantises a block whose shifts are all above 32, in 32-bit arithmetic. With top and low the halves of the product,
  *   round(product / 2^shift) = (top + 2^(r-1) - 1 + (odd | low != 0)) >> r,  r = shift - 32,
- * because only whether the low half is 0 matters next to the bits of the upper half, and that only at a tie. `odd` is
- * the last bit of the quotient. |top| is at most 2^30 and r at most 30, so nothing overflows. Right shifts of negative
- * numbers are arithmetic on every compiler that this is built with; the tests would show another.
+ * because the low half only matters at a tie, where it is 0 or not. `odd` is the last bit of the quotient. |top| is at
+ * most 2^30 and r at most 30, so nothing overflows. Right shifts of negative numbers are arithmetic on every compiler
+ * that this is built with; the tests would show another.
  */
 static inline void dtn_block_requant_high(const uint32_t *sums, const dtn_block_t *block, dtn_range_t range,
                                           int32_t *out)
@@ -112,13 +111,13 @@ static inline void dtn_block_store(const uint32_t *sums, const dtn_block_t *bloc
     }
 }
 
-/** The smaller of what is left and a whole block. */
+/** The smaller of the rest and a whole block. */
 static inline int32_t dtn_block_size(int32_t left)
 {
     return left < DTN_BLOCK ? left : DTN_BLOCK;
 }
 
-/** The smaller of what is left and a whole chunk. */
+/** The smaller of the rest and a whole chunk. */
 static inline int32_t dtn_chunk_size(size_t left)
 {
     return left < DTN_CHUNK ? (int32_t)left : DTN_CHUNK;
@@ -158,9 +157,9 @@ static inline dtn_quotient_t dtn_quotient(int32_t multiplier, uint64_t divisor)
  * sum * multiplier / divisor, rounded to nearest, ties to even, without a division; |sum| < 2^31. A result beyond 2^20
  * may be off, but not below that.
  *
- * The estimate is at most 1 away: with a shift of 32 the factor is short by less than 2^-32, times a sum below 2^31;
- * with a smaller shift the reciprocal has 31 bits, which is exact enough for a result below 2^20. What the estimate
- * leaves of the product, doubled at most twice the divisor, says whether the next integer is nearer.
+ * The estimate is off by at most 1. With a shift of 32, the factor is short by less than 2^-32, times a sum below 2^31.
+ * With a smaller shift, the reciprocal has 31 bits, which is exact enough for a result below 2^20. The remainder of the
+ * estimate, doubled at most twice the divisor, decides if the next integer is nearer.
  */
 static inline int64_t dtn_rne_quotient(int32_t sum, const dtn_quotient_t *quotient)
 {
@@ -180,5 +179,3 @@ static inline void dtn_chunk_store_means(const uint32_t *sums, const dtn_quotien
         out[j] = dtn_clamp_s8(range.zero_point + value, range.lo, range.hi);
     }
 }
-
-#endif /* DTN_BLOCK_H */

@@ -5,7 +5,7 @@
 /* Output pixels at a time; the workspace holds the input of one window of each as 16-bit numbers. */
 enum { PIXELS = 4 };
 
-/* What stays the same through a call. */
+/* Numbers that are constant during a call. */
 typedef struct {
     const dtn_conv2d_s8_params_t *p;
     const int8_t *weights;
@@ -91,8 +91,8 @@ static uint32_t dot(const int16_t *column, const int8_t *weights, size_t count)
 }
 
 /*
- * Elements to multiply for the rows of weights up to `last`: a whole number of vectors when that stays inside the
- * weights (what is read too much meets zeros in the window), else the exact number.
+ * Elements to multiply for the rows of weights up to `last`: a whole number of vectors if that stays inside the
+ * weights, else the exact number. Extra weights are multiplied by zeros in the window.
  */
 static size_t dot_length(const conv_t *conv, int32_t last)
 {

@@ -2,7 +2,7 @@
 #include "../window.h"
 #include "block.h"
 
-/* What stays the same through a call. */
+/* Numbers that are constant during a call. */
 typedef struct {
     const dtn_depthwise_conv2d_s8_params_t *p;
     const int8_t *weights;

@@ -10,7 +10,7 @@ int32_t dtn_k_lut_s8(const dtn_call_t *call, dtn_phase_t phase)
     const uint8_t *table = call->operands[DTN_LUT_S8_TABLE].data;
     uint8_t *out = call->operands[DTN_LUT_S8_OUTPUT].data;
     int32_t i = 0;
-    /* Flipping the top bit of a byte adds 128 to the number it stands for. Four at a time: loads before stores. */
+    /* Flipping the top bit of a byte adds 128 to its number. Four at a time: loads before stores. */
     for (; i + 3 < p->size; i += 4) {
         uint8_t a = table[in[i] ^ 0x80U];
         uint8_t b = table[in[i + 1] ^ 0x80U];

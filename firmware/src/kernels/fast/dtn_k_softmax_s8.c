@@ -1,8 +1,8 @@
 #include "../check/check.h"
 #include "../requant.h"
 
-/* One output, which has no more than 8 bits: the quotient is found bit by bit, which takes the cores that this is for
- * less than a division of 64 bits, and shares nothing with the reference. The denominator is at most 2^62. */
+/* One output, which has at most 8 bits: the quotient is computed bit by bit. That is faster than a 64-bit division on
+ * small cores, and shares no code with the reference. The denominator is at most 2^62. */
 static int8_t share(const dtn_softmax_s8_params_t *p, uint32_t weight, uint64_t sum)
 {
     uint64_t numerator = (uint64_t)weight * (uint64_t)p->mult;

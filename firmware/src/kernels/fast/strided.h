@@ -3,8 +3,7 @@
  * An iterator over two strided tensors, with neighbouring dimensions joined so that the innermost run is as long as it
  * can be.
  */
-#ifndef DTN_STRIDED_H
-#define DTN_STRIDED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,7 +52,7 @@ static inline dtn_iterator_t dtn_iterator(const int32_t *dims, const int32_t *fi
     return iterator;
 }
 
-/** Goes to the next run; false after the last. */
+/** Advances to the next run; false after the last. */
 static inline bool dtn_iterator_next(dtn_iterator_t *iterator)
 {
     for (size_t d = 0; d < iterator->rank; d++) {
@@ -68,5 +67,3 @@ static inline bool dtn_iterator_next(dtn_iterator_t *iterator)
     }
     return false;
 }
-
-#endif /* DTN_STRIDED_H */

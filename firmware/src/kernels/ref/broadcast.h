@@ -2,8 +2,7 @@
  * @file
  * How the references of broadcasting kernels (add, mul, extremum, prelu) find their inputs: by an index per dimension.
  */
-#ifndef DTN_BROADCAST_H
-#define DTN_BROADCAST_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -32,5 +31,3 @@ static inline int8_t dtn_broadcast_element(const int8_t *data, const int32_t *in
     }
     return data[at];
 }
-
-#endif /* DTN_BROADCAST_H */

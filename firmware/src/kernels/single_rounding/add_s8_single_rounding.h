@@ -2,8 +2,7 @@
  * @file
  * Sums of two scaled operands, rounded once, element by element: each kind of core may have its own.
  */
-#ifndef DTN_SUM_H
-#define DTN_SUM_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -28,5 +27,3 @@ typedef struct {
 
 /** add_s8_single_rounding.c: sums of `count` elements; the output may be an input. */
 void dtn_sr_add(const dtn_sr_sum_t *sum, const int8_t *a, const int8_t *b, int8_t *out, size_t count);
-
-#endif /* DTN_SUM_H */

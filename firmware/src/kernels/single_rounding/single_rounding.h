@@ -1,7 +1,7 @@
 /**
  * @file
  * How the NPU's kernels round: once (spec/rounding.md, section 1). The files of this directory are the inner loops of
- * the Cortex-M operators, compiled with this in place of cortex_m/double_rounding.h and under names of its own.
+ * the Cortex-M operators, compiled with this in place of cortex_m/double_rounding.h, under other names.
  *
  * These inner loops round ties up, and kernels round them to even. Where a tie can be, `dtn_sr_scale`
  * (single_rounding_factors.h) makes a factor one of those that `dtn_cm_scaled_general` computes.
@@ -11,12 +11,12 @@
 
 #include <stdint.h>
 
-/* What inner.h declares. */
+/* Functions of inner.h. */
 #define dtn_cm_multiply dtn_sr_multiply
 #define dtn_cm_convolve dtn_sr_convolve
 #define dtn_cm_convolve_depthwise dtn_sr_convolve_depthwise
 #define dtn_cm_scaled_general dtn_sr_scaled_general
-/* What files of a directory have of each other. */
+/* Functions shared by files of a directory. */
 #define dtn_cm_make_pairs dtn_sr_make_pairs
 #define dtn_cm_add_pairs dtn_sr_add_pairs
 #define dtn_cm_store_pairs dtn_sr_store_pairs
@@ -30,7 +30,7 @@
 #define dtn_cm_one_row dtn_sr_one_row
 #define dtn_cm_short_rows dtn_sr_short_rows
 
-/** What a product gets before its lower 32 bits are left out: nothing, for it is rounded afterwards. */
+/** The number added to a product before its lower 32 bits are dropped: 0, because it is rounded afterwards. */
 static inline int32_t dtn_cm_half(uint32_t sum)
 {
     (void)sum;

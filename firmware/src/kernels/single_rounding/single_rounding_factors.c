@@ -8,8 +8,8 @@ enum { ONE = 31, RARE = 64 };
 
 /*
  * True when no sum is a tie that the output's range does not hide. A tie is sum * multiplier / 2^shift = k / 2 with k
- * odd. Then k has all odd factors of the multiplier, which are 512 or more in one of 31 bits that are not all 0 below
- * bit 22; but a result of 256 or more is limited, whichever way it is rounded.
+ * odd. Then k has all odd factors of the multiplier, which are 512 or more for 31 bits that are not all 0 below bit 22.
+ * A result of 256 or more is clamped, however it is rounded.
  */
 static bool has_no_tie(int32_t multiplier)
 {

@@ -1,10 +1,9 @@
 /**
  * @file
- * What the kernels with weights share on a device: the inner loops of the Cortex-M operators (cortex_m/inner.h),
- * compiled to round once (kernels/single_rounding), and the factors that it takes.
+ * Shared by the kernels with weights on a device: the inner loops of the Cortex-M operators (cortex_m/inner.h),
+ * compiled to round once (kernels/single_rounding), and their factors.
  */
-#ifndef DTN_SINGLE_ROUNDING_FACTORS_H
-#define DTN_SINGLE_ROUNDING_FACTORS_H
+#pragma once
 
 #include "../../cortex_m/inner.h"
 #include "../requant.h"
@@ -12,7 +11,7 @@
 /** Channels whose factors are on the stack at once. */
 enum { DTN_SR_CHANNELS = 64 };
 
-/** The factors of some channels as the inner loops take them. */
+/** The factors of some channels in the inner loops' layout. */
 typedef struct {
     int32_t multipliers[DTN_SR_CHANNELS];
     int32_t shifts[DTN_SR_CHANNELS];
@@ -39,7 +38,7 @@ dtn_cm_scale_t dtn_sr_shared_scale(const dtn_sr_outputs_t *outputs, dtn_sr_facto
 /** The output of a channel for its sum, by the row itself. */
 int8_t dtn_sr_output(const dtn_sr_outputs_t *outputs, size_t channel, uint32_t sum);
 
-/** A convolution as sums of products: what the inner loops do not take. */
+/** A convolution as sums of products, for calls that the inner loops do not support. */
 typedef struct {
     const dtn_cm_windows_t *windows; /**< `out_c` is from a pixel of the output to the next */
     const int8_t *input;
@@ -58,13 +57,18 @@ typedef struct {
  */
 void dtn_sr_by_sums(const dtn_sr_sums_t *sums, size_t first, size_t count);
 
-/** True for numbers of which the inner loops make positions in 32 bits: dimensions, strides and such. */
+/** Fields of `dtn_cm_windows_t` for the parameters `p` of a kernel, except channels of the output and groups. */
+#define DTN_SR_WINDOWS(p)                                                                                              \
+    .batches = (p)->batches, .in_h = (p)->in_h, .in_w = (p)->in_w, .in_c = (p)->in_c, .out_h = (p)->out_h,             \
+    .out_w = (p)->out_w, .kernel_h = (p)->kernel_h, .kernel_w = (p)->kernel_w, .stride_h = (p)->stride_h,              \
+    .stride_w = (p)->stride_w, .pad_h = (p)->pad_top, .pad_w = (p)->pad_left, .dilation_h = (p)->dilation_h,           \
+    .dilation_w = (p)->dilation_w, .in_offset = -(p)->in_zp
+
+/** True for dimensions, strides and such whose positions fit the inner loops' 32 bits. */
 bool dtn_sr_are_usual(const int32_t *numbers, size_t count);
 
-/* What kernels/single_rounding has. */
+/* Functions of kernels/single_rounding. */
 void dtn_sr_multiply(const dtn_cm_product_t *product);
 bool dtn_sr_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes);
 bool dtn_sr_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch, size_t bytes);
 int8_t dtn_sr_scaled_general(const dtn_cm_scale_t *scale, const dtn_cm_factor_t *factor, uint32_t sum);
-
-#endif /* DTN_SINGLE_ROUNDING_FACTORS_H */

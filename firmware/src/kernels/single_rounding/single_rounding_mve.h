@@ -7,7 +7,7 @@
 
 #include <arm_mve.h>
 
-/** Products, of which 31 bits are left out, to be shifted with ties up: what is left out first cannot make a tie. */
+/** Products without their low 31 bits, to be shifted with ties up: the dropped bits cannot make a tie. */
 static inline int32x4_t dtn_cm_times(int32x4_t sums, int32x4_t multipliers)
 {
     return vqdmulhq_s32(sums, multipliers);

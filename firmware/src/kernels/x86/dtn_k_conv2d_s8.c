@@ -6,8 +6,8 @@
 /* Bytes of a part of the map, as it is multiplied: of those that a window can reach beyond the map too. */
 enum { PART_BYTES = 32768, PART_VALUES = PART_BYTES / (int)sizeof(dtn_value_t) };
 
-/* What stays the same through a call. Output pixels are taken `part_h` rows and `part_w` columns at a time; a window is
- * layer->runs runs of inputs, `kernel_h` rows of them. */
+/* Numbers that are constant during a call. Output pixels are computed `part_h` rows and `part_w` columns at a time; a
+ * window is layer->runs runs of inputs, `kernel_h` rows of them. */
 typedef struct {
     const dtn_conv2d_s8_params_t *p;
     const dtn_layer_t *layer;
@@ -43,7 +43,7 @@ static int64_t extent(int32_t count, int32_t stride, int32_t kernel, int32_t dil
     return (int64_t)(count - 1) * stride + (int64_t)(kernel - 1) * dilation + 1;
 }
 
-/* Values of a part, or more than there is room for. */
+/* The number of values of a part, or a number above the buffer's size. */
 static int64_t part_values(const conv_t *conv, int32_t h, int32_t w)
 {
     const dtn_conv2d_s8_params_t *p = conv->p;
@@ -54,7 +54,7 @@ static int64_t part_values(const conv_t *conv, int32_t h, int32_t w)
     return is_small ? rows * columns * p->in_c + DTN_GROUP : PART_VALUES + 1;
 }
 
-/* Finds how large parts are; false when there is no room for a window. */
+/* Finds the size of parts; false if a window does not fit the buffer. */
 static bool conv_start(conv_t *conv, dtn_layer_t *layer, const dtn_call_t *call)
 {
     const dtn_operand_t *operands = call->operands;
@@ -122,7 +122,7 @@ static void put_row(const conv_t *conv, const int8_t *image, int64_t y, int64_t 
     put_outside(conv, (size_t)(columns - end), to + (size_t)end * channels);
 }
 
-/* Writes what the windows of a part reach, and a group behind it, which its last inputs may be read with. */
+/* Writes the inputs of a part's windows, and a group after them, because the last inputs may be read with it. */
 static void put_part(const conv_t *conv, const int8_t *image, const part_t *part, dtn_value_t *to)
 {
     const dtn_conv2d_s8_params_t *p = conv->p;
@@ -226,8 +226,8 @@ static void run_part(const conv_t *conv, const part_t *part, const int32_t *pane
     }
 }
 
-/* `channels` channels, whose panels these are, of all maps; with a frame of its own. Each part begins where the one
- * before ends: a whole part further may be beyond all numbers. */
+/* `channels` channels, with these panels, of all maps; in a separate stack frame. Each part begins where the one before
+ * ends: a whole part further may be beyond all numbers. */
 static __attribute__((noinline)) void run(const conv_t *conv, const dtn_call_t *call, const int32_t *panels,
                                           int32_t first, int32_t channels)
 {

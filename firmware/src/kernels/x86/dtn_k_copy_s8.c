@@ -5,7 +5,7 @@
 
 enum { RANK = sizeof((dtn_copy_s8_params_t *)0)->dims / sizeof(int32_t), PLANES = 3 };
 
-/* Whether three planes become pixels: what images in colour are when they come from PyTorch. */
+/* True if three planes become pixels, as for colour images of PyTorch. */
 static bool are_planes(const dtn_copy_s8_params_t *p)
 {
     bool outer = p->in_start >= 0;

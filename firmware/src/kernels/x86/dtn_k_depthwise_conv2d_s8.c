@@ -10,7 +10,7 @@ enum { CHUNK = 2 * DTN_LANES, MOST_CHUNKS = 64, MOST_PAIRS = 32 };
 /* Pointers to the inputs of a row of output pixels: as many as fit for some pixels of the largest windows. */
 enum { MOST_POINTERS = 512 };
 
-/* What stays the same for a block of channels; pointers and counts are the block's. */
+/* Numbers that are constant for a block of channels; pointers and counts are the block's. */
 typedef struct {
     const dtn_depthwise_conv2d_s8_params_t *p;
     const int8_t *image;
@@ -24,7 +24,7 @@ typedef struct {
     int8_t outside[MOST_CHUNKS * CHUNK]; /* the inputs of taps that are not on the map */
 } depthwise_t;
 
-/* Channel of a chunk whose sum stands at place `j` of its two vectors. */
+/* Channel of a chunk whose sum is element `j` of its two vectors. */
 static int32_t interleaved(int32_t j)
 {
     int32_t lane = j % DTN_LANES;
@@ -52,7 +52,7 @@ static dtn_vector_t tap_weights(const dtn_depthwise_conv2d_s8_params_t *p, const
     return dtn_widen(all, CHUNK);
 }
 
-/* Writes the panel of the chunk from channel `first` on, of which `n` exist. */
+/* Writes the panel of the `n` channels from `first` on, which may be fewer than a chunk. */
 static void prepare(const depthwise_t *dw, const dtn_layer_t *layer, int32_t first, int32_t n, int32_t *panel)
 {
     const dtn_depthwise_conv2d_s8_params_t *p = dw->p;
@@ -200,7 +200,7 @@ static dtn_layer_t layer_of(const dtn_call_t *call)
     return layer;
 }
 
-/* False for what takes the portable kernel. */
+/* False for calls of the portable kernel. */
 static bool depthwise_start(depthwise_t *dw, const dtn_call_t *call)
 {
     const dtn_depthwise_conv2d_s8_params_t *p = (const dtn_depthwise_conv2d_s8_params_t *)(const void *)call->params;

@@ -3,7 +3,7 @@
 #include "panel.h"
 #include "values.h"
 
-/* One row of inputs, and what multiplies the last weights of each channel, which overlap those before: zeros first. */
+/* One row of inputs, and the factors of the last weights of each channel, which overlap those before: zeros first. */
 typedef struct {
     const int8_t *in;
     size_t count;
@@ -83,7 +83,7 @@ static inline void dot_plain(const row_t *row, const int8_t *weights, size_t ste
     dtn_add_totals(products, sums);
 }
 
-/* One row of inputs after the other, whose zero point is 0: what the compiler makes of all. */
+/* One row of inputs after the other, whose zero point is 0, as in all of the compiler's calls. */
 static void run_plain(const dtn_fully_connected_s8_params_t *p, const dtn_layer_t *layer, const int8_t *in, int8_t *out)
 {
     row_t row = {.in = in, .count = (size_t)p->in_features};
@@ -171,7 +171,7 @@ static void run_long(const dtn_fully_connected_s8_params_t *p, const dtn_layer_t
     }
 }
 
-/* Inputs of a row of which all channels are computed at once, from panels. */
+/* Inputs of a row. All of its channels are computed at once, from panels. */
 enum { MOST_INPUTS = 16384 };
 
 /* Panels whose sums stay in registers together: fewer would wait for each other. */

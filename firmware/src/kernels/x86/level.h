@@ -1,9 +1,8 @@
 /**
  * @file
- * Names of what is compiled once per level of vector instructions: DTN_LEVEL is that level's name.
+ * Names of functions that are compiled once per level of vector instructions: DTN_LEVEL is that level's name.
  */
-#ifndef DTN_LEVEL_H
-#define DTN_LEVEL_H
+#pragma once
 
 #include <stddef.h>
 
@@ -23,5 +22,3 @@ DTN_KERNELS(DTN_X)
     int32_t DTN_LEVEL_NAME(dtn_paneled_##name)(const dtn_call_t *call, dtn_phase_t phase);
 DTN_PANEL_KERNELS(DTN_X)
 #undef DTN_X
-
-#endif /* DTN_LEVEL_H */

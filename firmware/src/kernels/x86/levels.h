@@ -2,8 +2,7 @@
  * @file
  * The levels of an x86-64 processor and the kernels of each.
  */
-#ifndef DTN_LEVELS_H
-#define DTN_LEVELS_H
+#pragma once
 
 #include "deuteron/kernel.h"
 
@@ -17,12 +16,10 @@ extern const dtn_kernel_t dtn_level_kernels[DTN_KERNEL_KINDS][DTN_LEVELS];
  *
  * - `dtn_panels_<name>_<level>`: writes the panels of a call at a line of the cache, unless that is NULL; returns how
  * many numbers they are, 0 for a call that has none;
- * - `dtn_paneled_<name>_<level>`: runs a call behind whose parameters a pointer to its panels stands, or NULL.
+ * - `dtn_paneled_<name>_<level>`: runs a call whose parameters are followed by a pointer to its panels, or NULL.
  */
 #define DTN_PANEL_KERNELS(X)                                                                                           \
     X(conv2d_s8, CONV2D_S8) X(depthwise_conv2d_s8, DEPTHWISE_CONV2D_S8) X(fully_connected_s8, FULLY_CONNECTED_S8)
 
 /** Their constants, which are at the same places in each. */
 enum { DTN_PANEL_WEIGHTS = 1, DTN_PANEL_BIAS = 2, DTN_PANEL_REQUANT = 3 };
-
-#endif /* DTN_LEVELS_H */

@@ -2,8 +2,7 @@
  * @file
  * Zero point and limits of an output.
  */
-#ifndef DTN_LIMITS_H
-#define DTN_LIMITS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ typedef struct {
     int32_t hi;
     bool ties;
 } dtn_limits_t;
-
-#endif /* DTN_LIMITS_H */

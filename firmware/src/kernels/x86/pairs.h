@@ -13,7 +13,7 @@
 typedef int16_t dtn_value_t;
 enum { DTN_GROUP = 2, DTN_VALUES = DTN_GROUP * DTN_LANES };
 
-/** What stands in a window where the map ends. */
+/** The value in a window outside the map. */
 static inline dtn_value_t dtn_outside(int32_t zero_point)
 {
     (void)zero_point;
@@ -59,14 +59,14 @@ static inline dtn_vector_t dtn_weights(const int8_t *weights)
     return _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)weights));
 }
 
-/** Whether there is something to take off. */
+/** True if a correction must be subtracted. */
 static inline bool dtn_has_offset(int32_t zero_point)
 {
     (void)zero_point;
     return false;
 }
 
-/** What makes up for the form of the inputs: nothing here. */
+/** The correction for the conversion of the inputs: 0 here. */
 static inline dtn_vector_t dtn_offset(int32_t zero_point)
 {
     (void)zero_point;
@@ -80,7 +80,7 @@ static inline dtn_vector_t dtn_dot_offset(dtn_vector_t sums, dtn_vector_t offset
     return sums;
 }
 
-/** Products of DTN_VALUES inputs whose zero point is 0 with weights, and what is to be taken off these. */
+/** Products of DTN_VALUES inputs whose zero point is 0 with weights, and the number to subtract from these. */
 static inline dtn_vector_t dtn_dot_plain(dtn_vector_t sums, dtn_vector_t in, dtn_vector_t weights)
 {
     return dtn_dot(sums, in, weights);

@@ -1,10 +1,9 @@
 /**
  * @file
- * Panels: the weights, bias and factors of as many output channels as a vector has numbers. Channels without a row take
- * the last one; what they give is not stored.
+ * Panels: the weights, bias and factors of as many output channels as a vector has numbers. Channels without a row use
+ * the last one; their results are not stored.
  */
-#ifndef DTN_PANEL_H
-#define DTN_PANEL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -12,7 +11,7 @@
 #include "vector.h"
 
 /** Numbers of all panels that a call without prepared ones has at a time: 32 KiB. A convolution has as much of its map
- * beside them; both are half of a stack of 128 KiB, a small thread's on hosts. No frame may have more than 36 KiB
+ * on the stack too; both are half of a stack of 128 KiB, a small thread's on hosts. No frame may have more than 36 KiB
  * (CMakeLists.txt). */
 enum { DTN_PANEL_MEMORY = 8192 };
 
@@ -22,8 +21,8 @@ enum { DTN_PANEL_HEAD = (1 + DTN_FACTORS) * DTN_LANES };
 /** Where panels begin: at lines of the cache. */
 #define DTN_PANEL_ALIGNED __attribute__((aligned(64)))
 
-/** What panels are made of: `runs` times `length` weights per channel, inputs of a run lie side by side. `row_step` is
- * 0 where one row is for all channels. */
+/** The weights of panels: `runs` times `length` per channel; inputs of a run are contiguous. `row_step` is 0 if one row
+ * is for all channels. */
 typedef struct {
     const int8_t *weights;
     const int32_t *bias;
@@ -47,7 +46,7 @@ static inline size_t dtn_panel_size(const dtn_layer_t *layer)
     return DTN_PANEL_HEAD + layer->runs * dtn_run_groups(layer) * DTN_LANES;
 }
 
-/** Whether all factors are such that `dtn_scale` has a right shift of 1 or more. */
+/** True if all factors are such that `dtn_scale` has a right shift of 1 or more. */
 static inline bool dtn_are_small(const dtn_requant_row_t *rows, int32_t count)
 {
     int32_t least = rows[0].shift;
@@ -58,7 +57,7 @@ static inline bool dtn_are_small(const dtn_requant_row_t *rows, int32_t count)
 }
 
 /**
- * Whether a sum of these channels may be a tie, or a factor is too small for a half with a zero point in it.
+ * True if a sum of these channels may be a tie, or a factor is too small for a half that includes the zero point.
  *
  * A tie is an odd multiple of 2^(shift - 1), and what the lowest bit of the multiplier lacks of that the sum must have:
  * sums are not that large, unless multipliers are round numbers.
@@ -178,7 +177,7 @@ static inline void dtn_panel_write(const dtn_layer_t *layer, int32_t first, int3
     dtn_keep(panel, dtn_subtract(dtn_load(panel), sums));
 }
 
-/** Numbers of the panels of `channels` channels, and of what stands before them: whether sums may be ties. */
+/** Numbers of the panels of `channels` channels, and of the flag before them: sums may be ties. */
 enum { DTN_PANELS_HEAD = 16 };
 
 static inline size_t dtn_panels_size(const dtn_layer_t *layer, int32_t channels)
@@ -203,12 +202,10 @@ static inline void dtn_panels_write(const dtn_layer_t *layer, int32_t first, int
     }
 }
 
-/** Writes all panels of a layer and what stands before them. */
+/** Writes all panels of a layer and the flag before them. */
 static inline void dtn_panels_prepare(dtn_layer_t *layer, int32_t channels, int32_t *panels)
 {
     layer->limits.ties = dtn_may_tie(layer, channels);
     panels[0] = layer->limits.ties ? 1 : 0;
     dtn_panels_write(layer, 0, channels, panels + DTN_PANELS_HEAD);
 }
-
-#endif /* DTN_PANEL_H */

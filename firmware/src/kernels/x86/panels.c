@@ -1,5 +1,5 @@
-/* Weights in the form that kernels multiply, written once for a model. It then has a program of its own: the commands
- * of the microcode, with the place of its panels behind the parameters of each call of such a kernel. */
+/* Weights in the layout that kernels multiply, written once for a model. The model then runs a copy of the microcode's
+ * commands, in which the parameters of each call of such a kernel are followed by the address of its panels. */
 #include <string.h>
 
 #include "../../driver/driver.h"
@@ -104,7 +104,7 @@ static size_t lay_out(const dtn_model_t *model, int32_t level, uint8_t *memory)
     return at;
 }
 
-/* Whether the model has a kernel that panels are for, and none yet. */
+/* True if the model has a kernel that uses panels, and no panels yet. */
 static bool wants_panels(const dtn_model_t *model, int32_t level)
 {
     bool wants = false;

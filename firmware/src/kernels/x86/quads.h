@@ -1,10 +1,9 @@
 /**
  * @file
- * Products of unsigned with signed bytes, four to a sum (VNNI). Inputs become unsigned by adding 128; what that and the
- * input's zero point add to a sum, (128 + zero point) times the sum of the weights, is taken off again.
+ * Products of unsigned with signed bytes, four to a sum (VNNI). Inputs become unsigned by adding 128. That and the
+ * input's zero point add (128 + zero point) times the sum of the weights to a sum, which is subtracted again.
  */
-#ifndef DTN_QUADS_H
-#define DTN_QUADS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,7 +14,7 @@
 typedef uint8_t dtn_value_t;
 enum { DTN_GROUP = 4, DTN_VALUES = DTN_GROUP * DTN_LANES };
 
-/** What stands in a window where the map ends. */
+/** The value in a window outside the map. */
 static inline dtn_value_t dtn_outside(int32_t zero_point)
 {
     return (dtn_value_t)(zero_point + 128);
@@ -62,13 +61,13 @@ static inline dtn_vector_t dtn_weights(const int8_t *weights)
     return dtn_load_bytes(weights);
 }
 
-/** Whether there is something to take off: not with the zero point of what is never negative, -128. */
+/** True if a correction must be subtracted: not with a zero point of -128, that of values that are never negative. */
 static inline bool dtn_has_offset(int32_t zero_point)
 {
     return zero_point != INT8_MIN;
 }
 
-/** What makes up for the form of the inputs: this times the weights, to be subtracted. */
+/** The correction for the conversion of the inputs: this times the weights, to be subtracted. */
 static inline dtn_vector_t dtn_offset(int32_t zero_point)
 {
     return dtn_splat((int32_t)(0x01010101U * (uint32_t)(zero_point + 128)));
@@ -107,5 +106,3 @@ static inline dtn_vector_t dtn_last_plain(const int8_t *end, size_t rest)
     memcpy(values + DTN_VALUES - rest, end - rest, rest);
     return dtn_load_bytes(values);
 }
-
-#endif /* DTN_QUADS_H */

@@ -1,6 +1,6 @@
 /**
  * @file
- * Inputs in the form that vectors multiply.
+ * Inputs in the layout that vectors multiply.
  */
 #ifndef DTN_VALUES_H
 #define DTN_VALUES_H

@@ -1,9 +1,8 @@
 /**
  * @file
- * Vectors of sixteen 32-bit numbers: what does not depend on how products are summed.
+ * Vectors of sixteen 32-bit numbers: the operations that do not depend on the summation of products.
  */
-#ifndef DTN_VECTOR512_H
-#define DTN_VECTOR512_H
+#pragma once
 
 #include <immintrin.h>
 #include <stdbool.h>
@@ -32,7 +31,7 @@ static inline dtn_vector_t dtn_load_bytes(const int8_t *from)
     return _mm512_loadu_si512(from);
 }
 
-/** Bytes with their top bits flipped: what stood for -128..127 stands for 0..255. */
+/** Bytes with their top bits flipped, so that -128..127 becomes 0..255. */
 static inline dtn_vector_t dtn_flip(dtn_vector_t bytes)
 {
     return _mm512_xor_si512(bytes, _mm512_set1_epi8(INT8_MIN));
@@ -60,8 +59,8 @@ static inline void dtn_add_totals(const dtn_vector_t *v, int32_t *to)
     _mm_storeu_si128((__m128i *)(void *)to, last);
 }
 
-/** What scales the sums of a vector: multipliers, also those of odd places at even ones, right shifts less 32, and the
- * half and the mask of what these shift out. */
+/** The factors of a vector's sums: multipliers, also those of odd elements at even ones, right shifts less 32, and the
+ * half and the mask of the bits shifted out. */
 enum { DTN_FACTORS = 5 };
 
 /** The multipliers and shifts of as many rows as a vector has numbers. */
@@ -158,5 +157,3 @@ static inline void dtn_store_zipped_s8(int8_t *out, dtn_vector_t low, dtn_vector
         _mm256_mask_storeu_epi8(out, (1U << n) - 1U, bytes);
     }
 }
-
-#endif /* DTN_VECTOR512_H */

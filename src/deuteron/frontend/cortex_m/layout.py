@@ -90,7 +90,7 @@ def put_channels_last(model: fx.GraphModule, on_cpu: Collection[str]) -> None:
         return
     orders = _Orders(model.graph)
     for node in nodes:
-        images = [arg for arg in node.all_input_nodes if _is_image(arg) or _is_beside_images(arg, node)]
+        images = [arg for arg in node.all_input_nodes if _is_image(arg) or _is_combined_with_images(arg, node)]
         if node.name not in on_cpu or node.target in _ANY_ORDER:
             # A result that is no image is the same in either format, and it may still move to the CPU, as views do.
             wanted = {arg: orders.exported[arg] and (_is_image(node) or not _is_in_order(arg)) for arg in images}
@@ -194,7 +194,7 @@ def _is_image(node: fx.Node) -> bool:
     return node.op != "get_attr" and isinstance(value, Tensor) and value.dim() == 4 and value.is_floating_point()
 
 
-def _is_beside_images(constant: fx.Node, node: fx.Node) -> bool:
+def _is_combined_with_images(constant: fx.Node, node: fx.Node) -> bool:
     """True for a constant of rank 4 that arithmetic reads; other code lays out weights."""
     value: object = constant.meta.get("val")
     return constant.op == "get_attr" and is_elementwise(node) and isinstance(value, Tensor) and value.dim() == 4

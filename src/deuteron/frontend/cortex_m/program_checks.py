@@ -83,7 +83,7 @@ def check_dtypes(program: ExportedProgram) -> None:
         if node.op == "call_function" and is_elementwise(node):
             listed = _numbers(map(_converted, node.all_input_nodes))
             if listed and any(value.is_floating_point() for arg in node.all_input_nodes for value in _tensors(arg)):
-                refused.append(refusal(node, f"reads {listed} beside float32: both sides must be float32", _EARLIER))
+                refused.append(refusal(node, f"reads {listed} and float32: both operands must be float32", _EARLIER))
     _raise(refused)
 
 
@@ -98,7 +98,7 @@ def check_dilations(program: ExportedProgram) -> None:
         place = _DILATION.get(_base(node)) if node.op == "call_function" else None
         steps = cast("Sequence[int]", node.args[place]) if place is not None and len(node.args) > place else ()
         if any(step != 1 for step in steps):
-            refused.append(refusal(node, f"with dilation {[*steps]} {_no_int8_form(node)}", _SLICES))
+            refused.append(refusal(node, f"with dilation {[*steps]} {_no_int8_kernel(node)}", _SLICES))
     _raise(refused)
 
 
@@ -125,9 +125,9 @@ def check_operators(program: ExportedProgram) -> None:
                 refused.append(refusal(node, "gets or gives an image that is not in channels-last memory", _PORTABLE))
         elif _base(node) in _IN_ORDER and not all(value.is_contiguous() for value in values):
             hint = "give it tensors in the order of their shapes, with `.contiguous()`"
-            refused.append(refusal(node, "would take images in channels-last memory for contiguous ones", hint))
+            refused.append(refusal(node, "would read images in channels-last memory as contiguous ones", hint))
         elif _base(node) not in MOVES and (stored := [value.dtype for value in values if value.dtype in _STORED]):
-            what = f"would take {_named(stored[0])} values for the numbers that they stand for"
+            what = f"would read {_named(stored[0])} values as real numbers"
             refused.append(refusal(node, what, _PORTABLE))
     _raise(refused or copies)
 
@@ -236,18 +236,18 @@ def _images(node: fx.Node) -> list[object]:
 
 def _in_float(node: fx.Node) -> UnsupportedError:
     """Return the error for an operator without an int8 implementation, with the NPU's reason if there is one."""
-    what = _no_int8_form(node)
+    what = _no_int8_kernel(node)
     listed = _numbers(node.all_input_nodes)
     if listed and _base(node) in _CASTS:
-        return refusal(node, f"makes float32 of {listed}, which has no int8 form on the CPU", _EARLIER)
+        return refusal(node, f"makes float32 of {listed}, which has no int8 kernel on the CPU", _EARLIER)
     if listed:
         return refusal(node, f"reads {listed} and {what}", _EARLIER)
     rewrite = REWRITES.get(base_name(node.target))
     return refusal(node, what, rewrite.hint if rewrite else _PORTABLE)
 
 
-def _no_int8_form(node: fx.Node) -> str:
-    return "has no int8 form on the CPU" + (f"; {node.meta[WHY]}" if WHY in node.meta else "")
+def _no_int8_kernel(node: fx.Node) -> str:
+    return "has no int8 kernel on the CPU" + (f"; {node.meta[WHY]}" if WHY in node.meta else "")
 
 
 def _converted(node: fx.Node) -> fx.Node:

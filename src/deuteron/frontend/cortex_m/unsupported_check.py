@@ -17,7 +17,7 @@ def check(model: fx.GraphModule, on_npu: Collection[str]) -> None:
         UnsupportedError: naming each such operator, its line and a replacement.
     """
     refused = [
-        refusal(node, "has no int8 form on the CPU", REWRITES[name].hint)
+        refusal(node, "has no int8 kernel on the CPU", REWRITES[name].hint)
         for node in model.graph.nodes
         if node.op == "call_function" and node.name not in on_npu
         if (name := base_name(node.target)) in REWRITES and _reads_floats(node)

@@ -106,7 +106,7 @@ _MESSAGES = frozenset({"critical", "debug", "error", "exception", "info", "log",
 
 
 def _use(node: ast.AST, parents: dict[ast.AST, ast.AST], source: Source) -> _Use:
-    """What code does with one occurrence of a name, followed through attributes and items: `self.seen[key].append`."""
+    """The use of one occurrence of a name, followed through attributes and items: `self.seen[key].append`."""
     whole, method = node, ""
     while isinstance(parent := parents.get(whole), ast.Attribute | ast.Subscript) and parent.value is whole:
         whole, method = parent, parent.attr if isinstance(parent, ast.Attribute) else ""

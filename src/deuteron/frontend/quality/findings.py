@@ -66,7 +66,7 @@ def _dead(index: int, output: Output, samples: int) -> Iterator[str]:
         output.node,
         f"{dead_text} always {float(low[first]):.4g}, where the float model gives {float(wanted_low[first]):.4g} to "
         f"{float(wanted_high[first]):.4g}: one step of the whole output is {output.affine.scale:.4g}; return channels "
-        "of unlike ranges as outputs of their own, or scale them alike and let the application undo that",
+        "of unlike ranges as separate outputs, or scale them alike and let the application undo that",
     )
 
 

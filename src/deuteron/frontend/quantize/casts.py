@@ -57,7 +57,7 @@ def _value(node: fx.Node) -> Tensor:
 
 
 def _copies(node: fx.Node) -> bool:
-    """Whether a cast requests a copy."""
+    """Return True if a cast requests a copy."""
     target: Any = node.target
     names = [argument.name for argument in target._schema.arguments]  # noqa: SLF001 - it has no public name
     return bool((dict(zip(names, node.args, strict=False)) | node.kwargs).get("copy"))

@@ -211,7 +211,7 @@ def _remainder(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 def _shuffled(_: fx.GraphModule, shuffle: fx.Node) -> fx.Node:
-    """A pixel shuffle becomes reshapes and a permutation, which has no scale of its own in the NXP backend."""
+    """A pixel shuffle becomes reshapes and a permutation, which has no separate scale in the NXP backend."""
     x, factor = cast("tuple[fx.Node, int]", shuffle.args)
     *batch, channels, high, wide = _value(x).shape
     first = len(batch)

@@ -139,10 +139,10 @@ class _ChannelStatistics(fx.Interpreter):
 def _apply(model: fx.GraphModule, link: Link, channels: _Channels) -> bool:
     """Scale the channels of a link by the factors with the least predicted noise; True if it changes anything."""
     columns = [_columns(model, reader, len(channels.largest)) for reader in link.readers]
-    alive = channels.largest > 0
-    if not alive.any():
+    nonzero = channels.largest > 0
+    if not nonzero.any():
         return False
-    levels = torch.where(alive, channels.largest, channels.largest[alive].median()).log2()
+    levels = torch.where(nonzero, channels.largest, channels.largest[nonzero].median()).log2()
     distances = levels - levels.median()
     tried = [(strength * distances).round().clamp(-_MOST, _MOST).exp2() for strength in _STRENGTHS]
     noises = [_noise(factors, channels, columns) for factors in tried]

@@ -43,22 +43,22 @@ _LEAST = -100.0
 """A number that leaves scores out in float32 already, if the others are near 0."""
 
 _BELOW = math.log(2e4)
-"""By how much a score that is left out is below the least, beside the logarithm of their number: all that are left out
-have less than a 10,000th together."""
+"""Distance of masked scores below the least score, without the logarithm of their number: all masked scores together
+get less than a 10,000th."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Mask:
-    """What leaves out scores of a softmax.
+    """A mask on the scores of a softmax.
 
     Attributes:
         softmax: the operator.
-        scores: what is left of its operand without the mask.
-        number: from the range of the scores, what is filled in, or added to scores.
-        put: lets the model use that number.
-        is_constant: an operator of the Cortex-M for masks that are the same in each run takes it.
-        factor: of a product that is added, what is multiplied by a number that stands for infinity: where it has two
-            values, scores are left out by one of them.
+        scores: its operand without the mask.
+        number: gives the number that replaces scores or is added to them, from the range of the scores.
+        put: makes the model use that number.
+        is_constant: the mask is the same in each run, and the Cortex-M has an operator for it.
+        factor: the factor of an added product whose other factor stands for infinity. It has two values, and one
+            of them masks scores.
     """
 
     softmax: fx.Node
@@ -121,7 +121,7 @@ class _Ranges(fx.Interpreter):
 
 
 def _masks(model: fx.GraphModule, softmax: fx.Node) -> Iterator[_Mask]:
-    """What leaves out scores of a softmax: a number in their place, or one that is added to them."""
+    """The masks of a softmax: a number replaces scores, or is added to them."""
     if softmax.target is not aten.softmax.int:
         return
     node = cast(fx.Node, softmax.args[0])
@@ -175,7 +175,7 @@ def _fill(model: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, float, Callabl
 
 
 def _added(model: fx.GraphModule, node: fx.Node, addend: fx.Node) -> Callable[[float], None] | None:
-    """What lets an addend be a number where it is less; None where it is no mask."""
+    """Return a function that sets the lower values of an addend to a number; None if the addend is no mask."""
     if (fill := _fill(model, addend)) is not None:
         return fill[2]
     if (value := constant_value(model, addend)) is not None:
@@ -204,7 +204,7 @@ def _added(model: fx.GraphModule, node: fx.Node, addend: fx.Node) -> Callable[[f
 
 
 def _factor(addend: fx.Node) -> fx.Node | None:
-    """What is multiplied by a number that stands for infinity, such as a mask that is an input."""
+    """The factor of a number that stands for infinity, such as a mask that is an input."""
     while addend.target in _VIEWS:
         addend = cast(fx.Node, addend.args[0])
     factor = addend.args[1] if addend.target is aten.mul.Tensor else 0
@@ -241,7 +241,7 @@ def _choose(mask: _Mask, threshold: float, number: float) -> None:
 
 
 def _chain(node: fx.Node) -> tuple[fx.Node, list[fx.Node], Tensor] | None:
-    """The condition on which alone a tensor depends, and the views on the way to it; None for any other tensor.
+    """The only condition that a tensor depends on, and the views between the two; None for any other tensor.
 
     The third are the tensor's values where the condition is true and where it is false.
     """

@@ -122,7 +122,7 @@ def _is_number(node: fx.Node) -> bool:
 
 
 def _has_one_reader(x: fx.Node) -> bool:
-    """Whether the memory of a value, or of the tensor that it is a view of, has a single reader."""
+    """Return True if the memory of a value, or of the tensor that it is a view of, has a single reader."""
     while len(x.users) == 1:
         if x.target not in _VIEWS:
             return True

@@ -67,7 +67,7 @@ def _dot(_: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 
 def _divided(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """An average over windows with a divisor of its own, as one with the number of elements, times a number."""
+    """Replace an average with a given divisor by one over the number of elements, times a number."""
     if len(node.args) < 7 or node.args[6] is None:
         return None
     image, window, *others = cast("tuple[Any, ...]", node.args)

@@ -57,7 +57,7 @@ class Blob:
 
 
 def is_ours(delegate_id: str) -> bool:
-    """Whether this is the delegate id of Ethos-U partitions."""
+    """Return True if this is the delegate id of Ethos-U partitions."""
     return delegate_id == BACKEND_ID
 
 

@@ -73,7 +73,7 @@ def _memories(
                 end = max(time for time, _ in inside)
                 own = [number for time, one in inside if time == end for number in one.operations]
                 blocks.append(_filled(block, own, operations))
-        yield Memory(memory, max(stop for _, stop, _, _ in live), alive(blocks), tuple(blocks))
+        yield Memory(memory, max(stop for _, stop, _, _ in live), peak_bytes(blocks), tuple(blocks))
 
 
 def _filled(block: Block, commands: Sequence[int], operations: Sequence[Operation]) -> Block:
@@ -88,11 +88,11 @@ def _filled(block: Block, commands: Sequence[int], operations: Sequence[Operatio
 
 
 def _begins(span: Span, block: Block) -> bool:
-    """Whether a memory access starts at the block, outside constants and the NPU's memory."""
+    """Return True if a memory access starts at the block, outside constants and the NPU's memory."""
     return span.memory not in (WEIGHTS, SHRAM) and span.offset == block.offset
 
 
-def alive(blocks: Sequence[Block]) -> int:
+def peak_bytes(blocks: Sequence[Block]) -> int:
     """Return the peak of live bytes."""
     moments = {block.first for block in blocks}
     return max((sum(b.nbytes for b in blocks if b.first <= at <= b.last) for at in moments), default=0)

@@ -169,9 +169,9 @@ class _Watcher:
             case Kind.TAKEN:
                 reason = f"the buffers of {other} have overwritten"
             case Kind.COPY_RUNS:
-                reason = f"{other} still {touches}: no DMA_WAIT stands between"
+                reason = f"{other} still {touches}: no DMA_WAIT is between"
             case Kind.KERNEL_RUNS:
-                reason = f"{other} still {touches}: no KERNEL_WAIT stands between"
+                reason = f"{other} still {touches}: no KERNEL_WAIT is between"
             case _:
                 reason = f"{other} still {touches} with its last blocks: BLOCKDEP is too large"
         return f"{name} {does} byte 0x{hazard.at:x} of {memory} as its {part}, which {reason}"
@@ -204,7 +204,7 @@ def _called(operation: Operation) -> str:
 
 
 def _is_fast(stream: Stream) -> bool:
-    """Whether the stream uses fast scratch."""
+    """Return True if the stream uses fast scratch."""
     fast = memory_name(FAST_SCRATCH)
     for o in stream.operations:
         places = (*o.inputs, o.output, *o.constants, o.source, o.target)

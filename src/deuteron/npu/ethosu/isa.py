@@ -177,7 +177,7 @@ class Config:
 
     @property
     def is_u85(self) -> bool:
-        """Whether it is an Ethos-U85, which has other commands."""
+        """True if it is an Ethos-U85, which has other commands."""
         return self.word >> 28 == _U85
 
     @property

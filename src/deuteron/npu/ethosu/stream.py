@@ -73,7 +73,7 @@ class FeatureMap:
 
     @property
     def nbytes(self) -> int:
-        """Of its elements."""
+        """The bytes of its elements."""
         return prod(self.shape) * int(self.dtype.partition("int")[2]) // 8
 
 

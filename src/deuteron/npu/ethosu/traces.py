@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from deuteron.arch.engine import Engine
 from deuteron.npu.dataflow import Dataflow, Use
 from deuteron.npu.ethosu.blob import Blob
-from deuteron.npu.ethosu.estimates import alive
+from deuteron.npu.ethosu.estimates import peak_bytes
 from deuteron.npu.ethosu.stream import FeatureMap, Operation, Stream
 from deuteron.npu.schedule import Block, Memory, Schedule, Step
 
@@ -26,7 +26,7 @@ class _Value:
     first: int
 
     def holds(self, operand: FeatureMap) -> bool:
-        """Whether an operand starts in it."""
+        """Return True if an operand starts in it."""
         return self.memory == operand.memory and self.start <= operand.offset < self.stop
 
 
@@ -95,4 +95,4 @@ def _memories(blob: Blob, stream: Stream) -> Iterator[Memory]:
         own = [(value, last) for value, last in lasts.items() if value.memory == memory]
         blocks = tuple(Block(v.name, v.start, v.stop - v.start, v.first, last) for v, last in own)
         nbytes = blob.scratch_bytes if memory == _SCRATCH else max(value.stop for value, _ in own)
-        yield Memory(memory, nbytes, alive(blocks), blocks)
+        yield Memory(memory, nbytes, peak_bytes(blocks), blocks)

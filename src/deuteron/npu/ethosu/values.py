@@ -23,7 +23,7 @@ class _Tensor:
     stop: int
 
     def has(self, operand: FeatureMap) -> bool:
-        """Whether an operand starts in it."""
+        """Return True if an operand starts in it."""
         return self.memory == operand.memory and self.start <= operand.offset < self.stop
 
 

@@ -239,7 +239,7 @@ def metadata_of(converted: bytes) -> Metadata:
 
 
 def _is_empty(source: Graph, graph: Graph) -> bool:
-    """Whether every output is an input and no operator of the source changes anything by itself.
+    """Return True if every output is an input and no operator of the source changes anything by itself.
 
     ExecuTorch's partitioner ignores such operators, and expects no microcode for a partition of them. If operators undo
     each other it expects microcode, which then copies.

@@ -41,7 +41,7 @@ def total(usages: Sequence[Usage], tensors: int) -> int:
 
 
 def fits(usages: Sequence[Usage], tensors: int, memory: MemoryOptions, arch: Arch) -> bool:
-    """Whether partitions that were converted separately, each without a limit of SRAM, fit together."""
+    """Return True if partitions that were converted separately, each without a limit of SRAM, fit together."""
     if len(usages) > 1 and any(usage.area for usage in usages):
         return False  # resident weights would be overwritten by other partitions
     linked = sum(usage.linked for usage in usages)
@@ -117,11 +117,11 @@ class Together:
             return self._outside(memory, tensors, placed)
         try:
             outside = self._outside(memory, tensors, placed)
-        except CapacityError as beside:
+        except CapacityError as with_tensors:
             try:
                 return self._with_ends_placed.within(memory, 0, placed)
             except CapacityError as within:
-                raise min((beside, within), key=lambda error: error.needed) from None
+                raise min((with_tensors, within), key=lambda error: error.needed) from None
         if outside[0].plan.prefetch is None and not outside[0].plan.planned_cycles:
             return outside
         try:
@@ -133,7 +133,7 @@ class Together:
 
     @property
     def _ends_have_places(self) -> bool:
-        """Whether all inputs and outputs can be in scratch."""
+        """True if all inputs and outputs can be in scratch."""
         programs = [model.program.with_ends_placed for model in self.models]
         return all(program.placed == frozenset((*program.inputs, *program.outputs)) for program in programs)
 
@@ -156,7 +156,7 @@ class Together:
     def within(self, memory: MemoryOptions, tensors: int, placed: Placed) -> tuple[Conversion, ...]:
         """Return the conversions with `tensors` bytes in use otherwise; the rest is as in `within_budget`."""
         whole = budget(self.arch, memory)
-        beside = ((tensors, TENSORS),) if tensors else ()
+        tensor_uses = ((tensors, TENSORS),) if tensors else ()
         if memory.fetch_constants_to_sram is not FetchPolicy.ALWAYS:
             alone = replace(whole, sram=UNLIMITED, weights=None, policy=FetchPolicy.NEVER)
             linked = self._converted([alone] * len(self.models), placed)
@@ -164,8 +164,8 @@ class Together:
             if fits(usages, tensors, memory, self.arch):
                 return linked
             if memory.fetch_constants_to_sram is FetchPolicy.NEVER:
-                return self._converted(list(_budgets_with_others(whole, usages, beside)), placed)
-        fetched = replace(whole, sram=whole.sram - tensors, policy=FetchPolicy.ALWAYS, other_uses=beside)
+                return self._converted(list(_budgets_with_others(whole, usages, tensor_uses)), placed)
+        fetched = replace(whole, sram=whole.sram - tensors, policy=FetchPolicy.ALWAYS, other_uses=tensor_uses)
         return self._converted([replace(fetched, keep_resident=len(self.models) == 1)] * len(self.models), placed)
 
     def _converted(self, within: Sequence[Budget], placed: Placed) -> tuple[Conversion, ...]:
@@ -185,13 +185,13 @@ class Together:
 
 
 def _budgets_with_others(
-    whole: Budget, usages: Sequence[Usage], beside: tuple[tuple[int, str], ...]
+    whole: Budget, usages: Sequence[Usage], tensor_uses: tuple[tuple[int, str], ...]
 ) -> Iterator[Budget]:
     """Return the budget of each partition next to the weights of the others."""
     weights = sum(usage.linked for usage in usages)
     for usage in usages:
         others = weights - usage.linked
-        more = (*beside, (others, OTHERS)) if others else beside
+        more = (*tensor_uses, (others, OTHERS)) if others else tensor_uses
         yield replace(whole, sram=whole.sram - sum(nbytes for nbytes, _ in more), other_uses=more)
 
 

@@ -247,7 +247,7 @@ def _scratch(decoded: Decoded, values: Dataflow) -> Placement:
     blocks = [block for (name, _), own in units.items() for block in own.blocks(name)]
     weights, of = _weights(decoded, Region.SCRATCH)
     blocks, contents = [*blocks, *weights], contents | of
-    return Placement(Memory(SCRATCH, decoded.header.scratch_bytes, _alive(blocks), tuple(blocks)), contents)
+    return Placement(Memory(SCRATCH, decoded.header.scratch_bytes, _peak_bytes(blocks), tuple(blocks)), contents)
 
 
 class _Units:
@@ -283,7 +283,7 @@ class _Units:
 def _area(decoded: Decoded) -> Placement:
     """Return the prefetch area; resident bytes are live during the whole run."""
     blocks, contents = _weights(decoded, Region.PREFETCH)
-    return Placement(Memory(PREFETCH_AREA, decoded.header.prefetch_bytes, _alive(blocks), tuple(blocks)), contents)
+    return Placement(Memory(PREFETCH_AREA, decoded.header.prefetch_bytes, _peak_bytes(blocks), tuple(blocks)), contents)
 
 
 def _weights(decoded: Decoded, region: Region) -> tuple[list[Block], dict[str, Content]]:
@@ -299,18 +299,18 @@ def _weights(decoded: Decoded, region: Region) -> tuple[list[Block], dict[str, C
     return blocks, contents
 
 
-def _alive(blocks: Sequence[Block]) -> int:
+def _peak_bytes(blocks: Sequence[Block]) -> int:
     """Return the peak of live bytes; values at the same place count once."""
     moments = [(block.first, 0, block) for block in blocks] + [(block.last, 1, block) for block in blocks]
     living = np.zeros(max((-(-(b.offset + b.nbytes) // ALIGNMENT) for b in blocks), default=0), np.int64)
-    alive = most = 0
+    live = most = 0
     for _, ends, block in sorted(moments, key=lambda moment: moment[:2]):
         own = living[block.offset // ALIGNMENT : -(-(block.offset + block.nbytes) // ALIGNMENT)]
         if ends:
             own -= 1
-            alive -= np.count_nonzero(own == 0)
+            live -= np.count_nonzero(own == 0)
         else:
-            alive += np.count_nonzero(own == 0)
+            live += np.count_nonzero(own == 0)
             own += 1
-        most = max(most, alive)
+        most = max(most, live)
     return int(most) * ALIGNMENT

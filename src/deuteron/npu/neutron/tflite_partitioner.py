@@ -158,7 +158,7 @@ def _problem(tensor: FlatTensor) -> str:
 
 
 def _is_idle(lowered: Lowered) -> bool:
-    """Whether the partition only copies."""
+    """Return True if the partition only copies."""
     return lowered.empty or all(call.kernel is COPY for call in lowered.program.calls)
 
 

@@ -4,16 +4,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+from deuteron.errors import FormatError
 from deuteron.tflite.cortex_m import (
     arithmetic,
     comparison,
     conversion,
     convolution,
+    detection,
     lookup,
     matmul,
     movement,
     padding,
+    plain,
     pooling,
+    real_layers,
     reduction,
     resize,
     softmax,
@@ -21,7 +25,7 @@ from deuteron.tflite.cortex_m import (
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
 from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.site import Site
-from deuteron.tflite.flat_model import FlatModel
+from deuteron.tflite.flat_model import HINT_MALFORMED, FlatModel
 
 __all__ = [
     "Constant",
@@ -39,11 +43,14 @@ _FAMILIES = (
     comparison,
     conversion,
     convolution,
+    detection,
     lookup,
     matmul,
     movement,
     padding,
+    plain,
     pooling,
+    real_layers,
     reduction,
     resize,
     softmax,
@@ -51,12 +58,16 @@ _FAMILIES = (
 _OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {name: lowering for family in _FAMILIES for name, lowering in family.OPERATORS.items()}
 )
+_CONTRADICTIONS = (ArithmeticError, LookupError, TypeError, ValueError)
+"""What arrays raise for operands of unsuitable shapes, where `tflite.shapes` has no rule for the operator."""
+
+_HINT_CONTROL_FLOW = "export each branch as a model of its own, or compute both and choose with SELECT"
 _HINT_OPERATOR = "write it with other operators, or leave it to the host; docs/reference lists what a Cortex-M runs"
 
 
 @dataclass(frozen=True, slots=True)
 class SupportedOperator:
-    """A row of the reference: an operator, the types of its activations, and what else is asked of it."""
+    """A row of the reference: an operator, the types of its activations, and its other constraints."""
 
     name: str
     types: tuple[str, ...]
@@ -73,10 +84,22 @@ def lower(model: FlatModel, index: int) -> tuple[CpuCall, ...]:
 
     Raises:
         UnsupportedError: the operator, or a type or form of its operands, has no C operator.
+        FormatError: its operands contradict each other.
     """
     site = Site(model, index)
-    lowering = _OPERATORS.get(site.op.name)
+    lowering = _OPERATORS.get(site.op.title)
+    if site.op.name in ("IF", "WHILE"):
+        inputs = site.op.inputs
+        if site.op.name == "IF" and inputs:
+            what = f"is tensor `{model.tensors[inputs[0]].name}`, which is computed at run time"
+        else:
+            what = "is computed at run time"
+        raise site.unsupported(f"its condition {what}; {site.op.name} needs a constant condition", _HINT_CONTROL_FLOW)
     if lowering is None:
         raise site.unsupported("no C operator computes it on a Cortex-M", _HINT_OPERATOR)
     site.require(site.input(lowering.operand), *lowering.types)
-    return lowering.lower(site)
+    try:
+        return lowering.lower(site)
+    except _CONTRADICTIONS as error:
+        message = "its operands contradict each other, or the shapes that the file records"
+        raise FormatError(message, where=site.where, hint=HINT_MALFORMED) from error

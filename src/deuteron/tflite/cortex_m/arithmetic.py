@@ -14,15 +14,13 @@ from deuteron.operators.tflite import (
     BroadcastMulParams,
     PreluParams,
 )
-from deuteron.tflite.cortex_m import float32
+from deuteron.tflite.cortex_m import plain
 from deuteron.tflite.cortex_m.broadcasting import broadcast_dims
-from deuteron.tflite.cortex_m.call import CpuCall
+from deuteron.tflite.cortex_m.call import Constant, CpuCall
 from deuteron.tflite.cortex_m.comparison import chosen_extremum
 from deuteron.tflite.cortex_m.fixed_point import Factor, factor
-from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.lowering import ACTIVATIONS, Lowering, by_type
 from deuteron.tflite.cortex_m.site import Site
-
-ACTIVATIONS = ("INT8", "INT16")
 
 _SUM, _DIFFERENCE, _SQUARE = range(3)
 _EXTREMUM_S16 = next(operator for operator in ADDED if operator.name == "extremum_s16")
@@ -31,14 +29,14 @@ _COMPARED = ("INT8", "INT16", "INT32", "INT64", "FLOAT32")
 
 
 def _repeats(site: Site, position: int) -> bool:
-    """Whether an operand is as large as the output, or has its last dimensions: what the int8 operators repeat."""
+    """Return True if an operand is as large as the output, or repeats along its outer dimensions."""
     shape, out = site.input(position).shape, site.output().shape
     stripped = tuple(shape[next((i for i, d in enumerate(shape) if d != 1), len(shape)) :])
     return stripped == tuple(out[len(out) - len(stripped) :])
 
 
 def _is_flat(site: Site) -> bool:
-    """Whether one operand is as large as the output, and the other repeats along the outer dimensions alone."""
+    """Return True if one operand is as large as the output, and the other repeats along the outer dimensions alone."""
     a, b, out = site.input(0).shape, site.input(1).shape, site.output().shape
     sizes = [int(np.prod(shape)) for shape in (a, b, out)]
     return max(sizes[:2]) == sizes[2] and _repeats(site, 0) and _repeats(site, 1)
@@ -113,12 +111,18 @@ def multiply(site: Site) -> tuple[CpuCall, ...]:
 def prelu(site: Site) -> tuple[CpuCall, ...]:
     """Lower PRELU."""
     x, alpha, out = site.input(0), site.input(1), site.output()
+    if x.dtype == "INT16" and alpha.dtype != "INT8":
+        raise site.unsupported(
+            f"tensor `{alpha.name}` is {alpha.dtype}; with INT16 activations LiteRT reads alpha as INT8",
+            "quantise alpha to int8",
+        )
+    slopes = site.ref(1) if x.dtype == "INT8" else Constant(site.constant(1).astype(np.int16))
     multiplier, shift = factor(float(site.scale(x) / site.scale(out)))
     below = factor(float(site.scale(x) * site.scale(alpha) / site.scale(out)))
     dims, (a_strides, b_strides) = broadcast_dims(site, x.shape, alpha.shape)
     a_zp, b_zp, out_zp = (site.zero_point(t) for t in (x, alpha, out))
     params = PreluParams(dims, a_strides, b_strides, a_zp, b_zp, out_zp, multiplier, shift, below[0], below[1])
-    return (CpuCall(BY_TFLITE_OPERATOR["prelu"], (site.ref(0), site.ref(1)), (site.out(),), params),)
+    return (CpuCall(BY_TFLITE_OPERATOR["prelu"], (site.ref(0), slopes), (site.out(),), params),)
 
 
 def _extremum(maximum: int) -> Callable[[Site], tuple[CpuCall, ...]]:
@@ -137,26 +141,29 @@ def _extremum(maximum: int) -> Callable[[Site], tuple[CpuCall, ...]]:
     return lower
 
 
-def _or_float(
-    lower: Callable[[Site], tuple[CpuCall, ...]], floating: Callable[[Site], tuple[CpuCall, ...]]
+def _or_plain(
+    lower: Callable[[Site], tuple[CpuCall, ...]], kind: int, types: tuple[str, ...] = ACTIVATIONS
 ) -> Lowering:
-    def chosen(site: Site) -> tuple[CpuCall, ...]:
-        return (floating if site.input().dtype == "FLOAT32" else lower)(site)
-
-    return Lowering(chosen, (*ACTIVATIONS, "FLOAT32"))
+    return by_type({**dict.fromkeys(types, lower), **dict.fromkeys(plain.PLAIN, plain.arithmetic(kind))})
 
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
-        "ADD": _or_float(_addition(_SUM), float32.add),
-        "SUB": _or_float(_addition(_DIFFERENCE), float32.subtract),
-        "SQUARED_DIFFERENCE": Lowering(
-            lambda site: (float32.squared_difference if site.input().dtype == "FLOAT32" else _addition(_SQUARE))(site),
-            ("INT8", "FLOAT32"),
+        "ADD": _or_plain(_addition(_SUM), plain.ADD),
+        "SUB": _or_plain(_addition(_DIFFERENCE), plain.SUB),
+        "MUL": _or_plain(multiply, plain.MUL),
+        "SQUARED_DIFFERENCE": by_type(
+            {
+                "INT8": _addition(_SQUARE),
+                **dict.fromkeys(("FLOAT32", "INT32"), plain.arithmetic(plain.SQUARED_DIFFERENCE, activation=False)),
+            }
         ),
-        "DIV": Lowering(float32.divide, ("FLOAT32",)),
-        "MUL": _or_float(multiply, float32.multiply),
-        "PRELU": Lowering(prelu, ACTIVATIONS),
+        "PRELU": by_type(
+            {
+                **dict.fromkeys(ACTIVATIONS, prelu),
+                "FLOAT32": plain.arithmetic(plain.PRELU, activation=False),
+            }
+        ),
         "MAXIMUM": Lowering(_extremum(1), _COMPARED),
         "MINIMUM": Lowering(_extremum(0), _COMPARED),
     }

@@ -9,17 +9,15 @@ import numpy as np
 
 from deuteron.operators.cortex_m import BY_OPERATOR, QuantizedConvolutionParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ConvolutionParams, FullyConnectedParams
-from deuteron.tflite.cortex_m import float32
+from deuteron.tflite.cortex_m import float32, real_layers
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import Factor, as_words, factor, single_rounding_words
-from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.geometry import padding_before
+from deuteron.tflite.cortex_m.lowering import ACTIVATIONS, Lowering, by_type
 from deuteron.tflite.cortex_m.padding import fill
 from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, whole
 from deuteron.tflite.cortex_m.site import Array, Site
 from deuteron.tflite.flat_model import FlatTensor
-
-SAME = 0
-"""Padding of the schema; the other is VALID."""
 
 _INT32 = 2
 """A type of the schema."""
@@ -44,12 +42,6 @@ class _Axis:
     stride: int
     dilation: int
     pad: int
-
-
-def padding_before(size: int, out: int, kernel: int, stride: int, dilation: int, padding: int) -> int:
-    """Return the padding before a dimension."""
-    total = max(0, (out - 1) * stride + (kernel - 1) * dilation + 1 - size)
-    return total // 2 if padding == SAME else 0
 
 
 def _axes(site: Site, kernel: tuple[int, int]) -> tuple[_Axis, _Axis]:
@@ -120,7 +112,7 @@ def _bias(site: Site, position: int) -> Array | None:
 
 
 def _is_narrow(site: Site, bias: Array | None) -> bool:
-    """Whether a layer of int16 has sums of 32 bits: as its bias has, or where there is none, as its options say."""
+    """Return True if an int16 layer has 32-bit sums: its bias has them, or without a bias its options say it."""
     return site.option("QuantizedBiasType") == _INT32 if bias is None else bias.dtype == np.int32
 
 
@@ -279,6 +271,12 @@ def _spread(
     )
 
 
+def _with_input_offset(weights: Array, in_zp: int, bias: Array | None) -> tuple[int, Array | None]:
+    """Return a zero point of 0, and the bias with what the zero point adds; both as they are beyond 32 bits."""
+    sums = -in_zp * weights.astype(np.int64).sum(axis=1) + (0 if bias is None else bias)
+    return (0, sums.astype(np.int32)) if np.array_equal(sums, sums.astype(np.int32)) else (in_zp, bias)
+
+
 def fully_connected(site: Site) -> tuple[CpuCall, ...]:
     """Lower FULLY_CONNECTED, which rounds once: by the product of a sum and a float64 factor."""
     if site.option("WeightsFormat"):
@@ -295,27 +293,30 @@ def fully_connected(site: Site) -> tuple[CpuCall, ...]:
     scales = _scales(site, weights, out_features, 0)
     per_channel = int(weights.quant is not None and len(weights.quant.scales) > 1)
     words = [single_rounding_words(scale_in * s / scale_out) for s in (scales if per_channel else scales[:1])]
+    in_zp, weight_zp = site.zero_point(site.input()), _zero_point(site, weights)
     bias = _bias(site, 2)
+    if bias is not None and site.input().dtype == "INT8":
+        site.require(site.input(2), "INT32")
+    if in_zp and not weight_zp and site.is_constant(1):
+        in_zp, bias = _with_input_offset(site.constant(1), in_zp, bias)
     act_min, act_max = site.stored_activation()
     params = FullyConnectedParams(
-        rows=rows, in_features=depth, out_features=out_features,
-        in_zp=site.zero_point(site.input()), weight_zp=_zero_point(site, weights),
+        rows=rows, in_features=depth, out_features=out_features, in_zp=in_zp, weight_zp=weight_zp,
         out_zp=site.zero_point(site.output()),
         act_min=act_min, act_max=act_max, per_channel=per_channel, has_bias=int(bias is not None),
     )  # fmt: skip
-    addend = () if bias is None else (site.values(2, bias),)
+    addend = () if bias is None else (site.values(2, bias) if site.has_input(2) else Constant(bias),)
     inputs = (site.ref(), site.ref(1), Constant(np.array(words, np.int32)), *addend)
     return (CpuCall(BY_TFLITE_OPERATOR["fully_connected"], inputs, (site.out(),), params),)
 
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
-        "CONV_2D": Lowering(convolution, ("INT8", "INT16")),
-        "DEPTHWISE_CONV_2D": Lowering(depthwise, ("INT8", "INT16")),
-        "TRANSPOSE_CONV": Lowering(transposed, ("INT8", "INT16"), operand=2),
-        "FULLY_CONNECTED": Lowering(
-            lambda site: (float32.fully_connected if site.input().dtype == "FLOAT32" else fully_connected)(site),
-            ("INT8", "INT16", "FLOAT32"),
+        "CONV_2D": by_type({**dict.fromkeys(ACTIVATIONS, convolution), "FLOAT32": real_layers.convolution}),
+        "DEPTHWISE_CONV_2D": by_type({**dict.fromkeys(ACTIVATIONS, depthwise), "FLOAT32": real_layers.depthwise}),
+        "TRANSPOSE_CONV": by_type(
+            {**dict.fromkeys(ACTIVATIONS, transposed), "FLOAT32": real_layers.transposed}, operand=2
         ),
+        "FULLY_CONNECTED": by_type({**dict.fromkeys(ACTIVATIONS, fully_connected), "FLOAT32": float32.fully_connected}),
     }
 )

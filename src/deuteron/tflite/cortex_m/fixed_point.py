@@ -13,7 +13,7 @@ import numpy.typing as npt
 I64 = npt.NDArray[np.int64]
 F32 = npt.NDArray[np.float32]
 Reals = npt.NDArray[Any]
-"""Of float32 or float64."""
+"""An array of float32 or float64."""
 
 Factor = tuple[int, int]
 """(multiplier, shift): multiplier * 2^(shift - 31)."""
@@ -34,7 +34,7 @@ def single_rounding_words(real: float) -> tuple[int, int, int]:
     """Return a float64 number as the words high, low and shift: (high * 2^32 + low) / 2^shift."""
     mantissa, exponent = math.frexp(real)
     whole, shift = int(mantissa * (1 << 53)), 53 - exponent
-    while shift > 127 or (whole and whole % 2 == 0 and shift > 1):
+    while shift > 127:  # of numbers that give 0 for every sum
         whole, shift = whole // 2, shift - 1
     return whole >> 32, _signed(whole & 0xFFFFFFFF), shift
 

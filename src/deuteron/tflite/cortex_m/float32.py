@@ -2,15 +2,14 @@
 
 import math
 
-from deuteron.operators.cortex_m import CpuOperator
-from deuteron.operators.portable import BY_ATEN_OPERATOR, AddParams, BinaryParams, ClampParams, ConvolutionParams
+from deuteron.operators.portable import BY_ATEN_OPERATOR, ClampParams, ConvolutionParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, FunctionF32Params
-from deuteron.tflite.cortex_m.broadcasting import broadcast_dims
 from deuteron.tflite.cortex_m.call import CpuCall, FileTensor, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import bits_of
 from deuteron.tflite.cortex_m.site import Site
 
-LOGISTIC, TANH, EXP, SQRT, RSQRT, ABS, NEG, SQUARE, FLOOR = range(9)
+LOGISTIC, TANH, EXP, SQRT, RSQRT, ABS, NEG, SQUARE, FLOOR, CEIL, ROUND, SIN, COS, LOG = range(14)
+ELU, HARD_SWISH, GELU, GELU_BY_TANH, SIGN = range(14, 19)
 """Kinds of functions of one tensor."""
 
 
@@ -34,47 +33,6 @@ def clamp(source: Operand, target: FileTensor, low: float | None, high: float | 
     """Return a clamp of float32 numbers."""
     params = ClampParams(bits_of(-math.inf if low is None else low), bits_of(math.inf if high is None else high))
     return CpuCall(BY_ATEN_OPERATOR["clamp"], (source,), (target,), params)
-
-
-def add(site: Site) -> tuple[CpuCall, ...]:
-    """Lower ADD."""
-    return _sum(site, 1.0)
-
-
-def subtract(site: Site) -> tuple[CpuCall, ...]:
-    """Lower SUB: a product with -1 is exact."""
-    return _sum(site, -1.0)
-
-
-def _sum(site: Site, alpha: float) -> tuple[CpuCall, ...]:
-    dims, (a, b) = broadcast_dims(site, site.input(0).shape, site.input(1).shape)
-    params = AddParams(dims, a, b, bits_of(alpha))
-    return _clamped(site, CpuCall(BY_ATEN_OPERATOR["add"], (site.ref(0), site.ref(1)), (site.out(),), params))
-
-
-def multiply(site: Site) -> tuple[CpuCall, ...]:
-    """Lower MUL."""
-    return _product(site, BY_ATEN_OPERATOR["mul"])
-
-
-def divide(site: Site) -> tuple[CpuCall, ...]:
-    """Lower DIV."""
-    return _product(site, BY_ATEN_OPERATOR["div"])
-
-
-def _product(site: Site, operator: CpuOperator) -> tuple[CpuCall, ...]:
-    dims, (a, b) = broadcast_dims(site, site.input(0).shape, site.input(1).shape)
-    return _clamped(site, CpuCall(operator, (site.ref(0), site.ref(1)), (site.out(),), BinaryParams(dims, a, b)))
-
-
-def squared_difference(site: Site) -> tuple[CpuCall, ...]:
-    """Lower SQUARED_DIFFERENCE."""
-    (first,) = _sum(site, -1.0)
-    between = Temporary(site.output().shape, "float32")
-    dims = (1, 1, 1, 1, math.prod(site.output().shape))
-    strides = (0, 0, 0, 0, 1)
-    square = CpuCall(BY_ATEN_OPERATOR["mul"], (between, between), (site.out(),), BinaryParams(dims, strides, strides))
-    return CpuCall(first.operator, first.inputs, (between,), first.params), square
 
 
 def fully_connected(site: Site) -> tuple[CpuCall, ...]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from deuteron.operators.cortex_m import BY_OPERATOR
 from deuteron.operators.params import LutParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, PreluParams, RequantizeParams
-from deuteron.tflite.cortex_m import float32, lookup_s16
+from deuteron.tflite.cortex_m import float32, lookup_s16, plain
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor
 from deuteron.tflite.cortex_m.fixed_point import (
     F32,
@@ -122,7 +122,7 @@ def square_root(site: Site) -> tuple[CpuCall, ...]:
 
 
 def inverse_root(site: Site) -> tuple[CpuCall, ...]:
-    """Lower RSQRT; 0 gets the largest result, and so do numbers below it, which the reference kernel refuses."""
+    """Lower RSQRT; 0 and negative numbers, which the reference kernel refuses, get the largest result."""
     x, out = site.input(), site.output()
     real = 1 / np.float64(np.sqrt(site.scale(x)) * site.scale(out))
     multiplier, shift = factor(float(real))
@@ -223,7 +223,7 @@ def _saturated(values: npt.ArrayLike) -> I64:
 def _either(
     narrow: Callable[[Site], tuple[CpuCall, ...]],
     wide: Callable[[Site], tuple[CpuCall, ...]] | None = None,
-    real: int | None = None,
+    real: int | Callable[[Site], tuple[CpuCall, ...]] | None = None,
     note: str = "",
 ) -> Lowering:
     """A lowering by type: of int8, of int16 if there is one, and of float32 by the kind of `function_f32`."""
@@ -231,7 +231,7 @@ def _either(
     if wide is not None:
         by_type["INT16"] = wide
     if real is not None:
-        by_type["FLOAT32"] = partial(float32.function, kind=real)
+        by_type["FLOAT32"] = partial(float32.function, kind=real) if isinstance(real, int) else real
     return Lowering(lambda site: by_type[site.input().dtype](site), tuple(by_type), note=note)
 
 
@@ -259,10 +259,29 @@ def _gelu_s16(site: Site) -> tuple[CpuCall, ...]:
     return lookup_s16.by_function(_gelu_approximate_of if site.option("Approximate") else _gelu_of, site)
 
 
+def _gelu_f32(site: Site) -> tuple[CpuCall, ...]:
+    return float32.function(site, float32.GELU_BY_TANH if site.option("Approximate") else float32.GELU)
+
+
+def _negative(site: Site) -> tuple[CpuCall, ...]:
+    """NEG of int8: the negatives of stored values, whatever their zero points; that of -128 is itself."""
+    return table_call(site, np.where(STORED == -128, -128, -STORED))
+
+
 def _leaky_s16(site: Site) -> tuple[CpuCall, ...]:
-    """LEAKY_RELU of int16: a PReLU with 1 for alpha, and the slope in its factor."""
+    """LEAKY_RELU of int16."""
+    return _sloped_s16(site, np.float32(site.op.options.get("Alpha", 0)))
+
+
+def _absolute_s16(site: Site) -> tuple[CpuCall, ...]:
+    """ABS of int16: below zero the slope is -1."""
+    return _sloped_s16(site, np.float32(-1))
+
+
+def _sloped_s16(site: Site, slope: np.float32) -> tuple[CpuCall, ...]:
+    """A PReLU of int16 with 1 or -1 for alpha, and the rest of the slope in its factor."""
     x, out = site.input(), site.output()
-    alpha = site.scale(x) * np.float32(site.op.options.get("Alpha", 0)) / site.scale(out)
+    alpha = site.scale(x) * slope / site.scale(out)
     elements = math.prod(out.shape)
     dims = (1, 1, 1, 1, elements)
     sign = np.array([-1 if alpha < 0 else 1], np.int16)
@@ -272,8 +291,6 @@ def _leaky_s16(site: Site) -> tuple[CpuCall, ...]:
     )  # fmt: skip
     return (CpuCall(BY_TFLITE_OPERATOR["prelu"], (site.ref(), Constant(sign)), (site.out(),), params),)
 
-
-_INT8 = ("INT8",)
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
@@ -289,21 +306,31 @@ OPERATORS: Mapping[str, Lowering] = MappingProxyType(
             float32.TANH,
             "output scale 1/32768 of int16",
         ),
-        "ELU": Lowering(_by_function(_elu_of), _INT8),
+        "ELU": _either(_by_function(_elu_of), real=float32.ELU),
         "EXP": _either(_by_function(exact(np.exp)), partial(lookup_s16.by_function, exact(np.exp)), float32.EXP),
-        "GELU": _either(gelu, _gelu_s16),
-        "HARD_SWISH": Lowering(hard_swish, _INT8),
-        "LEAKY_RELU": _either(leaky, _leaky_s16),
+        "GELU": _either(gelu, _gelu_s16, _gelu_f32),
+        "HARD_SWISH": _either(hard_swish, real=float32.HARD_SWISH),
+        "LEAKY_RELU": _either(leaky, _leaky_s16, plain.leaky),
         "RELU": _relus(0.0, None, "INT8", "INT16"),
         "RELU6": _relus(0.0, 6.0, "INT8", "INT16"),
         "RELU_N1_TO_1": _relus(-1.0, 1.0, "INT8"),
         "RELU_0_TO_1": _relus(0.0, 1.0, "INT8"),
-        "ABS": _either(absolute, real=float32.ABS),
-        "LOG": _either(logarithm, _logarithm_s16),
+        "ABS": _either(absolute, _absolute_s16, float32.ABS),
+        "LOG": _either(logarithm, _logarithm_s16, float32.LOG),
         "SQRT": _either(square_root, real=float32.SQRT),
         "RSQRT": _either(inverse_root, _inverse_root_s16, float32.RSQRT),
-        "NEG": Lowering(partial(float32.function, kind=float32.NEG), ("FLOAT32",)),
-        "SQUARE": Lowering(partial(float32.function, kind=float32.SQUARE), ("FLOAT32",)),
-        "FLOOR": Lowering(partial(float32.function, kind=float32.FLOOR), ("FLOAT32",)),
+        "NEG": _either(_negative, real=float32.NEG),
+        **{
+            name: Lowering(partial(float32.function, kind=kind), ("FLOAT32",))
+            for name, kind in (
+                ("SQUARE", float32.SQUARE),
+                ("FLOOR", float32.FLOOR),
+                ("CEIL", float32.CEIL),
+                ("ROUND", float32.ROUND),
+                ("SIN", float32.SIN),
+                ("COS", float32.COS),
+                ("SIGN", float32.SIGN),
+            )
+        },
     }
 )

@@ -1,10 +1,13 @@
 """How the families of operators are listed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from deuteron.tflite.cortex_m.call import CpuCall
 from deuteron.tflite.cortex_m.site import Site
+
+ACTIVATIONS = ("INT8", "INT16")
+"""The types of quantised activations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -12,13 +15,20 @@ class Lowering:
     """The lowering of one TFLite operator.
 
     Attributes:
-        lower: gives the calls.
-        types: that the input `operand` may have, by their schema names.
+        lower: returns the calls.
+        types: allowed types of the input `operand`, by their schema names.
         operand: the input whose type decides.
-        note: what else is asked of the operator, for the reference; empty where that is nothing.
+        note: further constraints of the operator, for the reference; may be empty.
     """
 
     lower: Callable[[Site], tuple[CpuCall, ...]]
     types: tuple[str, ...]
     operand: int = 0
     note: str = ""
+
+
+def by_type(
+    lowerings: Mapping[str, Callable[[Site], tuple[CpuCall, ...]]], operand: int = 0, note: str = ""
+) -> Lowering:
+    """Return a lowering with one for each type of the operand that decides."""
+    return Lowering(lambda site: lowerings[site.input(operand).dtype](site), tuple(lowerings), operand, note)

@@ -1,4 +1,4 @@
-"""BATCH_MATMUL of int8 and int16."""
+"""BATCH_MATMUL of int8, int16 and float32."""
 
 import math
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ import numpy as np
 
 from deuteron.operators.cortex_m import BY_OPERATOR, QuantizedBatchMatmulParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, MatmulParams
+from deuteron.operators.tflite_more import BY_MORE_OPERATOR, BatchMatmulF32Params
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.convolution import MOST_PRODUCTS
 from deuteron.tflite.cortex_m.fixed_point import factor
@@ -19,7 +20,7 @@ from deuteron.tflite.cortex_m.site import Site
 def batch_matmul(site: Site) -> tuple[CpuCall, ...]:
     """Lower BATCH_MATMUL: the C operators take the second operand transposed, and as many batches of both."""
     a, b, out = site.input(0), site.input(1), site.output()
-    site.require(b, *(("INT8", "INT16") if a.dtype == "INT16" else ("INT8",)))
+    site.require(b, *(("INT8", "INT16") if a.dtype == "INT16" else (a.dtype,)))
     site.require(out, a.dtype)
     rows, columns = out.shape[-2:]
     depth = a.shape[-2 if site.option("AdjX") else -1]
@@ -29,9 +30,12 @@ def batch_matmul(site: Site) -> tuple[CpuCall, ...]:
         rows, batches = rows * math.prod(batches), ()
     first, before = _arranged(site, 0, (*batches, rows, depth), turned=bool(site.option("AdjX")))
     second, behind = _arranged(site, 1, (*batches, columns, depth), turned=not site.option("AdjY"))
+    sizes = (math.prod(batches), rows, depth, columns)
+    if a.dtype == "FLOAT32":
+        real = BatchMatmulF32Params(*sizes)
+        return (*before, *behind, CpuCall(BY_MORE_OPERATOR["batch_matmul_f32"], (first, second), (site.out(),), real))
     multiplier, shift = factor(float(site.scale(a) * site.scale(b)) / float(site.scale(out)))
     zero_points = [site.zero_point(tensor) for tensor in (a, b, out)]
-    sizes = (math.prod(batches), rows, depth, columns)
     if a.dtype == "INT16":
         wide = MatmulParams(*sizes, multiplier, shift)
         call = CpuCall(BY_TFLITE_OPERATOR["batch_matmul_s16"], (first, second), (site.out(),), wide)
@@ -66,4 +70,6 @@ def _arranged(site: Site, position: int, wanted: Shape, *, turned: bool) -> tupl
     return target, moved
 
 
-OPERATORS: Mapping[str, Lowering] = MappingProxyType({"BATCH_MATMUL": Lowering(batch_matmul, ("INT8", "INT16"))})
+OPERATORS: Mapping[str, Lowering] = MappingProxyType(
+    {"BATCH_MATMUL": Lowering(batch_matmul, ("INT8", "INT16", "FLOAT32"))}
+)

@@ -6,14 +6,15 @@ from types import MappingProxyType
 from deuteron.operators.cortex_m import BY_OPERATOR
 from deuteron.operators.params import MaxPoolParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, PoolParams
+from deuteron.tflite.cortex_m import real_layers
 from deuteron.tflite.cortex_m.call import CpuCall
-from deuteron.tflite.cortex_m.convolution import padding_before
-from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.geometry import padding_before
+from deuteron.tflite.cortex_m.lowering import ACTIVATIONS, Lowering, by_type
 from deuteron.tflite.cortex_m.site import Site
 
 
 def _numbers(site: Site) -> tuple[int, ...]:
-    """What the records of pools have in common, in their order."""
+    """The fields that the records of pools have in common, in their order."""
     batches, in_h, in_w, channels = site.input().shape
     _, out_h, out_w, _ = site.output().shape
     kernel = site.option("FilterHeight", 1), site.option("FilterWidth", 1)
@@ -45,7 +46,11 @@ def largest(site: Site) -> tuple[CpuCall, ...]:
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
-        "AVERAGE_POOL_2D": Lowering(average, ("INT8", "INT16")),
-        "MAX_POOL_2D": Lowering(largest, ("INT8", "INT16")),
+        "AVERAGE_POOL_2D": by_type(
+            {**dict.fromkeys(ACTIVATIONS, average), "FLOAT32": real_layers.pool(real_layers.MEAN)}
+        ),
+        "MAX_POOL_2D": by_type(
+            {**dict.fromkeys(ACTIVATIONS, largest), "FLOAT32": real_layers.pool(real_layers.LARGEST)}
+        ),
     }
 )

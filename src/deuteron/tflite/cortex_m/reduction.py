@@ -7,36 +7,17 @@ from types import MappingProxyType
 import numpy as np
 
 from deuteron.operators.added import ADDED
-from deuteron.operators.params import BINARY_RANK, Dims5, ReduceExtremumParams
+from deuteron.operators.params import ReduceExtremumParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ReduceSumParams
-from deuteron.tflite.cortex_m.broadcasting import five
+from deuteron.tflite.cortex_m import plain
 from deuteron.tflite.cortex_m.call import CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import Factor, bits_of, factor
-from deuteron.tflite.cortex_m.lowering import Lowering
-from deuteron.tflite.cortex_m.regions import contiguous, copies, merged, whole
+from deuteron.tflite.cortex_m.lowering import ACTIVATIONS, Lowering, by_type
+from deuteron.tflite.cortex_m.regions import copies, whole
 from deuteron.tflite.cortex_m.site import NUMPY, Site
+from deuteron.tflite.cortex_m.walk import along, reduced_axes
 
 _EXTREMA = {operator.name: operator for operator in ADDED if operator.name.startswith("reduce_extremum")}
-
-
-def reduced_axes(site: Site) -> tuple[int, ...]:
-    """Return the dimensions that the operator reduces, in ascending order."""
-    rank = len(site.input().shape)
-    axes = sorted({axis % rank for axis in site.integers(1)}) if rank else []
-    return tuple(axes)
-
-
-def _walk(site: Site, axes: tuple[int, ...], kind: str) -> tuple[Dims5, Dims5]:
-    """Dimensions and strides along some axes of the input."""
-    shape, strides = site.input().shape, contiguous(site.input().shape)
-    runs = merged([(shape[axis], strides[axis]) for axis in axes])
-    if len(runs) > BINARY_RANK:
-        raise site.unsupported(
-            f"it {kind} {len(runs)} dimensions that do not lie side by side; at most {BINARY_RANK} are allowed",
-            "put a RESHAPE before it that joins dimensions",
-        )
-    runs = [(1, 0)] * (BINARY_RANK - len(runs)) + runs
-    return five([count for count, _ in runs]), five([stride for _, stride in runs])
 
 
 def mean(site: Site) -> tuple[CpuCall, ...]:
@@ -60,7 +41,7 @@ def _total(site: Site, *, real: int, in_zp: int, numbers: tuple[int, int]) -> tu
     axes = reduced_axes(site)
     kept = tuple(axis for axis in range(len(site.input().shape)) if axis not in axes)
     params = ReduceSumParams(
-        *_walk(site, kept, "keeps"), *_walk(site, axes, "reduces"), real, in_zp, *numbers,
+        *along(site, kept, "keeps"), *along(site, axes, "reduces"), real, in_zp, *numbers,
         site.zero_point(site.output()),
     )  # fmt: skip
     return (CpuCall(BY_TFLITE_OPERATOR["reduce_sum"], (site.ref(),), (site.out(),), params),)
@@ -108,11 +89,15 @@ def _runs(axes: tuple[int, ...]) -> list[tuple[int, int]]:
     return runs
 
 
+def _or_plain(lower: Callable[[Site], tuple[CpuCall, ...]], kind: int, types: tuple[str, ...]) -> Lowering:
+    return by_type({**dict.fromkeys(ACTIVATIONS, lower), **dict.fromkeys(types, plain.reduction(kind))})
+
+
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
-        "MEAN": Lowering(mean, ("INT8", "INT16")),
-        "SUM": Lowering(total, ("INT8", "INT16")),
-        "REDUCE_MAX": Lowering(_extremum(1), ("INT8", "INT16")),
-        "REDUCE_MIN": Lowering(_extremum(0), ("INT8", "INT16")),
+        "MEAN": _or_plain(mean, plain.MEAN, ("FLOAT32",)),
+        "SUM": _or_plain(total, plain.SUM, plain.PLAIN),
+        "REDUCE_MAX": _or_plain(_extremum(1), plain.LARGEST, plain.PLAIN),
+        "REDUCE_MIN": _or_plain(_extremum(0), plain.LEAST, plain.PLAIN),
     }
 )

@@ -23,7 +23,7 @@ class Region:
 
 
 def contiguous(shape: Sequence[int]) -> Shape:
-    """Return the strides, in elements, of a tensor whose last dimension lies side by side."""
+    """Return the strides, in elements, of a row-major tensor."""
     return tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 

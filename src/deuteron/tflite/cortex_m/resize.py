@@ -8,7 +8,9 @@ import numpy as np
 
 from deuteron.operators.cortex_m import BY_OPERATOR, GatherParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ResizeBilinearParams
+from deuteron.operators.tflite_more import BY_MORE_OPERATOR, ResizeBilinearF32Params
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
+from deuteron.tflite.cortex_m.fixed_point import bits_of
 from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.padding import ANY
 from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, whole
@@ -17,11 +19,16 @@ from deuteron.tflite.cortex_m.site import Site
 _ONE = 1 << 10
 
 
-def _places(site: Site, size: int, out: int) -> list[int]:
-    """Which line of the input each of the output is, in float32 arithmetic."""
-    corners, centres = site.option("AlignCorners"), site.option("HalfPixelCenters")
+def _scale(site: Site, size: int, out: int) -> np.float32:
+    """Lines of the input for each of the output."""
     one = np.float32
-    scale = one(size - 1) / one(out - 1) if corners and out > 1 else one(size) / one(out)
+    return one(size - 1) / one(out - 1) if site.option("AlignCorners") and out > 1 else one(size) / one(out)
+
+
+def _places(site: Site, size: int, out: int) -> list[int]:
+    """The input row or column of each output one, in float32 arithmetic."""
+    corners, centres = site.option("AlignCorners"), site.option("HalfPixelCenters")
+    one, scale = np.float32, _scale(site, size, out)
     places: list[int] = []
     for i in range(out):
         x = float((one(i) + one(0.5 if centres else 0)) * scale)
@@ -76,8 +83,8 @@ def _axis(site: Site, size: int, out: int) -> tuple[int, int]:
 
 def bilinear(site: Site) -> tuple[CpuCall, ...]:
     """Lower RESIZE_BILINEAR."""
-    if site.op.is_unsigned:
-        raise site.unsupported("its operands are UINT8, which it interpolates in float; INT8 or INT16 is allowed")
+    if site.op.is_unsigned or site.input().dtype == "FLOAT32":
+        return _in_float(site)
     x, out = site.input(), site.output()
     site.same_quant(x, out)
     batches, in_h, in_w, channels = x.shape
@@ -88,9 +95,22 @@ def bilinear(site: Site) -> tuple[CpuCall, ...]:
     return (CpuCall(BY_TFLITE_OPERATOR["resize_bilinear"], (site.ref(),), (site.out(),), params),)
 
 
+def _in_float(site: Site) -> tuple[CpuCall, ...]:
+    """RESIZE_BILINEAR of float32, and of uint8, which the reference kernel interpolates in float32."""
+    x, out = site.input(), site.output()
+    site.same_quant(x, out)
+    batches, in_h, in_w, channels = x.shape
+    out_h, out_w = out.shape[1:3]
+    scale_h, scale_w = bits_of(_scale(site, in_h, out_h)), bits_of(_scale(site, in_w, out_w))
+    params = ResizeBilinearF32Params(
+        batches, in_h, in_w, channels, out_h, out_w, scale_h, scale_w, site.option("HalfPixelCenters")
+    )
+    return (CpuCall(BY_MORE_OPERATOR["resize_bilinear_f32"], (site.ref(),), (site.out(),), params),)
+
+
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
         "RESIZE_NEAREST_NEIGHBOR": Lowering(nearest, ANY),
-        "RESIZE_BILINEAR": Lowering(bilinear, ("INT8", "INT16")),
+        "RESIZE_BILINEAR": Lowering(bilinear, ("INT8", "INT16", "FLOAT32")),
     }
 )

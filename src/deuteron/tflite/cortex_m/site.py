@@ -62,7 +62,7 @@ class Site:
         return UnsupportedError(message, hint=hint, where=self.where)
 
     def has_input(self, position: int) -> bool:
-        """Whether an optional operand is there."""
+        """Return True if an optional operand is there."""
         return position < len(self.op.inputs) and self.op.inputs[position] != NO_TENSOR
 
     def input(self, position: int = 0) -> FlatTensor:
@@ -93,7 +93,7 @@ class Site:
         return FileTensor(self.op.outputs[position])
 
     def is_constant(self, position: int) -> bool:
-        """Whether an input is there and has its values in the file."""
+        """Return True if an input is there and has its values in the file."""
         return self.has_input(position) and self.input(position).data is not None
 
     def constant(self, position: int) -> Array:

@@ -13,14 +13,15 @@ from deuteron.operators.tflite import (
     SoftmaxParams,
     SoftmaxS16Params,
 )
+from deuteron.operators.tflite_more import LogSoftmaxF32Params, LogSoftmaxParams
 from deuteron.tflite.cortex_m.call import Constant, CpuCall
-from deuteron.tflite.cortex_m.fixed_point import bits_of, exponential_on_negative, factor, product
+from deuteron.tflite.cortex_m.fixed_point import bits_of, divided_by_power, exponential_on_negative, factor, product
 from deuteron.tflite.cortex_m.lookup_s16 import piecewise_table
-from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.lowering import Lowering, by_type
 from deuteron.tflite.cortex_m.site import Site
 
 _WHOLE_BITS = 5
-"""Of the fixed-point differences."""
+"""Integer bits of the fixed-point differences."""
 
 _MOST_ELEMENTS = 4095
 
@@ -92,10 +93,40 @@ def l2_normalize(site: Site) -> tuple[CpuCall, ...]:
     return (CpuCall(BY_TFLITE_OPERATOR["l2_normalize"], (site.ref(),), (site.out(),), params),)
 
 
+def log_softmax(site: Site) -> tuple[CpuCall, ...]:
+    """Lower LOG_SOFTMAX of int8."""
+    x, out = site.input(), site.output()
+    if float(site.scale(out)) != 16 / 256 or site.zero_point(out) != 127:
+        raise site.unsupported(
+            f"tensor `{out.name}` has the scale {site.scale(out)} and zero point {site.zero_point(out)}; "
+            "16/256 and 127 are allowed"
+        )
+    depth = x.shape[-1]
+    if depth > _MOST_ELEMENTS:
+        raise site.unsupported(f"a row has {depth} elements; at most {_MOST_ELEMENTS} are allowed", "split the rows")
+    (multiplier, shift), radius = scaled_differences(site, 1.0)
+    reverse = factor((1 << (31 - shift)) / multiplier)
+    differences = product(-np.arange(min(255, radius) + 1), (multiplier, shift))
+    table = divided_by_power(exponential_on_negative(differences, _WHOLE_BITS), 12).astype(np.int32)
+    params = LogSoftmaxParams(math.prod(x.shape) // depth, depth, len(table), multiplier, shift, *reverse, -radius)
+    inputs = (site.ref(), Constant(table))
+    return (CpuCall(BY_TFLITE_OPERATOR["log_softmax"], inputs, (site.out(),), params),)
+
+
+def log_softmax_f32(site: Site) -> tuple[CpuCall, ...]:
+    """Lower LOG_SOFTMAX of float32."""
+    shape = site.input().shape
+    params = LogSoftmaxF32Params(math.prod(shape) // shape[-1], shape[-1])
+    return (CpuCall(BY_TFLITE_OPERATOR["log_softmax_f32"], (site.ref(),), (site.out(),), params),)
+
+
 _BY_TYPE = MappingProxyType({"INT8": softmax, "INT16": softmax_s16, "FLOAT32": softmax_f32})
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
+        "LOG_SOFTMAX": by_type(
+            {"INT8": log_softmax, "FLOAT32": log_softmax_f32}, note="output scale 16/256, zero point 127 of int8"
+        ),
         "SOFTMAX": Lowering(lambda site: _BY_TYPE[site.input().dtype](site), tuple(_BY_TYPE)),
         "L2_NORMALIZATION": Lowering(l2_normalize, ("INT8",), note="output scale 1/128, zero point 0"),
     }

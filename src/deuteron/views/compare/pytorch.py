@@ -3,14 +3,13 @@
 Three comparisons, each on the same inputs:
 
 1. The NPU's results in ExecuTorch's runtime equal the IR interpreter's on the partition's TFLite file, bit for bit. For
-   an Ethos-U, they equal those of TOSA's reference model on the partition in TOSA, and so do intermediate tensors in
-   memory.
+   an Ethos-U, they and intermediate tensors in memory equal those of TOSA's reference model on the partition in TOSA.
 2. For the Neutron, operator by operator on the interpreter's own inputs: the interpreter gives the exact value
    correctly rounded, and PyTorch's float32 gives the same, except for ties, where float32's own error decides
    (`spec/rounding.md`). If nothing is delegated, the CPU's operators are compared, each on the program's own values.
 3. End to end (`outputs.py`), no output differs from PyTorch's by more than `MAX_STEPS` quantisation steps, or
-   `MAX_WIDE_STEPS` if TOSA computes in int16, or as many as PyTorch's own outputs move when values near a rounding tie
-   round the other way (`rounding_spread.py`). Ties never explain more than `MAX_TIED_STEPS`, or
+   `MAX_WIDE_STEPS` if TOSA computes in int16. More are allowed if PyTorch's own outputs move as far when values near a
+   rounding tie round the other way (`rounding_spread.py`). Ties never explain more than `MAX_TIED_STEPS`, or
    `MAX_TIED_WIDE_STEPS` for an int16 output of int8 values. For class scores, the best of each row is the same, or one
    that PyTorch has at most a step below its best, or no further below than ties move these two.
 

@@ -1,10 +1,11 @@
-"""A TFLite file as firmware runs it beside LiteRT's reference kernels: operator by operator, and from end to end.
+"""Compares firmware's results for a TFLite file with LiteRT's reference kernels: by operator, and from end to end.
 
-Each operator that the CPU runs gets our own values in LiteRT, so that a difference stays with the operator that makes
-it. The bytes must be the same. Partitions of an NPU round otherwise (spec/rounding.md): where there are any, outputs
-are counted and not bounded.
+LiteRT runs each operator of the CPU on our own values, so that a difference belongs to the operator that makes it. The
+bytes must be the same. NPU partitions round differently (spec/rounding.md): with any, differing outputs are counted,
+and are no error.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,15 +30,15 @@ Run = Callable[[Sequence[Array]], tuple[Sequence[Array], Values]]
 
 @dataclass(slots=True)
 class TensorResult:
-    """A tensor beside LiteRT's.
+    """A tensor compared with LiteRT's.
 
     Attributes:
-        op: the operator that writes it, empty for an output of the file.
-        name: of the tensor.
-        bound: whether the bytes must be the same.
+        op: the operator that writes it; empty for an output of the file.
+        name: the tensor's name.
+        bound: true if the bytes must be the same.
         elements: values that were compared.
         mismatches: how many of them differ.
-        largest: by how much they differ at most, of what is finite.
+        largest: the largest difference of finite values.
         first: sample and index of the first that differs.
     """
 
@@ -64,7 +65,7 @@ class TensorResult:
 
     @property
     def sentence(self) -> str:
-        """What differs."""
+        """A sentence on the differences."""
         sample, *place = self.first
         what = f"{self.op}, output `{self.name}`" if self.op else f"output `{self.name}`"
         return (
@@ -138,18 +139,21 @@ def compare(
 
     Args:
         source: the file.
-        manifest: of the build.
+        manifest: the build's manifest.
         run: runs the build.
         samples: inputs.
-        progress: told how far it is.
+        progress: called with the number of finished samples and of all.
 
     Raises:
         MissingToolError: LiteRT is not installed.
         InputError: LiteRT does not take the file.
     """
-    normal = prepare(source).source
+    options = manifest.options.tflite
+    prepared = prepare(source, options)
+    normal = prepared.portable
     model = decode(normal, partial=True)
-    names, whole = Names(model).of, Litert(source)
+    names = Names(model).of
+    whole = Litert(prepared.source if options.shapes or options.signature is not None else source)
     on_cpu = {op.node for op in manifest.cpu_ops}
     alone = [
         _Alone(normal, model, index, _computed(model, op))
@@ -168,16 +172,21 @@ def compare(
             result.add(number, y, theirs)
         known = _with_views(model, names, dict(values), sample)
         for each in alone:
-            if any(names[i] not in known for i in each.inputs):
-                continue  # an NPU's compiler has given it other operands
+            if not all(_has(known, names[i], model.tensors[i]) for i in each.inputs):
+                continue  # an NPU's compiler has given it other operands, or it has fewer channels
             theirs = each.litert.run([_as_stored(known[names[i]], model.tensors[i]) for i in each.inputs])
             for i, y in zip(model.operators[each.index].outputs, theirs, strict=True):
-                if names[i] in known:
+                if _has(known, names[i], model.tensors[i]):
                     results[each.index, i].add(number, _as_stored(known[names[i]], model.tensors[i]), y)
         if progress is not None:
             progress(number + 1, len(samples))
     compared = (result for result in results.values() if result.elements)
     return OperatorComparison(len(samples), tuple(compared), tuple(outputs))
+
+
+def _has(known: Values, name: str, tensor: FlatTensor) -> bool:
+    """Whether the values of a tensor of the file are known."""
+    return name in known and known[name].size == math.prod(tensor.shape)
 
 
 def _as_stored(values: Array, tensor: FlatTensor) -> Array:

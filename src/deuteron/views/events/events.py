@@ -119,8 +119,8 @@ class Stream:
     def median(self) -> "Stream":
         """Return only the run of median length, so that all reported numbers belong together.
 
-        Of an even number of runs, the shorter one. Outliers have no effect, and rows add up, unlike means or medians of
-        each part.
+        If the number of runs is even, it is the shorter one in the middle. Outliers have no effect, and rows add up,
+        unlike means or medians of each part.
         """
         lengths = self.lengths()
         ordered = sorted(lengths, key=lambda run: (lengths[run], run))

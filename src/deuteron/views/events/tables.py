@@ -3,7 +3,7 @@
 A kernel that computes several operators or lines has one row for all of them, as the division of its time is unknown.
 Waits right before a kernel and its dispatch are columns of its row; time that belongs to no kernel or operator has its
 own rows, in brackets. The rows of every table add up to the run, except in the table of modules, where a module's row
-includes its submodules. Of several runs, tables show the median one. A kernel's own time is the same number in the
+includes its submodules. Tables of several runs show the median one. A kernel's own time is the same number in the
 simulator, ExecuTorch's Inspector and Model Explorer.
 """
 
@@ -318,7 +318,7 @@ TABLES: Mapping[str, Callable[[Profile], tuple[Row, ...]]] = {
     "operator": operators,
     "kernel": kernels,
 }
-"""What `--by` offers."""
+"""The tables of `--by`."""
 
 
 def total(profile: Profile) -> int:

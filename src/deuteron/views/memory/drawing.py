@@ -40,40 +40,40 @@ class MemoryDrawing:
         lettered = self.lettered()
         largest = sorted(lettered, key=lambda item: -item[1].nbytes)[:LISTED]
         for letter, block in (item for item in lettered if item in largest):
-            yield f"{letter} {block.nbytes:>10,} B at {block.offset:,}, {self._told(block)}"
+            yield f"{letter} {block.nbytes:>10,} B at {block.offset:,}, {self._description(block)}"
         if len(lettered) > LISTED:
             yield f"and {len(lettered) - LISTED} smaller values"
 
     def peak(self) -> str:
         """Return the command with the most live bytes, and its blocks, largest first."""
-        alive = self._alive()
-        most = max(sorted({block.first for block in self.memory.blocks}), key=alive.__getitem__)
+        live = self._live_bytes()
+        most = max(sorted({block.first for block in self.memory.blocks}), key=live.__getitem__)
         parts = [item for item in self.lettered() if item[1].first <= most <= item[1].last]
         parts.sort(key=lambda item: -item[1].nbytes)
         return f"peak at command {most}: {', '.join(f'{letter} {b.nbytes:,} B' for letter, b in parts)}"
 
-    def _alive(self) -> dict[int, int]:
+    def _live_bytes(self) -> dict[int, int]:
         """Return the live bytes at each command that starts a block; blocks written in place count once."""
         begins: defaultdict[int, list[Block]] = defaultdict(list)
         ends: defaultdict[int, list[Block]] = defaultdict(list)
         for block in self.memory.blocks:
             begins[block.first].append(block)
             ends[block.last].append(block)
-        alive: dict[int, int] = {}
+        live: dict[int, int] = {}
         nbytes = 0
         for at in sorted({*begins, *ends}):
             nbytes += sum(block.nbytes for block in begins[at])
             before = [block for block in ends[at] if block.first < at]
-            alive[at] = nbytes - sum(_common(block, other) for block in begins[at] for other in before)
+            live[at] = nbytes - sum(_common(block, other) for block in begins[at] for other in before)
             nbytes -= sum(block.nbytes for block in ends[at])
-        return alive
+        return live
 
-    def _told(self, block: Block) -> str:
+    def _description(self, block: Block) -> str:
         return f"commands {block.first}-{block.last}: {self.origins.get(block.name, block.name)}"
 
     def tooltip(self, block: Block) -> str:
         """Return the description of a block."""
-        return f"{block.name}: {block.nbytes:,} B at {block.offset:,}, {self._told(block)}"
+        return f"{block.name}: {block.nbytes:,} B at {block.offset:,}, {self._description(block)}"
 
 
 def _common(a: Block, b: Block) -> int:

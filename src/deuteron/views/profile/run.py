@@ -8,8 +8,9 @@ from pathlib import Path
 from deuteron.board import boards
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
+from deuteron.builds.options import TfliteOptions
 from deuteron.errors import OptionError, UnsupportedError
-from deuteron.runtime.as_build import build_directory
+from deuteron.runtime.build_directory import build_directory
 from deuteron.runtime.host import Array, HostRunner
 from deuteron.runtime.inputs import Sample, check_inputs, seeded_inputs
 from deuteron.views.events import record
@@ -49,6 +50,7 @@ def profile_build(
     *,
     target: str | None = None,
     etrecord: str | Path | None = None,
+    tflite: TfliteOptions = TfliteOptions(),
     on: str = "host",
     samples: Sequence[Sample] | None = None,
     runs: int | None = None,
@@ -63,6 +65,7 @@ def profile_build(
         directory: a build, a TFLite file or a program.
         target: target of a TFLite file.
         etrecord: ETRecord of a program.
+        tflite: options of a TFLite file.
         on: one of PLACES.
         samples: inputs of the runs; random ones by default.
         runs: number of runs, which repeat the samples; by default one per sample.
@@ -81,7 +84,7 @@ def profile_build(
         raise OptionError(f"unknown value `{on}` of `--on`", hint=f"choose one of {listed}")
     if output not in (None, default_output(directory, place)):
         outputs.check_output(output, force=force, record=record.NAME)
-    build = builds.read(build_directory(directory, target, etrecord=etrecord, profiling=True))
+    build = builds.read(build_directory(directory, target, etrecord=etrecord, tflite=tflite, profiling=True))
     if events is not None:
         sent = board.from_events(build, events, ticks_per_second)
     else:

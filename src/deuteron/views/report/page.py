@@ -39,7 +39,7 @@ def assembled(package: str, template: str, names: Sequence[str], title: str, dat
     folder = files("deuteron.views.report")
     charts = folder / "uplot"
     scripts = [
-        (charts / "uPlot.iife.js").read_text("utf-8"),
+        (charts / "uPlot.iife.min.js").read_text("utf-8"),
         '"use strict";\n' + "\n".join((own / name).read_text("utf-8") for name in names),
     ]
     styles = [(charts / "uPlot.min.css").read_text("utf-8"), (folder / "templates" / "report.css").read_text("utf-8")]

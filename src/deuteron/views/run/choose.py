@@ -4,10 +4,10 @@ from pathlib import Path
 
 from deuteron.board.flash import FlashOptions
 from deuteron.builds import manifest as manifests
-from deuteron.builds.options import DEFAULT_TARGET
+from deuteron.builds.options import DEFAULT_TARGET, TfliteOptions
 from deuteron.errors import OptionError
 from deuteron.runtime import tflite_ethosu, tflite_model, vela
-from deuteron.runtime.as_build import build_around, build_directory, check_given, is_program, is_tflite
+from deuteron.runtime.build_directory import build_around, build_directory, check_given, is_program, is_tflite
 from deuteron.tflite.decode import decode
 from deuteron.views.run.host import BuildOnHost, ProgramOnHost, TfliteOnHost
 from deuteron.views.run.subjects import Subject
@@ -22,9 +22,12 @@ def subject(
     time_out: float | None = None,
     flash: FlashOptions = FlashOptions(),
     origin: Path | None = None,
+    tflite: TfliteOptions = TfliteOptions(),
 ) -> Subject:
     """Return the subject of a run; arguments and errors are those of `deuteron.api.subject`, which calls this."""
     check_given(path)
+    if not is_tflite(path):
+        tflite.check_unused(path)
     has_flash = flash != FlashOptions()
     for what, value in (
         ("`--build` is", origin),
@@ -39,9 +42,9 @@ def subject(
             hint="leave it out, or give the `.pte` file",
         )
     if on:
-        chosen = _on_board(path, on, target, etrecord, time_out, flash, origin)
+        chosen = _on_board(path, on, target, etrecord, time_out, flash, origin, tflite)
     else:
-        chosen = _on_host(path, target, Path(etrecord) if etrecord else None)
+        chosen = _on_host(path, target, Path(etrecord) if etrecord else None, tflite)
     if target and chosen.is_compiled and not (on and is_program(path)):
         raise OptionError(f"`{path}` is already compiled for a target", hint="leave out `--target`")
     return chosen
@@ -55,26 +58,27 @@ def _on_board(
     time_out: float | None,
     flash: FlashOptions,
     origin: Path | None,
+    tflite: TfliteOptions,
 ) -> Subject:
     """Return the subject for a board in an emulator."""
     from deuteron.views.run.board import OnBoard  # loads slowly
 
     if is_tflite(path):
-        host = _tflite_on_host(path, target)
-        return OnBoard(build_directory(path, target), board, time_out, flash, origin, host)
+        host = _tflite_on_host(path, target, tflite)
+        return OnBoard(build_directory(path, target, tflite=tflite), board, time_out, flash, origin, host)
     if is_program(path):
         path = build_directory(path, target, etrecord=etrecord)
     return OnBoard(path, board, time_out, flash, origin)
 
 
-def _on_host(path: Path, target: str | None, etrecord: Path | None) -> Subject:
+def _on_host(path: Path, target: str | None, etrecord: Path | None, tflite: TfliteOptions) -> Subject:
     """Return the subject for this machine; a file's content or name determines its kind."""
     if not path.is_file():
         return _build_on_host(path)
     if is_program(path):
         build = build_around(path)
         return _build_on_host(build) if build else ProgramOnHost(path, etrecord)
-    return _tflite_on_host(path, target)
+    return _tflite_on_host(path, target, tflite)
 
 
 def _build_on_host(path: Path) -> Subject:
@@ -86,14 +90,14 @@ def _build_on_host(path: Path) -> Subject:
     return BuildOnHost(path)
 
 
-def _tflite_on_host(path: Path, target: str | None) -> Subject:
+def _tflite_on_host(path: Path, target: str | None, tflite: TfliteOptions) -> Subject:
     """A TFLite file: as firmware has it where the target's CPU runs C operators, else by the driver and LiteRT."""
     target = target or _compiled_for(path) or DEFAULT_TARGET
     if tflite_model.has_c_operators(target):
         from deuteron.views.run.tflite import BundleOnHost
 
-        return BundleOnHost(build_directory(path, target), is_compiled=False)
-    return TfliteOnHost(path, target)
+        return BundleOnHost(build_directory(path, target, tflite=tflite), is_compiled=False)
+    return TfliteOnHost(path, target, tflite)
 
 
 def _compiled_for(path: Path) -> str | None:

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import TensorInfo
+from deuteron.builds.options import TfliteOptions
 from deuteron.errors import OptionError
 from deuteron.runtime import tflite_model
-from deuteron.runtime.as_build import build_directory
+from deuteron.runtime.build_directory import build_directory
 from deuteron.runtime.inputs import Array, Sample
 from deuteron.views.run.subjects import FLOAT, Comparison, Progress, Subject
 
@@ -151,8 +152,8 @@ class ProgramOnHost(OnHost):
 class TfliteOnHost(OnHost):
     """A TFLite file, which the driver or the executor of Ethos-U command streams runs."""
 
-    def __init__(self, path: Path, target: str) -> None:
-        self._model = tflite_model.load(path, target)
+    def __init__(self, path: Path, target: str, options: TfliteOptions = TfliteOptions()) -> None:
+        self._model = tflite_model.load(path, target, tflite=options)
         self.is_compiled = self._model.conversion is None
 
     @property

@@ -200,7 +200,7 @@ ELEMENTS = "i8, u8, i16, i32, i64, f32, bool"
         ("graph g { %y: i8[1] = add(%x, %x) clamp=(1,1) clamp=(1,1) }",
          "line 1, column 47: expected one of the operator's further attributes (none), found `clamp`"),
         ("graph g { %y: i8[1] = add(%x, %x) clamp=(1) }", "line 1, column 43: expected `,`, found `)`"),
-        ("graph g { input %x: i8[1] input %x: i8[1] }", "line 1, column 7: graph `g` names two tensors alike"),
+        ("graph g { input %x: i8[1] input %x: i8[1] }", "line 1, column 7: graph `g` has two tensors with one name"),
     ],
 )  # fmt: skip
 def test_complaints(text: str, message: str) -> None:

@@ -118,7 +118,7 @@ def test_the_headers_refuse_a_format_that_their_driver_does_not_run(
         (
             "NEUTRON_KERNEL_LUT_S8 = DTN_KERNEL_LUT_S8",
             "NEUTRON_KERNEL_CONV2D_S8 = DTN_KERNEL_CONV2D_S8",
-            f"a.c:16: kernel `conv2d_s8` stands here and in line 15\n\n{AGAIN}",
+            f"a.c:16: kernel `conv2d_s8` is here and in line 15\n\n{AGAIN}",
         ),
         (
             "[NEUTRON_KERNEL_LUT_S8] = dtn_k_lut_s8",
@@ -128,7 +128,7 @@ def test_the_headers_refuse_a_format_that_their_driver_does_not_run(
         (
             "[NEUTRON_KERNEL_LUT_S8] = dtn_k_lut_s8",
             "[NEUTRON_KERNEL_CONV2D_S8] = dtn_k_conv2d_s8",
-            f"a.c:24: kernel `conv2d_s8` stands here and in line 23\n\n{AGAIN}",
+            f"a.c:24: kernel `conv2d_s8` is here and in line 23\n\n{AGAIN}",
         ),
         (
             "    [NEUTRON_KERNEL_LUT_S8] = dtn_k_lut_s8,\n",

@@ -4,13 +4,13 @@
 
 enum { LANES = 4 };
 
-/* What lanes need of a sum that is no operand of an instruction. */
+/* Numbers of the lanes that are no operands of an instruction. */
 typedef struct {
     int32x4_t a_upper;
     int32x4_t a_lower;
     int32x4_t lo;
     int32x4_t hi;
-    int32x4_t half; /* what is left of a tie, in the upper bits */
+    int32x4_t half; /* the rest of a tie, in the upper bits */
     int32x4_t zero;
     int32x4_t even; /* all bits but the last */
 } lanes_t;

@@ -27,7 +27,7 @@ _PLACES = {"const_mem_area": _MEMORIES[1:], "arena_mem_area": _MEMORIES[:2], "ca
 
 _WHOLE = ("ports_used", "burst_length", "read_latency", "write_latency")
 """The optional whole numbers of each memory in Vela's configuration."""
-_BY_DEFAULT = ", which ExecuTorch names where nobody does,"
+_BY_DEFAULT = ", ExecuTorch's default,"
 
 _INSTALL = "install it with `pip install 'deuteron[ethos-u]'`"
 

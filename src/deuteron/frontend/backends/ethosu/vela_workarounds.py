@@ -70,13 +70,13 @@ def separate(module: fx.GraphModule, *, chains: bool) -> None:
 
 
 def _is_decomposed_activation(activation: fx.Node) -> bool:
-    """Whether it has several samples, or more axes than Vela's operators."""
+    """Return True if it has several samples, or more axes than Vela's operators."""
     shape = activation.meta["val"].shape
     return len(shape) > _AXES or any(size > 1 for size in shape[:1])
 
 
 def _may_have_another_shape(activation: fx.Node) -> bool:
-    """Whether Vela may give the operator before an activation another shape than the activation's."""
+    """Return True if Vela may give the operator before an activation another shape than the activation's."""
     before = activation.all_input_nodes[0]
     while _kind(before) == "RESCALE":
         before = before.all_input_nodes[0]
@@ -171,7 +171,7 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
 
 
 def _has_other_readers(source: fx.Node) -> bool:
-    """Whether another node reads the tensor, before or after its reshapes."""
+    """Return True if another node reads the tensor, before or after its reshapes."""
     while len(source.users) == 1 and _kind(source) in _RESHAPES:
         source = source.all_input_nodes[0]
     return len(source.users) > 1
@@ -186,7 +186,7 @@ def _is_decomposed(layer: fx.Node) -> bool:
 
 
 def _multiplies(node: fx.Node) -> bool:
-    """Whether it is a depthwise convolution of several input channels with several outputs for each."""
+    """Return True if it is a depthwise convolution of several input channels with several outputs for each."""
     if _kind(node) != "DEPTHWISE_CONV2D":
         return False
     *_, depth, times = node.all_input_nodes[1].meta["val"].shape

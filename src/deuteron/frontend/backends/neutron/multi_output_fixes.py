@@ -47,5 +47,5 @@ def merge_first_result(program: ExportedProgram) -> None:
 
 
 def _only_first_is_used(source: fx.Node) -> bool:
-    """Whether only the first of an operator's results is read."""
+    """Return True if only the first of an operator's results is read."""
     return all(user.target is operator.getitem and user.args[1] == 0 for user in source.users)

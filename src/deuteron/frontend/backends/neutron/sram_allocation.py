@@ -15,7 +15,7 @@ from deuteron.npu.neutron.tflite.neutron_graph import unwrap
 
 
 def needs_joint_plan(recording: Recording, tensors: int, arch: Arch, options: BuildOptions) -> bool:
-    """Whether independently planned partitions do not fit together with `tensors` bytes of ExecuTorch's memory plan.
+    """Return True if separately planned partitions do not fit next to `tensors` bytes of ExecuTorch's memory plan.
 
     Inputs and outputs in scratch always need a joint plan. A vendor's converter plans on its own.
     """

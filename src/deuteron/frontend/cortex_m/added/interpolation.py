@@ -95,7 +95,7 @@ def call(quantize: fx.Node, reals: Tensor) -> LoweredCall:
                 elements = quantize.meta["val"].numel()
                 params = InterpolateS16Params(elements, begin + _LEAST, last + _LEAST, bits)
                 return LoweredCall("interpolate_s16", params, (table.to(torch.int32),))
-    what = "bends too much for activations of 16 bits: lines between values 16 steps apart are off by more than a step"
+    what = "curves too much for int16 activations: linear interpolation over 16 steps is off by more than a step"
     raise refusals.refusal(before, what, _HINT)
 
 

@@ -26,7 +26,7 @@ class Graph:
     def __post_init__(self) -> None:
         by_name = {tensor.name: tensor for tensor in self.tensors}
         if len(by_name) != len(self.tensors):
-            raise VerifyError(f"graph `{self.name}` names two tensors alike")
+            raise VerifyError(f"graph `{self.name}` has two tensors with one name")
         object.__setattr__(self, "_by_name", by_name)
 
     def tensor(self, name: str) -> Tensor:

@@ -194,7 +194,7 @@ class ResizeBilinear(Op):
     """Bilinear interpolation of an NHWC map to the output's size; one quantisation.
 
     Row i of the output is at (i + 1/2) * in / out - 1/2 with half-pixel centers, at i * (in - 1) / (out - 1) with
-    aligned corners, else at i * in / out, clamped to 0..in - 1; columns likewise.
+    aligned corners, else at i * in / out, clamped to 0..in - 1. Columns follow the same rule.
     """
 
     align_corners: bool = False
@@ -203,7 +203,7 @@ class ResizeBilinear(Op):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResizeNearest(Op):
-    """Row i of the output is row floor(i * in / out) of an NHWC map, columns likewise; one quantisation."""
+    """Row i of the output is row floor(i * in / out) of an NHWC map, and so are columns; one quantisation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

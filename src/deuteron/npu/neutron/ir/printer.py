@@ -1,5 +1,6 @@
 """The text form of a graph, which `parser.py` reads back to an equal graph.
 
+```
     graph digits {
       input %x: i8[1,8] q(0.03125:-3)
       const %w: i8[2,8] q(0.0078125:0) = base64"AQIDBAUGBwgJCgsMDQ4PEA=="
@@ -7,6 +8,7 @@
       %y: i8[1,2] q(0.25:0) = fully_connected(%x, %w, %b) clamp=(0,127) @[4]
       output %y
     }
+```
 
 Attributes are the fields of the op's class without default values; `@[...]` is the origin. The code is generic over the
 dataclasses of `ops.py`: a new operator needs no change.

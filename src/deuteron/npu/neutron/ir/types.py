@@ -99,7 +99,7 @@ class Tensor:
 
     @property
     def is_const(self) -> bool:
-        """Whether the value is known at compile time."""
+        """True if the value is known at compile time."""
         return self.data is not None
 
     def array(self) -> npt.NDArray[np.generic]:

@@ -1,8 +1,8 @@
 """Cost of kernel calls: closed forms over their parameters.
 
-A dense convolution of P output positions, F filters and a reduction over T elements on an array of R x C multipliers,
-each holding one output (output stationary), takes ceil(P / R) * ceil(F / C) * (R + C + T - 2) cycles: tiles times the
-length of the reduction, and the time to fill and drain the array. This is the closed form of the systolic array
+The array has R x C multipliers, each holding one output (output stationary). A dense convolution of P output positions
+and F filters has a reduction over T elements. It takes ceil(P / R) * ceil(F / C) * (R + C + T - 2) cycles: tiles times
+the length of the reduction, and the time to fill and drain the array. This is the closed form of the systolic array
 simulator SCALE-Sim. A depthwise filter sums over no channels, so that each channel uses one column of the array alone.
 Other kernels process a number of elements per cycle. A call takes at least the cycles in which its operands pass the
 SRAM port once.
@@ -81,16 +81,16 @@ def _array(params: p.KernelParams, rates: Rates) -> tuple[int, int] | None:
 def _elements(params: p.KernelParams) -> int:
     """Return the elements that a call without the array reads, with repetitions."""
     match params:
-        case p.AveragePoolParams() | p.MaxPoolParams():
+        case p.PoolParams():
             outputs = params.batches * params.out_h * params.out_w * params.channels
             return outputs * params.kernel_h * params.kernel_w
-        case p.ReduceSumParams() | p.ReduceExtremumParams():
+        case p.ReductionParams():
             return params.outer * params.reduced * params.inner
         case p.ResizeBilinearParams():
             return 4 * params.batches * params.out_h * params.out_w * params.channels
         case p.SoftmaxParams():
             return 3 * params.rows * params.depth  # largest, sum, quotient: three passes over a row
-        case p.CopyParams() | p.AddParams() | p.MulParams() | p.ExtremumParams() | p.PreluParams():
+        case p.CopyParams() | p.BinaryParams():
             return math.prod(params.dims)
         case p.FillParams() | p.LutParams():
             return params.size

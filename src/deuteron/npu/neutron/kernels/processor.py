@@ -30,11 +30,11 @@ class NeutronCalls:
         return rules.operand_bytes(params)
 
     def may_write_onto(self, params: KernelParams, operand: int) -> bool:
-        """Whether a call may write its output in place of an operand."""
+        """Return True if a call may write its output in place of an operand."""
         return rules.may_write_onto(params, operand)
 
     def supports(self, call: KernelCall, anywhere: Collection[str]) -> bool:
-        """Whether a call obeys section 4 of the specification; buffers `anywhere` are aligned by the caller."""
+        """Return True if a call obeys section 4 of the specification; buffers `anywhere` are aligned by the caller."""
         if rules.limit_problem(call.params) or rules.form_problem(call.params):
             return False
         aligned = (ref.buffer in anywhere or ref.offset % ALIGNMENT == 0 for ref in call.operands)

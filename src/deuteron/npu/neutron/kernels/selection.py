@@ -191,7 +191,7 @@ def _named(lines: Sequence[str], form: re.Pattern[str], name: str) -> list[Kerne
         elif value != kernel:
             message, hint = f"the line gives kernel `{kernel}` what belongs to `{value}`", _WRITE_AGAIN
         elif first.setdefault(kernel, number) != number:
-            message, hint = f"kernel `{kernel}` stands here and in line {first[kernel]}", _WRITE_AGAIN
+            message, hint = f"kernel `{kernel}` is here and in line {first[kernel]}", _WRITE_AGAIN
         else:
             continue
         raise FormatError(message, where=f"{name}:{number}", hint=hint)

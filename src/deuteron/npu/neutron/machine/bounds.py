@@ -44,12 +44,12 @@ def fetch_bound(decoded: Decoded, engine: Engine) -> int:
     area = decoded.header.prefetch_bytes - decoded.header.resident_bytes
     free = _free_scratch(decoded)
     for k in range(len(prices)):
-        room = area + free[k] - sum(stream.nbytes for stream in streams if stream.first <= k <= stream.last)
+        space = area + free[k] - sum(stream.nbytes for stream in streams if stream.first <= k <= stream.last)
         total = fitting = 0
         for stream in (stream for stream in streams if stream.first > k):
             total += stream.nbytes
-            fitting += stream.nbytes if stream.nbytes <= room else 0
-            late = engine.transfer(total - min(room, fitting))
+            fitting += stream.nbytes if stream.nbytes <= space else 0
+            late = engine.transfer(total - min(space, fitting))
             bound = max(bound, before[k + 1] + late + before[-1] - before[stream.first])
     return bound
 
@@ -110,7 +110,7 @@ def _free_scratch(decoded: Decoded) -> list[int]:
     fetched = fetched_to_scratch(decoded)
     if not fetched:
         return [0] * len(decoded.calls)
-    alive = np.zeros(decoded.header.scratch_bytes, np.bool_)
+    is_live = np.zeros(decoded.header.scratch_bytes, np.bool_)
     free: list[int] = []
     for index, command in reversed(list(enumerate(decoded.commands))):
         if not isinstance(command, Call):
@@ -122,15 +122,15 @@ def _free_scratch(decoded: Decoded) -> list[int]:
         ]
         ours = [at for at, operand in enumerate(command.operands) if operand.region is Region.SCRATCH]
         ours = [at for at in ours if command.operands[at] not in fetched.get(index, ())]
-        during = alive.copy()
+        during = is_live.copy()
         for at in ours:
             during[places[at]] = True
             if at >= reads:
-                alive[places[at]] = False
+                is_live[places[at]] = False
         for at in ours:
             if at < reads:
-                alive[places[at]] = True
-        free.append(len(alive) - int(np.count_nonzero(during)))
+                is_live[places[at]] = True
+        free.append(len(is_live) - int(np.count_nonzero(during)))
     return free[::-1]
 
 

@@ -366,7 +366,7 @@ class _Reader:
 
 
 def _holds_words(kernel: Kernel, operand: int) -> bool:
-    """Whether an operand consists of 32-bit words."""
+    """Return True if an operand consists of 32-bit words."""
     name = kernel.operands[operand]
     return name in ("bias", "requant", "workspace") or (name == "table" and kernel is SOFTMAX)
 

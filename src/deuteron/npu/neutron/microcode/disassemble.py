@@ -7,7 +7,6 @@ from deuteron.npu.neutron.microcode.decode import Call, Command, Decoded, Fetch,
 from deuteron.npu.neutron.microcode.format import Region
 from deuteron.npu.neutron.microcode.places import Places, in_memory
 from deuteron.operators import params as p
-from deuteron.operators.rules import Binary, Window
 
 _SHORT = {Region.INPUT: "in", Region.OUTPUT: "out", Region.SCRATCH: "scratch", Region.WEIGHTS: "weights"}
 
@@ -61,9 +60,9 @@ def _command(command: Command, places: Places) -> str:
 
 def _place(operand: Place, places: Places) -> str:
     """Region, offset and size, as in `scratch+0x40:256`, and the place of an input: `in0+0x0:256@scratch+0x80`."""
-    lies = in_memory(operand, places)
-    if lies != operand:
-        return f"{_place(operand, {})}@scratch+{lies.offset:#x}"
+    placed = in_memory(operand, places)
+    if placed != operand:
+        return f"{_place(operand, {})}@scratch+{placed.offset:#x}"
     region = _SHORT.get(operand.region, operand.region.name.lower())
     index = str(operand.index) if operand.region in (Region.INPUT, Region.OUTPUT) else ""
     return f"{region}{index}+{operand.offset:#x}:{operand.nbytes}"
@@ -74,16 +73,16 @@ def shape(params: p.KernelParams) -> str:
     match params:
         case p.Conv2DParams() | p.DepthwiseConv2DParams():
             return _maps(params.batches, params, params.in_c, params.out_c)
-        case p.AveragePoolParams() | p.MaxPoolParams() | p.ResizeBilinearParams():
+        case p.ChannelMapParams():
             return _maps(params.batches, params, params.channels, params.channels)
         case p.FullyConnectedParams():
             return f"[{params.rows},{params.in_features}] -> [{params.rows},{params.out_features}]"
-        case p.AddParams() | p.MulParams() | p.ExtremumParams() | p.PreluParams() | p.CopyParams():
+        case p.BinaryParams() | p.CopyParams():
             return _dims(_significant(params.dims))
         case p.MatMulParams():
             x, y = (params.batches, params.rows, params.depth), (params.batches, params.depth, params.columns)
             return f"{_dims(x)} x {_dims(y)}"
-        case p.ReduceSumParams() | p.ReduceExtremumParams():
+        case p.ReductionParams():
             outer, inner = params.outer, params.inner
             return f"{_dims((outer, params.reduced, inner))} -> {_dims((outer, inner))}"
         case p.SoftmaxParams():
@@ -102,7 +101,7 @@ _IN_SHAPE = frozenset((*_MAP_FIELDS, *_OTHER_SIZES))
 
 def settings(params: p.KernelParams) -> str:
     """Return the parameters that `shape` does not show, as `name=value` in encoding order."""
-    strided = isinstance(params, Binary | p.CopyParams)
+    strided = isinstance(params, p.BinaryParams | p.CopyParams)
     rank = len(_significant(params.dims)) if strided else 0
     shown: list[str] = []
     for field in fields(params):
@@ -114,7 +113,7 @@ def settings(params: p.KernelParams) -> str:
 
 def _maps(
     batches: int,
-    params: Window | p.ResizeBilinearParams,
+    params: p.MapParams | p.ChannelMapParams,
     in_c: int,
     out_c: int,
 ) -> str:

@@ -1,4 +1,4 @@
-"""What the NPU takes, as a table: a rule is a function whose docstring is the sentence that users read.
+"""The NPU's constraints as a table: a rule is a function whose docstring is the sentence that users read.
 
 A rule returns what it found when it is broken, else None. `select` asks them before it lowers an op. Rules rely on a
 verified graph, and on those above them in the table.
@@ -193,7 +193,7 @@ def _factor(op: ops.Op, graph: Graph) -> str | None:
 
 
 def _factors(op: ops.Op, graph: Graph) -> Iterator[Fraction]:
-    """The largest factors by which the op's sums or products are multiplied."""
+    """The largest factors of the op's sums or products."""
     quants = [graph.type(name).q for name in (*op.inputs[:2], *op.outputs)]
     x, out = quants[0].scale, Fraction(quants[-1].scale)
     match op:
@@ -214,7 +214,7 @@ def _softmax_scale(op: ops.Op, graph: Graph) -> str | None:
 
 
 def _refusal(compute: Callable[[], object]) -> str | None:
-    """What the computation complains about, None when it does not."""
+    """Return the message of an error that the computation raises; None without one."""
     try:
         compute()
     except UnsupportedError as error:
@@ -251,4 +251,4 @@ _HINTS: Mapping[Constraint, str] = MappingProxyType(
         _softmax_scale: numerics.HINT_SCALES,
     }
 )
-"""What to do where the general hint falls short."""
+"""Hints for rules that the general hint does not fit."""

@@ -22,7 +22,7 @@ PADS = ops.Pad | ops.MirrorPad
 class PushTransposes:
     """Moves an op before the transposes of its inputs, if it computes the same in another order of dimensions.
 
-    All inputs must have the same permutation (constants are transposed at compile time) and no other reader, and the
+    All inputs must have the same permutation (constants are transposed at compile time) without other readers. The
     result must not be larger. Padding stays before an op that it can be fused into, unless the transpose may cancel.
     """
 
@@ -81,7 +81,7 @@ class _Work:
         return tuple(transposes) if len({t.perm for t in transposes}) == 1 else ()
 
     def gains(self, op: Op, transposes: tuple[Transpose, ...], result: Perm) -> bool:
-        """Whether the transpose vanishes, may cancel, or moves at most as many bytes as the removed ones."""
+        """Return True if the transpose vanishes, may cancel, or moves at most as many bytes as the removed ones."""
         (output,) = op.outputs
         if result == tuple(range(len(result))):
             return True
@@ -133,7 +133,7 @@ def _before(op: Op, perm: Perm, graph: Graph) -> tuple[Op | None, Perm]:
 
 
 def _keep_rank(op: Op, graph: Graph, rank: int) -> bool:
-    """Whether the transposed inputs have the result's rank, without added dimensions."""
+    """Return True if the transposed inputs have the result's rank, without added dimensions."""
     names = [name for name in op.inputs if not graph.tensor(name).is_const]
     return all(len(graph.type(name).shape) == rank for name in (*names, *op.outputs))
 

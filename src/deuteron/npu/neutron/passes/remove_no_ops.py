@@ -62,7 +62,7 @@ class RemoveNoOps:
 
 
 def is_no_op(graph: Graph, op: Op) -> bool:
-    """Whether the op's output equals its first input, in type and values."""
+    """Return True if the op's output equals its first input, in type and values."""
     if graph.type(op.inputs[0]) != graph.type(op.outputs[0]):
         return False
     match op:
@@ -88,12 +88,12 @@ def is_no_op(graph: Graph, op: Op) -> bool:
 
 
 def _is_taken(graph: Graph, op: Add | Sub) -> bool:
-    """Whether the NPU supports the scale of the second operand, even if that is zero, as for the interpreter."""
+    """Return True if the NPU supports the scale of the second operand, even if that is zero, as for the interpreter."""
     return graph.type(op.inputs[1]).q.scale / graph.type(op.outputs[0]).q.scale < FACTOR_LIMIT
 
 
 def _is_constant(graph: Graph, name: str, real: float) -> bool:
-    """Whether every element of a constant int8 tensor is exactly `real`."""
+    """Return True if every element of a constant int8 tensor is exactly `real`."""
     tensor = graph.tensor(name)
     if not tensor.is_const or tensor.type.dtype is not DType.INT8:
         return False

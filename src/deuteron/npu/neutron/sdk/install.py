@@ -67,7 +67,7 @@ def _take_modules() -> dict[str, ModuleType]:
 
 
 def vendor_is_installed() -> bool:
-    """Whether the vendor's package is imported or installed, so that ours would hide it."""
+    """Return True if the vendor's package is imported or installed, so that ours would hide it."""
     loaded = sys.modules.get(PACKAGE)
     spec = importlib.util.find_spec(PACKAGE) if loaded is None else None
     if hasattr(loaded, _OURS) or (loaded is None and spec is None):
@@ -86,7 +86,7 @@ def check_alone() -> None:
 
 
 def _has_distribution() -> bool:
-    """Whether pip has installed the vendor's package."""
+    """Return True if pip has installed the vendor's package."""
     try:
         distribution(PACKAGE)
     except PackageNotFoundError:

@@ -19,7 +19,7 @@ class NeutronTarget:
 
 
 def isNeutronTarget(name: str) -> bool:
-    """Whether NPU programs can be compiled for a target."""
+    """Return True if NPU programs can be compiled for a target."""
     return name in _names()
 
 

@@ -1,8 +1,8 @@
 """The conversion as text in the form that ExecuTorch's `NeutronMap` reads, from which it maps kernels to edge nodes.
 
 That reader takes a node of a kernel for a TFLite operator when it finds the operator's input names among the node's.
-Tensors are therefore named as the operator's own, `x@3` for what operator 3 reads as `x`: then each node is exactly one
-operator, however many others read the same tensors, and the map is the one that the compiler carried.
+Each operator therefore has its own names for tensors, `x@3` for the tensor `x` that operator 3 reads. Then each node is
+exactly one operator, however many others read the same tensors, and the map is the compiler's.
 """
 
 from collections.abc import Iterable, Sequence
@@ -12,7 +12,7 @@ from deuteron.npu.provenance import Provenance
 
 
 def conversion_log(ops: Sequence[SourceOp], provenance: Provenance) -> str:
-    """The whole log: the source graph, then each kernel call as an operator of its own.
+    """The whole log: the source graph, then each kernel call as a separate operator.
 
     The reader wants the word `Graphs` before a colon exactly twice, and the calls' numbers to be their positions.
     """

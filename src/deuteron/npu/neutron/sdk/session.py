@@ -31,7 +31,7 @@ class Session:
 
     directory: Path
     verify_each: bool = False
-    """Whether the compiler checks the graph after every pass; the vendor's options have no field for it."""
+    """True if the compiler checks the graph after every pass; the vendor's options have no field for it."""
     memory: MemoryOptions | None = None
     """Memory options; None to use the vendor's single option."""
 

@@ -247,7 +247,7 @@ class _Emitter:
         return {"WeightsFormat": 0, "KeepNumDims": keep} | self.activation(op)
 
     def is_matrix(self, op: ops.Op) -> bool:
-        """Whether the result is a matrix, not a stack of them."""
+        """Return True if the result is a matrix, not a stack of them."""
         return len(self.shape(op.outputs[0])) == 2
 
     def need_one_quantization(self, op: ops.AveragePool2D | ops.Maximum | ops.Minimum) -> None:

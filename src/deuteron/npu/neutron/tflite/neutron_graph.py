@@ -1,7 +1,7 @@
 """The converted partition for ExecuTorch's NXP backend: a TFLite file with one `NeutronGraph` custom operator.
 
-Its inputs are the graph's, then microcode, weights and kernels as uint8 constants; its outputs are the graph's, then a
-uint8 tensor for the scratch area and, when the microcode has profiling on, for the profile and debug areas.
+Its inputs are the graph's, then microcode, weights and kernels as uint8 constants. Its outputs are the graph's, then a
+uint8 tensor for the scratch area. When the microcode has profiling on, the profile and debug areas follow.
 """
 
 from collections.abc import Mapping
@@ -55,17 +55,17 @@ def _between(op: FlatOperator, tensors: tuple[int, ...], first: int) -> FlatOper
 
 
 def is_converted(model: FlatModel) -> bool:
-    """Whether `wrap` made the model of a container."""
+    """Return True if `wrap` made the model of a container."""
     return any(is_partition(op) for op in model.operators)
 
 
 def is_partition(op: FlatOperator) -> bool:
-    """Whether the NPU runs an operator."""
+    """Return True if the NPU runs an operator."""
     return (op.name, op.custom_code) == (CUSTOM, CUSTOM_CODE)
 
 
 def is_mixed(model: FlatModel) -> bool:
-    """Whether a converted file has operators other than one partition and float edges."""
+    """Return True if a converted file has operators other than one partition and float edges."""
     edges = find_edges(model).operators
     inside = [is_partition(op) for i, op in enumerate(model.operators) if i not in edges]
     return any(inside) and inside != [True]

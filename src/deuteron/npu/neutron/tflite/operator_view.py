@@ -126,7 +126,7 @@ class Site:
         return tensor.quant
 
     def has_input(self, position: int) -> bool:
-        """Whether the optional input at `position` is given."""
+        """Return True if the optional input at `position` is given."""
         return position < len(self.op.inputs) and self.op.inputs[position] != NO_TENSOR
 
     def bias(self, position: int, channels: int) -> str:

@@ -281,8 +281,8 @@ class Boxes {
     const row = this.rows[now + by];
     if (!row) return undefined;
     const at = middle(this.cursor);
-    const apart = (box) => (box.from <= at && at <= box.to ? 0 : Math.min(Math.abs(box.from - at), Math.abs(box.to - at)));
-    return this.moveTo(row.reduce((best, box) => (apart(box) < apart(best) ? box : best)));
+    const distance = (box) => (box.from <= at && at <= box.to ? 0 : Math.min(Math.abs(box.from - at), Math.abs(box.to - at)));
+    return this.moveTo(row.reduce((best, box) => (distance(box) < distance(best) ? box : best)));
   }
 
   moveTo(box) {
@@ -304,14 +304,14 @@ class Boxes {
 const middle = (box) => (box.from + box.to) / 2;
 
 /** Returns the text, shortened with an ellipsis if it is too wide. */
-function shortened(pen, text, room, isTail = false) {
+function shortened(pen, text, limit, isTail = false) {
   const cut = (count) => (isTail ? `…${text.slice(-count)}` : `${text.slice(0, count)}…`);
-  if (text.length < room && pen.measureText(text).width <= room) return text;
+  if (text.length < limit && pen.measureText(text).width <= limit) return text;
   let low = 0;
-  let high = Math.min(text.length, Math.max(0, Math.ceil(room)));
+  let high = Math.min(text.length, Math.max(0, Math.ceil(limit)));
   while (low < high) {
     const half = Math.ceil((low + high) / 2);
-    if (pen.measureText(cut(half)).width <= room) low = half;
+    if (pen.measureText(cut(half)).width <= limit) low = half;
     else high = half - 1;
   }
   return low ? cut(low) : "";

@@ -83,7 +83,7 @@ function memoryBoxes(memory, times) {
       ["tensor in", `${memory.name} of npu ${memory.partition}`],
       ["bytes", number(block.bytes)],
       ["offset", number(block.offset)],
-      ["alive", block.first === block.last ? `in kernel call #${block.first}`
+      ["live", block.first === block.last ? `in kernel call #${block.first}`
         : `from kernel call #${block.first} to #${block.last}`],
     ],
   }));
@@ -97,8 +97,8 @@ function memoryUse(boxes, sizes, end) {
     changes.set(box.to, (changes.get(box.to) ?? 0) - sizes[i]);
   });
   const moments = [...changes.keys()].sort((a, b) => a - b);
-  let alive = 0;
-  return [moments, moments.map((moment) => (alive += changes.get(moment)))];
+  let live = 0;
+  return [moments, moments.map((moment) => (live += changes.get(moment)))];
 }
 
 /** The chart of used bytes, one line per memory; zooms with the timeline. */

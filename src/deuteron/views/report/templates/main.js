@@ -113,7 +113,7 @@ function summary() {
     ["multiply-accumulates", number(macs)],
     ...(slowest ? [["longest", `${share(slowest.ticks / Math.max(1, data.ticks))} ${data.parts[slowest.parts[0]].label}`]] : []),
     ...(data.left_out ? [[`operators on the CPU, not ${data.measure}, not in these times`, number(data.left_out)]] : []),
-    ...(data.lost ? [["events lost: there was no room for them", number(data.lost)]] : []),
+    ...(data.lost ? [["events lost: the buffer was full", number(data.lost)]] : []),
   ];
   document.getElementById("summary").replaceChildren(...tiles.map(([name, value]) =>
     element("div", {}, element("dt", {}, name), element("dd", { title: value }, value))));
@@ -184,7 +184,7 @@ function startMemory(time) {
   const made = used.map((memory) => {
     const host = element("div");
     const title = `${memory.name} of npu ${memory.partition}`;
-    maps.append(element("h3", {}, `${title}: ${bytes(memory.bytes)}, of which at most ${bytes(memory.bound)} are alive `
+    maps.append(element("h3", {}, `${title}: ${bytes(memory.bytes)}, of which at most ${bytes(memory.bound)} are live `
       + "at once"), host);
     const step = niceStep(memory.bytes, 4);
     const marks = Array.from({ length: Math.floor(memory.bytes / step) + 1 }, (_, i) => i * step);

@@ -68,5 +68,5 @@ class _Finder:
             offset += self.graph.type(name).shape[-1]
 
     def may_start_at(self, buffer: str, offset: int) -> bool:
-        """Whether kernels may write at an offset: any in an output, multiples of the alignment in scratch."""
+        """Return True if kernels may write at an offset: any in an output, multiples of the alignment in scratch."""
         return buffer in self.graph.outputs or offset % ALIGNMENT == 0

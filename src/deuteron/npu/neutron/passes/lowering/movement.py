@@ -118,7 +118,7 @@ def _layout(build: Builder, name: str) -> tuple[Ints, Ints]:
 
 
 def _is_contiguous(shape: Ints, box: Ints) -> bool:
-    """Whether a box of a row-major array is contiguous: full in all dimensions after one, and 1 before it."""
+    """Return True if a box of a row-major array is contiguous: full in all dimensions after one, and 1 before it."""
     cut = [axis for axis, (dim, size) in enumerate(zip(shape, box, strict=True)) if size != dim]
     return not cut or max(box[: cut[-1]], default=1) == 1
 

@@ -28,7 +28,7 @@ class Lowering:
 
     @property
     def accepts(self) -> str:
-        """What is accepted, as sentences."""
+        """The accepted operators, as sentences."""
         return " ".join(str(self.function.__doc__).split())
 
 

@@ -1,4 +1,4 @@
-"""What the converter is for."""
+"""The targets of the converter."""
 
 from deuteron.npu.neutron.sdk.library import getNeutronTargets, isNeutronTarget
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output
-from deuteron.builds.options import DEFAULT_TARGET, BuildOptions
+from deuteron.builds.options import DEFAULT_TARGET, BuildOptions, TfliteOptions
 from deuteron.errors import DeuteronError, InputError, OptionError
 from deuteron.runtime import pte, tflite_model
 from deuteron.tflite.flat_model import Buffer
@@ -30,7 +30,12 @@ def is_program(path: Path) -> bool:
 
 
 def build_directory(
-    path: str | Path, target: str | None = None, *, etrecord: str | Path | None = None, profiling: bool = False
+    path: str | Path,
+    target: str | None = None,
+    *,
+    etrecord: str | Path | None = None,
+    tflite: TfliteOptions = TfliteOptions(),
+    profiling: bool = False,
 ) -> Path:
     """Return a build directory: `path` itself, or for a file one that exists until this process ends.
 
@@ -40,14 +45,18 @@ def build_directory(
         path: a build directory, a TFLite file, or a program.
         target: the target of a TFLite file, or of a program that does not name its own.
         etrecord: ETRecord of a program.
+        tflite: options of a TFLite file.
         profiling: make microcode of a TFLite file that records when kernels start and stop.
 
     Raises:
-        OptionError: a target is given for a compiled file, or an ETRecord for a file that is not a program.
+        OptionError: a target is given for a compiled file, an ETRecord for a file that is not a program, or options
+            of a TFLite file for another one.
         DeuteronError: the file is damaged, or the NPU does not support it.
     """
     path = Path(path)
     check_given(path)
+    if not is_tflite(path):
+        tflite.check_unused(path)
     if is_program(path):
         if (build := build_around(path)) is None:
             return _of_program(path.absolute(), target, Path(etrecord) if etrecord else None)
@@ -58,7 +67,7 @@ def build_directory(
             hint="leave it out, or give the `.pte` file",
         )
     elif is_tflite(path):
-        return _of_tflite(path.absolute(), target or DEFAULT_TARGET, profiling=profiling)
+        return _of_tflite(path.absolute(), target or DEFAULT_TARGET, tflite, profiling=profiling)
     if target:
         raise OptionError(f"`{path}` is already compiled for a target", hint="leave out `--target`")
     return path
@@ -73,9 +82,15 @@ def check_given(path: Path) -> None:
 
 
 @contextmanager
-def opened(path: str | Path, target: str | None = None, *, etrecord: str | Path | None = None) -> Generator[Path]:
+def opened(
+    path: str | Path,
+    target: str | None = None,
+    *,
+    etrecord: str | Path | None = None,
+    tflite: TfliteOptions = TfliteOptions(),
+) -> Generator[Path]:
     """Yield `build_directory`; errors raised in the context name the given file instead."""
-    directory = build_directory(path, target, etrecord=etrecord)
+    directory = build_directory(path, target, etrecord=etrecord, tflite=tflite)
     try:
         yield directory
     except DeuteronError as error:
@@ -112,12 +127,12 @@ def _scratch() -> "tempfile.TemporaryDirectory[str]":
     return tempfile.TemporaryDirectory(prefix="deuteron-build-")
 
 
-def _of_tflite(path: Path, target: str, *, profiling: bool) -> Path:
+def _of_tflite(path: Path, target: str, options: TfliteOptions, *, profiling: bool) -> Path:
     from deuteron.runtime import tflite_build  # imported here because the compiler loads slowly
 
-    directory = _place(path, target, str(profiling), tflite_model.read(path))
+    directory = _place(path, target, str(options), str(profiling), tflite_model.read(path))
     if not directory.is_dir():
-        _write(directory, *tflite_build.build_of(path, target, BuildOptions(use_profiling=profiling)))
+        _write(directory, *tflite_build.build_of(path, target, BuildOptions(use_profiling=profiling, tflite=options)))
     return directory
 
 

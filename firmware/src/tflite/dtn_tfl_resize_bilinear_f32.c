@@ -1,0 +1,95 @@
+#include "reals.h"
+
+typedef dtn_tfl_resize_bilinear_f32_params_t params_t;
+
+/* What the stored values of a tensor that a file has in uint8 are less than its own. */
+enum { UNSIGNED_OFFSET = 128 };
+
+static bool is_valid(const dtn_operator_call_t *call)
+{
+    uint32_t type = call->values[0].type;
+    if (!DTN_CM_IS_CALL(call, 1, 1, params_t) || (type != DTN_TYPE_F32 && type != DTN_TYPE_S8) ||
+        !dtn_cm_are(call->values, 2, type)) {
+        return false;
+    }
+    const params_t *p = DTN_CM_PARAMS(call, params_t);
+    int32_t item = type == DTN_TYPE_F32 ? 4 : 1;
+    return (p->half_pixel_centers == 0 || p->half_pixel_centers == 1) && p->out_h <= (int32_t)DTN_MAX_DIMENSION &&
+           p->out_w <= (int32_t)DTN_MAX_DIMENSION && dtn_tfl_real(p->scale_h) >= 0.0F &&
+           dtn_tfl_real(p->scale_h) <= (float)p->in_h && dtn_tfl_real(p->scale_w) >= 0.0F &&
+           dtn_tfl_real(p->scale_w) <= (float)p->in_w &&
+           dtn_cm_has_size(&call->values[0], DTN_CM_LIST(item, p->batches, p->in_h, p->in_w, p->channels)) &&
+           dtn_cm_has_size(&call->values[1], DTN_CM_LIST(item, p->batches, p->out_h, p->out_w, p->channels));
+}
+
+/* The two lines about a position, and how far behind the first it lies. */
+typedef struct {
+    size_t first;
+    size_t second;
+    float rest;
+} lines_t;
+
+static lines_t lines(int32_t at, int32_t scale_bits, bool has_centres, int32_t size)
+{
+    float scale = dtn_tfl_real(scale_bits);
+    float place = (float)at * scale;
+    if (has_centres) {
+        place = ((float)at + 0.5F) * scale;
+        place -= 0.5F;
+    }
+    float floor = dtn_tfl_floor(place);
+    int32_t first = dtn_cm_clamp((int32_t)floor, 0, size - 1);
+    int32_t second = dtn_cm_clamp((int32_t)floor + (place > floor ? 1 : 0), 0, size - 1);
+    return (lines_t){(size_t)first, (size_t)second, place - (float)first};
+}
+
+static float at(const dtn_tensor_t *value, size_t index)
+{
+    return value->type == DTN_TYPE_F32 ? ((const float *)value->data)[index]
+                                       : (float)(((const int8_t *)value->data)[index] + UNSIGNED_OFFSET);
+}
+
+static void pixel(const params_t *p, const dtn_tensor_t *values, size_t image, lines_t rows, lines_t columns,
+                  size_t out)
+{
+    size_t channels = (size_t)p->channels, width = (size_t)p->in_w;
+    float below = rows.rest, above = 1.0F - rows.rest, right = columns.rest, left = 1.0F - columns.rest;
+    for (size_t c = 0; c < channels; c++) {
+        size_t top = image + rows.first * width, bottom = image + rows.second * width;
+        float a = at(&values[0], (top + columns.first) * channels + c) * above;
+        float b = at(&values[0], (bottom + columns.first) * channels + c) * below;
+        float d = at(&values[0], (top + columns.second) * channels + c) * above;
+        float e = at(&values[0], (bottom + columns.second) * channels + c) * below;
+        a *= left;
+        b *= left;
+        d *= right;
+        e *= right;
+        float sum = a + b;
+        sum += d;
+        sum += e;
+        if (values[1].type == DTN_TYPE_F32) {
+            ((float *)values[1].data)[out + c] = sum;
+        } else {
+            ((int8_t *)values[1].data)[out + c] = (int8_t)((int32_t)(sum + 0.5F) - UNSIGNED_OFFSET);
+        }
+    }
+}
+
+int32_t dtn_tfl_resize_bilinear_f32(const dtn_operator_call_t *call, dtn_phase_t phase)
+{
+    if (phase == DTN_PHASE_CHECK) {
+        return is_valid(call) ? DTN_OK : DTN_REASON_OPERATOR;
+    }
+    const params_t *p = DTN_CM_PARAMS(call, params_t);
+    bool has_centres = p->half_pixel_centers == 1;
+    size_t image = 0, out = 0;
+    for (int32_t b = 0; b < p->batches; b++, image += (size_t)p->in_h * (size_t)p->in_w) {
+        for (int32_t y = 0; y < p->out_h; y++) {
+            lines_t rows = lines(y, p->scale_h, has_centres, p->in_h);
+            for (int32_t x = 0; x < p->out_w; x++, out += (size_t)p->channels) {
+                pixel(p, call->values, image, rows, lines(x, p->scale_w, has_centres, p->in_w), out);
+            }
+        }
+    }
+    return DTN_OK;
+}

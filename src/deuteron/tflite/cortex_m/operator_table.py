@@ -1,0 +1,80 @@
+"""The table of TFLite operators and the processors that run them, for the reference."""
+
+from collections.abc import Collection, Iterator, Mapping
+from types import MappingProxyType
+
+from deuteron.tflite.cortex_m import supported_operators
+
+VELA = frozenset(
+    name
+    for names in (
+        "ABS ADD ARG_MAX AVERAGE_POOL_2D CONCATENATION CONV_2D DEPTHWISE_CONV_2D EXP EXPAND_DIMS FULLY_CONNECTED",
+        "HARD_SWISH LEAKY_RELU LOGISTIC MAXIMUM MAX_POOL_2D MEAN MINIMUM MIRROR_PAD MUL PACK PAD PRELU QUANTIZE RELU",
+        "RELU6 RELU_0_TO_1 RELU_N1_TO_1 RESHAPE RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR RSQRT SHAPE SLICE SOFTMAX",
+        "SPLIT SPLIT_V SQUARED_DIFFERENCE SQUEEZE STRIDED_SLICE SUB TANH TRANSPOSE TRANSPOSE_CONV",
+        "UNIDIRECTIONAL_SEQUENCE_LSTM UNPACK",
+    )
+    for name in names.split()
+)
+"""Operators that Vela 5 may place on an Ethos-U; its conditions are those of `vela --supported-ops-report`."""
+
+FOLDED = ("RANGE", "RANK", "SHAPE")
+"""Operators whose results are constants once shapes are known."""
+
+REWRITES: Mapping[str, str] = MappingProxyType(
+    {
+        "ATAN2": "compute the angle outside of the model",
+        "BIDIRECTIONAL_SEQUENCE_LSTM": "two layers of one direction, the second on a reversed sequence",
+        "CONV_3D": "CONV_2D for each slice, and ADD",
+        "FFT2D, RFFT2D, STFT": "compute the spectrum before the model",
+        "GATHER_ND": "RESHAPE and GATHER",
+        "HASHTABLE, HASHTABLE_FIND, HASHTABLE_LOOKUP": "look words up outside of the model",
+        "LOCAL_RESPONSE_NORMALIZATION": "train with batch normalisation, which folds into layers",
+        "NON_MAX_SUPPRESSION_V4, NON_MAX_SUPPRESSION_V5": "TFLite_Detection_PostProcess, or code behind the model",
+        "ONE_HOT": "EQUAL with a constant range",
+        "POW": "MUL for whole exponents, SQRT or RSQRT for halves",
+        "REVERSE_SEQUENCE": "REVERSE_V2 of sequences of one length",
+        "SCATTER_ND": "SELECT_V2 with a constant mask",
+        "TOPK_V2": "ARG_MAX for the first; sort the others outside of the model",
+        "UNIQUE, WHERE": "the shape of the result depends on values; compute it outside of the model",
+    }
+)
+"""What to write in the place of operators that no processor runs."""
+
+
+def markdown(neutron: Collection[str]) -> str:
+    """Return the section of the page.
+
+    Args:
+        neutron: the operators that a Neutron runs.
+    """
+    return "\n".join(_lines(neutron)) + "\n"
+
+
+def _lines(neutron: Collection[str]) -> Iterator[str]:
+    yield "## TFLite files"
+    yield ""
+    yield "A Cortex-M runs the operators of a TFLite file with the bytes of LiteRT's reference kernels"
+    yield "([rounding](../../spec/rounding.md), section 7). An NPU takes what it supports, and its Cortex-M runs the"
+    yield "rest. Types are those of the activations; uint8 files run as int8. The CPU of `imxrt700` has no C"
+    yield "operators, and `deuteron run` leaves the rest of a file to LiteRT on the host."
+    yield ""
+    yield "| operator | Cortex-M | condition on a Cortex-M | Ethos-U | Neutron |"
+    yield "|---|---|---|---|---|"
+    for row in supported_operators():
+        types = ", ".join(name.lower() for name in row.types)
+        yield f"| {row.name} | {types} | {row.note} | {_processor(row.name, VELA)} | {_processor(row.name, neutron)} |"
+    yield ""
+    folded = " and ".join((", ".join(FOLDED[:-1]), FOLDED[-1]))
+    yield f"The compiler computes {folded}, whose results are constants once shapes are known."
+    yield ""
+    yield "No processor runs these operators; an error names them and their place:"
+    yield ""
+    yield "| operator | write instead |"
+    yield "|---|---|"
+    for name, rewrite in REWRITES.items():
+        yield f"| {name} | {rewrite} |"
+
+
+def _processor(name: str, taken: Collection[str]) -> str:
+    return "NPU" if name in taken else "CPU"

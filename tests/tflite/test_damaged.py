@@ -1,0 +1,22 @@
+"""Damaged TFLite files are refused by a clear error or taken; `benches/fuzz_tflite.py` runs many more of them."""
+
+import numpy as np
+import pytest
+from tests.tflite.damaged import SEEDS, damaged
+
+from deuteron.errors import DeuteronError
+from deuteron.runtime.tflite_model import prepare
+from deuteron.tflite.cortex_m import lower
+
+
+@pytest.mark.parametrize("first", range(0, 3000, 500))
+def test_damage_is_refused_or_taken(first: int) -> None:
+    refused = 0
+    for seed in range(first, first + 500):
+        try:
+            model = prepare(damaged(np.random.default_rng(seed), SEEDS)).model
+            for index in range(len(model.operators)):
+                lower(model, index)
+        except DeuteronError:
+            refused += 1
+    assert 0 < refused < 500
