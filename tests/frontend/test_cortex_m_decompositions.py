@@ -230,6 +230,13 @@ def test_cells_are_their_step(cell: Callable[..., nn.Module], bias: bool) -> Non
     assert not [target for target in found if str(target).endswith("_cell.default")]
 
 
+def test_a_division_of_an_image_by_one_number_per_channel_repeats_it() -> None:
+    found = operators(lambda x: x / x.abs().amax((2, 3), keepdim=True), IMAGE)
+    assert found[-2:] == [aten.expand.default, aten.div.Tensor]
+    found = operators(lambda x: x * x.abs().amax((2, 3), keepdim=True), IMAGE)
+    assert aten.expand.default not in found
+
+
 def test_a_cosine_is_a_mean_of_products() -> None:
     def between(x: Tensor) -> Tensor:
         return functional.cosine_similarity(x, x.flip(0), dim=-1)

@@ -17,8 +17,8 @@ from deuteron.operators.cortex_m import QuantizedAddParams, QuantizedMulParams
 from deuteron.operators.tflite import BroadcastAddParams, BroadcastMulParams, ReduceSumParams
 from deuteron.tflite.cortex_m import lookup, lower
 from deuteron.tflite.cortex_m.call import Constant
-from deuteron.tflite.cortex_m.convolution import SAME
 from deuteron.tflite.cortex_m.fixed_point import I64, factor, product
+from deuteron.tflite.cortex_m.geometry import SAME
 from deuteron.tflite.cortex_m.reduction import reduced_axes
 from deuteron.tflite.cortex_m.site import Site
 from deuteron.tflite.flat_model import FlatModel, FlatTensor
