@@ -136,6 +136,16 @@ def _unbound(_: fx.GraphModule, node: fx.Node) -> list[fx.Node]:
     return [call(node, aten.select.int, x, dim, i) for i in range(x.meta["val"].shape[dim])]
 
 
+def _products_of_rows(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Products with the rows of a matrix, as a linear layer if it is a weight."""
+    x, rows = cast("tuple[fx.Node, fx.Node]", node.args)
+    if rows.meta["val"].dim() != 2:
+        return None
+    if rows.op == "get_attr":
+        return call(node, aten.linear.default, x, rows)
+    return call(node, aten.matmul.default, x, call(node, aten.transpose.int, rows, 0, 1))
+
+
 def _triangle(model: fx.GraphModule, node: fx.Node) -> fx.Node:
     """The elements on one side of a diagonal, as a choice by a constant mask."""
     x, *diagonal = node.args
@@ -230,6 +240,7 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.expand_as.default: _expanded,
     **dict.fromkeys((aten.tril.default, aten.triu.default), _triangle),
     aten.unbind.int: _unbound,
+    aten.inner.default: _products_of_rows,
     aten.ravel.default: lambda _, node: call(node, aten.reshape.default, node.args[0], [-1]),
     aten.broadcast_tensors.default: _repeated,
     **dict.fromkeys((aten.take.default, aten.take_along_dim.default), _taken),
