@@ -58,6 +58,7 @@ OTHERS: list[tuple[Callable[[Tensor], Tensor], str]] = [
     (lambda x: torch.cumprod(x, 0), "cumprod"),
     (lambda x: x.detach() * 2, "detach"),
     (lambda x: x.ravel() * 2, "ravel"),
+    (lambda x: x.index_add(0, torch.tensor([2, 0, 2]), x[1:], alpha=-2), "index_add"),
     (lambda x: torch.inner(x, x[:2]), "inner"),
     (lambda x: x.unbind(-1)[1] * x.unbind()[0][0], "unbind"),
     (lambda x: torch.tril(x, -1) + x.triu(), "tri"),

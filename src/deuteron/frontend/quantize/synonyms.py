@@ -146,6 +146,19 @@ def _products_of_rows(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.matmul.default, x, call(node, aten.transpose.int, rows, 0, 1))
 
 
+def _added_at(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Rows that are added at constant places, as a linear layer that adds them."""
+    x, dim, index, rows = cast("tuple[fx.Node, int, fx.Node, fx.Node]", node.args)
+    places = constant_value(model, index)
+    if places is None or places.dim() != 1 or not x.meta["val"].is_floating_point():
+        return None
+    weight = torch.zeros(x.meta["val"].shape[dim], len(places))
+    weight[places, torch.arange(len(places))] = float(cast(float, node.kwargs.get("alpha", 1)))
+    kept = constant(model, node, f"{node.name}_places", weight)
+    total = call(node, aten.linear.default, call(node, aten.transpose.int, rows, dim, -1), kept)
+    return call(node, aten.add.Tensor, x, call(node, aten.transpose.int, total, dim, -1))
+
+
 def _triangle(model: fx.GraphModule, node: fx.Node) -> fx.Node:
     """The elements on one side of a diagonal, as a choice by a constant mask."""
     x, *diagonal = node.args
@@ -240,6 +253,7 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.expand_as.default: _expanded,
     **dict.fromkeys((aten.tril.default, aten.triu.default), _triangle),
     aten.unbind.int: _unbound,
+    aten.index_add.default: _added_at,
     aten.inner.default: _products_of_rows,
     aten.ravel.default: lambda _, node: call(node, aten.reshape.default, node.args[0], [-1]),
     aten.broadcast_tensors.default: _repeated,
