@@ -8,7 +8,7 @@ BUILDS = [
     ("aliasing.scatter_add_in_place", "ethos-u55-128"),
     ("aliasing.transposed_input", "ethos-u55-128"),
     ("aliasing.unbind_columns", "imxrt700cm"),
-    ("blocks.gpt_attention", "ethos-u55-128"),
+    ("blocks.gpt_attention", "cortex-m55"),
     ("blocks.gumbel_gate", "cortex-m55"),
     ("blocks.res2net", "cortex-m55"),
     ("blocks.squeeze_excite", "cortex-m55"),
