@@ -1,4 +1,4 @@
-"""TFLite files on a Cortex-M beside TensorFlow Lite Micro with CMSIS-NN: instructions, memory and code, all counted.
+"""TFLite files on a Cortex-M, compared with TensorFlow Lite Micro and CMSIS-NN: counted instructions, memory and code.
 
 The counts of TensorFlow Lite Micro (commit 90b983c2, its own Makefile, gcc 12.2.1, -O3, one resolver entry per operator
 of the file) are of `Invoke()` alone on the same emulated cores. Its arena is what `arena_used_bytes` says. Its code is
@@ -102,7 +102,7 @@ MICRO: dict[str, tuple[str, Counts, Counts]] = {
 }
 
 LARGEST_RATIO = 0.95
-"""Of the instructions of a file."""
+"""Limit for the ratio of instructions of a file."""
 MEAN_INSTRUCTIONS = {"cortex-m55": 0.65, "cortex-m33": 0.70}
 MEAN_ARENA = 0.75
 """Largest geometric means of the ratios."""

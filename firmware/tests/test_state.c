@@ -1,6 +1,6 @@
 /*
  * State: runs that carry it, resets, saved states, and the state that each fault of a run leaves. At last two threads
- * run one program, each with a state of its own: for the thread sanitizer, too.
+ * run one program, each with another state, also for the thread sanitizer.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -110,7 +110,7 @@ static void build(program_t *program)
     program_finish(program);
 }
 
-/* What the state must be, and the output of the last run. */
+/* The expected state, and the output of the last run. */
 typedef struct {
     int32_t sum[COUNT];
     int32_t last[COUNT];

@@ -31,7 +31,7 @@ from deuteron.runtime.program import (
 
 QUANTIZE = "quantized_decomposed::quantize_per_tensor.out"
 DEQUANTIZE = "quantized_decomposed::dequantize_per_tensor.out"
-ITEM_BYTES = {"int8": 1, "uint8": 1, "int16": 2, "float16": 2, "int32": 4, "float32": 4}
+ITEM_BYTES = {"bool": 1, "int8": 1, "uint8": 1, "int16": 2, "float16": 2, "int32": 4, "int64": 8, "float32": 4}
 
 SMALL = microcode.CONTAINER
 """Input [1,4,4,2], outputs [1,8] and [2,1,4,4]."""

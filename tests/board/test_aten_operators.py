@@ -3,13 +3,23 @@
 import math
 from collections.abc import Sequence
 
+import numpy as np
 import pytest
+from tests.board.programs import Maker
 
+from deuteron.board.host_executor import HostExecutor
 from deuteron.board.operators import Argument, RefusedError, Tensor, lower
-from deuteron.operators.portable import AddParams, AmaxParams, ClampParams, ConvolutionParams, FullParams
+from deuteron.board.translate import translate
+from deuteron.operators.portable import (
+    AddParams,
+    AmaxParams,
+    ClampParams,
+    ConvolutionParams,
+    FullParams,
+)
 from deuteron.runtime.program import TensorSpec, TensorValue
 
-BYTES = {"bool": 1, "int8": 1, "int64": 8, "float32": 4}
+BYTES = {"bool": 1, "int8": 1, "int32": 4, "int64": 8, "float32": 4}
 HALF = 0x3F000000
 INFINITY = 0x7F800000
 
@@ -50,6 +60,47 @@ def test_a_difference_is_a_sum_with_the_negated_factor() -> None:
 def test_limits(dtype: str, low: float | None, high: float | None, expected: ClampParams) -> None:
     x = tensor(7, dtype=dtype)
     assert ClampParams.from_words(words("aten::clamp.out", x, low, high, x, x)) == expected
+
+
+B, L, J = (tensor(4, dtype=dtype) for dtype in ("bool", "int64", "int32"))
+
+
+@pytest.mark.parametrize(
+    ("operator", "compute"),
+    [
+        ("aten::add.out", np.add),
+        ("aten::sub.out", np.subtract),
+        ("aten::mul.out", np.multiply),
+        ("aten::eq.Tensor_out", np.equal),
+        ("aten::ne.Tensor_out", np.not_equal),
+        ("aten::gt.Tensor_out", np.greater),
+        ("aten::ge.Tensor_out", np.greater_equal),
+        ("aten::lt.Tensor_out", np.less),
+        ("aten::le.Tensor_out", np.less_equal),
+    ],
+)
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_integers(operator: str, compute: np.ufunc, dtype: str) -> None:
+    make = Maker()
+    a, b = make.unplanned((2, 3), dtype), make.unplanned((3,), dtype)
+    y = make.unplanned((2, 3), "bool" if operator.endswith("Tensor_out") else dtype)
+    factor = (make.value(1),) if operator in ("aten::add.out", "aten::sub.out") else ()
+    make.call(operator, a, b, *factor, y, y)
+    executor = HostExecutor(translate(make.program((a, b), (y,)), name="integers"))
+    limits = np.iinfo(dtype)
+    x, z = np.array([[7, -7, limits.max], [3, 1 << 20, limits.min]], dtype), np.array([3, -7, 1], dtype)
+    np.testing.assert_array_equal(executor.run([x, z])[0], compute(x, z), strict=True)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("divisor", [5, -5, -1])
+def test_remainders_have_the_sign_of_the_divisor_as_in_pytorch(dtype: str, divisor: int) -> None:
+    make = Maker()
+    a, y = make.unplanned((5,), dtype), make.unplanned((5,), dtype)
+    make.call("aten::remainder.Scalar_out", a, make.value(divisor), y, y)
+    executor = HostExecutor(translate(make.program((a,), (y,)), name="remainders"))
+    numbers = np.array([7, -7, 10, 0, np.iinfo(dtype).min], dtype)
+    assert executor.run([numbers])[0].tolist() == [int(number) % divisor for number in numbers]
 
 
 @pytest.mark.parametrize("keep", [False, True])
@@ -93,7 +144,8 @@ def test_a_convolution_of_a_sequence_has_one_row() -> None:
     )
 
 
-F, Q, B = tensor(4), tensor(4, dtype="int8"), tensor(4, dtype="bool")
+B, L, J = (tensor(4, dtype=dtype) for dtype in ("bool", "int64", "int32"))
+F, Q = tensor(4), tensor(4, dtype="int8")
 IMAGE, WEIGHTS = tensor(1, 4, 8, 8), tensor(4, 2, 3, 3)
 CONVOLUTION = (IMAGE, WEIGHTS, None, (1, 1), (0, 0), (1, 1))
 
@@ -105,6 +157,12 @@ CONVOLUTION = (IMAGE, WEIGHTS, None, (1, 1), (0, 0), (1, 1))
         ("aten::add.out", (F, F, 1e40, F, F), "has the number 1e+40, which float32 cannot represent"),
         ("aten::mul.out", (F, tensor(3), F, F), "does not broadcast (3,) to (4,)"),
         ("aten::ge.Tensor_out", (F, Q, B, B), "has a int8 tensor, firmware supports float32 only"),
+        ("aten::add.out", (L, J, 1, L, L), "has a int32 tensor, firmware supports int64 only"),
+        ("aten::eq.Tensor_out", (L, J, B, B), "has a int32 tensor, firmware supports int64 only"),
+        ("aten::sub.out", (L, L, 2, L, L), "has the factor 2, firmware supports 1 for integers"),
+        ("aten::remainder.Scalar_out", (L, 0, L, L), "divides by 0"),
+        ("aten::remainder.Tensor_out", (L, L, L, L), "divides by a computed tensor, firmware supports constants"),
+        ("aten::remainder.Tensor_out", (F, F, F, F), "has a float32 tensor, firmware supports int32 and int64 only"),
         ("aten::clamp.out", (Q, 0.5, None, Q, Q), "clamps int8 values to 0.5..127, firmware clamps within -128..127"),
         ("aten::clamp.out", (F, "x", None, F, F), "has arguments that this version of Deuteron does not know"),
         (

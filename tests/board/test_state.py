@@ -29,7 +29,8 @@ from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
 from deuteron.errors import CapacityError, FormatError, UnsupportedError
 from deuteron.operators.program import KernelCall
-from deuteron.runtime import as_build, pte
+from deuteron.runtime import build_directory as directories
+from deuteron.runtime import pte
 from deuteron.runtime.program import Program, TensorSpec, TensorValue
 from deuteron.views.events.instructions import Instructions
 from deuteron.views.memory.arenas import arena_planning
@@ -434,7 +435,7 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = Crafted(values, calls, inputs=[1], outputs=[5], arena=80)
     path = tmp_path_factory.mktemp("state") / "summing.pte"
     path.write_bytes(program.data())
-    return as_build.build_directory(path, "cortex-m33")
+    return directories.build_directory(path, "cortex-m33")
 
 
 @pytest.mark.slow

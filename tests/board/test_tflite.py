@@ -13,7 +13,7 @@ from deuteron import api
 from deuteron.board import boards, image, qemu
 from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
-from deuteron.runtime import as_build
+from deuteron.runtime.build_directory import build_directory
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel
@@ -63,7 +63,7 @@ def test_a_board_gives_the_hosts_bytes(file: Path, name: str, target: str, tmp_p
     samples = [random_inputs(decode(file.read_bytes()), np.random.default_rng(1))]
     (expected,) = subject.run(samples)
     board = boards.load(name)
-    built = image.build(as_build.build_directory(file, target), board, FirmwareOptions(), Toolchain.find(image.OBJECTS))
+    built = image.build(build_directory(file, target), board, FirmwareOptions(), Toolchain.find(image.OBJECTS))
     image.write(built, tmp_path / "firmware", force=False)
     (run,) = qemu.run(tmp_path / "firmware", built.record, board, samples).runs
     assert [y.tobytes() for y in run.outputs] == [y.tobytes() for y in expected]

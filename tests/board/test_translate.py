@@ -27,8 +27,8 @@ OPERATORS_HINT = (
     "`aten::view_copy`, `aten::permute_copy`, `aten::squeeze_copy`, `aten::unsqueeze_copy`, `aten::expand_copy`, "
     "`aten::slice_copy`, `aten::select_copy`, `aten::cat`, `aten::stack`, `aten::index_select`, "
     "`aten::split_with_sizes_copy`, `aten::split_copy`, `aten::upsample_nearest2d`, "
-    "`aten::add`, `aten::sub`, `aten::mul`, `aten::div`, `aten::eq`, `aten::ne`, `aten::gt`, `aten::ge`, `aten::lt`, "
-    "`aten::le`, `aten::clamp`, `aten::amax`, `aten::full`, `aten::convolution`, "
+    "`aten::add`, `aten::sub`, `aten::mul`, `aten::div`, `aten::remainder`, `aten::eq`, `aten::ne`, `aten::gt`, "
+    "`aten::ge`, `aten::lt`, `aten::le`, `aten::clamp`, `aten::amax`, `aten::full`, `aten::convolution`, "
     "`aten::max_pool2d_with_indices`, `dim_order_ops::_clone_dim_order`, `dim_order_ops::_to_dim_order_copy`: change "
     "the model so that the NPU runs the others, or run the program with ExecuTorch's runtime on the device"
 )

@@ -308,11 +308,11 @@ def test_an_initial_state_outside_its_segment_is_refused() -> None:
     data = bytearray(stateful().data())
     pte.read(bytes(data))
     offsets = Buffer(bytes(data), "test").root().tables(6)[0].scalars(1, "Q")
-    at = bytes(data).index(np.array([2, 0, *offsets], "<u4").tobytes()[:4] + np.array(offsets, "<u8").tobytes())
-    data[at + 4 + 8 : at + 4 + 16] = (4).to_bytes(8, "little")
+    at = bytes(data).index(np.array([len(offsets)], "<u4").tobytes() + np.array(offsets, "<u8").tobytes())
+    data[at + 4 + 8 : at + 4 + 16] = (20).to_bytes(8, "little")
     with pytest.raises(FormatError) as caught:
         pte.read(bytes(data))
-    assert caught.value.message == "a constant tensor ends at byte 20 of a segment with 16"
+    assert caught.value.message == "a constant tensor ends at byte 36 of a segment with 32"
     views = Crafted((number(1), placed(0), state(16), state(16, buffer=2)), [add(1, 2, 1)], inputs=[1], outputs=[1])
     with pytest.raises(FormatError) as caught:
         pte.read(views.data())

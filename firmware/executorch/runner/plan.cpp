@@ -324,7 +324,7 @@ class PlanCheck
             }
         }
         std::sort(extents.begin(), extents.end());
-        /* Of the earlier tensors without and with state, that with the last end. */
+        /* The earlier tensors, without and with state, that end last. */
         std::array<std::optional<std::pair<Extent, size_t>>, 2> last;
         for (const auto &[extent, number] : extents) {
             const bool keeps = values_[number].has_content;

@@ -36,9 +36,9 @@ typedef struct {
 /**
  * Broadcasting operator of two tensors of float32, int32 or int64, or of int8 and int16 as they are stored.
  *
- * `kind` 0 is a + b, 1 a - b, 2 a * b, 3 a / b, 4 floor(a / b), 5 a - b * floor(a / b), 6 (a - b)^2, 7 a, or a * b
- * where a is below 0. The result is clamped; with int64, limits that are those of int32 do not count. Kind 5 is of
- * whole numbers, kind 7 of float32. Whole numbers keep their low bits; a quotient of 0 is 0.
+ * `kind` 0 is a + b, 1 a - b, 2 a * b, 3 a / b, 4 floor(a / b), 5 a - b * floor(a / b), 6 (a - b)^2. Kind 7 is a,
+ * or a * b where a is below 0. The result is clamped; with int64, limits that are those of int32 do not count. Kind 5
+ * is of whole numbers, kind 7 of float32. Whole numbers keep their low bits; a quotient of 0 is 0.
  *
  * Values: a, b, output.
  */
@@ -112,7 +112,7 @@ typedef struct {
 /**
  * Windows of float32, NHWC: `kind` 0 is the mean, 1 the largest value, 2 the root of the mean of squares.
  *
- * Elements are added row by row; those beside the map do not count.
+ * Elements are added row by row; those outside the map do not count.
  *
  * Values: input, output.
  */
@@ -137,7 +137,7 @@ typedef struct {
  * A reduction of float32, int32, int64 or bool along `reduced` for each element along `kept`.
  *
  * `kind` 0 is the sum, 1 the sum divided by the number of elements, of float32 alone, 2 the product, 3 the largest
- * and 4 the least. Elements count in the order in which they lie. Of bool 3 is any and 4 is all.
+ * and 4 the least. Elements are in memory order. For bool, 3 is any and 4 is all.
  *
  * Values: input, output.
  */
@@ -261,7 +261,7 @@ typedef struct {
 /**
  * Bilinear interpolation in float32, NHWC, of float32, or of int8 that is uint8 in the file, stored 128 lower.
  *
- * Output row i lies at i * scale_h, or with `half_pixel_centers` 1 at (i + 1/2) * scale_h - 1/2, columns alike. The
+ * Output row i is at i * scale_h, or with `half_pixel_centers` 1 at (i + 1/2) * scale_h - 1/2; so are columns. The
  * four neighbours count with their shares of the height, then of the width; the sum of uint8 is rounded to nearest.
  *
  * Values: input, output.
@@ -299,7 +299,7 @@ typedef struct {
  * which the first `label_offset` do not count. Its centre is y / y_scale * h_anchor + y_anchor, its height
  * exp(h / h_scale) * h_anchor, in float64. Boxes are taken by their largest scores, those of at least
  * `score_threshold`; a box that is taken removes the others whose intersection over union with it is above
- * `iou_threshold`. What stands behind the number of detections is 0.
+ * `iou_threshold`. Entries after the number of detections are 0.
  *
  * Values: boxes, scores, anchors, workspace, output.
  */

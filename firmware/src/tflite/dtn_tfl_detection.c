@@ -8,7 +8,7 @@ enum { BOXES, SCORES, ANCHORS, WORKSPACE, PLACES, CLASSES, BEST, COUNT };
 /* Numbers of a box: its centre and its size, or its corners. */
 enum { Y, X, H, W, CORNERS };
 
-/* What the workspace has of each box: its corners, its largest score, and the class of that, -1 for a box that is out.
+/* An entry of the workspace for each box: its corners, its largest score, and the class of that, -1 for a rejected box.
  */
 typedef struct {
     float corners[CORNERS];

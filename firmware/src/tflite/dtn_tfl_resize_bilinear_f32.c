@@ -2,7 +2,7 @@
 
 typedef dtn_tfl_resize_bilinear_f32_params_t params_t;
 
-/* What the stored values of a tensor that a file has in uint8 are less than its own. */
+/* The offset that is subtracted from a file's uint8 values to store them. */
 enum { UNSIGNED_OFFSET = 128 };
 
 static bool is_valid(const dtn_operator_call_t *call)
@@ -22,7 +22,7 @@ static bool is_valid(const dtn_operator_call_t *call)
            dtn_cm_has_size(&call->values[1], DTN_CM_LIST(item, p->batches, p->out_h, p->out_w, p->channels));
 }
 
-/* The two lines about a position, and how far behind the first it lies. */
+/* The two lines around a position, and its distance from the first. */
 typedef struct {
     size_t first;
     size_t second;

@@ -1,7 +1,7 @@
 """Lets steps write tensors of the state directly, in place of a tensor that a copy moves there afterwards.
 
 A copy is left out if the steps that write its source can write its target, and all readers of the source can read the
-target: from the first such write on, no step uses the old content of the target, and nothing writes it again.
+target. From the first such write on, no step may use the old content of the target, and nothing may write it again.
 """
 
 from collections.abc import Iterable, Sequence

@@ -195,7 +195,7 @@ class CpuOp:
 class DeadChannels:
     """Channels of a layer that were removed ahead of placement.
 
-    `node` is the layer's output. `constant` channels have one value for every input, and no other value depends on
+    `node` is the layer's output. `constant` channels have one value for every input; other values do not depend on
     `unread` ones. `macs` are multiply-accumulates before the removal, `macs_left` after it.
     """
 

@@ -35,7 +35,7 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class ValuePart:
     """A buffer that holds the bytes from `offset` on of a value that is never whole in memory."""
 
     buffer: str
@@ -59,7 +59,7 @@ class Dataflow:
     outputs: tuple[str, ...] = ()
     constants: tuple[Constant, ...] = ()
     calls: tuple[tuple[str, ...], ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[ValuePart, ...] = ()
 
     def values(self) -> tuple[tuple[Use, ...], ...]:
         """`uses`, with parts replaced by their whole values; ValueError if a text is invalid."""
@@ -71,5 +71,5 @@ class Dataflow:
         return tuple(tuple(Use.parse(text) for text in call) for call in self.calls)
 
 
-def _of_value(use: Use, part: Part | None) -> Use:
+def _of_value(use: Use, part: ValuePart | None) -> Use:
     return use if part is None else Use(part.value, part.offset + use.offset)

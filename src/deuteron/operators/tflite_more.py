@@ -7,53 +7,41 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from deuteron.operators.cortex_m import CpuOperator
-from deuteron.operators.params import Dims5, KernelParams
+from deuteron.operators.params import (
+    BroadcastParams,
+    ChannelMapParams,
+    Dims5,
+    GroupedConvolutionParams,
+    KernelParams,
+    WindowParams,
+)
 
 PREFIX = "dtn_tfl"
-"""Of the C functions."""
+"""Prefix of the C functions."""
 
 
 @dataclass(frozen=True, slots=True)
-class ArithmeticParams(KernelParams):
+class ArithmeticParams(BroadcastParams):
     """Broadcasting operator of two tensors of float32, int32 or int64, or of int8 and int16 as they are stored.
 
-    `kind` 0 is a + b, 1 a - b, 2 a * b, 3 a / b, 4 floor(a / b), 5 a - b * floor(a / b), 6 (a - b)^2, 7 a, or a * b
-    where a is below 0. The result is clamped; with int64, limits that are those of int32 do not count. Kind 5 is of
-    whole numbers, kind 7 of float32. Whole numbers keep their low bits; a quotient of 0 is 0.
+    `kind` 0 is a + b, 1 a - b, 2 a * b, 3 a / b, 4 floor(a / b), 5 a - b * floor(a / b), 6 (a - b)^2. Kind 7 is a,
+    or a * b where a is below 0. The result is clamped; with int64, limits that are those of int32 do not count. Kind 5
+    is of whole numbers, kind 7 of float32. Whole numbers keep their low bits; a quotient of 0 is 0.
     """
 
-    dims: Dims5
-    a_strides: Dims5
-    b_strides: Dims5
     kind: int
     act_min: int
     act_max: int
 
 
 @dataclass(frozen=True, slots=True)
-class ConvolutionF32Params(KernelParams):
+class ConvolutionF32Params(GroupedConvolutionParams):
     """Convolution of float32, NHWC, with weights [out_c, kernel_h, kernel_w, in_c / groups].
 
     Products are added from 0 on in the order of rows, columns and channels of the input, then the bias; the sum is
     clamped. With `transposed` 1 the input's elements are `stride` apart in the output, and dilations are 1.
     """
 
-    batches: int
-    in_h: int
-    in_w: int
-    in_c: int
-    out_h: int
-    out_w: int
-    out_c: int
-    groups: int
-    kernel_h: int
-    kernel_w: int
-    stride_h: int
-    stride_w: int
-    pad_h: int
-    pad_w: int
-    dilation_h: int
-    dilation_w: int
     transposed: int
     act_min: int
     act_max: int
@@ -61,22 +49,12 @@ class ConvolutionF32Params(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class PoolF32Params(KernelParams):
+class PoolF32Params(WindowParams):
     """Windows of float32, NHWC: `kind` 0 is the mean, 1 the largest value, 2 the root of the mean of squares.
 
-    Elements are added row by row; those beside the map do not count.
+    Elements are added row by row; those outside the map do not count.
     """
 
-    batches: int
-    in_h: int
-    in_w: int
-    channels: int
-    out_h: int
-    out_w: int
-    kernel_h: int
-    kernel_w: int
-    stride_h: int
-    stride_w: int
     pad_h: int
     pad_w: int
     kind: int
@@ -89,7 +67,7 @@ class ReduceParams(KernelParams):
     """A reduction of float32, int32, int64 or bool along `reduced` for each element along `kept`.
 
     `kind` 0 is the sum, 1 the sum divided by the number of elements, of float32 alone, 2 the product, 3 the largest
-    and 4 the least. Elements count in the order in which they lie. Of bool 3 is any and 4 is all.
+    and 4 the least. Elements are in memory order. For bool, 3 is any and 4 is all.
     """
 
     kept: Dims5
@@ -149,7 +127,7 @@ class DetectionParams(KernelParams):
     which the first `label_offset` do not count. Its centre is y / y_scale * h_anchor + y_anchor, its height
     exp(h / h_scale) * h_anchor, in float64. Boxes are taken by their largest scores, those of at least
     `score_threshold`; a box that is taken removes the others whose intersection over union with it is above
-    `iou_threshold`. What stands behind the number of detections is 0.
+    `iou_threshold`. Entries after the number of detections are 0.
     """
 
     boxes: int
@@ -176,19 +154,13 @@ class BatchMatmulF32Params(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
-class ResizeBilinearF32Params(KernelParams):
+class ResizeBilinearF32Params(ChannelMapParams):
     """Bilinear interpolation in float32, NHWC, of float32, or of int8 that is uint8 in the file, stored 128 lower.
 
-    Output row i lies at i * scale_h, or with `half_pixel_centers` 1 at (i + 1/2) * scale_h - 1/2, columns alike. The
+    Output row i is at i * scale_h, or with `half_pixel_centers` 1 at (i + 1/2) * scale_h - 1/2; so are columns. The
     four neighbours count with their shares of the height, then of the width; the sum of uint8 is rounded to nearest.
     """
 
-    batches: int
-    in_h: int
-    in_w: int
-    channels: int
-    out_h: int
-    out_w: int
     scale_h: int
     scale_w: int
     half_pixel_centers: int

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from deuteron.errors import FormatError, InternalError
 from deuteron.npu.ethosu.blob import Blob
 from deuteron.npu.ethosu.device import HINT, Device, load
-from deuteron.npu.ethosu.memory import SCRATCH, Memory
+from deuteron.npu.ethosu.memory import SCRATCH, MachineMemory
 
 
 class Partition:
@@ -27,7 +27,7 @@ class Partition:
         self._device = Device(blob, where)
         self._device.add_workspace()
         weights, *others = self._device.region_bytes
-        self._regions = [Memory(weights, blob.weights), *map(Memory, others)]
+        self._regions = [MachineMemory(weights, blob.weights), *map(MachineMemory, others)]
 
     def run(self, inputs: Sequence[bytes]) -> list[bytes]:
         """Return the outputs for the bytes of each input."""
@@ -36,7 +36,7 @@ class Partition:
             if len(data) != tensor.nbytes:
                 raise InternalError(f"an input has {len(data)} bytes, not {tensor.nbytes}", where=self._where)
             scratch.write(tensor.offset, data)
-        driver = Memory(self._library.dtn_ethosu_driver_bytes())
+        driver = MachineMemory(self._library.dtn_ethosu_driver_bytes())
         bases = (ctypes.c_uint64 * len(self._regions))(*(region.address for region in self._regions))
         sizes = (ctypes.c_size_t * len(self._regions))(*(region.size for region in self._regions))
         self._library.ethosu_init(driver.address, self._device.address, None, 0, 0, 0)

@@ -13,9 +13,9 @@ from deuteron.npu.ethosu.memory import (
     SCRATCH,
     SHRAM_BYTES,
     WEIGHTS,
-    Event,
+    MachineEvent,
+    MachineMemory,
     Memories,
-    Memory,
     Region,
 )
 from deuteron.npu.ethosu.stream import Span, config_of, decode, memory_name
@@ -41,22 +41,22 @@ class Steps:
         operations = decode(blob.command_data, where).operations
         self._numbers = {operation.offset: number for number, operation in enumerate(operations)}
         config = self._library.dtn_ethosu_config(config_of(blob.command_data, where).name.encode())
-        self._commands = Memory(len(blob.command_data), blob.command_data)
-        self._machine = Memory(self._library.dtn_ethosu_machine_bytes())
+        self._commands = MachineMemory(len(blob.command_data), blob.command_data)
+        self._machine = MachineMemory(self._library.dtn_ethosu_machine_bytes())
         self._stream = self._machine.address, config, self._commands.address, self._commands.size
         self._regions = {
-            WEIGHTS: Memory(len(blob.weights), blob.weights),
-            SCRATCH: Memory(blob.scratch_bytes),
-            FAST_SCRATCH: Memory(FAST_SCRATCH_BYTES),
+            WEIGHTS: MachineMemory(len(blob.weights), blob.weights),
+            SCRATCH: MachineMemory(blob.scratch_bytes),
+            FAST_SCRATCH: MachineMemory(FAST_SCRATCH_BYTES),
         }
         self._memories = Memories()
         for number, region in self._regions.items():
             self._memories.regions[number] = Region(region.address, region.size, number == WEIGHTS)
-        self._event = Event()
+        self._event = MachineEvent()
         self._check(
             self._library.dtn_ethosu_check(*self._stream, ctypes.byref(self._memories), ctypes.byref(self._event))
         )
-        self._own = Memory(SHRAM_BYTES), Memory(self._memories.workspace_bytes)
+        self._own = MachineMemory(SHRAM_BYTES), MachineMemory(self._memories.workspace_bytes)
         self._memories.shram, self._memories.shram_bytes = self._own[0].address, self._own[0].size
         self._memories.workspace = self._own[1].address
 

@@ -211,7 +211,7 @@ def _read(named: str | Path, model: FlatModel) -> Iterable[object]:
 
 
 def _called(path: Path, function: str) -> Iterable[object]:
-    """What a function of a Python file returns."""
+    """Return the result of a function of a Python file."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if not path.is_file() or spec is None or spec.loader is None:
         raise InputError(f"`{path}` does not exist", hint=_HINT_DATA)

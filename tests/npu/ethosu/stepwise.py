@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from deuteron.native import library
 from deuteron.npu.ethosu.blob import Blob
-from deuteron.npu.ethosu.memory import FAST_SCRATCH, SCRATCH, WEIGHTS, Event, Memories, Region
+from deuteron.npu.ethosu.memory import FAST_SCRATCH, SCRATCH, WEIGHTS, MachineEvent, Memories, Region
 
 _MACHINE_BYTES, _SHRAM_BYTES, _FAST_BYTES = 1 << 15, 96 << 10, 384 << 10
 _STOP, _DMA = 0x000, 0x010
@@ -29,7 +29,7 @@ def results(blob: Blob, seed: int = 0) -> Iterator[tuple[int, Bytes, Bytes]]:
     rng = np.random.default_rng(seed)
     for tensor in blob.inputs:
         scratch[tensor.offset : tensor.offset + tensor.nbytes] = rng.integers(0, 256, tensor.nbytes, np.uint8)
-    memory, event = Memories(), Event()
+    memory, event = Memories(), MachineEvent()
     memory.regions[WEIGHTS] = Region(weights.ctypes.data, len(weights), True)
     memory.regions[SCRATCH] = Region(scratch.ctypes.data, len(scratch), False)
     memory.regions[FAST_SCRATCH] = Region(fast.ctypes.data, len(fast), False)

@@ -62,6 +62,8 @@ _LOWERINGS: Mapping[str, _Lowering] = {
     "aten::sub.out": aten.sub,
     "aten::mul.out": aten.mul,
     "aten::div.out": aten.div,
+    "aten::remainder.Tensor_out": aten.remainder,
+    "aten::remainder.Scalar_out": aten.remainder,
     "aten::eq.Tensor_out": aten.eq,
     "aten::ne.Tensor_out": aten.ne,
     "aten::gt.Tensor_out": aten.gt,
@@ -99,4 +101,4 @@ def lower(operator: str, args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
 
 def supported() -> tuple[str, ...]:
     """Return the operators of programs that firmware has, by PyTorch's names, without names of older releases."""
-    return tuple(name.partition(".")[0] for name in _LOWERINGS if name not in BY_FORMER_NAME)
+    return tuple(dict.fromkeys(name.partition(".")[0] for name in _LOWERINGS if name not in BY_FORMER_NAME))

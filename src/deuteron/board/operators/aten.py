@@ -7,6 +7,8 @@ import math
 import struct
 from collections.abc import Sequence
 
+import numpy as np
+
 from deuteron.board.operators.layout import Run, binary_dims, broadcast_runs, merged, need_same_layout, strides
 from deuteron.board.operators.lowering import (
     Argument,
@@ -18,6 +20,8 @@ from deuteron.board.operators.lowering import (
     refuse_arguments,
     words_of,
 )
+from deuteron.board.operators.prepared_constants import integer
+from deuteron.operators import tflite
 from deuteron.operators.params import BINARY_RANK, Dims4, Dims5, KernelParams
 from deuteron.operators.portable import (
     BY_ATEN_OPERATOR,
@@ -30,9 +34,14 @@ from deuteron.operators.portable import (
     FullParams,
     MaxPoolParams,
 )
+from deuteron.operators.tflite import BY_TFLITE_OPERATOR
+from deuteron.operators.tflite_more import ArithmeticParams
 from deuteron.runtime.program import Numbers
 
 _EQUAL, _DIFFERENT, _GREATER, _GREATER_OR_EQUAL = range(4)
+_ADD, _SUB, _MUL, _REMAINDER = 0, 1, 2, 5
+"""Kinds of `ArithmeticParams`."""
+_INTEGERS = ("int32", "int64")
 _STORED = {
     "bool": "<?", "uint8": "<B", "int8": "<b", "int16": "<h", "int32": "<i", "int64": "<q", "float32": "<f",
     "float64": "<d",
@@ -59,6 +68,22 @@ def mul(args: Sequence[Argument]) -> OperatorCall:
 def div(args: Sequence[Argument]) -> OperatorCall:
     """Arguments: a, b, output twice."""
     return _product(args, "div")
+
+
+def remainder(args: Sequence[Argument]) -> OperatorCall:
+    """Arguments: a, b, a constant tensor or a number, output twice; of integers only."""
+    match args:
+        case [Tensor() as a, Tensor() | int() as b, Tensor() as y, _] if a.spec.dtype in _INTEGERS:
+            divisor = integer(b, a.spec.dtype) if isinstance(b, int) else b
+            if divisor.value.constant is None:
+                raise RefusedError("divides by a computed tensor, firmware supports constants")
+            if 0 in np.frombuffer(divisor.value.constant.data, divisor.spec.dtype):
+                raise RefusedError("divides by 0")
+            return _arithmetic(_REMAINDER, a, divisor, y)
+        case [Tensor() as a, *_]:
+            raise RefusedError(f"has a {a.spec.dtype} tensor, firmware supports {' and '.join(_INTEGERS)} only")
+        case _:
+            raise refuse_arguments()
 
 
 def eq(args: Sequence[Argument]) -> OperatorCall:
@@ -183,6 +208,10 @@ def max_pool(args: Sequence[Argument]) -> OperatorCall:
 
 def _sum(args: Sequence[Argument], sign: int) -> OperatorCall:
     match args:
+        case [Tensor() as a, Tensor() as b, int() as alpha, Tensor() as y, _] if y.spec.dtype in _INTEGERS:
+            if abs(alpha) != 1:
+                raise RefusedError(f"has the factor {alpha}, firmware supports 1 for integers")
+            return _arithmetic(_ADD if sign * alpha == 1 else _SUB, a, b, y)
         case [Tensor() as a, Tensor() as b, int() | float() as alpha, Tensor() as y, _]:
             need_type("float32", a, b, y)
             return _call("add", (a, b), y, AddParams(*binary_dims(broadcast_runs(y, a, b)), _bits(sign * alpha)))
@@ -192,6 +221,8 @@ def _sum(args: Sequence[Argument], sign: int) -> OperatorCall:
 
 def _product(args: Sequence[Argument], name: str) -> OperatorCall:
     match args:
+        case [Tensor() as a, Tensor() as b, Tensor() as y, _] if name == "mul" and y.spec.dtype in _INTEGERS:
+            return _arithmetic(_MUL, a, b, y)
         case [Tensor() as a, Tensor() as b, Tensor() as y, _]:
             need_type("float32", a, b, y)
             return _call(name, (a, b), y, BinaryParams(*binary_dims(broadcast_runs(y, a, b))))
@@ -202,12 +233,31 @@ def _product(args: Sequence[Argument], name: str) -> OperatorCall:
 def _compare(args: Sequence[Argument], relation: int, *, exchanged: bool = False) -> OperatorCall:
     match args:
         case [Tensor() as a, Tensor() as b, Tensor() as y, _]:
-            need_type("float32" if a.spec.dtype == "float32" else "int8", a, b)
-            need_type("bool", y)
             a, b = (b, a) if exchanged else (a, b)
+            need_type(a.spec.dtype if a.spec.dtype in ("float32", *_INTEGERS) else "int8", a, b)
+            need_type("bool", y)
+            if a.spec.dtype in _INTEGERS:
+                return _compare_integers(a, b, y, relation)
             return _call("compare", (a, b), y, CompareParams(*binary_dims(broadcast_runs(y, a, b)), relation))
         case _:
             raise refuse_arguments()
+
+
+def _arithmetic(kind: int, a: Tensor, b: Tensor, y: Tensor) -> OperatorCall:
+    """Return the call for two integer tensors of one type."""
+    need_type(a.spec.dtype, b, y)
+    limits = np.iinfo("int32")
+    params = ArithmeticParams(*binary_dims(broadcast_runs(y, a, b)), kind, int(limits.min), int(limits.max))
+    return OperatorCall(BY_TFLITE_OPERATOR["arithmetic"].symbol, (a, b), (y,), words_of(params))
+
+
+def _compare_integers(a: Tensor, b: Tensor, y: Tensor, relation: int) -> OperatorCall:
+    """Return the comparison, by the operator whose kinds are a < b, a <= b, a = b and a != b."""
+    if relation in (_GREATER, _GREATER_OR_EQUAL):
+        a, b = b, a
+    kind = {_GREATER: 0, _GREATER_OR_EQUAL: 1, _EQUAL: 2, _DIFFERENT: 3}[relation]
+    params = tflite.CompareParams(*binary_dims(broadcast_runs(y, a, b)), kind, 0, 0, 0, 0, 0, 0, 0)
+    return OperatorCall(BY_TFLITE_OPERATOR["compare"].symbol, (a, b), (y,), words_of(params))
 
 
 def _call(name: str, inputs: tuple[Tensor, ...], output: Tensor, params: KernelParams) -> OperatorCall:

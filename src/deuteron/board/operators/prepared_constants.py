@@ -27,6 +27,11 @@ def channels_first(weights: Tensor) -> Tensor | None:
     return _constant(np.ascontiguousarray(rows).tobytes(), TensorSpec(rows.shape, "int8", (0, 1, 2, 3)))
 
 
+def integer(number: int, dtype: str) -> Tensor:
+    """Return a number as a tensor without dimensions."""
+    return _constant(np.array(number, dtype).tobytes(), TensorSpec((), dtype, ()))
+
+
 def scratch_of(size: int) -> Tensor:
     """Return scratch memory for one step, which the program's plan does not have."""
     return Tensor(None, TensorValue(TensorSpec((size,), "uint8", (0,)), size, None, None, False, False))

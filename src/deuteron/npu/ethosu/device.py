@@ -8,7 +8,7 @@ from functools import cache
 from deuteron.errors import FormatError
 from deuteron.native import load as load_native
 from deuteron.npu.ethosu.blob import Blob
-from deuteron.npu.ethosu.memory import FAST_SCRATCH, FAST_SCRATCH_BYTES, SHRAM_BYTES, Event, Memory
+from deuteron.npu.ethosu.memory import FAST_SCRATCH, FAST_SCRATCH_BYTES, SHRAM_BYTES, MachineEvent, MachineMemory
 
 HINT = "lower the model again"
 _NO_REGION = 10
@@ -26,7 +26,7 @@ class _State(ctypes.Structure):
         ("workspace", ctypes.c_void_p),
         ("workspace_bytes", ctypes.c_size_t),
         ("fault", ctypes.c_int),
-        ("event", Event),
+        ("event", MachineEvent),
         ("workspace_needed", ctypes.c_size_t),
     )
 
@@ -49,12 +49,12 @@ class Device:
 
     def __init__(self, blob: Blob, where: str) -> None:
         self._library = load()
-        self._place = Memory(self._library.dtn_ethosu_device_bytes())
+        self._place = MachineMemory(self._library.dtn_ethosu_device_bytes())
         self._state = _State.from_address(self._place.address)
-        shram = Memory(SHRAM_BYTES)
+        shram = MachineMemory(SHRAM_BYTES)
         self._state.shram, self._state.shram_bytes = shram.address, shram.size
         self._own = [shram]  # the device has only the address
-        self.commands = Memory(len(blob.command_data), blob.command_data)
+        self.commands = MachineMemory(len(blob.command_data), blob.command_data)
         self.region_bytes = [len(blob.weights), blob.scratch_bytes, 0]
         if self._check(self.region_bytes) == _NO_REGION and self._state.event.detail == FAST_SCRATCH:
             self.region_bytes[FAST_SCRATCH] = FAST_SCRATCH_BYTES
@@ -78,7 +78,7 @@ class Device:
 
     def add_workspace(self) -> None:
         """Allocate the workspace of the simulator."""
-        workspace = Memory(self._state.workspace_needed)
+        workspace = MachineMemory(self._state.workspace_needed)
         self._state.workspace, self._state.workspace_bytes = workspace.address, workspace.size
         self._own.append(workspace)
 

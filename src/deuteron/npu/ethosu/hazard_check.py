@@ -19,9 +19,9 @@ from deuteron.npu.ethosu.memory import (
     REGIONS,
     SCRATCH,
     WEIGHTS,
-    Event,
+    MachineEvent,
+    MachineMemory,
     Memories,
-    Memory,
     Region,
 )
 from deuteron.npu.ethosu.stream import SHRAM, Operation, Stream, memory_name
@@ -61,7 +61,7 @@ class _Hazard(ctypes.Structure):
 
 class _Seen(ctypes.Structure):
     _fields_ = (
-        ("event", Event),
+        ("event", MachineEvent),
         ("count", ctypes.c_uint32),
         ("hazards", _Hazard * _MOST_HAZARDS),
         ("values", ctypes.c_uint64 * _READS),
@@ -113,9 +113,9 @@ class _Watcher:
         memory.regions[SCRATCH] = Region(None, blob.scratch_bytes, False)
         memory.regions[FAST_SCRATCH] = Region(None, FAST_SCRATCH_BYTES if _is_fast(stream) else 0, False)
         config = self._library.dtn_ethosu_config(stream.config.name.encode())
-        self._commands = Memory(len(blob.command_data), blob.command_data)
+        self._commands = MachineMemory(len(blob.command_data), blob.command_data)
         size = int(self._library.dtn_ethosu_watch_bytes(config, ctypes.byref(memory)))
-        self._place = Memory(size)
+        self._place = MachineMemory(size)
         fault = self._library.dtn_ethosu_watch_start(
             self._place.address, size, config, self._commands.address, len(blob.command_data), ctypes.byref(memory)
         )

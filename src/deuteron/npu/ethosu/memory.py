@@ -11,7 +11,7 @@ SHRAM_BYTES = 48 << 10
 _ALIGNMENT = 16
 
 
-class Event(ctypes.Structure):
+class MachineEvent(ctypes.Structure):
     """A `dtn_ethosu_event_t`: a command, and its event."""
 
     _fields_ = (
@@ -40,7 +40,7 @@ class Memories(ctypes.Structure):
     )
 
 
-class Memory:
+class MachineMemory:
     """Bytes of this process at a multiple of 16, as the NPU requires.
 
     Args:

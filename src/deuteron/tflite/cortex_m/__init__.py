@@ -59,7 +59,7 @@ _OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {name: lowering for family in _FAMILIES for name, lowering in family.OPERATORS.items()}
 )
 _CONTRADICTIONS = (ArithmeticError, LookupError, TypeError, ValueError)
-"""What arrays raise for operands of unsuitable shapes, where `tflite.shapes` has no rule for the operator."""
+"""Errors of arrays for operands of unsuitable shapes, where `tflite.shapes` has no rule for the operator."""
 
 _HINT_CONTROL_FLOW = "export each branch as a model of its own, or compute both and choose with SELECT"
 _HINT_OPERATOR = "write it with other operators, or leave it to the host; docs/reference lists what a Cortex-M runs"

@@ -32,7 +32,7 @@ _TIE = Fraction(1, 1 << 40)
 
 @dataclass(frozen=True, slots=True)
 class Channels:
-    """What is known of a tensor's channels.
+    """The known values of a tensor's channels.
 
     Attributes:
         known: whether the channel has one stored value for every input.
@@ -64,7 +64,7 @@ class Layer:
 
     @property
     def reads(self) -> Mask:
-        """Whether an output [o] has weights other than zero for an input channel [i]."""
+        """True if an output [o] has weights other than zero for an input channel [i]."""
         return (self.weights != 0).max(axis=1, initial=False)
 
 
@@ -94,7 +94,7 @@ def analyse(model: FlatModel) -> tuple[dict[int, Channels], dict[int, Layer]]:
 
 
 def channels_of(site: Site, position: int, found: Mapping[int, Channels]) -> Channels:
-    """What is known of the channels of an operand, which may be a constant."""
+    """The known values of an operand's channels; it may be a constant."""
     tensor = site.input(position)
     if site.op.inputs[position] in found:
         return found[site.op.inputs[position]]
@@ -144,7 +144,7 @@ def layer_of(site: Site, found: Mapping[int, Channels]) -> Layer | None:
 
 
 def _is_plain(site: Site) -> bool:
-    """Whether the first operand and the result are quantised as a whole, and the file computes them as integers."""
+    """True if the first operand and the result are quantised as a whole, and the file computes them as integers."""
     tensors = [site.input(0), *(site.output(i) for i in range(len(site.op.outputs)))] if site.op.inputs else []
     return bool(tensors) and all(_is_quantised(tensor) for tensor in tensors)
 
@@ -154,7 +154,7 @@ def _is_quantised(tensor: FlatTensor) -> bool:
 
 
 def _is_padded(site: Site) -> bool:
-    """Whether the window of a layer reaches over the edge of its input."""
+    """Return True if the window of a layer reaches over the edge of its input."""
     if site.op.name == "FULLY_CONNECTED" or site.option("Padding") != SAME:
         return False
     x, y, kernel = site.input().shape, site.output().shape, site.input(1).shape

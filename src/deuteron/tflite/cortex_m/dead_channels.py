@@ -1,7 +1,7 @@
 """Removes dead channels: those that are constant, and those that only outputs with weights of zero read.
 
 The layers that read a constant channel add it to their biases instead, so the model's outputs keep every bit. Inputs
-and outputs of the model keep all channels, and so do tensors of operators that mix channels in other ways.
+and outputs of the model keep all channels, as do tensors of operators that mix channels in other ways.
 """
 
 import math
@@ -187,7 +187,7 @@ class _Needs:
 
 
 def _leaves_channels(site: Site) -> bool:
-    """Whether an operator's constants keep the channels where they are."""
+    """Return True if an operator's constants keep the channels where they are."""
     rank = len(site.input().shape)
     match site.op.name:
         case "MEAN":

@@ -39,7 +39,7 @@ REWRITES: Mapping[str, str] = MappingProxyType(
         "UNIQUE, WHERE": "the shape of the result depends on values; compute it outside of the model",
     }
 )
-"""What to write in the place of operators that no processor runs."""
+"""Alternatives to operators that no processor runs."""
 
 
 def markdown(neutron: Collection[str]) -> str:

@@ -185,7 +185,7 @@ def compare(
 
 
 def _has(known: Values, name: str, tensor: FlatTensor) -> bool:
-    """Whether the values of a tensor of the file are known."""
+    """Return True if the values of a tensor of the file are known."""
     return name in known and known[name].size == math.prod(tensor.shape)
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from deuteron.npu.dataflow import Constant, Dataflow, Part, Use
+from deuteron.npu.dataflow import Constant, Dataflow, Use, ValuePart
 from deuteron.operators.program import Program
 
 
@@ -12,13 +12,13 @@ def dataflow(program: Program, weights: Mapping[str, int]) -> Dataflow:
     Constants at the same offset are one value.
     """
     constants: dict[int, Constant] = {}
-    parts = [Part(b.name, b.part_of.buffer, b.part_of.offset) for b in program.buffers if b.part_of is not None]
+    parts = [ValuePart(b.name, b.part_of.buffer, b.part_of.offset) for b in program.buffers if b.part_of is not None]
     for buffer in program.buffers:
         if buffer.name in weights:
             constant = Constant(buffer.name, weights[buffer.name], buffer.nbytes)
             first = constants.setdefault(constant.offset, constant)
             if first is not constant:
-                parts.append(Part(buffer.name, first.name, 0))
+                parts.append(ValuePart(buffer.name, first.name, 0))
     return Dataflow(
         program.inputs,
         program.outputs,
