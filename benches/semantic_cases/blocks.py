@@ -55,7 +55,7 @@ class GptBlock(nn.Module):
 
 
 class Gpt(nn.Module):
-    """minGPT: embeddings of words and places, logits, and a loss that nobody asks for."""
+    """minGPT: embeddings of words and places, logits, and an unused loss."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -178,7 +178,7 @@ class Bottle2neck(nn.Module):
 
 
 class Ghost(nn.Module):
-    """GhostNet: cheap features beside the primary ones, cut to the channels."""
+    """GhostNet: primary features joined with cheap ones, cut to the channels."""
 
     def __init__(self, outputs: int = 7) -> None:
         super().__init__()
@@ -519,7 +519,7 @@ class PackedGru(nn.Module):
 
 
 class AdditiveAttention(nn.Module):
-    """Bahdanau: scores of all steps beside one query."""
+    """Bahdanau: scores of all steps for one query."""
 
     def __init__(self) -> None:
         super().__init__()

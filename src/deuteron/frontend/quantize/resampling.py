@@ -55,7 +55,7 @@ def _is_even(size: list[int], steps: list[int], pads: list[int], stride: list[in
 
 
 def _copies(size: list[int], channels: int) -> Tensor:
-    """Weights of a grouped convolution that copy each element of a window to a channel of its own."""
+    """Weights of a grouped convolution that copy each element of a window to its own channel."""
     count = size[0] * size[1]
     return torch.eye(count).reshape(count, 1, *size).repeat(channels, 1, 1, 1)
 
