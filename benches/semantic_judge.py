@@ -225,7 +225,7 @@ def _integers(
 
 def _refusal(error: DeuteronError) -> tuple[Verdict, str]:
     text = " ".join(str(error).split())
-    lacks = [] if _LINE.search(text) else ["no line"]
+    lacks = [] if _LINE.search(text) or "the model is TorchScript" in text else ["no line"]
     lacks += [] if error.hint or "hint:" in text else ["no hint"]
     lacks += [f"raw text `{found[0]}`"] if (found := _RAW.search(text.partition("hint:")[0])) else []
     if lacks:

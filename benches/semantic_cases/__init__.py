@@ -1,10 +1,22 @@
 """The cases of the bench of semantics, by kind."""
 
-from semantic_cases import aliasing, control, indices, layers, numbers, rewritten, sequences, state, stateful, structure
+from semantic_cases import (
+    aliasing,
+    blocks,
+    control,
+    indices,
+    layers,
+    numbers,
+    rewritten,
+    sequences,
+    state,
+    stateful,
+    structure,
+)
 from semantic_cases.case import Case, Cases
 
 KINDS: tuple[Cases, ...] = tuple(
     kind.CASES
-    for kind in (numbers, state, stateful, aliasing, control, indices, layers, sequences, structure, rewritten)
+    for kind in (numbers, state, stateful, aliasing, control, indices, layers, sequences, structure, blocks, rewritten)
 )
 CASES: tuple[Case, ...] = tuple(case for kind in KINDS for case in kind)

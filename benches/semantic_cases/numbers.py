@@ -149,6 +149,8 @@ CASES.vectors(
     lerp_tensor=lambda m, x: torch.lerp(x, m.f(x), torch.sigmoid(x)),
     addcmul=lambda m, x: torch.addcmul(x, m.f(x), x, value=0.5),
     addcdiv=lambda m, x: torch.addcdiv(x, m.f(x), x.abs() + 1, value=0.5),
+    other_names=lambda m, x: torch.subtract(torch.multiply(m.f(x), x), torch.divide(x.absolute(), 2)).negative(),
+    other_name_of_comparison=lambda m, x: torch.greater((m.f(x) * 4).int(), 0.5) * 2,
     hypot=lambda m, x: torch.hypot(m.f(x), x),
     atan2=lambda m, x: torch.atan2(m.f(x), x.abs() + 1),
     logaddexp=lambda m, x: torch.logaddexp(m.f(x), x),

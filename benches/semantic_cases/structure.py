@@ -378,6 +378,7 @@ CASES.vectors(
     mapped=lambda m, x: torch.stack(list(map(torch.tanh, m.f(x).unbind(1))), 1),
     stacked_and_unbound=lambda m, x: torch.stack([m.f(x), x]).unbind()[0],
     hstack_vstack=lambda m, x: torch.vstack([torch.hstack([m.f(x), x]), torch.hstack([x, m.f(x)])]),
+    other_names_of_joins=lambda m, x: torch.concat([m.f(x).swapdims(0, 1), torch.row_stack([x, x]).t()], 1),
     column_stack=lambda m, x: torch.column_stack([m.f(x), x[:, 0]]),
     atleast=lambda m, x: torch.atleast_3d(m.f(x)),
     block_diagonal=lambda m, x: torch.block_diag(m.f(x)[:2], x[:2]),

@@ -12,6 +12,7 @@ from torch.nn import functional
 
 from deuteron.frontend.cortex_m import decompositions
 from deuteron.frontend.cortex_m.added import decompositions as added
+from deuteron.frontend.quantize import recurrent
 
 aten = torch.ops.aten
 SIGNAL = (1, 4, 12)
@@ -190,19 +191,19 @@ def test_weights_that_are_used_twice_are_one_constant() -> None:
 
 @pytest.mark.parametrize("shape", [(1, 5, 6), (3, 5, 6)])
 @pytest.mark.parametrize("options", [{}, {"bias": False}, {"num_layers": 2}, {"bidirectional": True}], ids=str)
-@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN])
 @pytest.mark.parametrize("batch_first", [True, False])
 def test_recurrent_layers_are_their_steps(
-    layer: type[nn.LSTM | nn.GRU], batch_first: bool, options: dict[str, object], shape: tuple[int, ...]
+    layer: type[nn.LSTM | nn.GRU | nn.RNN], batch_first: bool, options: dict[str, object], shape: tuple[int, ...]
 ) -> None:
     cell = layer(6, 4, batch_first=batch_first, **options)  # pyright: ignore[reportArgumentType]
     found = operators(lambda x, cell: cell(x)[0], shape, cell)
-    assert {aten.linear.default, aten.stack.default, aten.tanh.default, aten.mul.Tensor} <= set(found)
-    assert not {aten.lstm.input, aten.gru.input, aten.zeros.default} & set(found)
+    assert {aten.linear.default, aten.stack.default, aten.tanh.default} <= set(found)
+    assert not {*recurrent.LAYERS, aten.zeros.default} & set(found)
 
 
-@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU])
-def test_states_of_recurrent_layers(layer: type[nn.LSTM | nn.GRU]) -> None:
+@pytest.mark.parametrize("layer", [nn.LSTM, nn.GRU, nn.RNN, partial(nn.RNN, nonlinearity="relu")])
+def test_states_of_recurrent_layers(layer: Callable[..., nn.Module]) -> None:
     """Given ones go in, and the last ones come out."""
     cell = layer(6, 4, 2, bidirectional=True)
 
@@ -227,6 +228,13 @@ def test_cells_are_their_step(cell: Callable[..., nn.Module], bias: bool) -> Non
     found = operators(step, (3, 6), cell(6, 4, bias=bias))
     assert found.count(aten.linear.default) == 2
     assert not [target for target in found if str(target).endswith("_cell.default")]
+
+
+def test_a_division_of_an_image_by_one_number_per_channel_repeats_it() -> None:
+    found = operators(lambda x: x / x.abs().amax((2, 3), keepdim=True), IMAGE)
+    assert found[-2:] == [aten.expand.default, aten.div.Tensor]
+    found = operators(lambda x: x * x.abs().amax((2, 3), keepdim=True), IMAGE)
+    assert aten.expand.default not in found
 
 
 def test_a_cosine_is_a_mean_of_products() -> None:

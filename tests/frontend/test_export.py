@@ -13,6 +13,7 @@ from deuteron.frontend.export import (
     DROPS,
     KEEPS,
     MEASURES,
+    PACKED,
     check_exported,
     check_norms,
     check_repeatable,
@@ -67,6 +68,26 @@ def test_control_flow_on_data_names_what_torch_says_and_the_line():
         f"{at(Branches(), 'if x')}: PyTorch cannot export this model: "
         "Data-dependent branching, at `if x.sum() > 0:`\n\n"
         "hint: compute both branches and select with `torch.where`; give a loop a fixed number of steps"
+    )
+
+
+class Packs(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.GRU(4, 4, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        packed = nn.utils.rnn.pack_padded_sequence(x[0], torch.tensor([2]), batch_first=True)
+        return self.layer(packed)[1]
+
+
+def test_packed_sequences():
+    with pytest.raises(InputError) as caught:
+        export(Packs(), X)
+    assert str(caught.value) == (
+        f"{at(Packs(), 'packed =')}: PyTorch cannot export this model: packed sequences have sizes that depend on "
+        "data, at `packed = nn.utils.rnn.pack_padded_sequence(x[0], torch.tensor([2]), batch_first=True)`\n\n"
+        f"hint: {PACKED}"
     )
 
 

@@ -21,6 +21,23 @@ def test_indices_are_slices_and_copies_are_left_out() -> None:
     ]  # fmt: skip
 
 
+LAYER = [aten.reshape.default, aten.linear.default, aten.reshape.default]
+
+
+@pytest.mark.parametrize(
+    ("dims", "keeps", "wanted"),
+    [
+        ([2], False, LAYER),
+        ([-2], True, [aten.permute.default, *LAYER]),
+        ([0, 2], False, [aten.permute.default, *LAYER]),
+        ([0], False, [aten.sum.dim_IntList]),
+    ],
+)
+def test_sums_of_many_elements_are_layers_with_a_scale_of_their_own(dims: list[int], keeps: bool, wanted: list[object]):
+    module = Call(lambda x: x.sum(dims, keepdim=keeps))
+    assert rewritten(module, (4, 40, 20), decompositions.write, rtol=1e-5) == wanted
+
+
 def test_a_copy_that_is_written_into_stays() -> None:
     module = Call(lambda x: x.transpose(1, 2).contiguous().add_(1.0))
     assert aten.contiguous.default in rewritten(module, (1, 6, 5), decompositions.write)

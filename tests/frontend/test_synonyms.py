@@ -49,6 +49,26 @@ OTHERS: list[tuple[Callable[[Tensor], Tensor], str]] = [
     (lambda x: x.put(torch.tensor([0, -1]), x[1]), "put"),
     (lambda x: functional.normalize(x, p=1.0, dim=1), "expand"),
     (lambda x: ((x > 0).int() << 2) * x, "lshift"),
+    (lambda x: torch.max(x, -x) + torch.min(x, x * 2), "max.other"),
+    (lambda x: x * x.abs().amax(0).expand_as(x), "expand"),
+    (lambda x: sum(torch.broadcast_tensors(x, x[:, :1])), "expand"),
+    (lambda x: x[:1].expand(4, 2) / x[:, :1].expand(4, 2), "div.Scalar"),
+    (lambda x: torch.take(x, torch.tensor([0, -1, 3])) * 2, "take"),
+    (lambda x: torch.take_along_dim(x, PLACES, 1) * 2, "take"),
+    (lambda x: torch.cumprod(x, 0), "cumprod"),
+    (lambda x: x.detach() * 2, "detach"),
+    (lambda x: x.ravel() * 2, "ravel"),
+    (lambda x: x.index_add(0, torch.tensor([2, 0, 2]), x[1:], alpha=-2), "index_add"),
+    (lambda x: torch.inner(x, x[:2]), "inner"),
+    (lambda x: x.unbind(-1)[1] * x.unbind()[0][0], "unbind"),
+    (lambda x: torch.tril(x, -1) + x.triu(), "tri"),
+    (lambda x: torch.searchsorted(torch.tensor([-0.5, 0.5]), x, side="right") * x, "searchsorted"),
+    (lambda x: x.index_put((torch.tensor([3, 0]),), x[:2]), "index_put"),
+    (lambda x: x.index_put((torch.tensor([3, 1]), torch.tensor([0, 1])), torch.tensor(0.5)), "index_put"),
+    (
+        lambda x: functional.instance_norm(x[None], x.new_ones(4), x.new_full((4,), 2.0), use_input_stats=False),
+        "instance_norm",
+    ),
 ]
 
 

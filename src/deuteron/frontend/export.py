@@ -13,6 +13,11 @@ from deuteron.frontend.source_lines import first_line, source_of, user_line_of
 
 BRANCHES = "compute both branches and select with `torch.where`; give a loop a fixed number of steps"
 
+PACKED = (
+    "give the recurrent layer the padded tensor itself: a program runs a fixed number of steps; select the outputs of "
+    "shorter sequences by a mask"
+)
+
 DROPS = "pass `training=self.training`, or use `torch.nn.Dropout`: neither drops anything in evaluation mode"
 
 DRAWS = "draw the numbers once, when the model is created, and keep them as a buffer, or pass them as an input"
@@ -28,11 +33,16 @@ KEEPS = "take it as an input and return its new value: the application keeps the
 def not_exported(error: Exception) -> InputError:
     """Return the error for a model that `torch.export` cannot export."""
     line = last_user_line(str(error)) or user_line_of(error)
-    details = "`torch.export.export(model, example_inputs, strict=True)` must work; it prints the details"
+    what = first_line(error)
+    hint = "`torch.export.export(model, example_inputs, strict=True)` must work; it prints the details"
+    if "data-dependent" in what.lower():
+        what, hint = "Data-dependent branching", BRANCHES
+    elif line and "pack" in line[2] and "_sequence(" in line[2]:
+        what, hint = "packed sequences have sizes that depend on data", PACKED
     return InputError(
-        f"PyTorch cannot export this model: {first_line(error)}{f', at `{line[2]}`' if line else ''}",
+        f"PyTorch cannot export this model: {what}{f', at `{line[2]}`' if line else ''}",
         where=f"{line[0]}:{line[1]}" if line else None,
-        hint=BRANCHES if first_line(error).startswith("Data-dependent") else details,
+        hint=hint,
     )
 
 

@@ -32,6 +32,7 @@ from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.lowering_record import Recording
 from deuteron.frontend.quantize import (
+    aliases,
     batches,
     biases,
     casts,
@@ -43,6 +44,7 @@ from deuteron.frontend.quantize import (
     masks,
     norms,
     promotion,
+    resampling,
     rewrite_equivalence,
     signals,
     synonyms,
@@ -234,10 +236,12 @@ class Flow:
         check_repeatable(model)
         self._original = rewrite_equivalence.original(model, self.sample)
         casts.remove_identity_casts(model)
+        aliases.write(model)
         promotion.write(model)
         inplace.write(model)
         synonyms.write(model)
         indexing.write(model)
+        resampling.write(model)
         casts.merge_bool_casts(model)
         if self._has_cortex_m:
             composites.write(model)

@@ -1,5 +1,6 @@
 """Operators of a float model that are written otherwise for an Ethos-U: they give what they gave."""
 
+import inspect
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,6 +11,7 @@ from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
+from deuteron.errors import UnsupportedError
 from deuteron.frontend.backends.ethosu import decompositions
 from deuteron.frontend.quantize.decompositions import numbers
 
@@ -153,3 +155,20 @@ def test_recurrent_cells_are_written_as_operators_that_the_npu_takes(cell: Any) 
     decompositions.write(model)
     assert not [node for node in model.graph.nodes if "cell" in str(node.target) and node.op == "call_function"]
     torch.testing.assert_close(model(*inputs), module(*inputs))
+
+
+class Unpools(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        values, indices = functional.max_pool2d(x, 2, return_indices=True)
+        return functional.max_unpool2d(values, indices, 2)
+
+
+def test_unpooling_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        rewritten(Unpools(), (1, 2, 4, 4), decompositions.write)
+    line = inspect.getsourcelines(Unpools.forward)[1] + 2
+    assert str(caught.value) == (
+        f"{__file__}:{line}: `aten::max_unpool2d` reads indices of a max-pool, which the NPU does not give, at "
+        "`return functional.max_unpool2d(values, indices, 2)`\n\nhint: use `nn.Upsample` or `nn.ConvTranspose2d`, or "
+        "build for a target with float operators and a Neutron, such as `imxrt700`"
+    )

@@ -31,7 +31,10 @@ class Integers(nn.Module):
         spread = torch.zeros(2, 8).scatter(1, self.index, chosen.relu())
         filled = y.index_fill(1, self.index[0], 1.5)
         codes = functional.one_hot(best, 8).float() * y
-        return best // 4, best % 4, i // 3, i * 2 + 1, (i - 5) % 3, (i - 5) % -3, whole, chosen, spread, filled, codes
+        most = torch.where(best > 3, best, -1)
+        sums = (y * 0.5).scatter_add(1, torch.zeros(2, 1, dtype=torch.long), y[:, :1])
+        divided = best // 4, best % 4, i // 3, i * 2 + 1, (i - 5) % 3, (i - 5) % -3, whole
+        return *divided, most, sums, chosen, spread, filled, codes
 
 
 def test_programs_give_the_integers_of_the_module(tmp_path: Path) -> None:

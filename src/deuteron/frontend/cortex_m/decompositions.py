@@ -27,8 +27,7 @@ def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = 
 
 
 _LAYERS: Mapping[object, Decomposition] = {
-    aten.lstm.input: recurrent.lstm,
-    aten.gru.input: recurrent.gru,
+    **recurrent.LAYERS,
     **recurrent.CELLS,
     aten.scaled_dot_product_attention.default: attention.attention,
 }

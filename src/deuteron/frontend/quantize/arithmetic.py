@@ -32,7 +32,8 @@ def broadcast(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
         product = call(node, aten.mul.Tensor, operands[1], factor)
         node = call(node, node.target, operands[0], product)
         return broadcast(model, node) or node
-    if is_channels_broadcast([x.meta["val"].shape for x in operands]):
+    is_quotient = node.target is aten.div.Tensor  # whose kernel takes one shape alone
+    if is_channels_broadcast([x.meta["val"].shape for x in operands]) and not is_quotient:
         return None
     same = [x if x.meta["val"].shape == output.shape else _repeated(model, node, x, output) for x in operands]
     return None if same == operands else call(node, node.target, *same, *node.args[2:], **node.kwargs)

@@ -20,8 +20,10 @@ from deuteron.frontend.quantize.decompositions import call, constant, replace
 aten = torch.ops.aten
 
 _COMPOSITES = """
-addcdiv addcmul baddbmm binary_cross_entropy binary_cross_entropy_with_logits channel_shuffle diff einsum huber_loss
-kl_div kron l1_loss lerp linalg_norm movedim mse_loss norm outer roll smooth_l1_loss soft_margin_loss tensordot
+addcdiv addcmul atleast_1d atleast_2d atleast_3d baddbmm binary_cross_entropy binary_cross_entropy_with_logits
+block_diag channel_shuffle column_stack diff dstack einsum fliplr flipud hstack huber_loss kl_div kron l1_loss lerp
+linalg_multi_dot linalg_norm movedim mse_loss norm outer roll rot90 smooth_l1_loss soft_margin_loss tensordot
+tile vstack
 """
 NAMES = frozenset(_COMPOSITES.split())
 """Operators with suitable decompositions in PyTorch, by the names of its registry without overload."""

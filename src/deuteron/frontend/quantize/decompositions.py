@@ -85,7 +85,7 @@ def constant_value(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
 
 
 def fold(model: fx.GraphModule, *, weights: bool = False) -> None:
-    """Compute floats at build time that depend on no input; those that depend on weights only with `weights`.
+    """Compute numbers at build time that depend on no input; those that depend on weights only with `weights`.
 
     Plain views of weights stay, because layers accept them.
     """
@@ -101,7 +101,7 @@ def fold(model: fx.GraphModule, *, weights: bool = False) -> None:
         value = None
         if _computes(node) and any(user not in fixed for user in node.users):
             value = constant_value(model, node)
-        if isinstance(value, Tensor) and value.is_floating_point():
+        if isinstance(value, Tensor) and value.dtype != torch.bool:
             node.replace_all_uses_with(constant(model, node, node.name, value))
     model.graph.eliminate_dead_code()
     model.recompile()

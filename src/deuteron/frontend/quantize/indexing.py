@@ -66,7 +66,8 @@ def write(model: fx.GraphModule) -> None:
         aten.max.dim: _with_index(aten.amax.default, aten.argmax.default),
         aten.min.dim: _with_index(aten.amin.default, aten.argmin.default),
     }
-    apply(model, {aten.one_hot.default: _one_hot, aten.embedding_renorm.default: _shortened, **extremes})
+    others = {aten.embedding_renorm.default: _shortened, aten.scatter.value: _marked}
+    apply(model, {aten.one_hot.default: _one_hot, **others, **extremes})
 
 
 def _with_index(extreme: object, index: object) -> Decomposition:
@@ -92,6 +93,17 @@ def _one_hot(model: fx.GraphModule, node: fx.Node) -> fx.Node:
     classes = constant(model, node, f"{node.name}_classes", torch.arange(codes.shape[-1]))
     is_class = call(node, aten.eq.Tensor, call(node, aten.unsqueeze.default, indices, -1), classes)
     return call(node, aten.to.dtype, is_class, codes.dtype)
+
+
+def _marked(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A number at one computed place of each row, as a choice by comparison of the place with all places."""
+    x, dim, index, number = cast("tuple[fx.Node, int, fx.Node, float]", node.args)
+    shape = [*x.meta["val"].shape]
+    if [*index.meta["val"].shape] != [*shape[:dim], 1, *shape[dim % len(shape) + 1 :]]:
+        return None
+    line = [size if i == dim % len(shape) else 1 for i, size in enumerate(shape)]
+    places = constant(model, node, f"{node.name}_places", torch.arange(shape[dim]).reshape(line))
+    return call(node, aten.where.ScalarSelf, call(node, aten.eq.Tensor, index, places), number, x)
 
 
 def _nearest(indices: Tensor, size: int, factor: float | None) -> Tensor:

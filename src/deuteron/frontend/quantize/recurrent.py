@@ -38,6 +38,23 @@ def gru(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
     return [outputs, _stacked(node, 1, [last for (last,) in lasts], 0)]
 
 
+def rnn(activation: object) -> Decomposition:
+    """Return the decomposition of a plain recurrent layer into the outputs of all steps and the final states."""
+
+    def step(node: fx.Node, own: fx.Node, theirs: fx.Node | None, _: tuple[fx.Node | None, ...]) -> tuple[fx.Node]:
+        total = own if theirs is None else call(node, aten.add.Tensor, own, theirs)
+        return (call(node, activation, total),)
+
+    def decompose(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
+        layers = _Layers(model, node, gates=1)
+        if layers.parts is None:
+            return None
+        outputs, lasts = layers.run(partial(step, node), (cast(fx.Node, node.args[1]),))
+        return [outputs, _stacked(node, 1, [last for (last,) in lasts], 0)]
+
+    return decompose
+
+
 def lstm_cell(_: fx.GraphModule, node: fx.Node) -> list[fx.Node | None]:
     """The next hidden state and cell of one step of an LSTM."""
     states = tuple(cast("Sequence[fx.Node]", node.args[1]))
@@ -139,7 +156,7 @@ class _Layers:
             return _CellWeights((own, None), (theirs, None), None)
         first, second = (value_of(self._model, bias) for bias in biases)
         name = f"{self._node.name}_{index}"
-        if self._gates == 4:
+        if self._gates != 3:
             both = constant(self._model, self._node, f"{name}_bias", (first + second).detach(), like=first)
             return _CellWeights((own, both), (theirs, None), None)
         # The third gate of a GRU multiplies the contribution of the states, including their bias.
@@ -201,6 +218,14 @@ def _stacked(node: fx.Node, index: int, states: Sequence[fx.Node], dim: int) -> 
         return None
     return call(node, aten.stack.default, list(states), dim)
 
+
+LAYERS: Mapping[object, Decomposition] = {
+    aten.lstm.input: lstm,
+    aten.gru.input: gru,
+    aten.rnn_tanh.input: rnn(aten.tanh.default),
+    aten.rnn_relu.input: rnn(aten.relu.default),
+}
+"""The decompositions of layers."""
 
 CELLS: Mapping[object, Decomposition] = {
     aten.lstm_cell.default: lstm_cell,

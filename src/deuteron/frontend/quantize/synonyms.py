@@ -1,5 +1,6 @@
 """Writes operators that are special cases of others as these: of fewer names each backend has more."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
@@ -15,6 +16,7 @@ aten = torch.ops.aten
 def write(model: fx.GraphModule) -> None:
     """Decompose operators in place; `fmin` and `fmax` differ from `minimum` and `maximum` only for NaN."""
     apply(model, _DECOMPOSITIONS)
+    _remove_expansions(model)
 
 
 def _as(target: object) -> Decomposition:
@@ -74,13 +76,95 @@ def _divided(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.mul.Tensor, mean, high * wide / others[4])
 
 
-def _unexpanded(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A quotient whose divisor is repeated first: division repeats it."""
-    x, y = node.args[:2]
-    if not isinstance(x, fx.Node) or not isinstance(y, fx.Node) or y.target not in _EXPANDS or node.kwargs:
+def _remove_expansions(model: fx.GraphModule) -> None:
+    """Let arithmetic read what is repeated to the other operand's shape: it repeats it itself."""
+    for node in model.graph.nodes:
+        if node.target in _BROADCASTING:
+            for arg in list(node.all_input_nodes):
+                if arg.target in _EXPANDS:
+                    source = cast(fx.Node, arg.args[0])
+                    others = [one.meta["val"].shape for one in node.all_input_nodes if one is not arg]
+                    if _common_shape(source.meta["val"].shape, *others) == node.meta["val"].shape:
+                        node.replace_input_with(arg, source)
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
+def _common_shape(*shapes: torch.Size) -> torch.Size:
+    return cast(Any, torch).broadcast_shapes(*shapes)
+
+
+def _expanded(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    return call(node, aten.expand.default, node.args[0], [*node.meta["val"].shape])
+
+
+def _taken(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """The elements at constant places of a tensor, as a selection from a list."""
+    x, *rest = node.args
+    given = [constant_value(model, arg) if isinstance(arg, fx.Node) else arg for arg in rest]
+    if any(isinstance(arg, fx.Node) and value is None for arg, value in zip(rest, given, strict=True)):
         return None
-    source = cast(fx.Node, y.args[0])
-    return call(node, node.target, x, source) if x.meta["val"].shape == node.meta["val"].shape else None
+    value = cast(Tensor, cast(fx.Node, x).meta["val"])
+    places = cast(Any, node.target)(torch.arange(value.numel()).reshape(value.shape), *given)
+    kept = constant(model, node, f"{node.name}_places", places.flatten())
+    chosen = call(node, aten.index_select.default, call(node, aten.reshape.default, x, [-1]), 0, kept)
+    return call(node, aten.reshape.default, chosen, [*node.meta["val"].shape])
+
+
+def _products_so_far(_: fx.GraphModule, node: fx.Node) -> fx.Node:
+    x, dim = cast("tuple[fx.Node, int]", node.args[:2])
+    parts = [call(node, aten.select.int, x, dim, i) for i in range(x.meta["val"].shape[dim])]
+    products = [*itertools.accumulate(parts, lambda a, b: call(node, aten.mul.Tensor, a, b))]
+    return call(node, aten.stack.default, products, dim)
+
+
+def _repeated(_: fx.GraphModule, node: fx.Node) -> list[fx.Node]:
+    """Tensors that are repeated to one shape."""
+    tensors = cast("list[fx.Node]", node.args[0])
+    shape = [*_common_shape(*(x.meta["val"].shape for x in tensors))]
+    return [x if [*x.meta["val"].shape] == shape else call(node, aten.expand.default, x, shape) for x in tensors]
+
+
+def _by_statistics(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """An instance norm with constant statistics, as a batch norm."""
+    return None if node.args[5] else call(node, aten.batch_norm.default, *node.args[:5], False, *node.args[6:])
+
+
+def _unbound(_: fx.GraphModule, node: fx.Node) -> list[fx.Node]:
+    """The slices of a tensor, one by one."""
+    x, dim = cast("tuple[fx.Node, int]", (*node.args, 0)[:2])
+    return [call(node, aten.select.int, x, dim, i) for i in range(x.meta["val"].shape[dim])]
+
+
+def _products_of_rows(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Products with the rows of a matrix, as a linear layer if it is a weight."""
+    x, rows = cast("tuple[fx.Node, fx.Node]", node.args)
+    if rows.meta["val"].dim() != 2:
+        return None
+    if rows.op == "get_attr":
+        return call(node, aten.linear.default, x, rows)
+    return call(node, aten.matmul.default, x, call(node, aten.transpose.int, rows, 0, 1))
+
+
+def _added_at(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Rows that are added at constant places, as a linear layer that adds them."""
+    x, dim, index, rows = cast("tuple[fx.Node, int, fx.Node, fx.Node]", node.args)
+    places = constant_value(model, index)
+    if places is None or places.dim() != 1 or not x.meta["val"].is_floating_point():
+        return None
+    weight = torch.zeros(x.meta["val"].shape[dim], len(places))
+    weight[places, torch.arange(len(places))] = float(cast(float, node.kwargs.get("alpha", 1)))
+    kept = constant(model, node, f"{node.name}_places", weight)
+    total = call(node, aten.linear.default, call(node, aten.transpose.int, rows, dim, -1), kept)
+    return call(node, aten.add.Tensor, x, call(node, aten.transpose.int, total, dim, -1))
+
+
+def _triangle(model: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """The elements on one side of a diagonal, as a choice by a constant mask."""
+    x, *diagonal = node.args
+    mask = torch.ones(cast(fx.Node, x).meta["val"].shape[-2:], dtype=torch.bool)
+    kept = constant(model, node, f"{node.name}_mask", cast(Any, node.target)(mask, *diagonal))
+    return call(node, aten.where.ScalarOther, kept, x, 0)
 
 
 def _shifted_left(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
@@ -88,10 +172,13 @@ def _shifted_left(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.mul.Tensor, x, 1 << bits) if isinstance(bits, int) and bits >= 0 else None
 
 
-def _counted(_: fx.GraphModule, node: fx.Node) -> fx.Node:
-    """How many bounds are below each value."""
-    x, bounds = cast("tuple[fx.Node, fx.Node]", node.args)
-    relation = aten.ge.Tensor if node.kwargs.get("right") else aten.gt.Tensor
+def _counted(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """How many bounds are below each value; None for bounds of several rows, or with a `sorter`."""
+    x, bounds = cast("tuple[fx.Node, fx.Node]", node.args if called(node) == "bucketize" else node.args[::-1])
+    if bounds.meta["val"].dim() != 1 or node.kwargs.get("sorter") is not None:
+        return None
+    is_right = node.kwargs.get("right") or node.kwargs.get("side") == "right"
+    relation = aten.ge.Tensor if is_right else aten.gt.Tensor
     is_beyond = call(node, relation, call(node, aten.unsqueeze.default, x, -1), bounds)
     count = call(node, aten.sum.dim_IntList, call(node, aten.to.dtype, is_beyond, torch.int64), [-1])
     dtype = cast(Tensor, node.meta["val"]).dtype
@@ -102,19 +189,28 @@ def _scattered(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """Values at constant places of a tensor, as a choice from both; None where two values have one place."""
     if node.target is aten.put.default:
         x, index, values = cast("tuple[fx.Node, fx.Node, fx.Node]", node.args[:3])
+        dim, listed, accumulates = None, [index], len(node.args) > 3 and node.args[3]
+    elif node.target is aten.index_put.default:
+        x, listed, values = cast("tuple[fx.Node, list[fx.Node | None], fx.Node]", node.args[:3])
         dim, accumulates = None, len(node.args) > 3 and node.args[3]
     else:
         x, dim, index, values = cast("tuple[fx.Node, int, fx.Node, fx.Node]", node.args)
-        accumulates = False
-    places = constant_value(model, index)
+        listed, accumulates = [index], False
+    given = [None if one is None else constant_value(model, one) for one in listed]
     shape, size = [*x.meta["val"].shape], x.meta["val"].numel()
-    if places is None or accumulates or x.meta["val"].dtype != values.meta["val"].dtype:
+    is_known = all(one is None or value is not None for one, value in zip(listed, given, strict=True))
+    if not is_known or accumulates or x.meta["val"].dtype != values.meta["val"].dtype:
         return None
     number = torch.arange(values.meta["val"].numel()).reshape(values.meta["val"].shape)
     chosen = torch.arange(size).reshape(shape)
-    if dim is None:
+    places: Any = given[0]
+    if node.target is aten.put.default:
         targets = places.flatten() % size
         chosen = chosen.put(places, size + number)
+    elif dim is None:
+        by = tuple(slice(None) if one is None else one for one in given)
+        targets = chosen[by].flatten()
+        chosen[by] = size + number
     else:
         of = tuple(slice(count) for count in places.shape)  # of larger values only so many are taken
         targets = chosen.gather(dim, places).flatten()
@@ -129,6 +225,9 @@ def _scattered(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 _EXPANDS = frozenset({aten.expand.default, aten.expand_as.default})
+_BROADCASTING = frozenset(
+    {aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default, aten.minimum.default}
+)
 
 
 def _of_one_number(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
@@ -142,18 +241,28 @@ def _of_one_number(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 _DECOMPOSITIONS: Mapping[object, Decomposition] = {
-    aten.fmax.default: _as(aten.maximum.default),
-    aten.fmin.default: _as(aten.minimum.default),
+    **dict.fromkeys((aten.fmax.default, aten.max.other), _as(aten.maximum.default)),
+    **dict.fromkeys((aten.fmin.default, aten.min.other), _as(aten.minimum.default)),
     aten.aminmax.default: _both_extremes,
     aten.ldexp.Tensor: _scaled,
     **dict.fromkeys((aten.add.Tensor, aten.sub.Tensor, aten.rsub.Tensor), _with_factor),
     **dict.fromkeys((aten.mT.default, aten.numpy_T.default, aten.matrix_H.default, aten.adjoint.default), _transposed),
     **dict.fromkeys((aten.dot.default, aten.vdot.default), _dot),
     aten.avg_pool2d.default: _divided,
-    aten.bucketize.Tensor: _counted,
-    aten.div.Tensor: _unexpanded,
+    **dict.fromkeys((aten.bucketize.Tensor, aten.searchsorted.Tensor), _counted),
+    aten.expand_as.default: _expanded,
+    **dict.fromkeys((aten.tril.default, aten.triu.default), _triangle),
+    aten.unbind.int: _unbound,
+    aten.index_add.default: _added_at,
+    aten.inner.default: _products_of_rows,
+    aten.ravel.default: lambda _, node: call(node, aten.reshape.default, node.args[0], [-1]),
+    aten.broadcast_tensors.default: _repeated,
+    **dict.fromkeys((aten.take.default, aten.take_along_dim.default), _taken),
+    aten.cumprod.default: _products_so_far,
+    aten.instance_norm.default: _by_statistics,
+    **dict.fromkeys((aten.detach.default, aten.alias.default), lambda _, node: cast(fx.Node, node.args[0])),
     **dict.fromkeys((aten.__lshift__.Scalar, aten.bitwise_left_shift.Tensor_Scalar), _shifted_left),
-    **dict.fromkeys((aten.put.default, aten.scatter.src), _scattered),
+    **dict.fromkeys((aten.put.default, aten.scatter.src, aten.index_put.default), _scattered),
     **dict.fromkeys((aten.new_zeros.default, aten.new_ones.default, aten.new_full.default), _of_one_number),
     **dict.fromkeys((aten.zeros_like.default, aten.ones_like.default, aten.full_like.default), _of_one_number),
 }

@@ -6,10 +6,17 @@ from typing import Any, cast
 import torch
 from torch import fx
 
+from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.quantize import recurrent
 from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, numbers
 
 aten = torch.ops.aten
+
+
+_UNPOOLED = (
+    "use `nn.Upsample` or `nn.ConvTranspose2d`, or build for a target with float operators and a Neutron, such as "
+    "`imxrt700`"
+)
 
 
 def write(model: fx.GraphModule) -> None:
@@ -18,7 +25,12 @@ def write(model: fx.GraphModule) -> None:
     The NPU supports strides up to 3, and the stride of a single window has no effect. Images of one row become signals
     by one transpose, because Vela would make one for each element. Numbers that meet a value without axes become such
     values, because the backend would add an axis to the result.
+
+    Raises:
+        UnsupportedError: the model unpools, for which Vela would drop the pool's indices.
     """
+    for node in model.graph.find_nodes(op="call_function", target=aten.max_unpool2d.default):
+        raise refusal(node, "reads indices of a max-pool, which the NPU does not give", _UNPOOLED)
     apply(model, _DECOMPOSITIONS)
 
 

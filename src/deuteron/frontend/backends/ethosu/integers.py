@@ -18,6 +18,8 @@ aten = torch.ops.aten
 
 KEPT = "integers are divided on the CPU: the NPU has no exact division"
 
+_NEW = frozenset({"full", "full_like", "scalar_tensor", "arange"})
+
 _DIVISIONS = frozenset({"div", "floor_divide", "remainder", "fmod"})
 
 _INDICES: dict[Any, tuple[int, ...]] = {
@@ -47,10 +49,10 @@ def is_division(node: fx.Node) -> bool:
 
 
 def stays_on_cpu(node: fx.Node) -> bool:
-    """True for an integer division, and for tensors that Arm's passes make of the numbers in one."""
+    """True for an integer division, and for new tensors of integers, which Arm's passes make of numbers."""
     value: object = node.meta.get("val")
-    is_number = called(node) == "full_like" and isinstance(value, Tensor) and not value.is_floating_point()
-    return is_number or is_division(node)
+    is_new = called(node) in _NEW and isinstance(value, Tensor) and not value.is_floating_point()
+    return is_new or is_division(node)
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """Decomposes operators of a float model that ExecuTorch's NXP backend does not convert and our converter supports."""
 
+import math
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -7,14 +8,40 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.frontend.operators import changes_operand
-from deuteron.frontend.quantize.decompositions import Decomposition, apply, call
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant
 
 aten: Any = torch.ops.aten
 
+_FEW = 16
+"""The number of elements up to which a sum keeps its operator."""
+
 
 def write(model: fx.GraphModule) -> None:
-    """Replace selections by slices, flatten rows of linear layers to a matrix, and remove copies for contiguity."""
+    """Replace selections by slices and sums of many elements by linear layers, and remove copies for contiguity.
+
+    Rows of linear layers become a matrix.
+    """
     apply(model, _DECOMPOSITIONS)
+
+
+def _summed(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Sum many elements with a linear layer of ones, because the NXP backend gives a sum the scale of its operand.
+
+    Few of the operand's steps would be left for one element.
+    """
+    x, dims = cast("tuple[fx.Node, list[int] | None]", node.args[:2])
+    shape = cast(Tensor, x.meta["val"]).shape
+    last = sorted(dim % len(shape) for dim in dims or range(len(shape)))
+    count = math.prod(shape[dim] for dim in last)
+    if count <= _FEW or not cast(Tensor, x.meta["val"]).is_floating_point():
+        return None
+    kept = [dim for dim in range(len(shape)) if dim not in last]
+    if kept + last != [*range(len(shape))]:
+        x = call(node, aten.permute.default, x, kept + last)
+    rows = call(node, aten.reshape.default, x, [math.prod(shape) // count, count])
+    ones = constant(model, node, f"ones_{count}", torch.ones(1, count))
+    total = call(node, aten.linear.default, rows, ones)
+    return call(node, aten.reshape.default, total, [*cast(Tensor, node.meta["val"]).shape])
 
 
 def _selected(_: fx.GraphModule, select: fx.Node) -> fx.Node:
@@ -48,6 +75,7 @@ def _by_rows(_: fx.GraphModule, linear: fx.Node) -> fx.Node | None:
 
 
 _DECOMPOSITIONS: Mapping[object, Decomposition] = {
+    aten.sum.dim_IntList: _summed,
     aten.select.int: _selected,
     aten.linear.default: _by_rows,
     aten.contiguous.default: _uncopied,

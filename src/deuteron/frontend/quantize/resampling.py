@@ -1,0 +1,88 @@
+"""Writes resampling operators without kernels as convolutions and linear layers with constant weights."""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, numbers
+
+aten = torch.ops.aten
+
+
+def write(model: fx.GraphModule) -> None:
+    """Decompose unfolding, folding, and interpolation whose kernel is cubic or antialiased, in place."""
+    apply(model, _DECOMPOSITIONS)
+
+
+def _unfolded(model: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """The neighbourhoods of an image: a depthwise convolution copies each of their elements to a channel."""
+    x = cast(fx.Node, node.args[0])
+    size, steps, pads, stride = (numbers(arg, 2) for arg in node.args[1:5])
+    shape = [*x.meta["val"].shape]
+    image = x if len(shape) == 4 else call(node, aten.reshape.default, x, [1, *shape])
+    if _is_even(size, steps, pads, stride) and not any(n % size[0] for n in shape[-2:]):
+        parts = call(node, aten.pixel_unshuffle.default, image, size[0])
+    else:
+        channels = shape[-3]
+        weight = constant(model, node, f"{node.name}_weight", _copies(size, channels))
+        parts = call(node, aten.conv2d.default, image, weight, None, stride, pads, steps, channels)
+    return call(node, aten.reshape.default, parts, [*node.meta["val"].shape])
+
+
+def _folded(model: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """The sum of neighbourhoods: a transposed convolution adds each channel's values at their places."""
+    x = cast(fx.Node, node.args[0])
+    outputs, size, steps, pads, stride = (numbers(arg, 2) for arg in node.args[1:6])
+    *_, rows, _ = shape = [*x.meta["val"].shape]
+    ends = [step * (n - 1) + 1 - 2 * pad for step, n, pad in zip(steps, size, pads, strict=True)]
+    counts = [(n - end) // move + 1 for n, end, move in zip(outputs, ends, stride, strict=True)]
+    image = call(node, aten.reshape.default, x, [shape[0] if len(shape) == 3 else 1, rows, *counts])
+    more = [n - end - (count - 1) * move for n, end, count, move in zip(outputs, ends, counts, stride, strict=True)]
+    if _is_even(size, steps, pads, stride) and not any(more):
+        whole = call(node, aten.pixel_shuffle.default, image, size[0])
+    else:
+        channels = rows // (size[0] * size[1])
+        weight = constant(model, node, f"{node.name}_weight", _copies(size, channels))
+        whole = call(node, aten.conv_transpose2d.input, image, weight, None, stride, pads, more, channels, steps)
+    return call(node, aten.reshape.default, whole, [*node.meta["val"].shape])
+
+
+def _is_even(size: list[int], steps: list[int], pads: list[int], stride: list[int]) -> bool:
+    """True for square neighbourhoods that lie side by side."""
+    return size[0] == size[1] and size == stride and steps == [1, 1] and not any(pads)
+
+
+def _copies(size: list[int], channels: int) -> Tensor:
+    """Weights of a grouped convolution that copy each element of a window to its own channel."""
+    count = size[0] * size[1]
+    return torch.eye(count).reshape(count, 1, *size).repeat(channels, 1, 1, 1)
+
+
+def _interpolated(model: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """Interpolation computes each row, and each column, as a product with a constant matrix."""
+    x = cast(fx.Node, node.args[0])
+    for dim, back in ((3, 2), (2, 3)):
+        size = x.meta["val"].shape[dim]
+        identity = torch.eye(size).reshape(1, size, 1, size).expand(1, size, x.meta["val"].shape[back], size)
+        image = identity if dim == 3 else identity.transpose(2, 3)
+        # Where all columns are equal, or all rows, the results are too.
+        weight = cast(Any, node.target)(image, *node.args[1:], **node.kwargs).select(back, 0)[0].t()
+        kept = constant(model, node, f"{node.name}_{dim}_weight", weight.contiguous())
+        rows = call(node, aten.linear.default, call(node, aten.transpose.int, x, 2, 3) if dim == 2 else x, kept)
+        x = call(node, aten.transpose.int, rows, 2, 3) if dim == 2 else rows
+    return x
+
+
+_INTERPOLATIONS = (
+    aten.upsample_bicubic2d.vec,
+    aten._upsample_bicubic2d_aa.vec,  # noqa: SLF001
+    aten._upsample_bilinear2d_aa.vec,  # noqa: SLF001
+)
+
+_DECOMPOSITIONS: Mapping[object, Decomposition] = {
+    aten.im2col.default: _unfolded,
+    aten.col2im.default: _folded,
+    **dict.fromkeys(_INTERPOLATIONS, _interpolated),
+}

@@ -1,0 +1,34 @@
+"""Cases of the bench of semantics that a build computes, on targets where they were wrong, or failed."""
+
+import pytest
+from semantic_cases import CASES
+from semantic_judge import Verdict, row
+
+BUILDS = [
+    ("aliasing.scatter_add_in_place", "ethos-u55-128"),
+    ("aliasing.transposed_input", "ethos-u55-128"),
+    ("aliasing.unbind_columns", "imxrt700cm"),
+    ("blocks.gpt_attention", "cortex-m55"),
+    ("blocks.gumbel_gate", "cortex-m55"),
+    ("blocks.res2net", "cortex-m55"),
+    ("blocks.squeeze_excite", "cortex-m55"),
+    ("blocks.yolo_head", "ethos-u55-128cm"),
+    ("indices.greedy_decode", "ethos-u55-128"),
+    ("layers.fold", "cortex-m55"),
+    ("layers.instance_norm_with_statistics", "cortex-m55"),
+    ("layers.interpolate_bicubic", "ethos-u55-128"),
+    ("numbers.many_rows_summed", "imxrt700cm"),
+    ("structure.returns_dict", "cortex-m55"),
+    ("structure.returns_namedtuple", "cortex-m55"),
+    ("structure.returns_torch_type", "cortex-m55"),
+    ("structure.stft", "ethos-u85-256"),
+    ("structure.triangle", "ethos-u55-128cm"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "target"), BUILDS)
+def test_it_computes_what_the_module_computes(name: str, target: str) -> None:
+    (case,) = (case for case in CASES if case.name == name)
+    found = row(case, target)
+    assert (found.verdict, found.text) == (Verdict.AGREES, "")
