@@ -25,6 +25,10 @@ MEASURES = (
 KEEPS = "take it as an input and return its new value: the application keeps the value between runs"
 
 
+class StateError(UnsupportedError):
+    """A run of the model depends on earlier runs in a way that is not supported."""
+
+
 def not_exported(error: Exception) -> InputError:
     """Return the error for a model that `torch.export` cannot export."""
     line = last_user_line(str(error)) or user_line_of(error)
