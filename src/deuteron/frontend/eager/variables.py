@@ -243,6 +243,21 @@ def stepped(
                 values = [one.clone() for one in cast("list[Tensor]", flat(graph(*copies(sample))))[-len(variables) :]]
 
 
+def stepping(graph: fx.GraphModule, variables: Sequence[Variable]) -> Callable[..., object]:
+    """Return a function that runs a graph on copies of its inputs, and keeps the variables between calls."""
+    values = [one.initial for one in variables]
+
+    def run(*inputs: Tensor) -> object:
+        nonlocal values
+        if not variables:
+            return graph(*copies(inputs))
+        results = cast("list[Tensor]", flat(graph(*copies((*inputs, *values)))))
+        outputs, values = results[: -len(variables)], results[-len(variables) :]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    return run
+
+
 def live(graph: fx.GraphModule, count: int) -> list[bool]:
     """Tell for each of the last `count` inputs and outputs, the variables, whether an output ever depends on it.
 
