@@ -39,6 +39,7 @@ from deuteron.frontend.quantize import (
     composites,
     decompositions,
     equalise,
+    indexed_writes,
     indexing,
     inplace,
     masks,
@@ -241,6 +242,8 @@ class Flow:
         promotion.write(model)
         inplace.write(model)
         mutable_buffers.remove_copies(model, len(self.variables))
+        if self._has_cortex_m or self.npu_backend.decomposes_layers:
+            indexed_writes.write(model)
         synonyms.write(model)
         indexing.write(model)
         casts.merge_bool_casts(model)

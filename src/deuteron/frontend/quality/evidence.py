@@ -47,11 +47,12 @@ def gather(
             variables before each.
         wanted: the user's module's outputs for each sample, as the program's reference; by default the float model's.
     """
-    measured = measure(floats, quantized, batches)
+    variables = len(program.graph_signature.buffers_to_mutate)
+    measured = measure(floats, quantized, batches, variables)
     stored = samples.Stored(
         tuple(_arrays(lowering_check.program_inputs(program, quantized, batch)) for batch in batches),
         tuple(map(_arrays, wanted or measured.wanted)),
-    ).within(_STORED, is_sequence=len(program.graph_signature.buffers_to_mutate) > 0)
+    ).within(_STORED, is_sequence=variables > 0)
     quality = Quality(
         len(batches), len(stored.inputs), outputs=_outputs(measured, outputs), layers=measured.layer_qualities()
     )

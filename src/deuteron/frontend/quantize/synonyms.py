@@ -128,6 +128,14 @@ def _scattered(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.reshape.default, rows, shape)
 
 
+def _narrowed(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    x, dim, start, length = node.args
+    if not isinstance(start, int) or not isinstance(length, int):
+        return None
+    start += cast(fx.Node, x).meta["val"].shape[cast(int, dim)] if start < 0 else 0
+    return call(node, aten.slice.Tensor, x, dim, start, start + length)
+
+
 _EXPANDS = frozenset({aten.expand.default, aten.expand_as.default})
 
 
@@ -146,6 +154,7 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.fmin.default: _as(aten.minimum.default),
     aten.aminmax.default: _both_extremes,
     aten.ldexp.Tensor: _scaled,
+    aten.narrow.default: _narrowed,
     **dict.fromkeys((aten.add.Tensor, aten.sub.Tensor, aten.rsub.Tensor), _with_factor),
     **dict.fromkeys((aten.mT.default, aten.numpy_T.default, aten.matrix_H.default, aten.adjoint.default), _transposed),
     **dict.fromkeys((aten.dot.default, aten.vdot.default), _dot),
