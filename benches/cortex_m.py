@@ -305,7 +305,7 @@ def recorded(bundle: Bundle, board: Board) -> record.Firmware:
         deuteron="", compiler="", board=board.name, options=record.FirmwareOptions(), model=bundle.name,
         program_sha256="", weights="", arenas="", kernels=(), inputs=(),
         outputs=tuple(bundle.values[i] for i in bundle.outputs),
-        steps=tuple(record.StepInfo(step.title, step.source) for step in bundle.steps), memories=bundle.memories,
+        steps=tuple(record.StepInfo(step.title, step.source) for step in bundle.steps), memories=bundle.memories, state=None,
         regions=(), sizes=Sizes((), {}, 0, 0), stack=Bound(0, 0, (), (), ()), flash=Flash(0, 1), files={},
     )  # fmt: skip
 

@@ -17,6 +17,9 @@ int main(void);
 /* A NULL pointer in images of bundles without fetches: those do not link fetch.c. */
 __attribute__((weak)) NeutronError dtn_fetch_install(uint32_t latency_ns, uint32_t bytes_per_second);
 
+/* NULL in images of programs without state, which do not link state.c. */
+__attribute__((weak)) NeutronError dtn_executor_reset(dtn_executor_t *executor);
+
 /* The files and buffers of the program's tensors. */
 typedef struct {
     dtn_file_t *files;
@@ -171,6 +174,31 @@ static bool run_once(dtn_executor_t *executor, const tensors_t *inputs, const te
     return true;
 }
 
+static dtn_file_t open_resets(const dtn_options_t *options)
+{
+    if (options->resets == NULL) {
+        return DTN_NO_FILE;
+    }
+    dtn_file_t file = open_file(options->resets, false);
+    int32_t size = dtn_semihost_size(file);
+    if (size < 0 || (uint32_t)size != options->runs) {
+        dtn_usage_error("not a byte for each run: ", options->resets);
+    }
+    return file;
+}
+
+/* Resets the state before a run for which the next byte of the file asks. */
+static void reset(dtn_executor_t *executor, dtn_file_t resets)
+{
+    uint8_t is_reset = 0;
+    if (resets != DTN_NO_FILE && !dtn_semihost_read(resets, &is_reset, 1)) {
+        dtn_usage_error("cannot read from a file", "");
+    }
+    if (is_reset != 0 && dtn_executor_reset != NULL && dtn_executor_reset(executor) != ENONE) {
+        dtn_usage_error("cannot reset the state", "");
+    }
+}
+
 static bool close_tensors(const tensors_t *tensors)
 {
     bool closed = true;
@@ -199,9 +227,11 @@ static uint32_t run_all(dtn_executor_t *executor, dtn_heap_t *heap, const dtn_op
 #if DTN_PROFILING
     prepare_profile(executor, heap, options);
 #endif
+    dtn_file_t resets = open_resets(options);
     bool good = true;
     for (uint32_t i = 0; i < options->runs; i++) {
         dtn_runner_run_t run;
+        reset(executor, resets);
         good = run_once(executor, &inputs, &outputs, i, &run) && good;
         if (events != DTN_NO_FILE) {
             write_file(events, &run, sizeof run);

@@ -56,6 +56,8 @@ static void set(dtn_options_t *options, const char *option, const char *value)
         options->events = value;
     } else if (strcmp(option, "--fault") == 0) {
         options->fault = value;
+    } else if (strcmp(option, "--resets") == 0) {
+        options->resets = value;
     } else if (strcmp(option, "--runs") == 0) {
         options->runs = number(option, value);
     } else if (strcmp(option, "--flash-latency-ns") == 0) {

@@ -19,6 +19,7 @@ typedef struct {
     const char **outputs;
     const char *events;
     const char *fault;
+    const char *resets;
     uint32_t input_count;
     uint32_t output_count;
     uint32_t runs;

@@ -9,6 +9,7 @@
  *   --output FILE             written: the bytes of an output after each successful run; once per output, in order
  *   --events FILE             written: events, see below
  *   --runs N                  number of runs; default 1
+ *   --resets FILE             a byte per run: the state is reset before each run whose byte is not 0; default never
  *   --flash-latency-ns N      time until the flash delivers the first byte of a fetch; default 0
  *   --flash-bytes-per-second N  rate of a fetch after that; default unlimited
  *   --fault WHAT              for images with fault injection (faults.h)

@@ -91,12 +91,20 @@ static void add_step(program_t *program, dtn_step_t step)
 void program_operator(program_t *program, dtn_operator_t function, uint32_t input, uint32_t output,
                       const uint32_t *params, uint32_t param_count)
 {
+    const uint32_t values[] = {input, output};
+    program_call(program, function, values, 1, 1, params, param_count);
+}
+
+void program_call(program_t *program, dtn_operator_t function, const uint32_t *values, uint32_t inputs,
+                  uint32_t outputs, const uint32_t *params, uint32_t param_count)
+{
     dtn_bundle_t *bundle = &program->bundle;
-    dtn_step_t step = {DTN_STEP_OPERATOR, bundle->operator_count, bundle->word_count, 1, 1, param_count};
+    dtn_step_t step = {DTN_STEP_OPERATOR, bundle->operator_count, bundle->word_count, inputs, outputs, param_count};
     program->operators[bundle->operator_count++] = function;
     add_step(program, step);
-    add_word(program, input);
-    add_word(program, output);
+    for (uint32_t i = 0; i < inputs + outputs; i++) {
+        add_word(program, values[i]);
+    }
     for (uint32_t i = 0; i < param_count; i++) {
         add_word(program, params[i]);
     }

@@ -46,6 +46,8 @@ void program_output(program_t *program, uint32_t value);
 /** Append a step. */
 void program_operator(program_t *program, dtn_operator_t function, uint32_t input, uint32_t output,
                       const uint32_t *params, uint32_t param_count);
+void program_call(program_t *program, dtn_operator_t function, const uint32_t *values, uint32_t inputs,
+                  uint32_t outputs, const uint32_t *params, uint32_t param_count);
 void program_delegate(program_t *program, const build_t *build, const uint32_t *values);
 
 /** Append a step of another family's partition, its blocks, and the input and output that are all the program has. */

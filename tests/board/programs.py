@@ -122,6 +122,16 @@ class Maker:
         self.used = used
         return index
 
+    def state(self, shape: tuple[int, ...], data: bytes, dtype: str = "int8", name: str = "") -> int:
+        """A tensor in memory 1 that lasts between runs, with its initial content."""
+        index = self.tensor(shape, dtype)
+        self.change(index, constant=Constant(data, 0, len(data)), name=name)
+        return index
+
+    def copy_into(self, target: int, source: int) -> None:
+        """A call of `copy_` as ExecuTorch writes it at the end of a method."""
+        self.call("aten::copy_", target, source, self.value(False), target)
+
     def constant(self, shape: tuple[int, ...], data: bytes) -> int:
         """An int8 tensor with content."""
         index = self.unplanned(shape)

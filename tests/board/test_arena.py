@@ -150,7 +150,7 @@ def test_operators_that_nobody_has_counted_are_said(
     view = ArenaPlanning("", manifest, planned(bundle, ALWAYS, CORE))
     (line,) = (line for line in view.lines() if "depth first" in line)
     assert "MACs recomputed, at most +" in line
-    assert line.endswith("% instructions (estimated): 1 operator nobody has counted")
+    assert line.endswith("% instructions (estimated): 1 operator without instruction counts")
     told = view.to_json()
     assert (told["instructions"], told["whole_instructions"], told["uncounted"]) == (None, None, 1)
 

@@ -24,7 +24,7 @@ def examples() -> list[tuple[str, str]]:
 
 
 def test_the_guides_have_examples() -> None:
-    assert [name for name, _ in examples()] == ["own-board 0", *(f"integrate {i}" for i in range(5))]
+    assert [name for name, _ in examples()] == ["own-board 0", *(f"integrate {i}" for i in range(6))]
 
 
 @pytest.mark.parametrize("example", [pytest.param(text, id=name) for name, text in examples()])

@@ -89,8 +89,8 @@ def test_the_override_is_there_when_asked_for_and_leaves_no_trace_otherwise(buil
     with pytest.raises(InputError) as caught:
         override.check_override(plain / record.ELF)
     assert str(caught.value) == (
-        "`firmware.elf` copies inputs and outputs by the weak default, but an override of `dtn_io_copy` was asked "
-        "for\n\nhint: link the override as an object; or put its archive before the library, and before that "
+        "`firmware.elf` copies inputs and outputs by the weak default, but an override of `dtn_io_copy` was requested"
+        "\n\nhint: link the override as an object; or put its archive before the library, and before that "
         "`-Wl,-u,dtn_io_copy_start` or another hook that it defines: a linker takes from an archive only symbols "
         "that are still undefined"
     )

@@ -31,6 +31,7 @@ FIRMWARE = Firmware(
     outputs=(VALUE,),
     steps=(StepInfo("a step", ""),),
     memories=(Memory(8, "an arena"),),
+    state=None,
     regions=(),
     sizes=Sizes((), {}, 0, 0),
     stack=Bound(0, 0, (), (), ()),

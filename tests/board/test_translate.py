@@ -23,16 +23,16 @@ from deuteron.runtime.program import Free, JumpFalse, Move, Program
 NHWC = (0, 2, 3, 1)
 OPERATORS_HINT = (
     "firmware supports the operators of ExecuTorch's Cortex-M backend, and "
-    "`quantized_decomposed::quantize_per_tensor`, `quantized_decomposed::dequantize_per_tensor`, `aten::view_copy`, "
-    "`aten::permute_copy`, `aten::squeeze_copy`, `aten::unsqueeze_copy`, `aten::expand_copy`, `aten::slice_copy`, "
-    "`aten::select_copy`, `aten::cat`, `aten::stack`, `aten::index_select`, `aten::split_with_sizes_copy`, "
-    "`aten::split_copy`, `aten::upsample_nearest2d`, "
+    "`quantized_decomposed::quantize_per_tensor`, `quantized_decomposed::dequantize_per_tensor`, `aten::copy_`, "
+    "`aten::view_copy`, `aten::permute_copy`, `aten::squeeze_copy`, `aten::unsqueeze_copy`, `aten::expand_copy`, "
+    "`aten::slice_copy`, `aten::select_copy`, `aten::cat`, `aten::stack`, `aten::index_select`, "
+    "`aten::split_with_sizes_copy`, `aten::split_copy`, `aten::upsample_nearest2d`, "
     "`aten::add`, `aten::sub`, `aten::mul`, `aten::div`, `aten::eq`, `aten::ne`, `aten::gt`, `aten::ge`, `aten::lt`, "
     "`aten::le`, `aten::clamp`, `aten::amax`, `aten::full`, `aten::convolution`, "
     "`aten::max_pool2d_with_indices`, `dim_order_ops::_clone_dim_order`, `dim_order_ops::_to_dim_order_copy`: change "
     "the model so that the NPU runs the others, or run the program with ExecuTorch's runtime on the device"
 )
-STATIC_HINT = "export the model with fixed shapes, without state, and with its weights in the file"
+STATIC_HINT = "export the model with fixed shapes, and with its weights in the file"
 DAMAGED_HINT = "the program is damaged: build the model again"
 
 
@@ -244,7 +244,6 @@ def copies(**fields: object) -> Program:
     [
         (copies(dynamic=True), "input 0 has a dynamic shape"),
         (copies(external=True), "the content of input 0 is in another file"),
-        (copies(constant=pte.Constant(bytes(16), 0, 16)), "input 0 keeps state between runs"),
     ],
 )
 def test_tensors_must_be_fixed(program: Program, message: str) -> None:

@@ -38,6 +38,7 @@ PROGRAMS = (
     "test_crc32_0",
     "test_crc32_1",
     "test_threads",
+    "test_state",
     "test_cache",
     "test_cache_ethosu",
     "test_npu_cycles",
@@ -66,7 +67,7 @@ PROGRAMS = (
     "fuzz_bundle",
     "fuzz_driver_dsp",
 )
-THREADED = ("test_threads", "test_ethosu_threads", "test_ethosu_executors", "test_arm_io")
+THREADED = ("test_threads", "test_state", "test_ethosu_threads", "test_ethosu_executors", "test_arm_io")
 
 
 def command(*words: str | Path) -> str:

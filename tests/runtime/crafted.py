@@ -79,7 +79,10 @@ class Crafted:
             segments=[],
             constant_segment=schema.SubsegmentOffsets(0, []),
         )
-        return bytes(serialize_pte_binary(PTEFile(program), extract_delegate_segments=True))
+        tensors = (value.val for value in self.values if isinstance(value.val, schema.Tensor))
+        has_state = any(tensor.data_buffer_idx and tensor.allocation_info for tensor in tensors)
+        mutable = [*map(schema.Buffer, (b"", content, bytes(16)))] if has_state else None
+        return bytes(serialize_pte_binary(PTEFile(program, mutable), extract_delegate_segments=True))
 
 
 def _tensor(buffer: int, place: Any, count: int) -> Any:
@@ -104,6 +107,15 @@ def placed(offset: int, count: int = 4) -> Any:
     from executorch.exir import schema
 
     return _tensor(0, schema.AllocationDetails(1, offset, 0), count)
+
+
+def state(offset: int, name: str = "", group: int = 0, buffer: int = 1) -> Any:
+    """A tensor at an offset of memory 1 that lasts between runs, initially the floats 1 to 4, or zeros (buffer 2)."""
+    from executorch.exir import schema
+
+    value = _tensor(buffer, schema.AllocationDetails(1, offset, 0), 4)
+    value.val.extra_tensor_info = schema.ExtraTensorInfo(group, name, schema.TensorDataLocation.SEGMENT)
+    return value
 
 
 def constant() -> Any:

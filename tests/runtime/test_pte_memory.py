@@ -10,7 +10,7 @@ import pytest
 from tests.board import programs
 from tests.npu.ethosu import vela
 from tests.npu.ethosu.networks import network
-from tests.runtime.crafted import Crafted, constant, listed, number, numbers, placed, truth, unplanned
+from tests.runtime.crafted import Crafted, constant, listed, number, numbers, placed, state, truth, unplanned
 
 from deuteron.errors import FormatError
 from deuteron.flatbuffer import Buffer
@@ -59,7 +59,34 @@ def looped() -> Crafted:
     return Crafted(values, [("jump", 5, 2), add(1, 3, 2), add(2, 3, 4)], inputs=[1], outputs=[4])
 
 
+def stateful() -> Crafted:
+    """`y = x + a; a = y; b = a`: `a` and `b` last between runs."""
+    values = (number(1), placed(0), state(16, "a"), placed(32), state(48, "inner.b"), truth(False))
+    calls = (add(1, 2, 3), ("call", "aten::copy_", 2, 3, 5, 2), ("call", "aten::copy_", 4, 6, 5, 4))
+    return Crafted((*values, state(16, "a")), calls, inputs=[1], outputs=[3])  # the last value is a view of the second
+
+
+def shared(first: int, second: int, third: int) -> Crafted:
+    """`y = x + a`, with x, y and the state `a` at offsets."""
+    return Crafted((number(1), placed(first), state(second), placed(third)), [add(1, 2, 3)], inputs=[1], outputs=[3])
+
+
 CASES: dict[str, tuple[Crafted, str]] = {
+    "a state in an input": (shared(0, 8, 32), "values 1 and 2 share memory, and a state must have its own"),
+    "an output in a state": (shared(0, 32, 40), "values 2 and 3 share memory, and a state must have its own"),
+    "two states in one": (
+        Crafted((number(1), placed(0), state(16), state(24), placed(48)), [add(1, 2, 4)], inputs=[1], outputs=[4]),
+        "values 2 and 3 share memory, and a state must have its own",
+    ),
+    "a state behind a large tensor": (
+        Crafted(
+            (number(1), placed(0, 12), placed(16, 2), state(32), placed(48)),
+            [add(1, 3, 4)],
+            inputs=[1],
+            outputs=[4],
+        ),
+        "values 1 and 3 share memory, and a state must have its own",
+    ),
     "an operator": (
         Crafted((number(1), placed(0), constant()), [add(1, 1, 2)], inputs=[1], outputs=[1]),
         "instruction 0 (`aten::add.out`) writes value 2, which is a constant",
@@ -258,7 +285,7 @@ def test_what_no_plan_writes_is_refused(name: str, tmp_path: Path) -> None:
     check_refused(program.data(), message, tmp_path)
 
 
-@pytest.mark.parametrize("make", [sound, looped])
+@pytest.mark.parametrize("make", [sound, looped, stateful])
 def test_sound_programs_run(make: Callable[[], Crafted], tmp_path: Path) -> None:
     data = make().data()
     pte.read(data)
@@ -266,6 +293,34 @@ def test_sound_programs_run(make: Callable[[], Crafted], tmp_path: Path) -> None
     path.write_bytes(data)
     done = run(path, tmp_path / "out")
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
+
+
+def test_states_with_their_initial_content() -> None:
+    (method,) = pte.read(stateful().data()).methods
+    floats = np.array([1, 2, 3, 4], np.float32).tobytes()
+    found = [(index, value.name, value.spec, value.bytes) for index, value in method.state]
+    spec = TensorSpec((4,), "float32", (0,))
+    assert found == [(2, "a", spec, 16), (4, "inner.b", spec, 16)]
+    assert all(value.constant is not None and value.constant.data == floats for _, value in method.state)
+
+
+def test_an_initial_state_outside_its_segment_is_refused() -> None:
+    data = bytearray(stateful().data())
+    pte.read(bytes(data))
+    offsets = Buffer(bytes(data), "test").root().tables(6)[0].scalars(1, "Q")
+    at = bytes(data).index(np.array([2, 0, *offsets], "<u4").tobytes()[:4] + np.array(offsets, "<u8").tobytes())
+    data[at + 4 + 8 : at + 4 + 16] = (4).to_bytes(8, "little")
+    with pytest.raises(FormatError) as caught:
+        pte.read(bytes(data))
+    assert caught.value.message == "a constant tensor ends at byte 20 of a segment with 16"
+    views = Crafted((number(1), placed(0), state(16), state(16, buffer=2)), [add(1, 2, 1)], inputs=[1], outputs=[1])
+    with pytest.raises(FormatError) as caught:
+        pte.read(views.data())
+    assert caught.value.message == "values 2 and 3 are one state with two initial values"
+    group = Crafted((number(1), placed(0), state(16, group=1), placed(32)), [add(1, 2, 3)], inputs=[1], outputs=[3])
+    with pytest.raises(FormatError) as caught:
+        pte.read(group.data())
+    assert caught.value.message == "mutable data: index 1 of 1"
 
 
 def patched(data: bytes, segment: int, slot: int, value: int) -> bytes:

@@ -281,6 +281,7 @@ class PlanCheck
     void run()
     {
         follow_moves();
+        check_state();
         const std::vector<Access> accesses = all_accesses();
         size_t named = values_.size();
         for (const Value &value : values_) {
@@ -311,6 +312,34 @@ class PlanCheck
         check(value >= 0 && static_cast<size_t>(value) < values_.size(),
               "argument of an instruction: index " + std::to_string(value) + " of " + std::to_string(values_.size()));
         return static_cast<size_t>(value);
+    }
+
+    /* Checks that no tensor but views has bytes of one that keeps its content between runs. */
+    void check_state() const
+    {
+        std::vector<std::pair<Extent, size_t>> extents;
+        for (size_t i = 0; i < values_.size(); ++i) {
+            if (values_[i].is_placed && values_[i].bytes != 0) {
+                extents.emplace_back(values_[i].place, i);
+            }
+        }
+        std::sort(extents.begin(), extents.end());
+        /* Of the earlier tensors without and with state, that with the last end. */
+        std::array<std::optional<std::pair<Extent, size_t>>, 2> last;
+        for (const auto &[extent, number] : extents) {
+            const bool keeps = values_[number].has_content;
+            for (const size_t other : {size_t{0}, size_t{1}}) {
+                const bool shares = last.at(other) && last.at(other)->first.overlaps(extent);
+                const bool is_view = shares && keeps && other == 1 && last.at(other)->first == extent;
+                check(is_view || !shares || !(keeps || other == 1),
+                      "values " + std::to_string(last.at(other) ? last.at(other)->second : 0) + " and " +
+                          std::to_string(number) + " share memory, and a state must have its own");
+            }
+            auto &before = last.at(keeps ? 1 : 0);
+            if (!before || std::tie(before->first.memory, before->first.end) < std::tie(extent.memory, extent.end)) {
+                before = {extent, number};
+            }
+        }
     }
 
     /* The member of an instruction's union; the runtime rejects one without. */

@@ -89,7 +89,10 @@ extern "C" {
     X(85, BUFFER_OVERLAP, INVALID, TENSOR,                                                                             \
       "a bound buffer overlaps a memory of the executor, a constant or another bound buffer")                          \
     X(86, BUFFER_SHARED, INVALID, TENSOR,                                                                              \
-      "an input or output cannot be bound: other values share its bytes, or it is in a partition's scratch")
+      "an input or output cannot be bound: other values share its bytes, or it is in a partition's scratch")           \
+    X(87, STATE_LOST, INVALID, STEP, "a run failed while it changed the state: reset it, or load a saved state")       \
+    X(88, STATE_SIZE, NO_MEMORY, NONE, "a buffer is smaller than a saved state of this program")                       \
+    X(89, STATE_SAVED, INVALID, NONE, "a saved state is damaged or of another program, or this one has no state")
 
 /** Reasons; internal functions return them, `DTN_OK` for none. */
 typedef enum {

@@ -104,22 +104,23 @@ typedef struct {
  * @param bundle stays in use, including everything it points to.
  * @param memories one per `bundle->memory_bytes`, at least that large, aligned to 16, not overlapping; stays in use.
  * With a data cache, each must start and end at a cache line, so that it shares no line with other data. The executor
- * owns their content from now on; several programs may share all but the last one, the working memory, if they run one
- * after the other (`dtn_executor_init_shared` is for all).
+ * owns their content from now on; several programs may share all but the last one, the working memory, and that of a
+ * state, if they run one after the other (`dtn_executor_init_shared` is for the working memory).
  * @return ENONE, a reason of deuteron/errors.h, or an error of a delegate's NPU.
  */
 NeutronError dtn_executor_init(dtn_executor_t *executor, const dtn_bundle_t *bundle, const dtn_memory_t *memories);
 
 /**
- * `dtn_executor_init` for programs that share all their memories: state that lasts between runs is in `contexts`.
+ * `dtn_executor_init` for programs that share all memories but that of a state: what NPUs keep between runs is in
+ * `contexts`.
  *
  * Of two programs that share a memory only one runs at a time: from the moment when the inputs of one are written, by
  * its run, its `dtn_executor_start` or its caller, until its outputs are read, the other must neither run nor be
  * prepared. `dtn_executor_init_shared` and `dtn_executor_deinit` of one do not change the other's contexts. Weights
  * that a program of one partition would keep in its working memory between runs are fetched again in each run.
  *
- * @param memories as for `dtn_executor_init`; each may be shared with another program. Of the last, the working memory,
- * the first `DTN_CONTEXT_BYTES * bundle->delegate_count` bytes are not used.
+ * @param memories as for `dtn_executor_init`; each but that of a state may be shared with another program. Of the last,
+ * the working memory, the first `DTN_CONTEXT_BYTES * bundle->delegate_count` bytes are not used.
  * @param contexts at least that many bytes, not shared, aligned to 16. The structure is copied.
  */
 NeutronError dtn_executor_init_shared(dtn_executor_t *executor, const dtn_bundle_t *bundle,
@@ -134,7 +135,8 @@ NeutronError dtn_executor_init_shared(dtn_executor_t *executor, const dtn_bundle
  * @return ENONE; DTN_REASON_IO_COPY, or DTN_REASON_IO_BUSY if another run uses the port's copies and this one may be
  *         retried, whose detail is the index among inputs, then outputs; DTN_REASON_ABORTED (`dtn_set_progress`), whose
  *         detail is 0 between steps and the last command in a partition; or the error of a delegate's NPU, whose step
- * is then `executor->step`. Outputs are undefined after an error; the next run is not affected.
+ * is then `executor->step`; DTN_REASON_STATE_LOST, see below. Outputs are undefined after an error; without state, the
+ * next run is not affected.
  */
 NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *inputs, void *const *outputs);
 
@@ -212,6 +214,46 @@ NeutronError dtn_executor_bind_output(dtn_executor_t *executor, uint32_t index, 
 
 /** Moves the input or output back into the program's memory. Ignores a binding that is not in use. */
 NeutronError dtn_executor_unbind(dtn_executor_t *executor, const dtn_binding_t *binding);
+
+/** @} */
+
+/**
+ * @name State
+ * The state of a program lasts from one run to the next: it is in a memory that only this program uses, one of those
+ * of `dtn_executor_init`, which sets the initial values. The generated header names it (`SYMBOL_STATE_MEMORY`). Two
+ * executors of one program have separate states if they have separate memories.
+ *
+ * A run that fails leaves a defined state:
+ *
+ * - An error of an input's copy, or of a step before the first that changes the state: the state is unchanged.
+ * - An error of a later step, or an unfinished run that another start abandons: the state is lost. Each run then ends
+ *   with DTN_REASON_STATE_LOST until `dtn_executor_reset` or `dtn_executor_load_state`. A program that must go on
+ *   where it was saves the state before a run.
+ * - An error after the last step (`executor->step` equals `bundle->step_count`), such as that of an output's copy:
+ *   the state is that after the run. Do not repeat the run; read the outputs in place (`dtn_executor_output`).
+ *
+ * @{
+ */
+
+/** Sets the initial state, and abandons an unfinished run. Does nothing for a program without state. */
+NeutronError dtn_executor_reset(dtn_executor_t *executor);
+
+/** Bytes of a saved state: those of all its tensors and a header of 16 bytes; 0 for a program without state. */
+uint32_t dtn_state_bytes(const dtn_bundle_t *bundle);
+
+/**
+ * Saves the state between runs.
+ *
+ * @param data of any alignment; its first `dtn_state_bytes` bytes are written. They do not depend on addresses: another
+ *             executor of the same bundle can load them, also on another machine.
+ * @return ENONE; DTN_REASON_NULL_POINTER, _STATE_SIZE, _STATE_LOST, _STATE_SAVED for a program without state, or
+ *         _RUN_STATE during a run in steps.
+ */
+NeutronError dtn_executor_save_state(const dtn_executor_t *executor, void *data, size_t bytes);
+
+/** Loads a saved state between runs. DTN_REASON_STATE_SAVED, and no change, if it is damaged or of another bundle;
+ * other errors as above. */
+NeutronError dtn_executor_load_state(dtn_executor_t *executor, const void *data, size_t bytes);
 
 /** @} */
 

@@ -57,6 +57,28 @@ enum {
  */
 int32_t dtn_op_transpose(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/** Bytes of the status at the start of the state memory. */
+#define DTN_STATE_STATUS_BYTES UINT32_C(16)
+
+/** Parameters of `dtn_op_state_begin`: any number of these pairs. */
+enum {
+    DTN_STATE_FILL_BYTES = 0, /**< bytes that follow those of the pair before */
+    DTN_STATE_FILL_VALUE = 1, /**< initial value of each, 0..255 */
+    DTN_STATE_FILL_PARAMS = 2,
+};
+
+/**
+ * Begins to change the state: precedes the first step that writes a tensor of it.
+ *
+ * The outputs are the status and all tensors of the state. The input, if there is one, has the initial values of the
+ * bytes that follow the filled ones. The check phase, and with it `dtn_executor_init`, sets the initial values. A run
+ * ends here with DTN_REASON_STATE_LOST if the last change did not end.
+ */
+int32_t dtn_op_state_begin(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/** Ends the change, as the last step: the input is all tensors of the state, the output its status. */
+int32_t dtn_op_state_end(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 #ifdef __cplusplus
 }
 #endif

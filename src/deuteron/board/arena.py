@@ -84,7 +84,7 @@ def next_to_partitions(bundle: Bundle, memory: MemoryOptions, arch: Arch, partit
     """
     if arch.npu is None:
         return planned(bundle, memory, arch.cpu.name)
-    if not may_be_cut(arch) or len(bundle.memories) == 1:
+    if not may_be_cut(arch) or len(bundle.memories) == (2 if bundle.state else 1):
         return None
     sram = memory.sram(arch)
     taken = sum(each.bytes for each in bundle.memories[:-1]) + partitions
@@ -93,7 +93,7 @@ def next_to_partitions(bundle: Bundle, memory: MemoryOptions, arch: Arch, partit
     try:
         return planned(bundle, replace(memory, sram_budget=sram), arch.cpu.name, partitions)
     except CapacityError:
-        if memory.sram_budget is not None and bundle.planned_bytes + partitions > sram:
+        if memory.sram_budget is not None and bundle.planned_bytes + bundle.state_bytes + partitions > sram:
             raise
         return None  # a budget does not bound scratch in ExecuTorch's plan; without a budget, linking checks
 
@@ -115,7 +115,7 @@ def check(program: bytes, manifest: Manifest) -> None:
 
 
 def planned(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int = 0) -> Arena:
-    """Plan a bundle with all values in one memory, within the budget if there is one.
+    """Plan a bundle with all values but the state in one memory, within the budget if there is one.
 
     Args:
         bundle: the bundle with ExecuTorch's plan.
@@ -155,7 +155,7 @@ def _check_rows(bundle: Bundle, after: Bundle, whole: Program, program: Program)
 
 
 def _plan_in_budget(bundle: Bundle, whole: _Plan, memory: MemoryOptions, rates: Counted, partitions: int) -> _Plan:
-    budget = None if memory.sram_budget is None else memory.sram_budget - partitions
+    budget = None if memory.sram_budget is None else memory.sram_budget - partitions - bundle.state_bytes
     if memory.depth_first is not DepthFirst.ALWAYS and (budget is None or whole.memory.nbytes <= budget):
         return whole
     search = None if memory.depth_first is DepthFirst.NEVER else _cascades(whole.program, rates.core.name)
@@ -250,12 +250,14 @@ def _too_large(bundle: Bundle, best: _Plan, partitions: int, memory: MemoryOptio
     call = best.program.calls[alive.index(max(alive))]
     where = "" if call.origin == CALLER else bundle.steps[call.origin[0]].source
     title = "the inputs or outputs" if call.origin == CALLER else f"`{bundle.steps[call.origin[0]].title}`"
-    in_addition = f" in addition to {partitions:,} of partitions" if partitions else ""
+    others = {"partitions": partitions, "the state": bundle.state_bytes}
+    listed = " and ".join(f"{nbytes:,} of {what}" for what, nbytes in others.items() if nbytes)
+    in_addition = f" in addition to {listed}" if listed else ""
     other = ", or leave out `--depth-first never`" if memory.depth_first is DepthFirst.NEVER else ""
     return CapacityError(
         f"inputs, outputs and intermediate tensors need {best.memory.nbytes:,} bytes of SRAM{in_addition}, "
         f"the budget is {memory.sram_budget:,}; the peak is at {title}",
         where=where or None,
         hint=f"make the tensors of that operator smaller (smaller input, fewer channels, earlier stride), or give "
-        f"`--sram-budget {best.memory.nbytes + partitions}`{other}",
+        f"`--sram-budget {best.memory.nbytes + sum(others.values())}`{other}",
     )

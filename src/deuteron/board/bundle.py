@@ -113,6 +113,29 @@ class Memory:
 
 
 @dataclass(frozen=True, slots=True)
+class StateTensor:
+    """A tensor that lasts from one run to the next.
+
+    Attributes:
+        name: its name in the model; empty if unknown.
+        offset: bytes from the start of the state memory.
+        bytes: its size.
+    """
+
+    name: str
+    offset: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The tensors that last from one run to the next, and the index of their memory, which has nothing else."""
+
+    memory: int
+    tensors: tuple[StateTensor, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Bundle:
     """A program as tables.
 
@@ -126,7 +149,8 @@ class Bundle:
         operators: names of C functions.
         constants: bytes of constant tensors.
         delegates: the partitions.
-        planned_bytes: bytes of the memories in ExecuTorch's plan.
+        planned_bytes: bytes of the memories in ExecuTorch's plan, without the state.
+        state: None for a program without state.
     """
 
     name: str
@@ -139,3 +163,9 @@ class Bundle:
     constants: tuple[bytes, ...]
     delegates: tuple[Delegate, ...]
     planned_bytes: int = 0
+    state: State | None = None
+
+    @property
+    def state_bytes(self) -> int:
+        """Return the size of the state memory, 0 without one."""
+        return 0 if self.state is None else self.memories[self.state.memory].bytes

@@ -18,6 +18,9 @@ from deuteron.operators.program import Buffer, Kernel, KernelCall, Program, Ref
 NOTE = "inputs, outputs and intermediate tensors"
 """Description of the memory with all values."""
 
+STATE = "state"
+"""Name of the buffer of the state, which has its own memory: the planner does not place it."""
+
 CALLER = (-1,)
 """Origin of the calls that represent the caller, which writes the inputs and reads the outputs."""
 
@@ -30,12 +33,14 @@ def program_of(bundle: Bundle) -> Program:
     used = sorted({value.memory - MEMORY_CONSTANT for value in bundle.values if value.memory >= MEMORY_CONSTANT})
     constants = [Buffer(_constant(k), len(bundle.constants[k]), bundle.constants[k]) for k in used]
     scratch = [Buffer(ref.buffer, ref.nbytes) for call in calls if call.kernel.workspace for ref in call.operands[-1:]]
-    buffers = (*constants, *(Buffer(*block) for block in blocks.sizes.items()), *scratch)
-    return Program(buffers, (), (), tuple(call for call in (ends[0], *calls, ends[1]) if call.operands))
+    state = () if bundle.state is None else (Buffer(STATE, bundle.state_bytes),)
+    buffers = (*constants, *(Buffer(*block) for block in blocks.sizes.items()), *scratch, *state)
+    lasting = tuple(buffer.name for buffer in state)
+    return Program(buffers, lasting, lasting, tuple(call for call in (ends[0], *calls, ends[1]) if call.operands))
 
 
 def bundle_of(bundle: Bundle, program: Program, offsets: Mapping[str, int], nbytes: int) -> Bundle:
-    """Return the bundle with all values in one memory of `nbytes` bytes, at the offsets of a plan.
+    """Return the bundle with all values but the state in one memory of `nbytes` bytes, at the offsets of a plan.
 
     Args:
         bundle: the argument of `program_of`.
@@ -61,7 +66,7 @@ def _call(bundle: Bundle, blocks: "_Blocks", at: int, step: Step) -> KernelCall:
     function = bundle.operators[step.index] if step.kind is StepKind.OPERATOR else ""
     scratch = len(step.outputs) - 1
     most = 2 if function == TRANSPOSED else int(function in RECORDS)
-    if not function or scratch > most or any(ref.buffer in blocks.mixed for ref in refs):
+    if not function or scratch > most or any(ref.buffer in blocks.whole for ref in refs):
         return _opaque(refs, (at,))
     reads, (*rooms, output) = refs[: len(step.inputs)], refs[len(step.inputs) :]
     record: KernelParams = Words(step.params)
@@ -84,13 +89,15 @@ class _Blocks:
     """Groups values that share bytes into blocks.
 
     Attributes:
-        refs: each value's range in a block or a constant.
+        refs: each value's range in a block, a constant or the state.
         sizes: bytes of each block.
-        mixed: blocks that hold several values one after the other at overlapping offsets.
+        whole: blocks whose calls are not split: those that hold several values one after the other at overlapping
+            offsets, and the state.
     """
 
     def __init__(self, bundle: Bundle) -> None:
         self._values = bundle.values
+        self._state = None if bundle.state is None else bundle.state.memory
         self._parents = list(range(len(bundle.values)))
         self._owners: dict[int, list[tuple[int, int, int]]] = {}
         written = self._follow(bundle)
@@ -104,13 +111,15 @@ class _Blocks:
         self.sizes: dict[str, int] = {}
         for index, value in enumerate(bundle.values):
             name, start = _constant(value.memory - MEMORY_CONSTANT), 0
-            if value.memory < MEMORY_CONSTANT:
+            if value.memory == self._state:
+                name = STATE
+            elif value.memory < MEMORY_CONSTANT:
                 block = self._block(index)
                 name, start = f"block {block}", starts[block]
                 self.sizes[name] = ends[block] - start
             self.refs[index] = Ref(name, value.offset - start, value.bytes)
         several = [self.refs[index].buffer for index in written]
-        self.mixed = {name for name in several if several.count(name) > 1}
+        self.whole = {STATE, *(name for name in several if several.count(name) > 1)}
 
     def _follow(self, bundle: Bundle) -> set[int]:
         """Unite the values that each step reads with those written before; return the written values."""
@@ -177,9 +186,14 @@ class _Tables:
             steps=tuple(replace(s, inputs=renamed(s.inputs), outputs=renamed(s.outputs)) for s in steps),
             inputs=renamed(self._old.inputs),
             outputs=renamed(self._old.outputs),
-            memories=(Memory(nbytes, NOTE), self._old.memories[-1]),
+            memories=(Memory(nbytes, NOTE), *self._state_memories, self._old.memories[-1]),
             operators=tuple(self._operators),
+            state=None if self._old.state is None else replace(self._old.state, memory=1),
         )
+
+    @property
+    def _state_memories(self) -> tuple[Memory, ...]:
+        return () if self._old.state is None else (self._old.memories[self._old.state.memory],)
 
     def _moved(self, index: int, value: Value) -> Value:
         """Return a value at its planned offset; with no bytes if no other value precedes it there.
@@ -187,6 +201,8 @@ class _Tables:
         A value that exists only in stripes has no offset, and no step names it.
         """
         ref = self._refs[index]
+        if ref.buffer == STATE:
+            return replace(value, memory=1)
         if value.memory < MEMORY_CONSTANT and not value.bytes:
             return replace(value, memory=0, offset=0)
         if value.memory >= MEMORY_CONSTANT or ref.buffer not in self._offsets:

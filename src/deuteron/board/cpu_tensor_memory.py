@@ -16,7 +16,7 @@ from deuteron.runtime import pte
 
 @dataclass(frozen=True, slots=True)
 class CpuTensorMemory:
-    """Memory of inputs, outputs and CPU tensors, from ExecuTorch's plan or, if that does not fit, a bundle's plan.
+    """Memory of inputs, outputs, CPU tensors and state: from ExecuTorch's plan, or a bundle's if that does not fit.
 
     Attributes:
         program: a `.pte`; the content of its partitions does not matter.
@@ -59,13 +59,14 @@ class CpuTensorMemory:
             own = arena.next_to_partitions(_bundle(self.program), memory, self.arch, partitions)
         except UnsupportedError:
             return self.planned_bytes
-        return self.planned_bytes if own is None else own.memory.nbytes
+        return self.planned_bytes if own is None else own.memory.nbytes + own.bundle.state_bytes
 
 
 @lru_cache(maxsize=2)
 def _alone(program: bytes, core: str, depth_first: DepthFirst) -> int:
-    """Return the bytes of a bundle's plan without a budget."""
-    return arena.planned(_bundle(program), MemoryOptions(depth_first=depth_first), core).memory.nbytes
+    """Return the bytes of a bundle's plan and its state without a budget."""
+    own = arena.planned(_bundle(program), MemoryOptions(depth_first=depth_first), core)
+    return own.memory.nbytes + own.bundle.state_bytes
 
 
 @lru_cache(maxsize=1)

@@ -25,10 +25,11 @@ class BundleFiles:
     weights: str
     arenas: str
     kernels: tuple[str, ...]
+    state_bytes: int
     files: Mapping[str, FileEntry]
 
 
-FILE = RecordFile("bundle.json", 1, "deuteron bundle DIR -o OUT", "write the bundle again")
+FILE = RecordFile("bundle.json", 2, "deuteron bundle DIR -o OUT", "write the bundle again")
 
 
 def generate(directory: Path, target: Path, options: EmitOptions, kernels: Kernels, *, force: bool) -> Sequence[str]:
@@ -52,6 +53,7 @@ def generate(directory: Path, target: Path, options: EmitOptions, kernels: Kerne
         weights=options.weights.value,
         arenas=options.arenas.value,
         kernels=tuple(kernel.name for kernel in called),
+        state_bytes=bundle.state_bytes,
         files={name: entry_of(data) for name, data in files.items()},
     )
     output.write(target, {**files, FILE.name: FILE.to_json(record).encode()}, force=force, record=FILE.name)

@@ -30,7 +30,7 @@ from deuteron.native import load as load_native
 
 _UNSUPPORTED, _UCODE, _INVALID = 1, 2, 3
 """Categories of the driver's errors."""
-_VALUE, _STEP, _OPERATOR, _DELEGATE, _NPU_RUN = 68, 69, 72, 73, 79
+_VALUE, _STEP, _OPERATOR, _DELEGATE, _NPU_RUN, _STATE_LOST = 68, 69, 72, 73, 79, 87
 """Reasons whose detail is a value, a step, or the fault of an Ethos-U."""
 
 
@@ -116,13 +116,42 @@ class HostExecutor:
         self._check(self._library.dtn_host_prepare(self._host), "the executor refuses the program")
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Return the outputs of one run; InputError for arrays of other shapes or types than the program's."""
+        """Return the outputs of one run, which changes the state if there is one.
+
+        Raises:
+            InputError: the arrays have other shapes or types than the program's inputs.
+        """
         given = self._given(inputs)
         values = [self._bundle.values[index] for index in self._bundle.outputs]
         taken = [ctypes.create_string_buffer(value.bytes) for value in values]
         code = self._library.dtn_host_run(self._host, _addresses(given), _addresses(taken))
         self._check(code, "the run failed")
         return [from_bytes(value, buffer.raw) for value, buffer in zip(values, taken, strict=True)]
+
+    def run_from_reset(self, inputs: Sequence[Array]) -> list[Array]:
+        """Return the outputs of one run from the initial state."""
+        self.reset()
+        return self.run(inputs)
+
+    def reset(self) -> None:
+        """Set the initial state; programs without state have nothing to set."""
+        self._check(self._library.dtn_executor_reset(self._host), "the reset failed")
+
+    def save_state(self) -> bytes:
+        """Return the state, which another executor of the same bundle can load, also on a board.
+
+        Raises:
+            FormatError: the state is lost, because a run failed, or the program has none.
+        """
+        saved = ctypes.create_string_buffer(max(1, self._bundle.state_bytes))
+        code = self._library.dtn_executor_save_state(self._host, saved, self._bundle.state_bytes)
+        self._check(code, "the state cannot be saved")
+        return saved.raw
+
+    def load_state(self, saved: bytes) -> None:
+        """Load a saved state; FormatError, and no change, if it is damaged or another program's."""
+        code = self._library.dtn_executor_load_state(self._host, saved, len(saved))
+        self._check(code, "the state cannot be loaded")
 
     def values(self, inputs: Sequence[Array]) -> Iterator[StepResult]:
         """Run step by step, and yield the results of each step."""
@@ -207,7 +236,7 @@ class HostExecutor:
         if reason == _NPU_RUN:
             text += f": {self._library.dtn_ethosu_message(detail).decode()}"
             where = self._step(self._library.dtn_host_steps(self._host))
-        elif reason in (_STEP, _OPERATOR, _DELEGATE):
+        elif reason in (_STEP, _OPERATOR, _DELEGATE, _STATE_LOST):
             where = self._step(detail)
         elif reason == _VALUE and detail < len(self._bundle.values):
             where = self._bundle.values[detail].note
@@ -252,6 +281,9 @@ def _load() -> Any:
         ("dtn_host_memory", pointer, (pointer, ctypes.c_uint32)),
         ("dtn_host_destroy", None, (pointer,)),
         ("dtn_executor_start", code, (pointer, pointer)),
+        ("dtn_executor_reset", code, (pointer,)),
+        ("dtn_executor_save_state", code, (pointer, pointer, ctypes.c_size_t)),
+        ("dtn_executor_load_state", code, (pointer, pointer, ctypes.c_size_t)),
         ("dtn_error_string", ctypes.c_char_p, (code,)),
         ("dtn_ethosu_message", ctypes.c_char_p, (ctypes.c_int,)),
     ):

@@ -81,6 +81,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         outputs=tuple(bundle.values[i] for i in bundle.outputs),
         steps=tuple(StepInfo(step.title, step.source) for step in bundle.steps),
         memories=bundle.memories,
+        state=bundle.state,
         regions=linked.regions,
         sizes=sizes,
         stack=bound,

@@ -21,6 +21,8 @@ from deuteron.operators.shadow_memory import NOTHING, Contents
 Pairs = tuple[Ints, Ints]
 """For each byte: the value that owns it, and the byte's index in that value."""
 
+_STATE = "the state before the run"
+
 _CONSTANT = -3
 """Owner number of the first constant; the others count down from it."""
 
@@ -56,13 +58,16 @@ class _Run:
     def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
         self.memories = [Contents(memory.bytes) for memory in bundle.memories]
-        self._names = [f"input {i}" for i in range(len(bundle.inputs))]
+        self._names = [f"input {i}" for i in range(len(bundle.inputs))] + [_STATE]
         self._firsts: list[int] = []
         for step in bundle.steps:
             self._firsts.append(len(self._names))
             self._names += [step.title] * len(step.outputs)
         for owner, index in enumerate(bundle.inputs):
             self.write(index, owner, np.arange(bundle.values[index].bytes), -1)
+        if bundle.state is not None:
+            byte = np.arange(bundle.state_bytes)
+            self.memories[bundle.state.memory].put(byte, len(bundle.inputs), byte, -1)
 
     def read(self, index: int) -> Pairs:
         """Return the content of a value."""

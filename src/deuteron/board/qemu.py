@@ -7,7 +7,7 @@ on the same inputs gives the same counts.
 import struct
 import subprocess
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -101,8 +101,12 @@ def run(
     time_out: float = TIME_OUT,
     event_capacity: int = 0,
     options: Sequence[str] = (),
+    resets: Collection[int] | None = None,
 ) -> EmulatorReport:
     """Run a firmware directory on samples of its inputs, one after the other, and return outputs and counts.
+
+    One process of the emulator runs all samples. A program with state has the initial state at each sample in `resets`,
+    and carries its state from the sample before into any other.
 
     Args:
         directory: the firmware.
@@ -112,6 +116,7 @@ def run(
         time_out: seconds.
         event_capacity: number of events that a profiling image can store per run; 0 for all that fit into memory.
         options: further options of the emulator.
+        resets: numbers of the samples that start a sequence; None for all.
 
     Raises:
         MissingToolError: QEMU is not installed.
@@ -134,6 +139,10 @@ def run(
         profiling = firmware.options.use_profiling
         if profiling:
             words += ("--profile", "packets", "--event-capacity", str(event_capacity))
+        if firmware.state is not None:
+            starts = range(len(samples)) if resets is None else resets
+            (work / "resets").write_bytes(bytes(number in starts for number in range(len(samples))))
+            words += ("--resets", "resets")
         for i, value in enumerate(firmware.inputs):
             (work / f"in{i}").write_bytes(b"".join(to_bytes(value, sample[i]) for sample in samples))
             words += ("--input", f"in{i}")

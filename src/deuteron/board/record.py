@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 
-from deuteron.board.bundle import Memory, Value
+from deuteron.board.bundle import Memory, State, Value
 from deuteron.board.flash import Flash, FlashOptions
 from deuteron.board.size import Sizes
 from deuteron.board.stack import Bound
@@ -100,6 +100,7 @@ class Firmware:
         outputs: outputs of the program.
         steps: steps of the program.
         memories: memories of the program.
+        state: its tensors that last from one run to the next; None without any.
         regions: use of the board's memories.
         sizes: sizes of the image by part.
         stack: stack bound of the image.
@@ -120,6 +121,7 @@ class Firmware:
     outputs: tuple[Value, ...]
     steps: tuple[StepInfo, ...]
     memories: tuple[Memory, ...]
+    state: State | None
     regions: tuple[Region, ...]
     sizes: Sizes
     stack: Bound
@@ -127,7 +129,7 @@ class Firmware:
     files: Mapping[str, FileEntry]
 
 
-FILE = RecordFile("firmware.json", 6, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
+FILE = RecordFile("firmware.json", 7, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
 ELF = "firmware.elf"
 MAP = "firmware.map"
 

@@ -18,7 +18,10 @@ def text(firmware: Firmware) -> str:
         f"flash image  {sizes.image:,} B",
         *([f"external     {sizes.external:,} B, loaded into external memory"] if sizes.external else ()),
         *(f"memory {r.name:<5} {r.used:,} B of {r.size:,} B" for r in firmware.regions),
-        *(f"arena {i}      {memory.bytes:,} B: {memory.note}" for i, memory in enumerate(firmware.memories)),
+        *(
+            f"{_memory(firmware, i):<12} {memory.bytes:,} B: {memory.note}"
+            for i, memory in enumerate(firmware.memories)
+        ),
         f"stack        {'at least' if stack.gaps else 'at most'} {stack.bytes:,} B of "
         f"{stack.available:,} B reserved for it",
         f"             deepest: {' > '.join(call.function for call in stack.path)}",
@@ -48,9 +51,19 @@ def diff(before: Firmware, after: Firmware) -> str:
         *_line("flash image", before.sizes.image, after.sizes.image),
         *_line("external", before.sizes.external, after.sizes.external),
         *_line("stack", before.stack.bytes, after.stack.bytes),
-        *_line("arenas", sum(m.bytes for m in before.memories), sum(m.bytes for m in after.memories)),
+        *_line("arenas", *(sum(m.bytes for m in each.memories) - _state_bytes(each) for each in (before, after))),
+        *(_line("state", _state_bytes(before), _state_bytes(after)) if before.state or after.state else ()),
     ]
     return "\n".join(lines)
+
+
+def _memory(firmware: Firmware, index: int) -> str:
+    is_state = firmware.state is not None and firmware.state.memory == index
+    return "state" if is_state else f"arena {index}"
+
+
+def _state_bytes(firmware: Firmware) -> int:
+    return 0 if firmware.state is None else firmware.memories[firmware.state.memory].bytes
 
 
 def _determining_options(firmware: Firmware) -> dict[str, str]:

@@ -1,8 +1,10 @@
 """Memory of a bundle's tensors: the program's plan, and our own places for tensors that it leaves out."""
 
-from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, ElementType, Memory, Value
+from deuteron.board import state
+from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, ElementType, Memory, State, StateTensor, Value
+from deuteron.board.state import StateLayout, padded
 from deuteron.errors import UnsupportedError
-from deuteron.runtime.program import Constant, Method, TensorSpec, TensorValue
+from deuteron.runtime.program import Constant, Method, Place, TensorSpec, TensorValue
 
 _TYPES = {
     "uint8": ElementType.U8,
@@ -14,18 +16,14 @@ _TYPES = {
     "float64": ElementType.F64,
     "bool": ElementType.BOOL,
 }
-_STATIC = "export the model with fixed shapes, without state, and with its weights in the file"
-
-
-def padded(size: int) -> int:
-    """Return `size` rounded up to the alignment of values."""
-    return size + -size % ALIGNMENT
+_STATIC = "export the model with fixed shapes, and with its weights in the file"
 
 
 class TensorPlaces:
     """The values of a bundle during translation; indices count in the order of the first request.
 
-    Memories are those of the program's plan, then one for tensors without a place in the plan.
+    Memories are those of the program's plan, that of the state if there is one, then one for tensors without a place in
+    the plan.
     """
 
     def __init__(self, method: Method) -> None:
@@ -33,7 +31,11 @@ class TensorPlaces:
         self._indices: dict[int, int] = {}
         self._values: list[Value] = []
         self._constants: dict[Constant, int] = {}
-        self._arenas = method.arenas[1:]
+        self.layout = StateLayout.of(method)
+        self._removed = tuple(
+            (place.memory, place.offset, padded(tensor.bytes)) for place, tensor in self.layout.tensors.items()
+        )
+        self._arenas = tuple(self._kept(Place(at, size)) for at, size in enumerate(method.arenas[1:], 1))
         self._unplanned = 0
         self._temporary = 0
         self._most = 0
@@ -71,6 +73,10 @@ class TensorPlaces:
             self._indices[index] = self._add(memory, offset, tensor.bytes, tensor.spec, what)
         return self._indices[index]
 
+    def state_part(self, offset: int, size: int, what: str) -> int:
+        """Return the index in the bundle of bytes of the state memory."""
+        return self._add(self._state_memory, offset, size, TensorSpec((size,), "uint8", (0,)), what)
+
     def prepared(self, tensor: TensorValue, what: str) -> int:
         """Return the index in the bundle of a precomputed constant."""
         memory, offset = self._place(tensor, what, may_be_unplanned=False)
@@ -84,7 +90,7 @@ class TensorPlaces:
         offset = self._unplanned + self._temporary
         self._temporary += padded(size)
         self._most = max(self._most, self._temporary)
-        return self._add(len(self._arenas), offset, size, spec, what)
+        return self._add(self._own_memory, offset, size, spec, what)
 
     def end_of_step(self) -> None:
         """Let later temporary tensors reuse the memory of the current ones."""
@@ -104,9 +110,39 @@ class TensorPlaces:
     def memories(self) -> tuple[Memory, ...]:
         """Return the memories of values."""
         memories = [Memory(padded(size), f"memory {i} of the program's plan") for i, size in enumerate(self._arenas, 1)]
+        if self.layout.tensors:
+            memories.append(Memory(self.layout.nbytes, state.NOTE))
         if own := self._unplanned + self._most:
             memories.append(Memory(own, "inputs and outputs outside the plan, and scratch of single steps"))
         return tuple(memories)
+
+    @property
+    def planned_bytes(self) -> int:
+        """Return the bytes of the program's plan without the state."""
+        return sum(self._arenas)
+
+    @property
+    def state(self) -> State | None:
+        """Return the state, None without any."""
+        tensors = tuple(
+            StateTensor(tensor.name, self.layout.offsets[place], tensor.bytes)
+            for place, tensor in self.layout.tensors.items()
+        )
+        return State(self._state_memory, tensors) if tensors else None
+
+    @property
+    def _state_memory(self) -> int:
+        return len(self._arenas)
+
+    @property
+    def _own_memory(self) -> int:
+        """Return the index of the memory for tensors without a place in the plan."""
+        return len(self._arenas) + bool(self.layout.tensors)
+
+    def _kept(self, place: Place) -> int:
+        """Return an offset, or the size, of a memory of the plan after the state's tensors have left it."""
+        gone = (size for memory, start, size in self._removed if memory == place.memory and start < place.offset)
+        return max(0, place.offset - sum(gone))
 
     def _add(self, memory: int, offset: int, size: int, spec: TensorSpec, note: str) -> int:
         if spec.dtype not in _TYPES:
@@ -122,17 +158,17 @@ class TensorPlaces:
             raise UnsupportedError(f"{what} has a dynamic shape", hint=_STATIC)
         if tensor.external:
             raise UnsupportedError(f"the content of {what} is in another file", hint=_STATIC)
-        if place and constant:
-            raise UnsupportedError(f"{what} keeps state between runs", hint=_STATIC)
-        if constant is not None:
+        if constant is not None and place is None:
             return MEMORY_CONSTANT + self._constants.setdefault(constant, len(self._constants)), 0
         if place is None:
             if not may_be_unplanned:
                 raise UnsupportedError(f"{what} has no place in the program's memory plan", hint=_STATIC)
             offset = self._unplanned
             self._unplanned += padded(tensor.bytes)
-            return len(self._arenas), offset
+            return self._own_memory, offset
+        if tensor.is_state:
+            return self._state_memory, self.layout.offsets[place]
         if place.offset % ALIGNMENT:
             message = f"{what} starts at byte {place.offset} of its memory, which is not a multiple of {ALIGNMENT}"
             raise UnsupportedError(message, hint="plan the program's memory with ExecuTorch's default alignment")
-        return place.memory - 1, place.offset
+        return place.memory - 1, self._kept(place)

@@ -3,18 +3,29 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from deuteron.board import operators
+from deuteron.board import operators, state
 from deuteron.board.bundle import CONTEXT_BYTES, MEMORY_CONSTANT, Bundle, Memory, Quantisation, Step, StepKind, Value
 from deuteron.board.io_in_scratch import placed
 from deuteron.board.operators import Argument, RefusedError, Tensor
 from deuteron.board.partition import Matrices, delegate_of, matrices_of
 from deuteron.board.sources import Origin, Origins
+from deuteron.board.state_writes import DirectWrites
 from deuteron.board.tensor_places import TensorPlaces
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, FormatError, InputError, UnsupportedError, all_refused
 from deuteron.native import CORTEX_M
 from deuteron.npu.firmware import FirmwarePort
-from deuteron.runtime.program import DelegateCall, Instruction, KernelCall, Method, Program, TensorList, TensorValue
+from deuteron.runtime.program import (
+    Constant,
+    DelegateCall,
+    Instruction,
+    KernelCall,
+    Method,
+    Program,
+    TensorList,
+    TensorSpec,
+    TensorValue,
+)
 
 _MOST_BYTES = 0xFFFFFFF0
 """Maximum size of a memory: sizes are 32-bit words."""
@@ -91,9 +102,12 @@ class _Translator:
         outputs = tuple(
             self._places.value(v, f"output {i}", may_be_unplanned=True) for i, v in enumerate(self._method.outputs)
         )
+        own = self._places.state
         for i, index in enumerate(inputs):
-            if self._places.values[index].memory >= MEMORY_CONSTANT:
-                raise UnsupportedError(f"input {i} is a constant", hint="export the model without it")
+            memory = self._places.values[index].memory
+            if memory >= MEMORY_CONSTANT or (own is not None and memory == own.memory):
+                kind = "a constant" if memory >= MEMORY_CONSTANT else "a tensor that keeps its content between runs"
+                raise UnsupportedError(f"input {i} is {kind}", hint="export the model without it")
         refused: list[UnsupportedError] = []
         for number, instruction in enumerate(self._instructions()):
             self._number = number
@@ -104,18 +118,58 @@ class _Translator:
                 refused.append(UnsupportedError(error.message, where=error.where or where, hint=error.hint))
         if refused:
             raise all_refused(refused)
+        self._check_reads(inputs)
+        steps, values = self._with_state(outputs)
         return Bundle(
             name=name,
-            values=self._places.values,
-            steps=tuple(self._steps),
+            values=tuple(values),
+            steps=tuple(steps),
             inputs=inputs,
             outputs=outputs,
             memories=self._memories(),
             operators=tuple(self._functions),
             constants=self._places.constants,
             delegates=self._delegates,
-            planned_bytes=sum(self._method.arenas),
+            planned_bytes=self._places.planned_bytes,
+            state=self._places.state,
         )
+
+    def _check_reads(self, inputs: Sequence[int]) -> None:
+        """Reject a tensor that a step reads and a later one writes first: state without an initial value."""
+        own = self._places.state
+        known, read = set(inputs), set[int]()
+        for step in self._steps:
+            read.update(index for index in step.inputs if index not in known)
+            for index in read.intersection(step.outputs):
+                value = self._places.values[index]
+                if own is None or value.memory != own.memory:
+                    raise UnsupportedError(
+                        f"{value.note} is read before it is written: it keeps its content between runs, and the file "
+                        "has no initial value for it",
+                        where=step.source or f"instruction {step.instruction} of `{self._method.name}`",
+                        hint="build the model with `deuteron build`, or export it with ExecuTorch's "
+                        "`InitializedMutableBufferPass`",
+                    )
+            known.update(step.outputs)
+
+    def _with_state(self, outputs: Sequence[int]) -> tuple[Sequence[Step], Sequence[Value]]:
+        """Return the steps and values, with the steps that begin and end a change of the state if there is any."""
+        own = self._places.state
+        if own is None:
+            return self._steps, self._places.values
+        layout, size = self._places.layout, self._places.layout.nbytes - state.STATUS_BYTES
+        status = self._places.state_part(0, state.STATUS_BYTES, "status of the state")
+        tensors = self._places.state_part(state.STATUS_BYTES, size, "all tensors of the state")
+        constant: list[int] = []
+        if data := layout.constant:
+            spec = TensorSpec((len(data),), "uint8", (0,))
+            value = TensorValue(spec, len(data), None, Constant(data, 0, len(data)), dynamic=False, external=False)
+            constant = [self._places.prepared(value, "initial values of the state")]
+        direct = DirectWrites(self._steps, self._places.values, self._functions, outputs, own.memory)
+        at = state.first_change(direct.steps, direct.values, own.memory)
+        begin = state.begin(self._function(state.BEGIN), constant, status, tensors, layout.filled)
+        end = state.end(self._function(state.END), status, tensors)
+        return [*direct.steps[:at], begin, *direct.steps[at:], end], direct.values
 
     def _instructions(self) -> Sequence[Instruction]:
         chains = self._method.chains
@@ -212,9 +266,13 @@ class _Translator:
         title: str,
         origin: Origin,
     ) -> None:
-        if function not in self._functions:
-            self._functions.append(function)
-        self._step(StepKind.OPERATOR, self._functions.index(function), inputs, outputs, params, title, origin)
+        self._step(StepKind.OPERATOR, self._function(function), inputs, outputs, params, title, origin)
+
+    def _function(self, name: str) -> int:
+        """Return the index of a C function."""
+        if name not in self._functions:
+            self._functions.append(name)
+        return self._functions.index(name)
 
     def _step(
         self,

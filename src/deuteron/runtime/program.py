@@ -51,6 +51,7 @@ class TensorValue:
         constant: its content; the initial one if it also has a place.
         dynamic: true if its shape can change between runs.
         external: true if its content is outside the file.
+        name: its name in the model; empty if the file has none.
     """
 
     spec: TensorSpec
@@ -59,6 +60,12 @@ class TensorValue:
     constant: Constant | None
     dynamic: bool
     external: bool
+    name: str = ""
+
+    @property
+    def is_state(self) -> bool:
+        """Return true if its content lasts from one run to the next; `constant` is then the initial content."""
+        return self.place is not None and self.constant is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +159,16 @@ class Method:
     delegates: tuple[Delegate, ...]
     chains: tuple[tuple[Instruction, ...], ...]
     arenas: tuple[int, ...]
+
+    @property
+    def state(self) -> tuple[tuple[int, TensorValue], ...]:
+        """Return the tensors that last from one run to the next, with their indices; not their views."""
+        tensors = ((i, value) for i, value in enumerate(self.values) if isinstance(value, TensorValue))
+        by_place: dict[Place | None, tuple[int, TensorValue]] = {}
+        for i, value in tensors:
+            if value.is_state:
+                by_place.setdefault(value.place, (i, value))
+        return tuple(by_place.values())
 
     @property
     def input_specs(self) -> tuple[TensorSpec | None, ...]:

@@ -99,11 +99,8 @@ class _MemoryCheck:
         method = self.method
         self.io_values = frozenset((*method.inputs, *method.outputs))
         self._follow_moves()
-        kept = tuple(
-            i
-            for i, value in enumerate(method.values)
-            if isinstance(value, TensorValue) and value.place and value.constant
-        )
+        self._check_state()
+        kept = tuple(i for i, _ in method.state)
         inputs = _Access("the caller", (), (*method.inputs, *kept), is_exclusive=False)
         outputs = _Access("the caller", (*method.outputs, *kept), ())
         accesses = [inputs, *self._accesses(), outputs]
@@ -117,6 +114,28 @@ class _MemoryCheck:
         self.freed.clear()
         if not any(isinstance(instruction, JumpFalse) for _, instruction in self._instructions()):
             self._check_order(accesses)
+
+    def _check_state(self) -> None:
+        """Check that no tensor but views has bytes of one that keeps its content between runs."""
+        extents: list[tuple[Extent, int, TensorValue]] = []
+        for index, value in enumerate(self.method.values):
+            if isinstance(value, TensorValue) and value.place and value.bytes:
+                place = value.place
+                extents.append((Extent(place.memory, place.offset, place.offset + value.bytes), index, value))
+        extents.sort(key=lambda item: item[:2])
+        # With state and without: the earlier tensor that ends last.
+        last: dict[bool, tuple[Extent, int, TensorValue]] = {}
+        for extent, index, value in extents:
+            for is_state, (before, other, earlier) in last.items():
+                is_view = is_state and value.is_state and before == extent
+                message = f"values {other} and {index} share memory, and a state must have its own"
+                self.check.that(is_view or not (is_state or value.is_state) or not before.overlaps(extent), message)
+                if is_view and earlier.constant and value.constant:
+                    message = f"values {other} and {index} are one state with two initial values"
+                    self.check.that(earlier.constant.data == value.constant.data, message)
+            before = last.get(value.is_state)
+            if before is None or (before[0].memory, before[0].end) < (extent.memory, extent.end):
+                last[value.is_state] = extent, index, value
 
     def _instructions(self) -> Iterator[tuple[str, Instruction]]:
         number = 0

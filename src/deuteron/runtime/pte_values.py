@@ -158,7 +158,8 @@ class ValueReader:
         if buffer > 0 and not external:
             group = None if place is None else extra.scalar(0, "Q") if extra else 0
             constant = self._constant(buffer, nbytes, group)
-        return TensorValue(spec, nbytes, place, constant, dynamism != 0, external)
+        name = extra.string(1) if extra else ""
+        return TensorValue(spec, nbytes, place, constant, dynamism != 0, external, name)
 
     def _spec(self, table: Table) -> tuple[TensorSpec, int]:
         """Return type, shape and dim order of a tensor, and its size in bytes."""

@@ -44,6 +44,7 @@ _LOWERINGS: Mapping[str, _Lowering] = {
     "cortex_m::quantized_transpose_conv2d_nhwc.out": convolution.transpose_conv2d_nhwc,
     "cortex_m::quantized_linear.out": convolution.linear,
     "cortex_m::quantized_batch_matmul.out": convolution.batch_matmul,
+    "aten::copy_": movement.copy_into,
     "aten::view_copy.out": movement.view,
     "aten::permute_copy.out": movement.permute,
     "aten::squeeze_copy.dims_out": movement.squeeze,
@@ -98,4 +99,4 @@ def lower(operator: str, args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
 
 def supported() -> tuple[str, ...]:
     """Return the operators of programs that firmware has, by PyTorch's names, without names of older releases."""
-    return tuple(name.rpartition(".")[0] for name in _LOWERINGS if name not in BY_FORMER_NAME)
+    return tuple(name.partition(".")[0] for name in _LOWERINGS if name not in BY_FORMER_NAME)

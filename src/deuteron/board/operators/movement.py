@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 
-from deuteron.board.operators.layout import Run, copy, is_contiguous, same_memory, strides
+from deuteron.board.operators.layout import Run, broadcast_runs, copy, is_contiguous, same_memory, strides
 from deuteron.board.operators.lowering import (
     Argument,
     OperatorCall,
@@ -29,6 +29,15 @@ def clone(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
     match args:
         case [Tensor() as x, *_, Tensor() as y, Tensor()]:
             return (_same_elements(x, y, range(len(x.spec.shape))),)
+        case _:
+            raise refuse_arguments()
+
+
+def copy_into(args: Sequence[Argument]) -> tuple[OperatorCall, ...]:
+    """Arguments: output, input, whether the copy may be asynchronous, output."""
+    match args:
+        case [Tensor() as y, Tensor() as x, bool(), Tensor()]:
+            return (copy(x, y, broadcast_runs(y, x, y)),)
         case _:
             raise refuse_arguments()
 

@@ -42,7 +42,9 @@ class ArenaPlanning:
 
     def _total(self) -> str:
         budget = self.manifest.options.memory.sram_budget
-        return f"{self.arena.memory.nbytes:,} B" + ("" if budget is None else f" of {budget:,} B")
+        state = self.arena.bundle.state_bytes
+        own = f"{self.arena.memory.nbytes:,} B" + (f" + {state:,} B state" if state else "")
+        return own + ("" if budget is None else f" of {budget:,} B")
 
     def details(self) -> Iterator[str]:
         """Yield the depth-first chains and the memory over time, as text."""
@@ -99,6 +101,7 @@ class ArenaPlanning:
             "target": self.manifest.target,
             "sram": self.manifest.options.memory.sram_budget,
             "whole_bytes": self.arena.whole_bytes,
+            "state": self.arena.bundle.state_bytes,
             "instructions": cut,
             "whole_instructions": whole,
             "uncounted": self.arena.uncounted,

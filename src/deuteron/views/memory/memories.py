@@ -122,7 +122,7 @@ class Planning:
         working = [[memory for memory in part.memories if memory.name not in NO_SRAM] for part in self.partitions]
         names = "largest partition" if len(working) > 1 else " and ".join(memory.name for memory in working[0])
         tensors = self.simulation.tensors if self.arena is None else self.arena.arena.memory.nbytes
-        parts = {"inputs, outputs and CPU tensors": tensors, "linked weights": linked}
+        parts = {"inputs, outputs and CPU tensors": tensors, "state": self.simulation.state, "linked weights": linked}
         parts[names] = max(sum(memory.nbytes for memory in memories) for memories in working)
         listed = " + ".join(f"{nbytes:,} B {name}" for name, nbytes in parts.items() if nbytes)
         of = f" of {self.simulation.sram:,} B" if self.simulation.sram else ""
@@ -156,6 +156,7 @@ class Planning:
             "clock": self.simulation.engine.clock,
             "sram": self.simulation.sram,
             "tensors": self.simulation.tensors,
+            "state": self.simulation.state,
             "bundle": None if self.arena is None else self.arena.to_json(),
             "warnings": list(self.warnings),
             "partitions": [asdict(part) for part in self.partitions],

@@ -8,6 +8,7 @@ from pathlib import Path
 from deuteron.board import boards, image, qemu
 from deuteron.board import record as firmwares
 from deuteron.board.bundle import Bundle, Step, StepKind
+from deuteron.board.state import NO_INSTRUCTION
 from deuteron.board.toolchain import Toolchain
 from deuteron.errors import InputError, OptionError, unreadable
 from deuteron.runtime.host import Array
@@ -129,6 +130,8 @@ def _step(step: Step, program: Instructions) -> board.Step:
         return board.Step(SpanKind.DELEGATE, f"npu {number}", number)
     if step.instruction in program.partitions:
         return board.Step(SpanKind.TRANSPOSE, step.title)
+    if step.instruction == NO_INSTRUCTION:
+        return board.Step(SpanKind.OPERATOR, step.title)
     name, index = program.operators[step.instruction]
     return board.Step(SpanKind.OPERATOR, name, index=index)
 

@@ -1,7 +1,7 @@
 """Runs a build, or firmware, on a board in an emulator."""
 
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -115,13 +115,15 @@ class OnBoard(Subject):
                 )
             image.check_origin(self._path, self._firmware, self._origin)
 
-    def run(self, samples: Sequence[Sample], progress: Progress | None = None) -> list[Sample]:
-        """Return the outputs for each sample."""
+    def run(
+        self, samples: Sequence[Sample], progress: Progress | None = None, resets: Collection[int] | None = None
+    ) -> list[Sample]:
+        """Return the outputs for each sample; `resets` are the samples at which a state is reset, None for all."""
         progress = progress or _ignore_progress
         progress(f"firmware for {self._board.name}", 0, 2)
         with self._linked() as (directory, firmware):
             progress(f"on {self._board.machine}", 1, 2)
-            report = qemu.run(directory, firmware, self._board, samples, time_out=self._time_out)
+            report = qemu.run(directory, firmware, self._board, samples, time_out=self._time_out, resets=resets)
         self._ran = _Run(samples, firmware, report)
         return self._ran.outputs
 

@@ -52,8 +52,8 @@ class BundleOnHost(OnHost):
         return HostExecutor(image.bundle_of(self._path))
 
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
-        """What runs one sample."""
-        return self._executor.run
+        """What runs one sample, from the initial state if the program has any."""
+        return self._executor.run_from_reset
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
         """The build beside LiteRT on its file."""
@@ -66,7 +66,7 @@ class BundleOnHost(OnHost):
         values = _Values(self._path, self._manifest)
 
         def run(sample: Sequence[Array]) -> tuple[Sequence[Array], tflite_operators.Values]:
-            return self._executor.run(sample), values.of(sample)
+            return self._executor.run_from_reset(sample), values.of(sample)
 
         return tflite_operators.compare(source.read_bytes(), self._manifest, run, samples, progress)
 
@@ -82,6 +82,7 @@ class _Values:
     def of(self, sample: Sequence[Array]) -> dict[str, Array]:
         """By the tensor's name."""
         values: dict[str, Array] = {}
+        self._executor.reset()
         for result in self._executor.values(sample):
             names = self._names.get(result.index, ())
             values |= zip(names, result.outputs[len(result.outputs) - len(names) :], strict=True)

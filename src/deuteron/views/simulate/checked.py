@@ -52,6 +52,7 @@ class OpenBuild:
         arch: its target, which has an NPU.
         partitions: partitions of its program; at least one.
         between: memory of its program's CPU tensors.
+        state: bytes of its tensors that last from one run to the next.
     """
 
     directory: Path
@@ -59,6 +60,7 @@ class OpenBuild:
     arch: Arch
     partitions: tuple[NpuPartition, ...]
     between: CpuTensorMemory
+    state: int
 
     def engine(self, rates: Rates, memory: MemoryOptions) -> Engine:
         """Return the rates of a run of programs that were planned for `memory`.
@@ -215,9 +217,17 @@ class CheckedBuild:
             for part in self.partitions
         )
         sram = self.memory.sram(build.arch) if build.arch.memories else 0
-        tensors = 0 if self._has_io_in_scratch else build.between.planned_bytes
+        tensors = 0 if self._has_io_in_scratch else build.between.planned_bytes - build.state
         return Simulation(
-            str(build.directory), build.manifest.target, engine, runs, resident, tensors, sram, self.sram_budget
+            str(build.directory),
+            build.manifest.target,
+            engine,
+            runs,
+            resident,
+            tensors,
+            sram,
+            self.sram_budget,
+            build.state,
         )
 
     @property
@@ -267,7 +277,8 @@ def open_build(directory: Path) -> OpenBuild:
             f"nothing of `{directory}` runs on an NPU",
             hint="`deuteron plan` shows its memory in firmware, `deuteron profile` its time",
         )
-    return OpenBuild(directory, manifest, arch, partitions, CpuTensorMemory(program, arch, sum(method.arenas)))
+    state = sum(value.bytes for _, value in method.state)
+    return OpenBuild(directory, manifest, arch, partitions, CpuTensorMemory(program, arch, sum(method.arenas)), state)
 
 
 def simulate_build(

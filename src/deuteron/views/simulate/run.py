@@ -68,6 +68,8 @@ class Simulation:
     """Bytes of SRAM of the plan; 0 if the target's SRAM is unknown."""
     sram_budget: int | None = None
     """Bytes of a new plan of the partitions; None for the microcode of the build."""
+    state: int = 0
+    """Bytes of SRAM of tensors that last from one run to the next."""
 
     @property
     def sound(self) -> bool | None:

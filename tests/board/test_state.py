@@ -1,0 +1,485 @@
+"""State: tensors that last from one run to the next, in bundles, on the host and on boards."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+from tests import store
+from tests.board.conftest import Built
+from tests.board.host import HostFirmware
+from tests.board.models import stripes_on_cpu
+from tests.board.painted import OPERATORS, PAINT, painted
+from tests.board.programs import ADD, Maker, payload
+from tests.frontend.ethosu import networks
+from tests.runtime.crafted import Crafted, number, placed, truth
+from tests.runtime.crafted import state as state_value
+
+from deuteron.arch.memory import DepthFirst, MemoryOptions
+from deuteron.board import boards, image, qemu, record, report, state
+from deuteron.board.arena import planned
+from deuteron.board.bundle import Bundle, State, StateTensor
+from deuteron.board.emit import emit
+from deuteron.board.host_executor import HostExecutor
+from deuteron.board.link import link
+from deuteron.board.memory_check import hazards
+from deuteron.board.toolchain import Toolchain
+from deuteron.board.translate import translate
+from deuteron.builds import manifest as manifests
+from deuteron.errors import CapacityError, FormatError, UnsupportedError
+from deuteron.operators.program import KernelCall
+from deuteron.runtime import as_build, pte
+from deuteron.runtime.program import Program, TensorSpec, TensorValue
+from deuteron.views.events.instructions import Instructions
+from deuteron.views.memory.arenas import arena_planning
+from deuteron.views.profile.on_board import steps_of
+
+Floats = npt.NDArray[np.float32]
+
+CORE = "cortex-m55"
+WHOLE, STRIPES = MemoryOptions(), MemoryOptions(depth_first=DepthFirst.ALWAYS)
+FIRST = np.array([[1, -2, 3, 4]], np.float32)
+
+
+def add(make: Maker, a: int, b: int, out: int) -> None:
+    """A call of `add` of floats."""
+    make.call("aten::add.out", a, b, make.value(1), out, out)
+
+
+def summing() -> Program:
+    """`y = x + a + b; a = x + a; b = x`: `a` starts with `FIRST`, `b` with zeros; both are between other tensors."""
+    make = Maker()
+    x = make.tensor((1, 4), "float32")
+    b = make.state((1, 4), bytes(16), "float32", "b")
+    t = make.tensor((1, 4), "float32")
+    a = make.state((1, 4), FIRST.tobytes(), "float32", "inner.a")
+    y = make.tensor((1, 4), "float32")
+    add(make, x, a, t)
+    add(make, t, b, y)
+    make.copy_into(a, t)
+    make.copy_into(b, x)
+    return make.program((x,), (y,))
+
+
+class Summing:
+    """What `summing` computes."""
+
+    def __init__(self) -> None:
+        self.a, self.b = FIRST, np.zeros((1, 4), np.float32)
+
+    def run(self, x: Floats) -> Floats:
+        y = x + self.a + self.b
+        self.a, self.b = x + self.a, x
+        return y
+
+
+def stream(count: int, shape: tuple[int, ...] = (1, 4), seed: int = 0) -> list[Floats]:
+    """Samples of a stream."""
+    generator = np.random.default_rng(seed)
+    return [generator.normal(size=shape).astype(np.float32) for _ in range(count)]
+
+
+def with_state(program: Program) -> Program:
+    """A program whose input is the sum of the last two samples, and whose output is the sum of all outputs."""
+    (method,) = (method for method in program.methods if method.name == "forward")
+    make = Maker(
+        [*method.values], [*method.operators], [*method.delegates], [], method.arenas[1] + -method.arenas[1] % 16
+    )
+    x, y = method.inputs[0], method.outputs[0]
+    sizes = {end: value.spec for end in (x, y) if isinstance(value := method.values[end], TensorValue)}
+    given = make.tensor(sizes[x].shape, "float32", sizes[x].dim_order)
+    last = make.state(sizes[x].shape, bytes(4 * int(np.prod(sizes[x].shape))), "float32", "last")
+    make.change(last, spec=sizes[x])
+    total = make.state(sizes[y].shape, np.ones(sizes[y].shape, np.float32).tobytes(), "float32", "total")
+    out = make.tensor(sizes[y].shape, "float32")
+    add(make, given, last, x)
+    make.instructions += method.chains[0]
+    add(make, y, total, out)
+    make.copy_into(last, given)
+    make.copy_into(total, out)
+    return make.program((given,), (out,))
+
+
+@pytest.fixture(scope="module")
+def striped() -> Bundle:
+    """A network with state at its start and its end, whose layers between can run in stripes."""
+    build = store.network(stripes_on_cpu, "stripes_on_cpu", target=CORE)
+    return translate(with_state(pte.read((build / manifests.PROGRAM).read_bytes())), name="striped")
+
+
+@pytest.fixture(scope="module")
+def whole() -> Bundle:
+    """The same network without state."""
+    build = store.network(stripes_on_cpu, "stripes_on_cpu", target=CORE)
+    return translate(pte.read((build / manifests.PROGRAM).read_bytes()), name="whole")
+
+
+def streamed(whole: Bundle, samples: list[Floats]) -> list[Floats]:
+    """What the network with state computes, by the one without."""
+    executor, (y,) = HostExecutor(whole), whole.outputs
+    last, total, outputs = np.zeros_like(samples[0]), np.ones(whole.values[y].shape, np.float32), list[Floats]()
+    for x in samples:
+        (own,) = executor.run([x + last])
+        total, last = own + total, x
+        outputs.append(total)
+    return outputs
+
+
+def test_tensors_of_the_state_have_a_memory_of_their_own() -> None:
+    bundle = translate(summing(), name="summing")
+    assert [memory.bytes for memory in bundle.memories] == [48, 48, 0]
+    assert bundle.memories[1].note == "state, which lasts from one run to the next"
+    assert bundle.state == State(1, (StateTensor("b", 16, 16), StateTensor("inner.a", 32, 16)))
+    assert (bundle.planned_bytes, bundle.state_bytes) == (48, 48)
+    places = {value.note: (value.memory, value.offset) for value in bundle.values}
+    assert places["input 0"] == (0, 0)
+    assert places["output 0"] == (0, 32)
+    assert places["status of the state"] == (1, 0)
+    assert [bundle.operators[step.index] for step in bundle.steps] == [
+        "dtn_op_add", "dtn_op_add", state.BEGIN, "dtn_cm_copy", "dtn_cm_copy", state.END
+    ]  # fmt: skip
+    begin = bundle.steps[2]
+    assert begin.params == (16, 0)
+    assert [bundle.constants[bundle.values[i].memory - 0x10000] for i in begin.inputs] == [FIRST.tobytes()]
+
+
+def test_equal_initial_bytes_are_no_constant() -> None:
+    make = Maker()
+    x = make.tensor((16,))
+    made = [make.state((size,), bytes([value] * size)) for size, value in ((16, 7), (3, 7), (1, 200), (32, 0))]
+    for index in made[:1]:
+        make.copy_into(index, x)
+    bundle = translate(make.program((x,), (x,)), name="filled")
+    assert bundle.constants == ()
+    assert bundle.steps[0].params == (32, 7, 16, 200, 32, 0)
+    executor = HostExecutor(bundle)
+    assert executor.save_state()[16:] == bytes([7] * 32 + [200] * 16 + [0] * 32)
+    executor.run([np.arange(16, dtype=np.int8)])
+    assert executor.save_state()[16:32] == bytes(range(16))
+
+
+@pytest.mark.parametrize("memory", [None, WHOLE, STRIPES], ids=["executorch", "whole", "stripes"])
+def test_runs_carry_the_state_until_a_reset(memory: MemoryOptions | None) -> None:
+    bundle = translate(summing(), name="summing")
+    executor = HostExecutor(bundle if memory is None else planned(bundle, memory, CORE).bundle)
+    for seed in range(3):
+        reference = Summing()
+        for x in stream(20, seed=seed):
+            np.testing.assert_array_equal(executor.run([x])[0], reference.run(x))
+        executor.reset()
+    (x,) = stream(1)
+    for _ in range(2):
+        np.testing.assert_array_equal(executor.run_from_reset([x])[0], Summing().run(x))
+
+
+def test_a_saved_state_goes_on_in_another_executor() -> None:
+    bundle = planned(translate(summing(), name="summing"), WHOLE, CORE).bundle
+    first, second, reference = HostExecutor(bundle), HostExecutor(bundle), Summing()
+    samples = stream(10)
+    for x in samples[:5]:
+        first.run([x])
+        reference.run(x)
+    saved = first.save_state()
+    assert len(saved) == bundle.state_bytes
+    second.load_state(saved)
+    for x in samples[5:]:
+        np.testing.assert_array_equal(second.run([x])[0], reference.run(x))
+    with pytest.raises(FormatError) as caught:
+        second.load_state(saved[:-1] + bytes([saved[-1] ^ 1]))
+    message = "a saved state is damaged or of another program, or this one has no state"
+    assert caught.value.message == f"the state cannot be loaded: {message}"
+
+
+def test_a_lost_state_is_refused_with_its_step() -> None:
+    bundle = translate(summing(), name="summing")
+    executor = HostExecutor(bundle)
+    steps = executor.values([stream(1)[0]])
+    for _ in range(4):
+        next(steps)
+    steps.close()
+    with pytest.raises(FormatError) as caught:
+        executor.run([stream(1)[0]])
+    lost = "a run failed while it changed the state: reset it, or load a saved state"
+    assert caught.value.message == f"the run failed: {lost}"
+    assert caught.value.where == "step 2, change of the state: begin"
+    executor.reset()
+    np.testing.assert_array_equal(executor.run([stream(1)[0]])[0], Summing().run(stream(1)[0]))
+
+
+def test_an_output_may_be_a_tensor_of_the_state() -> None:
+    make = Maker()
+    x, t = make.tensor((1, 4), "float32"), make.tensor((1, 4), "float32")
+    a = make.state((1, 4), FIRST.tobytes(), "float32")
+    add(make, x, a, t)
+    make.copy_into(a, t)
+    bundle = translate(make.program((x,), (a,)), name="direct")
+    for each in (bundle, planned(bundle, WHOLE, CORE).bundle):
+        executor, total = HostExecutor(each), FIRST
+        for x in stream(5):
+            total = x + total
+            np.testing.assert_array_equal(executor.run([x])[0], total)
+
+
+def test_views_are_the_same_state() -> None:
+    """ExecuTorch gives a view the place and the initial content of its tensor."""
+    make = Maker()
+    x, t = make.tensor((2, 2), "float32"), make.tensor((2, 2), "float32")
+    a = make.state((1, 4), FIRST.tobytes(), "float32", "a")
+    view = make.value(make.values[a])
+    make.change(view, spec=TensorSpec((2, 2), "float32", (0, 1)))
+    add(make, x, view, t)
+    make.copy_into(view, t)
+    program = make.program((x,), (a,))
+    assert [index for index, _ in program.methods[0].state] == [a]
+    executor, total = HostExecutor(planned(translate(program, name="view"), WHOLE, CORE).bundle), FIRST
+    for x in stream(5):
+        total = x + total
+        np.testing.assert_array_equal(executor.run([x.reshape(2, 2)])[0], total)
+
+
+def test_a_state_as_input_is_refused() -> None:
+    make = Maker()
+    x = make.state((4,), bytes(4))
+    with pytest.raises(UnsupportedError) as caught:
+        translate(make.program((x,), (x,)), name="")
+    assert caught.value.message == "input 0 is a tensor that keeps its content between runs"
+
+
+def test_a_state_without_initial_value_is_refused() -> None:
+    """ExecuTorch writes such files; its runtime starts with what happens to be in memory."""
+    make = Maker()
+    x, old, y = (make.tensor((1, 4), "float32") for _ in range(3))
+    add(make, x, old, y)
+    make.copy_into(old, x)
+    with pytest.raises(UnsupportedError) as caught:
+        translate(make.program((x,), (y,)), name="")
+    assert caught.value.message == (
+        "the tensor read by aten::add.out is read before it is written: it keeps its content between runs, and the "
+        "file has no initial value for it"
+    )
+    assert caught.value.where == "instruction 1 of `forward`"
+    assert caught.value.hint == (
+        "build the model with `deuteron build`, or export it with ExecuTorch's `InitializedMutableBufferPass`"
+    )
+
+
+def test_a_copy_into_a_state_of_another_type_is_refused() -> None:
+    make = Maker()
+    x, a = make.tensor((4,), "int16"), make.state((4,), bytes(4))
+    make.copy_into(a, x)
+    with pytest.raises(UnsupportedError, match="`aten::copy_` converts int16 to int8, firmware copies within one type"):
+        translate(make.program((x,), (x,)), name="")
+
+
+def test_a_copy_into_a_state_repeats_its_source() -> None:
+    make = Maker()
+    x, a = make.tensor((1, 3)), make.state((2, 3), bytes(6))
+    make.copy_into(a, x)
+    executor = HostExecutor(translate(make.program((x,), (a,)), name="repeated"))
+    (y,) = executor.run([np.array([[1, 2, 3]], np.int8)])
+    assert y.tolist() == [[1, 2, 3], [1, 2, 3]]
+
+
+def test_the_header_names_the_memory_and_its_tensors() -> None:
+    header = emit(translate(summing(), name="summing"))["dtn_bundle.h"].decode()
+    assert (
+        "#define DTN_BUNDLE_STATE_MEMORY 1\n#define DTN_BUNDLE_STATE_BYTES 48\n"
+        "/* Bytes that `dtn_executor_save_state` writes. */\n#define DTN_BUNDLE_SAVED_STATE_BYTES 48\n"
+        "/* byte 16: b, 16 bytes */\n/* byte 32: inner.a, 16 bytes */\n"
+    ) in header
+    make = Maker()
+    x = make.tensor((4,))
+    plain = emit(translate(make.program((x,), (x,)), name="plain"))
+    assert not any("state" in text.decode(errors="replace").lower() for text in plain.values())
+
+
+def test_an_npu_reads_and_writes_a_state() -> None:
+    """A partition whose first input is a state and whose first output becomes it, beside one that is an output."""
+    make = Maker()
+    shape = (1, 3, 5, 4)
+    b = make.tensor(shape)
+    a = make.state(shape, bytes(60), name="a")
+    s, m = make.tensor(shape), make.tensor(shape)
+    make.partition(payload(ADD, (0, 0)), a, b, s, m)
+    make.copy_into(a, s)
+    program = make.program((b,), (m,))
+    bundle = translate(program, name="partition")
+    assert not any(value.memory == len(bundle.memories) - 1 for value in bundle.values)  # nothing in scratch
+    make = Maker()
+    a, b, s, m = (make.tensor(shape) for _ in range(4))
+    make.partition(payload(ADD, (0, 0)), a, b, s, m)
+    executor, plain = HostExecutor(bundle), HostExecutor(translate(make.program((a, b), (s, m)), name="plain"))
+    last = np.zeros(shape, np.int8)
+    generator = np.random.default_rng(1)
+    for _ in range(10):
+        x = generator.integers(-128, 128, shape, np.int8)
+        wanted = plain.run([last, x])
+        np.testing.assert_array_equal(executor.run([x])[0], wanted[1])
+        last = wanted[0]
+
+
+def test_a_budget_holds_the_state() -> None:
+    bundle = translate(summing(), name="summing")
+    whole = planned(bundle, WHOLE, CORE)
+    needed = whole.memory.nbytes + bundle.state_bytes
+    assert planned(bundle, MemoryOptions(sram_budget=needed), CORE).memory.nbytes == whole.memory.nbytes
+    with pytest.raises(CapacityError) as caught:
+        planned(bundle, MemoryOptions(sram_budget=needed - 1), CORE)
+    assert caught.value.message == (
+        f"inputs, outputs and intermediate tensors need {whole.memory.nbytes} bytes of SRAM in addition to 48 of the "
+        f"state, the budget is {needed - 1}; the peak is at `aten::add.out`"
+    )
+    assert caught.value.hint
+    assert f"give `--sram-budget {needed}`" in caught.value.hint
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("made", ["digits", "ethos-u"])
+def test_a_network_on_an_npu_has_state_around_it(made: str, built: Built, tmp_path: Path) -> None:
+    """On the host, and in one process of the emulator."""
+    build = networks.built(networks.layer) if made == "ethos-u" else built(made)
+    program = pte.read((build / manifests.PROGRAM).read_bytes())
+    stateful, plain = translate(with_state(program), name="stateful"), translate(program, name="plain")
+    samples = stream(5, plain.values[plain.inputs[0]].shape)
+    wanted = streamed(plain, samples)
+    executor = HostExecutor(stateful)
+    for x, y in zip(samples, wanted, strict=True):
+        np.testing.assert_array_equal(executor.run([x])[0], y)
+    board, options = boards.load("an547"), record.FirmwareOptions()
+    link(stateful, board, options, image.called(stateful), Toolchain.find(image.OBJECTS), tmp_path)
+    firmware = replace(
+        record.read(store.firmware(build, board)),
+        inputs=tuple(stateful.values[i] for i in stateful.inputs),
+        outputs=tuple(stateful.values[i] for i in stateful.outputs),
+        state=stateful.state,
+    )
+    runs = qemu.run(tmp_path, firmware, board, [[x] for x in samples], resets=(0,)).runs
+    for run, y in zip(runs, wanted, strict=True):
+        np.testing.assert_array_equal(run.outputs[0], y)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", [WHOLE, STRIPES], ids=["whole", "stripes"])
+def test_a_plan_leaves_the_state_alone(
+    striped: Bundle, whole: Bundle, memory: MemoryOptions, firmware: HostFirmware, tmp_path: Path
+) -> None:
+    """All that a plan says is free is painted before each step, and must be so after it, in each run of a stream."""
+    arena = planned(striped, memory, CORE)
+    assert bool(arena.chains) == (memory is STRIPES)
+    samples = stream(6, whole.values[whole.inputs[0]].shape)
+    wanted = streamed(whole, samples)
+    executor = HostExecutor(arena.bundle)
+    for x, y in zip(samples, wanted, strict=True):
+        np.testing.assert_array_equal(executor.run([x])[0], y)
+    painting = painted(arena)
+    assert sum(painting.operators[step.index] == PAINT for step in painting.steps) >= len(striped.steps)
+    loaded = firmware.load(painting, tmp_path / "painted", extra=[OPERATORS])
+    order = striped.values[striped.inputs[0]].dim_order
+    for x, y in zip(samples, wanted, strict=True):
+        assert loaded.run([x.transpose(order).tobytes()]) == [y.tobytes()]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("memory", [WHOLE, STRIPES], ids=["whole", "stripes"])
+def test_the_checker_finds_what_is_over_the_state(
+    striped: Bundle, memory: MemoryOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each step that writes to the plan's memory writes to the state instead."""
+    plans: list[tuple[Bundle, Bundle, list[KernelCall], list[KernelCall]]] = []
+    monkeypatch.setattr("deuteron.board.arena.hazards", lambda *each: plans.append(each) or ())
+    planned(striped, STRIPES, CORE)
+    before, after, whole, cut = plans[0]
+    if memory is WHOLE:
+        after, cut = planned(striped, WHOLE, CORE).bundle, whole
+    assert hazards(before, after, whole, cut) == []
+    assert after.state is not None
+    damaged_steps = 0
+    for at, step in enumerate(after.steps):
+        value = after.values[step.outputs[-1]]
+        if value.memory == after.state.memory or value.bytes > after.state_bytes - 16:
+            continue
+        stray = replace(value, memory=after.state.memory, offset=16)
+        others = [*step.inputs, *step.outputs[:-1]]
+        if any(after.values[i].memory == after.state.memory for i in others):
+            continue
+        steps = list(after.steps)
+        steps[at] = replace(step, outputs=(*step.outputs[:-1], len(after.values)))
+        damaged = replace(after, values=(*after.values, stray), steps=tuple(steps))
+        assert hazards(before, damaged, whole, cut), step.title
+        damaged_steps += 1
+    assert damaged_steps > 5
+
+
+@pytest.fixture(scope="module")
+def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A build of a program with state, from its `.pte` file: `y = x + a + b; a = x + a; b = x`."""
+    values = (
+        number(1),
+        placed(0),
+        state_value(16, "inner.a"),
+        placed(32),
+        state_value(48, "b"),
+        placed(64),
+        truth(False),
+    )
+    calls = (
+        ("call", "aten::add.out", 1, 2, 0, 3, 3),
+        ("call", "aten::add.out", 3, 4, 0, 5, 5),
+        ("call", "aten::copy_", 2, 3, 6, 2),
+        ("call", "aten::copy_", 4, 1, 6, 4),
+    )
+    program = Crafted(values, calls, inputs=[1], outputs=[5], arena=80)
+    path = tmp_path_factory.mktemp("state") / "summing.pte"
+    path.write_bytes(program.data())
+    return as_build.build_directory(path, "cortex-m33")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["an505", "an547"])
+def test_boards_stream_in_one_process(build: Path, name: str, tmp_path: Path) -> None:
+    """A thousand samples, with resets in between, are the host's bit for bit, and all take equally long."""
+    board = boards.load(name)
+    made = image.build(build, board, record.FirmwareOptions(), Toolchain.find(image.OBJECTS))
+    image.write(made, tmp_path / "firmware", force=False)
+    firmware = record.read(tmp_path / "firmware")
+    assert firmware.state == State(1, (StateTensor("inner.a", 16, 16), StateTensor("b", 32, 16)))
+    assert "\nstate        48 B: state, which lasts from one run to the next\n" in report.text(firmware)
+    samples = [[x] for x in stream(1000, (4,))]
+    ran = qemu.run(tmp_path / "firmware", firmware, board, samples, resets=(0, 300, 301)).runs
+    executor = HostExecutor(image.bundle_of(build))
+    for i, (x, run) in enumerate(zip(samples, ran, strict=True)):
+        if i in (300, 301):
+            executor.reset()
+        np.testing.assert_array_equal(run.outputs[0], executor.run(x)[0])
+    counts = [run.instructions for run in ran]
+    assert max(counts) - min(counts) <= 1  # of the counter's tick
+    apart = qemu.run(tmp_path / "firmware", firmware, board, samples[:3]).runs
+    for x, run in zip(samples, apart, strict=False):
+        np.testing.assert_array_equal(run.outputs[0], executor.run_from_reset(x)[0])
+
+
+@pytest.mark.slow
+def test_a_plan_shows_the_state_by_itself(build: Path) -> None:
+    plan = arena_planning(build)
+    assert plan is not None
+    assert plan.summary() == "SRAM: 48 B + 48 B state; nothing depth first"
+    assert plan.to_json()["state"] == 48
+
+
+@pytest.mark.slow
+def test_a_profile_has_the_steps_of_the_state(build: Path) -> None:
+    bundle = image.bundle_of(build)
+    steps = steps_of(bundle, Instructions("", {}, {i: ("aten", i) for i in range(4)}, ()))
+    assert [step.name for step in steps] == [
+        "aten", "aten", "change of the state: begin", "aten", "aten", "change of the state: end"
+    ]  # fmt: skip
+
+
+def test_a_program_without_state_has_nothing_to_reset_or_save() -> None:
+    make = Maker()
+    x = make.tensor((4,))
+    executor = HostExecutor(translate(make.program((x,), (x,)), name="plain"))
+    executor.reset()
+    with pytest.raises(FormatError, match="this one has no state"):
+        executor.save_state()
