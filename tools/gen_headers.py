@@ -187,7 +187,7 @@ def cpu_operator(operator: CpuOperator, named: dict[type[KernelParams], str]) ->
     yield "enum {"
     yield from (f"    {prefix}_{name.upper()} = {i}," for i, name in enumerate(operator.inputs))
     if not operator.optional:
-        written = (*operator.scratch, "output")
+        written = (*operator.scratch, *operator.state, "output")
         yield from (f"    {prefix}_{name.upper()} = {i}," for i, name in enumerate(written, len(operator.inputs)))
     yield "};"
     yield ""
@@ -209,7 +209,8 @@ def cpu_operator(operator: CpuOperator, named: dict[type[KernelParams], str]) ->
 def comment(operator: CpuOperator) -> Iterator[str]:
     """The result of the function, then its values in order."""
     yield from (line.strip() for line in (operator.params.__doc__ or "").strip().splitlines())
-    values = [*operator.inputs, *(f"{name} if has_{name}" for name in operator.optional), *operator.scratch, "output"]
+    optional = (f"{name} if has_{name}" for name in operator.optional)
+    values = [*operator.inputs, *optional, *operator.scratch, *operator.state, "output"]
     yield ""
     yield from textwrap.wrap(f"Values: {', '.join(values)}.", 116)
 

@@ -127,6 +127,12 @@ class Bench:
         self, operator: str, words: Sequence[int], inputs: Sequence[Array], scratch: Sequence[Array], output: Array
     ) -> Array:
         """The same with any words and values."""
+        return self.written(operator, words, inputs, scratch, output)[-1]
+
+    def written(
+        self, operator: str, words: Sequence[int], inputs: Sequence[Array], scratch: Sequence[Array], output: Array
+    ) -> list[Array]:
+        """The same, with all values that the operator writes: scratch, states among it, then the output."""
         values = [*map(Guarded, inputs), *(Guarded(value, 16) for value in scratch), Guarded(output)]
         memory = (ctypes.c_uint32 * max(1, len(words)))(*(word & 0xFFFFFFFF for word in words))
         call = _Call(memory, len(words), len(inputs), len(scratch) + 1)
@@ -140,4 +146,4 @@ class Bench:
             raise RefusedError(reason)
         for value, given in zip(values, inputs, strict=False):
             np.testing.assert_array_equal(value.content(), given, "an input was written")
-        return [value.content() for value in values[len(inputs) :]][-1]
+        return [value.content() for value in values[len(inputs) :]]

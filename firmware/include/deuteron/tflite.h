@@ -650,6 +650,87 @@ typedef struct {
  */
 int32_t dtn_tfl_function_f32(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* svdf */
+
+enum {
+    DTN_TFL_SVDF_INPUT = 0,
+    DTN_TFL_SVDF_FEATURES = 1,
+    DTN_TFL_SVDF_TIMES = 2,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t in_features;
+    int32_t units;
+    int32_t rank;
+    int32_t steps;
+    int32_t in_zp;
+    int32_t state_zp;
+    int32_t state_multiplier;
+    int32_t state_shift;
+    int32_t out_zp;
+    int32_t out_multiplier;
+    int32_t out_shift;
+    int32_t has_bias;
+} dtn_tfl_svdf_params_t;
+
+/**
+ * Singular value decomposition filter (SVDF) over a stream: input [batches, in_features], output [batches, units].
+ *
+ * Unit u has the filters u * rank to u * rank + rank - 1. The state [batches, units * rank, steps], int8 or int16,
+ * moves by one step; the newest value of a filter is state_zp + sat(R(sum((x - in_zp) * feature weight))). The output
+ * is sat(out_zp + R(bias + sum((state - state_zp) * time weight))), over the steps of a unit's filters. Feature
+ * weights are int8 [units * rank, in_features], time weights [units * rank, steps] have the state's type, the bias is
+ * int32. Sums keep their low 32 bits.
+ *
+ * Values: input, features, times, bias if has_bias, activation_state, output.
+ */
+int32_t dtn_tfl_svdf(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* lstm */
+
+enum {
+    DTN_TFL_LSTM_INPUT = 0,
+    DTN_TFL_LSTM_WEIGHTS = 1,
+    DTN_TFL_LSTM_BIAS = 2,
+    DTN_TFL_LSTM_GATES = 3,
+    DTN_TFL_LSTM_HIDDEN_STATE = 4,
+    DTN_TFL_LSTM_CELL_STATE = 5,
+    DTN_TFL_LSTM_OUTPUT = 6,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t steps;
+    int32_t in_features;
+    int32_t units;
+    int32_t time_major;
+    int32_t in_zp;
+    int32_t hidden_zp;
+    int32_t input_multipliers[4];
+    int32_t input_shifts[4];
+    int32_t hidden_multipliers[4];
+    int32_t hidden_shifts[4];
+    int32_t cell_bits;
+    int32_t cell_clip;
+    int32_t out_multiplier;
+    int32_t out_shift;
+} dtn_tfl_lstm_params_t;
+
+/**
+ * LSTM over int8 [batches, steps, in_features], or with `time_major` 1 [steps, batches, in_features].
+ *
+ * Weights are int8 [4, units, in_features + units], for the input, then for the hidden state; gates are those of
+ * input, forget, cell and output. A gate is f(sat16(sat16(R(sum((x - in_zp) * w) + bias)) +
+ * R(sum((h - hidden_zp) * w)))) with factors of its own; f is tanh for the cell, else the logistic function, of
+ * numbers in steps of 2^-12. The cell state, int16 with `cell_bits` whole bits, becomes the forget gate times it plus
+ * input gate times cell gate, clamped to `cell_clip` unless that is 0. The hidden state is
+ * sat8(hidden_zp + R(output gate * tanh(cell state))), and the output is it. Scratch has 4 * units int16 elements.
+ *
+ * Values: input, weights, bias, gates, hidden_state, cell_state, output.
+ */
+int32_t dtn_tfl_lstm(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* clang-format on */
 
 #ifdef __cplusplus

@@ -31,7 +31,16 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {
     "cortex_m": ("-O3",),
     **{
         f"tflite.dtn_tfl_{name}": ("-O3",)
-        for name in ("average_pool", "broadcast_add", "broadcast_mul", "convolution", "fully_connected", "reduce_sum")
+        for name in (
+            "average_pool",
+            "broadcast_add",
+            "broadcast_mul",
+            "convolution",
+            "fully_connected",
+            "lstm",
+            "reduce_sum",
+            "svdf",
+        )
     },
     "stand_in": ("-O2",),
     "executor": _SMALLEST,

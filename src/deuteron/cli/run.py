@@ -1,5 +1,6 @@
 """`deuteron run`: runs a build or `.pte` in ExecuTorch's runtime on this computer, or a TFLite file without it."""
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -28,17 +29,26 @@ The value may be omitted for the first, which fits the model, and for the host w
 """
 
 
+_PAIR = re.compile(r"\d*=\d*")
+_OWN_STATE = "own"
+"""Value of a `--stream` without one."""
+
+
 class _Command(Command):
-    """The command, whose `--compare` may precede the path without a value."""
+    """The command, whose `--compare` and `--stream` may precede the path without a value."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the options and return the rest of the arguments."""
-        following = (*args[1:], "")
-        named = (arg == "--compare" and after not in REFERENCES for arg, after in zip(args, following, strict=True))
         fits = "host" if any(arg.partition("=")[0] == "--on" for arg in args) else REFERENCES[0]
-        return super().parse_args(
-            ctx, [f"{arg}={fits}" if bare else arg for arg, bare in zip(args, named, strict=True)]
-        )
+        given: list[str] = []
+        for arg, after in zip(args, (*args[1:], ""), strict=True):
+            if arg == "--compare" and after not in REFERENCES:
+                given.append(f"{arg}={fits}")
+            elif arg == "--stream" and not _PAIR.fullmatch(after):
+                given.append(f"--stream={_OWN_STATE}")
+            else:
+                given.append(arg)
+        return super().parse_args(ctx, given)
 
 
 @partial(new_command, cls=_Command)
@@ -76,9 +86,10 @@ class _Command(Command):
 @click.option(
     "--stream",
     multiple=True,
-    metavar="INPUT=OUTPUT",
-    help="Samples are windows of one stream, and an input is a state: the previous window's output, first zeros. "
-    "`--input` files are then for the other inputs.",
+    metavar="[INPUT=OUTPUT]",
+    help="Samples are windows of one stream: the state that a TFLite file keeps lasts from one to the next. Otherwise each "
+    "starts from the initial state. With INPUT=OUTPUT, an input is a state: the previous window's output, "
+    "first zeros. `--input` files are then for the other inputs.",
 )
 @click.option(
     "--on", metavar="BOARD", help="Run on a board (`an500`, `an505`, `an547`) in an emulator, not on the host."
@@ -137,7 +148,10 @@ def command(
         raise OptionError(
             "the build's stored samples are not a stream", hint="leave out `--compare float` or `--stream`"
         )
-    streamed = streams.Stream(subject, streams.parse(stream)) if stream else None
+    if _OWN_STATE in stream:
+        subject.resets = (0,)
+    pairs = streams.parse(pair for pair in stream if pair != _OWN_STATE)
+    streamed = streams.Stream(subject, pairs) if pairs else None
     files.check_outputs(len(subject.model.outputs), outputs, force=force)
     if inputs:
         data = files.read_samples(streamed or subject.model, inputs, is_stream=streamed is not None)

@@ -11,7 +11,7 @@ from deuteron.operators.added import ADDED
 from deuteron.operators.cortex_m import CPU_OPERATORS, CpuOperator, QuantizedConvolutionParams, gather_bytes
 from deuteron.operators.params import KernelParams
 from deuteron.operators.portable import ATEN_OPERATORS, MaxPoolParams
-from deuteron.operators.tflite import DEQUANTIZE, TFLITE_OPERATORS
+from deuteron.operators.tflite import DEQUANTIZE, TFLITE_OPERATORS, LstmParams
 
 NAMESPACE = "firmware"
 """That of the operators in programs."""
@@ -41,5 +41,7 @@ def scratch(operator: CpuOperator, params: KernelParams) -> tuple[tuple[int, str
             return ((gather_bytes(params), "uint8"),)
         case MaxPoolParams() if operator.scratch:
             return ((math.prod(params.output), "int64"),)
+        case LstmParams():
+            return ((4 * params.units, "int16"),)
         case _:
             return ((0, "uint8"),) * len(operator.scratch)

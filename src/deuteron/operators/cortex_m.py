@@ -29,6 +29,7 @@ class CpuOperator:
         params: record of its parameter words; its docstring defines the function.
         optional: inputs that a call may omit; they are last, each has a parameter `has_<input>`.
         scratch: names of the values that it writes before the output.
+        state: names of the values behind these that it reads and writes, and that keep their content between runs.
         prefix: prefix of the C function, its types and constants.
     """
 
@@ -37,6 +38,7 @@ class CpuOperator:
     params: type[KernelParams]
     optional: tuple[str, ...] = ()
     scratch: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
     prefix: str = "dtn_cm"
 
     @property

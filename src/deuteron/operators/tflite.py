@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from deuteron.operators.cortex_m import CpuOperator
-from deuteron.operators.params import Dims5, KernelParams
+from deuteron.operators.params import Dims4, Dims5, KernelParams
 
 PREFIX = "dtn_tfl"
 """Of the C functions."""
@@ -378,6 +378,61 @@ class FunctionF32Params(KernelParams):
 
 
 @dataclass(frozen=True, slots=True)
+class SvdfParams(KernelParams):
+    """Singular value decomposition filter (SVDF) over a stream: input [batches, in_features], output [batches, units].
+
+    Unit u has the filters u * rank to u * rank + rank - 1. The state [batches, units * rank, steps], int8 or int16,
+    moves by one step; the newest value of a filter is state_zp + sat(R(sum((x - in_zp) * feature weight))). The output
+    is sat(out_zp + R(bias + sum((state - state_zp) * time weight))), over the steps of a unit's filters. Feature
+    weights are int8 [units * rank, in_features], time weights [units * rank, steps] have the state's type, the bias is
+    int32. Sums keep their low 32 bits.
+    """
+
+    batches: int
+    in_features: int
+    units: int
+    rank: int
+    steps: int
+    in_zp: int
+    state_zp: int
+    state_multiplier: int
+    state_shift: int
+    out_zp: int
+    out_multiplier: int
+    out_shift: int
+    has_bias: int
+
+
+@dataclass(frozen=True, slots=True)
+class LstmParams(KernelParams):
+    """LSTM over int8 [batches, steps, in_features], or with `time_major` 1 [steps, batches, in_features].
+
+    Weights are int8 [4, units, in_features + units], for the input, then for the hidden state; gates are those of
+    input, forget, cell and output. A gate is f(sat16(sat16(R(sum((x - in_zp) * w) + bias)) +
+    R(sum((h - hidden_zp) * w)))) with factors of its own; f is tanh for the cell, else the logistic function, of
+    numbers in steps of 2^-12. The cell state, int16 with `cell_bits` whole bits, becomes the forget gate times it plus
+    input gate times cell gate, clamped to `cell_clip` unless that is 0. The hidden state is
+    sat8(hidden_zp + R(output gate * tanh(cell state))), and the output is it. Scratch has 4 * units int16 elements.
+    """
+
+    batches: int
+    steps: int
+    in_features: int
+    units: int
+    time_major: int
+    in_zp: int
+    hidden_zp: int
+    input_multipliers: Dims4
+    input_shifts: Dims4
+    hidden_multipliers: Dims4
+    hidden_shifts: Dims4
+    cell_bits: int
+    cell_clip: int
+    out_multiplier: int
+    out_shift: int
+
+
+@dataclass(frozen=True, slots=True)
 class DequantizeParams(KernelParams):
     """(x - zero_point) * scale of int8, uint8 or int16, in float32; `scale` has its bits."""
 
@@ -415,6 +470,17 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("arg_extremum", ("input",), ArgExtremumParams, prefix=PREFIX),
     CpuOperator("softmax_f32", ("input",), SoftmaxF32Params, prefix=PREFIX),
     CpuOperator("function_f32", ("input",), FunctionF32Params, prefix=PREFIX),
+    CpuOperator(
+        "svdf", ("input", "features", "times"), SvdfParams, ("bias",), state=("activation_state",), prefix=PREFIX
+    ),
+    CpuOperator(
+        "lstm",
+        ("input", "weights", "bias"),
+        LstmParams,
+        scratch=("gates",),
+        state=("hidden_state", "cell_state"),
+        prefix=PREFIX,
+    ),
 )
 
 BY_TFLITE_OPERATOR = MappingProxyType({operator.name: operator for operator in TFLITE_OPERATORS})

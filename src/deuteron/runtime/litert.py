@@ -1,6 +1,6 @@
 """LiteRT's interpreter: runs TFLite files, or parts of them, with its reference kernels."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -40,14 +40,23 @@ class Litert:
         def interpreter(resolver: Any) -> Any:
             return Interpreter(model_content=bytes(model), experimental_op_resolver_type=resolver)
 
-        try:
+        def fresh() -> Any:
             try:
-                self._interpreter: Any = interpreter(others if summed else OpResolverType.BUILTIN_REF)
+                made = interpreter(others if summed else OpResolverType.BUILTIN_REF)
             except ValueError as error:
                 if _NO_KERNEL not in str(error):
                     raise
-                self._interpreter = interpreter(others)
-            self._interpreter.allocate_tensors()
+                made = interpreter(others)
+            made.allocate_tensors()
+            return made
+
+        self._fresh: Callable[[], Any] = fresh
+        self.reset()
+
+    def reset(self) -> None:
+        """Give variables their initial values. LiteRT resets no resources, so this makes another interpreter."""
+        try:
+            self._interpreter: Any = self._fresh()
         except (RuntimeError, ValueError) as error:
             raise _refused(error) from error
 

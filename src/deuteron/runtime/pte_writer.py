@@ -15,6 +15,7 @@ from deuteron.planner.interval_placement import first_fit
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte import IDENTIFIER, InstructionKind
 from deuteron.runtime.pte_values import DTYPES, ValueKind
+from deuteron.tflite.flat_model import State
 
 ALIGNMENT = 16
 _HEADER_BYTES = 32
@@ -60,6 +61,7 @@ class Contents:
         inputs: numbers of the program's inputs.
         outputs: numbers of the program's outputs.
         steps: in execution order.
+        states: names and initial bytes of tensors that keep their values from run to run.
     """
 
     tensors: Mapping[int, TensorSpec]
@@ -67,6 +69,7 @@ class Contents:
     inputs: Sequence[int]
     outputs: Sequence[int]
     steps: Sequence[Call | Delegated]
+    states: Mapping[int, State] = field(default_factory=dict[int, State])
 
 
 def write(contents: Contents, delegate_id: str) -> bytes:
@@ -96,11 +99,15 @@ def _offsets(contents: Contents) -> Mapping[int, int]:
 
 
 def _lifetimes(contents: Contents) -> Mapping[int, tuple[int, int]]:
-    """Return the first and last step at which a tensor without content is live; inputs are live before step 0."""
+    """Return the first and last step at which a tensor without content is live.
+
+    Inputs are live before step 0, and states at every step: they share memory with no other tensor.
+    """
     uses = [(-1, number) for number in contents.inputs]
     for at, step in enumerate(contents.steps):
         uses += ((at, number) for number in (step.args if isinstance(step, Delegated) else refs(step.args)))
     uses += ((len(contents.steps), number) for number in contents.outputs)
+    uses += ((at, number) for number in contents.states for at in (-1, len(contents.steps)))
     lifetimes: dict[int, tuple[int, int]] = {}
     for at, number in uses:
         if number not in contents.constants:
@@ -128,6 +135,8 @@ class _Writer:
     operators: list[str] = field(default_factory=list[str])
     segment: bytearray = field(default_factory=bytearray)
     offsets: list[int] = field(default_factory=list[int])
+    initial: bytearray = field(default_factory=bytearray)
+    initial_offsets: list[int] = field(default_factory=list[int])
     payloads: list[bytes] = field(default_factory=list[bytes])
     ints: dict[int, int] = field(default_factory=dict[int, int])
     arena: int = 0
@@ -136,7 +145,8 @@ class _Writer:
         """Return the file's bytes."""
         offsets = _offsets(contents)
         places = {
-            i: self._tensor(spec, contents.constants.get(i), offsets.get(i, 0)) for i, spec in contents.tensors.items()
+            i: self._tensor(spec, contents.constants.get(i), offsets.get(i, 0), contents.states.get(i))
+            for i, spec in contents.tensors.items()
         }
         for step in contents.steps:
             if isinstance(step, Delegated):
@@ -152,7 +162,7 @@ class _Writer:
         data = [self._table((0, self._bytes(payload))) for payload in self.payloads]
         root = self._program(plan, data)
         self.builder.Finish(root, IDENTIFIER)
-        return self._with_segment(bytes(self.builder.Output()))
+        return self._with_segments(bytes(self.builder.Output()))
 
     def _argument(self, arg: Argument, places: Mapping[int, int]) -> int:
         """Return the index of an argument among the values."""
@@ -182,12 +192,16 @@ class _Writer:
         self.builder.PrependUOffsetTRelativeSlot(1, vector, 0)
         self.instructions.append((kind, self.builder.EndObject()))
 
-    def _tensor(self, spec: TensorSpec, content: bytes | None, offset: int) -> int:
-        """Return the index of a new tensor, with content or an offset in the planned memory."""
-        code = CODES[spec.dtype]
+    def _tensor(self, spec: TensorSpec, content: bytes | None, offset: int, state: State | None) -> int:
+        """Return the index of a new tensor, with content or an offset in the planned memory; a state has both."""
+        code, extra = CODES[spec.dtype], 0
         sizes = self._numbers(spec.shape, 4, self.builder.PrependInt32)
         order = self._numbers(spec.dim_order, 1, self.builder.PrependUint8)
         place = self._place(offset, offset + _allocated_bytes(spec)) if content is None else 0
+        if state is not None:
+            extra = self._table((1, self.builder.CreateString(state.name)))  # the group of mutable data is 0
+            self.initial_offsets.append(len(self.initial))
+            self.initial += state.initial + bytes(-len(state.initial) % ALIGNMENT)
         self.builder.StartObject(10)
         self.builder.PrependInt8Slot(0, code, 0)
         self.builder.PrependUOffsetTRelativeSlot(2, sizes, 0)
@@ -198,6 +212,9 @@ class _Writer:
             self.builder.PrependUint32Slot(5, len(self.offsets), 0)
         else:
             self.builder.PrependUOffsetTRelativeSlot(6, place, 0)
+        if state is not None:
+            self.builder.PrependUint32Slot(5, len(self.initial_offsets), 0)
+            self.builder.PrependUOffsetTRelativeSlot(9, extra, 0)
         return self._value(ValueKind.TENSOR, self.builder.EndObject())
 
     def _place(self, offset: int, end: int) -> int:
@@ -264,24 +281,38 @@ class _Writer:
         return self._table(*fields)
 
     def _program(self, plan: int, data: Sequence[int]) -> int:
-        """Write the root table; its one segment has the constants, and index 0 means no constant."""
-        offsets = self._numbers((0, *self.offsets), 8, self.builder.PrependUint64)
-        self.builder.StartObject(2)
-        self.builder.PrependUint64Slot(0, 0, 0)
-        self.builder.PrependUint64Slot(1, len(self.segment), 0)
-        segment = self.builder.EndObject()
-        constants = self._table((1, offsets))
-        parts = ((1, self._tables([plan])), (3, self._tables(data)), (4, self._tables([segment])), (5, constants))
-        return self._table(*parts)
+        """Write the root table; segment 0 has the constants, 1 the states, and index 0 of both means no content."""
+        segments = [self._span(0, len(self.segment))]
+        parts = [(1, self._tables([plan])), (3, self._tables(data)), (5, self._subsegments(0, self.offsets))]
+        if self.initial_offsets:
+            segments.append(self._span(len(self.segment), len(self.initial)))
+            parts.append((6, self._tables([self._subsegments(1, self.initial_offsets)])))
+        return self._table(*parts, (4, self._tables(segments)))
 
-    def _with_segment(self, program: bytes) -> bytes:
-        """Return the flatbuffer with a header that locates the segment, and the segment."""
+    def _span(self, start: int, size: int) -> int:
+        """Write where a segment is."""
+        self.builder.StartObject(2)
+        self.builder.PrependUint64Slot(0, start, 0)
+        self.builder.PrependUint64Slot(1, size, 0)
+        return self.builder.EndObject()
+
+    def _subsegments(self, segment: int, offsets: Sequence[int]) -> int:
+        """Write where tensors are in a segment."""
+        vector = self._numbers((0, *offsets), 8, self.builder.PrependUint64)
+        self.builder.StartObject(2)
+        self.builder.PrependUint32Slot(0, segment, 0)
+        self.builder.PrependUOffsetTRelativeSlot(1, vector, 0)
+        return self.builder.EndObject()
+
+    def _with_segments(self, program: bytes) -> bytes:
+        """Return the flatbuffer with a header that locates the segments, and the segments."""
         (root,) = struct.unpack_from("<I", program)
         size = len(program) + _HEADER_BYTES
         base = size + -size % ALIGNMENT
-        header = struct.pack("<4sIQQQ", b"eh00", _HEADER_BYTES, size, base, len(self.segment))
+        content = bytes(self.segment) + bytes(self.initial)
+        header = struct.pack("<4sIQQQ", b"eh00", _HEADER_BYTES, size, base, len(content))
         whole = struct.pack("<I", root + _HEADER_BYTES) + program[4:8] + header + program[8:]
-        return whole.ljust(base, b"\0") + bytes(self.segment)
+        return whole.ljust(base, b"\0") + content
 
     def _union(self, kind: int, content: int) -> int:
         self.builder.StartObject(2)

@@ -45,6 +45,7 @@ from deuteron.runtime.tflite_program import Step, TfliteProgram
 from deuteron.tflite.cortex_m import lower
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator
+from deuteron.tflite.variables import resolved, with_states_of
 
 _BETWEEN = {
     QUANTIZE: (Work.QUANTISE, "quantises what integer operators read"),
@@ -86,7 +87,7 @@ def build_of(path: Path, target: str, options: BuildOptions = BuildOptions()) ->
         made = _for_ethosu(source, arch, options) if isinstance(arch.npu, EthosU) else _made(source, arch, options)
     program = pte_writer.write(made.contents, made.family.delegate_id)
     files = {PROGRAM: program, TFLITE: bytes(source), **made.files}
-    inputs, outputs = (tflite_model.infos(made.model, side) for side in (made.model.inputs, made.model.outputs))
+    inputs, outputs = (tflite_model.infos(made.model, side) for side in (made.model.own_inputs, made.model.own_outputs))
     manifest = Manifest(
         deuteron=version("deuteron"),
         executorch="",
@@ -134,7 +135,7 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
             if not has_c_operators:
                 raise
             mixed = _for_cpu(prepared.model, f"the NPU takes no operator of the file: {error.message.splitlines()[0]}")
-    mixed = _apart(mixed)
+    mixed = _apart(replace(mixed, model=with_states_of(mixed.model, prepared.model)))
     steps = _needed(mixed)
     parts = [step for step in steps if isinstance(step, Part)]
     payloads = [_payload(part) for part in parts]
@@ -158,9 +159,10 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
 
 def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
     """The file for an Ethos-U: compiled by Vela, now or before, and what that leaves to the CPU."""
-    model, notes, left = decode(source, partial=True), (), dict[str, str]()
+    model, left = decode(source, partial=True), dict[str, str]()
     if vela.is_compiled(model):
-        file = tflite_ethosu.compiled(None, model)
+        found = resolved(source, model)
+        file, notes = tflite_ethosu.compiled(None, found.model), found.notes
     else:
         prepared = tflite_model.prepare(source)
         result = vela_compile.compile_file(
@@ -262,7 +264,7 @@ def _apart(mixed: Mixed) -> Mixed:
             operators=(*model.operators, FlatOperator("RESHAPE", (tensor,), (new,))),
             outputs=tuple(new if i == tensor else i for i in model.outputs),
         )
-        steps.append(number)
+        steps.insert(0, number)  # it reads a state before others change it
         refused[number] = UnsupportedError("it copies an input that is an output, too")
     return replace(mixed, model=model, steps=tuple(steps), refused=refused)
 

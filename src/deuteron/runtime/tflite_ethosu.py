@@ -20,7 +20,8 @@ from deuteron.npu.provenance import KernelOrigin
 from deuteron.runtime.tflite_program import Step
 from deuteron.runtime.vela import PLAN, VelaPartition, is_partition, partitions_of
 from deuteron.tflite.encode import encode
-from deuteron.tflite.flat_model import NO_TENSOR, Buffer, FlatModel, FlatOperator
+from deuteron.tflite.flat_model import CUSTOM, NO_TENSOR, Buffer, FlatModel, FlatOperator
+from deuteron.tflite.variables import LSTM, with_states_of
 
 LAYERS = {
     "CONV_2D": Work.CONVOLUTION,
@@ -154,33 +155,54 @@ class EthosUFile:
 
 
 def for_vela(source: FlatModel, file: Buffer) -> Buffer:
-    """Return a file without a memory plan of its maker's: Vela writes its own under the same name, beside that one."""
-    if PLAN not in source.metadata:
+    """Return a file for Vela.
+
+    It has no memory plan of its maker's: Vela writes its own under the same name, beside that one. LSTMs are custom
+    operators in it, so that they stay on the CPU: in Vela's own their state is no tensor that lasts.
+    """
+    operators = tuple(
+        FlatOperator(CUSTOM, tuple(i for i in op.inputs if i >= 0), op.outputs, custom_code=LSTM)
+        if op.name == LSTM
+        else op
+        for op in source.operators
+    )
+    if PLAN not in source.metadata and operators == source.operators:
         return file
-    return encode(replace(source, metadata={name: data for name, data in source.metadata.items() if name != PLAN}))
+    metadata = {name: data for name, data in source.metadata.items() if name != PLAN}
+    return encode(replace(source, operators=operators, metadata=metadata))
 
 
 def compiled(source: FlatModel | None, model: FlatModel) -> EthosUFile:
     """Return a file that Vela compiled; FormatError where a partition is damaged."""
-    model = _without_added_inputs(source, model) if source else model
+    model = with_states_of(_restored(source, model), source) if source else model
     partitions = iter(partitions_of(model))
     found = {i: next(partitions) for i, op in enumerate(model.operators) if is_partition(op)}
     return EthosUFile(source or model, model, found)
 
 
-def _without_added_inputs(source: FlatModel, model: FlatModel) -> FlatModel:
-    """Take away the int32 biases of zeros that Vela gives to layers that it leaves to the CPU, even to float ones."""
+def _restored(source: FlatModel, model: FlatModel) -> FlatModel:
+    """Give operators on the CPU the form that they had before Vela.
+
+    It gives layers an int32 bias of zeros, even float ones. LSTMs are custom operators for it.
+    """
     given = {source.tensors[i].name: op for op in source.operators for i in op.outputs}
     operators: list[FlatOperator] = []
+    tensors = [*model.tensors]
     for op in model.operators:
         before = given.get(model.tensors[op.outputs[0]].name) if op.outputs else None
         if before is not None and before.name == op.name and op.name in LAYERS:
             wanted = (*before.inputs, *(NO_TENSOR for _ in op.inputs))
             inputs = (i if given_to >= 0 else NO_TENSOR for i, given_to in zip(op.inputs, wanted, strict=False))
             operators.append(replace(op, inputs=tuple(inputs)[: len(before.inputs)]))
+        elif before is not None and (op.name, op.custom_code) == (CUSTOM, LSTM):
+            middle = tuple(range(len(tensors), len(tensors) + len(before.intermediates)))
+            tensors += (source.tensors[i] for i in before.intermediates)
+            present = (i for i in op.inputs if i >= 0)
+            inputs = tuple(next(present) if i >= 0 else NO_TENSOR for i in before.inputs)
+            operators.append(replace(before, inputs=inputs, outputs=op.outputs, intermediates=middle))
         else:
             operators.append(op)
-    return replace(model, operators=tuple(operators))
+    return replace(model, tensors=tuple(tensors), operators=tuple(operators))
 
 
 def target_of(model: FlatModel) -> str | None:

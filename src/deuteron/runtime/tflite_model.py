@@ -32,6 +32,7 @@ from deuteron.tflite.flat_model import Buffer, FlatModel, FlatTensor
 from deuteron.tflite.normalize import normalized
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.unsigned import is_unsigned, signed
+from deuteron.tflite.variables import resolved
 
 Array = npt.NDArray[np.generic]
 F32 = npt.NDArray[np.float32]
@@ -163,8 +164,11 @@ def prepare(source: Buffer) -> Prepared:
     if neutron_graph.is_converted(model) or vela.is_compiled(model):
         message, hint = "the file has been converted or compiled already", "give the file that it was made from"
         raise UnsupportedError(message, hint=hint)
+    found = resolved(source, model)
+    if found.model != model:
+        model, source = found.model, encode(found.model) if found.model.is_complete else source
     made = normalized(source, model)
-    return Prepared(signed(made.model), made.source, made.notes)
+    return Prepared(signed(made.model), made.source, (*found.notes, *made.notes))
 
 
 def load_part(part: Part) -> TfliteModel:

@@ -13,7 +13,8 @@ from deuteron.operators.params import KernelParams
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, Ref, refs
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
-from deuteron.tflite.flat_model import HINT_MALFORMED, FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.flat_model import HINT_MALFORMED, FlatModel, FlatOperator, FlatTensor, State
+from deuteron.tflite.variables import initial_of
 
 VIEWS = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
 """Operators whose output has the bytes of their first input, under another shape."""
@@ -75,6 +76,7 @@ class TfliteProgram:
         order = list(order)
         operators = [index for index in order if isinstance(index, int)]
         self._join_views(operators)
+        self._join_states(order)
         refused: list[UnsupportedError] = []
         for step in order:
             if not isinstance(step, int):
@@ -87,6 +89,9 @@ class TfliteProgram:
                 refused.append(error)
         if refused:
             raise all_refused(refused)
+        for before, after in self.model.state_ends:
+            if self.root(before) != self.root(after):
+                self._write_back(before, after)
 
     def root(self, tensor: int) -> int:
         """Return the number of the program's tensor that holds a tensor of the file."""
@@ -95,11 +100,17 @@ class TfliteProgram:
         return tensor
 
     def contents(self) -> Contents:
-        """Return the program: the steps with the tensors that they name, and the file's inputs and outputs."""
+        """Return the program: the steps with the tensors that they name, the file's inputs and outputs, and states."""
+        inputs, outputs = self.model.own_inputs, self.model.own_outputs
         named = {i for step in self.steps for i in (step.args if isinstance(step, Delegated) else refs(step.args))}
-        used = sorted(named | {*self.model.inputs, *self.model.outputs})
+        states = {before: state for (before, _), state in zip(self.model.state_ends, self.model.states, strict=True)}
+        for i in named:
+            tensor = self.model.tensors[i] if i < len(self.model.tensors) else None
+            if tensor is not None and tensor.is_variable:
+                states[i] = State(tensor.name, initial_of(tensor))
+        used = sorted(named | {*inputs, *outputs, *states})
         constants = {i: data for i in used if (data := self._content(i)) is not None}
-        return Contents({i: self._spec(i) for i in used}, constants, self.model.inputs, self.model.outputs, self.steps)
+        return Contents({i: self._spec(i) for i in used}, constants, inputs, outputs, self.steps, states)
 
     def _join_views(self, operators: Sequence[int]) -> None:
         """Give the output of each view the memory of its input, where one tensor can stand for both.
@@ -118,6 +129,51 @@ class TfliteProgram:
             elif source not in ends and self.model.tensors[source].data is None:
                 self._roots[source] = view
 
+    def _join_states(self, order: Sequence[Step]) -> None:
+        """Let the step that makes the next value of a state write it over the present one, if nothing reads that later.
+
+        Otherwise the program copies the next value at its end. The next value must have one writer, which is no input,
+        output, constant or other state.
+        """
+        ends, model = {*self.model.inputs, *self.model.own_outputs}, self.model
+        reads, writes = dict[int, list[int]](), dict[int, list[int]]()
+        for at, step in enumerate(order):
+            if isinstance(step, int):
+                if _is_view(op := model.operators[step]) and self.root(op.inputs[0]) == self.root(op.outputs[0]):
+                    continue
+                inputs, outputs = op.inputs, op.outputs
+            else:
+                _, inputs, outputs = step
+            for found, ends_of_step in ((reads, inputs), (writes, outputs)):
+                for tensor in ends_of_step:
+                    found.setdefault(self.root(tensor), []).append(at)
+        taken = set[int]()
+        for before, after in model.state_ends:
+            root, writers = self.root(after), writes.get(self.root(after), [])
+            is_apart = root not in taken and root not in ends and model.tensors[root].data is None
+            last = max(reads.get(before, [-1]))
+            if is_apart and len(writers) == 1 and last < writers[0] and self._is_alike(before, root):
+                self._roots[root] = before
+            taken.add(root)
+
+    def _is_alike(self, one: int, other: int) -> bool:
+        """Whether two tensors have as many bytes of one type."""
+        a, b = self.model.tensors[one], self.model.tensors[other]
+        return a.dtype == b.dtype and math.prod(a.shape) == math.prod(b.shape)
+
+    def _write_back(self, before: int, after: int) -> None:
+        """Copy the next value of a state over the present one."""
+        if not self._is_alike(before, after):
+            a, b = self.model.tensors[before], self.model.tensors[after]
+            raise FormatError(
+                f"the state is {a.dtype} {list(a.shape)}, its next value {b.dtype} {list(b.shape)}",
+                where=f"tensor `{b.name}`",
+                hint=HINT_MALFORMED,
+            )
+        call = _copied(after, before, _nbytes(self.model.tensors[after]))
+        ends = (Ref(self.root(after)),), (Ref(before),)
+        self.steps.append(Call(catalogue.name_of(call.operator), (ends[0], call.params.words(), ends[1], ends[1])))
+
     def _operator(self, index: int) -> Iterable[Executed]:
         op = self.model.operators[index]
         if _is_view(op):
@@ -125,7 +181,9 @@ class TfliteProgram:
             source, view = self.root(op.inputs[0]), self.root(op.outputs[0])
             if source == view:
                 return
-            calls: Sequence[CpuCall] = (_copied(op, _nbytes(self.model.tensors[op.inputs[0]])),)
+            calls: Sequence[CpuCall] = (
+                _copied(op.inputs[0], op.outputs[0], _nbytes(self.model.tensors[op.inputs[0]])),
+            )
         else:
             calls = self.lower(self.model, index)
         numbers: dict[int, int] = {}
@@ -185,11 +243,11 @@ def _is_view(op: FlatOperator) -> bool:
     return op.name in VIEWS and bool(op.inputs) and op.inputs[0] >= 0 and len(op.outputs) == 1
 
 
-def _copied(op: FlatOperator, nbytes: int) -> CpuCall:
-    """The call that copies the first input to the output."""
+def _copied(source: int, target: int, nbytes: int) -> CpuCall:
+    """The call that copies a tensor."""
     strides = (0, 0, 0, 0, nbytes, 1)
     params = RegionCopyParams(0, 0, (1, 1, 1, 1, 1, nbytes), strides, strides)
-    return CpuCall(_COPY, (FileTensor(op.inputs[0]),), (FileTensor(op.outputs[0]),), params)
+    return CpuCall(_COPY, (FileTensor(source),), (FileTensor(target),), params)
 
 
 def _spec_of(tensor: FlatTensor) -> TensorSpec:

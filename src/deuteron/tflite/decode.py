@@ -42,12 +42,13 @@ HINT = "make the file again; it is not what a TFLite exporter writes"
 _PROGRAM_HINT = "give `deuteron run` or `deuteron inspect` the build directory that the program is in"
 
 
-def decode(data: Buffer, *, partial: bool = False) -> FlatModel:
+def decode(data: Buffer, *, partial: bool = False, subgraph: int = 0) -> FlatModel:
     """Decode the model in `data`, with every index in range.
 
     Args:
         data: the file.
-        partial: accept models that cannot be compiled: the main one of several subgraphs, tensors with a `problem`.
+        partial: accept models that cannot be compiled: one of several subgraphs, tensors with a `problem`.
+        subgraph: the one of several.
 
     Raises:
         FormatError: the file is damaged, truncated, or not TFLite.
@@ -59,7 +60,7 @@ def decode(data: Buffer, *, partial: bool = False) -> FlatModel:
             raise FormatError("not a TFLite model but an ExecuTorch program", hint=_PROGRAM_HINT)
         raise FormatError(f"not a TFLite model: {marks if data else 'it is empty'}", hint=HINT)
     try:
-        return Decoder(data, partial=partial).model()
+        return Decoder(data, partial=partial).model(subgraph)
     except DAMAGE as error:
         raise FormatError("the TFLite flatbuffer is damaged or truncated", hint=HINT) from error
 
@@ -149,17 +150,17 @@ class Decoder:
         self.buffers = self.root.children("Buffers")
         self.contents: dict[int, bytes | None] = {}
 
-    def model(self) -> FlatModel:
-        """The model."""
+    def model(self, subgraph: int = 0) -> FlatModel:
+        """The model, of which this subgraph counts."""
         if (version := self.root.integer("Version")) != SCHEMA_VERSION:
             raise FormatError(f"TFLite schema version {version}; only version {SCHEMA_VERSION} can be read", hint=HINT)
         subgraphs = self.root.children("Subgraphs")
-        if len(subgraphs) != 1 and not (self.partial and subgraphs):
+        if len(subgraphs) != 1 and not (self.partial and 0 <= subgraph < len(subgraphs)):
             raise UnsupportedError(
                 f"the TFLite model has {len(subgraphs)} subgraphs instead of 1",
                 hint="control flow and several signatures cannot be compiled; export one plain forward function",
             )
-        graph = subgraphs[0]
+        graph = subgraphs[subgraph]
         tensors = tuple(self.tensor(t, i) for i, t in enumerate(graph.children("Tensors")))
         operators = graph.children("Operators")
         codes = [self.operator_code(code) for code in self.root.children("OperatorCodes")]
@@ -172,6 +173,10 @@ class Decoder:
             metadata=self.metadata(),
             is_complete=len(subgraphs) == 1 and not any(map(_has_more, operators)),
         )
+
+    def keeps_all(self, subgraph: int) -> bool:
+        """Whether `FlatOperator` keeps all fields of a subgraph's operators."""
+        return not any(map(_has_more, self.root.children("Subgraphs")[subgraph].children("Operators")))
 
     def metadata(self) -> Mapping[str, bytes]:
         """The named buffers."""
@@ -208,8 +213,8 @@ class Decoder:
         name = table.text("Name") or f"tensor_{index}"
         shape, quant, problem = table.integers("Shape"), None, ""
         try:
-            self.check(table, name)
             quant = _quantization(table.child("Quantization"), name)
+            self.check(table, name)
         except UnsupportedError as error:
             if not self.partial:
                 raise
@@ -258,6 +263,7 @@ class Decoder:
             custom_code=custom_code,
             custom_options=b"" if (data := table.vector("CustomOptions")) is None else data.tobytes(),
             version=version,
+            intermediates=_indices(table, "Intermediates", NO_TENSOR, tensors),
         )
 
     def options(self, table: _Table) -> tuple[str, Options]:
@@ -288,11 +294,7 @@ def option_fields(kind: str) -> tuple[str, ...]:
 
 def _has_more(operator: _Table) -> bool:
     """Whether an operator has fields that `FlatOperator` does not keep."""
-    return bool(
-        operator.integer("BuiltinOptions2Type")
-        or operator.integer("LargeCustomOptionsSize")
-        or operator.integers("Intermediates")
-    )
+    return bool(operator.integer("BuiltinOptions2Type") or operator.integer("LargeCustomOptionsSize"))
 
 
 def _is_open(shape: Sequence[int], signature: Sequence[int]) -> bool:

@@ -29,39 +29,30 @@ _VERSIONS = {"BROADCAST_TO": 2}
 _DESCRIPTION = "Deuteron"
 
 
-def encode(model: FlatModel) -> bytes:
-    """The model as a TFLite flatbuffer."""
-    return Encoder(model).finish()
-
-
-def _code(op: FlatOperator) -> tuple[str, str, int]:
-    """What an operator code says."""
-    return op.name, op.custom_code, op.version
+def encode(model: FlatModel, others: Sequence[FlatModel] = ()) -> bytes:
+    """The model as a TFLite flatbuffer; `others` are its further subgraphs."""
+    return Encoder(model, others).finish()
 
 
 class Encoder:
-    """Encodes one model; `table` writes every table of the schema."""
+    """Encodes one model; `table` writes every table of the schema.
 
-    def __init__(self, model: FlatModel) -> None:
-        self.model = model
-        constants = [t.data for t in model.tensors if t.data] + list(model.metadata.values())
+    Attributes:
+        codes_written: operator codes with their numbers: name, custom code and version.
+    """
+
+    def __init__(self, model: FlatModel, others: Sequence[FlatModel] = ()) -> None:
+        self.model, self.others = model, others
+        self.codes_written: dict[tuple[str, str, int], int] = {}
+        constants = [t.data for each in (model, *others) for t in each.tensors if t.data]
+        constants += model.metadata.values()
         self.builder: Any = flatbuffers.Builder(4096 + sum(len(data) + _ALIGNMENT for data in constants))
         self.buffers = [self.table("Buffer")]  # buffer 0 is empty: tensors without data name it
 
     def finish(self) -> bytes:
         """The flatbuffer's bytes."""
         model = self.model
-        codes = list(dict.fromkeys(map(_code, model.operators)))
-        operators = [self.operator(op, codes.index(_code(op))) for op in model.operators]
-        tensors = [self.tensor(tensor) for tensor in model.tensors]
-        subgraph = self.table(
-            "SubGraph",
-            Tensors=self.offsets(tensors),
-            Inputs=self.integers(model.inputs),
-            Outputs=self.integers(model.outputs),
-            Operators=self.offsets(operators),
-            Name=self.text(model.name),
-        )
+        subgraphs = [self.subgraph(each) for each in (model, *self.others)]
         metadata = [
             self.table("Metadata", Name=self.text(name), Buffer=self.buffer(data))
             for name, data in model.metadata.items()
@@ -69,14 +60,31 @@ class Encoder:
         root = self.table(
             "Model",
             Version=SCHEMA_VERSION,
-            OperatorCodes=self.offsets([self.operator_code(*code) for code in codes]),
-            Subgraphs=self.offsets([subgraph]),
+            OperatorCodes=self.offsets([self.operator_code(*code) for code in self.codes_written]),
+            Subgraphs=self.offsets(subgraphs),
             Description=self.text(_DESCRIPTION),
             Buffers=self.offsets(self.buffers),
             Metadata=self.offsets(metadata),
         )
         self.builder.Finish(root, file_identifier=FILE_IDENTIFIER)
         return bytes(self.builder.Output())
+
+    def subgraph(self, model: FlatModel) -> int:
+        """Offset of a subgraph."""
+        operators = [self.operator(op, self.code_number(op)) for op in model.operators]
+        tensors = [self.tensor(tensor) for tensor in model.tensors]
+        return self.table(
+            "SubGraph",
+            Tensors=self.offsets(tensors),
+            Inputs=self.integers(model.inputs),
+            Outputs=self.integers(model.outputs),
+            Operators=self.offsets(operators),
+            Name=self.text(model.name),
+        )
+
+    def code_number(self, op: FlatOperator) -> int:
+        """Number of an operator's code in the file."""
+        return self.codes_written.setdefault((op.name, op.custom_code, op.version), len(self.codes_written))
 
     def table(self, kind: str, **fields: float) -> int:
         """Offset of a new table of the schema; `fields` are numbers or offsets, by the schema's names."""
@@ -121,6 +129,8 @@ class Encoder:
         }
         if tensor.quant is not None:
             fields["Quantization"] = self.quantization(tensor.quant)
+        if tensor.is_variable:
+            fields["IsVariable"] = True
         return self.table("Tensor", **fields)
 
     def quantization(self, quant: Quant) -> int:
@@ -139,12 +149,16 @@ class Encoder:
             fields["BuiltinOptionsType"] = int(getattr(tflite.BuiltinOptions, op.kind))
             values = {name: op.options[name] for name in option_fields(op.kind) if name in op.options}
             fields["BuiltinOptions"] = self.table(op.kind, **{name: self._field(v) for name, v in values.items()})
+        if op.intermediates:
+            fields["Intermediates"] = self.integers(op.intermediates)
         if op.custom_options:
             fields["CustomOptions"] = self.integers(list(op.custom_options), "u1")
         return self.table("Operator", **fields)
 
     def _field(self, value: Any) -> Any:
-        """Value of a field of an option table: a number, or the offset of a vector."""
+        """Value of a field of an option table: a number, or the offset of a vector or string."""
+        if isinstance(value, bytes):
+            return int(self.builder.CreateString(value))
         return self.integers(cast("tuple[int, ...]", value)) if isinstance(value, tuple) else value
 
     def operator_code(self, name: str, custom_code: str, version: int = 1) -> int:

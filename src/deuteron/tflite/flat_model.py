@@ -124,6 +124,8 @@ class FlatOperator:
     custom_code: str = ""
     custom_options: bytes = b""
     version: int = 1
+    intermediates: tuple[int, ...] = ()
+    """Tensors that hold nothing: an LSTM's have the scales of its intermediate results."""
     is_unsigned: bool = False
     """Whether the file has it for uint8, whose multipliers LiteRT derives in float32 (`tflite.unsigned`)."""
 
@@ -134,10 +136,19 @@ class FlatOperator:
 
 
 @dataclass(frozen=True, slots=True)
+class State:
+    """Values that a model keeps from run to run: its name, and the bytes before the first run."""
+
+    name: str
+    initial: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class FlatModel:
     """A model with its one subgraph.
 
-    `is_complete` says that a file written from these values has all that the model's own file has.
+    `is_complete` says that a file written from these values has all that the model's own file has. Each of `states` is
+    an input and an output, which are the last ones: its values before and after a run (`tflite.variables`).
     """
 
     name: str
@@ -147,3 +158,20 @@ class FlatModel:
     operators: tuple[FlatOperator, ...]
     metadata: Mapping[str, bytes] = field(default_factory=dict[str, bytes])
     is_complete: bool = True
+    states: tuple[State, ...] = ()
+
+    @property
+    def own_inputs(self) -> tuple[int, ...]:
+        """The inputs that a caller gives."""
+        return self.inputs[: len(self.inputs) - len(self.states)]
+
+    @property
+    def own_outputs(self) -> tuple[int, ...]:
+        """The outputs that a caller gets."""
+        return self.outputs[: len(self.outputs) - len(self.states)]
+
+    @property
+    def state_ends(self) -> tuple[tuple[int, int], ...]:
+        """The input and the output of each state."""
+        own = len(self.own_inputs), len(self.own_outputs)
+        return tuple(zip(self.inputs[own[0] :], self.outputs[own[1] :], strict=True))

@@ -99,10 +99,10 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, Shape]:
 
 def _with_shapes(model: FlatModel, shapes: Mapping[str, Shape]) -> FlatModel:
     """The model with other sizes of inputs."""
-    names = {model.tensors[index].name: index for index in model.inputs}
+    names = {model.tensors[index].name: index for index in model.own_inputs}
     given = dict(shapes)
-    if "" in given and len(model.inputs) == 1:
-        given[model.tensors[model.inputs[0]].name] = given.pop("")
+    if "" in given and len(names) == 1:
+        given[next(iter(names))] = given.pop("")
     for name in given:
         if name not in names:
             listed = ", ".join(f"`{known}`" for known in names)
@@ -265,7 +265,7 @@ def _needed(model: FlatModel) -> FlatModel:
     for op in reversed(model.operators):
         if not op.outputs or needed & {*op.outputs}:
             operators.append(op)
-            needed |= {i for i in op.inputs if i >= 0}
+            needed |= {i for i in (*op.inputs, *op.intermediates) if i >= 0}
     operators.reverse()
     used = sorted(needed | {*model.inputs} | {i for op in operators for i in op.outputs})
     if len(used) == len(model.tensors) and len(operators) == len(model.operators):
@@ -277,7 +277,12 @@ def _needed(model: FlatModel) -> FlatModel:
         inputs=tuple(places[i] for i in model.inputs),
         outputs=tuple(places[i] for i in model.outputs),
         operators=tuple(
-            replace(op, inputs=tuple(places[i] for i in op.inputs), outputs=tuple(places[i] for i in op.outputs))
+            replace(
+                op,
+                inputs=tuple(places[i] for i in op.inputs),
+                outputs=tuple(places[i] for i in op.outputs),
+                intermediates=tuple(places[i] for i in op.intermediates),
+            )
             for op in operators
         ),
     )

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from tests.cortex_m.bench import Bench
 
+from deuteron.operators import catalogue
 from deuteron.runtime.litert import Litert
 from deuteron.tflite.cortex_m import Constant, FileTensor, Operand, Temporary, lower
 from deuteron.tflite.cortex_m.site import NUMPY
@@ -13,33 +14,48 @@ from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel
 from deuteron.tflite.unsigned import signed
+from deuteron.tflite.variables import initial_of, with_variable_tensors
 
 Array = npt.NDArray[np.generic]
 
 _SCRATCH_BYTES = 256
 
 
-def run(bench: Bench, model: FlatModel, inputs: Sequence[Array]) -> list[Array]:
-    """The outputs of a model whose operators stand in order of execution."""
+def run(bench: Bench, model: FlatModel, inputs: Sequence[Array], states: dict[int, Array] | None = None) -> list[Array]:
+    """The outputs of a model whose operators stand in order of execution.
+
+    Args:
+        bench: what runs operators.
+        model: the model.
+        inputs: one array per input.
+        states: variable tensors before the run, first none, and then behind it.
+    """
     values: dict[object, Array] = {}
     for index, tensor in enumerate(model.tensors):
-        if tensor.data is not None:
+        if tensor.is_variable:
+            initial = np.frombuffer(initial_of(tensor), NUMPY[tensor.dtype]).reshape(tensor.shape)
+            values[index] = (states or {}).get(index, initial)
+        elif tensor.data is not None:
             values[index] = np.frombuffer(tensor.data, NUMPY[tensor.dtype]).reshape(tensor.shape)
         elif tensor.dtype in NUMPY:
             values[index] = np.zeros(tensor.shape, NUMPY[tensor.dtype])
     values |= dict(zip(model.inputs, inputs, strict=True))
     for index in range(len(model.operators)):
         _run_operator(bench, model, index, values)
+    if states is not None:
+        states.update((i, values[i]) for i, tensor in enumerate(model.tensors) if tensor.is_variable)
     return [values[index] for index in model.outputs]
 
 
 def _run_operator(bench: Bench, model: FlatModel, index: int, values: dict[object, Array]) -> None:
     for call in lower(model, index):
-        (target,) = call.outputs
+        *states, target = call.outputs
         operands = [_value(operand, values) for operand in call.inputs]
-        scratch = [np.zeros(_SCRATCH_BYTES, np.uint8) for _ in call.operator.scratch]
-        result = bench.call(call.operator.symbol, call.params.words(), operands, scratch, _value(target, values))
-        values[_key(target)] = result
+        needed = catalogue.scratch(call.operator, call.params)
+        scratch = [np.zeros(count or _SCRATCH_BYTES, dtype) for count, dtype in needed]
+        scratch += (_value(state, values) for state in states)
+        results = bench.written(call.operator.symbol, call.params.words(), operands, scratch, _value(target, values))
+        values |= zip(map(_key, call.outputs), results[len(needed) :], strict=True)
 
 
 def _key(operand: Operand) -> object:
@@ -88,3 +104,17 @@ def compare(bench: Bench, model: FlatModel, rng: np.random.Generator, runs: int 
                 np.testing.assert_array_max_ulp(found, expected, steps)
             else:
                 np.testing.assert_array_equal(found, expected, str(decoded.operators))
+
+
+def compare_stream(bench: Bench, model: FlatModel, rng: np.random.Generator, steps: int) -> None:
+    """Compare a model that keeps state with LiteRT, over so many runs, and once again from the initial state."""
+    data = encode(model)
+    reference, decoded = Litert(data), with_variable_tensors(decode(data, partial=True))
+    stream = [random_inputs(decoded, rng) for _ in range(steps)]
+    for part in (stream, stream[:2]):
+        reference.reset()
+        states: dict[int, Array] = {}
+        for step, inputs in enumerate(part):
+            wanted = reference.run(inputs)
+            for found, expected in zip(run(bench, decoded, inputs, states), wanted, strict=True):
+                np.testing.assert_array_equal(found, expected, f"step {step} of {decoded.operators}")

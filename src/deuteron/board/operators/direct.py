@@ -16,7 +16,7 @@ def lower(operator: CpuOperator, args: Sequence[Argument]) -> OperatorCall:
             numbers = tuple(word & 0xFFFFFFFF for word in words if isinstance(word, int))
             is_whole = (len(reads), len(writes)) == (len(inputs), len(outputs))
             has_inputs = least <= len(reads) <= least + len(operator.optional)
-            has_outputs = len(writes) > len(operator.scratch)
+            has_outputs = len(writes) > len(operator.scratch) + len(operator.state)
             if is_whole and has_inputs and has_outputs and len(numbers) == operator.params.word_count():
                 return OperatorCall(operator.symbol, reads, writes, numbers)
         case _:

@@ -6,8 +6,9 @@ are counted and not bounded.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -17,14 +18,21 @@ from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.runtime.litert import Litert
 from deuteron.runtime.tflite_model import prepare
 from deuteron.runtime.tflite_program import VIEWS
+from deuteron.tflite.constants import DTYPES
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.rewrite import rewrite
 from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress
 
 Values = Mapping[str, Array]
-Run = Callable[[Sequence[Array]], tuple[Sequence[Array], Values]]
-"""Gives the outputs of one sample, and the values of the file's tensors by name."""
+
+
+class Run(Protocol):
+    """Gives the outputs of one sample, and the values of the file's tensors by name."""
+
+    def __call__(self, sample: Sequence[Array], *, is_reset: bool) -> tuple[Sequence[Array], Values]:
+        """Run the sample, from the initial state if `is_reset`."""
+        ...
 
 
 @dataclass(slots=True)
@@ -120,6 +128,11 @@ class _Alone:
     index: int
     inputs: tuple[int, ...]
 
+    @property
+    def keeps_state(self) -> bool:
+        """Whether it has a variable tensor."""
+        return any(i >= 0 and self.model.tensors[i].is_variable for i in self.model.operators[self.index].inputs)
+
     @cached_property
     def litert(self) -> Litert:
         """The interpreter."""
@@ -133,6 +146,8 @@ def compare(
     run: Run,
     samples: Sequence[Sequence[Array]],
     progress: Progress | None = None,
+    *,
+    is_reset: Callable[[int], bool],
 ) -> OperatorComparison:
     """Compare a build with LiteRT on the file that it was made from.
 
@@ -142,13 +157,18 @@ def compare(
         run: runs the build.
         samples: inputs.
         progress: told how far it is.
+        is_reset: says which samples start from the initial state.
 
     Raises:
         MissingToolError: LiteRT is not installed.
         InputError: LiteRT does not take the file.
     """
-    normal = prepare(source).source
+    prepared = prepare(source)
+    normal = prepared.source
     model = decode(normal, partial=True)
+    if len(model.inputs) == len(prepared.model.inputs):
+        model = replace(model, states=prepared.model.states)
+    keeps_state = bool(prepared.model.states) or any(tensor.is_variable for tensor in model.tensors)
     names, whole = Names(model).of, Litert(source)
     on_cpu = {op.node for op in manifest.cpu_ops}
     alone = [
@@ -162,11 +182,17 @@ def compare(
         for i in model.operators[each.index].outputs
     }
     outputs = [TensorResult("", info.name, not manifest.partitions) for info in manifest.outputs]
+    states: dict[str, Array] = {}
     for number, sample in enumerate(samples):
-        ours, values = run(sample)
+        ours, values = run(sample, is_reset=is_reset(number))
+        if keeps_state and is_reset(number):
+            states = _initial(model, names)
+            for litert in (whole, *(each.litert for each in alone if each.keeps_state)):
+                litert.reset()
         for result, y, theirs in zip(outputs, ours, whole.run(sample), strict=True):
             result.add(number, y, theirs)
-        known = _with_views(model, names, dict(values), sample)
+        known = _with_views(model, names, {**values, **states}, sample)
+        states = {names[before]: known[names[after]] for before, after in model.state_ends if names[after] in known}
         for each in alone:
             if any(names[i] not in known for i in each.inputs):
                 continue  # an NPU's compiler has given it other operands
@@ -178,6 +204,15 @@ def compare(
             progress(number + 1, len(samples))
     compared = (result for result in results.values() if result.elements)
     return OperatorComparison(len(samples), tuple(compared), tuple(outputs))
+
+
+def _initial(model: FlatModel, names: Sequence[str]) -> dict[str, Array]:
+    """The states before the first run, by the names of the inputs that they are."""
+    tensors = [(names[before], model.tensors[before]) for before, _ in model.state_ends]
+    return {
+        name: np.frombuffer(state.initial, DTYPES[tensor.dtype]).reshape(tensor.shape)
+        for (name, tensor), state in zip(tensors, model.states, strict=True)
+    }
 
 
 def _as_stored(values: Array, tensor: FlatTensor) -> Array:
@@ -196,7 +231,7 @@ def _with_views(
     model: FlatModel, names: Sequence[str], values: dict[str, Array], inputs: Sequence[Array]
 ) -> dict[str, Array]:
     """The values with the file's inputs, and with what operators give that only rename bytes."""
-    values |= {names[i]: x for i, x in zip(model.inputs, inputs, strict=True)}
+    values |= {names[i]: x for i, x in zip(model.own_inputs, inputs, strict=True)}
     for op in model.operators:
         if op.name in VIEWS and op.inputs and op.outputs:
             values |= _viewed(names, values, op)

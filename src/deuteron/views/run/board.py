@@ -118,8 +118,9 @@ class OnBoard(Subject):
     def run(
         self, samples: Sequence[Sample], progress: Progress | None = None, resets: Collection[int] | None = None
     ) -> list[Sample]:
-        """Return the outputs for each sample; `resets` are the samples at which a state is reset, None for all."""
+        """Return the outputs for each sample; `resets` are used in place of the attribute unless None."""
         progress = progress or _ignore_progress
+        resets = self.resets if resets is None else resets
         progress(f"firmware for {self._board.name}", 0, 2)
         with self._linked() as (directory, firmware):
             progress(f"on {self._board.machine}", 1, 2)
@@ -161,6 +162,7 @@ class OnBoard(Subject):
         ours = self._ran.outputs if self._ran and self._ran.samples is samples else self.run(samples)
         theirs: list[Sample] = []
         host = self._host or BuildOnHost(self._origin or self._path)
+        host.resets = self.resets
         for i, outputs in enumerate(host.run_each(samples)):
             if progress is not None:
                 progress(i, len(samples))

@@ -26,6 +26,9 @@ class OnHost(Subject):
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
         """Return a function that runs one sample."""
 
+    def reset(self) -> None:
+        """Give the program its initial state."""
+
     def run(self, samples: Sequence[Sample], progress: Progress | None = None) -> list[Sample]:
         """Return the outputs for each sample."""
         results: list[Sample] = []
@@ -33,12 +36,22 @@ class OnHost(Subject):
         for i, sample in enumerate(samples):
             if progress is not None:
                 progress(f"sample {i}", i, len(samples))
+            if self.is_reset(i):
+                self.reset()
             results.append(tuple(run_one(sample)))
         return results
 
     def run_each(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
         """Yield the outputs for one sample after the other."""
-        return map(self.runner(), samples)
+        run_one = self.runner()
+        for i, sample in enumerate(samples):
+            if self.is_reset(i):
+                self.reset()
+            yield run_one(sample)
+
+    def is_reset(self, sample: int) -> bool:
+        """Return true for a sample that starts from the initial state."""
+        return self.resets is None or sample in self.resets
 
     run_in_turn = run_each
 

@@ -1,7 +1,7 @@
 """The common interface of subjects that can be run, compared with a reference, and reported on."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -57,9 +57,11 @@ class Subject(ABC):
 
     Attributes:
         is_compiled: true if its target is fixed.
+        resets: numbers of the samples before which a program that keeps state gets its initial one; None for all.
     """
 
     is_compiled = True
+    resets: Collection[int] | None = None
 
     @property
     @abstractmethod

@@ -52,8 +52,12 @@ class BundleOnHost(OnHost):
         return HostExecutor(image.bundle_of(self._path))
 
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
-        """What runs one sample, from the initial state if the program has any."""
-        return self._executor.run_from_reset
+        """What runs one sample."""
+        return self._executor.run
+
+    def reset(self) -> None:
+        """Give the program its initial state."""
+        self._executor.reset()
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
         """The build beside LiteRT on its file."""
@@ -65,10 +69,14 @@ class BundleOnHost(OnHost):
             )
         values = _Values(self._path, self._manifest)
 
-        def run(sample: Sequence[Array]) -> tuple[Sequence[Array], tflite_operators.Values]:
-            return self._executor.run_from_reset(sample), values.of(sample)
+        def run(sample: Sequence[Array], *, is_reset: bool) -> tuple[Sequence[Array], tflite_operators.Values]:
+            if is_reset:
+                self.reset()
+                values.reset()
+            return self._executor.run(sample), values.of(sample)
 
-        return tflite_operators.compare(source.read_bytes(), self._manifest, run, samples, progress)
+        data = source.read_bytes()
+        return tflite_operators.compare(data, self._manifest, run, samples, progress, is_reset=self.is_reset)
 
 
 class _Values:
@@ -79,10 +87,13 @@ class _Values:
         self._executor = HostExecutor(self._bundle)
         self._names = dict(_names(self._bundle, manifest))
 
+    def reset(self) -> None:
+        """Give the program its initial state."""
+        self._executor.reset()
+
     def of(self, sample: Sequence[Array]) -> dict[str, Array]:
         """By the tensor's name."""
         values: dict[str, Array] = {}
-        self._executor.reset()
         for result in self._executor.values(sample):
             names = self._names.get(result.index, ())
             values |= zip(names, result.outputs[len(result.outputs) - len(names) :], strict=True)
