@@ -56,6 +56,7 @@ class HostRunner:
         self._etdump = etdump
         self._delegate, runtime = _runtime()
         self._observed = (self._delegate, *_check_runtime(runtime, spec, self.path))
+        self._name, self._keeps_state, self._is_fresh = method, bool(spec.state), True
         log: list[str] = []
         try:
             with _log_collected(self._delegate, log):
@@ -69,8 +70,19 @@ class HostRunner:
             hint = "the file is damaged, or another version of Deuteron or ExecuTorch wrote it: build it again"
             raise FormatError(message, where=str(self.path), hint=hint) from error
 
+    def reset(self) -> None:
+        """Give the state of the program its initial values."""
+        if self._keeps_state and not self._is_fresh:
+            self._method = cast("Method", self._program.load_method(self._name))
+            self._is_fresh = True
+
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Return the outputs in their logical shapes, for any dim order; InputError for inputs that do not fit."""
+        """Return the outputs in their logical shapes, for any dim order; the state lasts from run to run.
+
+        Raises:
+            InputError: the inputs do not fit.
+        """
+        self._is_fresh = False
         if len(inputs) != len(self.inputs):
             self._refuse(f"the program takes {counted(len(self.inputs), 'input')}, found {len(inputs)}")
         tensors = tuple(self._tensor(i, value) for i, value in enumerate(inputs))
