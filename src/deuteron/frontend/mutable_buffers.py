@@ -122,6 +122,12 @@ def write(
                 outputs[index] = graph.call_function(clone, (node,))
             outputs[index].meta = dict(node.meta)
     outputs, values = outputs[:-count], outputs[-count:]
+    for index, (before, after) in enumerate(zip(buffers, values, strict=True)):
+        dtype = before.meta["val"].dtype
+        if after.meta["val"].dtype == torch.int32 and dtype == torch.int64:  # as Arm's backend computes integers
+            with graph.inserting_before(output):
+                values[index] = graph.call_function(torch.ops.aten._to_copy.default, (after,), {"dtype": dtype})  # noqa: SLF001 - its name
+            values[index].meta = {**after.meta, "val": after.meta["val"].to(dtype)}
     for node in buffers:  # before the inputs, as the verifier of exported programs wants it
         (inputs[0] if inputs else buffers[0]).prepend(node)
     taken = {*program.state_dict, *program.constants}
@@ -146,6 +152,7 @@ def write(
     call.inputs, call.outputs = call.inputs[: len(inputs)], call.outputs[: len(outputs)]
     call.in_spec = pytree.tree_structure((tuple(range(len(inputs))), {}))
     call.out_spec = pytree.tree_structure(tuple(range(len(outputs))))
+    call.forward_arg_names = call.forward_arg_names and call.forward_arg_names[: len(inputs)]
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     example = program.example_inputs
     return ExportedProgram(

@@ -75,7 +75,7 @@ def test_a_stream_of_a_thousand_steps_does_not_drift(built: Path):
         wanted = np.stack([module(torch.from_numpy(x)).numpy() for (x,) in samples])
     first, last = (sqnr(ours[part], wanted[part]) for part in (slice(100), slice(-100, None)))
     assert first > 30
-    assert abs(first - last) < 1
+    assert last > first - 1
     comparison = subject.compare(samples)
     assert comparison.passed
     assert "on a stream of 1000 samples" in comparison.text()

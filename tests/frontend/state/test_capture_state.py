@@ -12,7 +12,7 @@ from deuteron.frontend.eager.state import Snapshot
 
 def stream(count: int) -> list[tuple[torch.Tensor]]:
     torch.manual_seed(1)
-    return [(torch.randn(1, forms.WIDTH),) for _ in range(count)]
+    return [(torch.rand(1, forms.WIDTH) * 2 - 1,) for _ in range(count)]
 
 
 def made(name: str) -> nn.Module:

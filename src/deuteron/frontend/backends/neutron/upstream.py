@@ -327,10 +327,10 @@ def edge_config() -> Any:
 
 
 def program_config() -> Any:
-    """ExecuTorch's configuration of programs: the flatbuffer contains the bytes of delegates, for microcontrollers."""
+    """ExecuTorch's configuration of programs: the flatbuffer has the bytes of delegates and the names of variables."""
     from executorch.exir import ExecutorchBackendConfig
 
-    return ExecutorchBackendConfig(extract_delegate_segments=False)
+    return ExecutorchBackendConfig(extract_delegate_segments=False, emit_mutable_buffer_names=True)
 
 
 def edge_passes(program: ExportedProgram, state: Mapping[str, Any], options: BuildOptions) -> Any:
