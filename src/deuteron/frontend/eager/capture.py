@@ -73,7 +73,8 @@ def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
     except Exception as e:
         if observed.refusal is None:
             return None  # the changed attributes need not matter
-        raise e if isinstance(e, UnsupportedError) else not_exported(e) from e
+        error = e if isinstance(e, UnsupportedError) else not_exported(e)
+        raise error if error.where else observed.refusal from e
     if graph is None or binding is None or not attributes:
         return None
     found = replace(observed, attributes=attributes, variables=binding.variables)

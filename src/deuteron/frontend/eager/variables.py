@@ -1,5 +1,6 @@
 """Turns what a module keeps in its attributes from run to run into inputs and outputs of one step."""
 
+import copy
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,10 +11,11 @@ from torch import Tensor, fx, nn
 from torch.utils import _pytree as pytree
 
 from deuteron.builds.manifest import Source
+from deuteron.errors import DeuteronError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager.state import Place, Snapshot
 from deuteron.frontend.inputs import Inputs, copies
-from deuteron.frontend.quantize.inplace import storage_of
+from deuteron.frontend.quantize import inplace
 
 
 @dataclass(frozen=True, slots=True)
@@ -261,28 +263,37 @@ def stepping(graph: fx.GraphModule, variables: Sequence[Variable]) -> Callable[.
 def live(graph: fx.GraphModule, count: int) -> list[bool]:
     """Tell for each of the last `count` inputs and outputs, the variables, whether an output ever depends on it.
 
-    Operators may write into memory that others read; so dependencies are those between memories.
+    In a graph whose changes of memory cannot be removed, dependencies are those between memories.
     """
-    nodes = list(graph.graph.nodes)
+    functional = fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    try:
+        inplace.write(functional)
+        values = _value
+    except DeuteronError:
+        functional, values = graph, _memories
+    nodes = list(functional.graph.nodes)
     inputs = [node for node in nodes if node.op == "placeholder"]
-    outputs = cast("list[fx.Node]", flat(graph.graph.output_node().args[0]))
+    outputs = cast("list[fx.Node]", flat(functional.graph.output_node().args[0]))
     variables = list(zip(inputs[-count:], outputs[-count:], strict=True))
-    reached = {memory for node in outputs[:-count] for memory in _memories(node)}
-    found = [False] * count
-    size = -1
+    reached = {value for node in outputs[:-count] for value in values(node)}
+    found, size = [False] * count, -1
     while size != len(reached):
         size = len(reached)
         for node in reversed(nodes):
-            if node.op == "call_function" and not reached.isdisjoint(_memories(node)):
-                reached.update(memory for arg in node.all_input_nodes for memory in _memories(arg))
+            if node.op == "call_function" and not reached.isdisjoint(values(node)):
+                reached.update(value for arg in node.all_input_nodes for value in values(arg))
         for index, (before, after) in enumerate(variables):
-            if not reached.isdisjoint(_memories(before)):
+            if not reached.isdisjoint(values(before)):
                 found[index] = True
-                reached.update(_memories(after))
+                reached.update(values(after))
     return found
+
+
+def _value(node: fx.Node) -> Iterable[object]:
+    return (node,)
 
 
 def _memories(node: fx.Node) -> Iterable[object]:
     """Return the memories of a node's results, and the node itself."""
     value: Any = node.meta.get("val")
-    return [node, *(storage_of(one) for one in flat(value) if isinstance(one, Tensor))]
+    return [node, *(inplace.storage_of(one) for one in flat(value) if isinstance(one, Tensor))]
