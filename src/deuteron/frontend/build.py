@@ -44,7 +44,7 @@ from deuteron.frontend.eager.observe import Observed
 from deuteron.frontend.eager.variables import Variable, stepped, stepping
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import not_exported
-from deuteron.frontend.inputs import Inputs, begun, check_calibration, check_example_inputs, check_module, copies
+from deuteron.frontend.inputs import Inputs, begun, check_calibration, check_example_inputs, check_module
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.pipeline import Flow, Stage
 from deuteron.frontend.quality.calibration_subset import CalibrationSubset
@@ -154,9 +154,7 @@ def build(
     npu_backend, recording = compiled.flow.npu_backend, compiled.flow.recording
     files = {
         PROGRAM: bytes(compiled.manager.buffer),
-        REFERENCE: saved.save(
-            mutable_buffers.write(compiled.reference, variables, {}, torch.ops.aten.clone.default)
-        ),
+        REFERENCE: saved.save(mutable_buffers.write(compiled.reference, variables, {}, torch.ops.aten.clone.default)),
         **npu_backend.files(recording),
     }
     partitions = npu_backend.describe(recording)

@@ -137,7 +137,9 @@ def write(
         state[name] = _stored(one.initial, affines.get(index))
         dtypes = state[name].dtype, before.meta["val"].dtype, after.meta["val"].dtype
         if len(set(dtypes)) != 1:
-            raise InternalError(f"the variable `{one.name}` has the dtypes {', '.join(map(str, dtypes))} in one program")
+            raise InternalError(
+                f"the variable `{one.name}` has the dtypes {', '.join(map(str, dtypes))} in one program"
+            )
         before.meta["et_init_buffer"] = True  # ExecuTorch's `InitializedMutableBufferPass`: the program has its value
     old = {spec.arg.name: spec for spec in signature.input_specs}
     specs = {node.name: InputSpec(InputKind.BUFFER, TensorArgument(node.name), name, True) for node, name in
@@ -155,12 +157,13 @@ def write(
     call.forward_arg_names = call.forward_arg_names and call.forward_arg_names[: len(inputs)]
     placeholders = [node for node in graph.nodes if node.op == "placeholder"]
     example = program.example_inputs
+    constraints: Any = cast(Any, program).range_constraints
     return ExportedProgram(
         program.graph_module,
         graph,
         ExportGraphSignature([specs.get(node.name) or old[node.name] for node in placeholders], [*changed, *kept]),
         state,
-        program.range_constraints,
+        constraints,
         program.module_call_graph,
         None if example is None else (example[0][: len(inputs)], {}),
         program.constants,

@@ -30,7 +30,7 @@ def test_the_graph_steps_as_the_module_does(name: str):
     assert values
     with torch.no_grad():
         for (x,) in stream(20):
-            *outputs, = run(graph, (x, *values))
+            (*outputs,) = run(graph, (x, *values))
             wanted = module(x)
             ours, values = outputs[:1], outputs[1:]
             torch.testing.assert_close(ours[0], wanted)

@@ -94,9 +94,7 @@ def _step_graph(observed: Observed, attributes: Sequence[Attribute], variables: 
     return renamed(_flat(program), names)
 
 
-def _compared_steps(
-    graph: fx.GraphModule, observed: Observed, samples: Sequence[Inputs]
-) -> UnsupportedError | None:
+def _compared_steps(graph: fx.GraphModule, observed: Observed, samples: Sequence[Inputs]) -> UnsupportedError | None:
     """Return the error for a graph that differs from its module in a sequence of runs; None if all agree."""
     before = [one.initial for one in observed.variables]
     for sample, (outputs, values) in zip(samples, observed.steps(samples), strict=True):

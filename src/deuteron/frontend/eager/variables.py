@@ -4,6 +4,7 @@ import copy
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, cast
 
 import torch
@@ -108,7 +109,7 @@ class Binding:
         """Return the attributes that share memory with a live variable."""
         own = {index for index, is_live in zip(self._own, are_live, strict=True) if is_live}
         bases = iter([base in own for base, _ in self._views])
-        return tuple(one for one in self._attributes if any([next(bases) for _ in one.tensors]))
+        return tuple(one for one in self._attributes if sum(next(bases) for _ in one.tensors))
 
     def read(self) -> list[Tensor]:
         """Return the current value of each variable.
@@ -154,8 +155,8 @@ def _view(tensors: Sequence[Tensor], index: int) -> tuple[int, Callable[[Tensor]
         if (own.shape, own.stride()) == (other.shape, other.stride()):
             return base, _same
         if own.dim() == other.dim() and own.stride() == other.stride():
-            starts = _starts(own.storage_offset(), other.stride())
-            return base, lambda value: _block(value, starts, own.shape)
+            starts = _starts(int(own.storage_offset()), other.stride())
+            return base, partial(_block, starts=starts, shape=own.shape)
     return index, _same
 
 
@@ -228,36 +229,42 @@ def renamed(step: fx.GraphModule, names: Sequence[str]) -> fx.GraphModule:
     return fx.GraphModule(weights, graph)
 
 
-def stepped(
-    graph: fx.GraphModule, batches: Iterable[Inputs], variables: Sequence[Variable], begins: Callable[[], bool] = bool
-) -> Iterator[Inputs]:
-    """Yield the batches with the values that the variables have when the graph runs on them one after the other.
-
-    `begins` says after a batch is taken whether it is the first of a sequence, which starts from the initial values.
-    """
-    initial = [one.initial for one in variables]
-    values = initial
+def stepped(graph: fx.GraphModule, batches: Iterable[Inputs], variables: Sequence[Variable]) -> Iterator[Inputs]:
+    """Yield the batches with the values that the variables have when the graph runs on them one after the other."""
+    run = stepping(graph, variables)
     for batch in batches:
-        sample = (*batch, *(initial if begins() else values))
-        yield sample
+        yield (*batch, *run.values)
         if variables:
-            with torch.no_grad():
-                values = [one.clone() for one in cast("list[Tensor]", flat(graph(*copies(sample))))[-len(variables) :]]
+            run(*batch)
 
 
-def stepping(graph: fx.GraphModule, variables: Sequence[Variable]) -> Callable[..., object]:
-    """Return a function that runs a graph on copies of its inputs, and keeps the variables between calls."""
-    values = [one.initial for one in variables]
+@dataclass(slots=True)
+class Stepping:
+    """Runs a graph on copies of its inputs, and keeps the variables between calls.
 
-    def run(*inputs: Tensor) -> object:
-        nonlocal values
-        if not variables:
-            return graph(*copies(inputs))
-        results = cast("list[Tensor]", flat(graph(*copies((*inputs, *values)))))
-        outputs, values = results[: -len(variables)], results[-len(variables) :]
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+    Attributes:
+        graph: its last inputs and outputs are the variables.
+        values: the current values of the variables.
+    """
 
-    return run
+    graph: fx.GraphModule
+    values: list[Tensor]
+
+    def __call__(self, *inputs: Tensor) -> object:
+        """Return the outputs of one run."""
+        count = len(self.values)
+        with torch.no_grad():
+            results = self.graph(*copies((*inputs, *self.values)))
+        if not count:
+            return results
+        outputs = cast("list[Tensor]", flat(results))
+        self.values = [value.clone() for value in outputs[-count:]]
+        return outputs[0] if len(outputs) == count + 1 else tuple(outputs[:-count])
+
+
+def stepping(graph: fx.GraphModule, variables: Sequence[Variable]) -> Stepping:
+    """Return the graph with the initial values of its variables."""
+    return Stepping(graph, [one.initial for one in variables])
 
 
 def live(graph: fx.GraphModule, count: int) -> list[bool]:

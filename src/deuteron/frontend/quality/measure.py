@@ -142,7 +142,7 @@ def measure(
     equal: dict[int, list[Tensor]] = {}
     nodes = flat(quantized.graph.output_node().args[0])
     with torch.no_grad():
-        own = cast("list[Tensor]", [*samples[0][-variables:]] if variables else [])
+        own = [*samples[0][-variables:]] if variables else []
         for sample in samples:
             original = _FloatRun(floats, layers)
             expected = flat(original.run(*copies(sample)))

@@ -52,8 +52,7 @@ def _written(
         if count > 1:
             place = call(node, aten.slice.Tensor, index, 0, number, number + 1)
             row = call(node, aten.slice.Tensor, values, dim, number, number + 1)
-        is_place = call(
-            node, aten.logical_or.default, call(node, aten.eq.Tensor, forward, place), call(node, aten.eq.Tensor, backward, place)
-        )
+        from_start, from_end = (call(node, aten.eq.Tensor, numbers, place) for numbers in (forward, backward))
+        is_place = call(node, aten.logical_or.default, from_start, from_end)
         x = call(node, aten.where.self, is_place, row, x)
     return x

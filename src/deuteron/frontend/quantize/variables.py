@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from typing import Any, cast
 
-import torch
-from torch import Tensor, fx
+from torch import fx
 from torchao.quantization.pt2e import FakeQuantizeBase, FixedQParamsObserver, ObserverBase
 
 from deuteron.frontend.cortex_m.lowering_check import flat
@@ -78,5 +77,3 @@ def _replace(model: fx.GraphModule, old: Any, new: Any) -> None:
     for node in model.graph.nodes:
         if _is_observer(model, node) and _observer(model, node) is old:
             setattr(model, str(node.target), new)
-
-

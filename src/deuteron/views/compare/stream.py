@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from deuteron.builds import manifest as manifests
 from deuteron.builds.quality import decibels
@@ -13,6 +14,8 @@ from deuteron.frontend import saved
 from deuteron.runtime.host import HostRunner
 from deuteron.views.compare.pytorch import one_thread, real_inputs, reference_of
 from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress
+
+Real = npt.NDArray[np.float64]
 
 PART = 100
 """The number of samples at the start and at the end that are compared; half of a shorter stream."""
@@ -59,7 +62,10 @@ class StreamComparison(BoundedComparison):
 
     def text(self) -> str:
         """Return the result as lines for a terminal."""
-        lines = [f"compared on a stream of {self.samples} samples with quantised PyTorch, stepped in the same order", ""]
+        lines = [
+            f"compared on a stream of {self.samples} samples with quantised PyTorch, stepped in the same order",
+            "",
+        ]
         lines += [
             f"  output {out.index}: {out.mismatches:,} of {out.elements:,} values differ; signal to noise "
             f"{out.first:.1f} dB in the first {self.part}, {out.last:.1f} dB in the last {self.part}"
@@ -83,35 +89,34 @@ def compare(
         raise InputError("a stream of one sample has no end to compare", hint="give two samples or more")
     _, reference = reference_of(folder, manifest)
     runner = HostRunner(folder / manifests.PROGRAM)
-    ours: list[list[Array]] = []
-    theirs: list[list[Array]] = []
+    ours: list[list[Real]] = []
+    theirs: list[list[Real]] = []
     with one_thread():
         wanted = reference.steps(real_inputs(reference, sample) for sample in samples)
         for done, (sample, outputs) in enumerate(zip(samples, wanted, strict=True)):
             actual = runner.run(sample)
             ours.append([_real(x, affine) for x, affine in zip(actual, reference.outputs, strict=True)])
-            theirs.append([x.numpy() for x in outputs])
+            theirs.append([x.numpy().astype(np.float64) for x in outputs])
             if progress is not None:
                 progress(done + 1, len(samples))
     part = min(PART, len(samples) // 2)
-    columns = [[np.stack(column) for column in zip(*side, strict=True)] for side in (ours, theirs)]
-    return StreamComparison(
-        len(samples), part, tuple(_output(i, *pair, part) for i, pair in enumerate(zip(*columns, strict=True)))
-    )
+    pairs = zip(zip(*ours, strict=True), zip(*theirs, strict=True), strict=True)
+    outputs = tuple(_output(i, np.stack(a), np.stack(b), part) for i, (a, b) in enumerate(pairs))
+    return StreamComparison(len(samples), part, outputs)
 
 
-def _real(value: Array, affine: saved.Affine | None) -> Array:
+def _real(value: Array, affine: saved.Affine | None) -> Real:
+    real = value.astype(np.float64)
     if affine is None or value.dtype.name not in ("int8", "int16"):
-        return value
-    return (value.astype(np.float64) - affine.zero_point) * affine.scale
+        return real
+    return (real - affine.zero_point) * affine.scale
 
 
-def _output(index: int, ours: Array, theirs: Array, part: int) -> StreamOutput:
-    a, b = ours.astype(np.float64), theirs.astype(np.float64)
-    first, last = (_sqnr(a[end], b[end]) for end in (slice(part), slice(-part, None)))
-    differ = ~np.isclose(a, b, rtol=1e-6, atol=1e-12)
-    return StreamOutput(index, first, last, a.size, int(np.count_nonzero(differ)))
+def _output(index: int, ours: Real, theirs: Real, part: int) -> StreamOutput:
+    first, last = (_sqnr(ours[end], theirs[end]) for end in (slice(part), slice(-part, None)))
+    differ = ~np.isclose(ours, theirs, rtol=1e-6, atol=1e-12)
+    return StreamOutput(index, first, last, ours.size, int(np.count_nonzero(differ)))
 
 
-def _sqnr(ours: Array, theirs: Array) -> float:
+def _sqnr(ours: Real, theirs: Real) -> float:
     return decibels(float(np.square(theirs).sum()), float(np.square(ours - theirs).sum()))
