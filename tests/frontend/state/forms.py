@@ -143,7 +143,7 @@ def counted(m: Any, x: Tensor) -> Tensor:
 
 def flagged(m: Any, x: Tensor) -> Tensor:
     y = torch.where(m.seen, x * 0.5, x)
-    m.seen.logical_or_(x.amax() > 0.5)
+    m.seen.logical_or_(x.amax() > 0.1)
     return y
 
 

@@ -59,7 +59,7 @@ def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
 
     Raises:
         InputError: PyTorch cannot export the module.
-        UnsupportedError: the graph computes other outputs, or leaves other values in the variables.
+        StateError: the graph computes other outputs, or leaves other values in the variables.
     """
     attributes, binding, graph = observed.attributes, None, None
     try:
@@ -79,9 +79,11 @@ def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
         return None
     found = replace(observed, attributes=attributes, variables=binding.variables)
     samples = list(islice(cycle(observed.samples), max(_STEPS, len(observed.samples))))
-    if (error := _compared_steps(graph, found, samples)) is not None:
-        raise observed.refusal or error
-    return found, graph
+    if _compared_steps(graph, found, samples) is None:
+        return found, graph
+    if observed.refusal is None:
+        return None
+    raise observed.refusal
 
 
 def _step_graph(observed: Observed, attributes: Sequence[Attribute], variables: Sequence[Variable]) -> fx.GraphModule:
@@ -94,18 +96,20 @@ def _step_graph(observed: Observed, attributes: Sequence[Attribute], variables: 
     return renamed(_flat(program), names)
 
 
-def _compared_steps(graph: fx.GraphModule, observed: Observed, samples: Sequence[Inputs]) -> UnsupportedError | None:
-    """Return the error for a graph that differs from its module in a sequence of runs; None if all agree."""
+def _compared_steps(graph: fx.GraphModule, observed: Observed, samples: Sequence[Inputs]) -> str | None:
+    """Say how a graph differs from its module in a sequence of runs; None if all agree."""
     before = [one.initial for one in observed.variables]
-    for sample, (outputs, values) in zip(samples, observed.steps(samples), strict=True):
-        ours, wanted = run(graph, (*sample, *before)), (*outputs, *values)
-        names = [f"output {i}" for i in range(len(outputs))] + [f"`{one.name}`" for one in observed.variables]
-        if len(ours) != len(wanted):
-            return _differs(f"it returns {len(ours)} tensors in place of {len(wanted)}", None)
-        for name, one, other in zip(names, ours, wanted, strict=True):
-            if text := difference(one, other, TOLERANCE):
-                return _differs(f"{name} {text}", None)
-        before = list(values)
+    try:
+        for sample, (outputs, values) in zip(samples, observed.steps(samples), strict=True):
+            ours, wanted = run(graph, (*sample, *before)), (*outputs, *values)
+            if len(ours) != len(wanted):
+                return f"it returns {len(ours)} tensors in place of {len(wanted)}"
+            for one, other in zip(ours, wanted, strict=True):
+                if text := difference(one, other, TOLERANCE):
+                    return text
+            before = list(values)
+    except Exception as e:  # noqa: BLE001 - whatever the graph raises, or an attribute of another structure
+        return first_line(e)
     return None
 
 
