@@ -25,10 +25,12 @@ class Stored:
     inputs: tuple[Sample, ...]
     outputs: tuple[Sample, ...]
 
-    def within(self, most: int) -> "Stored":
-        """Return the first samples that fit into so many bytes together; at least one."""
+    def within(self, most: int, *, is_sequence: bool = False) -> "Stored":
+        """Return samples that fit into so many bytes together, at least one: the first ones of a sequence."""
         size = sum(array.nbytes for side in (self.inputs, self.outputs) for array in side[0])
         count = max(1, most // max(1, size))
+        if is_sequence:
+            return Stored(self.inputs[:count], self.outputs[:count])
         return Stored(tuple(evenly(self.inputs, count)), tuple(evenly(self.outputs, count)))
 
 

@@ -88,8 +88,8 @@ class _Command(Command):
     "--stream",
     multiple=True,
     metavar="[INPUT=OUTPUT]",
-    help="Samples are windows of one stream: the state that a TFLite file keeps lasts from one to the next, and each "
-    "starts from the initial one without this. With INPUT=OUTPUT, an input is a state: the previous window's output, "
+    help="Samples are windows of one stream: the state that a program keeps lasts from one to the next. Otherwise each "
+    "starts from the initial state. With INPUT=OUTPUT, an input is a state: the previous window's output, "
     "first zeros. `--input` files are then for the other inputs.",
 )
 @click.option(

@@ -35,15 +35,16 @@ from deuteron.builds.manifest import (
 )
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
-from deuteron.frontend import heterogeneous, output_dtypes, saved, upstream_caches
+from deuteron.frontend import heterogeneous, mutable_buffers, output_dtypes, saved, upstream_caches
 from deuteron.frontend.backends import select
 from deuteron.frontend.cortex_m import lowering_check, program_checks
 from deuteron.frontend.cpu import much_in_float, need_runnable, no_out_variant, with_instructions
 from deuteron.frontend.eager import capture
 from deuteron.frontend.eager.observe import Observed
+from deuteron.frontend.eager.variables import Variable, stepped, stepping
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import not_exported
-from deuteron.frontend.inputs import Inputs, begun, check_calibration, check_example_inputs, check_module, copies
+from deuteron.frontend.inputs import Inputs, begun, check_calibration, check_example_inputs, check_module
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.pipeline import Flow, Stage
 from deuteron.frontend.quality.calibration_subset import CalibrationSubset
@@ -86,7 +87,8 @@ class BuildResult:
         files: the bytes of all other files, by name.
         losses: the losses of training.
         samples: the content of `samples.npz`.
-        floats: the float model before quantisation; it does not change its inputs.
+        floats: the float model before quantisation; it does not change its inputs. Its variables live from call to
+            call.
         stored: quantises float inputs to the program's input format.
         exact: for each output, true if it is computed from integers and bools alone.
     """
@@ -140,16 +142,19 @@ def build(
     first, calibration = _first_batches(calibration, inputs)
     steps = _StepReporter(progress, QAT_STEPS if options.use_qat else STEPS)
     trainer = _trainer(train, options, steps)
-    subset = CalibrationSubset()
     with quiet():
         steps.begin("export")
         observed, graph = capture.captured(model, [inputs, *first])
-        compiled = _compile(graph, inputs, calibration, trainer, arch, options, steps, keep, subset)
+        variables = observed.variables
+        if variables and trainer:
+            raise _no_training(variables[0])
+        subset = CalibrationSubset(is_sequence=bool(variables))
+        compiled = _compile(graph, inputs, variables, calibration, trainer, arch, options, steps, keep, subset)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
     npu_backend, recording = compiled.flow.npu_backend, compiled.flow.recording
     files = {
         PROGRAM: bytes(compiled.manager.buffer),
-        REFERENCE: saved.save(compiled.reference),
+        REFERENCE: saved.save(mutable_buffers.write(compiled.reference, variables, {}, torch.ops.aten.clone.default)),
         **npu_backend.files(recording),
     }
     partitions = npu_backend.describe(recording)
@@ -186,11 +191,9 @@ def build(
     arena.check(files[PROGRAM], manifest)
     stored = partial(lowering_check.program_inputs, program, compiled.flow.module)
 
-    def floats(*inputs: torch.Tensor) -> object:
-        return compiled.flow.float_model(*copies(inputs))
-
     losses = tuple(trainer.losses) if trainer else ()
-    return BuildResult(manifest, files, losses, evidence.samples, floats, stored, output_dtypes.are_exact(graph))
+    floats, exact = stepping(compiled.flow.float_model, variables), output_dtypes.are_exact(graph)[: len(outputs)]
+    return BuildResult(manifest, files, losses, evidence.samples, floats, stored, exact)
 
 
 def _first_batches(
@@ -217,6 +220,16 @@ def _trainer(train: Train | None, options: BuildOptions, steps: "_StepReporter")
     return Trainer(train, getattr(train, "__name__", "train"), steps.begin)
 
 
+def _no_training(variable: Variable) -> UnsupportedError:
+    source = variable.source
+    return UnsupportedError(
+        f"the model keeps the variable `{variable.name}` from run to run{f', at `{source.code}`' if source else ''}, "
+        "and `use_qat` trains models without variables",
+        where=str(source) if source else None,
+        hint="build without `use_qat`",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     """The results of the steps.
@@ -239,6 +252,7 @@ class _Compiled:
 def _compile(
     model: fx.GraphModule,
     inputs: Inputs,
+    variables: tuple[Variable, ...],
     calibration: Iterable[object] | None,
     trainer: Trainer | None,
     arch: Arch,
@@ -251,19 +265,24 @@ def _compile(
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
     is_read_again = asks or options.measuring
     batches = tuple(calibration) if is_read_again and calibration is not None else calibration
+
+    def calibrated() -> Iterator[Inputs]:
+        checked = check_calibration([inputs] if batches is None else batches, inputs)
+        return subset.observe(stepped(model, steps.counted(checked, batches), variables))
+
+    *_, sample = stepped(model, [inputs, inputs], variables)
     flow = Flow(
         arch,
         replace(options, memory=replace(options.memory, sram_budget=UNLIMITED)),  # until all partitions are known
-        lambda: subset.observe(
-            steps.counted(check_calibration([inputs] if batches is None else batches, inputs), batches)
-        ),
-        inputs,
+        calibrated,
+        sample,
         trainer,
         on_step=steps.begin,
         rejected=heterogeneous.RejectedNodes(keep),
+        variables=variables,
         repeats=True,
     )
-    session = run(flow, capture.Captured(model), inputs)
+    session = run(flow, capture.Captured(model), sample)
     manager = session.get_executorch_program_manager()
     manager = select.of(arch, options).placed_in_memory(manager, flow.recording)
     plan = manager.executorch_program.execution_plan[0]
@@ -285,7 +304,8 @@ def _evidence(
     from deuteron.frontend.quality.evidence import gather
 
     with quiet():
-        wanted = None if observed is None else observed.run(batches)
+        count = len(program.graph_signature.user_inputs)
+        wanted = None if observed is None else observed.run([batch[:count] for batch in batches])
         return gather(flow.float_model, flow.module, program, outputs, batches, wanted)
 
 
@@ -390,11 +410,11 @@ def _inputs(program: ExportedProgram) -> tuple[TensorInfo, ...]:
 
 
 def _outputs(program: ExportedProgram) -> tuple[TensorInfo, ...]:
-    """The outputs of the program; nodes may have other names than in the signature."""
+    """The outputs of the program; nodes may have other names than in the signature, where mutable buffers are first."""
     values = program.graph.output_node().args[0]
     nodes = cast("Sequence[fx.Node]", values if isinstance(values, list | tuple) else (values,))
-    specs = program.graph_signature.output_specs
-    return tuple(_tensor(node) for node, spec in zip(nodes, specs, strict=True) if spec.kind is OutputKind.USER_OUTPUT)
+    count = sum(spec.kind is OutputKind.USER_OUTPUT for spec in program.graph_signature.output_specs)
+    return tuple(map(_tensor, nodes[len(nodes) - count :]))
 
 
 def _tensor(node: fx.Node, name: str = "") -> TensorInfo:

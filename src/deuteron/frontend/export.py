@@ -27,7 +27,14 @@ MEASURES = (
     "mode, or use `nn.GroupNorm` or `nn.InstanceNorm2d`, which normalise each sample"
 )
 
-KEEPS = "take it as an input and return its new value: the application keeps the value between runs"
+KEEPS = (
+    "keep it in a buffer, a tensor whose shape stays the same, or take it as an input and return its new value: the "
+    "application then keeps the value between runs"
+)
+
+
+class StateError(UnsupportedError):
+    """A run of the model depends on earlier runs in a way that is not supported."""
 
 
 def not_exported(error: Exception) -> InputError:

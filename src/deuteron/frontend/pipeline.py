@@ -4,7 +4,7 @@ The steps of the NPU and those of the Cortex-M are defined once. A target's reci
 """
 
 import importlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -18,7 +18,7 @@ from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.builds.manifest import CpuOp
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import InternalError, OptionError
-from deuteron.frontend import heterogeneous, mixed_precision, output_dtypes, ranges, upstream_caches
+from deuteron.frontend import heterogeneous, mixed_precision, mutable_buffers, output_dtypes, ranges, upstream_caches
 from deuteron.frontend.backends import select
 from deuteron.frontend.backends.interface import NpuBackend
 from deuteron.frontend.backends.neutron import upstream
@@ -27,6 +27,7 @@ from deuteron.frontend.cortex_m import decompositions as cortex_m_decompositions
 from deuteron.frontend.cortex_m import lowering_check, program_checks
 from deuteron.frontend.cortex_m.layout import give_strides
 from deuteron.frontend.cpu import cpu_ops
+from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.export import check_exported, check_norms, check_repeatable
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.log_suppression import quiet
@@ -39,6 +40,7 @@ from deuteron.frontend.quantize import (
     composites,
     decompositions,
     equalise,
+    indexed_writes,
     indexing,
     inplace,
     masks,
@@ -105,6 +107,7 @@ class Flow:
         npu_backend: the back end of the target's NPU.
         recording: the partitions and nodes of the lowering.
         rejected: nodes that the NPU's quantiser annotated and its partitioner rejected.
+        variables: of the model, which are its last inputs and outputs; mutable buffers of the program.
         repeats: whether the caller repeats a run that ends with `heterogeneous.LeftOverError`.
         stage: the current stage.
         on_cpu: the operators on the CPU, once the program is complete.
@@ -119,10 +122,12 @@ class Flow:
     npu_backend: NpuBackend = field(init=False)
     recording: Recording[Any] = field(default_factory=Recording[Any])
     rejected: heterogeneous.RejectedNodes = field(default_factory=heterogeneous.RejectedNodes)
+    variables: tuple[Variable, ...] = ()
     repeats: bool = False
     stage: Stage = Stage.EXPORT
     on_cpu: tuple[CpuOp, ...] = ()
     _floats: fx.GraphModule | None = None
+    _stored: Mapping[int, mutable_buffers.Affine] = field(default_factory=dict[int, mutable_buffers.Affine])
     _has_begun: bool = False
     _output_dtypes: tuple[torch.dtype, ...] = ()
     _module: fx.GraphModule | None = None
@@ -239,6 +244,9 @@ class Flow:
         aliases.write(model)
         promotion.write(model)
         inplace.write(model)
+        mutable_buffers.remove_copies(model, len(self.variables))
+        if self._has_cortex_m or self.npu_backend.decomposes_layers:
+            indexed_writes.write(model)
         synonyms.write(model)
         indexing.write(model)
         resampling.write(model)
@@ -276,7 +284,9 @@ class Flow:
         # Here, because torchao is not quiet when it is loaded.
         from deuteron.frontend.quality.float_model import without_observers
         from deuteron.frontend.quantize.calibration import calibrate, observe_integers, observe_whole
+        from deuteron.frontend.quantize.variables import share_scales
 
+        share_scales(model, len(self.variables))
         observe_integers(model)
         observe_whole(model)
         ranges.choose(model, self.options.calibration_method)
@@ -305,7 +315,9 @@ class Flow:
         return self.npu_backend.edge_passes(program, self._state())
 
     def _io_passes(self, edge: Any) -> Any:
-        return upstream.io_passes(edge) if self.options.remove_quant_io_ops else []
+        count = len(self.variables)
+        self._stored = mutable_buffers.store_quantized(edge.exported_program(), count)
+        return upstream.io_passes(edge, count) if self.options.remove_quant_io_ops else []
 
     def _npu_passes(self, _: Any) -> Any:
         return [] if self._has_cortex_m else self.npu_backend.last_passes()
@@ -316,6 +328,7 @@ class Flow:
             cortex_m.lower(edge, self.arch.cpu.name)
             lowering_check.check(edge.exported_program(), self.module, self.sample)
         output_dtypes.restore(edge.exported_program(), self._output_dtypes)
+        mutable_buffers.write_into(edge, self.variables, self._stored)
         self.on_cpu = cpu_ops(edge.exported_program().graph, self.recording.placed())
         self.stage = Stage.EMIT
         self.on_step("write program")

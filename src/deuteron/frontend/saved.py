@@ -1,10 +1,11 @@
 """Reads and writes the quantised PyTorch program: `reference.pt2` files and ETRecords."""
 
+import copy
 import importlib
 import io
 import pickle
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -51,7 +52,8 @@ class Reference:
     """The quantised PyTorch program that a build saved for comparison.
 
     Attributes:
-        module: the quantised program; float32 in and out.
+        module: the quantised program; float32 in and out. Each run starts from the initial values of its variables.
+        stepping: the same, but its variables live from run to run; None without variables.
         inputs: quantisation of each input; None for an input that no quantise operator reads.
         outputs: the same for each output.
     """
@@ -59,6 +61,7 @@ class Reference:
     module: nn.Module
     inputs: tuple[Affine | None, ...]
     outputs: tuple[Affine | None, ...]
+    stepping: nn.Module | None = None
 
     @property
     def has_int16(self) -> bool:
@@ -68,9 +71,19 @@ class Reference:
 
     def run(self, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The program's outputs."""
-        with torch.no_grad():
-            outputs: Tensor | tuple[Tensor, ...] = self.module(*copies(inputs))
-        return outputs if isinstance(outputs, tuple) else (outputs,)
+        return _run(self.module, inputs)
+
+    def steps(self, samples: Iterable[Sequence[Tensor]]) -> Iterator[tuple[Tensor, ...]]:
+        """Yield the program's outputs for one sample after the other, the first one from the initial state."""
+        module = copy.deepcopy(self.stepping or self.module)
+        for inputs in samples:
+            yield copies(_run(module, inputs))  # an output may be a variable, which the next run changes
+
+
+def _run(module: nn.Module, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    with torch.no_grad():
+        outputs: Tensor | tuple[Tensor, ...] = module(*copies(inputs))
+    return outputs if isinstance(outputs, tuple) else (outputs,)
 
 
 def save(program: ExportedProgram) -> bytes:
@@ -151,11 +164,24 @@ def _reference(program: ExportedProgram, module: nn.Module) -> Reference:
                 f"the program has no node `{name}`, which is one of its inputs or outputs",
                 hint="have it saved again: the file is damaged",
             )
+    changes = bool(program.graph_signature.buffers_to_mutate)
     return Reference(
-        module,
+        _without_changes(module) if changes else module,
         tuple(input_affine(nodes[name]) for name in inputs),
         tuple(output_affine(nodes[name]) for name in outputs),
+        module if changes else None,
     )
+
+
+def _without_changes(module: nn.Module) -> nn.Module:
+    """Return the module of a program without the operators at its end that change its buffers."""
+    made: Any = copy.deepcopy(module)
+    for node in reversed(made.graph.nodes):
+        if node.target is torch.ops.aten.copy_.default and node.args[0].op == "get_attr":
+            node.replace_all_uses_with(node.args[1])
+            made.graph.erase_node(node)
+    made.recompile()
+    return made
 
 
 def input_affine(node: fx.Node) -> Affine | None:

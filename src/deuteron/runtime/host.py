@@ -53,24 +53,40 @@ class HostRunner:
         spec = _method(pte.read(data, str(self.path)), method, self.path)
         self.inputs = _tensors(spec.input_specs, "input", self.path)
         self.outputs = _tensors(spec.output_specs, "output", self.path)
-        self._etdump = etdump
-        self._delegate, runtime = _runtime()
-        self._observed = (self._delegate, *_check_runtime(runtime, spec, self.path))
+        self._etdump, self._debug_bytes = etdump, debug_bytes if etdump else 0
+        self._delegate, self._runtime = _runtime()
+        self._observed = (self._delegate, *_check_runtime(self._runtime, spec, self.path))
+        self._data, self._name, self._keeps_state = data, method, bool(spec.state)
+        self._load()
+
+    def _load(self) -> None:
+        """Load the method, with the initial values of its state."""
         log: list[str] = []
+        self._is_fresh = True
         try:
             with _log_collected(self._delegate, log):
                 # A method does not keep its program alive, nor a program its bytes.
-                self._program = runtime.load_program(  # pyright: ignore[reportUnknownMemberType]
-                    data, enable_etdump=etdump, debug_buffer_size=debug_bytes if etdump else 0
+                self._program = self._runtime.load_program(  # pyright: ignore[reportUnknownMemberType]
+                    self._data, enable_etdump=self._etdump, debug_buffer_size=self._debug_bytes
                 )
-                self._method = cast("Method", self._program.load_method(method))
+                self._method = cast("Method", self._program.load_method(self._name))
         except RuntimeError as error:
             message = f"ExecuTorch's runtime rejects the program: {_reason(log, error)}"
             hint = "the file is damaged, or another version of Deuteron or ExecuTorch wrote it: build it again"
             raise FormatError(message, where=str(self.path), hint=hint) from error
 
+    def reset(self) -> None:
+        """Give the state of the program its initial values; events of earlier runs are lost then."""
+        if self._keeps_state and not self._is_fresh:
+            self._load()
+
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """Return the outputs in their logical shapes, for any dim order; InputError for inputs that do not fit."""
+        """Return the outputs in their logical shapes, for any dim order; the state lasts from run to run.
+
+        Raises:
+            InputError: the inputs do not fit.
+        """
+        self._is_fresh = False
         if len(inputs) != len(self.inputs):
             self._refuse(f"the program takes {counted(len(self.inputs), 'input')}, found {len(inputs)}")
         tensors = tuple(self._tensor(i, value) for i, value in enumerate(inputs))

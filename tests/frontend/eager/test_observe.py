@@ -17,6 +17,7 @@ from tests.frontend.eager import settings
 from torch import Tensor, nn
 
 from deuteron.errors import InputError, UnsupportedError
+from deuteron.frontend.eager.capture import captured
 from deuteron.frontend.eager.observe import KEEPS, copied, distinct, observe
 from deuteron.frontend.eager.state import Snapshot
 
@@ -191,9 +192,6 @@ def hooked() -> nn.Module:
 ZEROS = torch.zeros(1, 4)
 
 STATEFUL: list[tuple[Callable[[], nn.Module], str, str]] = [
-    (lambda: Net(assigned, kept=ZEROS.clone()), "attribute `kept`", "m.kept = m.kept * 0.5 + x"),
-    (lambda: Net(written, kept=ZEROS.clone()), "attribute `kept`", "m.kept.copy_(m.kept * 0.5 + x)"),
-    (lambda: Net(written_through_a_view, kept=ZEROS.clone()), "attribute `kept`", "m.kept.unbind(1)[0].add_(1)"),
     (lambda: Net(swapped_data, kept=ZEROS.clone()), "attribute `kept`", "m.kept.data = m.kept.data + x"),
     (lambda: Net(first_input, kept=None), "attribute `kept`", "m.kept = x"),
     (lambda: Net(appended, kept=[]), "attribute `kept`", "m.kept.append(x)"),
@@ -201,7 +199,6 @@ STATEFUL: list[tuple[Callable[[], nn.Module], str, str]] = [
     (lambda: Net(keyed, kept={}), "attribute `kept`", 'm.kept["last"] = m.kept.get("last", 0) + x'),
     (lambda: Net(counted, kept=0), "attribute `kept`", "m.kept += 1"),
     (lambda: Net(counted_from_nothing), "attribute `kept`", 'm.kept = getattr(m, "kept", 0) + 1'),
-    (lambda: Net(compared, kept=torch.zeros(1)), "attribute `kept`", "m.kept = m.kept * 0.5 + x.mean()"),
     (lambda: Net(in_slots, state=Slots()), "attribute `state.step`", "m.state.step += 1"),
     (lambda: Net(in_a_module), "variable `COUNT` of module `tests.frontend.eager.settings`", "settings.COUNT += 1"),
     (lambda: Net(iterated, kept=itertools.count()), "attribute `kept`", "return x * next(m.kept)"),
@@ -210,11 +207,6 @@ STATEFUL: list[tuple[Callable[[], nn.Module], str, str]] = [
         lambda: Net(registered),
         "attribute `kept`",
         'm.register_buffer("kept", x + (m.kept if hasattr(m, "kept") else 0))',
-    ),
-    (
-        lambda: Net(in_an_object, neuron=Neuron()),
-        "attribute `neuron.potential`",
-        "self.potential = self.potential * 0.5 + x",
     ),
     (lambda: Net(in_a_global_dict), "global variable `STEPS`", 'STEPS["count"] += 1'),
     (lambda: Net(in_a_global), "global variable `TOTAL`", "TOTAL += 1"),
@@ -230,13 +222,36 @@ def test_state_is_refused_with_its_place_and_line(make: Callable[[], nn.Module],
     module = make()
     before = Snapshot(module)
     with pytest.raises(UnsupportedError) as caught:
-        observe(module, SAMPLES)
+        captured(module, SAMPLES)
     message, _, hint = str(caught.value).partition("\n\nhint: ")
     where, _, text = message.partition(": ")
     assert text == f"a run of the model changes the {place}, and later runs read it, at `{code}`"
     assert where.startswith(f"{__file__}:")
     assert inspect.getsource(inspect.getmodule(Net)).splitlines()[int(where.rpartition(":")[2]) - 1].strip() == code  # type: ignore[arg-type]
     assert hint == KEEPS
+    assert before.changed(Snapshot(module)) == ()
+
+
+VARIABLES: list[tuple[Callable[[], nn.Module], str, str]] = [
+    (lambda: Net(assigned, kept=ZEROS.clone()), "kept", "m.kept = m.kept * 0.5 + x"),
+    (lambda: Net(written, kept=ZEROS.clone()), "kept", "m.kept.copy_(m.kept * 0.5 + x)"),
+    (lambda: Net(written_through_a_view, kept=ZEROS.clone()), "kept", "m.kept.unbind(1)[0].add_(1)"),
+    (lambda: Net(compared, kept=torch.zeros(1)), "kept", "m.kept = m.kept * 0.5 + x.mean()"),
+    (
+        lambda: Net(in_an_object, neuron=Neuron()),
+        "neuron.potential",
+        "self.potential = self.potential * 0.5 + x",
+    ),
+]
+
+
+@pytest.mark.parametrize(("make", "name", "code"), VARIABLES)
+def test_tensors_in_attributes_are_variables(make: Callable[[], nn.Module], name: str, code: str):
+    module = make()
+    before = Snapshot(module)
+    observed, _ = captured(module, SAMPLES)
+    ((found, source),) = [(one.name, one.source) for one in observed.variables]
+    assert (found, source and source.code) == (name, code)
     assert before.changed(Snapshot(module)) == ()
 
 

@@ -176,11 +176,12 @@ def _noted(node: fx.Node) -> str | None:
 
 
 def program_inputs(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> list[Tensor]:
-    """Quantise the inputs of a model where its program takes quantised inputs."""
+    """Quantise the inputs of a model where its program takes quantised inputs; variables may be left out."""
     nodes = {node.name: node for node in program.graph.nodes}
     placeholders = [node for node in module.graph.nodes if node.op == "placeholder"]
     quantized: list[Tensor] = []
-    for node, name, x in zip(placeholders, program.graph_signature.user_inputs, inputs, strict=True):
+    names = program.graph_signature.user_inputs
+    for node, name, x in zip(placeholders[: len(names)], names, inputs[: len(names)], strict=True):
         dtype = nodes[str(name)].meta["val"].dtype
         affine = saved.input_affine(node) if dtype in (torch.int8, torch.int16) else None
         quantized.append(affine.stored(x).to(dtype) if affine else x)

@@ -10,7 +10,7 @@ from torch.fx.node import map_arg
 
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
-from deuteron.frontend.export import KEEPS
+from deuteron.frontend.export import KEEPS, StateError
 from deuteron.frontend.operators import changes_operand, operator_name
 from deuteron.frontend.quantize.inplace import storage_of, written_buffers
 from deuteron.frontend.source_lines import source_of
@@ -83,7 +83,7 @@ def _need_overwritten(model: fx.GraphModule, buffer: fx.Node) -> None:
     """Check that a run overwrites a buffer completely before it reads it.
 
     Raises:
-        UnsupportedError: a run reads the value that an earlier run left in the buffer.
+        StateError: a run reads the value that an earlier run left in the buffer.
     """
     storage = storage_of(buffer.meta["val"])
     shared = {node for node in model.graph.nodes if storage in map(storage_of, _tensors(node))}
@@ -96,7 +96,7 @@ def _need_overwritten(model: fx.GraphModule, buffer: fx.Node) -> None:
         return  # it shortens rows, and shortened rows stay the same
     if reads and not (first.target in _OVERWRITES and first.args[0] is buffer):
         source = source_of(writers[0])
-        raise UnsupportedError(
+        raise StateError(
             f"a run of the model changes the attribute `{buffer.target}`, and later runs read it"
             f"{f', at `{source.code}`' if source else ''}",
             where=str(source) if source else None,

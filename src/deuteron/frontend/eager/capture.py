@@ -5,6 +5,8 @@ import inspect
 import linecache
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from itertools import cycle, islice
 from types import FrameType
 from typing import Any, cast
 
@@ -23,6 +25,7 @@ from deuteron.frontend.eager.code import is_library, written_at
 from deuteron.frontend.eager.observe import Observed, copied, distinct, environment, observe, seeded
 from deuteron.frontend.eager.outputs import Leaves, difference
 from deuteron.frontend.eager.state import digest
+from deuteron.frontend.eager.variables import Attribute, Binding, Step, Variable, argument_names, live, renamed
 from deuteron.frontend.export import DRAWS, check_repeatable, not_exported
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.log_suppression import quiet
@@ -33,11 +36,81 @@ from deuteron.frontend.upstream.access import replaced
 
 
 def captured(model: nn.Module | ExportedProgram, samples: Sequence[Inputs]) -> tuple[Observed, fx.GraphModule]:
-    """Observe a module or an exported program and return a graph with equal outputs for the samples."""
+    """Observe a module or an exported program and return a graph with equal outputs for the samples.
+
+    The last inputs and outputs of the graph are the old and new values of the module's variables, if it has any.
+    """
     program = model if isinstance(model, ExportedProgram) else None
     module = model.module(check_guards=False) if isinstance(model, ExportedProgram) else model
     observed = observe(module, distinct(samples))
+    if observed.attributes and not observed.draws and (found := _capture_step(observed)) is not None:
+        return found
+    if observed.refusal is not None:
+        raise observed.refusal
     return observed, capture(observed, program)
+
+
+_STEPS = 8
+"""The number of runs in sequence that are compared for a module with variables."""
+
+
+def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
+    """Return the graph of one run of a module with variables, or None if no output depends on a variable.
+
+    Raises:
+        InputError: PyTorch cannot export the module.
+        StateError: the graph computes other outputs, or leaves other values in the variables.
+    """
+    attributes, binding, graph = observed.attributes, None, None
+    try:
+        while attributes:
+            binding = Binding(copied(observed.module), attributes)
+            graph = _step_graph(observed, attributes, binding.variables)
+            used = binding.attributes_of(live(graph, len(binding.variables)))
+            if len(used) == len(attributes):
+                break
+            attributes = used
+    except Exception as e:
+        if observed.refusal is None:
+            return None  # the changed attributes need not matter
+        error = e if isinstance(e, UnsupportedError) else not_exported(e)
+        raise error if error.where else observed.refusal from e
+    if graph is None or binding is None or not attributes:
+        return None
+    found = replace(observed, attributes=attributes, variables=binding.variables)
+    samples = list(islice(cycle(observed.samples), max(_STEPS, len(observed.samples))))
+    if _compared_steps(graph, found, samples) is None:
+        return found, graph
+    if observed.refusal is None:
+        return None
+    raise observed.refusal
+
+
+def _step_graph(observed: Observed, attributes: Sequence[Attribute], variables: Sequence[Variable]) -> fx.GraphModule:
+    """Return the flat graph of one run; its inputs have the names of the module's, and those of the variables."""
+    inputs = copies(observed.samples[0])
+    values = (*inputs, *(one.initial for one in variables))
+    with environment(observed.module), torch.no_grad(), quiet():
+        program = torch.export.export(Step(copied(observed.module), attributes), values, strict=False)
+    names = [*argument_names(observed.module, len(inputs)), *(one.name.replace(".", "_") for one in variables)]
+    return renamed(_flat(program), names)
+
+
+def _compared_steps(graph: fx.GraphModule, observed: Observed, samples: Sequence[Inputs]) -> str | None:
+    """Say how a graph differs from its module in a sequence of runs; None if all agree."""
+    before = [one.initial for one in observed.variables]
+    try:
+        for sample, (outputs, values) in zip(samples, observed.steps(samples), strict=True):
+            ours, wanted = run(graph, (*sample, *before)), (*outputs, *values)
+            if len(ours) != len(wanted):
+                return f"it returns {len(ours)} tensors in place of {len(wanted)}"
+            for one, other in zip(ours, wanted, strict=True):
+                if text := difference(one, other, TOLERANCE):
+                    return text
+            before = list(values)
+    except Exception as e:  # noqa: BLE001 - whatever the graph raises, or an attribute of another structure
+        return first_line(e)
+    return None
 
 
 def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.GraphModule:

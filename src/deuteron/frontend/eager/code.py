@@ -81,6 +81,8 @@ class _Use:
 
 def _uses(code: CodeType, name: str) -> Iterator[_Use]:
     """Yield the occurrences of a name in a function; if its source is missing, at most the function itself."""
+    if not _mentions(code, name):
+        return
     try:
         lines, first = inspect.getsourcelines(code)
         tree = ast.parse(textwrap.dedent("".join(lines)))
@@ -94,6 +96,13 @@ def _uses(code: CodeType, name: str) -> Iterator[_Use]:
             line = getattr(node, "lineno", 1)
             source = Source(code.co_filename, first + line - 1, lines[line - 1].strip(), "")
             yield _use(node, parents, source)
+
+
+def _mentions(code: CodeType, name: str) -> bool:
+    """True for a function with a name in it, or in a function inside it; parsing thousands of sources takes minutes."""
+    nested = (one for one in code.co_consts if isinstance(one, CodeType))
+    names = (*code.co_names, *code.co_freevars, *code.co_cellvars, *code.co_varnames, *code.co_consts)
+    return name in names or any(_mentions(one, name) for one in nested)
 
 
 _STORES = frozenset(

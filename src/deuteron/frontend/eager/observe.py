@@ -3,7 +3,7 @@
 import collections
 import copy
 import random
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -17,12 +17,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from deuteron.errors import InputError, UnsupportedError
+from deuteron.errors import InputError
 from deuteron.frontend.eager.code import executed, is_only_written, returned_at, written_at
 from deuteron.frontend.eager.copying import uncompiled, with_functions_of
 from deuteron.frontend.eager.outputs import Leaves, equal, leaves
 from deuteron.frontend.eager.state import Place, Snapshot, tensors_that_copies_refuse
-from deuteron.frontend.export import KEEPS
+from deuteron.frontend.eager.variables import Attribute, Binding, Variable, attribute_of
+from deuteron.frontend.export import KEEPS, StateError
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.source_lines import first_line, user_line_of
@@ -38,6 +39,9 @@ class Observed:
         outputs: the flattened outputs for each sample, each from a fresh copy.
         draws: whether outputs depend on the random seed.
         codes: the user's functions that ran.
+        attributes: those of which runs change tensors.
+        refusal: the error for a module whose outputs depend on earlier runs, unless `variables` explain it.
+        variables: the tensors that live from run to run, which `eager.capture` has found to be all of its state.
     """
 
     module: nn.Module
@@ -45,9 +49,21 @@ class Observed:
     outputs: tuple[Leaves, ...]
     draws: bool
     codes: tuple[CodeType, ...]
+    attributes: tuple[Attribute, ...] = ()
+    refusal: StateError | None = None
+    variables: tuple[Variable, ...] = ()
+
+    def steps(self, batches: Iterable[Inputs]) -> Iterator[tuple[Leaves, list[Tensor]]]:
+        """Yield the flattened outputs and the variables after each of a sequence of runs."""
+        with environment(self.module):
+            twin = copied(self.module)
+            binding = Binding(twin, self.attributes)
+            for batch in batches:
+                outputs = _run(twin, batch)
+                yield outputs, [value.detach().clone() for value in binding.read()]
 
     def run(self, batches: Iterable[Inputs]) -> list[Leaves]:
-        """Return the flattened outputs of the module for each batch; the runs are independent."""
+        """Return the flattened outputs of one copy of the module for one batch after the other."""
         with environment(self.module):
             twin = copied(self.module)
             return [_run(twin, batch) for batch in batches]
@@ -112,7 +128,8 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
 
     Raises:
         InputError: the module fails, returns values that are no tensors, or cannot be copied.
-        UnsupportedError: outputs depend on earlier runs; the error names the state and the line.
+        StateError: outputs depend on what earlier runs left in anything but tensors of the same shapes in attributes;
+            the error names the place and the line.
     """
     pristine = copied(module)  # raises errors before the snapshot looks at attributes
     with environment(module) as reached:
@@ -132,13 +149,21 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
             states.append(Snapshot(twin))
         draws = not equal(later[0], outputs[0])  # only the seed differs
         changes = [before.changed(after) for before, after in pairwise(states)]
+        places = [*{place.path: place for change in changes for place in change}.values()]
+        first, last = Snapshot(pristine), states[-1]
+        found = {place.path: attribute_of(place, first, last, written_at(codes, place.name)) for place in places}
+        attributes, refusal = tuple(filter(None, found.values())), None
         if not draws:
             if not all(map(equal, later, [*outputs, outputs[0]])):
-                raise _stateful([*{place.path: place for change in changes for place in change}.values()], codes)
+                refusal = _stateful(places, codes)
             reads = partial(_is_read, module=pristine, sample=good[0], wanted=outputs[0], codes=codes, reached=reached)
             if kept := [place for place in changes[-1] if reads(place)]:
-                raise _stateful(kept, codes)
-    return Observed(pristine, tuple(good), tuple(outputs), draws, (*codes,))
+                refusal = _stateful(kept, codes)
+            if others := [place for place in kept if found[place.path] is None]:
+                raise _stateful(others, codes)
+            if refusal is not None and not attributes:
+                raise refusal
+    return Observed(pristine, tuple(good), tuple(outputs), draws, (*codes,), attributes, refusal)
 
 
 def distinct(samples: Sequence[Inputs]) -> list[Inputs]:
@@ -220,18 +245,18 @@ _CORRUPTIONS: tuple[Callable[[Place], None], ...] = (
 )
 
 
-def _stateful(places: Sequence[Place], codes: Iterable[CodeType]) -> UnsupportedError:
+def _stateful(places: Sequence[Place], codes: Iterable[CodeType]) -> StateError:
     """Return the error for a module whose runs depend on each other."""
     codes = list(codes)
     found = [(place, written_at(codes, place.name)) for place in places]
     place, source = next((one for one in found if one[1]), found[0] if found else (None, None))
     if place is None:
-        return UnsupportedError(
+        return StateError(
             "the model returns other values for the same inputs, but none of its attributes has changed",
             hint="compute outputs from inputs and weights alone: no clocks, files or iterators",
         )
     at = f", at `{source.code}`" if source else ""
-    return UnsupportedError(
+    return StateError(
         f"a run of the model changes the {place.path}, and later runs read it{at}",
         where=str(source) if source else None,
         hint=KEEPS,

@@ -27,10 +27,12 @@ class CalibrationSubset:
     """Batches of a calibration at equal distances, including the first one, and statistics of all batches.
 
     Attributes:
+        is_sequence: whether the batches are the steps of a model with variables; then the first ones are selected.
         batches: the selected batches.
         total: the number of all batches.
     """
 
+    is_sequence: bool = False
     batches: list[Inputs] = field(default_factory=list[Inputs])
     total: int = 0
     _stride: int = 1
@@ -46,14 +48,17 @@ class CalibrationSubset:
                 self.batches.append(copies(batch))
             self.total += 1
             count = len(self.batches)
-            if count == 2 * _MOST or (count >= 2 * _LEAST and count * _bytes(batch) > _HELD):
+            if self.is_sequence:
+                del self.batches[_MOST:]
+            elif count == 2 * _MOST or (count >= 2 * _LEAST and count * _bytes(batch) > _HELD):
                 del self.batches[1::2]
                 self._stride *= 2
             yield batch
 
     def some(self, macs: int) -> list[Inputs]:
         """Select batches at equal distances, fewer for a model with more multiply-accumulates."""
-        return evenly(self.batches, min(_MOST, max(_LEAST, _MACS // max(1, macs))))
+        count = min(_MOST, max(_LEAST, _MACS // max(1, macs)))
+        return self.batches[:count] if self.is_sequence else evenly(self.batches, count)
 
     def _count(self, batch: Inputs) -> None:
         """Update the statistics of all batches."""

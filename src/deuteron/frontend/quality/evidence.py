@@ -43,14 +43,16 @@ def gather(
         quantized: the quantised model.
         program: its program, which determines the dtypes of inputs.
         outputs: of the program.
-        batches: the samples.
+        batches: the samples; for a program with variables the first steps of a sequence, with the float model's
+            variables before each.
         wanted: the user's module's outputs for each sample, as the program's reference; by default the float model's.
     """
-    measured = measure(floats, quantized, batches)
+    variables = len(program.graph_signature.buffers_to_mutate)
+    measured = measure(floats, quantized, batches, variables)
     stored = samples.Stored(
         tuple(_arrays(lowering_check.program_inputs(program, quantized, batch)) for batch in batches),
         tuple(map(_arrays, wanted or measured.wanted)),
-    ).within(_STORED)
+    ).within(_STORED, is_sequence=variables > 0)
     quality = Quality(
         len(batches), len(stored.inputs), outputs=_outputs(measured, outputs), layers=measured.layer_qualities()
     )
@@ -60,7 +62,8 @@ def gather(
 def _outputs(measured: Measured, infos: Sequence[TensorInfo]) -> tuple[OutputQuality, ...]:
     """The qualities of the outputs, with the scales of outputs that are quantised in the program."""
     listed: list[OutputQuality] = []
-    for i, (found, info) in enumerate(zip(measured.output_qualities(), infos, strict=True)):
+    found_of_outputs = measured.output_qualities()[: len(infos)]  # variables follow
+    for i, (found, info) in enumerate(zip(found_of_outputs, infos, strict=True)):
         affine: saved.Affine | None = measured.outputs[i].affine if i in measured.outputs else None
         if affine is not None and info.dtype in ("int8", "int16"):
             listed.append(replace(found, scale=affine.scale, zero_point=affine.zero_point))

@@ -129,18 +129,26 @@ class Measured:
         )
 
 
-def measure(floats: fx.GraphModule, quantized: fx.GraphModule, samples: Sequence[Inputs]) -> Measured:
-    """Compare the quantised model with the float model on these samples."""
+def measure(
+    floats: fx.GraphModule, quantized: fx.GraphModule, samples: Sequence[Inputs], variables: int = 0
+) -> Measured:
+    """Compare the quantised model with the float model on these samples.
+
+    The last `variables` inputs and outputs live from one sample to the next; the quantised model goes on with its own.
+    """
     layers = {node.name: Layer(node, affine) for node, affine in _quantized_values(floats, quantized)}
     outputs: dict[int, Output] = {}
     wanted: list[tuple[Tensor, ...]] = []
     equal: dict[int, list[Tensor]] = {}
     nodes = flat(quantized.graph.output_node().args[0])
     with torch.no_grad():
+        own = [*samples[0][-variables:]] if variables else []
         for sample in samples:
             original = _FloatRun(floats, layers)
             expected = flat(original.run(*copies(sample)))
-            actual = flat(_AccumulatedErrors(quantized, layers, original.found).run(*copies(sample)))
+            carried = (*sample[: len(sample) - variables], *own)
+            actual = flat(_AccumulatedErrors(quantized, layers, original.found).run(*copies(carried)))
+            own = cast("list[Tensor]", actual[len(actual) - variables :])
             _OwnErrors(quantized, layers, original.found).run(*copies(sample))
             wanted.append(tuple(x for x in expected if isinstance(x, Tensor)))
             for i, (node, ours, theirs) in enumerate(zip(nodes, actual, expected, strict=True)):

@@ -224,6 +224,14 @@ def _scattered(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.reshape.default, rows, shape)
 
 
+def _narrowed(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    x, dim, start, length = node.args
+    if not isinstance(start, int) or not isinstance(length, int):
+        return None
+    start += cast(fx.Node, x).meta["val"].shape[cast(int, dim)] if start < 0 else 0
+    return call(node, aten.slice.Tensor, x, dim, start, start + length)
+
+
 _EXPANDS = frozenset({aten.expand.default, aten.expand_as.default})
 _BROADCASTING = frozenset(
     {aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor, aten.maximum.default, aten.minimum.default}
@@ -245,6 +253,7 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     **dict.fromkeys((aten.fmin.default, aten.min.other), _as(aten.minimum.default)),
     aten.aminmax.default: _both_extremes,
     aten.ldexp.Tensor: _scaled,
+    aten.narrow.default: _narrowed,
     **dict.fromkeys((aten.add.Tensor, aten.sub.Tensor, aten.rsub.Tensor), _with_factor),
     **dict.fromkeys((aten.mT.default, aten.numpy_T.default, aten.matrix_H.default, aten.adjoint.default), _transposed),
     **dict.fromkeys((aten.dot.default, aten.vdot.default), _dot),

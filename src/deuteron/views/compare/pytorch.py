@@ -186,12 +186,7 @@ def compare(
     manifest = manifests.read(folder)
     if not samples:
         raise InputError("there are no samples to compare on")
-    is_recorded = manifests.ETRECORD in manifest.files and manifests.REFERENCE not in manifest.files
-    if not is_recorded and not (folder / manifests.REFERENCE).is_file():
-        raise InputError(
-            f"`{directory}` has no `{manifests.REFERENCE}` to compare with", hint="restore it, or build again"
-        )
-    reference = saved.recorded(folder / manifests.ETRECORD) if is_recorded else saved.load(folder / manifests.REFERENCE)
+    is_recorded, reference = reference_of(folder, manifest)
     runner = HostRunner(folder / manifests.PROGRAM)
     is_ethosu = isinstance(targets.load(manifest.target).npu, targets.EthosU)
     delegates = _delegates(folder)
@@ -202,16 +197,17 @@ def compare(
     twice = rounded_twice(manifest, reference)
     cpu = None if delegates else CpuOperators(manifest, reference, twice)
     results = outputs.results(manifest, reference.outputs, is_wide=is_wide)
-    with _one_thread():
+    with one_thread():
         for done, sample in enumerate(samples):
+            runner.reset()
             with runner.observe() as calls:
                 actual = runner.run(sample)
             for call in () if is_recorded else calls:
                 _partition_of(call, partitions).check(call)
             if cpu:
-                cpu.check(_real_inputs(reference, sample), operator_results(folder / manifests.PROGRAM, sample))
+                cpu.check(real_inputs(reference, sample), operator_results(folder / manifests.PROGRAM, sample))
             expected = _expected(reference, sample)
-            moves = cache(partial(spread, reference, _real_inputs(reference, sample), twice))
+            moves = cache(partial(spread, reference, real_inputs(reference, sample), twice))
             for result, ours, affine, wanted in zip(results, actual, reference.outputs, expected, strict=True):
                 outputs.check(result, ours, affine, wanted.numpy(), moves)
             if progress is not None:
@@ -230,13 +226,28 @@ def compare(
     )
 
 
+def reference_of(folder: Path, manifest: manifests.Manifest) -> tuple[bool, saved.Reference]:
+    """Return the quantised model of a build, and whether it is that of an ETRecord.
+
+    Raises:
+        InputError: the build has none.
+    """
+    is_recorded = manifests.ETRECORD in manifest.files and manifests.REFERENCE not in manifest.files
+    if not is_recorded and not (folder / manifests.REFERENCE).is_file():
+        raise InputError(
+            f"`{folder}` has no `{manifests.REFERENCE}` to compare with", hint="restore it, or build again"
+        )
+    record = folder / (manifests.ETRECORD if is_recorded else manifests.REFERENCE)
+    return is_recorded, saved.recorded(record) if is_recorded else saved.load(record)
+
+
 def _delegates(folder: Path) -> int:
     """Return the number of delegates of a program."""
     return sum(len(method.delegates) for method in pte.read((folder / manifests.PROGRAM).read_bytes()).methods)
 
 
 @contextmanager
-def _one_thread() -> Generator[None]:
+def one_thread() -> Generator[None]:
     """Run PyTorch on one thread: most operators are too small for several."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -248,10 +259,11 @@ def _one_thread() -> Generator[None]:
 
 def _expected(reference: saved.Reference, sample: Sequence[Array]) -> tuple[torch.Tensor, ...]:
     """Return PyTorch's outputs; a build without quantising operators at its boundary has quantised inputs."""
-    return reference.run(_real_inputs(reference, sample))
+    return reference.run(real_inputs(reference, sample))
 
 
-def _real_inputs(reference: saved.Reference, sample: Sequence[Array]) -> list[torch.Tensor]:
+def real_inputs(reference: saved.Reference, sample: Sequence[Array]) -> list[torch.Tensor]:
+    """Return the inputs of a sample as the quantised model takes them."""
     inputs: list[torch.Tensor] = []
     for value, affine in zip(sample, reference.inputs, strict=True):
         tensor = torch.tensor(value)

@@ -85,15 +85,28 @@ class BuildOnHost(OnHost):
 
     def runner(self) -> Callable[[Sequence[Array]], list[Array]]:
         """Return a function that runs one sample."""
+        return self._runner.run
+
+    def reset(self) -> None:
+        """Give the program its initial state."""
+        self._runner.reset()
+
+    @cached_property
+    def _runner(self) -> "HostRunner":
         from deuteron.runtime.host import HostRunner
 
-        return HostRunner(self.path / manifests.PROGRAM).run
+        return HostRunner(self.path / manifests.PROGRAM)
+
+    def compare_floats(self, progress: Progress | None = None) -> Comparison:
+        """Compare the outputs for the stored samples, which are a stream if the program keeps state."""
+        self.resets = (0,)
+        return super().compare_floats(progress)
 
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
         """Compare the build with the quantised PyTorch model."""
-        from deuteron.views.compare.pytorch import compare
+        from deuteron.views.compare import pytorch, stream
 
-        return compare(self.path, samples, progress)
+        return (pytorch if self.resets is None else stream).compare(self.path, samples, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,11 +168,16 @@ class ProgramOnHost(OnHost):
         """Return a function that runs one sample."""
         return self._runner.run
 
+    def reset(self) -> None:
+        """Give the program its initial state."""
+        self._runner.reset()
+
     def compare(self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None) -> Comparison:
         """Compare the program with the edge program of its ETRecord, which PyTorch runs."""
-        from deuteron.views.compare.pytorch import compare
+        from deuteron.views.compare import pytorch, stream
 
-        return compare(build_directory(self.path, etrecord=self._etrecord), samples, progress)
+        build = build_directory(self.path, etrecord=self._etrecord)
+        return (pytorch if self.resets is None else stream).compare(build, samples, progress)
 
 
 class TfliteOnHost(OnHost):

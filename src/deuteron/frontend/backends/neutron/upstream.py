@@ -32,11 +32,12 @@ from deuteron.frontend.backends.neutron import inline_multiprocessing, tables
 from deuteron.frontend.backends.neutron.delegation_reasons import explaining
 from deuteron.frontend.backends.neutron.handles import debug_handle_map
 from deuteron.frontend.backends.neutron.multi_output_fixes import merge_first_result, slice_splits
+from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.executorch_release import check_executorch
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.lowering_record import EdgeNode, edge_node
 from deuteron.frontend.nodes import computing, name_of
-from deuteron.frontend.operators import is_qdq
+from deuteron.frontend.operators import is_dequantize, is_qdq, is_quantize
 from deuteron.frontend.quantize import norms, source_propagation
 from deuteron.frontend.quantize.decompositions import constant, value_of
 from deuteron.frontend.upstream import names
@@ -326,10 +327,10 @@ def edge_config() -> Any:
 
 
 def program_config() -> Any:
-    """ExecuTorch's configuration of programs: the flatbuffer contains the bytes of delegates, for microcontrollers."""
+    """ExecuTorch's configuration of programs: the flatbuffer has the bytes of delegates and the names of variables."""
     from executorch.exir import ExecutorchBackendConfig
 
-    return ExecutorchBackendConfig(extract_delegate_segments=False)
+    return ExecutorchBackendConfig(extract_delegate_segments=False, emit_mutable_buffer_names=True)
 
 
 def edge_passes(program: ExportedProgram, state: Mapping[str, Any], options: BuildOptions) -> Any:
@@ -355,11 +356,24 @@ def edge_passes(program: ExportedProgram, state: Mapping[str, Any], options: Bui
     return manager
 
 
-def io_passes(edge: Any) -> Any:
-    """The passes that remove the quantisation of inputs and the dequantisation of outputs."""
+def io_passes(edge: Any, variables: int = 0) -> Any:
+    """The passes that remove the quantisation of inputs and the dequantisation of outputs.
+
+    The last `variables` inputs and outputs stay as they are.
+    """
     from executorch.backends.nxp.edge_passes.remove_io_quant_ops_pass import RemoveIOQuantOpsPass
 
-    return [RemoveIOQuantOpsPass(edge_program_manager=edge)]
+    if not variables:
+        return [RemoveIOQuantOpsPass(edge_program_manager=edge)]
+    from executorch.exir.passes.quantize_io_pass import QuantizeInputs, QuantizeOutputs
+
+    program: ExportedProgram = edge.exported_program()
+    nodes = {node.name: node for node in program.graph.nodes}
+    inputs = [nodes[str(name)] for name in program.graph_signature.user_inputs][:-variables]
+    outputs = list(flat(program.graph.output_node().args[0]))[:-variables]
+    read = [i for i, node in enumerate(inputs) if any(map(is_quantize, node.users))]
+    written = [i for i, node in enumerate(outputs) if isinstance(node, fx.Node) and is_dequantize(node)]
+    return [QuantizeInputs(edge, read), QuantizeOutputs(edge, written)]
 
 
 def last_passes() -> Any:

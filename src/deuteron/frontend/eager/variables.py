@@ -1,0 +1,306 @@
+"""Turns what a module keeps in its attributes from run to run into inputs and outputs of one step."""
+
+import copy
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx, nn
+from torch.utils import _pytree as pytree
+
+from deuteron.builds.manifest import Source
+from deuteron.errors import DeuteronError
+from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.eager.state import Place, Snapshot
+from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.quantize import inplace
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """An attribute of which runs change tensors.
+
+    Attributes:
+        place: the attribute.
+        value: its value before the first run: a tensor, or a structure of tensors.
+        source: the line that changes it, if it is known.
+    """
+
+    place: Place
+    value: object
+    source: Source | None = None
+
+    @property
+    def tensors(self) -> list[Tensor]:
+        """Return its tensors in the order of PyTorch's structures."""
+        return pytree.tree_leaves(self.value)
+
+    @property
+    def names(self) -> list[str]:
+        """Return a name for each of its tensors."""
+        path = self.place.path.split("`")[1]
+        return [path] if isinstance(self.value, Tensor) else [f"{path}.{i}" for i in range(len(self.tensors))]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A tensor that lives from one run to the next.
+
+    Attributes:
+        name: the path of the attribute, with the position in a structure of tensors.
+        initial: the value before the first run.
+        source: the line that changes it, if it is known.
+    """
+
+    name: str
+    initial: Tensor
+    source: Source | None = None
+
+
+def attribute_of(place: Place, before: Snapshot, after: Snapshot, source: Source | None) -> Attribute | None:
+    """Return the attribute at a place if a run leaves tensors of the same structure, shapes and dtypes there.
+
+    None becomes zeros: most modules that start with None compute the same with zeros, which the comparison of the
+    exported graph with the module decides.
+    """
+    first, later = before.find(place), after.find(place)
+    if first is None or later is None or not place.path.startswith("attribute"):
+        return None
+    value, new = first.holder.get(place.name), later.holder.get(place.name)
+    if not _holds_tensors(new):
+        return None
+    if value is None:
+        value = pytree.tree_map(torch.zeros_like, new)
+    return Attribute(place, value, source) if _form(value) == _form(new) else None
+
+
+def _holds_tensors(value: object) -> bool:
+    found = pytree.tree_leaves(value)
+    return bool(found) and all(isinstance(one, Tensor) and one.numel() for one in found)
+
+
+def _form(value: object) -> object:
+    found, structure = pytree.tree_flatten(value)
+    return structure, [(one.shape, one.dtype) if isinstance(one, Tensor) else one for one in found]
+
+
+class Binding:
+    """The attributes of one copy of a module.
+
+    Attributes:
+        variables: one per tensor that has memory of its own; views of another variable are none.
+    """
+
+    def __init__(self, module: nn.Module, attributes: Sequence[Attribute]) -> None:
+        snapshot = Snapshot(module)
+        self._attributes = attributes
+        self._holders = [cast(Place, snapshot.find(one.place)) for one in attributes]
+        tensors = [tensor for one in attributes for tensor in one.tensors]
+        names = [name for one in attributes for name in one.names]
+        sources = [one.source for one in attributes for _ in one.tensors]
+        self._views = [_view(tensors, index) for index in range(len(tensors))]
+        self._own = [index for index, (base, _) in enumerate(self._views) if base == index]
+        self.variables = tuple(Variable(names[i], tensors[i].detach().clone(), sources[i]) for i in self._own)
+
+    def attributes_of(self, are_live: Sequence[bool]) -> tuple[Attribute, ...]:
+        """Return the attributes that share memory with a live variable."""
+        own = {index for index, is_live in zip(self._own, are_live, strict=True) if is_live}
+        bases = iter([base in own for base, _ in self._views])
+        return tuple(one for one in self._attributes if sum(next(bases) for _ in one.tensors))
+
+    def read(self) -> list[Tensor]:
+        """Return the current value of each variable.
+
+        Raises:
+            ValueError: an attribute has another structure than before.
+        """
+        values: list[Tensor] = []
+        for attribute, place in zip(self._attributes, self._holders, strict=True):
+            value = place.holder.get(place.name)
+            if _form(value) != _form(attribute.value):
+                raise ValueError(place.path)
+            values += pytree.tree_leaves(value)
+        return [values[index] for index in self._own]
+
+    def write(self, values: Sequence[Tensor]) -> None:
+        """Put tensors in the places of the variables; views of a variable become views of its tensor."""
+        own = dict(zip(self._own, values, strict=True))
+        tensors = iter([view(own[base]) for base, view in self._views])
+        for attribute, place in zip(self._attributes, self._holders, strict=True):
+            structure = pytree.tree_structure(attribute.value)
+            place.holder[place.name] = pytree.tree_unflatten([next(tensors) for _ in attribute.tensors], structure)
+
+    def restore(self, values: Sequence[object]) -> None:
+        """Give the attributes the values of `values`, which `held` returned."""
+        for place, value in zip(self._holders, values, strict=True):
+            place.holder[place.name] = value
+
+    def held(self) -> list[object]:
+        """Return the values of the attributes as they are."""
+        return [place.holder.get(place.name) for place in self._holders]
+
+
+def _view(tensors: Sequence[Tensor], index: int) -> tuple[int, Callable[[Tensor], Tensor]]:
+    """Return the tensor whose memory holds this one, and the function that makes this one of it."""
+    own = tensors[index]
+    for base, other in enumerate(tensors):
+        memory = other.untyped_storage()
+        if memory.data_ptr() != own.untyped_storage().data_ptr() or own.dtype != other.dtype:
+            continue
+        if not other.is_contiguous() or other.numel() * other.element_size() != memory.nbytes():
+            continue
+        if (own.shape, own.stride()) == (other.shape, other.stride()):
+            return base, _same
+        if own.dim() == other.dim() and own.stride() == other.stride():
+            starts = _starts(int(own.storage_offset()), other.stride())
+            return base, partial(_block, starts=starts, shape=own.shape)
+    return index, _same
+
+
+def _same(value: Tensor) -> Tensor:
+    return value
+
+
+def _starts(offset: int, strides: Sequence[int]) -> list[int]:
+    """Return the index in each dimension of the element at an offset."""
+    starts: list[int] = []
+    for stride in strides:
+        starts.append(offset // stride)
+        offset -= starts[-1] * stride
+    return starts
+
+
+def _block(value: Tensor, starts: Sequence[int], shape: Sequence[int]) -> Tensor:
+    for dim, (start, size) in enumerate(zip(starts, shape, strict=True)):
+        if size != value.shape[dim]:
+            value = value.narrow(dim, start, size)
+    return value
+
+
+class Step(nn.Module):
+    """One run of a module as a function: the inputs and the variables to the outputs and the new variables."""
+
+    def __init__(self, module: nn.Module, attributes: Sequence[Attribute]) -> None:
+        super().__init__()
+        self.module = module
+        self._binding = (Binding(module, attributes),)  # no submodule, and nothing that an export looks into
+
+    def forward(self, *values: Tensor) -> tuple[Tensor, ...]:
+        """Run the module once."""
+        (binding,) = self._binding
+        count = len(values) - len(binding.variables)
+        held = binding.held()
+        try:
+            binding.write([value.clone() for value in values[count:]])
+            outputs = self.module(*values[:count])
+            kept = binding.read()
+        finally:
+            binding.restore(held)
+        return (*(value for value in pytree.tree_leaves(outputs) if value is not None), *kept)
+
+
+def argument_names(module: nn.Module, count: int) -> list[str]:
+    """Return the names of the first arguments of `forward`; those of `*args` are `args_0`, `args_1` and so on."""
+    names: list[str] = []
+    for name, parameter in inspect.signature(module.forward).parameters.items():
+        is_rest = parameter.kind is inspect.Parameter.VAR_POSITIONAL
+        names += [f"{name}_{i}" for i in range(count - len(names))] if is_rest else [name]
+    return names[:count]
+
+
+def renamed(step: fx.GraphModule, names: Sequence[str]) -> fx.GraphModule:
+    """Return the graph of a `Step` with these names of inputs, and with the module's own names of its weights."""
+    prefix, inputs = "module.", iter(names)
+    graph, values, weights = fx.Graph(), dict[fx.Node, fx.Node](), dict[str, Any]()
+    for node in step.graph.nodes:
+        target, name = node.target, node.name
+        if node.op == "get_attr":
+            target = str(target).removeprefix(prefix)
+            weights[target] = fx.Interpreter(step).fetch_attr(str(node.target))
+            name = target.replace(".", "_")
+        elif node.op == "placeholder":
+            target = name = next(inputs)
+        args, kwargs = fx.map_arg((node.args, node.kwargs), values.__getitem__)
+        values[node] = made = graph.create_node(node.op, target, args, kwargs, name, node.type)
+        made.meta = dict(node.meta)
+    return fx.GraphModule(weights, graph)
+
+
+def stepped(graph: fx.GraphModule, batches: Iterable[Inputs], variables: Sequence[Variable]) -> Iterator[Inputs]:
+    """Yield the batches with the values that the variables have when the graph runs on them one after the other."""
+    run = stepping(graph, variables)
+    for batch in batches:
+        yield (*batch, *run.values)
+        if variables:
+            run(*batch)
+
+
+@dataclass(slots=True)
+class Stepping:
+    """Runs a graph on copies of its inputs, and keeps the variables between calls.
+
+    Attributes:
+        graph: its last inputs and outputs are the variables.
+        values: the current values of the variables.
+    """
+
+    graph: fx.GraphModule
+    values: list[Tensor]
+
+    def __call__(self, *inputs: Tensor) -> object:
+        """Return the outputs of one run."""
+        count = len(self.values)
+        with torch.no_grad():
+            results = self.graph(*copies((*inputs, *self.values)))
+        if not count:
+            return results
+        outputs = cast("list[Tensor]", flat(results))
+        self.values = [value.clone() for value in outputs[-count:]]
+        return outputs[0] if len(outputs) == count + 1 else tuple(outputs[:-count])
+
+
+def stepping(graph: fx.GraphModule, variables: Sequence[Variable]) -> Stepping:
+    """Return the graph with the initial values of its variables."""
+    return Stepping(graph, [one.initial for one in variables])
+
+
+def live(graph: fx.GraphModule, count: int) -> list[bool]:
+    """Tell for each of the last `count` inputs and outputs, the variables, whether an output ever depends on it.
+
+    In a graph whose changes of memory cannot be removed, dependencies are those between memories.
+    """
+    functional = fx.GraphModule(graph, copy.deepcopy(graph.graph))
+    try:
+        inplace.write(functional)
+        values = _value
+    except DeuteronError:
+        functional, values = graph, _memories
+    nodes = list(functional.graph.nodes)
+    inputs = [node for node in nodes if node.op == "placeholder"]
+    outputs = cast("list[fx.Node]", flat(functional.graph.output_node().args[0]))
+    variables = list(zip(inputs[-count:], outputs[-count:], strict=True))
+    reached = {value for node in outputs[:-count] for value in values(node)}
+    found, size = [False] * count, -1
+    while size != len(reached):
+        size = len(reached)
+        for node in reversed(nodes):
+            if node.op == "call_function" and not reached.isdisjoint(values(node)):
+                reached.update(value for arg in node.all_input_nodes for value in values(arg))
+        for index, (before, after) in enumerate(variables):
+            if not reached.isdisjoint(values(before)):
+                found[index] = True
+                reached.update(values(after))
+    return found
+
+
+def _value(node: fx.Node) -> Iterable[object]:
+    return (node,)
+
+
+def _memories(node: fx.Node) -> Iterable[object]:
+    """Return the memories of a node's results, and the node itself."""
+    value: Any = node.meta.get("val")
+    return [node, *(inplace.storage_of(one) for one in flat(value) if isinstance(one, Tensor))]

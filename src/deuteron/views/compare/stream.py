@@ -1,0 +1,122 @@
+"""Compares a stream through a program with quantised PyTorch, which steps from the same initial state."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from deuteron.builds import manifest as manifests
+from deuteron.builds.quality import decibels
+from deuteron.errors import InputError
+from deuteron.frontend import saved
+from deuteron.runtime.host import HostRunner
+from deuteron.views.compare.pytorch import one_thread, real_inputs, reference_of
+from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress
+
+Real = npt.NDArray[np.float64]
+
+PART = 100
+"""The number of samples at the start and at the end that are compared; half of a shorter stream."""
+
+ALLOWED = 1.0
+"""Tolerance in dB between the first and the last part."""
+
+GOOD = 40.0
+"""A part with this SQNR (dB) is as good as 8-bit values are, even if another part is better."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamOutput:
+    """One output: SQNR (dB) against quantised PyTorch of the first and of the last part, and values that differ."""
+
+    index: int
+    first: float
+    last: float
+    elements: int
+    mismatches: int
+
+    @property
+    def drifts(self) -> bool:
+        """Return true if the last part is worse than the first."""
+        return self.last < min(self.first - ALLOWED, GOOD)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamComparison(BoundedComparison):
+    """Result of the comparison: `part` samples at each end of a stream of `samples`."""
+
+    samples: int
+    part: int
+    outputs: tuple[StreamOutput, ...]
+
+    def failures(self) -> tuple[str, ...]:
+        """Return one sentence for each output that drifts."""
+        return tuple(
+            f"output {out.index}: {out.last:.1f} dB in the last {self.part} samples, {out.first:.1f} dB in the first: "
+            "the state drifts from quantised PyTorch's"
+            for out in self.outputs
+            if out.drifts
+        )
+
+    def text(self) -> str:
+        """Return the result as lines for a terminal."""
+        lines = [
+            f"compared on a stream of {self.samples} samples with quantised PyTorch, stepped in the same order",
+            "",
+        ]
+        lines += [
+            f"  output {out.index}: {out.mismatches:,} of {out.elements:,} values differ; signal to noise "
+            f"{out.first:.1f} dB in the first {self.part}, {out.last:.1f} dB in the last {self.part}"
+            for out in self.outputs
+        ]
+        return "\n".join([*lines, *self.verdict()])
+
+
+def compare(
+    directory: str | Path, samples: Sequence[Sequence[Array]], progress: Progress | None = None
+) -> StreamComparison:
+    """Compare the build in `directory` with the quantised PyTorch model on these samples, one after the other.
+
+    Raises:
+        FormatError: the directory is damaged.
+        InputError: there are fewer than two samples, or they do not fit the model.
+    """
+    folder = Path(directory)
+    manifest = manifests.read(folder)
+    if len(samples) < 2:
+        raise InputError("a stream of one sample has no end to compare", hint="give two samples or more")
+    _, reference = reference_of(folder, manifest)
+    runner = HostRunner(folder / manifests.PROGRAM)
+    ours: list[list[Real]] = []
+    theirs: list[list[Real]] = []
+    with one_thread():
+        wanted = reference.steps(real_inputs(reference, sample) for sample in samples)
+        for done, (sample, outputs) in enumerate(zip(samples, wanted, strict=True)):
+            actual = runner.run(sample)
+            ours.append([_real(x, affine) for x, affine in zip(actual, reference.outputs, strict=True)])
+            theirs.append([x.numpy().astype(np.float64) for x in outputs])
+            if progress is not None:
+                progress(done + 1, len(samples))
+    part = min(PART, len(samples) // 2)
+    pairs = zip(zip(*ours, strict=True), zip(*theirs, strict=True), strict=True)
+    outputs = tuple(_output(i, np.stack(a), np.stack(b), part) for i, (a, b) in enumerate(pairs))
+    return StreamComparison(len(samples), part, outputs)
+
+
+def _real(value: Array, affine: saved.Affine | None) -> Real:
+    real = value.astype(np.float64)
+    if affine is None or value.dtype.name not in ("int8", "int16"):
+        return real
+    return (real - affine.zero_point) * affine.scale
+
+
+def _output(index: int, ours: Real, theirs: Real, part: int) -> StreamOutput:
+    first, last = (_sqnr(ours[end], theirs[end]) for end in (slice(part), slice(-part, None)))
+    differ = ~np.isclose(ours, theirs, rtol=1e-6, atol=1e-12)
+    return StreamOutput(index, first, last, ours.size, int(np.count_nonzero(differ)))
+
+
+def _sqnr(ours: Real, theirs: Real) -> float:
+    return decibels(float(np.square(theirs).sum()), float(np.square(ours - theirs).sum()))

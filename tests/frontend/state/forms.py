@@ -1,0 +1,243 @@
+"""Networks that keep state in the forms that PyTorch programs use, each with one row of eight numbers as input."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+WIDTH = 8
+
+Forward = Callable[[Any, Tensor], Tensor]
+
+
+class Keeps(nn.Module):
+    """Runs a function on the result of a layer; `attributes` are buffers if they are tensors."""
+
+    def __init__(self, function: Forward, **attributes: object) -> None:
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, WIDTH)
+        self.function = function
+        for name, value in attributes.items():
+            if isinstance(value, Tensor):
+                self.register_buffer(name, value)
+            else:
+                setattr(self, name, value)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.function(self, self.layer(x))
+
+
+def row() -> Tensor:
+    return torch.zeros(1, WIDTH)
+
+
+def rows(count: int = 4) -> Tensor:
+    return torch.zeros(count, WIDTH)
+
+
+def position() -> Tensor:
+    return torch.zeros(1, dtype=torch.int64)
+
+
+def copied(m: Any, x: Tensor) -> Tensor:
+    y = torch.relu(x + 0.5 * m.h)
+    m.h.copy_(y)
+    return y
+
+
+def assigned(m: Any, x: Tensor) -> Tensor:
+    m.h = 0.5 * m.h + x
+    return m.h
+
+
+def added(m: Any, x: Tensor) -> Tensor:
+    m.h.mul_(0.5).add_(x)
+    return torch.relu(m.h)
+
+
+def augmented(m: Any, x: Tensor) -> Tensor:
+    m.h *= 0.5
+    m.h += x
+    return m.h * 2
+
+
+def concatenated(m: Any, x: Tensor) -> Tensor:
+    m.cache = torch.cat([m.cache[1:], x])
+    return m.cache.sum(0, keepdim=True)
+
+
+def rolled(m: Any, x: Tensor) -> Tensor:
+    m.cache = torch.roll(m.cache, -1, 0)
+    m.cache[-1:] = x
+    return m.cache.mean(0, keepdim=True)
+
+
+def sliced(m: Any, x: Tensor) -> Tensor:
+    m.cache[:-1] = m.cache[1:].clone()
+    m.cache[-1] = x[0]
+    return m.cache.sum(0, keepdim=True)
+
+
+def filled(m: Any, x: Tensor) -> Tensor:
+    y = x - m.h
+    m.h[:] = x
+    return y
+
+
+def halves(m: Any, x: Tensor) -> Tensor:
+    y = x + m.h
+    m.h[:, :4] = x[:, 4:]
+    m.h[:, 4:] = x[:, :4]
+    return y
+
+
+def through_a_view(m: Any, x: Tensor) -> Tensor:
+    m.h.view(2, 4)[0].add_(x[0, :4])
+    return m.h + x
+
+
+class Viewed(Keeps):
+    """An attribute that is a view of a buffer, and changes it."""
+
+    def __init__(self) -> None:
+        super().__init__(viewed, cache=rows())
+        self.middle = self.cache[1:3]
+
+
+def viewed(m: Any, x: Tensor) -> Tensor:
+    m.middle.mul_(0.5).add_(x)
+    return m.cache.sum(0, keepdim=True)
+
+
+def ring(m: Any, x: Tensor) -> Tensor:
+    m.cache.index_copy_(0, m.at, x)
+    m.at.add_(1).remainder_(4)
+    return m.cache.sum(0, keepdim=True)
+
+
+def put(m: Any, x: Tensor) -> Tensor:
+    m.cache[m.at] = x
+    m.at = (m.at + 1) % 4
+    return m.cache.sum(0, keepdim=True)
+
+
+def put_by_operator(m: Any, x: Tensor) -> Tensor:
+    m.cache.index_put_((m.at,), x)
+    m.at.copy_((m.at + 1) % 4)
+    return m.cache.sum(0, keepdim=True)
+
+
+def selected(m: Any, x: Tensor) -> Tensor:
+    mask = (torch.arange(4) == m.at).unsqueeze(1)
+    m.cache = torch.where(mask, x, m.cache)
+    m.at = (m.at + 1) % 4
+    return m.cache.sum(0, keepdim=True)
+
+
+def counted(m: Any, x: Tensor) -> Tensor:
+    m.count += 1
+    return torch.where(m.count > 3, x * 2, x)
+
+
+def flagged(m: Any, x: Tensor) -> Tensor:
+    y = torch.where(m.seen, x * 0.5, x)
+    m.seen.logical_or_(x.amax() > 0.1)
+    return y
+
+
+def delayed(m: Any, x: Tensor) -> Tensor:
+    y = m.older + x
+    m.older = m.old
+    m.old = x
+    return y
+
+
+def swapped(m: Any, x: Tensor) -> Tensor:
+    m.old, m.older = m.older, 0.5 * m.old + x
+    return m.old + x
+
+
+def returned_before(m: Any, x: Tensor) -> Tensor:
+    y = m.h
+    m.h = x
+    return y
+
+
+def tupled(m: Any, x: Tensor) -> Tensor:
+    h, c = m.pair
+    c = 0.5 * c + x
+    h = torch.tanh(c + h)
+    m.pair = (h, c)
+    return h
+
+
+class Recurrent(nn.Module):
+    """A recurrent layer whose hidden state is an attribute that starts as None."""
+
+    def __init__(self, layer: type[nn.GRU | nn.LSTM | nn.RNN]) -> None:
+        super().__init__()
+        self.layer = layer(WIDTH, WIDTH, batch_first=True)
+        self.state = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, self.state = self.layer(x[:, None], self.state)
+        return y[:, 0]
+
+
+class Cell(nn.Module):
+    """A recurrent cell whose hidden state is a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell = nn.GRUCell(WIDTH, WIDTH)
+        self.register_buffer("h", row(), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.h = self.cell(x, self.h)
+        return self.h
+
+
+class Convolved(nn.Module):
+    """A causal convolution over the frames of a stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(WIDTH, WIDTH, 3)
+        self.register_buffer("frames", torch.zeros(1, WIDTH, 2))
+
+    def forward(self, x: Tensor) -> Tensor:
+        window = torch.cat([self.frames, x[:, :, None]], 2)
+        self.frames.copy_(window[:, :, 1:])
+        return functional.relu(self.conv(window))[:, :, 0]
+
+
+FORMS: dict[str, Callable[[], nn.Module]] = {
+    "copied": lambda: Keeps(copied, h=row()),
+    "assigned": lambda: Keeps(assigned, h=row()),
+    "added": lambda: Keeps(added, h=row() + 0.25),
+    "augmented": lambda: Keeps(augmented, h=row()),
+    "concatenated": lambda: Keeps(concatenated, cache=rows()),
+    "rolled": lambda: Keeps(rolled, cache=rows()),
+    "sliced": lambda: Keeps(sliced, cache=rows()),
+    "filled": lambda: Keeps(filled, h=row()),
+    "halves": lambda: Keeps(halves, h=row()),
+    "through_a_view": lambda: Keeps(through_a_view, h=row()),
+    "viewed": Viewed,
+    "ring": lambda: Keeps(ring, cache=rows(), at=position()),
+    "put": lambda: Keeps(put, cache=rows(), at=position()),
+    "put_by_operator": lambda: Keeps(put_by_operator, cache=rows(), at=position()),
+    "selected": lambda: Keeps(selected, cache=rows(), at=position()),
+    "counted": lambda: Keeps(counted, count=position()),
+    "flagged": lambda: Keeps(flagged, seen=torch.zeros(1, dtype=torch.bool)),
+    "delayed": lambda: Keeps(delayed, old=row(), older=row()),
+    "swapped": lambda: Keeps(swapped, old=row(), older=row()),
+    "returned_before": lambda: Keeps(returned_before, h=row()),
+    "tupled": lambda: Keeps(tupled, pair=(row(), row())),
+    "lstm": lambda: Recurrent(nn.LSTM),
+    "gru": lambda: Recurrent(nn.GRU),
+    "rnn": lambda: Recurrent(nn.RNN),
+    "cell": Cell,
+    "convolved": Convolved,
+}
