@@ -172,7 +172,9 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
             if not has_c_operators:
                 raise
             mixed = _for_cpu(prepared.model, f"the NPU takes no operator of the file: {error.message.splitlines()[0]}")
-    mixed = _apart(replace(mixed, model=with_states_of(mixed.model, prepared.model)))
+        else:
+            mixed = replace(mixed, model=with_states_of(mixed.model, prepared.model))
+    mixed = _apart(mixed)
     steps = _needed(mixed)
     parts = [step for step in steps if isinstance(step, Part)]
     payloads = [_payload(part) for part in parts]
