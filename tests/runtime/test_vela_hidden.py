@@ -1,16 +1,21 @@
 """Operators that stop Vela, or that it loses, run on the CPU."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tests.tflite.cortex_m.models import Quant, constant, f32, model, tensor
 from tests.tflite.cortex_m.running import random_inputs
 from tests.tflite.graph_check import built
 
+from deuteron.errors import UnsupportedError
 from deuteron.runtime import vela_hidden
 from deuteron.runtime.litert import Litert
+from deuteron.runtime.tflite_build import build_of
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
-from deuteron.tflite.flat_model import FlatModel
+from deuteron.tflite.flat_model import FlatModel, FlatOperator
 
 Q = Quant((f32(0.05),), (3,))
 
@@ -59,3 +64,25 @@ def test_what_was_hidden_is_shown_again() -> None:
     assert [t.dtype for t in inside.tensors] == ["INT8", "INT8", "UINT8"]
     assert vela_hidden.shown(source, inside).operators == source.operators
     assert vela_hidden.shown(source, inside).tensors == source.tensors
+
+
+def test_only_an_output_gets_the_values_that_vela_lost() -> None:
+    source = model("RELU", [tensor("x", (4,), "INT8", Q)], [tensor("y", (4,), "INT8", Q)])
+    values = tensor("c", (4,), "INT8", Q)
+    source = replace(source, tensors=(*source.tensors, replace(values, data=bytes(4))), outputs=(1, 2))
+    lost = replace(source, tensors=(source.tensors[0], replace(source.tensors[1], name="c"), values), outputs=(2,))
+    assert [each.data for each in vela_hidden.shown(source, lost).tensors] == [None, None, bytes(4)]
+
+
+def test_a_custom_operator_with_the_name_of_a_hidden_one_is_refused(tmp_path: Path) -> None:
+    source = model("RELU", [tensor("x", (4,), "INT8", Q)], [tensor("y", (4,), "INT8", Q)])
+    path = tmp_path / "net.tflite"
+    path.write_bytes(
+        encode(replace(source, operators=(FlatOperator("CUSTOM", (0,), (1,), custom_code="DeuteronHidden7"),)))
+    )
+    with pytest.raises(UnsupportedError) as caught:
+        build_of(path, "ethos-u55-128")
+    assert str(caught.value) == (
+        "operator 0 (DeuteronHidden7): the custom operator `DeuteronHidden7` has a name that builds for an Ethos-U use "
+        "themselves\n\nhint: give it a name that does not start with DeuteronHidden"
+    )

@@ -173,6 +173,19 @@ def test_a_signature_that_the_file_lacks_is_named(signatures: dict[str, int], hi
     assert (caught.value.message, caught.value.hint) == ("the file has no signature `third`", hint)
 
 
+def test_an_output_of_control_flow_keeps_its_name() -> None:
+    model = branching(3)
+    (y,) = (op.outputs[0] for op in model.operators if op.name == "IF")
+    model = changed(replace(model, operators=model.operators[:-1], outputs=(y,)), y, name="scores")
+    for branch in (body("TANH"), body("TANH", "RELU")):
+        found = prepare(file_of(model, branch, branch)).model
+        assert [found.tensors[i].name for i in found.outputs] == ["scores"]
+    loop = changed(looping(2), looping(2).outputs[0], name="last")
+    found = prepare(file_of(loop, *loop_parts(2))).model
+    assert [found.tensors[i].name for i in found.outputs] == ["last"]
+    assert len({tensor.name for tensor in found.tensors}) == len(found.tensors)
+
+
 def refusal(data: bytes) -> str:
     """The message for a file that is refused."""
     with pytest.raises(UnsupportedError) as caught:

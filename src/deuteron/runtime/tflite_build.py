@@ -231,6 +231,7 @@ def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
 
 def _by_vela(prepared: tflite_model.Prepared, arch: Arch, options: BuildOptions) -> vela_compile.VelaResult:
     """Compile the file with Vela; if Vela stops, the file without operators that it never takes."""
+    vela_hidden.check_names(prepared.model)
     npu = arch.need_ethosu()
     try:
         return vela_compile.compile_file(tflite_ethosu.for_vela(prepared.model, prepared.file), npu, options.vela)

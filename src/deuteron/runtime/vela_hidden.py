@@ -6,6 +6,7 @@ adds operators to tensors of bool, which it cannot place either; they go through
 
 from dataclasses import replace
 
+from deuteron.errors import UnsupportedError
 from deuteron.runtime.vela import PLAN
 from deuteron.tflite.cortex_m.operator_table import VELA
 from deuteron.tflite.encode import encode
@@ -19,6 +20,17 @@ _STORED = ("INT8", "UINT8", "INT16")
 
 _RESULTS = (*_STORED, "INT32", "INT64")
 """Those of its results, such as indices."""
+
+
+def check_names(source: FlatModel) -> None:
+    """Raise UnsupportedError for a custom operator with the name of a hidden one."""
+    for number, op in enumerate(source.operators):
+        if op.custom_code.startswith(_CODE):
+            raise UnsupportedError(
+                f"the custom operator `{op.custom_code}` has a name that builds for an Ethos-U use themselves",
+                where=f"operator {number} ({op.title})",
+                hint=f"give it a name that does not start with {_CODE}",
+            )
 
 
 def hidden(source: FlatModel) -> bytes | None:
@@ -44,12 +56,15 @@ def shown(source: FlatModel, model: FlatModel) -> FlatModel:
     Vela leaves out the values of a constant that is an output.
     """
     before = {t.name: t for t in source.tensors}
-    tensors = tuple(_with_values(t, before.get(t.name)) for t in model.tensors)
+    tensors = tuple(
+        _with_values(t, before.get(t.name), is_output=i in model.outputs) for i, t in enumerate(model.tensors)
+    )
     return replace(model, tensors=tensors, operators=tuple(_shown(source, op) for op in model.operators))
 
 
-def _with_values(tensor: FlatTensor, before: FlatTensor | None) -> FlatTensor:
-    if before is None or not (before.dtype == "BOOL" or (tensor.data is None and before.data is not None)):
+def _with_values(tensor: FlatTensor, before: FlatTensor | None, *, is_output: bool) -> FlatTensor:
+    is_lost = is_output and tensor.data is None and before is not None and before.data is not None
+    if before is None or not (before.dtype == "BOOL" or is_lost):
         return tensor
     return replace(tensor, dtype=before.dtype, quant=before.quant, data=before.data)
 

@@ -169,16 +169,21 @@ class _Place:
         return model, tuple(places[i] for i in of.outputs)
 
     def ended(self, results: Sequence[int], model: FlatModel | None = None) -> FlatModel:
-        """A model without this operator, whose results are these tensors."""
+        """A model without this operator, whose results are these tensors; outputs of the model keep their names."""
         if len(results) != len(self.op.outputs):
             raise self._malformed(f"has {len(self.op.outputs)} outputs, its subgraph has {len(results)}")
         model = model or self.model
         for result, output in zip(results, self.op.outputs, strict=True):
             self._check_same(model.tensors[result], model.tensors[output])
+        tensors = [*model.tensors]
+        for output, result in zip(self.op.outputs, results, strict=True):
+            if output in model.outputs and result not in (*model.inputs, *model.outputs):
+                tensors[result] = replace(tensors[result], name=tensors[output].name)
         places = dict(zip(self.op.outputs, results, strict=True))
         others = (op for op in model.operators if op is not self.op)
         return replace(
             model,
+            tensors=tuple(tensors),
             operators=tuple(op if places.keys().isdisjoint(op.inputs) else _moved(op, places) for op in others),
             outputs=tuple(places.get(i, i) for i in model.outputs),
         )
