@@ -1,5 +1,7 @@
 """Operators that stop Vela, or that it loses, run on the CPU."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from tests.tflite.cortex_m.models import Quant, constant, f32, model, tensor
@@ -35,7 +37,41 @@ def filled() -> FlatModel:
     return FlatModel("both", (*fill.tensors, *relu.tensors), (3,), (2, 4), (first, moved))
 
 
-@pytest.mark.parametrize("make", [comparison, real_function, filled])
+def mirrored(*pads: tuple[int, int], dtype: str = "INT32") -> FlatModel:
+    dims = (2, 4, 3, 5)[-len(pads) :]
+    out = [size + sum(pad) for size, pad in zip(dims, pads, strict=True)]
+    x, y = tensor("x", dims, "INT8", Q), tensor("z", out, "INT8", Q)
+    return model("MIRROR_PAD", [x, constant("pads", pads, dtype)], [y], "MirrorPadOptions", {"Mode": 0})
+
+
+def mirrored_channels() -> FlatModel:
+    return mirrored((0, 0), (1, 0), (2, 1))
+
+
+def mirrored_vector() -> FlatModel:
+    return mirrored((0, 2), dtype="INT64")
+
+
+def mirrored_batches() -> FlatModel:
+    return mirrored((1, 0), (0, 0), (0, 0), (0, 0))
+
+
+def mirrored_and_compared() -> FlatModel:
+    """A mirror pad of channels in a file that stops Vela."""
+    pad, less = mirrored((0, 0), (1, 0), (2, 1)), comparison()
+    count = len(pad.tensors)
+    (op,) = less.operators
+    moved = replace(op, inputs=tuple(i + count for i in op.inputs), outputs=tuple(i + count for i in op.outputs))
+    inputs, outputs = (
+        (*a, *(i + count for i in b)) for a, b in ((pad.inputs, less.inputs), (pad.outputs, less.outputs))
+    )
+    return FlatModel("both", (*pad.tensors, *less.tensors), inputs, outputs, (*pad.operators, moved))
+
+
+MIRRORED = (mirrored_and_compared, mirrored_channels, mirrored_vector, mirrored_batches)
+
+
+@pytest.mark.parametrize("make", [comparison, real_function, filled, *MIRRORED])
 def test_what_stops_vela_runs_on_the_cpu(make) -> None:
     pytest.importorskip("ethosu.vela")
     source = make()
@@ -48,6 +84,12 @@ def test_what_stops_vela_runs_on_the_cpu(make) -> None:
 def test_what_vela_takes_is_not_hidden() -> None:
     source = model("RELU", [tensor("x", (4,), "INT8", Q)], [tensor("y", (4,), "INT8", Q)])
     assert vela_hidden.hidden(source) is None
+
+
+def test_mirrored_rows_and_columns_are_not_hidden() -> None:
+    for source in (mirrored((2, 1), (1, 2), (0, 0)), mirrored((0, 0), (2, 1), (1, 2), (0, 0))):
+        assert vela_hidden.kept(source, 0) is source.operators[0]
+        assert vela_hidden.hidden(source) is None
 
 
 def test_what_was_hidden_is_shown_again() -> None:

@@ -1,10 +1,14 @@
 """Hides from Vela operators that it cannot place on an NPU: some stop it, such as comparisons and float functions.
 
+For others its commands compute other values.
+
 Vela leaves a custom operator as it is. So each of these operators goes through Vela as one, named by its number. Vela
 adds operators to tensors of bool, which it cannot place either; they go through Vela as uint8.
 """
 
 from dataclasses import replace
+
+import numpy as np
 
 from deuteron.runtime.vela import PLAN
 from deuteron.tflite.cortex_m.operator_table import VELA
@@ -31,11 +35,15 @@ def hidden(source: FlatModel) -> bytes | None:
     return encode(replace(source, tensors=tensors, operators=operators, metadata=metadata))
 
 
-def kept(op: FlatOperator) -> FlatOperator:
-    """Return an LSTM as a custom operator, without the inputs that it lacks; any other operator as it is."""
-    if op.name != LSTM:
-        return op
-    return FlatOperator(CUSTOM, tuple(i for i in op.inputs if i >= 0), op.outputs, custom_code=LSTM)
+def kept(source: FlatModel, number: int) -> FlatOperator:
+    """Return an operator as Vela may see it in any case: its own LSTMs keep no state, and some commands are wrong.
+
+    An LSTM becomes a custom operator without the inputs that it lacks.
+    """
+    op = source.operators[number]
+    if op.name == LSTM:
+        return FlatOperator(CUSTOM, tuple(i for i in op.inputs if i >= 0), op.outputs, custom_code=LSTM)
+    return _custom(op, number) if _is_mirrored_wrongly(source, op) else op
 
 
 def shown(source: FlatModel, model: FlatModel) -> FlatModel:
@@ -55,9 +63,9 @@ def _with_values(tensor: FlatTensor, before: FlatTensor | None) -> FlatTensor:
 
 
 def _hidden(source: FlatModel, number: int) -> FlatOperator:
-    op = source.operators[number]
-    if op.name == LSTM:
-        return kept(op)
+    op = kept(source, number)
+    if op is not source.operators[number]:
+        return op
     given = [source.tensors[i] for i in op.inputs if i >= 0 and source.tensors[i].data is None]
     results = [source.tensors[i] for i in op.outputs]
     if (
@@ -66,7 +74,22 @@ def _hidden(source: FlatModel, number: int) -> FlatOperator:
         and all(t.dtype in _RESULTS for t in results)
     ):
         return op
+    return _custom(op, number)
+
+
+def _custom(op: FlatOperator, number: int) -> FlatOperator:
     return FlatOperator(CUSTOM, op.inputs, op.outputs, custom_code=f"{_CODE}{number}")
+
+
+def _is_mirrored_wrongly(source: FlatModel, op: FlatOperator) -> bool:
+    """Return True for a mirror pad of batches or channels: Vela's commands reverse rows and columns alone."""
+    if op.name != "MIRROR_PAD":
+        return False
+    pads = source.tensors[op.inputs[1]]
+    if pads.data is None:
+        return True
+    sizes = np.frombuffer(pads.data, np.int64 if pads.dtype == "INT64" else np.int32).reshape(-1, 2)
+    return bool(sizes[-1].any() or sizes[:-3].any())
 
 
 def _shown(source: FlatModel, op: FlatOperator) -> FlatOperator:
