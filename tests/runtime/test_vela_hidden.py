@@ -37,6 +37,16 @@ def filled() -> FlatModel:
     return FlatModel("both", (*fill.tensors, *relu.tensors), (3,), (2, 4), (first, moved))
 
 
+def wide_function(name: str = "TANH") -> FlatModel:
+    """Of 16 bits: an Ethos-U has it built in."""
+    x, y = (tensor(name, (3, 5), "INT16", Quant((f32(scale),), (0,))) for name, scale in (("x", 2**-12), ("y", 2**-15)))
+    return model(name, [x], [y])
+
+
+def wide_sigmoid() -> FlatModel:
+    return wide_function("LOGISTIC")
+
+
 def mirrored(*pads: tuple[int, int], dtype: str = "INT32") -> FlatModel:
     dims = (2, 4, 3, 5)[-len(pads) :]
     out = [size + sum(pad) for size, pad in zip(dims, pads, strict=True)]
@@ -71,12 +81,13 @@ def mirrored_and_compared() -> FlatModel:
 MIRRORED = (mirrored_and_compared, mirrored_channels, mirrored_vector, mirrored_batches)
 
 
-@pytest.mark.parametrize("make", [comparison, real_function, filled, *MIRRORED])
-def test_what_stops_vela_runs_on_the_cpu(make) -> None:
+@pytest.mark.parametrize("make", [comparison, real_function, filled, wide_function, wide_sigmoid, *MIRRORED])
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_what_stops_vela_runs_on_the_cpu(make, target: str) -> None:
     pytest.importorskip("ethosu.vela")
     source = make()
     inputs = random_inputs(source, np.random.default_rng(0))
-    found = built("ethos-u55-128")(source, inputs)
+    found = built(target)(source, inputs)
     for ours, theirs in zip(found, Litert(encode(source)).run(inputs), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 

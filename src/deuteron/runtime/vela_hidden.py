@@ -1,6 +1,6 @@
 """Hides from Vela operators that it cannot place on an NPU: some stop it, such as comparisons and float functions.
 
-For others its commands compute other values.
+For others its commands compute other values, or values that are not public.
 
 Vela leaves a custom operator as it is. So each of these operators goes through Vela as one, named by its number. Vela
 adds operators to tensors of bool, which it cannot place either; they go through Vela as uint8.
@@ -36,14 +36,14 @@ def hidden(source: FlatModel) -> bytes | None:
 
 
 def kept(source: FlatModel, number: int) -> FlatOperator:
-    """Return an operator as Vela may see it in any case: its own LSTMs keep no state, and some commands are wrong.
+    """Return an operator as Vela may see it in any case; those whose commands are wrong or unknown become custom ones.
 
-    An LSTM becomes a custom operator without the inputs that it lacks.
+    So do LSTMs, without the inputs that they lack: Vela's own keep no state.
     """
     op = source.operators[number]
     if op.name == LSTM:
         return FlatOperator(CUSTOM, tuple(i for i in op.inputs if i >= 0), op.outputs, custom_code=LSTM)
-    return _custom(op, number) if _is_mirrored_wrongly(source, op) else op
+    return _custom(op, number) if _is_built_in(source, op) or _is_mirrored_wrongly(source, op) else op
 
 
 def shown(source: FlatModel, model: FlatModel) -> FlatModel:
@@ -79,6 +79,11 @@ def _hidden(source: FlatModel, number: int) -> FlatOperator:
 
 def _custom(op: FlatOperator, number: int) -> FlatOperator:
     return FlatOperator(CUSTOM, op.inputs, op.outputs, custom_code=f"{_CODE}{number}")
+
+
+def _is_built_in(source: FlatModel, op: FlatOperator) -> bool:
+    """Return True for functions that an NPU computes itself, and not by a table: their values are not public."""
+    return op.name in ("LOGISTIC", "TANH") and source.tensors[op.inputs[0]].dtype == "INT16"
 
 
 def _is_mirrored_wrongly(source: FlatModel, op: FlatOperator) -> bool:
