@@ -12,7 +12,7 @@ from deuteron.runtime import vela_hidden
 from deuteron.runtime.litert import Litert
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
-from deuteron.tflite.flat_model import FlatModel
+from deuteron.tflite.flat_model import FlatModel, FlatOperator
 
 Q = Quant((f32(0.05),), (3,))
 
@@ -78,10 +78,29 @@ def mirrored_and_compared() -> FlatModel:
     return FlatModel("both", (*pad.tensors, *less.tensors), inputs, outputs, (*pad.operators, moved))
 
 
+def read_output() -> FlatModel:
+    """A reshaped tensor that is an output and is unpacked, before another reshape: Vela makes no tensor of it."""
+    like = tensor("x", (24,), "INT16", Quant((f32(2**-12),), (0,)))
+    parts = [replace(like, name=f"p{i}", shape=(4, 2)) for i in range(3)]
+    others = (tensor("real", (4, 2), "FLOAT32"), tensor("cast", (4, 2), "INT32"), tensor("flat", (8,), "INT32"))
+    shapes = (constant("shape", [4, 2, 3]), constant("size", [8]))
+    operators = (
+        FlatOperator("RESHAPE", (0, 8), (1,)),
+        FlatOperator("UNPACK", (1,), (2, 3, 4), "UnpackOptions", {"Num": 3, "Axis": 2}),
+        FlatOperator("DEQUANTIZE", (2,), (5,)),
+        FlatOperator("CAST", (5,), (6,), "CastOptions"),
+        FlatOperator("RESHAPE", (6, 9), (7,)),
+    )
+    tensors = (like, replace(like, name="r", shape=(4, 2, 3)), *parts, *others, *shapes)
+    return FlatModel("read", tensors, (0,), (1, 3, 4, 7), operators)
+
+
 MIRRORED = (mirrored_and_compared, mirrored_channels, mirrored_vector, mirrored_batches)
 
 
-@pytest.mark.parametrize("make", [comparison, real_function, filled, wide_function, wide_sigmoid, *MIRRORED])
+@pytest.mark.parametrize(
+    "make", [read_output, comparison, real_function, filled, wide_function, wide_sigmoid, *MIRRORED]
+)
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
 def test_what_stops_vela_runs_on_the_cpu(make, target: str) -> None:
     pytest.importorskip("ethosu.vela")

@@ -6,6 +6,7 @@ Vela leaves a custom operator as it is. So each of these operators goes through 
 adds operators to tensors of bool, which it cannot place either; they go through Vela as uint8.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -25,9 +26,14 @@ _RESULTS = (*_STORED, "INT32", "INT64")
 """Those of its results, such as indices."""
 
 
-def hidden(source: FlatModel) -> bytes | None:
-    """Return the model as a file with operators hidden; None where there is none, or the model is no whole file."""
-    operators = tuple(_hidden(source, number) for number in range(len(source.operators)))
+def hidden(source: FlatModel, lost: Collection[int] = ()) -> bytes | None:
+    """Return the model as a file with operators hidden; None where there is none, or the model is no whole file.
+
+    Args:
+        source: the model.
+        lost: tensors that Vela would lose; what writes or reads them is hidden too.
+    """
+    operators = tuple(_hidden(source, number, lost) for number in range(len(source.operators)))
     if operators == source.operators or not source.is_complete:
         return None
     tensors = tuple(replace(t, dtype="UINT8") if t.dtype == "BOOL" else t for t in source.tensors)
@@ -46,6 +52,22 @@ def kept(source: FlatModel, number: int) -> FlatOperator:
     return _custom(op, number) if _is_built_in(source, op) or _is_mirrored_wrongly(source, op) else op
 
 
+def lost(source: FlatModel, model: FlatModel) -> tuple[int, ...]:
+    """Return the inputs and outputs of the source that Vela's model lacks, if it has no others or in another order.
+
+    Tensors have names of their own. Vela leaves out an output that another operator reads in another shape.
+    """
+    ends = zip((source.inputs, source.outputs), (model.inputs, model.outputs), strict=True)
+    gone: list[int] = []
+    for wanted, made in ends:
+        names = [model.tensors[i].name for i in made]
+        left = [i for i in wanted if source.tensors[i].name in names]
+        if [source.tensors[i].name for i in left] != names:
+            return wanted
+        gone += (i for i in wanted if i not in left)
+    return tuple(gone)
+
+
 def shown(source: FlatModel, model: FlatModel) -> FlatModel:
     """Return what Vela made of a file, with the operators that were hidden, and with constants that it lost.
 
@@ -62,7 +84,7 @@ def _with_values(tensor: FlatTensor, before: FlatTensor | None) -> FlatTensor:
     return replace(tensor, dtype=before.dtype, quant=before.quant, data=before.data)
 
 
-def _hidden(source: FlatModel, number: int) -> FlatOperator:
+def _hidden(source: FlatModel, number: int, lost: Collection[int]) -> FlatOperator:
     op = kept(source, number)
     if op is not source.operators[number]:
         return op
@@ -72,6 +94,7 @@ def _hidden(source: FlatModel, number: int) -> FlatOperator:
         op.name in VELA
         and all(t.dtype in _STORED and t.quant for t in given)
         and all(t.dtype in _RESULTS for t in results)
+        and not any(i in lost for i in (*op.inputs, *op.outputs))
     ):
         return op
     return _custom(op, number)
