@@ -95,11 +95,38 @@ def read_output() -> FlatModel:
     return FlatModel("read", tensors, (0,), (1, 3, 4, 7), operators)
 
 
+def cast_of_bool() -> FlatModel:
+    """True is 1 on the CPU, and -1 on an Ethos-U85."""
+    return model("CAST", [tensor("x", (2, 3), "BOOL")], [tensor("y", (2, 3), "INT32")], "CastOptions")
+
+
+def selected() -> FlatModel:
+    condition, a, b = tensor("c", (2, 3), "BOOL"), tensor("a", (2, 3), "INT8", Q), tensor("b", (2, 3), "INT8", Q)
+    return model("SELECT", [condition, a, b], [replace(a, name="y")])
+
+
+def wide_indices() -> FlatModel:
+    indices = tensor("y", (2, 3), "INT64")
+    return model(
+        "ARG_MAX",
+        [tensor("x", (2, 3, 7), "INT8", Q), constant("axis", 2)],
+        [indices],
+        "ArgMaxOptions",
+        {"OutputType": 4},
+    )
+
+
+def negative() -> FlatModel:
+    return model("NEG", [tensor("x", (2, 3), "INT8", Q)], [tensor("y", (2, 3), "INT8", Q)])
+
+
+ODD = (cast_of_bool, selected, wide_indices, negative)
+
 MIRRORED = (mirrored_and_compared, mirrored_channels, mirrored_vector, mirrored_batches)
 
 
 @pytest.mark.parametrize(
-    "make", [read_output, comparison, real_function, filled, wide_function, wide_sigmoid, *MIRRORED]
+    "make", [read_output, comparison, real_function, filled, wide_function, wide_sigmoid, *ODD, *MIRRORED]
 )
 @pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
 def test_what_stops_vela_runs_on_the_cpu(make, target: str) -> None:

@@ -166,7 +166,7 @@ def for_vela(source: FlatModel, file: Buffer) -> Buffer:
     if PLAN not in source.metadata and operators == source.operators:
         return file
     metadata = {name: data for name, data in source.metadata.items() if name != PLAN}
-    return encode(replace(source, operators=operators, metadata=metadata))
+    return encode(replace(source, tensors=vela_hidden.tensors_of(source), operators=operators, metadata=metadata))
 
 
 def compiled(source: FlatModel | None, model: FlatModel) -> EthosUFile:

@@ -22,8 +22,11 @@ _CODE = "DeuteronHidden"
 _STORED = ("INT8", "UINT8", "INT16")
 """Types of activations that an Ethos-U takes."""
 
-_RESULTS = (*_STORED, "INT32", "INT64")
+_RESULTS = (*_STORED, "INT32")
 """Those of its results, such as indices."""
+
+_ODD = ("BOOL", "INT64")
+"""Types that it has in a form of its own: true is -1 on an Ethos-U85. NEG there ignores the input's zero point."""
 
 
 def hidden(source: FlatModel, lost: Collection[int] = ()) -> bytes | None:
@@ -36,9 +39,14 @@ def hidden(source: FlatModel, lost: Collection[int] = ()) -> bytes | None:
     operators = tuple(_hidden(source, number, lost) for number in range(len(source.operators)))
     if operators == source.operators or not source.is_complete:
         return None
-    tensors = tuple(replace(t, dtype="UINT8") if t.dtype == "BOOL" else t for t in source.tensors)
+    tensors = tensors_of(source)
     metadata = {name: data for name, data in source.metadata.items() if name != PLAN}
     return encode(replace(source, tensors=tensors, operators=operators, metadata=metadata))
+
+
+def tensors_of(source: FlatModel) -> tuple[FlatTensor, ...]:
+    """Return the tensors as Vela may see them: those of bool as uint8."""
+    return tuple(replace(t, dtype="UINT8") if t.dtype == "BOOL" else t for t in source.tensors)
 
 
 def kept(source: FlatModel, number: int) -> FlatOperator:
@@ -49,7 +57,9 @@ def kept(source: FlatModel, number: int) -> FlatOperator:
     op = source.operators[number]
     if op.name == LSTM:
         return FlatOperator(CUSTOM, tuple(i for i in op.inputs if i >= 0), op.outputs, custom_code=LSTM)
-    return _custom(op, number) if _is_built_in(source, op) or _is_mirrored_wrongly(source, op) else op
+    ends = (source.tensors[i] for i in (*op.inputs, *op.outputs) if i >= 0)
+    is_odd = op.name == "NEG" or any(t.dtype in _ODD and t.data is None for t in ends)
+    return _custom(op, number) if is_odd or _is_built_in(source, op) or _is_mirrored_wrongly(source, op) else op
 
 
 def lost(source: FlatModel, model: FlatModel) -> tuple[int, ...]:
