@@ -228,9 +228,9 @@ def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
 
 
 def _by_vela(prepared: tflite_model.Prepared, arch: Arch, options: BuildOptions) -> vela_compile.VelaResult:
-    """What Vela makes of the file; where it stops, of the file without the operators that it never takes.
+    """Compile the file with Vela; if Vela stops, the file without operators that it never takes.
 
-    Where it loses inputs or outputs, what writes and reads them is left out too.
+    If it loses inputs or outputs, also without the operators that write and read them.
     """
     npu, model = arch.need_ethosu(), prepared.model
     try:
