@@ -80,6 +80,10 @@ test: board-packages ## Run every check: lint, types, C warnings, all tests, a p
 	@echo "== test: a part of ExecuTorch's own NXP, Cortex-M and Ethos-U tests"
 	@$(MAKE) -j$(JOBS) --output-sync=target $(SLICES)
 
+test-full: test ## Run `test`, then the tests that repeat its checks on more boards, targets and models
+	@echo "== test: marked full"
+	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --full -m full
+
 # Each in one process: importing its tests takes longer than running them.
 $(SLICES):
 	@$(PY) -m conformance --backend $(@:slice-%=%) --jobs 1 --slice
@@ -95,6 +99,6 @@ clean: ## Remove what was built; .venv stays
 	rm -rf build dist src/deuteron/runtime/lib demo-out .pytest_cache .ruff_cache .hypothesis
 	find src tests tools examples benches -name __pycache__ -prune -exec rm -rf {} +
 
-.PHONY: help setup packages board-packages native wheel demo docs pictures lint test clean $(SLICES)
+.PHONY: help setup packages board-packages native wheel demo docs pictures lint test test-full clean $(SLICES)
 
 include conformance/conformance.mk

@@ -35,15 +35,17 @@ OUTSIDE = ("model", "semihost", "port", "libc", "application", "stand_in", "padd
 Row = dict[str, Any]
 
 
-def rows_of(path: Path, targets: Sequence[str], *, boards: bool) -> Iterator[Row]:
+def rows_of(path: Path, targets: Sequence[str], *, boards: bool, compared: bool = True) -> Iterator[Row]:
     """Yield the rows of one file."""
     from deuteron.errors import DeuteronError
     from deuteron.runtime.litert import Litert
 
+    litert: Litert | None = None
+    missing = "not compared"
     try:
-        litert: Litert | None = Litert(path.read_bytes())
+        litert = Litert(path.read_bytes()) if compared else None
     except DeuteronError as error:
-        litert, missing = None, str(error).splitlines()[0]
+        missing = str(error).splitlines()[0]
     for target in targets:
         row: Row = {"target": target, "taken": False}
         start = time.monotonic()
@@ -85,6 +87,7 @@ def beside(litert: Any, outputs: list[list[Any]], samples: Sequence[Any], row: R
 
     different, largest = 0, 0.0
     for ours, sample in zip(outputs, samples, strict=True):
+        litert.reset()
         for a, b in zip(ours, litert.run(sample), strict=True):
             differs = (a.reshape(-1) != b.reshape(-1)) & ~((a != a) & (b != b)).reshape(-1)
             different += int(differs.sum())
@@ -116,8 +119,8 @@ def on_board(path: Path, target: str, samples: Sequence[Any], outputs: list[list
 class Worker:
     """A process that takes one file after the other; it is replaced when it ends or takes too long."""
 
-    def __init__(self, time_limit: float, *, boards: bool) -> None:
-        self._time_limit, self._boards = time_limit, boards
+    def __init__(self, time_limit: float, *, boards: bool, compared: bool = True) -> None:
+        self._time_limit, self._boards, self._compared = time_limit, boards, compared
         self._process: Any = None
 
     def rows(self, path: Path, targets: Sequence[str]) -> list[Row]:
@@ -127,7 +130,7 @@ class Worker:
             self._process = CONTEXT.Process(target=serve, args=(other,), daemon=True)
             self._process.start()
             other.close()
-        self._pipe.send((path, tuple(targets), self._boards))
+        self._pipe.send((path, tuple(targets), self._boards, self._compared))
         rows: list[Row] = []
         end = time.monotonic() + self._time_limit
         try:
@@ -151,8 +154,8 @@ def serve(pipe: Any) -> None:
     """Send the rows of each file that comes, until the parent ends."""
     try:
         while True:
-            path, targets, boards = pipe.recv()
-            for row in rows_of(path, targets, boards=boards):
+            path, targets, boards, compared = pipe.recv()
+            for row in rows_of(path, targets, boards=boards, compared=compared):
                 pipe.send(row)
     except EOFError:
         return

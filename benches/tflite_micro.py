@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import Results, main, option, progress, table
-from public_tflite import digest, rows_of
+from public_tflite import Worker, digest
+
+TIME_LIMIT = 300
+"""Seconds per file."""
 
 CORES = ("cortex-m55", "cortex-m33")
 
@@ -101,6 +104,9 @@ MICRO: dict[str, tuple[str, Counts, Counts]] = {
     ),
 }
 
+WORKER = Worker(TIME_LIMIT, boards=True)
+ALONE = Worker(TIME_LIMIT, boards=True, compared=False)
+
 LARGEST_RATIO = 0.95
 """Limit for the ratio of instructions of a file."""
 MEAN_INSTRUCTIONS = {"cortex-m55": 0.65, "cortex-m33": 0.70}
@@ -127,7 +133,10 @@ class Row:
 def measure(path: Path) -> Iterator[Row]:
     """The rows of a file."""
     model, *counts = MICRO[digest(path)]
-    for found, micro in zip(rows_of(path, CORES, boards=True), counts, strict=True):
+    found_rows = WORKER.rows(path, CORES)
+    if any("crash" in found for found in found_rows):  # LiteRT ends the process with one of the files
+        found_rows = ALONE.rows(path, CORES)
+    for found, micro in zip(found_rows, counts, strict=True):
         yield Row(
             model=model,
             core=found["target"],

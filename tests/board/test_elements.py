@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from benches import cortex_m
+from tests import full
 from tests.cortex_m import elements
 from tests.cortex_m.bench import Bench
 
@@ -28,7 +29,7 @@ def bench() -> Bench:
     return Bench(InnerWork.PORTABLE)
 
 
-@pytest.mark.parametrize("board", boards.names())
+@pytest.mark.parametrize("board", full.only(boards.names(), "an505", "an547"))
 def test_a_board_gives_the_hosts_bytes(board: str, bench: Bench) -> None:
     machine = boards.load(board)
     maker = cortex_m.Maker()

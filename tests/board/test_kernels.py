@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from tests import full
 from tests.board.port_images import FIRMWARE, START, build, run
 
 from deuteron.board import library
@@ -13,7 +14,7 @@ CALLS = 60
 TESTS = ("board/kernels.c", "builder.c", "random_call.c", "random_maps.c", "random_parts.c", "tables.c")
 
 
-@pytest.fixture(scope="module", params=names())
+@pytest.fixture(scope="module", params=full.only(names(), "an505", "an547"))
 def board(request: pytest.FixtureRequest) -> Board:
     return load(request.param)
 

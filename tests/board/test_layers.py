@@ -6,6 +6,7 @@ What a plain loop gives is expected, bit for bit; behind each value stands memor
 from pathlib import Path
 
 import pytest
+from tests import full
 from tests.board.port_images import FIRMWARE, START, build, run
 
 from deuteron.board import library
@@ -14,7 +15,7 @@ from deuteron.board.boards import Board, load, names
 CALLS = 3000
 
 
-@pytest.fixture(scope="module", params=names())
+@pytest.fixture(scope="module", params=full.only(names(), "an505", "an547"))
 def board(request: pytest.FixtureRequest) -> Board:
     return load(request.param)
 

@@ -91,7 +91,7 @@ static NeutronError run(const dtn_partition_t *partition, const dtn_npu_call_t *
     uint8_t *profile = scratch + model->memory_bytes[DTN_SCRATCH];
     for (uint32_t i = 0; i < tensors; i++) {
         dtn_tensor_t tensor;
-        dtn_value_tensor(call->executor, call->first + i, &tensor);
+        dtn_value_tensors(call->executor, call->first + i, 1, &tensor);
         pointers[i] = tensor.data;
     }
     pointers[tensors] = scratch;

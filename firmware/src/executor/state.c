@@ -118,8 +118,7 @@ static NeutronError find(const dtn_executor_t *executor, dtn_tensor_t *values)
         return dtn_error(DTN_REASON_RUN_STATE, 0);
     }
     const dtn_step_t *step = &bundle->steps[index];
-    dtn_value_tensor(executor, step->first + step->inputs + STATUS, &values[STATUS]);
-    dtn_value_tensor(executor, step->first + step->inputs + TENSORS, &values[TENSORS]);
+    dtn_value_tensors(executor, step->first + step->inputs + STATUS, 2, values);
     return ENONE;
 }
 

@@ -45,9 +45,7 @@ static dtn_reason_t operator_call(const dtn_executor_t *executor, const dtn_step
     call.param_count = step->params;
     call.input_count = step->inputs;
     call.output_count = step->outputs;
-    for (uint32_t i = 0; i < values; i++) {
-        dtn_value_tensor(executor, first + i, &call.values[i]);
-    }
+    dtn_value_tensors(executor, first, values, call.values);
     return (dtn_reason_t)executor->bundle->operators[step->index](&call, phase);
 }
 

@@ -27,17 +27,21 @@ void *dtn_value_data(const dtn_executor_t *executor, const dtn_value_t *value)
     return (void *)(base + value->offset);
 }
 
-void dtn_value_tensor(const dtn_executor_t *executor, uint32_t word, dtn_tensor_t *tensor)
+void dtn_value_tensors(const dtn_executor_t *executor, uint32_t word, uint32_t count, dtn_tensor_t *tensors)
 {
-    const dtn_value_t *value = dtn_value(executor->bundle, word);
-    tensor->data = dtn_value_data(executor, value);
-    tensor->bytes = value->bytes;
-    tensor->type = value->type;
+    const dtn_bundle_t *bundle = executor->bundle;
+    const uint32_t *words = &bundle->words[word];
+    for (const dtn_tensor_t *end = tensors + count; tensors != end; tensors++) {
+        const dtn_value_t *value = &bundle->values[*words++];
+        tensors->data = dtn_value_data(executor, value);
+        tensors->bytes = value->bytes;
+        tensors->type = value->type;
+    }
 }
 
 dtn_tensor_t dtn_npu_tensor(const dtn_npu_call_t *call, uint32_t index)
 {
     dtn_tensor_t tensor;
-    dtn_value_tensor(call->executor, call->first + index, &tensor);
+    dtn_value_tensors(call->executor, call->first + index, 1, &tensor);
     return tensor;
 }

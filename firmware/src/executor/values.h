@@ -29,7 +29,7 @@ const dtn_value_t *dtn_value(const dtn_bundle_t *bundle, uint32_t word);
 /** The address of a value; writable only if the step may write it. */
 void *dtn_value_data(const dtn_executor_t *executor, const dtn_value_t *value);
 
-/** Fills in the value that word `word` names, with its address. */
-void dtn_value_tensor(const dtn_executor_t *executor, uint32_t word, dtn_tensor_t *tensor);
+/** Fills in the values that `count` words from `word` on name, with their addresses. */
+void dtn_value_tensors(const dtn_executor_t *executor, uint32_t word, uint32_t count, dtn_tensor_t *tensors);
 
 #endif /* DTN_VALUES_H */

@@ -228,7 +228,7 @@ def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
 
 
 def _by_vela(prepared: tflite_model.Prepared, arch: Arch, options: BuildOptions) -> vela_compile.VelaResult:
-    """What Vela makes of the file; where it stops, of the file without the operators that it never takes."""
+    """Compile the file with Vela; if Vela stops, the file without operators that it never takes."""
     npu = arch.need_ethosu()
     try:
         return vela_compile.compile_file(tflite_ethosu.for_vela(prepared.model, prepared.file), npu, options.vela)

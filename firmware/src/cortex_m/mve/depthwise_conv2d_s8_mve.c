@@ -2,6 +2,9 @@
 
 #include "depthwise_three_taps_mve.h"
 
+/* Pixels of an output for which collecting the weights costs more than it saves. */
+enum { MOST_PIXELS = 2 };
+
 /* The part of a window that is inside the map: its first input, that input's weight, and its size. */
 typedef struct {
     const int8_t *input;
@@ -241,6 +244,66 @@ static void some_channels(chunk_t *chunk, const dtn_cm_convolution_t *layer, siz
     }
 }
 
+/* ---- Few outputs: the weights are used where they are ---- */
+
+/* One output pixel, four channels at a time. */
+static __attribute__((noinline)) void one_pixel(const dtn_cm_convolution_t *layer, taps_t taps, int8_t *output)
+{
+    const dtn_cm_windows_t *p = layer->p;
+    const int32_t in_offset = p->in_offset;
+    const size_t column = column_of(p);
+    const size_t next_row = row_of(p) - (size_t)taps.columns * column;
+    const size_t pitch = (size_t)p->out_c;
+    const size_t next_weights = (size_t)(p->kernel_w - taps.columns) * pitch;
+    dtn_cm_lanes_t lanes = {
+        .offset = layer->scale.offset, .lo = vdupq_n_s32(layer->scale.lo), .hi = vdupq_n_s32(layer->scale.hi)};
+    for (size_t first = 0; first < layer->channels; first += LANES) {
+        const mve_pred16_t there = vctp32q((uint32_t)(layer->channels - first));
+        const int8_t *x = taps.input + first;
+        const int8_t *w = taps.weights + first;
+        int32x4_t sums = layer->bias == NULL ? vdupq_n_s32(0) : vldrwq_z_s32(layer->bias + first, there);
+        for (int32_t rows = taps.columns == 0 ? 0 : taps.rows; rows > 0; rows--) {
+            for (int32_t left = taps.columns; left > 0; left--) {
+                int32x4_t inputs = vaddq_n_s32(vldrbq_z_s32(x, there), in_offset);
+                sums = vaddq_s32(sums, vmulq_s32(inputs, vldrbq_z_s32(w, there)));
+                x += column;
+                w += pitch;
+            }
+            x += next_row;
+            w += next_weights;
+        }
+        lanes.multipliers = vldrwq_z_s32(layer->scale.multipliers + first, there);
+        lanes.shifts = vldrwq_z_s32(layer->scale.shifts + first, there);
+        vstrbq_p_s32(output + first, dtn_cm_scaled_lanes(sums, &lanes), there);
+    }
+}
+
+static void few_pixels(const dtn_cm_convolution_t *layer)
+{
+    const dtn_cm_windows_t *p = layer->p;
+    const int8_t *image = layer->input;
+    int8_t *output = layer->output;
+    for (int32_t b = 0; b < p->batches; b++) {
+        for (int32_t oy = 0; oy < p->out_h; oy++) {
+            dtn_cm_window_t rows = dtn_cm_window(oy, p->stride_h, p->pad_h, p->kernel_h, p->dilation_h, p->in_h);
+            for (int32_t ox = 0; ox < p->out_w; ox++) {
+                dtn_cm_window_t columns = dtn_cm_window(ox, p->stride_w, p->pad_w, p->kernel_w, p->dilation_w, p->in_w);
+                size_t y = (size_t)(rows.start + rows.first * p->dilation_h);
+                size_t x = (size_t)(columns.start + columns.first * p->dilation_w);
+                taps_t taps = {
+                    .input = image + (y * (size_t)p->in_w + x) * (size_t)p->in_c,
+                    .weights = layer->weights + (size_t)(rows.first * p->kernel_w + columns.first) * (size_t)p->out_c,
+                    .rows = rows.end - rows.first,
+                    .columns = columns.end - columns.first,
+                };
+                one_pixel(layer, taps, output);
+                output += p->out_c;
+            }
+        }
+        image += (size_t)p->in_h * (size_t)p->in_w * (size_t)p->in_c;
+    }
+}
+
 bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch, size_t bytes)
 {
     (void)scratch;
@@ -252,6 +315,10 @@ bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch,
     }
     const axis_t axes[2] = {axis_x(p), axis_y(p)};
     bool is_shared = p->out_c != p->in_c;
+    if (!is_shared && p->out_h * p->out_w <= MOST_PIXELS) {
+        few_pixels(layer);
+        return true;
+    }
     const axis_t *along = is_shared ? NULL : axis_of_triples(&axes[0], &axes[1]);
     chunk_t chunk;
     chunk.p = p;

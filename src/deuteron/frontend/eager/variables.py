@@ -91,7 +91,7 @@ class Binding:
     """The attributes of one copy of a module.
 
     Attributes:
-        variables: one per tensor that has memory of its own; views of another variable are none.
+        variables: one per tensor with separate memory; views of another variable are none.
     """
 
     def __init__(self, module: nn.Module, attributes: Sequence[Attribute]) -> None:

@@ -19,7 +19,7 @@ VELA = frozenset(
 """Operators that Vela 5 may place on an Ethos-U; its conditions are those of `vela --supported-ops-report`."""
 
 KEPT = frozenset({"UNIDIRECTIONAL_SEQUENCE_LSTM"})
-"""Operators that builds leave to the CPU beside an Ethos-U, because they keep state."""
+"""Operators that builds for an Ethos-U leave to the CPU, because they keep state."""
 
 VARIABLES = ("ASSIGN_VARIABLE", "CALL_ONCE", "READ_VARIABLE", "VAR_HANDLE")
 """Operators that become the state of a program."""

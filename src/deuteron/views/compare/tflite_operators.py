@@ -42,7 +42,7 @@ Program = Callable[[Sequence[Array]], Sequence[Array]]
 """Runs one sample of a program."""
 
 NPU_STEPS = 1
-"""By which a result of an NPU's operator may differ from LiteRT's: another rounding."""
+"""Largest difference between a result of an NPU's operator and LiteRT's, from rounding."""
 
 
 @dataclass(slots=True)
