@@ -22,9 +22,10 @@ follows an elementwise operator, which Vela decomposes in the same way.
 Minima and maxima. Vela decomposes these, and on Ethos-U55 and -U65 also matrix products: they lose the offset of a
 slice, matrix products also that of a reshaped slice. Minima and maxima also overwrite the tensor that they are padded
 or concatenated with. An accelerator without minima computes `-1 - x`, the maximum of that, and `-1 - x` again. Vela
-gives both subtractions the shapes of tensors instead of the operator's. A tensor has the shape of the last reshape that reads it, and a transpose that only moves
-axes of size 1 counts as a reshape. If one follows the minimum or reads its operand, the subtraction broadcasts some
-values over others. Vela crashes for minima with more than four axes, so these are reshaped to four.
+gives both subtractions the shapes of tensors instead of the operator's. A tensor has the shape of the last reshape
+that reads it, and a transpose that only moves axes of size 1 counts as a reshape. If one follows the minimum or reads
+its operand, the subtraction broadcasts some values over others. Vela crashes for minima with more than four axes, so
+these are reshaped to four.
 """
 
 import math
