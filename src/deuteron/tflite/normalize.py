@@ -118,7 +118,7 @@ class Propagation:
 
 
 def with_unique_names(model: FlatModel) -> FlatModel:
-    """The model with a name of its own for each tensor, by which it is found in what a compiler makes of the file.
+    """The model without two tensors of one name: tensors are found by name in what a compiler makes of the file.
 
     Inputs keep their names first, then outputs.
     """
