@@ -33,6 +33,8 @@ _PLAIN = frozenset({type(None), bool, int, str, bytes, torch.dtype, torch.device
 
 _ITERATORS = (itertools.count, itertools.cycle, type(iter([])), type(iter(())), type(iter(range(0))))
 
+_CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -89,6 +91,16 @@ class Snapshot:
             if before is None or after is None or before[1] != after[1]:
                 place = (before or after or cast(Any, None))[0]
                 found.setdefault(place.path, place)
+        return tuple(found.values())
+
+    def resized(self, later: "Snapshot") -> tuple[Place, ...]:
+        """Return the places with a container of another length, or a tensor of another shape, in a later snapshot."""
+        found: dict[str, Place] = {}
+        for key in self.values.keys() & later.values.keys():
+            (place, before), (_, after) = self.values[key], later.values[key]
+            sizes = _size(before), _size(after)
+            if None not in sizes and sizes[0] != sizes[1]:
+                found[place.path] = place
         return tuple(found.values())
 
     def find(self, place: Place) -> Place | None:
@@ -423,6 +435,17 @@ def _shallow(value: Any) -> object:
     if isinstance(value, torch.Generator):
         return digest(value.get_state())
     return (kind, repr(cast(Any, value))) if isinstance(value, np.generic) else kind
+
+
+def _size(fingerprint: object) -> object:
+    """Return the type and length of a container, or the dtype and shape of a tensor, by its fingerprint."""
+    if not isinstance(fingerprint, tuple):
+        return None
+    first, second = cast("tuple[Any, ...]", fingerprint)[:2]
+    if isinstance(first, tuple):  # the digest of a tensor
+        return cast("tuple[Any, ...]", first)[:2]
+    is_container = isinstance(first, type) and issubclass(first, _CONTAINERS)
+    return (cast(object, first), len(second)) if is_container else None
 
 
 def digest(value: Tensor) -> object:
