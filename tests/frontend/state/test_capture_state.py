@@ -89,3 +89,15 @@ def test_a_start_with_none_needs_a_sample_that_is_not_zero():
     assert error.hint == "give samples with other values, or start with a tensor"
     assert error.where is not None
     assert error.where.startswith(f"{__file__}:")
+
+
+@pytest.mark.parametrize("name", ["flagged_rarely", "flagged_rarely_in_place"])
+def test_a_variable_that_no_sample_changes(name: str):
+    module = made(name)
+    observed, graph = captured(module, stream(3))
+    ((x,),) = stream(1)
+    _, seen = run(graph, (x * 1e4, observed.variables[0].initial))
+    assert seen.all()
+    with torch.no_grad():
+        module(x * 1e4)
+        torch.testing.assert_close(run(graph, (x, seen))[0], module(x))

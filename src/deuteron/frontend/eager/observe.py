@@ -145,6 +145,7 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
         reached.restore()
         twin = copied(pristine)
         states, later = [Snapshot(twin)], list[Leaves]()
+        written = states[0].watched()
         for sample in [*good, good[0]]:
             later.append(_run(twin, sample, seed=1))
             states.append(Snapshot(twin))
@@ -152,7 +153,10 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
         changes = [before.changed(after) for before, after in pairwise(states)]
         places = [*{place.path: place for change in changes for place in change}.values()]
         first, last = Snapshot(pristine), states[-1]
-        found = {place.path: attribute_of(place, first, last, written_at(codes, place.name)) for place in places}
+        found = {
+            place.path: attribute_of(place, first, last, written_at(codes, place.name))
+            for place in (*places, *written())  # a write of an equal value is one of another value for other inputs
+        }
         attributes, refusal = tuple(filter(None, found.values())), None
         if not draws:
             if not all(map(equal, later, [*outputs, outputs[0]])):

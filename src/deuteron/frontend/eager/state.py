@@ -103,6 +103,20 @@ class Snapshot:
                 found[place.path] = place
         return tuple(found.values())
 
+    def watched(self) -> Callable[[], list[Place]]:
+        """Return a function that lists the places whose tensors were written after this, even with equal values."""
+        held = {place.path: (place, place.holder.get(place.name)) for place, _ in self.values.values()}
+        versions = [(place, value, _version(value)) for place, value in held.values() if isinstance(value, Tensor)]
+
+        def written() -> list[Place]:
+            return [
+                place
+                for place, value, version in versions
+                if place.holder.get(place.name) is not value or _version(value) != version
+            ]
+
+        return written
+
     def find(self, place: Place) -> Place | None:
         """Return the place with the same path in this snapshot."""
         return next((one for one, _ in self.values.values() if one == place), None)
@@ -435,6 +449,11 @@ def _shallow(value: Any) -> object:
     if isinstance(value, torch.Generator):
         return digest(value.get_state())
     return (kind, repr(cast(Any, value))) if isinstance(value, np.generic) else kind
+
+
+def _version(value: Tensor) -> int:
+    """Return the number of writes to a tensor; PyTorch does not count those to tensors of inference mode."""
+    return 0 if value.is_inference() else value._version  # noqa: SLF001
 
 
 def _size(fingerprint: object) -> object:
