@@ -3,6 +3,7 @@
 import copy
 import inspect
 import linecache
+import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -15,10 +16,12 @@ from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx.graph import CodeGen
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from deuteron.builds.manifest import Source
-from deuteron.errors import InputError, UnsupportedError
+from deuteron.builds.user_frames import last_user_line
+from deuteron.errors import DeuteronError, InputError, UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager import blocks
 from deuteron.frontend.eager.code import is_library, written_at
@@ -32,7 +35,7 @@ from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.quantize.rewrite_equivalence import TOLERANCE
 from deuteron.frontend.source_lines import first_line, source_of
 from deuteron.frontend.upstream import names
-from deuteron.frontend.upstream.access import replaced
+from deuteron.frontend.upstream.access import replaced, value_of
 
 
 def captured(model: nn.Module | ExportedProgram, samples: Sequence[Inputs]) -> tuple[Observed, fx.GraphModule]:
@@ -146,7 +149,7 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
         InputError: PyTorch cannot export the module.
         UnsupportedError: the graph computes other outputs; the error names the first operator that differs.
     """
-    failures = list[Exception]()
+    failures = list[DeuteronError]()
     for strict in (True, False):
         try:
             graph = _flat(program or _exported(observed, strict=strict))
@@ -161,7 +164,24 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
         if (error := _compared(graph, observed)) is None:
             return graph
         failures.append(error)
-    raise next((one for one in failures if isinstance(one, UnsupportedError)), failures[0])
+    if not any(one.where for one in failures) and (source := _transform_line(observed)) is not None:
+        raise blocks.refused(source, *blocks.TRANSFORMS)
+    raise min(failures, key=lambda one: (not isinstance(one, UnsupportedError), not one.where))
+
+
+def _transform_line(observed: Observed) -> Source | None:
+    """Return the first line of user code that runs within a transform of `torch.func`."""
+    found, transforms = list[tuple[str, int, str]](), value_of(names.TRANSFORMS)
+
+    class Within(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if not found and transforms():
+                found.extend(filter(None, [last_user_line("".join(traceback.format_stack()))]))
+            return func(*args, **(kwargs or {}))
+
+    with environment(observed.module), torch.no_grad(), quiet(), Within():
+        copied(observed.module)(*copies(observed.samples[0]))
+    return Source(*found[0], "") if found else None
 
 
 def _exported(observed: Observed, *, strict: bool) -> ExportedProgram:
