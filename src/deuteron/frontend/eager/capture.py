@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from deuteron.builds.manifest import Source
 from deuteron.builds.user_frames import last_user_line
-from deuteron.errors import DeuteronError, UnsupportedError
+from deuteron.errors import DeuteronError, InputError, UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager import blocks
 from deuteron.frontend.eager.code import is_library, written_at
@@ -61,7 +61,7 @@ def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
     """Return the graph of one run of a module with variables, or None if no output depends on a variable.
 
     Raises:
-        InputError: PyTorch cannot export the module.
+        InputError: PyTorch cannot export the module, or the samples do not show how it starts.
         StateError: the graph computes other outputs, or leaves other values in the variables.
     """
     attributes, binding, graph = observed.attributes, None, None
@@ -82,11 +82,33 @@ def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
         return None
     found = replace(observed, attributes=attributes, variables=binding.variables)
     samples = list(islice(cycle(observed.samples), max(_STEPS, len(observed.samples))))
-    if _compared_steps(graph, found, samples) is None:
+    sequences = [samples, *([sample] for sample in observed.samples[1:])]  # every sample may be the first of a stream
+    if not any(_compared_steps(graph, found, one) for one in sequences):
+        _check_start(found)
         return found, graph
     if observed.refusal is None:
         return None
     raise observed.refusal
+
+
+def _check_start(observed: Observed) -> None:
+    """Refuse zeros in place of None if the samples cannot tell them apart: `if self.h is None: self.h = x`.
+
+    Raises:
+        InputError: an input is zero in all samples.
+    """
+    attribute = next((one for one in observed.attributes if one.starts_as_none), None)
+    if attribute is None:
+        return
+    inputs = list(zip(*observed.samples, strict=True))
+    for name, values in zip(argument_names(observed.module, len(inputs)), inputs, strict=True):
+        if not any(bool(value.any()) for value in values):
+            raise InputError(
+                f"the {attribute.place.path} starts as None, and the input `{name}` is zero in all samples: they do "
+                "not show whether the model computes the same with zeros",
+                where=str(attribute.source) if attribute.source else None,
+                hint="give samples with other values, or start with a tensor",
+            )
 
 
 def _step_graph(observed: Observed, attributes: Sequence[Attribute], variables: Sequence[Variable]) -> fx.GraphModule:
