@@ -27,7 +27,7 @@ _RESULTS = (*_STORED, "INT32")
 """Those of its results, such as indices."""
 
 _ODD = ("BOOL", "INT64")
-"""Types that it has in a form of its own: true is -1 on an Ethos-U85. NEG there ignores the input's zero point."""
+"""Types that it stores in another form: true is -1 on an Ethos-U85. NEG there ignores the input's zero point."""
 
 
 def check_names(source: FlatModel) -> None:
