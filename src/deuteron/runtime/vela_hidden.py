@@ -64,7 +64,7 @@ def tensors_of(source: FlatModel) -> tuple[FlatTensor, ...]:
 def kept(source: FlatModel, number: int) -> FlatOperator:
     """Return an operator as Vela may see it in any case; those whose commands are wrong or unknown become custom ones.
 
-    So do LSTMs, without the inputs that they lack: Vela's own keep no state.
+    LSTMs, too, without the inputs that they lack: Vela's own keep no state.
     """
     op = source.operators[number]
     if op.name == LSTM:

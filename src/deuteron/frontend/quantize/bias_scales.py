@@ -18,7 +18,7 @@ MOST = 2**30
 def widen(model: fx.GraphModule) -> None:
     """Raise measured ranges of weights in a prepared model until each quantised bias is at most `MOST`.
 
-    Such a bias decides the scale of the output, beside which the step of the weights stays small.
+    Such a bias decides the scale of the output, so that the step of the weights stays small against it.
     """
     for node in model.graph.nodes:
         if called(node) in _LAYERS and len(node.args) > 2 and node.args[2] is not None:
