@@ -91,6 +91,7 @@ class BuildResult:
             call.
         stored: quantises float inputs to the program's input format.
         exact: for each output, true if it is computed from integers and bools alone.
+        variables: the tensors that the program keeps from run to run.
     """
 
     manifest: Manifest
@@ -100,6 +101,7 @@ class BuildResult:
     floats: Callable[..., object]
     stored: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
     exact: tuple[bool, ...] = ()
+    variables: tuple[Variable, ...] = ()
 
     @property
     def pte(self) -> bytes:
@@ -193,7 +195,7 @@ def build(
 
     losses = tuple(trainer.losses) if trainer else ()
     floats, exact = stepping(compiled.flow.float_model, variables), output_dtypes.are_exact(graph)[: len(outputs)]
-    return BuildResult(manifest, files, losses, evidence.samples, floats, stored, exact)
+    return BuildResult(manifest, files, losses, evidence.samples, floats, stored, exact, variables)
 
 
 def _first_batches(
