@@ -239,6 +239,19 @@ class Classified(nn.Module):
         return self.classes(self.h)
 
 
+class Numbered(nn.Module):
+    """The result of a layer, and twice the number of the run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, WIDTH)
+        self.register_buffer("count", position())
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        self.count += 1
+        return self.layer(x), 2 * self.count
+
+
 FORMS: dict[str, Callable[[], nn.Module]] = {
     "copied": lambda: Keeps(copied, h=row()),
     "assigned": lambda: Keeps(assigned, h=row()),

@@ -1,5 +1,6 @@
 """Compares a stream through a program with quantised PyTorch, which steps from the same initial state."""
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -42,7 +43,7 @@ class StreamOutput:
         first: SQNR (dB) of the first part.
         last: SQNR (dB) of the last part.
         whole: SQNR (dB) of the whole stream.
-        steps: the greatest difference in steps of its scale; infinite for an output without a scale that differs.
+        steps: the greatest difference in steps of its scale; None without a scale, and for infinity or NaN.
         elements: the number of its values.
         mismatches: the number of values that differ.
         are_integers: whether its values are integers or bools without a scale, such as the results of `argmax`.
@@ -52,7 +53,7 @@ class StreamOutput:
     first: float
     last: float
     whole: float
-    steps: float
+    steps: float | None
     elements: int
     mismatches: int
     are_integers: bool = False
@@ -62,7 +63,7 @@ class StreamOutput:
         """Return true if the output is something else than quantised PyTorch's, from the first sample or later."""
         if self.are_integers:
             return self.mismatches > OTHERS * self.elements
-        return self.whole < LITTLE and not self.steps <= STEPS  # steps may be NaN
+        return self.whole < LITTLE and (self.steps is None or self.steps > STEPS)
 
     @property
     def drifts(self) -> bool:
@@ -160,8 +161,8 @@ def _real(value: Array, affine: saved.Affine | None) -> Real:
 def _output(index: int, ours: Real, theirs: Real, part: int, affine: saved.Affine | None) -> StreamOutput:
     first, last, whole = (_sqnr(ours[end], theirs[end]) for end in (slice(part), slice(-part, None), slice(None)))
     differ = ~np.isclose(ours, theirs, rtol=1e-6, atol=1e-12)
-    most = float(np.abs(ours - theirs).max()) if differ.any() else 0.0
-    steps = round(most / affine.scale, 2) if affine or not most else float("inf")
+    steps = None if affine is None else round(float(np.abs(ours - theirs).max()) / affine.scale, 2)
+    steps = None if steps is None or not math.isfinite(steps) else steps
     return StreamOutput(index, first, last, whole, steps, ours.size, int(np.count_nonzero(differ)))
 
 
