@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from tests import full
-from tests.tflite.cortex_m import models, more_models, movement_models
+from tests.tflite.cortex_m import models, more_models, movement_models, recurrent_models
 from tests.tflite.cortex_m.running import random_inputs
 
 from deuteron import api
@@ -18,8 +18,9 @@ from deuteron.runtime.build_directory import build_directory
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel
+from deuteron.tflite.variables import with_variable_tensors
 
-MODELS = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS}
+MODELS = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS, **recurrent_models.MODELS}
 CASES = 2
 
 
@@ -63,7 +64,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 )
 def test_a_board_gives_the_hosts_bytes(file: Path, name: str, target: str, tmp_path: Path) -> None:
     subject = api.subject(file, target=target)
-    samples = [random_inputs(decode(file.read_bytes()), np.random.default_rng(1))]
+    samples = [random_inputs(with_variable_tensors(decode(file.read_bytes(), partial=True)), np.random.default_rng(1))]
     (expected,) = subject.run(samples)
     board = boards.load(name)
     built = image.build(build_directory(file, target), board, FirmwareOptions(), Toolchain.find(image.OBJECTS))

@@ -56,8 +56,26 @@ class Joints(Layers):
         return 1 + self.linear(x), y @ self.vector, pooled, cut, self.flat_norm(self.plain(x)).relu(), joined
 
 
+class Products(Layers):
+    """Vectors before a matrix."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matrix = nn.Parameter(torch.randn(8, 5))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        return x[1] @ self.matrix, self.linear(x)[0] @ self.matrix
+
+
 @pytest.mark.parametrize(
-    ("module", "target"), [(Negations, "ethos-u55-128"), (Joints, "cortex-m55"), (Joints, "imxrt700cm")]
+    ("module", "target"),
+    [
+        (Products, "ethos-u55-128"),
+        (Products, "cortex-m55"),
+        (Negations, "ethos-u55-128"),
+        (Joints, "cortex-m55"),
+        (Joints, "imxrt700cm"),
+    ],
 )
 def test_a_program_gives_what_the_eager_module_gives(module: type[Layers], target: str, tmp_path: Path) -> None:
     model = module().eval()

@@ -4,22 +4,26 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from tests.npu.neutron.tflite.mixing import SHAPE, Net
 
 from deuteron import api
+from deuteron.builds.manifest import PROGRAM
 from deuteron.errors import FormatError, UnsupportedError
 from deuteron.npu.neutron.tflite.operator_view import Names, Site
 from deuteron.npu.neutron.tflite_partitioner import convert_mixed
-from deuteron.runtime import tflite_calls, tflite_model
+from deuteron.runtime import tflite_build, tflite_calls, tflite_model
 from deuteron.runtime.host import HostRunner
 from deuteron.runtime.pte_writer import Call
 from deuteron.runtime.tflite_build import build_of
 from deuteron.runtime.tflite_calls import call_of
 from deuteron.runtime.tflite_partitioned import MixedProgram
-from deuteron.tflite.flat_model import FlatModel, FlatOperator
+from deuteron.tflite.encode import encode
+from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.quantization import Quant
 from deuteron.views.run.host import TfliteOnHost
 
 Change = Callable[[FlatOperator], FlatOperator]
@@ -328,3 +332,16 @@ def test_state_that_the_npu_would_part_is_refused():
         with pytest.raises(UnsupportedError) as caught:
             MixedProgram(converted.converted)
         assert caught.value.message == f"{refused} keep state, and the NPU runs between them; LiteRT would part them"
+
+
+def test_a_program_that_contradicts_itself_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = tmp_path / "net.tflite"
+    x = FlatTensor("x", (1, 4), "INT8", Quant((0.5,), (0,)))
+    net = FlatModel("net", (x, replace(x, name="y")), (0,), (1,), (FlatOperator("RELU", (0,), (1,)),))
+    source.write_bytes(encode(net))
+    manifest, files = tflite_build.build_of(source, "cortex-m55")
+    damaged = {**files, PROGRAM: files[PROGRAM][:100]}
+    monkeypatch.setattr(tflite_build, "build_of", Mock(return_value=(manifest, damaged)))
+    with pytest.raises(FormatError):
+        api.build_model(str(source), target="cortex-m55", output=tmp_path / "build")
+    assert [*tmp_path.iterdir()] == [source]

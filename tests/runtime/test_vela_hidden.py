@@ -1,16 +1,21 @@
 """Operators that stop Vela, or that it loses, run on the CPU."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 from tests.tflite.cortex_m.models import Quant, constant, f32, model, tensor
 from tests.tflite.cortex_m.running import random_inputs
 from tests.tflite.graph_check import built
 
+from deuteron.errors import UnsupportedError
 from deuteron.runtime import vela_hidden
 from deuteron.runtime.litert import Litert
+from deuteron.runtime.tflite_build import build_of
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
-from deuteron.tflite.flat_model import FlatModel
+from deuteron.tflite.flat_model import FlatModel, FlatOperator
 
 Q = Quant((f32(0.05),), (3,))
 
@@ -35,12 +40,103 @@ def filled() -> FlatModel:
     return FlatModel("both", (*fill.tensors, *relu.tensors), (3,), (2, 4), (first, moved))
 
 
-@pytest.mark.parametrize("make", [comparison, real_function, filled])
-def test_what_stops_vela_runs_on_the_cpu(make) -> None:
+def wide_function(name: str = "TANH") -> FlatModel:
+    """Of 16 bits: an Ethos-U has it built in."""
+    x, y = (tensor(name, (3, 5), "INT16", Quant((f32(scale),), (0,))) for name, scale in (("x", 2**-12), ("y", 2**-15)))
+    return model(name, [x], [y])
+
+
+def wide_sigmoid() -> FlatModel:
+    return wide_function("LOGISTIC")
+
+
+def mirrored(*pads: tuple[int, int], dtype: str = "INT32") -> FlatModel:
+    dims = (2, 4, 3, 5)[-len(pads) :]
+    out = [size + sum(pad) for size, pad in zip(dims, pads, strict=True)]
+    x, y = tensor("x", dims, "INT8", Q), tensor("z", out, "INT8", Q)
+    return model("MIRROR_PAD", [x, constant("pads", pads, dtype)], [y], "MirrorPadOptions", {"Mode": 0})
+
+
+def mirrored_channels() -> FlatModel:
+    return mirrored((0, 0), (1, 0), (2, 1))
+
+
+def mirrored_vector() -> FlatModel:
+    return mirrored((0, 2), dtype="INT64")
+
+
+def mirrored_batches() -> FlatModel:
+    return mirrored((1, 0), (0, 0), (0, 0), (0, 0))
+
+
+def mirrored_and_compared() -> FlatModel:
+    """A mirror pad of channels in a file that stops Vela."""
+    pad, less = mirrored((0, 0), (1, 0), (2, 1)), comparison()
+    count = len(pad.tensors)
+    (op,) = less.operators
+    moved = replace(op, inputs=tuple(i + count for i in op.inputs), outputs=tuple(i + count for i in op.outputs))
+    inputs, outputs = (
+        (*a, *(i + count for i in b)) for a, b in ((pad.inputs, less.inputs), (pad.outputs, less.outputs))
+    )
+    return FlatModel("both", (*pad.tensors, *less.tensors), inputs, outputs, (*pad.operators, moved))
+
+
+def read_output() -> FlatModel:
+    """A reshaped tensor that is an output and is unpacked, before another reshape: Vela makes no tensor of it."""
+    like = tensor("x", (24,), "INT16", Quant((f32(2**-12),), (0,)))
+    parts = [replace(like, name=f"p{i}", shape=(4, 2)) for i in range(3)]
+    others = (tensor("real", (4, 2), "FLOAT32"), tensor("cast", (4, 2), "INT32"), tensor("flat", (8,), "INT32"))
+    shapes = (constant("shape", [4, 2, 3]), constant("size", [8]))
+    operators = (
+        FlatOperator("RESHAPE", (0, 8), (1,)),
+        FlatOperator("UNPACK", (1,), (2, 3, 4), "UnpackOptions", {"Num": 3, "Axis": 2}),
+        FlatOperator("DEQUANTIZE", (2,), (5,)),
+        FlatOperator("CAST", (5,), (6,), "CastOptions"),
+        FlatOperator("RESHAPE", (6, 9), (7,)),
+    )
+    tensors = (like, replace(like, name="r", shape=(4, 2, 3)), *parts, *others, *shapes)
+    return FlatModel("read", tensors, (0,), (1, 3, 4, 7), operators)
+
+
+def cast_of_bool() -> FlatModel:
+    """True is 1 on the CPU, and -1 on an Ethos-U85."""
+    return model("CAST", [tensor("x", (2, 3), "BOOL")], [tensor("y", (2, 3), "INT32")], "CastOptions")
+
+
+def selected() -> FlatModel:
+    condition, a, b = tensor("c", (2, 3), "BOOL"), tensor("a", (2, 3), "INT8", Q), tensor("b", (2, 3), "INT8", Q)
+    return model("SELECT", [condition, a, b], [replace(a, name="y")])
+
+
+def wide_indices() -> FlatModel:
+    indices = tensor("y", (2, 3), "INT64")
+    return model(
+        "ARG_MAX",
+        [tensor("x", (2, 3, 7), "INT8", Q), constant("axis", 2)],
+        [indices],
+        "ArgMaxOptions",
+        {"OutputType": 4},
+    )
+
+
+def negative() -> FlatModel:
+    return model("NEG", [tensor("x", (2, 3), "INT8", Q)], [tensor("y", (2, 3), "INT8", Q)])
+
+
+ODD = (cast_of_bool, selected, wide_indices, negative)
+
+MIRRORED = (mirrored_and_compared, mirrored_channels, mirrored_vector, mirrored_batches)
+
+
+@pytest.mark.parametrize(
+    "make", [read_output, comparison, real_function, filled, wide_function, wide_sigmoid, *ODD, *MIRRORED]
+)
+@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+def test_what_stops_vela_runs_on_the_cpu(make, target: str) -> None:
     pytest.importorskip("ethosu.vela")
     source = make()
     inputs = random_inputs(source, np.random.default_rng(0))
-    found = built("ethos-u55-128")(source, inputs)
+    found = built(target)(source, inputs)
     for ours, theirs in zip(found, Litert(encode(source)).run(inputs), strict=True):
         np.testing.assert_array_equal(ours, theirs)
 
@@ -48,6 +144,12 @@ def test_what_stops_vela_runs_on_the_cpu(make) -> None:
 def test_what_vela_takes_is_not_hidden() -> None:
     source = model("RELU", [tensor("x", (4,), "INT8", Q)], [tensor("y", (4,), "INT8", Q)])
     assert vela_hidden.hidden(source) is None
+
+
+def test_mirrored_rows_and_columns_are_not_hidden() -> None:
+    for source in (mirrored((2, 1), (1, 2), (0, 0)), mirrored((0, 0), (2, 1), (1, 2), (0, 0))):
+        assert vela_hidden.kept(source, 0) is source.operators[0]
+        assert vela_hidden.hidden(source) is None
 
 
 def test_what_was_hidden_is_shown_again() -> None:
@@ -59,3 +161,25 @@ def test_what_was_hidden_is_shown_again() -> None:
     assert [t.dtype for t in inside.tensors] == ["INT8", "INT8", "UINT8"]
     assert vela_hidden.shown(source, inside).operators == source.operators
     assert vela_hidden.shown(source, inside).tensors == source.tensors
+
+
+def test_only_an_output_gets_the_values_that_vela_lost() -> None:
+    source = model("RELU", [tensor("x", (4,), "INT8", Q)], [tensor("y", (4,), "INT8", Q)])
+    values = tensor("c", (4,), "INT8", Q)
+    source = replace(source, tensors=(*source.tensors, replace(values, data=bytes(4))), outputs=(1, 2))
+    lost = replace(source, tensors=(source.tensors[0], replace(source.tensors[1], name="c"), values), outputs=(2,))
+    assert [each.data for each in vela_hidden.shown(source, lost).tensors] == [None, None, bytes(4)]
+
+
+def test_a_custom_operator_with_the_name_of_a_hidden_one_is_refused(tmp_path: Path) -> None:
+    source = model("RELU", [tensor("x", (4,), "INT8", Q)], [tensor("y", (4,), "INT8", Q)])
+    path = tmp_path / "net.tflite"
+    path.write_bytes(
+        encode(replace(source, operators=(FlatOperator("CUSTOM", (0,), (1,), custom_code="DeuteronHidden7"),)))
+    )
+    with pytest.raises(UnsupportedError) as caught:
+        build_of(path, "ethos-u55-128")
+    assert str(caught.value) == (
+        "operator 0 (DeuteronHidden7): the custom operator `DeuteronHidden7` has a name that builds for an Ethos-U use "
+        "themselves\n\nhint: give it a name that does not start with DeuteronHidden"
+    )

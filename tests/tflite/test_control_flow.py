@@ -12,7 +12,8 @@ from deuteron.builds.options import TfliteOptions
 from deuteron.errors import FormatError, InputError, UnsupportedError
 from deuteron.runtime.litert import Litert
 from deuteron.runtime.tflite_model import Prepared, prepare
-from deuteron.tflite.flat_model import FlatModel
+from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.quantization import Quant
 
 
 def body(*steps: str, inputs: int = 1) -> FlatModel:
@@ -170,3 +171,73 @@ def test_a_signature_that_the_file_lacks_is_named(signatures: dict[str, int], hi
     with pytest.raises(InputError) as caught:
         signed_names(data, "third")
     assert (caught.value.message, caught.value.hint) == ("the file has no signature `third`", hint)
+
+
+def test_an_output_of_control_flow_keeps_its_name() -> None:
+    model = branching(3)
+    (y,) = (op.outputs[0] for op in model.operators if op.name == "IF")
+    model = changed(replace(model, operators=model.operators[:-1], outputs=(y,)), y, name="scores")
+    for branch in (body("TANH"), body("TANH", "RELU")):
+        found = prepare(file_of(model, branch, branch)).model
+        assert [found.tensors[i].name for i in found.outputs] == ["scores"]
+    loop = changed(looping(2), looping(2).outputs[0], name="last")
+    found = prepare(file_of(loop, *loop_parts(2))).model
+    assert [found.tensors[i].name for i in found.outputs] == ["last"]
+    assert len({tensor.name for tensor in found.tensors}) == len(found.tensors)
+
+
+def refusal(data: bytes) -> str:
+    """The message for a file that is refused."""
+    with pytest.raises(UnsupportedError) as caught:
+        prepare(data)
+    return caught.value.message
+
+
+def test_a_variable_tensor_of_a_subgraph_is_refused() -> None:
+    kept = body("TANH")
+    kept = replace(kept, tensors=(*kept.tensors, FlatTensor("state", (1, 4), "INT8", is_variable=True)))
+    assert refusal(file_of(branching(3), kept, body("RELU6"))) == (
+        "IF runs subgraph 1 with the variable tensor `state`; only the main subgraph may have one"
+    )
+    test, _ = loop_parts(1)
+    turn = loop_parts(1)[1]
+    turn = replace(turn, tensors=(*turn.tensors, kept.tensors[-1]))
+    assert refusal(file_of(looping(1), test, turn)).startswith("WHILE runs subgraph 2 with the variable tensor `state`")
+
+
+def changed(model: FlatModel, tensor: int, **fields: object) -> FlatModel:
+    """The model with other fields of a tensor."""
+    tensors = [*model.tensors]
+    tensors[tensor] = replace(tensors[tensor], **fields)  # pyright: ignore[reportArgumentType]
+    return replace(model, tensors=tuple(tensors))
+
+
+def test_a_subgraph_of_another_quantisation_is_refused() -> None:
+    """LiteRT copies the bytes."""
+    other, given, result = Quant((0.25,), (5,)), body("TANH").inputs[0], body("TANH").outputs[0]
+    inner = changed(body("TANH"), given, quant=other)
+    assert refusal(file_of(branching(3), inner, body("RELU6"))) == (
+        "IF copies tensor `t0` to tensor `t0` of another scale or zero point"
+    )
+    inner = changed(body("TANH"), result, quant=other)
+    assert refusal(file_of(branching(3), inner, body("RELU6"))) == (
+        "IF copies tensor `t6/t1` to tensor `t6` of another scale or zero point"
+    )
+    inner = changed(body("TANH"), given, dtype="UINT8")
+    assert (
+        refusal(file_of(branching(3), inner, body("RELU6"))) == "IF copies tensor `t0` to tensor `t0` of another type"
+    )
+    test, turn = loop_parts(2)
+    turn = changed(turn, turn.outputs[1], quant=other)
+    assert "of another scale or zero point" in refusal(file_of(looping(2), test, turn))
+
+
+def test_a_condition_that_assigns_a_variable_is_refused() -> None:
+    test, turn = loop_parts(1)
+    handle = FlatOperator("VAR_HANDLE", (), (len(test.tensors),), "VarHandleOptions", {"SharedName": b"v"})
+    assign = FlatOperator("ASSIGN_VARIABLE", (len(test.tensors), test.inputs[1]), ())
+    test = replace(test, tensors=(*test.tensors, FlatTensor("handle", (), "RESOURCE")))
+    test = replace(test, operators=(handle, assign, *test.operators))
+    assert refusal(file_of(looping(1), test, turn)) == (
+        "WHILE runs ASSIGN_VARIABLE in its condition, which may change more than the condition's result"
+    )

@@ -12,7 +12,7 @@ from deuteron.runtime.litert import Litert
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
-from deuteron.tflite.normalize import Normalized, normalized
+from deuteron.tflite.normalize import Normalized, normalized, with_unique_names
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.unsigned import is_unsigned, signed
 
@@ -239,3 +239,28 @@ def test_a_quantize_from_uint8_alone_makes_no_uint8_file() -> None:
     model = net.model([x], [y])
     assert not is_unsigned(model)
     assert signed(model) is model
+
+
+def test_each_tensor_has_a_name_of_its_own_and_the_outputs_keep_theirs() -> None:
+    net = Net()
+    given = net.tensor((1, 4))
+    for _ in range(3):
+        net.op("TANH", [given], [net.tensor((1, 4))])
+    given_names = ["x", "y", "y", "y/2"]
+    net.tensors = [replace(tensor, name=name) for tensor, name in zip(net.tensors, given_names, strict=True)]
+    model = net.model([given], [2])
+    assert with_unique_names(replace(model, tensors=model.tensors[:2])).tensors == model.tensors[:2]
+    found = with_unique_names(model)
+    assert [tensor.name for tensor in found.tensors] == ["x", "y/3", "y", "y/2"]
+    assert not found.is_file
+
+
+def test_the_scales_of_a_tensor_of_one_dimension_are_along_it() -> None:
+    """Old converters give a bias the dimension of its weights."""
+    net = Net()
+    given = net.tensor((2,), quant=Quant((0.5, 0.25), (0, 0), 3))
+    (tensor,) = decode(encode(net.model([given], [given]))).tensors
+    assert tensor.quant == Quant((0.5, 0.25), (0, 0), 0)
+    wrong = net.tensor((3,), quant=Quant((0.5, 0.25), (0, 0), 3))
+    with pytest.raises(FormatError, match="it has 2 scales along dimension 3 of "):
+        normal(net.model([wrong], [wrong]))

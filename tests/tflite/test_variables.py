@@ -1,6 +1,7 @@
 """Resource variables of TFLite files: states of programs give LiteRT's bytes run by run; errors name what is wrong."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -112,6 +113,13 @@ def swap(net: StatefulNet) -> None:
     net.outputs += [largest(net, x, old_a), old_b]
 
 
+def swap_of_one_name(net: StatefulNet) -> None:
+    """Both values that are read have the name `v`."""
+    swap(net)
+    for read in (op.outputs[0] for op in net.operators if op.name == "READ_VARIABLE"):
+        net.tensors[read] = replace(net.tensors[read], name="v")
+
+
 def two_reads(net: StatefulNet) -> None:
     x, handle = net.input(SHAPE), net.variable("v", values(5))
     one, two = net.read(handle, SHAPE), net.read(handle, SHAPE)
@@ -179,6 +187,7 @@ def other_shape(net: StatefulNet) -> None:
         (read_after_assign, 2),
         (delay_line, 4),
         (swap, 4),
+        (swap_of_one_name, 4),
         (two_reads, 3),
         (constant, 0),
         (assigned_constant, 1),

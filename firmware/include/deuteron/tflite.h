@@ -697,7 +697,7 @@ enum {
     DTN_TFL_LSTM_INPUT = 0,
     DTN_TFL_LSTM_INPUT_WEIGHTS = 1,
     DTN_TFL_LSTM_HIDDEN_WEIGHTS = 2,
-    DTN_TFL_LSTM_BIAS = 3,
+    DTN_TFL_LSTM_STARTS = 3,
     DTN_TFL_LSTM_GATES = 4,
     DTN_TFL_LSTM_HIDDEN_STATE = 5,
     DTN_TFL_LSTM_CELL_STATE = 6,
@@ -710,7 +710,6 @@ typedef struct {
     int32_t in_features;
     int32_t units;
     int32_t time_major;
-    int32_t in_zp;
     int32_t hidden_zp;
     int32_t input_multipliers[4];
     int32_t input_shifts[4];
@@ -726,13 +725,14 @@ typedef struct {
  * LSTM over int8 [batches, steps, in_features], or with `time_major` 1 [steps, batches, in_features].
  *
  * Input weights are int8 [4, units, in_features], hidden weights [4, units, units]; gates are those of input, forget,
- * cell and output. A gate is f(sat16(sat16(R(sum((x - in_zp) * w) + bias)) + R(sum((h - hidden_zp) * w)))). Each gate
- * has its factors. f is tanh for the cell, else the logistic function, of numbers in steps of 2^-12. The cell state is
+ * cell and output. A gate is f(sat16(sat16(R(start + sum(x * w))) + R(start + sum(h * w)))), with starts int32
+ * [2, 4, units] that have the bias and what the zero points add; sums keep their low 32 bits. Each gate has its
+ * factors. f is tanh for the cell, else the logistic function, of numbers in steps of 2^-12. The cell state is
  * int16 with `cell_bits` whole bits. It becomes the forget gate times it plus input gate times cell gate, clamped to
  * `cell_clip` unless that is 0. The hidden state is sat8(hidden_zp + R(output gate * tanh(cell state))), and the
  * output is it. Scratch has 4 * units int16 elements.
  *
- * Values: input, input_weights, hidden_weights, bias, gates, hidden_state, cell_state, output.
+ * Values: input, input_weights, hidden_weights, starts, gates, hidden_state, cell_state, output.
  */
 int32_t dtn_tfl_lstm(const dtn_operator_call_t *call, dtn_phase_t phase);
 

@@ -163,7 +163,7 @@ static dtn_ethosu_fault_t read_registers(dtn_ethosu_t *m, elementwise_t *e)
         fault = dtn_ethosu_ofm_factor(m, false, &e->factor);
     }
     if (fault == DTN_ETHOSU_OK && e->kind == MUL && dtn_ethosu_field(m, REG_IFM_PRECISION, SIZE_AT, 2) == SIZE_32) {
-        fault = dtn_ethosu_shift_only(m, &e->factor);
+        e->factor.scale = 1; /* the register's scale has no effect: Vela gives it as an operand as well */
     }
     return fault;
 }

@@ -36,8 +36,12 @@ static dtn_ethosu_fault_t read_factor_85(dtn_ethosu_t *m, pool_t *pool)
         return dtn_ethosu_fault(m, DTN_ETHOSU_FIELD, REG_IFM_PRECISION);
     }
     fault = dtn_ethosu_ofm_factor(m, false, &pool->factor);
-    /* Additional scaling of a mean is not publicly documented. */
-    if (fault == DTN_ETHOSU_OK && pool->is_mean && (pool->factor.scale != 1 || pool->factor.shift != 0)) {
+    bool is_one = pool->factor.scale == (int64_t)(UINT64_C(1) << pool->factor.shift);
+    if (pool->geometry.kernel_h == 1 && pool->geometry.kernel_w == 1) {
+        pool->is_mean = false;
+    }
+    /* Where a mean's additional scaling rounds is not publicly documented. */
+    if (fault == DTN_ETHOSU_OK && pool->is_mean && !is_one) {
         return dtn_ethosu_fault(m, DTN_ETHOSU_UNSUPPORTED, REG_OFM_SCALE);
     }
     return fault;

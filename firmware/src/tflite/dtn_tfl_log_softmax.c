@@ -16,7 +16,7 @@ static bool is_valid(const dtn_operator_call_t *call)
     /* A sum of at most 4095 elements below 1 has 12 whole bits. */
     return p->depth >= 1 && p->depth < 1 << SUM_BITS && p->entries >= 1 && p->entries <= 256 &&
            dtn_tfl_is_factor(p->multiplier, p->shift) && p->shift >= 0 &&
-           dtn_tfl_is_factor(p->reverse_multiplier, p->reverse_shift) && p->diff_min <= 0 &&
+           dtn_tfl_is_factor(p->reverse_multiplier, p->reverse_shift) && p->diff_min > INT32_MIN && p->diff_min <= 0 &&
            dtn_cm_has_size(&call->values[0], DTN_CM_LIST(p->rows, p->depth)) &&
            dtn_cm_has_size(&call->values[1], DTN_CM_LIST(4, p->entries)) &&
            dtn_cm_has_size(&call->values[2], DTN_CM_LIST(p->rows, p->depth));
@@ -84,8 +84,7 @@ int32_t dtn_tfl_log_softmax(const dtn_operator_call_t *call, dtn_phase_t phase)
     const int8_t *in = (const int8_t *)call->values[0].data;
     const int32_t *table = (const int32_t *)call->values[1].data;
     int8_t *out = (int8_t *)call->values[2].data;
-    /* exp(0), without which a sum has no logarithm; a constant, which no check has read. */
-    if (table[0] != 1 << (31 - SUM_BITS)) {
+    if (!dtn_tfl_are_powers(table, p->entries, 1 << (31 - SUM_BITS))) {
         return DTN_REASON_OPERATOR;
     }
     for (int32_t row = 0; row < p->rows; row++, in += p->depth, out += p->depth) {

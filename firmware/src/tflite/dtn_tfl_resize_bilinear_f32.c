@@ -37,6 +37,9 @@ static lines_t lines(int32_t at, int32_t scale_bits, bool has_centres, int32_t s
         place = ((float)at + 0.5F) * scale;
         place -= 0.5F;
     }
+    /* Positions of a valid map are below its size; others stay within int32. */
+    float end = (float)size + 1.0F;
+    place = place < end ? place : end;
     int32_t whole = (int32_t)place;
     int32_t below = (float)whole > place ? whole - 1 : whole, above = (float)whole < place ? whole + 1 : whole;
     int32_t first = dtn_cm_clamp(below, 0, size - 1), second = dtn_cm_clamp(above, 0, size - 1);

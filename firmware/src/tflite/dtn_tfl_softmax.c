@@ -54,6 +54,9 @@ int32_t dtn_tfl_softmax(const dtn_operator_call_t *call, dtn_phase_t phase)
     const params_t *p = DTN_CM_PARAMS(call, params_t);
     const int8_t *in = (const int8_t *)call->values[0].data;
     const int32_t *table = (const int32_t *)call->values[1].data;
+    if (!dtn_tfl_are_powers(table, p->entries, INT32_MAX)) {
+        return DTN_REASON_OPERATOR;
+    }
     for (int32_t i = 0; i < p->rows; i++) {
         size_t first = (size_t)i * (size_t)p->depth;
         row(p, table, in + first, &call->values[2], first);

@@ -34,7 +34,9 @@ static void row(const params_t *p, const int16_t *const *tables, const int16_t *
         out[i] = dtn_tfl_look_up(tables[0], saturated(dtn_cm_plus(difference, INT16_MAX)));
         sum += out[i];
     }
-    /* The largest element's power is near 1. The sum as 1 to below 2 with 16 bits behind the point. */
+    /* The largest element's power is near 1; other tables than powers of e give a number, too. */
+    sum = sum < 1 << 14 ? 1 << 14 : sum;
+    /* The sum as 1 to below 2 with 16 bits behind the point. */
     int32_t zeros = dtn_tfl_leading_zeros((uint32_t)sum);
     int32_t shifted = (int32_t)((((int64_t)sum << (zeros - 1)) + (1 << 13)) >> 14);
     int32_t reciprocal = dtn_tfl_look_up(tables[1], saturated(shifted - (1 << 15) - (1 << 16)));

@@ -1,5 +1,4 @@
-#include <string.h>
-
+#include "../cortex_m/filters.h"
 #include "../cortex_m/inner.h"
 #include "numbers.h"
 
@@ -41,27 +40,25 @@ static bool is_valid(const dtn_operator_call_t *call)
            dtn_cm_has_size(out, DTN_CM_LIST(p->batches, p->units));
 }
 
-/* Moves the past of a filter by one step, and adds the newest one. Returns the sum over time. */
-static uint32_t step_s8(int8_t *past, const int8_t *times, size_t steps, int32_t newest, int32_t zero_point)
+/* Steps of filters: from the numbers before the state's scale to the sums over time. */
+static void run_filters(const dtn_operator_call_t *call, size_t first, size_t past, int32_t *sums, size_t count)
 {
-    memmove(past, past + 1, steps - 1);
-    past[steps - 1] = (int8_t)newest;
-    int32_t sum = 0;
-    for (size_t i = 0; i < steps; i++) {
-        sum += (past[i] - zero_point) * times[i];
+    const params_t *p = DTN_CM_PARAMS(call, params_t);
+    const dtn_tensor_t *times = &call->values[TIMES], *state = &call->values[BIAS + p->has_bias];
+    const dtn_tfl_limits_t limits = dtn_tfl_limits(state->type);
+    const size_t steps = (size_t)p->steps;
+    const dtn_cm_sums_scale_t scale = {p->state_multiplier, p->state_shift, 0, limits.min, limits.max};
+    dtn_cm_scale_sums(&scale, sums, count);
+    if (state->type == DTN_TYPE_S16) {
+        dtn_cm_step_filters_s16((int16_t *)state->data + past, (const int16_t *)times->data + first * steps, steps,
+                                sums, count);
+        return;
     }
-    return (uint32_t)sum;
-}
-
-static uint32_t step_s16(int16_t *past, const int16_t *times, size_t steps, int32_t newest, int32_t zero_point)
-{
-    memmove(past, past + 1, (steps - 1) * sizeof *past);
-    past[steps - 1] = (int16_t)newest;
-    uint32_t sum = 0;
-    for (size_t i = 0; i < steps; i++) {
-        sum += (uint32_t)((past[i] - zero_point) * times[i]);
+    for (size_t j = 0; j < count && p->state_zp != 0; j++) {
+        sums[j] += p->state_zp;
     }
-    return sum;
+    dtn_cm_step_filters_s8((int8_t *)state->data + past, (const int8_t *)times->data + first * steps, steps,
+                           p->state_zp, sums, count);
 }
 
 static void run_batch(const dtn_operator_call_t *call, size_t batch)
@@ -70,30 +67,32 @@ static void run_batch(const dtn_operator_call_t *call, size_t batch)
     const dtn_tensor_t *values = call->values, *state = &values[BIAS + p->has_bias];
     const int32_t *bias = p->has_bias == 1 ? (const int32_t *)values[BIAS].data : NULL;
     const int8_t *input = (const int8_t *)values[INPUT].data + batch * (size_t)p->in_features;
-    const dtn_tfl_limits_t limits = dtn_tfl_limits(state->type), bytes = dtn_tfl_limits(DTN_TYPE_S8);
-    size_t filters = (size_t)p->units * (size_t)p->rank, steps = (size_t)p->steps, unit = 0;
-    size_t past = batch * filters * steps;
+    const dtn_cm_sums_scale_t scale = {p->out_multiplier, p->out_shift, p->out_zp, INT8_MIN, INT8_MAX};
+    const size_t filters = (size_t)p->units * (size_t)p->rank, depth = (size_t)p->in_features;
     int8_t *out = (int8_t *)state[1].data + batch * (size_t)p->units;
+    size_t unit = 0;
     int32_t left = p->rank;
-    uint32_t sum = bias != NULL ? (uint32_t)bias[0] : 0;
+    uint32_t sum = 0;
     for (size_t first = 0; first < filters; first += DTN_CM_ROW_SUMS) {
         const size_t count = filters - first < DTN_CM_ROW_SUMS ? filters - first : DTN_CM_ROW_SUMS;
-        uint32_t dots[DTN_CM_ROW_SUMS] = {0};
-        dtn_cm_add_row(input, -p->in_zp, (const int8_t *)values[FEATURES].data + first * (size_t)p->in_features,
-                       (size_t)p->in_features, count, dots);
-        for (size_t filter = first; filter < first + count; filter++, past += steps) {
-            int32_t newest = dtn_cm_requantize((int32_t)dots[filter - first], p->state_multiplier, p->state_shift);
-            newest = dtn_cm_clamp(newest, limits.min, limits.max) + p->state_zp;
-            sum += state->type == DTN_TYPE_S8
-                       ? step_s8((int8_t *)state->data + past, (const int8_t *)values[TIMES].data + filter * steps,
-                                 steps, newest, p->state_zp)
-                       : step_s16((int16_t *)state->data + past, (const int16_t *)values[TIMES].data + filter * steps,
-                                  steps, newest, p->state_zp);
+        int32_t sums[DTN_CM_ROW_SUMS] = {0};
+        dtn_cm_add_row(input, -p->in_zp, (const int8_t *)values[FEATURES].data + first * depth, depth, count,
+                       (uint32_t *)sums);
+        run_filters(call, first, (batch * filters + first) * (size_t)p->steps, sums, count);
+        /* The sums of units take the place of those of their filters. */
+        size_t units = 0;
+        for (size_t j = 0; j < count; j++) {
+            sum += (uint32_t)sums[j];
             if (--left == 0) {
-                out[unit++] = (int8_t)dtn_tfl_scaled((int32_t)sum, p->out_multiplier, p->out_shift, p->out_zp, bytes);
-                sum = bias != NULL && unit < (size_t)p->units ? (uint32_t)bias[unit] : 0;
+                sums[units] = (int32_t)(sum + (bias != NULL ? (uint32_t)bias[unit + units] : 0U));
+                units++;
+                sum = 0;
                 left = p->rank;
             }
+        }
+        dtn_cm_scale_sums(&scale, sums, units);
+        for (size_t j = 0; j < units; j++) {
+            out[unit++] = (int8_t)sums[j];
         }
     }
 }

@@ -24,10 +24,20 @@ static inline int32_t dtn_tfl_up(int32_t x, int32_t bits)
 static inline int32_t dtn_tfl_leading_zeros(uint32_t x)
 {
     int32_t zeros = 0;
-    for (; (x & (UINT32_C(1) << 31)) == 0; x <<= 1) {
+    for (; zeros < 32 && (x & (UINT32_C(1) << 31)) == 0; x <<= 1) {
         zeros++;
     }
     return zeros;
+}
+
+/** True for a table of powers of e from exp(0) = `one` on: a constant, which no check of a call has read. */
+static inline bool dtn_tfl_are_powers(const int32_t *table, int32_t entries, int32_t one)
+{
+    bool are = table[0] == one;
+    for (int32_t i = 1; i < entries; i++) {
+        are = are && table[i] >= 0 && table[i] <= one;
+    }
+    return are;
 }
 
 /** 1 / (1 + x) for x from 0 to below 1, both in steps of 2^-31: three steps of Newton's method. */

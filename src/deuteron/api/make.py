@@ -204,7 +204,7 @@ def _build_tflite(
     if directory is not None:
         outputs.check_output(directory, force=options.force)
     manifest, files = tflite_build.build_of(path, target, options, calibration)
-    arena.check(files[manifests.PROGRAM], manifest)
+    arena.check_program(files[manifests.PROGRAM], manifest)
     if directory is not None:
         text = manifest.to_json().encode()
         outputs.write(directory, {**files, manifests.NAME: text}, force=options.force)

@@ -4,6 +4,7 @@ Scratch memory of a step shares the arena and is live during that step only.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -16,7 +17,7 @@ from deuteron.board.memory_check import hazards
 from deuteron.board.row_dependencies import Counted, macs
 from deuteron.board.translate import translate
 from deuteron.builds.manifest import Manifest
-from deuteron.errors import CapacityError, InternalError
+from deuteron.errors import CapacityError, InternalError, UnsupportedError
 from deuteron.npu.provenance import Cascade, KernelOrigin, cascades
 from deuteron.npu.schedule import Block, Memory
 from deuteron.operators.limits import ALIGNMENT, round_up
@@ -112,6 +113,19 @@ def check(program: bytes, manifest: Manifest) -> None:
     """
     if manifest.options.memory.sram_budget is not None and targets.load(manifest.target).npu is None:
         arena_of(translate(pte.read(program), manifest, name=manifest.model.name), manifest)
+
+
+def check_program(program: bytes, manifest: Manifest) -> None:
+    """Check a program that is about to be written: one with operators that firmware lacks is for ExecuTorch's runtime.
+
+    Raises:
+        FormatError: its parts contradict each other.
+        CapacityError: as of `check`.
+        UnsupportedError: as of `check`.
+    """
+    with suppress(UnsupportedError):
+        translate(pte.read(program), manifest, name=manifest.model.name)
+    check(program, manifest)
 
 
 def planned(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int = 0) -> Arena:

@@ -4,7 +4,7 @@ import importlib.metadata
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 from types import MappingProxyType
@@ -30,6 +30,7 @@ from deuteron.builds.manifest import (
     Manifest,
     ModelInfo,
     Node,
+    Source,
     TensorInfo,
     entry_of,
 )
@@ -90,7 +91,7 @@ class BuildResult:
         floats: the float model before quantisation; it does not change its inputs. Its variables live from call to
             call.
         stored: quantises float inputs to the program's input format.
-        exact: for each output, true if it is computed from integers and bools alone.
+        exact: the outputs that are computed from integers and bools alone, with their lines.
         variables: the tensors that the program keeps from run to run.
     """
 
@@ -100,7 +101,7 @@ class BuildResult:
     samples: samples.Stored
     floats: Callable[..., object]
     stored: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
-    exact: tuple[bool, ...] = ()
+    exact: Mapping[int, Source | None] = field(default_factory=dict[int, Source | None])
     variables: tuple[Variable, ...] = ()
 
     @property
@@ -194,7 +195,7 @@ def build(
     stored = partial(lowering_check.program_inputs, program, compiled.flow.module)
 
     losses = tuple(trainer.losses) if trainer else ()
-    floats, exact = stepping(compiled.flow.float_model, variables), output_dtypes.are_exact(graph)[: len(outputs)]
+    floats, exact = stepping(compiled.flow.float_model, variables), output_dtypes.exact(graph, len(outputs))
     return BuildResult(manifest, files, losses, evidence.samples, floats, stored, exact, variables)
 
 

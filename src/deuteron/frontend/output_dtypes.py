@@ -8,7 +8,9 @@ import torch
 from torch import fx
 from torch.export import ExportedProgram
 
+from deuteron.builds.manifest import Source
 from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.source_lines import source_of
 
 
 def of(model: fx.GraphModule) -> tuple[torch.dtype, ...]:
@@ -16,9 +18,15 @@ def of(model: fx.GraphModule) -> tuple[torch.dtype, ...]:
     return tuple(cast(fx.Node, node).meta["val"].dtype for node in flat(model.graph.output_node().args[0]))
 
 
-def are_exact(model: fx.GraphModule) -> tuple[bool, ...]:
-    """For each output of an exported model, whether it is computed of integers and bools alone: nothing rounds it."""
-    return tuple(_is_exact(cast(fx.Node, node)) for node in flat(model.graph.output_node().args[0]))
+def exact(model: fx.GraphModule, count: int) -> dict[int, Source | None]:
+    """Those of the first outputs that are computed from integers and bools alone, so that nothing rounds; their lines.
+
+    Args:
+        model: an exported model.
+        count: how many outputs the user gets; those of variables are behind them.
+    """
+    outputs = cast("Sequence[fx.Node]", flat(model.graph.output_node().args[0]))
+    return {index: source_of(node) for index, node in enumerate(outputs[:count]) if _is_exact(node)}
 
 
 def _is_exact(output: fx.Node) -> bool:

@@ -35,6 +35,7 @@ from deuteron.frontend.lowering_record import Recording
 from deuteron.frontend.quantize import (
     aliases,
     batches,
+    bias_scales,
     biases,
     casts,
     composites,
@@ -293,6 +294,7 @@ class Flow:
         if self.calibration is not None:
             self.on_step("calibrate")
             calibrate(model, self.calibration())
+            bias_scales.widen(model)
         self._floats = without_observers(model)  # trained with the other, whose weights it has
         if self.options.correct_biases:
             biases.correct(model, self._floats, self._batches())

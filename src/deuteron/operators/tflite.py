@@ -371,8 +371,9 @@ class LstmParams(KernelParams):
     """LSTM over int8 [batches, steps, in_features], or with `time_major` 1 [steps, batches, in_features].
 
     Input weights are int8 [4, units, in_features], hidden weights [4, units, units]; gates are those of input, forget,
-    cell and output. A gate is f(sat16(sat16(R(sum((x - in_zp) * w) + bias)) + R(sum((h - hidden_zp) * w)))). Each gate
-    has its factors. f is tanh for the cell, else the logistic function, of numbers in steps of 2^-12. The cell state is
+    cell and output. A gate is f(sat16(sat16(R(start + sum(x * w))) + R(start + sum(h * w)))), with starts int32
+    [2, 4, units] that have the bias and what the zero points add; sums keep their low 32 bits. Each gate has its
+    factors. f is tanh for the cell, else the logistic function, of numbers in steps of 2^-12. The cell state is
     int16 with `cell_bits` whole bits. It becomes the forget gate times it plus input gate times cell gate, clamped to
     `cell_clip` unless that is 0. The hidden state is sat8(hidden_zp + R(output gate * tanh(cell state))), and the
     output is it. Scratch has 4 * units int16 elements.
@@ -383,7 +384,6 @@ class LstmParams(KernelParams):
     in_features: int
     units: int
     time_major: int
-    in_zp: int
     hidden_zp: int
     input_multipliers: Dims4
     input_shifts: Dims4
@@ -438,7 +438,7 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
     ),
     CpuOperator(
         "lstm",
-        ("input", "input_weights", "hidden_weights", "bias"),
+        ("input", "input_weights", "hidden_weights", "starts"),
         LstmParams,
         scratch=("gates",),
         state=("hidden_state", "cell_state"),

@@ -172,7 +172,9 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
             if not has_c_operators:
                 raise
             mixed = _for_cpu(prepared.model, f"the NPU takes no operator of the file: {error.message.splitlines()[0]}")
-    mixed = _apart(replace(mixed, model=with_states_of(mixed.model, prepared.model)))
+        else:
+            mixed = replace(mixed, model=with_states_of(mixed.model, prepared.model))
+    mixed = _apart(mixed)
     steps = _needed(mixed)
     parts = [step for step in steps if isinstance(step, Part)]
     payloads = [_payload(part) for part in parts]
@@ -228,15 +230,28 @@ def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
 
 
 def _by_vela(prepared: tflite_model.Prepared, arch: Arch, options: BuildOptions) -> vela_compile.VelaResult:
-    """Compile the file with Vela; if Vela stops, the file without operators that it never takes."""
-    npu = arch.need_ethosu()
+    """Compile the file with Vela; if Vela stops, the file without operators that it never takes.
+
+    If it loses inputs or outputs, also without the operators that write and read them.
+    """
+    vela_hidden.check_names(prepared.model)
+    npu, model = arch.need_ethosu(), prepared.model
     try:
-        return vela_compile.compile_file(tflite_ethosu.for_vela(prepared.model, prepared.file), npu, options.vela)
+        result = vela_compile.compile_file(tflite_ethosu.for_vela(model, prepared.file), npu, options.vela)
     except UnsupportedError:
-        file = vela_hidden.hidden(prepared.model)
-        if file is None:
+        if (file := vela_hidden.hidden(model)) is None:
             raise
-    return vela_compile.compile_file(file, npu, options.vela)
+        result = vela_compile.compile_file(file, npu, options.vela)
+    lost = vela_hidden.lost(model, decode(result.file, partial=True))
+    if lost and (file := vela_hidden.hidden(model, lost)) is not None:
+        result = vela_compile.compile_file(file, npu, options.vela)
+        lost = vela_hidden.lost(model, decode(result.file, partial=True))
+    if lost:
+        raise UnsupportedError(
+            f"Vela loses the input or output `{model.tensors[lost[0]].name}` of the file, or moves it",
+            hint="build for the CPU alone, such as `--target cortex-m55`",
+        )
+    return result
 
 
 def _left_by_vela(model: FlatModel, op: FlatOperator, left: Mapping[str, str]) -> UnsupportedError:

@@ -32,7 +32,7 @@ from deuteron.tflite.cortex_m.dead_channels import RemovedChannels, without_dead
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatTensor
-from deuteron.tflite.normalize import normalized, with_shapes
+from deuteron.tflite.normalize import normalized, with_shapes, with_unique_names
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.unsigned import is_unsigned, signed
 from deuteron.tflite.variables import resolved
@@ -191,7 +191,7 @@ def prepare(source: Buffer, options: TfliteOptions = TfliteOptions()) -> Prepare
         message, hint = "the file has been converted or compiled already", "give the file that it was made from"
         raise UnsupportedError(message, hint=hint)
     found = resolved(source, unfolded(source, with_shapes(model, options.shapes)))
-    made = normalized(source, found.model)
+    made = normalized(source, with_unique_names(found.model))
     inner, removed = signed(made.model), tuple[RemovedChannels, ...]()
     if not options.keep_dead_channels and made.can_be_written:
         inner, removed = without_dead_channels(inner)

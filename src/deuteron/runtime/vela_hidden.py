@@ -1,11 +1,17 @@
 """Hides from Vela operators that it cannot place on an NPU: some stop it, such as comparisons and float functions.
 
+For others its commands compute other values, or values that are not public.
+
 Vela leaves a custom operator as it is. So each of these operators goes through Vela as one, named by its number. Vela
 adds operators to tensors of bool, which it cannot place either; they go through Vela as uint8.
 """
 
+from collections.abc import Collection
 from dataclasses import replace
 
+import numpy as np
+
+from deuteron.errors import UnsupportedError
 from deuteron.runtime.vela import PLAN
 from deuteron.tflite.cortex_m.operator_table import VELA
 from deuteron.tflite.encode import encode
@@ -17,25 +23,71 @@ _CODE = "DeuteronHidden"
 _STORED = ("INT8", "UINT8", "INT16")
 """Types of activations that an Ethos-U takes."""
 
-_RESULTS = (*_STORED, "INT32", "INT64")
+_RESULTS = (*_STORED, "INT32")
 """Those of its results, such as indices."""
 
+_ODD = ("BOOL", "INT64")
+"""Types that it has in a form of its own: true is -1 on an Ethos-U85. NEG there ignores the input's zero point."""
 
-def hidden(source: FlatModel) -> bytes | None:
-    """Return the model as a file with operators hidden; None where there is none, or the model is no whole file."""
-    operators = tuple(_hidden(source, number) for number in range(len(source.operators)))
+
+def check_names(source: FlatModel) -> None:
+    """Raise UnsupportedError for a custom operator with the name of a hidden one."""
+    for number, op in enumerate(source.operators):
+        if op.custom_code.startswith(_CODE):
+            raise UnsupportedError(
+                f"the custom operator `{op.custom_code}` has a name that builds for an Ethos-U use themselves",
+                where=f"operator {number} ({op.title})",
+                hint=f"give it a name that does not start with {_CODE}",
+            )
+
+
+def hidden(source: FlatModel, lost: Collection[int] = ()) -> bytes | None:
+    """Return the model as a file with operators hidden; None where there is none, or the model is no whole file.
+
+    Args:
+        source: the model.
+        lost: tensors that Vela would lose; what writes or reads them is hidden too.
+    """
+    operators = tuple(_hidden(source, number, lost) for number in range(len(source.operators)))
     if operators == source.operators or not source.is_complete:
         return None
-    tensors = tuple(replace(t, dtype="UINT8") if t.dtype == "BOOL" else t for t in source.tensors)
+    tensors = tensors_of(source)
     metadata = {name: data for name, data in source.metadata.items() if name != PLAN}
     return encode(replace(source, tensors=tensors, operators=operators, metadata=metadata))
 
 
-def kept(op: FlatOperator) -> FlatOperator:
-    """Return an LSTM as a custom operator, without the inputs that it lacks; any other operator as it is."""
-    if op.name != LSTM:
-        return op
-    return FlatOperator(CUSTOM, tuple(i for i in op.inputs if i >= 0), op.outputs, custom_code=LSTM)
+def tensors_of(source: FlatModel) -> tuple[FlatTensor, ...]:
+    """Return the tensors as Vela may see them: those of bool as uint8."""
+    return tuple(replace(t, dtype="UINT8") if t.dtype == "BOOL" else t for t in source.tensors)
+
+
+def kept(source: FlatModel, number: int) -> FlatOperator:
+    """Return an operator as Vela may see it in any case; those whose commands are wrong or unknown become custom ones.
+
+    So do LSTMs, without the inputs that they lack: Vela's own keep no state.
+    """
+    op = source.operators[number]
+    if op.name == LSTM:
+        return FlatOperator(CUSTOM, tuple(i for i in op.inputs if i >= 0), op.outputs, custom_code=LSTM)
+    ends = (source.tensors[i] for i in (*op.inputs, *op.outputs) if i >= 0)
+    is_odd = op.name == "NEG" or any(t.dtype in _ODD and t.data is None for t in ends)
+    return _custom(op, number) if is_odd or _is_built_in(source, op) or _is_mirrored_wrongly(source, op) else op
+
+
+def lost(source: FlatModel, model: FlatModel) -> tuple[int, ...]:
+    """Return the inputs and outputs of the source that Vela's model lacks, if it has no others or in another order.
+
+    Tensors have names of their own. Vela leaves out an output that another operator reads in another shape.
+    """
+    ends = zip((source.inputs, source.outputs), (model.inputs, model.outputs), strict=True)
+    gone: list[int] = []
+    for wanted, made in ends:
+        names = [model.tensors[i].name for i in made]
+        left = [i for i in wanted if source.tensors[i].name in names]
+        if [source.tensors[i].name for i in left] != names:
+            return wanted
+        gone += (i for i in wanted if i not in left)
+    return tuple(gone)
 
 
 def shown(source: FlatModel, model: FlatModel) -> FlatModel:
@@ -44,29 +96,53 @@ def shown(source: FlatModel, model: FlatModel) -> FlatModel:
     Vela leaves out the values of a constant that is an output.
     """
     before = {t.name: t for t in source.tensors}
-    tensors = tuple(_with_values(t, before.get(t.name)) for t in model.tensors)
+    tensors = tuple(
+        _with_values(t, before.get(t.name), is_output=i in model.outputs) for i, t in enumerate(model.tensors)
+    )
     return replace(model, tensors=tensors, operators=tuple(_shown(source, op) for op in model.operators))
 
 
-def _with_values(tensor: FlatTensor, before: FlatTensor | None) -> FlatTensor:
-    if before is None or not (before.dtype == "BOOL" or (tensor.data is None and before.data is not None)):
+def _with_values(tensor: FlatTensor, before: FlatTensor | None, *, is_output: bool) -> FlatTensor:
+    is_lost = is_output and tensor.data is None and before is not None and before.data is not None
+    if before is None or not (before.dtype == "BOOL" or is_lost):
         return tensor
     return replace(tensor, dtype=before.dtype, quant=before.quant, data=before.data)
 
 
-def _hidden(source: FlatModel, number: int) -> FlatOperator:
-    op = source.operators[number]
-    if op.name == LSTM:
-        return kept(op)
+def _hidden(source: FlatModel, number: int, lost: Collection[int]) -> FlatOperator:
+    op = kept(source, number)
+    if op is not source.operators[number]:
+        return op
     given = [source.tensors[i] for i in op.inputs if i >= 0 and source.tensors[i].data is None]
     results = [source.tensors[i] for i in op.outputs]
     if (
         op.name in VELA
         and all(t.dtype in _STORED and t.quant for t in given)
         and all(t.dtype in _RESULTS for t in results)
+        and not any(i in lost for i in (*op.inputs, *op.outputs))
     ):
         return op
+    return _custom(op, number)
+
+
+def _custom(op: FlatOperator, number: int) -> FlatOperator:
     return FlatOperator(CUSTOM, op.inputs, op.outputs, custom_code=f"{_CODE}{number}")
+
+
+def _is_built_in(source: FlatModel, op: FlatOperator) -> bool:
+    """Return True for functions that an NPU computes itself, and not by a table: their values are not public."""
+    return op.name in ("LOGISTIC", "TANH") and source.tensors[op.inputs[0]].dtype == "INT16"
+
+
+def _is_mirrored_wrongly(source: FlatModel, op: FlatOperator) -> bool:
+    """Return True for a mirror pad of batches or channels: Vela's commands reverse rows and columns alone."""
+    if op.name != "MIRROR_PAD":
+        return False
+    pads = source.tensors[op.inputs[1]]
+    if pads.data is None:
+        return True
+    sizes = np.frombuffer(pads.data, np.int64 if pads.dtype == "INT64" else np.int32).reshape(-1, 2)
+    return bool(sizes[-1].any() or sizes[:-3].any())
 
 
 def _shown(source: FlatModel, op: FlatOperator) -> FlatOperator:

@@ -13,6 +13,7 @@ from deuteron.tflite.decode import decode, signatures
 from deuteron.tflite.execution_order import check_order
 from deuteron.tflite.flat_model import HINT_MALFORMED, Buffer, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.normalize import Propagation
+from deuteron.tflite.quantization import Quant
 from deuteron.tflite.shapes import RULES
 
 _MOST_REPLACED = 256
@@ -20,6 +21,9 @@ _MOST_REPLACED = 256
 
 _MOST_OPERATORS = 1 << 14
 """Limit of operators after the replacement."""
+
+_PURE = ("VAR_HANDLE", "READ_VARIABLE")
+"""Operators on variables that change none."""
 
 
 def selected(source: Buffer, signature: str | None = None) -> FlatModel:
@@ -106,14 +110,21 @@ class _Place:
         self.op: FlatOperator = model.operators[at]
 
     def subgraph(self, option: str) -> FlatModel:
-        """A subgraph that an option names."""
+        """A subgraph that an option names; UnsupportedError for one that keeps values from one turn to the next."""
         index = int(self.op.options.get(option, -1))
         if index < 1:  # the first one is the model itself
             raise self._malformed(f"runs subgraph {index}")
         try:
-            return self._subgraphs.get(index)
+            of = self._subgraphs.get(index)
         except UnsupportedError as error:
             raise self._malformed(f"runs subgraph {index}, which the file does not have") from error
+        kept = next((tensor.name for tensor in of.tensors if tensor.is_variable), None)
+        if kept is not None:
+            raise self._unsupported(
+                f"runs subgraph {index} with the variable tensor `{kept}`; only the main subgraph may have one",
+                "export the model without control flow around its SVDF and LSTM layers",
+            )
+        return of
 
     def constant(self, tensor: int) -> bool | None:
         """The truth value of a tensor before this operator; None if it is not constant."""
@@ -121,8 +132,7 @@ class _Place:
 
     def value(self, tensors: Sequence[int], of: FlatModel) -> bool | None:
         """The truth value of a subgraph's output for these tensors as inputs; None if it is not constant."""
-        if len(tensors) != len(of.inputs):
-            raise self._malformed(f"gives {len(tensors)} tensors to a subgraph with {len(of.inputs)} inputs")
+        self._check_given(tensors, of)
         given = [*of.tensors]
         for place, i in zip(of.inputs, tensors, strict=True):
             given[place] = self._known.tensor(i)
@@ -131,10 +141,18 @@ class _Place:
             inner.visit(op)
         return _truth(inner.tensor(of.outputs[0])) if of.outputs else None
 
+    def check_pure(self, of: FlatModel) -> None:
+        """Check that a subgraph of which the result alone is taken has no other effect."""
+        other = next((op.title for op in of.operators if op.name not in RULES and op.name not in _PURE), None)
+        if other is not None:
+            raise self._unsupported(
+                f"runs {other} in its condition, which may change more than the condition's result",
+                "export the model with a condition that compares and computes only",
+            )
+
     def inlined(self, of: FlatModel, inputs: Sequence[int]) -> tuple[FlatModel, tuple[int, ...]]:
         """The model with a subgraph's operators before this one, and the tensors of the subgraph's outputs."""
-        if len(inputs) != len(of.inputs):
-            raise self._malformed(f"gives {len(inputs)} tensors to a subgraph with {len(of.inputs)} inputs")
+        self._check_given(inputs, of)
         prefix, first = self.model.tensors[self.op.outputs[0]].name if self.op.outputs else "", len(self.model.tensors)
         places = {i: first + i for i in range(len(of.tensors))} | dict(zip(of.inputs, inputs, strict=True))
         tensors = (replace(tensor, name=f"{prefix}/{tensor.name}") for tensor in of.tensors)
@@ -151,20 +169,51 @@ class _Place:
         return model, tuple(places[i] for i in of.outputs)
 
     def ended(self, results: Sequence[int], model: FlatModel | None = None) -> FlatModel:
-        """A model without this operator, whose results are these tensors."""
+        """A model without this operator, whose results are these tensors; outputs of the model keep their names."""
         if len(results) != len(self.op.outputs):
             raise self._malformed(f"has {len(self.op.outputs)} outputs, its subgraph has {len(results)}")
         model = model or self.model
+        for result, output in zip(results, self.op.outputs, strict=True):
+            self._check_same(model.tensors[result], model.tensors[output])
+        tensors = [*model.tensors]
+        for output, result in zip(self.op.outputs, results, strict=True):
+            if output in model.outputs and result not in (*model.inputs, *model.outputs):
+                tensors[result] = replace(tensors[result], name=tensors[output].name)
         places = dict(zip(self.op.outputs, results, strict=True))
         others = (op for op in model.operators if op is not self.op)
         return replace(
             model,
+            tensors=tuple(tensors),
             operators=tuple(op if places.keys().isdisjoint(op.inputs) else _moved(op, places) for op in others),
             outputs=tuple(places.get(i, i) for i in model.outputs),
         )
 
+    def _check_given(self, inputs: Sequence[int], of: FlatModel) -> None:
+        """Check that these tensors can take the place of a subgraph's inputs."""
+        if len(inputs) != len(of.inputs):
+            raise self._malformed(f"gives {len(inputs)} tensors to a subgraph with {len(of.inputs)} inputs")
+        for given, place in zip(inputs, of.inputs, strict=True):
+            self._check_same(self.model.tensors[given], of.tensors[place])
+
+    def _check_same(self, given: FlatTensor, place: FlatTensor) -> None:
+        """Check that one tensor can take the place of another to which LiteRT copies its bytes."""
+        if _form(given) != _form(place):
+            what = "type" if given.dtype != place.dtype else "scale or zero point"
+            raise self._unsupported(
+                f"copies tensor `{given.name}` to tensor `{place.name}` of another {what}",
+                "export the model with the same quantisation inside and outside of its control flow",
+            )
+
     def _malformed(self, what: str) -> FormatError:
         return FormatError(f"{self.op.title} {what}", where=f"op {self.at} {self.op.title}", hint=HINT_MALFORMED)
+
+    def _unsupported(self, what: str, hint: str) -> UnsupportedError:
+        return UnsupportedError(f"{self.op.title} {what}", where=f"op {self.at} {self.op.title}", hint=hint)
+
+
+def _form(tensor: FlatTensor) -> tuple[str, Quant | None]:
+    """The type of a tensor and the meaning of its values."""
+    return tensor.dtype, None if tensor.dtype.startswith("FLOAT") else tensor.quant
 
 
 def _moved(op: FlatOperator, places: Mapping[int, int]) -> FlatOperator:
@@ -189,9 +238,11 @@ def _if(place: _Place) -> FlatModel | None:
 
 def _while(place: _Place) -> FlatModel | None:
     """One turn, before the loop with the turn's results as its inputs; or none, where its condition is false."""
-    condition = place.value(place.op.inputs, place.subgraph("CondSubgraphIndex"))
+    test = place.subgraph("CondSubgraphIndex")
+    condition = place.value(place.op.inputs, test)
     if condition is None:
         return None
+    place.check_pure(test)
     if not condition:
         return place.ended(place.op.inputs)
     model, results = place.inlined(place.subgraph("BodySubgraphIndex"), place.op.inputs)

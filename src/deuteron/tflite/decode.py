@@ -240,7 +240,7 @@ class Decoder:
         name = table.text("Name") or f"tensor_{index}"
         shape, quant, problem = table.integers("Shape"), None, ""
         try:
-            quant = _quantization(table.child("Quantization"), name)
+            quant = _quantization(table.child("Quantization"), name, shape)
             self.check(table, name)
         except UnsupportedError as error:
             if not self.partial:
@@ -390,8 +390,11 @@ def _indices(table: _Table, field: str, lowest: int, tensors: int) -> tuple[int,
     return indices
 
 
-def _quantization(table: _Table | None, tensor: str) -> Quant | None:
-    """Return the quantisation of a tensor, None if its table has no scales; one scale means per tensor."""
+def _quantization(table: _Table | None, tensor: str, shape: tuple[int, ...]) -> Quant | None:
+    """Return the quantisation of a tensor, None if its table has no scales; one scale means per tensor.
+
+    Old converters give a bias the dimension of its weights, such as 3; its scales lie along the one that it has.
+    """
     if table is None or not any(scales := table.floats("Scale")):
         return None  # some exporters write a scale of 0 for tensors of zeros
     if table.integer("DetailsType"):
@@ -401,7 +404,8 @@ def _quantization(table: _Table | None, tensor: str) -> Quant | None:
     zero_points = table.integers("ZeroPoint") or (0,)
     if len(zero_points) == 1:
         zero_points *= len(scales)
+    axis = 0 if shape == (len(scales),) else table.integer("QuantizedDimension")
     try:
-        return Quant(scales, zero_points, table.integer("QuantizedDimension") if len(scales) > 1 else None)
+        return Quant(scales, zero_points, axis if len(scales) > 1 else None)
     except VerifyError as error:
         raise FormatError(error.message, where=f"tensor `{tensor}`", hint=HINT) from error

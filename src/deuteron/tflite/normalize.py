@@ -5,6 +5,7 @@ scale in which LiteRT adds them, and operators that no output depends on are rem
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -114,6 +115,27 @@ class Propagation:
     def tensor(self, index: int) -> FlatTensor:
         """A tensor with what is known of it."""
         return self._pass.tensor(index)
+
+
+def with_unique_names(model: FlatModel) -> FlatModel:
+    """The model without two tensors of one name: tensors are found by name in what a compiler makes of the file.
+
+    Inputs keep their names first, then outputs.
+    """
+    names = [tensor.name for tensor in model.tensors]
+    if len({*names}) == len(names):
+        return model
+    taken, tensors, counts = {*names}, [*model.tensors], Counter[str]()
+    for index in dict.fromkeys((*model.inputs, *model.outputs, *range(len(names)))):
+        name = names[index]
+        counts[name] += 1
+        if counts[name] == 1:
+            continue
+        while (fresh := f"{name}/{counts[name]}") in taken:
+            counts[name] += 1
+        taken.add(fresh)
+        tensors[index] = replace(tensors[index], name=fresh)
+    return replace(model, tensors=tuple(tensors), is_file=False)
 
 
 def with_shapes(model: FlatModel, shapes: Mapping[str, Shape]) -> FlatModel:

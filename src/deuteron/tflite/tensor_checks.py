@@ -43,8 +43,6 @@ def check_tensor(tensor: FlatTensor) -> None:
     quant = tensor.quant
     if quant is None or quant.axis is None:
         return
-    if tensor.shape == (len(quant.scales),):
-        return  # old converters gave a bias the dimension of its weights; a tensor with one dimension has no other
     if not 0 <= quant.axis < len(tensor.shape) or tensor.shape[quant.axis] != len(quant.scales):
         raise FormatError(
             f"it has {len(quant.scales)} scales along dimension {quant.axis} of {[*tensor.shape]}",

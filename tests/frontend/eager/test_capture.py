@@ -92,6 +92,14 @@ def logged(_: Any, x: Tensor) -> Tensor:
     return x
 
 
+def derives(m: Any, x: Tensor) -> Tensor:
+    return torch.func.grad(lambda z: (m.layer(z) ** 2).sum())(x)
+
+
+def multiplies(m: Any, x: Tensor) -> Tensor:
+    return torch.func.vjp(m.layer, x)[1](x)[0]
+
+
 def mapped(m: Any, x: Tensor) -> Tensor:
     return torch.vmap(lambda row: m.layer(row).relu())(x)
 
@@ -165,10 +173,14 @@ def test_a_buffer_that_a_comparison_reads_is_state(dtype: torch.dtype):
     assert [(one.name, one.source and one.source.code) for one in observed.variables] == [("n", "self.n.add_(1)")]
 
 
+FUNC = (
+    "functions of `torch.func`, such as `grad` and `vmap`, leave no operators in the graph",
+    "write a derivative as a formula, and in place of `vmap` the function for a batch, which operators accept",
+)
 REFUSED = [
-    (mapped, "return torch.vmap(lambda row: m.layer(row).relu())(x)",
-     "`torch.vmap` leaves no operators in the graph",
-     "write the function for a batch: PyTorch's layers and operators accept one"),
+    (derives, "return torch.func.grad(lambda z: (m.layer(z) ** 2).sum())(x)", *FUNC),
+    (multiplies, "return torch.func.vjp(m.layer, x)[1](x)[0]", *FUNC),
+    (mapped, "return torch.vmap(lambda row: m.layer(row).relu())(x)", *FUNC),
     (chooses, "return torch.cond(x.sum() > 0, lambda y: y + 1, lambda y: y * 2, (x,))",
      "`cond` selects code by values", "compute both branches and select with `torch.where`"),
     (loops, "return while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * 2), (torch.tensor(0), x))[1]",

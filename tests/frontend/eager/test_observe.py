@@ -98,6 +98,21 @@ def appended(m: Any, x: Tensor) -> Tensor:
     return sum(list(m.kept)[-2:])  # type: ignore[return-value]
 
 
+def long_list(m: Any, x: Tensor) -> Tensor:
+    m.kept = [*m.kept, x][-20:]
+    return x + m.kept[0] if len(m.kept) == 20 else x
+
+
+def long_deque(m: Any, x: Tensor) -> Tensor:
+    m.kept.append(x)
+    return x + m.kept[0] if len(m.kept) == 20 else x
+
+
+def long_tensor(m: Any, x: Tensor) -> Tensor:
+    m.kept = torch.cat([m.kept, x])[-20:]
+    return x + m.kept[:1] if len(m.kept) == 20 else x
+
+
 def keyed(m: Any, x: Tensor) -> Tensor:
     m.kept["last"] = m.kept.get("last", 0) + x
     return m.kept["last"]
@@ -196,6 +211,9 @@ STATEFUL: list[tuple[Callable[[], nn.Module], str, str]] = [
     (lambda: Net(first_input, kept=None), "attribute `kept`", "m.kept = x"),
     (lambda: Net(appended, kept=[]), "attribute `kept`", "m.kept.append(x)"),
     (lambda: Net(appended, kept=collections.deque(maxlen=3)), "attribute `kept`", "m.kept.append(x)"),
+    (lambda: Net(long_list, kept=[]), "attribute `kept`", "m.kept = [*m.kept, x][-20:]"),
+    (lambda: Net(long_deque, kept=collections.deque(maxlen=20)), "attribute `kept`", "m.kept.append(x)"),
+    (lambda: Net(long_tensor, kept=ZEROS.clone()), "attribute `kept`", "m.kept = torch.cat([m.kept, x])[-20:]"),
     (lambda: Net(keyed, kept={}), "attribute `kept`", 'm.kept["last"] = m.kept.get("last", 0) + x'),
     (lambda: Net(counted, kept=0), "attribute `kept`", "m.kept += 1"),
     (lambda: Net(counted_from_nothing), "attribute `kept`", 'm.kept = getattr(m, "kept", 0) + 1'),

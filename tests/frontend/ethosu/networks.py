@@ -36,6 +36,21 @@ class Halves(nn.Module):
         return self.second(torch.where(y > 0, y, y * 2))
 
 
+class Masked(nn.Module):
+    """A layer whose result is split: the CPU masks one half, which another layer reads with the other half."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(8, 16)
+        self.second = nn.Linear(8, 8)
+        self.register_buffer("mask", torch.arange(8) % 2 == 0)
+        self.mask: Tensor
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores, values = self.first(x).chunk(2, -1)
+        return self.second(torch.where(self.mask, scores, -1.0) * values)
+
+
 class Pooled(nn.Module):
     """A layer with a batch norm, and a pool whose stride is more than an Ethos-U55 has."""
 
@@ -93,6 +108,12 @@ def halves() -> tuple[Any, Sequence[Any], api.BuildOptions]:
     """`Halves` with its input."""
     torch.manual_seed(0)
     return Halves().eval(), (torch.randn(1, 8),), api.BuildOptions()
+
+
+def masked() -> tuple[Any, Sequence[Any], api.BuildOptions]:
+    """`Masked` with its input."""
+    torch.manual_seed(0)
+    return Masked().eval(), (torch.randn(1, 6, 8),), api.BuildOptions()
 
 
 def signal() -> tuple[Any, Sequence[Any], api.BuildOptions]:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from tests.frontend.ethosu.networks import Halves, Layer, built, halves, layer, signal
+from tests.frontend.ethosu.networks import Halves, Layer, built, halves, layer, masked, signal
 from tests.store import Network
 from torch import nn
 
@@ -82,6 +82,13 @@ def test_what_the_npu_leaves_says_why_and_parts_the_model() -> None:
         ("aten::where.self", f"{backend} input aten_gt_tensor that is not supported by TOSA-1.0+INT+int16+int4+u55"),
     ]
     assert ran(halves) == pytest.approx(in_float(halves), abs=0.02)
+
+
+def test_the_npu_quantises_what_only_a_later_partition_reads() -> None:
+    manifest = manifests.read(built(masked))
+    first, second = manifest.partitions
+    assert {t.dtype for t in (*first.inputs, *first.outputs, *second.inputs, *second.outputs)} == {"int8"}
+    assert ran(masked) == pytest.approx(in_float(masked), abs=0.03)
 
 
 def test_signals_are_pooled_on_the_npu() -> None:

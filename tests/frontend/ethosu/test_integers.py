@@ -1,5 +1,7 @@
 """Integers beside an Ethos-U are computed exactly, in the dtype of the module."""
 
+import linecache
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ from torch.nn import functional
 
 from deuteron import api
 from deuteron.errors import UnsupportedError
+from deuteron.frontend.backends.ethosu import integers
 
 INDEX = torch.tensor([[0, 3], [1, 2]])
 
@@ -74,8 +77,54 @@ def test_integers_that_the_npu_cannot_hold_are_an_error(tmp_path: Path) -> None:
     samples = [(torch.randn(2, 8), torch.full((2, 3), 9)) for _ in range(4)]
     with pytest.raises(UnsupportedError) as caught:
         api.build(Wide(), samples[0], target="ethos-u55-128", calibration=samples, output=tmp_path / "build")
+    line = Wide.forward.__code__.co_firstlineno + 1
     assert str(caught.value) == (
-        "output 1 of the program differs from the model's in 24 of 24 integers, though nothing rounds them\n\n"
+        f"{__file__}:{line}: output 1 of the program differs from the model's in 24 of 24 integers, though nothing "
+        "rounds them, at `return self.layer(x), i * 100_000 * 100_000`\n\n"
         "hint: keep integers within 32 bits, in which an Ethos-U computes, or build for a target without one"
     )
     assert not (tmp_path / "build").exists()
+
+
+class Constant(nn.Module):
+    """A layer, and a function of its result that has an integer of more than 32 bits."""
+
+    def __init__(self, function: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.layer, self.function = nn.Linear(8, 8), function
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        y = self.layer(x)
+        return y, self.function(y)
+
+
+SUM = Constant(lambda y: (y > 0).long() + 3_000_000_000)
+BOUND = Constant(lambda y: y.argmax(1).clamp(min=-5_000_000_000))
+LISTED = Constant(lambda y: y.argmax(1) + torch.tensor([1, 3_000_000_000]))
+WHOLE = Constant(lambda y: torch.full((3,), 3_000_000_000))
+
+
+@pytest.mark.parametrize(
+    ("module", "what", "number"),
+    [
+        (SUM, "aten::add.Tensor", 3_000_000_000),
+        (BOUND, "aten::clamp", -5_000_000_000),
+        (LISTED, "aten::add.Tensor", 3_000_000_000),
+        (WHOLE, "", 3_000_000_000),
+    ],
+)
+def test_constants_that_the_npu_cannot_hold_are_named(module: Constant, what: str, number: int) -> None:
+    samples = [(torch.randn(2, 8),) for _ in range(4)]
+    with pytest.raises(UnsupportedError) as caught:
+        api.build(module, samples[0], target="ethos-u55-128", calibration=samples)
+    line = module.function.__code__.co_firstlineno
+    text = linecache.getline(__file__, line).strip()
+    assert caught.value.where == f"{__file__}:{line}"
+    assert f"{what}` has the integer {number}, of more than 32 bits, at `{text}`" in str(caught.value)
+    assert caught.value.hint == integers.NARROW
+
+
+@pytest.mark.parametrize("function", [lambda y: y[:, 1:].argmax(1) + 7, lambda y: (y > 3_000_000_000).long()])
+def test_sizes_and_floats_may_be_large(function: Callable[[Tensor], Tensor]) -> None:
+    samples = [(torch.randn(2, 8),) for _ in range(4)]
+    api.build(Constant(function), samples[0], target="ethos-u55-128", calibration=samples)

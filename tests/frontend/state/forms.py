@@ -147,6 +147,18 @@ def flagged(m: Any, x: Tensor) -> Tensor:
     return y
 
 
+def flagged_rarely(m: Any, x: Tensor) -> Tensor:
+    y = torch.where(m.seen, x * 0.5, x)
+    m.seen = m.seen | (x.amax() > 100.0)
+    return y
+
+
+def flagged_rarely_in_place(m: Any, x: Tensor) -> Tensor:
+    y = torch.where(m.seen, x * 0.5, x)
+    m.seen.logical_or_(x.amax() > 100.0)
+    return y
+
+
 def delayed(m: Any, x: Tensor) -> Tensor:
     y = m.older + x
     m.older = m.old
@@ -270,6 +282,8 @@ FORMS: dict[str, Callable[[], nn.Module]] = {
     "selected": lambda: Keeps(selected, cache=rows(), at=position()),
     "counted": lambda: Keeps(counted, count=position()),
     "flagged": lambda: Keeps(flagged, seen=torch.zeros(1, dtype=torch.bool)),
+    "flagged_rarely": lambda: Keeps(flagged_rarely, seen=torch.zeros(1, dtype=torch.bool)),
+    "flagged_rarely_in_place": lambda: Keeps(flagged_rarely_in_place, seen=torch.zeros(1, dtype=torch.bool)),
     "delayed": lambda: Keeps(delayed, old=row(), older=row()),
     "swapped": lambda: Keeps(swapped, old=row(), older=row()),
     "returned_before": lambda: Keeps(returned_before, h=row()),

@@ -3,11 +3,13 @@
 import pytest
 import torch
 from tests.frontend.state import forms
-from torch import nn
+from torch import Tensor, nn
 
+from deuteron.errors import DeuteronError, InputError
 from deuteron.frontend.eager.capture import captured, run
 from deuteron.frontend.eager.outputs import equal
 from deuteron.frontend.eager.state import Snapshot
+from deuteron.frontend.export import StateError
 
 
 def stream(count: int) -> list[tuple[torch.Tensor]]:
@@ -42,3 +44,60 @@ def test_names_and_initial_values():
     assert equal([one.initial for one in observed.variables], [forms.rows(), forms.position()])
     observed, _ = captured(made("lstm"), stream(2))
     assert [one.name for one in observed.variables] == ["state.0", "state.1"]
+
+
+class Starts(nn.Module):
+    """A smoothed input that starts at the first input, or at half of it as with zeros."""
+
+    def __init__(self, *, at_the_input: bool) -> None:
+        super().__init__()
+        self.at_the_input = at_the_input
+        self.h: Tensor | None = None
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.h is None:
+            self.h = x if self.at_the_input else 0.5 * x
+        else:
+            self.h = 0.5 * self.h + 0.5 * x
+        return self.h * 2
+
+
+def refused(module: nn.Module, samples: list[tuple[Tensor]]) -> DeuteronError:
+    with pytest.raises(DeuteronError) as caught:
+        captured(module, samples)
+    return caught.value
+
+
+def test_a_start_with_none_is_compared_on_every_sample():
+    silence_first = [(forms.row(),), *stream(2)]
+    error = refused(Starts(at_the_input=True), silence_first)
+    assert isinstance(error, StateError)
+    code = "self.h = x if self.at_the_input else 0.5 * x"
+    assert error.message == f"a run of the model changes the attribute `h`, and later runs read it, at `{code}`"
+    observed, graph = captured(Starts(at_the_input=False), silence_first)
+    ((x,),) = stream(1)
+    torch.testing.assert_close(run(graph, (x, observed.variables[0].initial)), (x, 0.5 * x))
+
+
+def test_a_start_with_none_needs_a_sample_that_is_not_zero():
+    error = refused(Starts(at_the_input=True), [(forms.row(),)] * 3)
+    assert isinstance(error, InputError)
+    assert error.message == (
+        "the attribute `h` starts as None, and the input `x` is zero in all samples: they do not show whether the "
+        "model computes the same with zeros"
+    )
+    assert error.hint == "give samples with other values, or start with a tensor"
+    assert error.where is not None
+    assert error.where.startswith(f"{__file__}:")
+
+
+@pytest.mark.parametrize("name", ["flagged_rarely", "flagged_rarely_in_place"])
+def test_a_variable_that_no_sample_changes(name: str):
+    module = made(name)
+    observed, graph = captured(module, stream(3))
+    ((x,),) = stream(1)
+    _, seen = run(graph, (x * 1e4, observed.variables[0].initial))
+    assert seen.all()
+    with torch.no_grad():
+        module(x * 1e4)
+        torch.testing.assert_close(run(graph, (x, seen))[0], module(x))

@@ -8,6 +8,7 @@ from torch import fx
 from torch._ops import HigherOrderOperator
 from torch.fx.node import map_arg
 
+from deuteron.builds.manifest import Source
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.export import KEEPS, StateError
@@ -35,7 +36,11 @@ _OVERWRITES = frozenset({aten.copy_.default, aten.fill_.Scalar, aten.fill_.Tenso
 _FRESH = frozenset({aten.lift_fresh_copy.default, aten.lift_fresh.default})
 """Tensors that code makes from numbers in each run, as `torch.tensor` does: a run may write into them."""
 
-_BATCHES = "write the function for a batch: PyTorch's layers and operators accept one"
+TRANSFORMS = (
+    "functions of `torch.func`, such as `grad` and `vmap`, leave no operators in the graph",
+    "write a derivative as a formula, and in place of `vmap` the function for a batch, which operators accept",
+)
+"""Text and hint of the error about a function of `torch.func`."""
 
 _NUMBERS = frozenset({aten.add.Tensor, aten.sub.Tensor, aten.mul.Tensor, aten.div.Tensor})
 """Operators that accept a tensor of one element instead of a number."""
@@ -64,7 +69,7 @@ def write(model: fx.GraphModule) -> None:
             name = operator_name(node.target)
             raise _refused(node, f"`{name}` selects code by values", _HINTS.get(name, "write it with operators"))
         if str(getattr(node.target, "__module__", "")).startswith("torch._functorch"):
-            raise _refused(node, "`torch.vmap` leaves no operators in the graph", _BATCHES)
+            raise _refused(node, *TRANSFORMS)
         if node.target is aten.item.default:
             _keep_tensor(node)
     for buffer in written_buffers(model):
@@ -157,7 +162,11 @@ def _keep_tensor(node: fx.Node) -> None:
 
 
 def _refused(node: fx.Node, what: str, hint: str) -> UnsupportedError:
-    source = source_of(node)
+    return refused(source_of(node), what, hint)
+
+
+def refused(source: Source | None, what: str, hint: str) -> UnsupportedError:
+    """Return the error about a line of the model."""
     return UnsupportedError(
         f"{what}{f', at `{source.code}`' if source else ''}", where=str(source) if source else None, hint=hint
     )

@@ -3,6 +3,7 @@
 import copy
 import inspect
 import linecache
+import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -15,10 +16,12 @@ from torch import Tensor, fx, nn
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.export import ExportedProgram
 from torch.fx.graph import CodeGen
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from deuteron.builds.manifest import Source
-from deuteron.errors import UnsupportedError
+from deuteron.builds.user_frames import last_user_line
+from deuteron.errors import DeuteronError, InputError, UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager import blocks
 from deuteron.frontend.eager.code import is_library, written_at
@@ -32,7 +35,7 @@ from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.quantize.rewrite_equivalence import TOLERANCE
 from deuteron.frontend.source_lines import first_line, source_of
 from deuteron.frontend.upstream import names
-from deuteron.frontend.upstream.access import replaced
+from deuteron.frontend.upstream.access import replaced, value_of
 
 
 def captured(model: nn.Module | ExportedProgram, samples: Sequence[Inputs]) -> tuple[Observed, fx.GraphModule]:
@@ -58,7 +61,7 @@ def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
     """Return the graph of one run of a module with variables, or None if no output depends on a variable.
 
     Raises:
-        InputError: PyTorch cannot export the module.
+        InputError: PyTorch cannot export the module, or the samples do not show how it starts.
         StateError: the graph computes other outputs, or leaves other values in the variables.
     """
     attributes, binding, graph = observed.attributes, None, None
@@ -79,11 +82,33 @@ def _capture_step(observed: Observed) -> tuple[Observed, fx.GraphModule] | None:
         return None
     found = replace(observed, attributes=attributes, variables=binding.variables)
     samples = list(islice(cycle(observed.samples), max(_STEPS, len(observed.samples))))
-    if _compared_steps(graph, found, samples) is None:
+    sequences = [samples, *([sample] for sample in observed.samples[1:])]  # every sample may be the first of a stream
+    if not any(_compared_steps(graph, found, one) for one in sequences):
+        _check_start(found)
         return found, graph
     if observed.refusal is None:
         return None
     raise observed.refusal
+
+
+def _check_start(observed: Observed) -> None:
+    """Refuse zeros in place of None if the samples cannot tell them apart: `if self.h is None: self.h = x`.
+
+    Raises:
+        InputError: an input is zero in all samples.
+    """
+    attribute = next((one for one in observed.attributes if one.starts_as_none), None)
+    if attribute is None:
+        return
+    inputs = list(zip(*observed.samples, strict=True))
+    for name, values in zip(argument_names(observed.module, len(inputs)), inputs, strict=True):
+        if not any(bool(value.any()) for value in values):
+            raise InputError(
+                f"the {attribute.place.path} starts as None, and the input `{name}` is zero in all samples: they do "
+                "not show whether the model computes the same with zeros",
+                where=str(attribute.source) if attribute.source else None,
+                hint="give samples with other values, or start with a tensor",
+            )
 
 
 def _step_graph(observed: Observed, attributes: Sequence[Attribute], variables: Sequence[Variable]) -> fx.GraphModule:
@@ -124,7 +149,7 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
         InputError: PyTorch cannot export the module.
         UnsupportedError: the graph computes other outputs; the error names the first operator that differs.
     """
-    failures = list[Exception]()
+    failures = list[DeuteronError]()
     for strict in (True, False):
         try:
             graph = _flat(program or _exported(observed, strict=strict))
@@ -139,7 +164,24 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
         if (error := _compared(graph, observed)) is None:
             return graph
         failures.append(error)
-    raise next((one for one in failures if isinstance(one, UnsupportedError)), failures[0])
+    if not any(one.where for one in failures) and (source := _transform_line(observed)) is not None:
+        raise blocks.refused(source, *blocks.TRANSFORMS)
+    raise min(failures, key=lambda one: (not isinstance(one, UnsupportedError), not one.where))
+
+
+def _transform_line(observed: Observed) -> Source | None:
+    """Return the first line of user code that runs within a transform of `torch.func`."""
+    found, transforms = list[tuple[str, int, str]](), value_of(names.TRANSFORMS)
+
+    class Within(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if not found and transforms():
+                found.extend(filter(None, [last_user_line("".join(traceback.format_stack()))]))
+            return func(*args, **(kwargs or {}))
+
+    with environment(observed.module), torch.no_grad(), quiet(), Within():
+        copied(observed.module)(*copies(observed.samples[0]))
+    return Source(*found[0], "") if found else None
 
 
 def _exported(observed: Observed, *, strict: bool) -> ExportedProgram:

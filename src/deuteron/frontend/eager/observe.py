@@ -128,12 +128,13 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
 
     Raises:
         InputError: the module fails, returns values that are no tensors, or cannot be copied.
-        StateError: outputs depend on what earlier runs left in anything but tensors of the same shapes in attributes;
-            the error names the place and the line.
+        StateError: outputs depend, or may depend, on what earlier runs left in anything but tensors of the same shapes
+            in attributes; the error names the place and the line.
     """
     pristine = copied(module)  # raises errors before the snapshot looks at attributes
     with environment(module) as reached:
-        with executed(reached.codes) as codes:
+        # PyTorch imports packages when the stance is first set: their code is none of the module's
+        with torch.compiler.set_stance("force_eager"), executed(reached.codes) as codes:
             outputs = [_run(copied(pristine), samples[0])]
         good = [samples[0]]
         for sample in samples[1:]:
@@ -144,6 +145,7 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
         reached.restore()
         twin = copied(pristine)
         states, later = [Snapshot(twin)], list[Leaves]()
+        written = states[0].watched()
         for sample in [*good, good[0]]:
             later.append(_run(twin, sample, seed=1))
             states.append(Snapshot(twin))
@@ -151,15 +153,19 @@ def observe(module: nn.Module, samples: Sequence[Inputs]) -> Observed:
         changes = [before.changed(after) for before, after in pairwise(states)]
         places = [*{place.path: place for change in changes for place in change}.values()]
         first, last = Snapshot(pristine), states[-1]
-        found = {place.path: attribute_of(place, first, last, written_at(codes, place.name)) for place in places}
+        found = {
+            place.path: attribute_of(place, first, last, written_at(codes, place.name))
+            for place in (*places, *written())  # a write of an equal value is one of another value for other inputs
+        }
         attributes, refusal = tuple(filter(None, found.values())), None
         if not draws:
             if not all(map(equal, later, [*outputs, outputs[0]])):
                 refusal = _stateful(places, codes)
             reads = partial(_is_read, module=pristine, sample=good[0], wanted=outputs[0], codes=codes, reached=reached)
-            if kept := [place for place in changes[-1] if reads(place)]:
+            resized = [one for one in states[-2].resized(last) if not is_only_written(codes, one.name)]
+            if kept := [place for place in changes[-1] if place in resized or reads(place)]:
                 refusal = _stateful(kept, codes)
-            if others := [place for place in kept if found[place.path] is None]:
+            if others := [place for place in kept if place in resized or found[place.path] is None]:
                 raise _stateful(others, codes)
             if refusal is not None and not attributes:
                 raise refusal

@@ -33,6 +33,8 @@ _PLAIN = frozenset({type(None), bool, int, str, bytes, torch.dtype, torch.device
 
 _ITERATORS = (itertools.count, itertools.cycle, type(iter([])), type(iter(())), type(iter(range(0))))
 
+_CONTAINERS = (dict, list, tuple, set, frozenset, collections.deque)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:
@@ -90,6 +92,30 @@ class Snapshot:
                 place = (before or after or cast(Any, None))[0]
                 found.setdefault(place.path, place)
         return tuple(found.values())
+
+    def resized(self, later: "Snapshot") -> tuple[Place, ...]:
+        """Return the places with a container of another length, or a tensor of another shape, in a later snapshot."""
+        found: dict[str, Place] = {}
+        for key in self.values.keys() & later.values.keys():
+            (place, before), (_, after) = self.values[key], later.values[key]
+            sizes = _size(before), _size(after)
+            if None not in sizes and sizes[0] != sizes[1]:
+                found[place.path] = place
+        return tuple(found.values())
+
+    def watched(self) -> Callable[[], list[Place]]:
+        """Return a function that lists the places whose tensors were written after this, even with equal values."""
+        held = {place.path: (place, place.holder.get(place.name)) for place, _ in self.values.values()}
+        versions = [(place, value, _version(value)) for place, value in held.values() if isinstance(value, Tensor)]
+
+        def written() -> list[Place]:
+            return [
+                place
+                for place, value, version in versions
+                if place.holder.get(place.name) is not value or _version(value) != version
+            ]
+
+        return written
 
     def find(self, place: Place) -> Place | None:
         """Return the place with the same path in this snapshot."""
@@ -423,6 +449,22 @@ def _shallow(value: Any) -> object:
     if isinstance(value, torch.Generator):
         return digest(value.get_state())
     return (kind, repr(cast(Any, value))) if isinstance(value, np.generic) else kind
+
+
+def _version(value: Tensor) -> int:
+    """Return the number of writes to a tensor; PyTorch does not count those to tensors of inference mode."""
+    return 0 if value.is_inference() else value._version  # noqa: SLF001
+
+
+def _size(fingerprint: object) -> object:
+    """Return the type and length of a container, or the dtype and shape of a tensor, by its fingerprint."""
+    if not isinstance(fingerprint, tuple):
+        return None
+    first, second = cast("tuple[Any, ...]", fingerprint)[:2]
+    if isinstance(first, tuple):  # the digest of a tensor
+        return cast("tuple[Any, ...]", first)[:2]
+    is_container = isinstance(first, type) and issubclass(first, _CONTAINERS)
+    return (cast(object, first), len(second)) if is_container else None
 
 
 def digest(value: Tensor) -> object:

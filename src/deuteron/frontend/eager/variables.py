@@ -27,11 +27,13 @@ class Attribute:
         place: the attribute.
         value: its value before the first run: a tensor, or a structure of tensors.
         source: the line that changes it, if it is known.
+        starts_as_none: whether `value` is zeros in place of None.
     """
 
     place: Place
     value: object
     source: Source | None = None
+    starts_as_none: bool = False
 
     @property
     def tensors(self) -> list[Tensor]:
@@ -64,7 +66,7 @@ def attribute_of(place: Place, before: Snapshot, after: Snapshot, source: Source
     """Return the attribute at a place if a run leaves tensors of the same structure, shapes and dtypes there.
 
     None becomes zeros: most modules that start with None compute the same with zeros, which the comparison of the
-    exported graph with the module decides.
+    exported graph with the module decides, from the start on every sample.
     """
     first, later = before.find(place), after.find(place)
     if first is None or later is None or not place.path.startswith("attribute"):
@@ -72,9 +74,9 @@ def attribute_of(place: Place, before: Snapshot, after: Snapshot, source: Source
     value, new = first.holder.get(place.name), later.holder.get(place.name)
     if not _holds_tensors(new):
         return None
-    if value is None:
+    if starts_as_none := value is None:
         value = pytree.tree_map(torch.zeros_like, new)
-    return Attribute(place, value, source) if _form(value) == _form(new) else None
+    return Attribute(place, value, source, starts_as_none) if _form(value) == _form(new) else None
 
 
 def _holds_tensors(value: object) -> bool:

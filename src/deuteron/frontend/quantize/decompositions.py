@@ -102,7 +102,9 @@ def fold(model: fx.GraphModule, *, weights: bool = False) -> None:
         if _computes(node) and any(user not in fixed for user in node.users):
             value = constant_value(model, node)
         if isinstance(value, Tensor) and value.dtype != torch.bool:
-            node.replace_all_uses_with(constant(model, node, node.name, value))
+            folded = constant(model, node, node.name, value)
+            folded.meta = {**node.meta, **folded.meta}  # errors about the constant name the line
+            node.replace_all_uses_with(folded)
     model.graph.eliminate_dead_code()
     model.recompile()
 

@@ -56,6 +56,9 @@ QUANTIZATION_ERROR = PrivateName(
 )
 FUSE_CONVOLUTION = PrivateName("torchao.quantization.pt2e.utils", "_fuse_conv_bn_", "folds batch norms")
 FUSE_LINEAR = PrivateName("torchao.quantization.pt2e.utils", "_fuse_linear_bn_", "folds batch norms")
+TRANSFORMS = PrivateName(
+    "torch._functorch.pyfunctorch", "retrieve_all_functorch_interpreters", "finds lines that use `torch.func`"
+)
 MODE_QUERIES = tuple(
     PrivateName(module, name, "finds user code that behaves differently in an export", True)
     for module, names in {

@@ -114,7 +114,6 @@ def lstm(site: Site) -> tuple[CpuCall, ...]:
         in_features=x.shape[2],
         units=units,
         time_major=time_major,
-        in_zp=site.zero_point(x),
         hidden_zp=site.zero_point(hidden),
         input_multipliers=input_multipliers,
         input_shifts=input_shifts,
@@ -125,8 +124,11 @@ def lstm(site: Site) -> tuple[CpuCall, ...]:
         out_multiplier=to_hidden[0],
         out_shift=to_hidden[1],
     )
+    zero_points = (site.zero_point(x), site.zero_point(hidden))
+    sums = [w.sum(axis=2, dtype=np.int64) * zero for w, zero in zip(weights, zero_points, strict=True)]
     biases = np.concatenate([site.constant(_BIASES + gate).ravel() for gate in range(4)])
-    inputs = (site.ref(), *map(Constant, weights), Constant(biases))
+    starts = np.stack([biases.reshape(4, units) - sums[0], -sums[1]]).astype(np.int32)
+    inputs = (site.ref(), *map(Constant, weights), Constant(starts))
     outputs = (_written(site, _HIDDEN_STATE), _written(site, _CELL_STATE), site.out())
     return (CpuCall(BY_TFLITE_OPERATOR["lstm"], inputs, outputs, params),)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from deuteron.builds.manifest import REFERENCE, Manifest
+from deuteron.builds.manifest import REFERENCE, Manifest, Source
 from deuteron.builds.options import Converter
 from deuteron.builds.quality import PROGRAM, Metric, OutputQuality
 from deuteron.builds.samples import Sample
@@ -74,18 +74,20 @@ def of_program(result: "BuildResult") -> Manifest:
     return replace(manifest, quality=replace(quality, measured=PROGRAM, outputs=of_outputs), warnings=warnings)
 
 
-def _need_exact(exact: Sequence[bool], ours: Sequence[Sample], wanted: Sequence[Sample]) -> None:
+def _need_exact(exact: Mapping[int, Source | None], ours: Sequence[Sample], wanted: Sequence[Sample]) -> None:
     """Check that outputs that are computed of integers alone are those of the model.
 
     Raises:
         UnsupportedError: for the first that is not.
     """
-    for index, is_exact in enumerate(exact):
-        pairs = [(a[index], b[index]) for a, b in zip(ours, wanted, strict=True)] if is_exact else []
+    for index, source in exact.items():
+        pairs = [(a[index], b[index]) for a, b in zip(ours, wanted, strict=True)]
         if differ := sum(int((a != b).sum()) for a, b in pairs):
             raise UnsupportedError(
                 f"output {index} of the program differs from the model's in {differ} of "
-                f"{sum(a.size for a, _ in pairs)} integers, though nothing rounds them",
+                f"{sum(a.size for a, _ in pairs)} integers, though nothing rounds them"
+                f"{f', at `{source.code}`' if source else ''}",
+                where=str(source) if source else None,
                 hint="keep integers within 32 bits, in which an Ethos-U computes, or build for a target without one",
             )
 

@@ -1,6 +1,7 @@
 """Keeps integer arithmetic exact: ExecuTorch's Arm passes convert int64 to int32 and divide in int8.
 
 Integer divisions stay on the CPU. Indices stay int64 for operators that require it.
+Constants beyond 32 bits are refused.
 """
 
 from collections.abc import Generator
@@ -10,13 +11,20 @@ from typing import Any
 import torch
 from torch import Tensor, fx
 
+from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.operators import called
-from deuteron.frontend.upstream import names
-from deuteron.frontend.upstream.access import replaced, value_of
+from deuteron.frontend.quantize.decompositions import value_of
+from deuteron.frontend.upstream import access, names
+from deuteron.frontend.upstream.access import replaced
 
 aten = torch.ops.aten
 
 KEPT = "integers are divided on the CPU: the NPU has no exact division"
+
+NARROW = "keep integers within 32 bits, in which an Ethos-U computes, or build for a target without one"
+
+_SCALARS = ("number", "Optional[number]", "Tensor")
+"""Types of arguments that numbers are computed with."""
 
 _NEW = frozenset({"full", "full_like", "scalar_tensor", "arange"})
 
@@ -40,6 +48,39 @@ _INDICES: dict[Any, tuple[int, ...]] = {
 """Operators that require int64 indices, with the positions of these arguments."""
 
 
+def check(model: fx.GraphModule) -> None:
+    """Check that the integer constants of an exported model fit into 32 bits.
+
+    Raises:
+        UnsupportedError: for the first that does not.
+    """
+    for node in model.graph.nodes:
+        if node.op == "get_attr" and node.users:
+            wide = [int(x) for x in value_of(model, node).aminmax()] if _is_int64(node) else []
+            first = next(iter(node.users))
+            named = node if first.op == "output" else first
+        else:
+            wide, named = _numbers(node), node
+        if beyond := [x for x in wide if not -(2**31) <= x < 2**31]:
+            raise refusal(named, f"has the integer {beyond[0]}, of more than 32 bits", NARROW)
+
+
+def _is_int64(node: fx.Node) -> bool:
+    value: object = node.meta.get("val")
+    return isinstance(value, Tensor) and value.dtype == torch.int64 and value.numel() > 0
+
+
+def _numbers(node: fx.Node) -> list[int]:
+    """The numbers that an operator of integers computes with; sizes and positions are not among them."""
+    schema: Any = getattr(node.target, "_schema", None)
+    values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
+    if schema is None or any(isinstance(value, Tensor) and value.is_floating_point() for value in values):
+        return []
+    given = {**dict(zip((argument.name for argument in schema.arguments), node.args, strict=False)), **node.kwargs}
+    numbers = [given.get(argument.name) for argument in schema.arguments if str(argument.type) in _SCALARS]
+    return [number for number in numbers if isinstance(number, int)]
+
+
 def is_division(node: fx.Node) -> bool:
     """True for an integer division with an integer result."""
     values = [one.meta.get("val") for one in (node, *node.all_input_nodes)]
@@ -58,7 +99,7 @@ def stays_on_cpu(node: fx.Node) -> bool:
 @contextmanager
 def exact() -> Generator[None]:
     """Annotate no integer divisions, and cast indices back to int64, in this context."""
-    positions: dict[Any, tuple[int, ...]] = value_of(names.ARM_INT64)
+    positions: dict[Any, tuple[int, ...]] = access.value_of(names.ARM_INT64)
 
     def marking(original: Any) -> object:
         def mark(node: fx.Node, inputs: Any, output: Any, is_quantized: bool) -> None:

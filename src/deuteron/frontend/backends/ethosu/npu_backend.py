@@ -12,7 +12,7 @@ from deuteron.builds import hazards
 from deuteron.builds.manifest import Partition
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import DeuteronError
-from deuteron.frontend.backends.ethosu import decompositions, upstream, vela
+from deuteron.frontend.backends.ethosu import decompositions, integers, upstream, vela
 from deuteron.frontend.backends.ethosu.partition import describe, files
 from deuteron.frontend.backends.ethosu.upstream import Recording
 from deuteron.frontend.backends.interface import NpuBackend, OnTagged
@@ -43,7 +43,8 @@ class EthosUNpuBackend(NpuBackend):
             yield
 
     def write(self, model: fx.GraphModule) -> None:
-        """Decompose operators of a float model that the backend would leave to the CPU."""
+        """Decompose operators of a float model that the backend would leave to the CPU; refuse wide integers."""
+        integers.check(model)
         decompositions.write(model)
 
     def quantizer(self) -> Any:

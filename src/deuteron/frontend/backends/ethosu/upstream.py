@@ -28,7 +28,7 @@ from deuteron.frontend.backends.ethosu.vela_workarounds import separate
 from deuteron.frontend.backends.interface import OnTagged
 from deuteron.frontend.log_suppression import captured_output
 from deuteron.frontend.nodes import WHY, computing, name_of
-from deuteron.frontend.operators import base_name, operator_name
+from deuteron.frontend.operators import base_name, is_quantize, operator_name
 from deuteron.frontend.source_lines import source_of
 from deuteron.frontend.upstream import names
 from deuteron.frontend.upstream.access import replaced
@@ -39,6 +39,9 @@ BACKEND = "ExecuTorch's Ethos-U backend"
 
 _KEPT = "deuteron_kept"
 """Key of a node's metadata: the partitioner must leave the node to the CPU."""
+
+_TAG = "delegation_tag"
+"""Key of a node's metadata: the partition, by ExecuTorch's partitioner."""
 
 _FAULT = re.compile(r"^\s*(?:Error|ERROR)\b:?\s*(.*)$", re.MULTILINE)
 """A line of Vela about an error; its exit code is 0 nevertheless."""
@@ -134,14 +137,26 @@ def partitioner(npu: EthosU, options: BuildOptions, on_tagged: OnTagged) -> Any:
 
             with replaced(names.ARM_REPORTER, reporting):
                 result: Any = base.partition(self, exported_program)
+            _quantize_outputs(exported_program.graph)
             reasons: dict[fx.Node, str] = getattr(reporters[-1], "_rejected_nodes")  # noqa: B009 - it only prints them
             for node in computing(exported_program.graph):
-                if "delegation_tag" not in node.meta and WHY not in node.meta:
+                if _TAG not in node.meta and WHY not in node.meta:
                     node.meta[WHY] = _why(node, reasons)
             on_tagged(exported_program)
             return result
 
     return ExplainingPartitioner(compile_spec(npu, options.vela), [_KeptNodes()])
+
+
+def _quantize_outputs(graph: fx.Graph) -> None:
+    """Move the operators that quantise a partition's results into the partition, which computes integers only.
+
+    ExecuTorch's partitioner may propose them for the partition that reads them, and then leaves them to the CPU.
+    """
+    for node in graph.nodes:
+        tag = node.all_input_nodes[0].meta.get(_TAG) if is_quantize(node) else None
+        if tag is not None:
+            node.meta[_TAG] = tag
 
 
 def _named(node: fx.Node, options: BuildOptions) -> str:

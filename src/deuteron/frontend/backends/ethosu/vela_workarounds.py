@@ -20,11 +20,12 @@ matrix products and data movement are decomposed otherwise. Such an activation i
 follows an elementwise operator, which Vela decomposes in the same way.
 
 Minima and maxima. Vela decomposes these, and on Ethos-U55 and -U65 also matrix products: they lose the offset of a
-slice. Minima and maxima also overwrite the tensor that they are padded or concatenated with. An accelerator without
-minima computes `-1 - x`, the maximum of that, and `-1 - x` again. Vela gives both subtractions the shapes of tensors
-instead of the operator's. A tensor has the shape of the last reshape that reads it, and a transpose that only moves
-axes of size 1 counts as a reshape. If one follows the minimum or reads its operand, the subtraction broadcasts some
-values over others. Vela crashes for minima with more than four axes, so these are reshaped to four.
+slice, matrix products also that of a reshaped slice. Minima and maxima also overwrite the tensor that they are padded
+or concatenated with. An accelerator without minima computes `-1 - x`, the maximum of that, and `-1 - x` again. Vela
+gives both subtractions the shapes of tensors instead of the operator's. A tensor has the shape of the last reshape
+that reads it, and a transpose that only moves axes of size 1 counts as a reshape. If one follows the minimum or reads
+its operand, the subtraction broadcasts some values over others. Vela crashes for minima with more than four axes, so
+these are reshaped to four.
 """
 
 import math
@@ -157,7 +158,12 @@ def _wrongly_combined(node: fx.Node, *, chains: bool) -> Iterator[tuple[fx.Node,
         if _kind(source) == "SLICE" or (kind == "REDUCE_MIN" and _has_other_readers(source)):
             yield source, node
     elif kind == "MATMUL" and not chains:
-        yield from ((source, node) for source in node.all_input_nodes if _kind(source) == "SLICE")
+        for operand in node.all_input_nodes:
+            reader, source = node, operand
+            while _kind(source) == "RESHAPE":
+                reader, source = source, source.all_input_nodes[0]
+            if _kind(source) == "SLICE":
+                yield source, reader
     elif kind in _RESHAPES and _kind(node.all_input_nodes[0]) == "REDUCE_MIN":
         yield node.all_input_nodes[0], node
     elif kind in ("PAD", "CONCAT"):

@@ -1,0 +1,50 @@
+"""Gives weights a scale that is large enough for the biases beside them, which are int32 in steps of both scales."""
+
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+from torchao.quantization.pt2e import ObserverBase
+
+from deuteron.frontend.operators import called
+from deuteron.frontend.quantize.decompositions import value_of
+
+_LAYERS = frozenset({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "linear"})
+
+MOST = 2**30
+"""The largest quantised bias: the products of weights get the other half of an int32 accumulator."""
+
+
+def widen(model: fx.GraphModule) -> None:
+    """Raise measured ranges of weights in a prepared model until each quantised bias is at most `MOST`.
+
+    Such a bias decides the scale of the output, beside which the step of the weights stays small.
+    """
+    for node in model.graph.nodes:
+        if called(node) in _LAYERS and len(node.args) > 2 and node.args[2] is not None:
+            inputs, weights = (_observer(model, cast(fx.Node, arg)) for arg in node.args[:2])
+            if inputs is not None and weights is not None:
+                _widen(inputs, weights, _bias(model, node.args[2]))
+
+
+def _observer(model: fx.GraphModule, node: fx.Node) -> Any:
+    """The observer that a layer reads, if it has measured a range."""
+    observer: object = model.get_submodule(str(node.target)) if node.op == "call_module" else None
+    low: object = getattr(observer, "min_val", None)
+    measured = isinstance(observer, ObserverBase) and isinstance(low, Tensor) and low.numel() and low.isfinite().all()
+    return observer if measured else None
+
+
+def _bias(model: fx.GraphModule, node: Any) -> Tensor | None:
+    while node.op == "call_module":
+        node = node.args[0]
+    return value_of(model, node).detach().abs() if node.op == "get_attr" else None
+
+
+def _widen(inputs: Any, weights: Any, bias: Tensor | None) -> None:
+    if bias is None or weights.max_val.numel() not in (1, bias.numel()):
+        return
+    scale = float(inputs.calculate_qparams()[0])
+    needed = bias / (scale * MOST) * (weights.quant_max + 1)
+    needed = needed if weights.max_val.numel() > 1 else needed.max()
+    weights.max_val.copy_(torch.maximum(weights.max_val, needed.reshape(weights.max_val.shape)))
