@@ -114,6 +114,27 @@ def test_models_with_casts_build(target: str, tmp_path: Path) -> None:
     assert not any("to_copy" in node.op or "assert" in node.op for node in build.manifest.nodes)
 
 
+class Rounds(nn.Module):
+    """A layer with a bias that reads floats without a fraction, of which a step of the scale is several."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(8, 4)
+        nn.init.constant_(self.fc.bias, 300.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.fc(x.round())
+
+
+@pytest.mark.parametrize("target", ["cortex-m55", "ethos-u55-128"])
+def test_the_bias_of_a_layer_that_reads_whole_numbers(target: str):
+    torch.manual_seed(0)
+    batches = [torch.randn(1, 8) * 200 for _ in range(16)]
+    build = api.build(Rounds(), batches[0], target=target, calibration=batches)
+    assert build.manifest.quality.measured == "program"
+    assert build.manifest.quality.outputs[0].sqnr > 40
+
+
 class Counts(nn.Module):
     """Integers of quantised values, arithmetic with them, and floats of these."""
 

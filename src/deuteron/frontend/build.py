@@ -92,6 +92,7 @@ class BuildResult:
             call.
         stored: quantises float inputs to the program's input format.
         exact: the outputs that are computed from integers and bools alone, with their lines.
+        variables: the tensors that the program keeps from run to run.
     """
 
     manifest: Manifest
@@ -101,6 +102,7 @@ class BuildResult:
     floats: Callable[..., object]
     stored: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
     exact: Mapping[int, Source | None] = field(default_factory=dict[int, Source | None])
+    variables: tuple[Variable, ...] = ()
 
     @property
     def pte(self) -> bytes:
@@ -194,7 +196,7 @@ def build(
 
     losses = tuple(trainer.losses) if trainer else ()
     floats, exact = stepping(compiled.flow.float_model, variables), output_dtypes.exact(graph, len(outputs))
-    return BuildResult(manifest, files, losses, evidence.samples, floats, stored, exact)
+    return BuildResult(manifest, files, losses, evidence.samples, floats, stored, exact, variables)
 
 
 def _first_batches(

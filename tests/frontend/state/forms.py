@@ -225,6 +225,45 @@ class Convolved(nn.Module):
         return functional.relu(self.conv(window))[:, :, 0]
 
 
+class Smoothed(nn.Module):
+    """A layer with a bias that reads a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, 4)
+        self.register_buffer("s", row())
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.s = 0.9 * self.s + 0.1 * x
+        return self.layer(self.s)
+
+
+class Classified(nn.Module):
+    """A recurrent cell whose hidden state is a buffer, with a layer that reads it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.classes = nn.GRUCell(WIDTH, WIDTH), nn.Linear(WIDTH, 4)
+        self.register_buffer("h", row())
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.h = self.cell(x, self.h)
+        return self.classes(self.h)
+
+
+class Numbered(nn.Module):
+    """The result of a layer, and twice the number of the run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, WIDTH)
+        self.register_buffer("count", position())
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        self.count += 1
+        return self.layer(x), 2 * self.count
+
+
 FORMS: dict[str, Callable[[], nn.Module]] = {
     "copied": lambda: Keeps(copied, h=row()),
     "assigned": lambda: Keeps(assigned, h=row()),
@@ -254,4 +293,6 @@ FORMS: dict[str, Callable[[], nn.Module]] = {
     "rnn": lambda: Recurrent(nn.RNN),
     "cell": Cell,
     "convolved": Convolved,
+    "smoothed": Smoothed,
+    "classified": Classified,
 }

@@ -6,7 +6,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, fx
-from torchao.quantization.pt2e import FakeQuantizeBase, HistogramObserver, MinMaxObserver, ObserverBase
+from torchao.quantization.pt2e import (
+    DerivedObserverOrFakeQuantize,
+    FakeQuantizeBase,
+    HistogramObserver,
+    MinMaxObserver,
+    ObserverBase,
+)
 
 from deuteron.errors import InputError
 from deuteron.frontend.inputs import Inputs, copies
@@ -115,9 +121,17 @@ def observe_whole(model: fx.GraphModule) -> None:
         if all(_is_whole(node.all_input_nodes[0]) for node in nodes):
             settings: Any = observer
             names = ("dtype", "qscheme", "quant_min", "quant_max", "eps")
-            whole = _WholeObserver(**{name: getattr(settings, name) for name in names})
-            for node in nodes:
-                setattr(model, str(node.target), whole)
+            replace_observer(model, observer, _WholeObserver(**{name: getattr(settings, name) for name in names}))
+
+
+def replace_observer(model: fx.GraphModule, old: object, new: ObserverBase | FakeQuantizeBase) -> None:
+    """Put an observer in all places of another, and among those from which biases derive their scales."""
+    for node in model.graph.nodes:
+        found: object = getattr(model, str(node.target), None) if node.op == "call_module" else None
+        if found is old:
+            setattr(model, str(node.target), new)
+        elif isinstance(found, DerivedObserverOrFakeQuantize):
+            found.obs_or_fqs = [new if one is old else one for one in found.obs_or_fqs]
 
 
 def _is_whole(node: fx.Node) -> bool:

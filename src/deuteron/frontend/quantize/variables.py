@@ -7,6 +7,7 @@ from torch import fx
 from torchao.quantization.pt2e import FakeQuantizeBase, FixedQParamsObserver, ObserverBase
 
 from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.quantize.calibration import replace_observer
 
 
 def share_scales(model: fx.GraphModule, count: int) -> None:
@@ -30,13 +31,13 @@ def share_scales(model: fx.GraphModule, count: int) -> None:
                 continue
             read, value = _observer(model, readers[0]), outputs[index]
             for other in readers[1:]:
-                _replace(model, _observer(model, other), read)
+                replace_observer(model, _observer(model, other), read)
             written = _observed(model, value)
             if written is None:
                 near = _observers_of(model, value)
                 written = near[0] if near else None
             if written is not None and _fits(_observer(model, written), read):
-                _replace(model, _observer(model, written), read)
+                replace_observer(model, _observer(model, written), read)
             if _observed(model, value) is None or _observer(model, value) is not read:
                 with model.graph.inserting_before(output):
                     outputs[index] = model.graph.call_module(str(readers[0].target), (value,))
@@ -70,10 +71,3 @@ def _fits(written: Any, read: Any) -> bool:
         return True
     kinds = [(one.dtype, one.qscheme, one.quant_min, one.quant_max) for one in (written, read)]
     return kinds[0] == kinds[1] and not any(isinstance(one, FixedQParamsObserver) for one in (written, read))
-
-
-def _replace(model: fx.GraphModule, old: Any, new: Any) -> None:
-    """Put an observer in all places of another."""
-    for node in model.graph.nodes:
-        if _is_observer(model, node) and _observer(model, node) is old:
-            setattr(model, str(node.target), new)

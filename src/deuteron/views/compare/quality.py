@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from deuteron.builds.manifest import Manifest, Source
+from deuteron.builds.manifest import REFERENCE, Manifest, Source
 from deuteron.builds.options import Converter
 from deuteron.builds.quality import PROGRAM, Metric, OutputQuality
 from deuteron.builds.samples import Sample
-from deuteron.errors import InputError, MissingToolError, UnsupportedError
+from deuteron.errors import InputError, MissingToolError, UnsupportedError, counted
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.views.compare.float_model import measured
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import torch
 
     from deuteron.frontend.build import BuildResult
+    from deuteron.frontend.eager.variables import Variable
     from deuteron.runtime.host import HostRunner
 
 
@@ -31,6 +32,9 @@ _RESULT_HINT = "return a number, such as the model's accuracy, or numbers by nam
 
 _LOST = 6.0
 """Allowed dB below the quantised model; differences in rounding cost less."""
+
+_LOST_OF_STATE = 10.0
+"""Allowed dB below the quantised model for a program with state, whose errors may add up from run to run."""
 
 _OTHERS = 0.1
 """Allowed share of different integers in addition to the quantised model's."""
@@ -47,6 +51,10 @@ def of_program(result: "BuildResult") -> Manifest:
 
     If the program does not run on this computer, the figures of the quantised PyTorch model remain, with a warning,
     except for the vendor's converter, whose programs never run here.
+
+    Raises:
+        UnsupportedError: outputs of integers are not the model's, or a program with state is far below the quantised
+            model.
     """
     manifest, kept = result.manifest, result.samples
     if manifest.options.converter is Converter.VENDOR:
@@ -60,6 +68,8 @@ def of_program(result: "BuildResult") -> Manifest:
     _need_exact(result.exact, outputs, kept.outputs)
     quality = manifest.quality
     of_outputs = measured(quality, outputs, kept.outputs)
+    if result.variables:
+        need_state(result.variables, len(outputs), _stepped(result), of_outputs)
     warnings = (*manifest.warnings, *lost(quality.outputs, of_outputs))
     return replace(manifest, quality=replace(quality, measured=PROGRAM, outputs=of_outputs), warnings=warnings)
 
@@ -79,6 +89,43 @@ def _need_exact(exact: Mapping[int, Source | None], ours: Sequence[Sample], want
                 f"{f', at `{source.code}`' if source else ''}",
                 where=str(source) if source else None,
                 hint="keep integers within 32 bits, in which an Ethos-U computes, or build for a target without one",
+            )
+
+
+def _stepped(result: "BuildResult") -> tuple[OutputQuality, ...]:
+    """Return the quality of the quantised model, stepped over the samples as the program is."""
+    from deuteron.frontend import saved
+    from deuteron.views.compare.pytorch import one_thread, real_inputs
+
+    kept, quality = result.samples, result.manifest.quality
+    with tempfile.TemporaryDirectory(prefix="deuteron-") as folder, one_thread():
+        path = Path(folder) / REFERENCE
+        path.write_bytes(result.files[REFERENCE])
+        reference = saved.load(path)
+        steps = reference.steps(real_inputs(reference, sample) for sample in kept.inputs)
+        outputs = [tuple(value.numpy() for value in step) for step in steps]
+    real = replace(quality, outputs=tuple(replace(entry, scale=0.0) for entry in quality.outputs))
+    return measured(real, outputs, kept.outputs)
+
+
+def need_state(
+    variables: "Sequence[Variable]", steps: int, pytorch: Sequence[OutputQuality], program: Sequence[OutputQuality]
+) -> None:
+    """Check that no output of a program with state is far below the quantised model's, over the same steps.
+
+    Raises:
+        UnsupportedError: for the first that is.
+    """
+    for index, (theirs, ours) in enumerate(zip(pytorch, program, strict=True)):
+        if ours.sqnr < min(theirs.sqnr - _LOST_OF_STATE, _GOOD):
+            names = ", ".join(f"`{one.name}`" for one in variables)
+            source = next((one.source for one in variables if one.source), None)
+            raise UnsupportedError(
+                f"output {index} of the program has {ours.sqnr:.1f} dB of signal to noise against the float model, "
+                f"quantised PyTorch {theirs.sqnr:.1f} dB, over {counted(steps, 'step')} of the state {names}: the "
+                "program computes something else",
+                where=str(source) if source else None,
+                hint="report the model; until then make the state an input and an output of `forward`",
             )
 
 

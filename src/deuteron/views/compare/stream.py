@@ -1,14 +1,15 @@
 """Compares a stream through a program with quantised PyTorch, which steps from the same initial state."""
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from deuteron.builds import manifest as manifests
-from deuteron.builds.quality import decibels
+from deuteron.builds.quality import LITTLE, decibels
 from deuteron.errors import InputError
 from deuteron.frontend import saved
 from deuteron.runtime.host import HostRunner
@@ -26,16 +27,43 @@ ALLOWED = 1.0
 GOOD = 40.0
 """A part with this SQNR (dB) is as good as 8-bit values are, even if another part is better."""
 
+STEPS = 2.0
+"""Steps of an output's scale by which all values may differ, whatever the SQNR: the values may be small."""
+
+OTHERS = 0.1
+"""Allowed share of different integers."""
+
 
 @dataclass(frozen=True, slots=True)
 class StreamOutput:
-    """One output: SQNR (dB) against quantised PyTorch of the first and of the last part, and values that differ."""
+    """One output against quantised PyTorch.
+
+    Attributes:
+        index: its number.
+        first: SQNR (dB) of the first part.
+        last: SQNR (dB) of the last part.
+        whole: SQNR (dB) of the whole stream.
+        steps: the greatest difference in steps of its scale; None without a scale, and for infinity or NaN.
+        elements: the number of its values.
+        mismatches: the number of values that differ.
+        are_integers: whether its values are integers or bools without a scale, such as the results of `argmax`.
+    """
 
     index: int
     first: float
     last: float
+    whole: float
+    steps: float | None
     elements: int
     mismatches: int
+    are_integers: bool = False
+
+    @property
+    def is_wrong(self) -> bool:
+        """Return true if the output is something else than quantised PyTorch's, from the first sample or later."""
+        if self.are_integers:
+            return self.mismatches > OTHERS * self.elements
+        return self.whole < LITTLE and (self.steps is None or self.steps > STEPS)
 
     @property
     def drifts(self) -> bool:
@@ -52,13 +80,19 @@ class StreamComparison(BoundedComparison):
     outputs: tuple[StreamOutput, ...]
 
     def failures(self) -> tuple[str, ...]:
-        """Return one sentence for each output that drifts."""
-        return tuple(
+        """Return one sentence for each output that is wrong or drifts."""
+        wrong = (
+            f"output {out.index}: {_far(out)}: the program computes something else"
+            for out in self.outputs
+            if out.is_wrong
+        )
+        drifting = (
             f"output {out.index}: {out.last:.1f} dB in the last {self.part} samples, {out.first:.1f} dB in the first: "
             "the state drifts from quantised PyTorch's"
             for out in self.outputs
-            if out.drifts
+            if out.drifts and not out.is_wrong
         )
+        return (*wrong, *drifting)
 
     def text(self) -> str:
         """Return the result as lines for a terminal."""
@@ -72,6 +106,13 @@ class StreamComparison(BoundedComparison):
             for out in self.outputs
         ]
         return "\n".join([*lines, *self.verdict()])
+
+
+def _far(out: StreamOutput) -> str:
+    if out.are_integers:
+        share = out.mismatches / out.elements
+        return f"{share:.1%} of its integers are not quantised PyTorch's, where {OTHERS:.0%} are allowed"
+    return f"{out.whole:.1f} dB of the whole stream, where {LITTLE:.0f} dB are the least, against quantised PyTorch"
 
 
 def compare(
@@ -91,17 +132,22 @@ def compare(
     runner = HostRunner(folder / manifests.PROGRAM)
     ours: list[list[Real]] = []
     theirs: list[list[Real]] = []
+    are_integers: list[bool] = []
     with one_thread():
         wanted = reference.steps(real_inputs(reference, sample) for sample in samples)
         for done, (sample, outputs) in enumerate(zip(samples, wanted, strict=True)):
             actual = runner.run(sample)
             ours.append([_real(x, affine) for x, affine in zip(actual, reference.outputs, strict=True)])
+            are_integers = [not x.is_floating_point() for x in outputs]
             theirs.append([x.numpy().astype(np.float64) for x in outputs])
             if progress is not None:
                 progress(done + 1, len(samples))
     part = min(PART, len(samples) // 2)
     pairs = zip(zip(*ours, strict=True), zip(*theirs, strict=True), strict=True)
-    outputs = tuple(_output(i, np.stack(a), np.stack(b), part) for i, (a, b) in enumerate(pairs))
+    outputs = tuple(
+        replace(_output(i, np.stack(a), np.stack(b), part, affine), are_integers=integers)
+        for i, ((a, b), affine, integers) in enumerate(zip(pairs, reference.outputs, are_integers, strict=True))
+    )
     return StreamComparison(len(samples), part, outputs)
 
 
@@ -112,10 +158,12 @@ def _real(value: Array, affine: saved.Affine | None) -> Real:
     return (real - affine.zero_point) * affine.scale
 
 
-def _output(index: int, ours: Real, theirs: Real, part: int) -> StreamOutput:
-    first, last = (_sqnr(ours[end], theirs[end]) for end in (slice(part), slice(-part, None)))
+def _output(index: int, ours: Real, theirs: Real, part: int, affine: saved.Affine | None) -> StreamOutput:
+    first, last, whole = (_sqnr(ours[end], theirs[end]) for end in (slice(part), slice(-part, None), slice(None)))
     differ = ~np.isclose(ours, theirs, rtol=1e-6, atol=1e-12)
-    return StreamOutput(index, first, last, ours.size, int(np.count_nonzero(differ)))
+    steps = None if affine is None else round(float(np.abs(ours - theirs).max()) / affine.scale, 2)
+    steps = None if steps is None or not math.isfinite(steps) else steps
+    return StreamOutput(index, first, last, whole, steps, ours.size, int(np.count_nonzero(differ)))
 
 
 def _sqnr(ours: Real, theirs: Real) -> float:
