@@ -1,4 +1,4 @@
-"""Gives weights a scale that is large enough for the biases of their layers, which are int32 in steps of both scales."""
+"""Gives weights a scale that is large enough for the biases of their layers: int32 in steps of both scales."""
 
 from typing import Any, cast
 
