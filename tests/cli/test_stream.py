@@ -120,7 +120,7 @@ def test_windows_are_drawn_where_there_are_none(build: Path, deuteron: Run) -> N
     ("args", "error"),
     [
         (
-            ["--stream", "1"],
+            ["--stream=1"],
             "`--stream 1` is not a pair of numbers\n\nhint: use `--stream 2=1` for output 1 as the next input 2",
         ),
         (["--stream", "1=1", "--stream", "1=0"], "`--stream` names input 1 twice"),

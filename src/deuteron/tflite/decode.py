@@ -300,6 +300,10 @@ class Decoder:
             raise UnsupportedError(
                 f"tensor `{name}` is sparse and {dtype}; {', '.join(_SPARSE)} are allowed", hint=_HINT_PLAIN
             )
+        if table.child("Sparsity") is not None and self.content(table.integer("Buffer")) is None:
+            raise UnsupportedError(
+                f"tensor `{name}` is sparse and has no values; only constants may be sparse", hint=_HINT_PLAIN
+            )
         if table.integer("IsVariable"):
             raise UnsupportedError(
                 f"tensor `{name}` is a variable; state between runs cannot be compiled", hint=_HINT_PLAIN

@@ -334,7 +334,7 @@ ODD_FILES: dict[str, tuple[str, Extra, type[DeuteronError], str]] = {
         "Tensor",
         lambda e: {"Sparsity": e.table("SparsityParameters")},
         UnsupportedError,
-        "tensor `x` is sparse; only dense tensors can be compiled",
+        "tensor `x` is sparse and has no values; only constants may be sparse",
     ),
     "custom quantisation": (
         "QuantizationParameters",
