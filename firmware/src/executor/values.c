@@ -29,10 +29,8 @@ void *dtn_value_data(const dtn_executor_t *executor, const dtn_value_t *value)
 
 void dtn_value_tensors(const dtn_executor_t *executor, uint32_t word, uint32_t count, dtn_tensor_t *tensors)
 {
-    const dtn_bundle_t *bundle = executor->bundle;
-    const uint32_t *words = &bundle->words[word];
-    for (const dtn_tensor_t *end = tensors + count; tensors != end; tensors++) {
-        const dtn_value_t *value = &bundle->values[*words++];
+    for (; count > 0; count--, word++, tensors++) {
+        const dtn_value_t *value = dtn_value(executor->bundle, word);
         tensors->data = dtn_value_data(executor, value);
         tensors->bytes = value->bytes;
         tensors->type = value->type;
