@@ -22,11 +22,13 @@ from tests.npu.ethosu import mixed
 from tests.npu.neutron.kernels.linking import M33
 from tests.npu.neutron.sdk.models import parallel
 from tests.npu.neutron.tflite.files import with_float_edges
+from tests.tflite.cortex_m import recurrent_models
 
 from deuteron.npu.neutron.convert import convert
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.operators.program import KernelCall
+from deuteron.tflite.encode import encode
 
 from .conftest import Result
 
@@ -173,8 +175,12 @@ def test_the_guide_from_tflite_runs_as_written(run: Commands, tmp_path: Path):
     commands = commands_of("docs/guides/from-tflite.md")
     (tmp_path / "model.tflite").write_bytes(with_float_edges(emit(parse_graph(GRAPH))))
     np.save(tmp_path / "x.npy", np.random.default_rng(0).random((3, 1, 4, 4, 2)).astype(np.float32))
+    keeps_state = recurrent_models.MODELS["svdf"](np.random.default_rng(0))
+    (tmp_path / "wake_word.tflite").write_bytes(encode(keeps_state))
+    shape = keeps_state.tensors[keeps_state.inputs[0]].shape
+    np.save(tmp_path / "hops.npy", np.random.default_rng(0).integers(-128, 128, (5, *shape), np.int8))
     said = run(commands)
-    assert len(commands) == 17
+    assert len(commands) == 19
     for text in ("all bounds hold", "conv2d_s8", "QUANTIZE 0; DEQUANTIZE 4", "converted TFLite file", "CONV_2D  from "):
         assert text in said
     assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "y2.npy").read_bytes()
