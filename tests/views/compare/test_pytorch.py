@@ -53,7 +53,7 @@ class EveryOperator(nn.Module):
         y = functional.interpolate(y, scale_factor=2, mode="bilinear", align_corners=False)
         y = functional.interpolate(self.slopes(self.spread(y)), scale_factor=2, mode="nearest")
         y = functional.pad(y, (1, 2, 2, 1), mode="reflect")
-        y = torch.cat([y.amax((2, 3)), y.amin((2, 3)), y.sum((2, 3)), y.mean((2, 3))], 1)
+        y = torch.cat([y.amax((2, 3)), y.amin((2, 3)), y[..., :4, :4].sum((2, 3)), y.mean((2, 3))], 1)
         y = torch.bmm(y.reshape(1, 3, 4), y.reshape(1, 4, 3)).flatten(1)
         y = torch.exp(-torch.abs(y))
         return torch.clamp(torch.rsqrt(y + 1.0) + torch.log(y + 2.0), -1, 1)
