@@ -64,7 +64,7 @@ def summing() -> Program:
 
 
 class Summing:
-    """What `summing` computes."""
+    """Return the outputs of `summing`."""
 
     def __init__(self) -> None:
         self.a, self.b = FIRST, np.zeros((1, 4), np.float32)
@@ -117,7 +117,7 @@ def whole() -> Bundle:
 
 
 def streamed(whole: Bundle, samples: list[Floats]) -> list[Floats]:
-    """What the network with state computes, by the one without."""
+    """Return the outputs of the network with state, computed by the one without."""
     executor, (y,) = HostExecutor(whole), whole.outputs
     last = np.zeros_like(samples[0])
     total: Floats = np.ones(whole.values[y].shape, np.float32)

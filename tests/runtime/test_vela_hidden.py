@@ -41,7 +41,7 @@ def filled() -> FlatModel:
 
 
 def wide_function(name: str = "TANH") -> FlatModel:
-    """Of 16 bits: an Ethos-U has it built in."""
+    """A function of int16, which an Ethos-U has built in."""
     x, y = (tensor(name, (3, 5), "INT16", Quant((f32(scale),), (0,))) for name, scale in (("x", 2**-12), ("y", 2**-15)))
     return model(name, [x], [y])
 

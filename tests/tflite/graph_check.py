@@ -31,7 +31,7 @@ class Difference:
     inputs: tuple[Array, ...]
     largest: float
     elements: int
-    """Of the results, so many differ."""
+    """Number of results that differ."""
 
     def __str__(self) -> str:
         titles = " -> ".join(_described(self.model, op) for op in self.model.operators)

@@ -12,7 +12,7 @@ from deuteron.tflite.quantization import Quant
 Array = npt.NDArray[np.generic]
 
 QUANT = Quant((0.5,), (-3,))
-"""Of all int8 tensors."""
+"""Quantisation of all int8 tensors."""
 
 
 class StatefulNet:

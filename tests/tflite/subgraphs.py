@@ -11,7 +11,7 @@ from deuteron.tflite.flat_model import FILE_IDENTIFIER, SCHEMA_VERSION, FlatMode
 
 @dataclass(frozen=True)
 class Sparse:
-    """How the stored values of a tensor lie: `levels` are sizes, or pairs of segments and indices."""
+    """Layout of the stored values of a tensor: `levels` are sizes, or pairs of segments and indices."""
 
     order: tuple[int, ...]
     levels: tuple[int | tuple[Sequence[int], Sequence[int]], ...]

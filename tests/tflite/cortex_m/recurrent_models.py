@@ -30,7 +30,7 @@ def _model(
 
 
 def svdf(rng: Rng) -> FlatModel:
-    """Of int16 state, as LiteRT has it."""
+    """An SVDF with int16 state, as LiteRT has it."""
     batches, features, units, rank, steps = (int(v) for v in rng.integers(1, (4, 40, 9, 4, 12)))
     filters = units * rank
     x, w = Quant((f32(rng.uniform(0.01, 0.1)),), (zero_point(rng, "INT8"),)), _symmetric(rng, 0.01)

@@ -173,7 +173,7 @@ def _shifted_left(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 
 def _counted(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """How many bounds are below each value; None for bounds of several rows, or with a `sorter`."""
+    """Return the number of bounds below each value; None for bounds of several rows, or with a `sorter`."""
     x, bounds = cast("tuple[fx.Node, fx.Node]", node.args if called(node) == "bucketize" else node.args[::-1])
     if bounds.meta["val"].dim() != 1 or node.kwargs.get("sorter") is not None:
         return None

@@ -28,7 +28,7 @@ GOOD = 40.0
 """A part with this SQNR (dB) is as good as 8-bit values are, even if another part is better."""
 
 STEPS = 2.0
-"""Steps of an output's scale by which all values may differ, whatever the SQNR: the values may be small."""
+"""Allowed difference of all values in steps of an output's scale, for any SQNR: the values may be small."""
 
 OTHERS = 0.1
 """Allowed share of different integers."""
