@@ -85,7 +85,7 @@ ok       ortools               9.15.6755      >=9.12
 ok       distributed           2026.1.0       >=2026.1
 ok       pyarrow               20.0.0         >=20
 ok       optuna                5.0.0          >=5
-ok       upstream names        59 of 59       private names of PyTorch and ExecuTorch
+ok       upstream names        60 of 60       private names of PyTorch and ExecuTorch
 ok       native driver         built          runs microcode
 ok       native driver_ref     built          checks kernels
 ok       native delegate       built          runs partitions in ExecuTorch's runtime
@@ -130,7 +130,7 @@ def test_names_that_a_release_of_executorch_lacks(
     monkeypatch.setattr(names, "missing", lambda: (names.EXPORT, names.CODEGEN))
     result = deuteron("doctor")
     assert result.code == 1
-    assert "UNFIT    upstream names        57 of 59       private names of PyTorch and ExecuTorch\n" in result.out
+    assert "UNFIT    upstream names        58 of 60       private names of PyTorch and ExecuTorch\n" in result.out
     assert mends(result) == [
         "upstream names: install the releases above; these lack `torch.export.export`, `torch.fx.graph.Graph._codegen`"
     ]

@@ -184,7 +184,7 @@ NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *input
         return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
     NeutronError error = dtn_run_start(executor, inputs);
-    while (error == ENONE && executor->step < executor->bundle->step_count) {
+    for (uint32_t left = executor->bundle->step_count; error == ENONE && left != 0; left--) {
         error = dtn_run_step(executor);
     }
     if (error == ENONE) {
@@ -196,20 +196,24 @@ NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *input
     return error;
 }
 
-void *dtn_executor_input(const dtn_executor_t *executor, uint32_t index)
+/* NULL without a bundle or beyond its inputs or outputs. */
+static void *io_data(const dtn_executor_t *executor, bool in, uint32_t index)
 {
-    if (executor == NULL || executor->bundle == NULL || index >= executor->bundle->input_count) {
+    const dtn_bundle_t *bundle = executor == NULL ? NULL : executor->bundle;
+    if (bundle == NULL || index >= (in ? bundle->input_count : bundle->output_count)) {
         return NULL;
     }
-    return dtn_value_data(executor, &executor->bundle->values[executor->bundle->inputs[index]]);
+    return dtn_value_data(executor, &bundle->values[(in ? bundle->inputs : bundle->outputs)[index]]);
+}
+
+void *dtn_executor_input(const dtn_executor_t *executor, uint32_t index)
+{
+    return io_data(executor, true, index);
 }
 
 const void *dtn_executor_output(const dtn_executor_t *executor, uint32_t index)
 {
-    if (executor == NULL || executor->bundle == NULL || index >= executor->bundle->output_count) {
-        return NULL;
-    }
-    return dtn_value_data(executor, &executor->bundle->values[executor->bundle->outputs[index]]);
+    return io_data(executor, false, index);
 }
 
 NeutronError dtn_executor_deinit(dtn_executor_t *executor)
