@@ -121,8 +121,8 @@ def elementwise(size: int) -> Iterator[Case]:
         ("rows", Work.MOVE, "dtn_cm_copy", (x,), run, y),
         ("turned copy", Work.TRANSPOSE, "dtn_cm_copy", (x,), turned, y),
         ("transpose", Work.TRANSPOSE, "dtn_op_transpose", (x,), Words((1, rows, depth)), y),
-        ("quantise", Work.QUANTISE, "dtn_op_quantize_per_tensor", (real,), Words((scale, 0, -128, 127)), y),
-        ("dequantise", Work.DEQUANTISE, "dtn_op_dequantize_per_tensor", (x,), Words((scale, 0)), real),
+        ("quantize", Work.QUANTIZE, "dtn_op_quantize_per_tensor", (real,), Words((scale, 0, -128, 127)), y),
+        ("dequantize", Work.DEQUANTIZE, "dtn_op_dequantize_per_tensor", (x,), Words((scale, 0)), real),
     ):
         yield Case(f"{name} of {size:,}", work, size, 0, Call(function, inputs, params, None, like, 0))
 

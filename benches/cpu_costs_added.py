@@ -21,7 +21,7 @@ from deuteron.operators.int16 import (
     InterpolateS16Params,
     PoolS16Params,
     ProductS16Params,
-    RequantiseParams,
+    RequantizeParams,
     SumS16Params,
 )
 from deuteron.operators.params import KernelParams, ReduceSumParams, ResizeBilinearParams
@@ -60,8 +60,8 @@ def elementwise(size: int) -> Iterator[Row]:
         ("sum_s16", Work.WIDE_SUM, 0, "sum", (wide, wide), total, wide),
         ("product_s16", Work.WIDE_PRODUCT, 0, "product", (wide, wide), product, wide),
         ("interpolate_s16", Work.WIDE_TABLE, 0, "lines", (wide, lines), pieces, wide),
-        ("requantise_s8", Work.REQUANTISE, 0, "8 bits", (wide,), RequantiseParams(size, 0, 1 << 30, 38, 0), x),
-        ("requantise_s16", Work.REQUANTISE, 0, "16 bits", (x,), RequantiseParams(size, 0, 1 << 30, 23, 0), wide),
+        ("requantize_s8", Work.REQUANTIZE, 0, "8 bits", (wide,), RequantizeParams(size, 0, 1 << 30, 38, 0), x),
+        ("requantize_s16", Work.REQUANTIZE, 0, "16 bits", (x,), RequantizeParams(size, 0, 1 << 30, 23, 0), wide),
     )  # fmt: skip
     for function, work, terms, name, inputs, params, like in calls:
         yield f"{name} of {size:,}", work, like.size, terms, Call(f"dtn_cm_{function}", inputs, params, None, like, 0)

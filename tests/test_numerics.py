@@ -132,7 +132,7 @@ def test_a_factor_out_of_range(factor: Fraction, text: str) -> None:
     with pytest.raises(UnsupportedError) as error:
         numerics.requant(factor)
     assert str(error.value) == (
-        f"requantisation factor {text} is outside 0..2^30\n\n"
+        f"requantization factor {text} is outside 0..2^30\n\n"
         "hint: check the scales of this operator's tensors; the calibration data may be degenerate"
     )
 

@@ -28,7 +28,7 @@ OPERATORS: Mapping[str, str] = {
     """,
     "Elementwise": """
         broadcast_add broadcast_mul compare compare_scalar extremum_s16 interpolate_s16 maximum minimum
-        quantized_activation quantized_add quantized_div quantized_mul requantise_s16 requantise_s8 sum_s16 where
+        quantized_activation quantized_add quantized_div quantized_mul requantize_s16 requantize_s8 sum_s16 where
     """,
     "Pools and reductions": """
         argmax_argmin cumsum pool_s16 quantized_avg_pool2d quantized_max_pool2d reduce_extremum

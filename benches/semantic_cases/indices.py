@@ -20,7 +20,7 @@ def _greedy_suppression(m: Any, x: Tensor) -> Tensor:
     return torch.stack(out)
 
 
-def _vector_quantised(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
+def _vector_quantized(m: Any, x: Tensor) -> tuple[Tensor, Tensor]:
     distances = (m.f(x)[:, None] - m.codes[None]).pow(2).sum(-1)
     index = distances.argmin(1)
     return m.codes[index], index
@@ -183,7 +183,7 @@ CASES.function("ids_passed_through", lambda m, i, x: (i, m.f(x)), ints(100, 4), 
 CASES.function(
     "mask_input_fills", lambda m, b, x: m.f(x).masked_fill(~b, -5.0).softmax(-1), bools(4, 8), VECTOR, f=dense
 )
-CASES.function("vector_quantised", _vector_quantised, VECTOR, f=dense, codes=lambda: torch.randn(6, 8))
+CASES.function("vector_quantized", _vector_quantized, VECTOR, f=dense, codes=lambda: torch.randn(6, 8))
 CASES.function("palette", lambda m, x: m.colours[x.mean(1).mul(2).long().clamp(0, 3)], IMAGE,
                colours=lambda: torch.randn(4, 3))  # fmt: skip
 

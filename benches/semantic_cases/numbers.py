@@ -71,7 +71,7 @@ CASES.vectors(
     signum_times=lambda m, x: torch.sign(x) * m.f(x).abs(),
     sgn_of_relu=lambda m, x: torch.sgn(F.relu(m.f(x))),
     heaviside=lambda m, x: torch.heaviside(m.f(x), torch.tensor(0.5)) * x,
-    step_quantiser=lambda m, x: torch.round(m.f(x).clamp(-1, 1) * 3) / 3,
+    step_quantizer=lambda m, x: torch.round(m.f(x).clamp(-1, 1) * 3) / 3,
     straight_through=lambda m, x: x + (torch.round(m.f(x)) - x).detach(),
     binarised_weight=lambda m, x: F.linear(x, torch.sign(m.f.weight)),
     ternary_weight=lambda m, x: F.linear(x, (m.f.weight > 0.1).float() - (m.f.weight < -0.1).float()),

@@ -280,7 +280,7 @@ class LowRank(nn.Module):
         return self.base(x) + self.up(self.down(x)) * self.scaling
 
 
-class FakeQuantised(nn.Module):
+class FakeQuantized(nn.Module):
     """Rounds its weights and values as quantisers in training do."""
 
     def __init__(self) -> None:
@@ -305,7 +305,7 @@ class HyperNetwork(nn.Module):
 
 CASES.add("standardised_weights", lambda: Standardised(3, 4, 3), IMAGE)
 CASES.add("low_rank_adapter", LowRank)
-CASES.add("fake_quantised", FakeQuantised)
+CASES.add("fake_quantized", FakeQuantized)
 CASES.add("hyper_network", HyperNetwork)
 
 

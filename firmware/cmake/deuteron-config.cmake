@@ -28,7 +28,7 @@ if(NOT TARGET deuteron::firmware)
     "${_deuteron_root}/src/tflite/*.c"
     "${_deuteron_root}/src/cortex_m/*.c" "${_deuteron_root}/src/io/*.c" "${_deuteron_root}/src/driver/*.c"
     "${_deuteron_root}/src/kernels/check/*.c" "${_deuteron_root}/src/kernels/table_fast.c")
-  include("${CMAKE_CURRENT_LIST_DIR}/inner.cmake")
+  include("${CMAKE_CURRENT_LIST_DIR}/inner_loops.cmake")
   dtn_inner_sources(_deuteron_inner)
   dtn_device_kernels(_deuteron_kernels)
   add_library(deuteron_firmware STATIC EXCLUDE_FROM_ALL ${_deuteron_sources} ${_deuteron_kernels} ${_deuteron_inner})

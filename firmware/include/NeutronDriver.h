@@ -125,7 +125,7 @@ NeutronError neutronModelUnprepare(NeutronModelHandle hdl);
  * Runs a prepared model to completion.
  *
  * Writes nothing if a required pointer is NULL or misaligned. A table that is loaded during the run (prefetched
- * requantisation rows) is checked then, and can still end the run with an error. Outputs are then undefined, and every
+ * requantization rows) is checked then, and can still end the run with an error. Outputs are then undefined, and every
  * copy that the run started has completed.
  */
 NeutronError neutronRunBlocking(NeutronModelHandle hdl, const NeutronDataConfig *dcfg);

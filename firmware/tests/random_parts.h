@@ -21,7 +21,7 @@ void random_row(uint64_t *state, int32_t *multiplier, int32_t *shift);
 /** The same for a factor whose product is then divided by up to 128. */
 void random_mean_factor(uint64_t *state, int32_t *multiplier, int32_t *shift);
 
-/** Constants: any bytes, requantisation rows, biases. */
+/** Constants: any bytes, requantization rows, biases. */
 build_ref_t random_constant(build_t *build, uint64_t *state, int32_t bytes);
 build_ref_t random_rows(build_t *build, uint64_t *state, int32_t count);
 build_ref_t random_bias(build_t *build, uint64_t *state, int32_t count);

@@ -85,8 +85,8 @@ void small_start(small_t *small)
     build_second(&small->second);
     program_start(program);
     add_values(program);
-    program_operator(program, dtn_op_quantize_per_tensor, SMALL_X, SMALL_QUANTISED, quantize, 4);
-    program_operator(program, dtn_op_transpose, SMALL_QUANTISED, SMALL_TRANSPOSED, transpose, 3);
+    program_operator(program, dtn_op_quantize_per_tensor, SMALL_X, SMALL_QUANTIZED, quantize, 4);
+    program_operator(program, dtn_op_transpose, SMALL_QUANTIZED, SMALL_TRANSPOSED, transpose, 3);
     program_delegate(program, &small->first, first);
     program_delegate(program, &small->second, second);
     program_operator(program, dtn_op_dequantize_per_tensor, SMALL_LOW, SMALL_Y, dequantize, 2);

@@ -12,7 +12,7 @@ enum { SMALL_COUNT = 12, SMALL_COPIES = 5 };
 enum {
     SMALL_X,          /**< input 0, F32 [1, 3, 4] */
     SMALL_LIMIT,      /**< input 1, S8 [1, 4, 3] */
-    SMALL_QUANTISED,  /**< S8 [1, 3, 4] */
+    SMALL_QUANTIZED,  /**< S8 [1, 3, 4] */
     SMALL_TRANSPOSED, /**< S8 [1, 4, 3] */
     SMALL_HIGH,       /**< max(table[transposed], limit), table[q] = -1 - q */
     SMALL_TWICE,      /**< output 1: table[limit] */

@@ -181,7 +181,7 @@ static void test_calls_refused(void)
     }
 }
 
-/* A fully connected call with one requantisation row, which a fetch or a copy puts into the region unless it is that of
+/* A fully connected call with one requantization row, which a fetch or a copy puts into the region unless it is that of
  * the weights. Another fetch is under way during the call. */
 static void start_rows(build_t *build, const int32_t *row, uint32_t region)
 {

@@ -117,7 +117,7 @@ static void test_divisors(void)
     }
 }
 
-/* `count` requantisation rows for three channels. */
+/* `count` requantization rows for three channels. */
 static NeutronError rows_error(uint32_t kind, int32_t count)
 {
     static const int32_t rows[8] = {1, 1, 1, 1, 1, 1, 1, 1};

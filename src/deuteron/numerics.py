@@ -47,7 +47,7 @@ def requants(factors: Sequence[Fraction], bits: int = MULTIPLIER_BITS) -> tuple[
     """
     largest = max(factors)
     if min(factors) < 0 or largest >= 1 << (bits - 1):
-        raise UnsupportedError(f"requantisation factor {float(largest):g} is outside 0..2^{bits - 1}", hint=HINT_SCALES)
+        raise UnsupportedError(f"requantization factor {float(largest):g} is outside 0..2^{bits - 1}", hint=HINT_SCALES)
     # The highest shift at which the largest multiplier fits; the bound from bit lengths is at most 2 too high.
     bound = bits + 1 - largest.numerator.bit_length() + largest.denominator.bit_length()
     shift = min(MAX_SHIFT, bound) if largest else MAX_SHIFT

@@ -21,7 +21,7 @@ FEATURES = 64
 TENSOR_BYTES = ROWS * FEATURES
 
 FETCHED_BYTES = FEATURES * FEATURES + 4 * FEATURES + 8 * FEATURES
-"""Weights, bias and requantisation rows of the second layer: what is fetched."""
+"""Weights, bias and requantization rows of the second layer: what is fetched."""
 
 FETCHES = 4
 """Number of fetches, one per channel: two halves of the weights, bias, rows."""

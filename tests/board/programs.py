@@ -205,7 +205,7 @@ def channels_first(order: tuple[int, ...] = (0, 1, 2, 3)) -> Program:
 
 
 def two_partitions() -> Program:
-    """Two partitions with CPU operators between them: the second one gets what the first gave, requantised."""
+    """Two partitions with CPU operators between them: the second one gets what the first gave, requantized."""
     make = Maker()
     shape = (1, 3, 5, 4)
     a, b, s, m, n, f = *(make.tensor(shape) for _ in range(5)), make.tensor(shape, "float32")

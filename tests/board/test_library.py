@@ -105,7 +105,7 @@ def test_the_core_of_a_board_decides() -> None:
 
 
 def test_what_the_header_declares_stands_where_it_says() -> None:
-    declared = DECLARED.findall((CORTEX_M / "inner.h").read_text("utf-8"))
+    declared = DECLARED.findall((CORTEX_M / "inner_loops.h").read_text("utf-8"))
     assert len(declared) >= 3
     for inner in InnerWork:
         files = {re.sub("_[a-z]+$", "", source.path.stem): source.path for source in library.inner_work(inner)}

@@ -104,13 +104,13 @@ def _table(rng: Rng) -> Case:
     return Case("dtn_cm_quantized_activation", LutParams(60), 12, [_map(rng, 60), _map(rng, 256)], 60)
 
 
-def _quantise(rng: Rng) -> Case:
+def _quantize(rng: Rng) -> Case:
     record = Words((0x3F000000, 3, -128, 127))
     x = rng.standard_normal(60).astype(np.float32) * 40
     return Case("dtn_op_quantize_per_tensor", record, 12, [x], 60)
 
 
-def _dequantise(rng: Rng) -> Case:
+def _dequantize(rng: Rng) -> Case:
     return Case("dtn_op_dequantize_per_tensor", Words((0x3F000000, 3)), 48, [_map(rng, 60)], 240, element=np.float32)
 
 
@@ -157,8 +157,8 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "dtn_cm_minimum": lambda rng: _extremum(rng, "dtn_cm_minimum"),
     "dtn_cm_maximum": lambda rng: _extremum(rng, "dtn_cm_maximum"),
     "dtn_cm_quantized_activation": _table,
-    "dtn_op_quantize_per_tensor": _quantise,
-    "dtn_op_dequantize_per_tensor": _dequantise,
+    "dtn_op_quantize_per_tensor": _quantize,
+    "dtn_op_dequantize_per_tensor": _dequantize,
     COPY: _copy,
     "dtn_cm_quantized_transpose_conv2d": lambda rng: _convolution(random_transposed(rng), scratch=2),
     "dtn_cm_softmax": _softmax,

@@ -13,7 +13,7 @@ from deuteron.operators.int16 import (
     PoolS16Params,
     ProductS16Params,
     ReduceSumS16Params,
-    RequantiseParams,
+    RequantizeParams,
     SumS16Params,
 )
 from deuteron.operators.params import (
@@ -161,14 +161,14 @@ def widen(rng: np.random.Generator) -> Case:
     """From int8 to int16."""
     x = rng.integers(-128, 128, int(rng.integers(1, 99))).astype(np.int8)
     mult = int(rng.integers(1 << 29, 1 << 31))
-    return RequantiseParams(x.size, int(rng.integers(-128, 128)), mult, 23, 0), (x,), np.empty(x.shape, np.int16)
+    return RequantizeParams(x.size, int(rng.integers(-128, 128)), mult, 23, 0), (x,), np.empty(x.shape, np.int16)
 
 
 def narrow(rng: np.random.Generator) -> Case:
     """From int16 to int8."""
     x = numbers(rng, int(rng.integers(1, 99)))
     mult = int(rng.integers(1 << 29, 1 << 31))
-    return RequantiseParams(x.size, 0, mult, 38, int(rng.integers(-128, 128))), (x,), np.empty(x.shape, np.int8)
+    return RequantizeParams(x.size, 0, mult, 38, int(rng.integers(-128, 128))), (x,), np.empty(x.shape, np.int8)
 
 
 CASES: Mapping[str, Callable[[Any], Case]] = {
@@ -181,6 +181,6 @@ CASES: Mapping[str, Callable[[Any], Case]] = {
     "reduce_extremum_s16": most,
     "extremum_s16": larger,
     "pad_s16": pad,
-    "requantise_s16": widen,
-    "requantise_s8": narrow,
+    "requantize_s16": widen,
+    "requantize_s8": narrow,
 }

@@ -49,7 +49,7 @@ def test_a_loader_begins_once_for_its_checks_and_its_first_use():
 
 
 FLOAT32 = "hint: quantisation starts from float32: convert the model and its inputs with `.float()`"
-QUANTISED = "hint: pass the float model: a build quantises it"
+QUANTIZED = "hint: pass the float model: a build quantises it"
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ QUANTISED = "hint: pass the float model: a build quantises it"
         (
             lambda: torch.ao.quantization.quantize_dynamic(nn.Sequential(nn.Linear(2, 2)), {nn.Linear}),
             "`0` of the model is quantised already: `torch.ao.nn.quantized.dynamic.modules.linear.Linear`\n\n"
-            f"{QUANTISED}",
+            f"{QUANTIZED}",
         ),
     ],
 )
@@ -84,7 +84,7 @@ def test_weights_without_float32_values_are_refused(make: Callable[[], nn.Module
         ),
         (
             torch.quantize_per_tensor(torch.ones(1, 2), 0.1, 0, torch.qint8),
-            f"example input 0 is quantised already\n\n{QUANTISED}",
+            f"example input 0 is quantised already\n\n{QUANTIZED}",
         ),
         (
             torch.ones(1, 2).to_sparse(),

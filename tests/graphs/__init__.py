@@ -52,7 +52,7 @@ MAKERS: tuple[Maker, ...] = (
     motifs.concat_of_slices,
     motifs.grouped_conv,
     motifs.other_layout,
-    motifs.common_quantisation,
+    motifs.common_quantization,
 )
 
 
@@ -60,7 +60,7 @@ def random_graph(seed: int, ops: int | None = None, *, stock: bool = False, wide
     """A verified-by-construction graph of about `ops` operators, 2 to 30 by default, small ones more often.
 
     `stock` leaves out what no TFLite file can say with one operator: clamps that are no activation, pads that are
-    neither SAME nor VALID, an average pool or a maximum that requantises. `wide` has scales from 2^-60 to 2^40 here and
+    neither SAME nor VALID, an average pool or a maximum that requantizes. `wide` has scales from 2^-60 to 2^40 here and
     there, some of which the NPU refuses.
     """
     build = Builder(np.random.default_rng(seed), stock=stock, wide=wide)

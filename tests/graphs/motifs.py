@@ -96,8 +96,8 @@ def other_layout(build: Builder, x: Tensor) -> None:
         movement.permute(build, y, second)
 
 
-def common_quantisation(build: Builder, x: Tensor) -> None:
-    """Two values that only a requantisation lets stand side by side."""
+def common_quantization(build: Builder, x: Tensor) -> None:
+    """Two values that only a requantization lets stand side by side."""
     alike = [v for v in build.values if build.tensor(v).type.shape == x.type.shape]
     other = build.tensor(build.pick(alike)) if alike else x
     target: Quant = build.quant(x.type.q.scale * build.factor(0.5, 2))

@@ -20,7 +20,7 @@ from deuteron.views.explain import Explanation
 WHY = "ExecuTorch's NXP backend has no converter for `aten::gelu`"
 ADDED = "quantises for integer operators"
 COPIES = "copies an image into the order of memory that its reader takes"
-QUANTISE = CpuOp("cortex_m::quantize_per_tensor", "q", (), "", ADDED, Work.QUANTISE, 100)
+QUANTIZE = CpuOp("cortex_m::quantize_per_tensor", "q", (), "", ADDED, Work.QUANTIZE, 100)
 COPY = CpuOp("dim_order_ops::_clone_dim_order", "copy", (), "", COPIES, Work.TRANSPOSE, 50)
 BUILD = replace(
     MANIFEST,
@@ -33,7 +33,7 @@ BUILD = replace(
         Node("cat", "aten::cat", "cat", (SOURCE,), 1, "", Work.MOVE, 200, 0, 300),
     ),
     cpu_ops=(
-        QUANTISE,
+        QUANTIZE,
         CpuOp("cortex_m::quantized_activation", "table", (SOURCE,), "gelu", WHY, Work.NOTHING, 100),
         COPY,
         replace(COPY, node="another"),

@@ -573,11 +573,11 @@ typedef struct {
  */
 int32_t dtn_cm_pad_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
 
-/* requantise_s16 */
+/* requantize_s16 */
 
 enum {
-    DTN_CM_REQUANTISE_S16_INPUT = 0,
-    DTN_CM_REQUANTISE_S16_OUTPUT = 1,
+    DTN_CM_REQUANTIZE_S16_INPUT = 0,
+    DTN_CM_REQUANTIZE_S16_OUTPUT = 1,
 };
 
 typedef struct {
@@ -586,7 +586,7 @@ typedef struct {
     int32_t mult;
     int32_t shift;
     int32_t out_zp;
-} dtn_cm_requantise_s16_params_t;
+} dtn_cm_requantize_s16_params_t;
 
 /**
  * Change of dtype and scale: sat(out_zp + rne((x - in_zp) * mult / 2^shift)), shift 1..62.
@@ -595,16 +595,16 @@ typedef struct {
  *
  * Values: input, output.
  */
-int32_t dtn_cm_requantise_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
+int32_t dtn_cm_requantize_s16(const dtn_operator_call_t *call, dtn_phase_t phase);
 
-/* requantise_s8 */
+/* requantize_s8 */
 
 enum {
-    DTN_CM_REQUANTISE_S8_INPUT = 0,
-    DTN_CM_REQUANTISE_S8_OUTPUT = 1,
+    DTN_CM_REQUANTIZE_S8_INPUT = 0,
+    DTN_CM_REQUANTIZE_S8_OUTPUT = 1,
 };
 
-typedef dtn_cm_requantise_s16_params_t dtn_cm_requantise_s8_params_t;
+typedef dtn_cm_requantize_s16_params_t dtn_cm_requantize_s8_params_t;
 
 /**
  * Change of dtype and scale: sat(out_zp + rne((x - in_zp) * mult / 2^shift)), shift 1..62.
@@ -613,7 +613,7 @@ typedef dtn_cm_requantise_s16_params_t dtn_cm_requantise_s8_params_t;
  *
  * Values: input, output.
  */
-int32_t dtn_cm_requantise_s8(const dtn_operator_call_t *call, dtn_phase_t phase);
+int32_t dtn_cm_requantize_s8(const dtn_operator_call_t *call, dtn_phase_t phase);
 
 /** One row per operator of the namespace `deuteron`, which Deuteron adds: X(name, inputs). */
 #define DTN_CM_ADDED(X) \
@@ -639,8 +639,8 @@ int32_t dtn_cm_requantise_s8(const dtn_operator_call_t *call, dtn_phase_t phase)
     X(reduce_extremum_s16, 1) \
     X(extremum_s16, 2) \
     X(pad_s16, 1) \
-    X(requantise_s16, 1) \
-    X(requantise_s8, 1)
+    X(requantize_s16, 1) \
+    X(requantize_s8, 1)
 
 /** Names that programs of older releases have for some of them: X(former, name, inputs). */
 #define DTN_CM_FORMER_NAMES(X) \

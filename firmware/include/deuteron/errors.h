@@ -58,8 +58,8 @@ extern "C" {
     X(47, OPERAND_SIZE, UCODE, COMMAND, "an operand's size is not what the parameters need")                           \
     X(48, PARAMETER, UCODE, COMMAND, "a kernel parameter is outside its range")                                        \
     X(49, WINDOW, UCODE, COMMAND, "a window is entirely outside the map")                                              \
-    X(50, REQUANT_COUNT, UCODE, COMMAND, "the number of requantisation rows is wrong")                                 \
-    X(51, REQUANT_ROW, UCODE, COMMAND, "a requantisation row is outside its range")                                    \
+    X(50, REQUANT_COUNT, UCODE, COMMAND, "the number of requantization rows is wrong")                                 \
+    X(51, REQUANT_ROW, UCODE, COMMAND, "a requantization row is outside its range")                                    \
     X(52, SOFTMAX_TABLE, UCODE, COMMAND, "a softmax table does not start with 2^30 or exceeds it")                     \
     X(53, OVERWRITE, UCODE, COMMAND, "a copy would write a byte twice")                                                \
     X(54, IN_FLIGHT, UCODE, COMMAND, "a call or fetch uses prefetched bytes before the wait for them")                 \

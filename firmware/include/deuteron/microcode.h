@@ -28,7 +28,7 @@
 #define DTN_MAX_RESIZE_UNIT UINT32_C(131072) /**< largest start (either sign), step and unit of a resize */
 #define DTN_CHANNELS UINT32_C(4) /**< number of fetch channels */
 #define DTN_OPERAND_WORDS UINT32_C(3) /**< words per operand */
-#define DTN_REQUANT_ROW_BYTES UINT32_C(8) /**< bytes per requantisation row */
+#define DTN_REQUANT_ROW_BYTES UINT32_C(8) /**< bytes per requantization row */
 #define DTN_LUT_BYTES UINT32_C(256) /**< bytes of a lut_s8 table */
 #define DTN_SOFTMAX_TABLE_BYTES UINT32_C(1024) /**< bytes of a softmax_s8 table */
 #define DTN_MINOR_OF_SCRATCH_FETCHES UINT32_C(1) /**< the first minor version that can fetch weights to scratch */

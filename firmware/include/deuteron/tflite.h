@@ -13,7 +13,7 @@
 #define DEUTERON_TFLITE_H
 
 #include "deuteron/bundle.h"
-#include "deuteron/tflite_more.h"
+#include "deuteron/tflite_unquantized.h"
 
 #ifdef __cplusplus
 extern "C" {

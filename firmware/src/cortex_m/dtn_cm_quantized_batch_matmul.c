@@ -1,5 +1,5 @@
 #include "dot_product_s8.h"
-#include "inner.h"
+#include "inner_loops.h"
 
 typedef dtn_cm_quantized_batch_matmul_params_t params_t;
 

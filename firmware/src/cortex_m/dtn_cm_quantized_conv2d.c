@@ -1,7 +1,7 @@
 #include <string.h>
 
 #include "dot_product_s8.h"
-#include "inner.h"
+#include "inner_loops.h"
 #include "window_runs.h"
 
 static dtn_cm_group_t group_of(const dtn_cm_convolution_t *layer, size_t index)

@@ -1,4 +1,4 @@
-#include "inner.h"
+#include "inner_loops.h"
 
 /* ---- Convolutions that the inner loops do not support: sum by sum ---- */
 

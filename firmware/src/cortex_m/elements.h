@@ -1,7 +1,7 @@
 /**
  * @file
- * Inner loops over elements, or over the pixels of a window. Each kind of core has its own, as inner.h says; all give
- * the same bytes.
+ * Inner loops over elements, or over the pixels of a window. Each kind of core has its own, as inner_loops.h says; all
+ * give the same bytes.
  *
  * Inputs and outputs do not overlap; `count` may be 0.
  */
@@ -85,15 +85,15 @@ typedef struct {
     int32_t zero_point;
     int32_t lo;
     int32_t hi;
-} dtn_cm_quantisation_t;
+} dtn_cm_quantization_t;
 
 /** quantize_s8.c: the nearest whole numbers of quotients, ties to even, and the zero point; `lo` for NaN and from 2^63
  * on.
  */
-void dtn_cm_quantise(const dtn_cm_quantisation_t *quantisation, const float *in, uint8_t *out, size_t count);
+void dtn_cm_quantize(const dtn_cm_quantization_t *quantisation, const float *in, uint8_t *out, size_t count);
 
 /** quantize_s8.c: (in - zero_point) * scale, scale a normal number above 0. */
-void dtn_cm_dequantise(float scale, int32_t zero_point, const int8_t *in, float *out, size_t count);
+void dtn_cm_dequantize(float scale, int32_t zero_point, const int8_t *in, float *out, size_t count);
 
 /** The elements of a softmax's row, which lie `step` bytes apart. */
 typedef struct {

@@ -1,7 +1,7 @@
 /**
  * @file
- * Inner loops of filters over time (SVDF), and factors of whole rows of sums. Each kind of core has its own, as inner.h
- * says; all give the same bytes.
+ * Inner loops of filters over time (SVDF), and factors of whole rows of sums. Each kind of core has its own, as
+ * inner_loops.h says; all give the same bytes.
  */
 #pragma once
 

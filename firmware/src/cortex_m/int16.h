@@ -2,7 +2,7 @@
  * @file
  * Shared by the operators for int16 activations, whose zero point is 0, with int8 weights.
  *
- * The last two functions are inner loops: each kind of core has its own, as inner.h says.
+ * The last two functions are inner loops: each kind of core has its own, as inner_loops.h says.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /**
  * @file
  * Inner loops of an LSTM of int8 with an int16 cell state, over the units of a step. Each kind of core has its own, as
- * inner.h says; all give the same bytes.
+ * inner_loops.h says; all give the same bytes.
  *
  * int16 values start at multiples of 2, int32 ones at multiples of 4, int8 ones anywhere. No count is 0.
  */

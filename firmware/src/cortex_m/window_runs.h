@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "inner.h"
+#include "inner_loops.h"
 
 /** A window on the map, and the output pixel that is made of it. */
 typedef struct {

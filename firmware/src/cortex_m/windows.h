@@ -71,7 +71,7 @@ static inline void dtn_cm_column_as_row(dtn_cm_convolution_t *convolution, dtn_c
 }
 
 /** The number of adjacent channels of a depthwise convolution of one kind: all, or those of one input. */
-static inline size_t dtn_cm_alike(const dtn_cm_convolution_t *convolution)
+static inline size_t dtn_cm_channels_per_input(const dtn_cm_convolution_t *convolution)
 {
     size_t of_one = (size_t)(convolution->p->out_c / convolution->p->in_c);
     return of_one == 1 || of_one > convolution->channels ? convolution->channels : of_one;

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/** A requantisation row: the factor multiplier / 2^shift, multiplier 0..2^31-1, shift 1..62. */
+/** A requantization row: the factor multiplier / 2^shift, multiplier 0..2^31-1, shift 1..62. */
 typedef struct {
     int32_t multiplier;
     int32_t shift;

@@ -38,7 +38,7 @@ static void run(const dtn_operator_call_t *call)
     float scale;
     memcpy(&scale, &call->params[DTN_DEQUANTIZE_SCALE], sizeof scale);
     if (call->values[0].type == DTN_TYPE_S8 && scale >= FLT_MIN && scale <= FLT_MAX) {
-        dtn_cm_dequantise(scale, zero_point, (const int8_t *)call->values[0].data, output, count);
+        dtn_cm_dequantize(scale, zero_point, (const int8_t *)call->values[0].data, output, count);
         return;
     }
     for (uint32_t i = 0; i < count; i++) {

@@ -49,8 +49,8 @@ static void run(const dtn_operator_call_t *call)
     memcpy(&scale, &call->params[DTN_QUANTIZE_SCALE], sizeof scale);
     float inverse = 1.0F / scale;
     if (output->type != DTN_TYPE_S16 && inverse >= FLT_MIN && inverse <= most) {
-        const dtn_cm_quantisation_t usual = {inverse, zero_point, min, max};
-        dtn_cm_quantise(&usual, input, (uint8_t *)output->data, count);
+        const dtn_cm_quantization_t usual = {inverse, zero_point, min, max};
+        dtn_cm_quantize(&usual, input, (uint8_t *)output->data, count);
         return;
     }
     for (uint32_t i = 0; i < count; i++) {

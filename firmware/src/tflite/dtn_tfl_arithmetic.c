@@ -4,29 +4,12 @@ typedef dtn_tfl_arithmetic_params_t params_t;
 
 enum { ADD, SUB, MUL, DIV, FLOOR_DIV, FLOOR_MOD, SQUARED_DIFFERENCE, PRELU, KINDS };
 
-/* Bytes of an element, or 0 of a type that is not computed with. */
-static uint32_t item_of(uint32_t type)
-{
-    switch (type) {
-    case DTN_TYPE_S8:
-        return 1;
-    case DTN_TYPE_S16:
-        return 2;
-    case DTN_TYPE_S32:
-    case DTN_TYPE_F32:
-        return 4;
-    case DTN_TYPE_S64:
-        return 8;
-    default:
-        return 0;
-    }
-}
-
 static bool is_valid(const dtn_operator_call_t *call)
 {
     const dtn_tensor_t *values = call->values;
-    uint32_t type = values[0].type, item = item_of(type);
-    if (!DTN_CM_IS_CALL(call, 2, 1, params_t) || item == 0 || !dtn_cm_are(values, 3, type)) {
+    uint32_t type = values[0].type, item = dtn_tfl_number_bytes(type);
+    bool is_computed = item != 0 && type != DTN_TYPE_BOOL && type != DTN_TYPE_U8;
+    if (!DTN_CM_IS_CALL(call, 2, 1, params_t) || !is_computed || !dtn_cm_are(values, 3, type)) {
         return false;
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
@@ -129,7 +112,7 @@ int32_t dtn_tfl_arithmetic(const dtn_operator_call_t *call, dtn_phase_t phase)
     bool is_real = out->type == DTN_TYPE_F32;
     float low = dtn_tfl_real(p->act_min), high = dtn_tfl_real(p->act_max);
     int32_t index[DTN_INDEX_RANK] = {0};
-    size_t count = out->bytes / item_of(out->type);
+    size_t count = out->bytes / dtn_tfl_number_bytes(out->type);
     for (size_t i = 0; i < count; i++) {
         size_t at_a = dtn_index_offset(index, p->a_strides), at_b = dtn_index_offset(index, p->b_strides);
         if (is_real) {

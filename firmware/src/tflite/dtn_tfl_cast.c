@@ -2,26 +2,6 @@
 
 typedef dtn_tfl_cast_params_t params_t;
 
-/* Bytes of an element, or 0 of a type that is not cast. */
-static int32_t item_of(uint32_t type)
-{
-    switch (type) {
-    case DTN_TYPE_BOOL:
-    case DTN_TYPE_U8:
-    case DTN_TYPE_S8:
-        return 1;
-    case DTN_TYPE_S16:
-        return 2;
-    case DTN_TYPE_S32:
-    case DTN_TYPE_F32:
-        return 4;
-    case DTN_TYPE_S64:
-        return 8;
-    default:
-        return 0;
-    }
-}
-
 static bool is_valid(const dtn_operator_call_t *call)
 {
     if (!DTN_CM_IS_CALL(call, 1, 1, params_t)) {
@@ -29,8 +9,8 @@ static bool is_valid(const dtn_operator_call_t *call)
     }
     int32_t elements = DTN_CM_PARAMS(call, params_t)->elements;
     const dtn_tensor_t *values = call->values;
-    return dtn_cm_has_size(&values[0], DTN_CM_LIST(item_of(values[0].type), elements)) &&
-           dtn_cm_has_size(&values[1], DTN_CM_LIST(item_of(values[1].type), elements));
+    return dtn_cm_has_size(&values[0], DTN_CM_LIST((int32_t)dtn_tfl_number_bytes(values[0].type), elements)) &&
+           dtn_cm_has_size(&values[1], DTN_CM_LIST((int32_t)dtn_tfl_number_bytes(values[1].type), elements));
 }
 
 /* A number without what stands behind its point, within the limits of a type; its largest for NaN. */

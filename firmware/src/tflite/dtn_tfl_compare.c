@@ -6,29 +6,9 @@ enum { LESS = 0, LESS_OR_EQUAL = 1, EQUAL = 2, DIFFERENT = 3 };
 
 enum { LEFT_SHIFT = 8 };
 
-/* Bytes of an element, or 0 of a type that is not compared. */
-static uint32_t item_of(uint32_t type)
-{
-    switch (type) {
-    case DTN_TYPE_BOOL:
-    case DTN_TYPE_U8:
-    case DTN_TYPE_S8:
-        return 1;
-    case DTN_TYPE_S16:
-        return 2;
-    case DTN_TYPE_S32:
-    case DTN_TYPE_F32:
-        return 4;
-    case DTN_TYPE_S64:
-        return 8;
-    default:
-        return 0;
-    }
-}
-
 static bool is_valid(const dtn_operator_call_t *call)
 {
-    uint32_t type = call->values[0].type, item = item_of(type);
+    uint32_t type = call->values[0].type, item = dtn_tfl_number_bytes(type);
     if (!DTN_CM_IS_CALL(call, 2, 1, params_t) || item == 0 || !dtn_cm_are(call->values, 2, type) ||
         call->values[2].type != DTN_TYPE_BOOL) {
         return false;

@@ -1,5 +1,5 @@
 #include "../cortex_m/float64_factor.h"
-#include "../cortex_m/inner.h"
+#include "../cortex_m/inner_loops.h"
 #include "../cortex_m/int16.h"
 #include "numbers.h"
 

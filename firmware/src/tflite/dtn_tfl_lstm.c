@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "../cortex_m/inner.h"
+#include "../cortex_m/inner_loops.h"
 #include "../cortex_m/lstm_s8.h"
 #include "numbers.h"
 

@@ -1,5 +1,3 @@
-#include <float.h>
-
 #include "exponential.h"
 #include "reals.h"
 
@@ -7,12 +5,11 @@ typedef dtn_tfl_softmax_f32_params_t params_t;
 
 static bool is_valid(const dtn_operator_call_t *call)
 {
-    if (!DTN_CM_IS_CALL(call, 1, 1, params_t) || !dtn_cm_are(call->values, 2, DTN_TYPE_F32)) {
+    if (!DTN_CM_IS_CALL(call, 1, 1, params_t)) {
         return false;
     }
     const params_t *p = DTN_CM_PARAMS(call, params_t);
-    return dtn_cm_has_size(&call->values[0], DTN_CM_LIST(4, p->rows, p->depth)) &&
-           dtn_cm_has_size(&call->values[1], DTN_CM_LIST(4, p->rows, p->depth));
+    return dtn_tfl_are_rows_f32(call->values, p->rows, p->depth);
 }
 
 int32_t dtn_tfl_softmax_f32(const dtn_operator_call_t *call, dtn_phase_t phase)
@@ -25,10 +22,7 @@ int32_t dtn_tfl_softmax_f32(const dtn_operator_call_t *call, dtn_phase_t phase)
     float *out = (float *)call->values[1].data;
     float beta = dtn_tfl_real(p->beta);
     for (int32_t row = 0; row < p->rows; row++, in += p->depth, out += p->depth) {
-        float largest = -FLT_MAX;
-        for (int32_t i = 0; i < p->depth; i++) {
-            largest = in[i] > largest ? in[i] : largest;
-        }
+        float largest = dtn_tfl_maximum_f32(in, p->depth);
         float sum = 0.0F;
         for (int32_t i = 0; i < p->depth; i++) {
             float difference = in[i] - largest;

@@ -1,5 +1,5 @@
 #include "../cortex_m/filters.h"
-#include "../cortex_m/inner.h"
+#include "../cortex_m/inner_loops.h"
 #include "numbers.h"
 
 typedef dtn_tfl_svdf_params_t params_t;

@@ -41,6 +41,26 @@ static inline uint32_t dtn_tfl_item(uint32_t type)
     return type == DTN_TYPE_S32 ? 4U : type == DTN_TYPE_S16 ? 2U : 1U;
 }
 
+/** Bytes of an element of a bool, an integer or a float32; 0 for another type. */
+static inline uint32_t dtn_tfl_number_bytes(uint32_t type)
+{
+    switch (type) {
+    case DTN_TYPE_BOOL:
+    case DTN_TYPE_U8:
+    case DTN_TYPE_S8:
+        return 1;
+    case DTN_TYPE_S16:
+        return 2;
+    case DTN_TYPE_S32:
+    case DTN_TYPE_F32:
+        return 4;
+    case DTN_TYPE_S64:
+        return 8;
+    default:
+        return 0;
+    }
+}
+
 /** The elements of a value. */
 static inline uint32_t dtn_tfl_elements(const dtn_tensor_t *value)
 {

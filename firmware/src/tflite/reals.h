@@ -5,6 +5,7 @@
 #ifndef DTN_TFLITE_REALS_H
 #define DTN_TFLITE_REALS_H
 
+#include <float.h>
 #include <string.h>
 
 #include "numbers.h"
@@ -61,6 +62,23 @@ static inline int32_t dtn_tfl_nearest(float x)
     int32_t whole = (int32_t)near;
     float rest = near - (float)whole;
     return whole + (rest >= 0.5F ? 1 : 0) - (rest <= -0.5F ? 1 : 0);
+}
+
+/** True for a call of float32 with one input and one output, both of `rows` x `depth` elements. */
+static inline bool dtn_tfl_are_rows_f32(const dtn_tensor_t *values, int32_t rows, int32_t depth)
+{
+    return dtn_cm_are(values, 2, DTN_TYPE_F32) && dtn_cm_has_size(&values[0], DTN_CM_LIST(4, rows, depth)) &&
+           dtn_cm_has_size(&values[1], DTN_CM_LIST(4, rows, depth));
+}
+
+/** The maximum of a row; NaN does not count. */
+static inline float dtn_tfl_maximum_f32(const float *row, int32_t depth)
+{
+    float maximum = -FLT_MAX;
+    for (int32_t i = 0; i < depth; i++) {
+        maximum = row[i] > maximum ? row[i] : maximum;
+    }
+    return maximum;
 }
 
 #endif /* DTN_TFLITE_REALS_H */

@@ -37,8 +37,8 @@ class Work(Enum):
     SOFTMAX = "softmax"
     MOVE = "move"  # contiguous
     TRANSPOSE = "transpose"  # byte by byte
-    QUANTISE = "quantise"
-    DEQUANTISE = "dequantise"
+    QUANTIZE = "quantize"
+    DEQUANTIZE = "dequantize"
     TOTAL = "total"  # a sum or mean over dimensions
     PLACE = "place"  # of an extremum
     RUNNING = "running"  # cumulative sum
@@ -54,7 +54,7 @@ class Work(Enum):
     WIDE_PRODUCT = "wide_product"
     WIDE_TABLE = "wide_table"
     WIDE_POOL = "wide_pool"
-    REQUANTISE = "requantise"  # between 8 and 16 bits
+    REQUANTIZE = "requantize"  # between 8 and 16 bits
     NOTHING = "nothing"  # a view, or fused into the operator before
     UNKNOWN = "unknown"  # not counted
 

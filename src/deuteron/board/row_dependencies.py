@@ -47,8 +47,8 @@ ELEMENTWISE = {
     "dtn_cm_quantized_add": Work.SUM,
     "dtn_cm_quantized_mul": Work.PRODUCT,
     "dtn_cm_quantized_div": Work.PRODUCT,
-    "dtn_op_quantize_per_tensor": Work.QUANTISE,
-    "dtn_op_dequantize_per_tensor": Work.DEQUANTISE,
+    "dtn_op_quantize_per_tensor": Work.QUANTIZE,
+    "dtn_op_dequantize_per_tensor": Work.DEQUANTIZE,
 }
 """Operators with as many elements as their values; a smaller operand repeats along the outer dimensions."""
 

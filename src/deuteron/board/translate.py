@@ -47,12 +47,12 @@ def translate(program: Program, manifest: Manifest | None = None, *, name: str, 
     """
     for candidate in program.methods:
         if candidate.name == method:
-            return _with_quantisation(placed(_Translator(candidate, manifest).bundle(name)), program)
+            return _with_quantization(placed(_Translator(candidate, manifest).bundle(name)), program)
     known = ", ".join(f"`{candidate.name}`" for candidate in program.methods)
     raise InputError(f"the program has no method `{method}`", hint=f"its methods are {known}")
 
 
-def _with_quantisation(bundle: Bundle, program: Program) -> Bundle:
+def _with_quantization(bundle: Bundle, program: Program) -> Bundle:
     """Return the bundle with quantised inputs and outputs, which ExecuTorch describes in methods of constants."""
     numbers = {m.name: m.values[m.outputs[0]] for m in program.methods if len(m.outputs) == 1 and not m.inputs}
     values = list(bundle.values)

@@ -55,7 +55,7 @@ from deuteron.frontend.source_lines import first_line, not_lowered
 if TYPE_CHECKING:
     from deuteron.frontend.quality.evidence import Evidence
 
-STEPS = ("export", "calibrate", "quantise", "partition and convert", "write program")
+STEPS = ("export", "calibrate", "quantize", "partition and convert", "write program")
 _OBSERVED = 2
 """The number of calibration batches, after the example inputs, on which the module itself runs."""
 

@@ -22,8 +22,8 @@ from deuteron.native import CORTEX_M, load_cortex_m, stale
 from deuteron.npu.neutron.kernels import names
 
 _HINT = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
-_QUANTIZES = Work.QUANTISE, "quantises what integer operators read"
-_DEQUANTIZES = Work.DEQUANTISE, "turns integers into float for those who read them so"
+_QUANTIZES = Work.QUANTIZE, "quantises what integer operators read"
+_DEQUANTIZES = Work.DEQUANTIZE, "turns integers into float for those who read them so"
 _COPIES = Work.TRANSPOSE, "copies an image into the order of memory that its reader takes"
 _SCALES = "brings values to the scale that their reader has"
 _ADDED = {
@@ -37,7 +37,7 @@ _ADDED = {
     "quantized_activation": (Work.TABLE, _SCALES),
     "interpolate_s16": (Work.WIDE_TABLE, _SCALES),
     **dict.fromkeys(
-        ("requantise_s16", "requantise_s8"), (Work.REQUANTISE, "brings values to the dtype that their reader takes")
+        ("requantize_s16", "requantize_s8"), (Work.REQUANTIZE, "brings values to the dtype that their reader takes")
     ),
     "pad": (Work.MOVE, "pads an image for the operator that reads it"),
 }

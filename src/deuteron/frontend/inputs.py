@@ -39,7 +39,7 @@ def check_module(module: object) -> nn.Module | ExportedProgram:
 
 
 _FLOATS = "quantisation starts from float32: convert the model and its inputs with `.float()`"
-_UNQUANTISED = "pass the float model: a build quantises it"
+_UNQUANTIZED = "pass the float model: a build quantises it"
 
 
 def _check_weights(module: nn.Module | ExportedProgram) -> None:
@@ -52,7 +52,7 @@ def _check_weights(module: nn.Module | ExportedProgram) -> None:
         for name, part in cast("list[tuple[str, nn.Module]]", [*cast(Any, module).named_modules()]):
             if type(part).__module__.startswith("torch.ao.nn.quantized"):
                 layer = f"`{type(part).__module__}.{type(part).__qualname__}`"
-                raise InputError(f"`{name}` of the model is quantised already: {layer}", hint=_UNQUANTISED)
+                raise InputError(f"`{name}` of the model is quantised already: {layer}", hint=_UNQUANTIZED)
     for kind, named in (("parameter", module.named_parameters()), ("buffer", module.named_buffers())):
         for name, value in named:
             if is_lazy(value):
@@ -72,7 +72,7 @@ def _need_values(value: Tensor, what: str, load: str) -> None:
             f"{what} is on the device `{value.device}`", hint="move the model and its inputs with `.cpu()`"
         )
     if value.is_quantized:
-        raise InputError(f"{what} is quantised already", hint=_UNQUANTISED)
+        raise InputError(f"{what} is quantised already", hint=_UNQUANTIZED)
     if value.layout is not torch.strided:
         layout = str(value.layout).removeprefix("torch.")
         raise InputError(f"{what} has the layout `{layout}`", hint="convert it with `.to_dense()`")

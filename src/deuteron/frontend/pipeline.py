@@ -302,7 +302,7 @@ class Flow:
 
     def _quantized(self, model: fx.GraphModule) -> fx.GraphModule:
         """The quantised model."""
-        self.on_step("quantise")
+        self.on_step("quantize")
         if self._has_cortex_m:
             heterogeneous.quantize_once(model)
             lowering_check.mark(model)

@@ -12,7 +12,7 @@ from deuteron.operators.cortex_m import CPU_OPERATORS, CpuOperator, QuantizedCon
 from deuteron.operators.params import KernelParams
 from deuteron.operators.portable import ATEN_OPERATORS, MaxPoolParams
 from deuteron.operators.tflite import DEQUANTIZE, TFLITE_OPERATORS, LstmParams
-from deuteron.operators.tflite_more import DetectionParams
+from deuteron.operators.tflite_unquantized import DetectionParams
 
 WORKSPACE_WORDS = 6
 """That a detection keeps of each box: its corners, its largest score and the class of that."""

@@ -106,7 +106,7 @@ class ReduceSumS16Params(ReduceSumParams):
 
 
 @dataclass(frozen=True, slots=True)
-class RequantiseParams(KernelParams):
+class RequantizeParams(KernelParams):
     """Change of dtype and scale: sat(out_zp + rne((x - in_zp) * mult / 2^shift)), shift 1..62.
 
     The zero point of int16 is 0.
@@ -129,7 +129,7 @@ WIDE: tuple[CpuOperator, ...] = (
     CpuOperator("reduce_extremum_s16", ("input",), ReduceExtremumParams),
     CpuOperator("extremum_s16", ("a", "b"), ExtremumParams),
     CpuOperator("pad_s16", ("input",), PadParams),
-    CpuOperator("requantise_s16", ("input",), RequantiseParams),
-    CpuOperator("requantise_s8", ("input",), RequantiseParams),
+    CpuOperator("requantize_s16", ("input",), RequantizeParams),
+    CpuOperator("requantize_s8", ("input",), RequantizeParams),
 )
 """The last two convert int8 to int16, and int16 to int8."""

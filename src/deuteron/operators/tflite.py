@@ -22,7 +22,7 @@ from deuteron.operators.params import (
     ReductionParams,
     WindowParams,
 )
-from deuteron.operators.tflite_more import MORE_OPERATORS
+from deuteron.operators.tflite_unquantized import UNQUANTIZED_OPERATORS
 
 PREFIX = "dtn_tfl"
 """Prefix of the C functions."""
@@ -444,7 +444,7 @@ TFLITE_OPERATORS: tuple[CpuOperator, ...] = (
         state=("hidden_state", "cell_state"),
         prefix=PREFIX,
     ),
-    *MORE_OPERATORS,
+    *UNQUANTIZED_OPERATORS,
 )
 
 BY_TFLITE_OPERATOR = MappingProxyType({operator.name: operator for operator in TFLITE_OPERATORS})

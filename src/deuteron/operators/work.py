@@ -27,8 +27,8 @@ WORKS: Mapping[str, Work] = MappingProxyType(
         "dtn_cm_quantized_add": Work.SUM,
         "dtn_cm_quantized_mul": Work.PRODUCT,
         "dtn_cm_quantized_div": Work.PRODUCT,
-        "dtn_op_quantize_per_tensor": Work.QUANTISE,
-        "dtn_op_dequantize_per_tensor": Work.DEQUANTISE,
+        "dtn_op_quantize_per_tensor": Work.QUANTIZE,
+        "dtn_op_dequantize_per_tensor": Work.DEQUANTIZE,
     }
 )
 """The kind of work of each operator whose instructions per element are counted."""

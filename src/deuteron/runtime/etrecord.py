@@ -15,7 +15,7 @@ from deuteron.records import DAMAGED, Source
 _IDENTIFIER, _HANDLES, _DELEGATES = "ETRECORD_V0", "debug_handle_map", "delegate_map"
 _EDGE = "edge_dialect_exported_program"
 _OPERATORS = "executorch.exir.dialects.edge.ops."
-QUANTISES, DEQUANTISES = "quantize_per_tensor", "dequantize_per_tensor"
+QUANTIZES, DEQUANTIZES = "quantize_per_tensor", "dequantize_per_tensor"
 """Operators at the inputs and outputs of programs, in the edge program and in later dialects."""
 
 
@@ -136,7 +136,7 @@ def _delegate(entry: Any) -> DelegateRecord:
 
 def _boundaries(specs: Any, kind: str, graph: Any) -> Iterator[Boundary]:
     """Yield the inputs or outputs of a signature, with the scales and zero points of the adjacent operators."""
-    operator = QUANTISES if kind == "user_input" else DEQUANTISES
+    operator = QUANTIZES if kind == "user_input" else DEQUANTIZES
     quantised: dict[str, set[tuple[float, int]]] = {}
     for node in graph["nodes"]:
         if f".{operator}." in str(node["target"]):

@@ -5,7 +5,7 @@ from itertools import zip_longest
 
 from deuteron.npu.neutron.kernels.names import event_name
 from deuteron.npu.provenance import payload_mark
-from deuteron.runtime.etrecord import DEQUANTISES, QUANTISES, Boundary, EtRecord
+from deuteron.runtime.etrecord import DEQUANTIZES, QUANTIZES, Boundary, EtRecord
 from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorSpec
 
 
@@ -29,9 +29,9 @@ def differences(record: EtRecord, method: Method, kernels: Mapping[int, Sequence
     if last >= steps:
         yield f"it has an instruction {last}, the program's last is {steps - 1}"
     outputs = len(method.outputs) - len(record.outputs)  # mutated buffers come first and are not outputs of the model
-    yield from _boundary_differences("input", record.inputs, _boundary(method, method.inputs, QUANTISES))
+    yield from _boundary_differences("input", record.inputs, _boundary(method, method.inputs, QUANTIZES))
     yield from _boundary_differences(
-        "output", record.outputs, _boundary(method, method.outputs, DEQUANTISES)[max(0, outputs) :]
+        "output", record.outputs, _boundary(method, method.outputs, DEQUANTIZES)[max(0, outputs) :]
     )
     for number, names in kernels.items():
         delegate = record.delegates.get(number)
@@ -60,11 +60,11 @@ def _boundary(method: Method, indices: Sequence[int], operator: str) -> list[Bou
     quantised: dict[int, set[tuple[float, int]]] = {index: set() for index in indices}
     for step in method.chains[0]:
         if isinstance(step, KernelCall) and f"::{operator}." in method.operators[step.operator]:
-            value, scale, zero_point = step.args[0 if operator == QUANTISES else -1], *step.args[1:3]
+            value, scale, zero_point = step.args[0 if operator == QUANTIZES else -1], *step.args[1:3]
             affine = method.values[scale], method.values[zero_point]
             if value in quantised and isinstance(affine[0], float) and isinstance(affine[1], int):
                 quantised[value].add((affine[0], affine[1]))
-    specs = method.input_specs if operator == QUANTISES else method.output_specs
+    specs = method.input_specs if operator == QUANTIZES else method.output_specs
     return [Boundary(_shape(method, i, spec), frozenset(quantised[i])) for i, spec in zip(indices, specs, strict=True)]
 
 

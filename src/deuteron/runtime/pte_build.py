@@ -42,8 +42,8 @@ _VIEW = "executorch_prim::et_view"
 """Prefix of view calls, which are not operators of the model."""
 
 _EDGES = {
-    "quantize_per_tensor": (Work.QUANTISE, "quantises for integer operators"),
-    "dequantize_per_tensor": (Work.DEQUANTISE, "dequantises for float operators"),
+    "quantize_per_tensor": (Work.QUANTIZE, "quantises for integer operators"),
+    "dequantize_per_tensor": (Work.DEQUANTIZE, "dequantises for float operators"),
 }
 _NO_REASON = "the program runs it on the CPU and does not record why"
 

@@ -58,8 +58,8 @@ from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator
 from deuteron.tflite.variables import resolved, with_states_of
 
 _BETWEEN = {
-    QUANTIZE: (Work.QUANTISE, "quantises what integer operators read"),
-    DEQUANTIZE: (Work.DEQUANTISE, "turns integers into float for those who read them so"),
+    QUANTIZE: (Work.QUANTIZE, "quantises what integer operators read"),
+    DEQUANTIZE: (Work.DEQUANTIZE, "turns integers into float for those who read them so"),
 }
 
 

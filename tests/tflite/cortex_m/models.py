@@ -16,7 +16,7 @@ Array = npt.NDArray[np.generic]
 Make = Callable[[Rng], FlatModel]
 
 ACTIVATIONS = (0, 1, 2, 3)
-QUANTISED = ("INT8", "UINT8", "INT16")
+QUANTIZED = ("INT8", "UINT8", "INT16")
 
 
 def f32(value: float) -> float:
@@ -333,7 +333,7 @@ def reduction(name: str, dtype: str, *, same: bool = False) -> Make:
         axes = sorted({int(a) for a in rng.integers(0, len(dims), int(rng.integers(1, 4)))})
         keeps = int(rng.integers(2))
         out = tuple(1 if i in axes else d for i, d in enumerate(dims) if keeps or i not in axes)
-        q = quant(rng, dtype) if dtype in QUANTISED else None
+        q = quant(rng, dtype) if dtype in QUANTIZED else None
         y = q if same or q is None else quant(rng, dtype, 0.05)
         signed = [a - len(dims) if rng.integers(2) else a for a in axes]
         operands = [tensor("x", dims, dtype, q), constant("axes", signed)]
@@ -359,7 +359,7 @@ def resize(name: str, dtype: str) -> Make:
         if rng.integers(2):
             size = tuple(int(v) for v in rng.integers(1, 20, 2))
         mode = int(rng.integers(3))
-        q = quant(rng, dtype) if dtype in QUANTISED else None
+        q = quant(rng, dtype) if dtype in QUANTIZED else None
         operands = [tensor("x", (n, h, w, c), dtype, q), constant("size", size)]
         kind = {"RESIZE_BILINEAR": "ResizeBilinearOptions", "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions"}
         options = {"AlignCorners": int(mode == 1), "HalfPixelCenters": int(mode == 2)}

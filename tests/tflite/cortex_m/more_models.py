@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from tests.tflite.cortex_m.models import (
-    QUANTISED,
+    QUANTIZED,
     Make,
     Rng,
     constant,
@@ -26,7 +26,7 @@ from deuteron.tflite.quantization import Quant
 def compared(name: str, dtype: str) -> Make:
     def make(rng: Rng) -> FlatModel:
         a, b, out = pair_shapes(rng)
-        quants = [quant(rng, dtype, 0.05) if dtype in QUANTISED else None for _ in range(2)]
+        quants = [quant(rng, dtype, 0.05) if dtype in QUANTIZED else None for _ in range(2)]
         if rng.integers(2):
             quants[1] = quants[0]
         operands = [tensor("a", a, dtype, quants[0]), tensor("b", b, dtype, quants[1])]
@@ -48,7 +48,7 @@ def logical(name: str) -> Make:
 def select(name: str, dtype: str) -> Make:
     def make(rng: Rng) -> FlatModel:
         a, b, out = pair_shapes(rng)
-        q = quant(rng, dtype) if dtype in QUANTISED else None
+        q = quant(rng, dtype) if dtype in QUANTIZED else None
         condition = tuple(d if rng.integers(2) else 1 for d in out)
         if name == "SELECT":
             a = b = out = shape(rng, int(rng.integers(1, 4)))
@@ -76,7 +76,7 @@ def arg(name: str, dtype: str) -> Make:
         place = axis % len(dims)
         out = dims[:place] + dims[place + 1 :]
         target = str(rng.choice(["INT32", "INT64"]))
-        q = quant(rng, dtype) if dtype in QUANTISED else None
+        q = quant(rng, dtype) if dtype in QUANTIZED else None
         kind = "ArgMaxOptions" if name == "ARG_MAX" else "ArgMinOptions"
         options = {"OutputType": 2 if target == "INT32" else 4}
         return model(

@@ -3,14 +3,14 @@
 import math
 from collections.abc import Callable, Mapping
 
-from tests.tflite.cortex_m.models import QUANTISED, Make, Rng, constant, model, quant, resize, shape, tensor
+from tests.tflite.cortex_m.models import QUANTIZED, Make, Rng, constant, model, quant, resize, shape, tensor
 
 from deuteron.tflite.flat_model import FlatModel, FlatTensor
 from deuteron.tflite.quantization import Quant
 
 
 def _quant(rng: Rng, dtype: str) -> Quant | None:
-    return quant(rng, dtype) if dtype in QUANTISED else None
+    return quant(rng, dtype) if dtype in QUANTIZED else None
 
 
 def reshape(dtype: str) -> Make:

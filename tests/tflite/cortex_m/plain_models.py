@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from tests.tflite.cortex_m.models import (
     ACTIVATIONS,
-    QUANTISED,
+    QUANTIZED,
     Make,
     Rng,
     constant,
@@ -20,7 +20,7 @@ from tests.tflite.cortex_m.models import (
     tensor,
     unary,
 )
-from tests.tflite.cortex_m.models import prelu as quantised_prelu
+from tests.tflite.cortex_m.models import prelu as quantized_prelu
 from tests.tflite.cortex_m.more_models import batch_matmul, real
 
 from deuteron.tflite.flat_model import FlatModel, FlatTensor
@@ -164,7 +164,7 @@ def fill(dtype: str) -> Make:
 
     def make(rng: Rng) -> FlatModel:
         dims = shape(rng, int(rng.integers(1, 5)))
-        q = quant(rng, dtype) if dtype in QUANTISED else None
+        q = quant(rng, dtype) if dtype in QUANTIZED else None
         value = constant("value", int(rng.integers(0, 2 if dtype == "BOOL" else 100)), dtype, q)
         return model("FILL", [constant("dims", dims), value], [tensor("y", dims, dtype, q)], "FillOptions")
 
@@ -211,7 +211,7 @@ MODELS: Mapping[str, Make] = {
     "neg-INT8": unary("NEG"),
     "abs-INT16": unary("ABS", "INT16"),
     "rsqrt-INT16": inverse_root_s16,
-    "prelu-INT16": quantised_prelu("INT16"),
+    "prelu-INT16": quantized_prelu("INT16"),
     **{f"fill-{t}": fill(t) for t in ("INT8", "INT16", "INT32", "INT64", "FLOAT32", "BOOL")},
     **{f"resize_bilinear-{t}": resize("RESIZE_BILINEAR", t) for t in ("UINT8", "FLOAT32")},
     "resize_nearest_neighbor-FLOAT32": resize("RESIZE_NEAREST_NEIGHBOR", "FLOAT32"),

@@ -1,4 +1,4 @@
-#include "../inner.h"
+#include "../inner_loops.h"
 #include "loops_dsp.h"
 #include "scale_dsp.h"
 
@@ -247,7 +247,7 @@ bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch,
     const dtn_cm_windows_t *p = layer->p;
     size_t taps = (size_t)(p->kernel_h * p->kernel_w);
     bool is_shared = p->out_c != p->in_c;
-    size_t like = dtn_cm_alike(layer);
+    size_t like = dtn_cm_channels_per_input(layer);
     if (like < BLOCK || taps > TAPS) {
         return false;
     }

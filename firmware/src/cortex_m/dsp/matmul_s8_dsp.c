@@ -1,5 +1,5 @@
 #include "../dot_product_s8.h"
-#include "../inner.h"
+#include "../inner_loops.h"
 #include "loops_dsp.h"
 #include "matmul_row_pairs_s8_dsp.h"
 #include "row_sums_s8_dsp.h"

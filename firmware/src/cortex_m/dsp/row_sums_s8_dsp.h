@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "../inner.h"
+#include "../inner_loops.h"
 #include "loops_dsp.h"
 #include "matmul_row_pairs_s8_dsp.h"
 

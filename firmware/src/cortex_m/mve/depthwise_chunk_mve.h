@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "../inner.h"
+#include "../inner_loops.h"
 #include "vectors_mve.h"
 
 /* Channels in the lanes, the largest number of taps, and adjacent outputs that share inputs. */

@@ -326,7 +326,7 @@ bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch,
     chunk.lanes.offset = scale->offset;
     chunk.lanes.lo = vdupq_n_s32(scale->lo);
     chunk.lanes.hi = vdupq_n_s32(scale->hi);
-    size_t like = dtn_cm_alike(layer);
+    size_t like = dtn_cm_channels_per_input(layer);
     for (size_t first = 0; first < layer->channels; first += like) {
         for (size_t j = 0; j < like; j += LANES) {
             size_t count = like - j < LANES ? like - j : LANES;

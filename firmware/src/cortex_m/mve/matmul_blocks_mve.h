@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../inner.h"
+#include "../inner_loops.h"
 
 /** Channels of a block, and rows of inputs that meet the same weights at once. */
 enum { DTN_CM_BLOCK = 16, DTN_CM_TRIPLE = 3 };

@@ -27,7 +27,7 @@ static inline uint32x4_t quantised(float32x4_t in, const terms_t *t)
     return vreinterpretq_u32_s32(vaddq_n_s32(bits, t->zero_point));
 }
 
-void dtn_cm_quantise(const dtn_cm_quantisation_t *quantisation, const float *in, uint8_t *out, size_t count)
+void dtn_cm_quantize(const dtn_cm_quantization_t *quantisation, const float *in, uint8_t *out, size_t count)
 {
     int32_t zero = BITS_OF_WHOLE + TURN - quantisation->zero_point;
     const terms_t t = {
@@ -45,7 +45,7 @@ void dtn_cm_quantise(const dtn_cm_quantisation_t *quantisation, const float *in,
     vstrbq_p_u32(out, quantised(vld1q_z_f32(in, rest), &t), rest);
 }
 
-void dtn_cm_dequantise(float scale, int32_t zero_point, const int8_t *in, float *out, size_t count)
+void dtn_cm_dequantize(float scale, int32_t zero_point, const int8_t *in, float *out, size_t count)
 {
     for (size_t left = count / LANES; left != 0; left--) {
         vst1q_f32(out, vmulq_n_f32(vcvtq_f32_s32(vsubq_n_s32(vldrbq_s32(in), zero_point)), scale));

@@ -1,6 +1,6 @@
 #include "row_sums_s8_mve.h"
 
-#include "../inner.h"
+#include "../inner_loops.h"
 #include "vectors_mve.h"
 
 void dtn_cm_add_row(const int8_t *inputs, int32_t offset, const int8_t *weights, size_t depth, size_t channels,

@@ -1,4 +1,4 @@
-#include "../inner.h"
+#include "../inner_loops.h"
 
 /* Channels that are summed at once, and most that are made at a pixel before the next. */
 enum { BLOCK = 4, CHUNK = 16 };
@@ -186,7 +186,7 @@ bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch,
     (void)scratch;
     (void)bytes;
     bool shared = layer->p->out_c != layer->p->in_c;
-    size_t like = dtn_cm_alike(layer);
+    size_t like = dtn_cm_channels_per_input(layer);
     for (size_t first = 0; first < layer->channels; first += like) {
         for (size_t j = 0, count; j < like; j += count) {
             size_t left = like - j;

@@ -1,5 +1,5 @@
 #include "../dot_product_s8.h"
-#include "../inner.h"
+#include "../inner_loops.h"
 #include "matmul_row_pairs_s8_portable.h"
 
 /* So many channels keep their sums until the next part of the rows, so that each part is paired once for all of them.

@@ -31,9 +31,9 @@ static inline uint8_t quantised(terms_t t, float in)
     return (uint8_t)(bits + t.zero_point);
 }
 
-void dtn_cm_quantise(const dtn_cm_quantisation_t *quantisation, const float *in, uint8_t *out, size_t count)
+void dtn_cm_quantize(const dtn_cm_quantization_t *quantisation, const float *in, uint8_t *out, size_t count)
 {
-    const dtn_cm_quantisation_t *q = quantisation;
+    const dtn_cm_quantization_t *q = quantisation;
     const terms_t t = {q->inverse, (uint32_t)(bits_of_whole - q->zero_point + q->lo), (uint32_t)(q->hi - q->lo),
                        (uint32_t)q->zero_point};
     for (; count >= 4; count -= 4, in += 4, out += 4) {
@@ -51,7 +51,7 @@ void dtn_cm_quantise(const dtn_cm_quantisation_t *quantisation, const float *in,
     }
 }
 
-void dtn_cm_dequantise(float scale, int32_t zero_point, const int8_t *in, float *out, size_t count)
+void dtn_cm_dequantize(float scale, int32_t zero_point, const int8_t *in, float *out, size_t count)
 {
     for (; count >= 4; count -= 4, in += 4, out += 4) {
         float a = (float)(in[0] - zero_point) * scale;

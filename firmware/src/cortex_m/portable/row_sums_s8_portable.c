@@ -1,5 +1,5 @@
 #include "../dot_product_s8.h"
-#include "../inner.h"
+#include "../inner_loops.h"
 
 void dtn_cm_add_row(const int8_t *inputs, int32_t offset, const int8_t *weights, size_t depth, size_t channels,
                     uint32_t *sums)

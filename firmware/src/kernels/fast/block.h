@@ -16,7 +16,7 @@
 /** Channels per block; and per chunk, which makes inner loops long enough to be worth vectorising and stacks small. */
 enum { DTN_BLOCK = 16, DTN_CHUNK = 4 * DTN_BLOCK };
 
-/** The requantisation of one block of channels. */
+/** The requantization of one block of channels. */
 typedef struct {
     int32_t multiplier[DTN_BLOCK];
     int32_t shift[DTN_BLOCK];
@@ -62,7 +62,7 @@ static inline void dtn_block_load(dtn_block_t *block, const dtn_requant_row_t *r
 }
 
 /*
- * Requantises a block whose shifts are all above 32, in 32-bit arithmetic. With top and low the halves of the product,
+ * Requantizes a block whose shifts are all above 32, in 32-bit arithmetic. With top and low the halves of the product,
  *   round(product / 2^shift) = (top + 2^(r-1) - 1 + (odd | low != 0)) >> r,  r = shift - 32,
  * because the low half only matters at a tie, where it is 0 or not. `odd` is the last bit of the quotient. |top| is at
  * most 2^30 and r at most 30, so nothing overflows. Right shifts of negative numbers are arithmetic on every compiler
@@ -87,7 +87,7 @@ static inline void dtn_block_requant_high(const uint32_t *sums, const dtn_block_
     }
 }
 
-/** Requantises a block of sums and stores its first `n` channels. */
+/** Requantizes a block of sums and stores its first `n` channels. */
 static inline void dtn_block_store(const uint32_t *sums, const dtn_block_t *block, dtn_range_t range, int8_t *out,
                                    int32_t n)
 {
@@ -123,7 +123,7 @@ static inline int32_t dtn_chunk_size(size_t left)
     return left < DTN_CHUNK ? (int32_t)left : DTN_CHUNK;
 }
 
-/** Requantises `n` sums, at most a chunk, all with the row of `block`, and stores them. `sums` holds whole blocks. */
+/** Requantizes `n` sums, at most a chunk, all with the row of `block`, and stores them. `sums` holds whole blocks. */
 static inline void dtn_chunk_store(const uint32_t *sums, const dtn_block_t *block, dtn_range_t range, int8_t *out,
                                    int32_t n)
 {

@@ -11,7 +11,7 @@
 
 #include <stdint.h>
 
-/* Functions of inner.h. */
+/* Functions of inner_loops.h. */
 #define dtn_cm_multiply dtn_sr_multiply
 #define dtn_cm_convolve dtn_sr_convolve
 #define dtn_cm_convolve_depthwise dtn_sr_convolve_depthwise

@@ -1,11 +1,11 @@
 /**
  * @file
- * Shared by the kernels with weights on a device: the inner loops of the Cortex-M operators (cortex_m/inner.h),
+ * Shared by the kernels with weights on a device: the inner loops of the Cortex-M operators (cortex_m/inner_loops.h),
  * compiled to round once (kernels/single_rounding), and their factors.
  */
 #pragma once
 
-#include "../../cortex_m/inner.h"
+#include "../../cortex_m/inner_loops.h"
 #include "../requant.h"
 
 /** Channels whose factors are on the stack at once. */
@@ -17,7 +17,7 @@ typedef struct {
     int32_t shifts[DTN_SR_CHANNELS];
 } dtn_sr_factors_t;
 
-/** Rows of requantisation, one per channel or one for all, and zero point and limits of the output. */
+/** Rows of requantization, one per channel or one for all, and zero point and limits of the output. */
 typedef struct {
     const dtn_requant_row_t *rows;
     bool is_shared;

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from deuteron.board.operators import added, aten, convolution, cortex_m, direct, movement, quantise
+from deuteron.board.operators import added, aten, convolution, cortex_m, direct, movement, quantize
 from deuteron.board.operators.lowering import Argument, OperatorCall, RefusedError, Tensor
 from deuteron.operators import catalogue
 from deuteron.operators.added import BY_FORMER_NAME, BY_NAME
@@ -19,10 +19,10 @@ TRANSPOSE = "dtn_op_transpose"
 _Lowering = Callable[[Sequence[Argument]], OperatorCall | tuple[OperatorCall, ...]]
 
 _LOWERINGS: Mapping[str, _Lowering] = {
-    "quantized_decomposed::quantize_per_tensor.out": quantise.quantize,
-    "quantized_decomposed::dequantize_per_tensor.out": quantise.dequantize,
-    "cortex_m::quantize_per_tensor.out": quantise.quantize,
-    "cortex_m::dequantize_per_tensor.out": quantise.dequantize,
+    "quantized_decomposed::quantize_per_tensor.out": quantize.quantize,
+    "quantized_decomposed::dequantize_per_tensor.out": quantize.dequantize,
+    "cortex_m::quantize_per_tensor.out": quantize.quantize,
+    "cortex_m::dequantize_per_tensor.out": quantize.dequantize,
     "cortex_m::quantized_add.out": cortex_m.quantized_add,
     "cortex_m::quantized_mul.out": cortex_m.quantized_mul,
     "cortex_m::quantized_div.out": cortex_m.quantized_div,

@@ -35,7 +35,7 @@ from deuteron.operators.portable import (
     MaxPoolParams,
 )
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR
-from deuteron.operators.tflite_more import ArithmeticParams
+from deuteron.operators.tflite_unquantized import ArithmeticParams
 from deuteron.runtime.program import Numbers
 
 _EQUAL, _DIFFERENT, _GREATER, _GREATER_OR_EQUAL = range(4)

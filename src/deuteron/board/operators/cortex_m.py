@@ -21,7 +21,7 @@ from deuteron.board.operators.lowering import (
     pair,
     refuse_arguments,
 )
-from deuteron.board.operators.quantise import float_bits
+from deuteron.board.operators.quantize import float_bits
 from deuteron.operators.cortex_m import (
     PadParams,
     QuantizedAddParams,

@@ -235,7 +235,7 @@ def _fold() -> tuple[Any, Any]:
 
 
 def _lower_to_tables(program: ExportedProgram) -> None:
-    """Replace elementwise functions of one quantised tensor, and requantisation, by table lookups.
+    """Replace elementwise functions of one quantised tensor, and requantization, by table lookups.
 
     Such functions include clamps that the operator before them cannot apply by its own output range.
     """

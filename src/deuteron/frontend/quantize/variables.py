@@ -14,7 +14,7 @@ def share_scales(model: fx.GraphModule, count: int) -> None:
     """Let the observers of the last `count` inputs and outputs of a prepared model measure both of a pair together.
 
     A variable that nothing reads as a quantised value stays as it is. If the operator that computes its new value has a
-    fixed scale, or another dtype, a second observer requantises that value.
+    fixed scale, or another dtype, a second observer requantizes that value.
     """
     if not count:
         return

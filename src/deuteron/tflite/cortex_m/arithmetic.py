@@ -14,7 +14,7 @@ from deuteron.operators.tflite import (
     BroadcastMulParams,
     PreluParams,
 )
-from deuteron.tflite.cortex_m import plain
+from deuteron.tflite.cortex_m import unquantized
 from deuteron.tflite.cortex_m.broadcasting import broadcast_dims
 from deuteron.tflite.cortex_m.call import Constant, CpuCall
 from deuteron.tflite.cortex_m.comparison import chosen_extremum
@@ -141,27 +141,29 @@ def _extremum(maximum: int) -> Callable[[Site], tuple[CpuCall, ...]]:
     return lower
 
 
-def _or_plain(
+def _or_unquantized(
     lower: Callable[[Site], tuple[CpuCall, ...]], kind: int, types: tuple[str, ...] = ACTIVATIONS
 ) -> Lowering:
-    return by_type({**dict.fromkeys(types, lower), **dict.fromkeys(plain.PLAIN, plain.arithmetic(kind))})
+    return by_type({**dict.fromkeys(types, lower), **dict.fromkeys(unquantized.TYPES, unquantized.arithmetic(kind))})
 
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
-        "ADD": _or_plain(_addition(_SUM), plain.ADD),
-        "SUB": _or_plain(_addition(_DIFFERENCE), plain.SUB),
-        "MUL": _or_plain(multiply, plain.MUL),
+        "ADD": _or_unquantized(_addition(_SUM), unquantized.ADD),
+        "SUB": _or_unquantized(_addition(_DIFFERENCE), unquantized.SUB),
+        "MUL": _or_unquantized(multiply, unquantized.MUL),
         "SQUARED_DIFFERENCE": by_type(
             {
                 "INT8": _addition(_SQUARE),
-                **dict.fromkeys(("FLOAT32", "INT32"), plain.arithmetic(plain.SQUARED_DIFFERENCE, activation=False)),
+                **dict.fromkeys(
+                    ("FLOAT32", "INT32"), unquantized.arithmetic(unquantized.SQUARED_DIFFERENCE, activation=False)
+                ),
             }
         ),
         "PRELU": by_type(
             {
                 **dict.fromkeys(ACTIVATIONS, prelu),
-                "FLOAT32": plain.arithmetic(plain.PRELU, activation=False),
+                "FLOAT32": unquantized.arithmetic(unquantized.PRELU, activation=False),
             }
         ),
         "MAXIMUM": Lowering(_extremum(1), _COMPARED),

@@ -146,10 +146,10 @@ def layer_of(site: Site, found: Mapping[int, Channels]) -> Layer | None:
 def _is_plain(site: Site) -> bool:
     """True if the first operand and the result are quantised as a whole, and the file computes them as integers."""
     tensors = [site.input(0), *(site.output(i) for i in range(len(site.op.outputs)))] if site.op.inputs else []
-    return bool(tensors) and all(_is_quantised(tensor) for tensor in tensors)
+    return bool(tensors) and all(_is_quantized(tensor) for tensor in tensors)
 
 
-def _is_quantised(tensor: FlatTensor) -> bool:
+def _is_quantized(tensor: FlatTensor) -> bool:
     return tensor.dtype in ("INT8", "INT16") and tensor.quant is not None and tensor.quant.axis is None
 
 

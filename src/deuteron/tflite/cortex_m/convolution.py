@@ -9,7 +9,7 @@ import numpy as np
 
 from deuteron.operators.cortex_m import BY_OPERATOR, QuantizedConvolutionParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ConvolutionParams, FullyConnectedParams
-from deuteron.tflite.cortex_m import float32, real_layers
+from deuteron.tflite.cortex_m import float32, float32_layers
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import Factor, as_words, factor, single_rounding_words
 from deuteron.tflite.cortex_m.geometry import padding_before
@@ -312,10 +312,10 @@ def fully_connected(site: Site) -> tuple[CpuCall, ...]:
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
-        "CONV_2D": by_type({**dict.fromkeys(ACTIVATIONS, convolution), "FLOAT32": real_layers.convolution}),
-        "DEPTHWISE_CONV_2D": by_type({**dict.fromkeys(ACTIVATIONS, depthwise), "FLOAT32": real_layers.depthwise}),
+        "CONV_2D": by_type({**dict.fromkeys(ACTIVATIONS, convolution), "FLOAT32": float32_layers.convolution}),
+        "DEPTHWISE_CONV_2D": by_type({**dict.fromkeys(ACTIVATIONS, depthwise), "FLOAT32": float32_layers.depthwise}),
         "TRANSPOSE_CONV": by_type(
-            {**dict.fromkeys(ACTIVATIONS, transposed), "FLOAT32": real_layers.transposed}, operand=2
+            {**dict.fromkeys(ACTIVATIONS, transposed), "FLOAT32": float32_layers.transposed}, operand=2
         ),
         "FULLY_CONNECTED": by_type({**dict.fromkeys(ACTIVATIONS, fully_connected), "FLOAT32": float32.fully_connected}),
     }

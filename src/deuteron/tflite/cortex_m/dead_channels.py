@@ -16,7 +16,7 @@ from deuteron.tflite.cortex_m.site import Site
 from deuteron.tflite.flat_model import NO_TENSOR, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.quantization import Quant
 
-_ALIKE = {
+_CHANNELWISE = {
     "ABS", "ADD", "AVERAGE_POOL_2D", "ELU", "EXPAND_DIMS", "GELU", "HARD_SWISH", "LEAKY_RELU", "LOGISTIC",
     "MAX_POOL_2D", "MAXIMUM", "MEAN", "MINIMUM", "MUL", "PAD", "PRELU", "QUANTIZE", "RELU", "RELU6", "RELU_0_TO_1",
     "RELU_N1_TO_1", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "SQUEEZE", "SUB", "TANH",
@@ -165,7 +165,11 @@ class _Needs:
         if op.name == "RESHAPE":  # of the dimensions before the channels, or one that joins them with the channels
             size = sizes.get(op.inputs[0], 0)
             return [(op.inputs[0], channels % size)] if size and channels.size % size == 0 else []
-        if op.name not in _ALIKE or site.input().shape[-1:] != site.output().shape[-1:] or not _leaves_channels(site):
+        if (
+            op.name not in _CHANNELWISE
+            or site.input().shape[-1:] != site.output().shape[-1:]
+            or not _leaves_channels(site)
+        ):
             return []
         return [(i, channels) for i in sizes] if {*sizes.values()} == {channels.size} else []
 

@@ -6,7 +6,7 @@ from types import MappingProxyType
 import numpy as np
 
 from deuteron.operators.tflite import DEQUANTIZE, DequantizeParams
-from deuteron.operators.tflite_more import BY_MORE_OPERATOR, DetectionParams
+from deuteron.operators.tflite_unquantized import BY_MORE_OPERATOR, DetectionParams
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import bits_of
 from deuteron.tflite.cortex_m.lowering import Lowering

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from deuteron.operators.cortex_m import BY_OPERATOR
 from deuteron.operators.params import LutParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, PreluParams, RequantizeParams
-from deuteron.tflite.cortex_m import float32, lookup_s16, plain
+from deuteron.tflite.cortex_m import float32, lookup_s16, unquantized
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor
 from deuteron.tflite.cortex_m.fixed_point import (
     F32,
@@ -310,7 +310,7 @@ OPERATORS: Mapping[str, Lowering] = MappingProxyType(
         "EXP": _either(_by_function(exact(np.exp)), partial(lookup_s16.by_function, exact(np.exp)), float32.EXP),
         "GELU": _either(gelu, _gelu_s16, _gelu_f32),
         "HARD_SWISH": _either(hard_swish, real=float32.HARD_SWISH),
-        "LEAKY_RELU": _either(leaky, _leaky_s16, plain.leaky),
+        "LEAKY_RELU": _either(leaky, _leaky_s16, unquantized.leaky),
         "RELU": _relus(0.0, None, "INT8", "INT16"),
         "RELU6": _relus(0.0, 6.0, "INT8", "INT16"),
         "RELU_N1_TO_1": _relus(-1.0, 1.0, "INT8"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from deuteron.operators.cortex_m import BY_OPERATOR, QuantizedBatchMatmulParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, MatmulParams
-from deuteron.operators.tflite_more import BY_MORE_OPERATOR, BatchMatmulF32Params
+from deuteron.operators.tflite_unquantized import BY_MORE_OPERATOR, BatchMatmulF32Params
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.convolution import MOST_PRODUCTS
 from deuteron.tflite.cortex_m.fixed_point import factor

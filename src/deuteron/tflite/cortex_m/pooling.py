@@ -6,7 +6,7 @@ from types import MappingProxyType
 from deuteron.operators.cortex_m import BY_OPERATOR
 from deuteron.operators.params import MaxPoolParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, PoolParams
-from deuteron.tflite.cortex_m import real_layers
+from deuteron.tflite.cortex_m import float32_layers
 from deuteron.tflite.cortex_m.call import CpuCall
 from deuteron.tflite.cortex_m.geometry import padding_before
 from deuteron.tflite.cortex_m.lowering import ACTIVATIONS, Lowering, by_type
@@ -47,10 +47,10 @@ def largest(site: Site) -> tuple[CpuCall, ...]:
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
         "AVERAGE_POOL_2D": by_type(
-            {**dict.fromkeys(ACTIVATIONS, average), "FLOAT32": real_layers.pool(real_layers.MEAN)}
+            {**dict.fromkeys(ACTIVATIONS, average), "FLOAT32": float32_layers.pool(float32_layers.MEAN)}
         ),
         "MAX_POOL_2D": by_type(
-            {**dict.fromkeys(ACTIVATIONS, largest), "FLOAT32": real_layers.pool(real_layers.LARGEST)}
+            {**dict.fromkeys(ACTIVATIONS, largest), "FLOAT32": float32_layers.pool(float32_layers.LARGEST)}
         ),
     }
 )

@@ -9,7 +9,7 @@ import numpy as np
 from deuteron.operators.added import ADDED
 from deuteron.operators.params import ReduceExtremumParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ReduceSumParams
-from deuteron.tflite.cortex_m import plain
+from deuteron.tflite.cortex_m import unquantized
 from deuteron.tflite.cortex_m.call import CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import Factor, bits_of, factor
 from deuteron.tflite.cortex_m.lowering import ACTIVATIONS, Lowering, by_type
@@ -89,15 +89,15 @@ def _runs(axes: tuple[int, ...]) -> list[tuple[int, int]]:
     return runs
 
 
-def _or_plain(lower: Callable[[Site], tuple[CpuCall, ...]], kind: int, types: tuple[str, ...]) -> Lowering:
-    return by_type({**dict.fromkeys(ACTIVATIONS, lower), **dict.fromkeys(types, plain.reduction(kind))})
+def _or_unquantized(lower: Callable[[Site], tuple[CpuCall, ...]], kind: int, types: tuple[str, ...]) -> Lowering:
+    return by_type({**dict.fromkeys(ACTIVATIONS, lower), **dict.fromkeys(types, unquantized.reduction(kind))})
 
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
-        "MEAN": _or_plain(mean, plain.MEAN, ("FLOAT32",)),
-        "SUM": _or_plain(total, plain.SUM, plain.PLAIN),
-        "REDUCE_MAX": _or_plain(_extremum(1), plain.LARGEST, plain.PLAIN),
-        "REDUCE_MIN": _or_plain(_extremum(0), plain.LEAST, plain.PLAIN),
+        "MEAN": _or_unquantized(mean, unquantized.MEAN, ("FLOAT32",)),
+        "SUM": _or_unquantized(total, unquantized.SUM, unquantized.TYPES),
+        "REDUCE_MAX": _or_unquantized(_extremum(1), unquantized.LARGEST, unquantized.TYPES),
+        "REDUCE_MIN": _or_unquantized(_extremum(0), unquantized.LEAST, unquantized.TYPES),
     }
 )

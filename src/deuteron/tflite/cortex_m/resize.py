@@ -8,7 +8,7 @@ import numpy as np
 
 from deuteron.operators.cortex_m import BY_OPERATOR, GatherParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ResizeBilinearParams
-from deuteron.operators.tflite_more import BY_MORE_OPERATOR, ResizeBilinearF32Params
+from deuteron.operators.tflite_unquantized import BY_MORE_OPERATOR, ResizeBilinearF32Params
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import bits_of
 from deuteron.tflite.cortex_m.lowering import Lowering

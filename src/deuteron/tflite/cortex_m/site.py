@@ -36,7 +36,7 @@ _ACTIVATION_LIMITS: dict[int, tuple[float | None, float | None]] = {
 }
 _ACTIVATION_NAMES = ("NONE", "RELU", "RELU_N1_TO_1", "RELU6", "TANH", "SIGN_BIT")
 
-HINT_QUANTISE = "quantise the model to int8 or int16 in full, or leave the operator to the host"
+HINT_QUANTIZE = "quantise the model to int8 or int16 in full, or leave the operator to the host"
 HINT_CONSTANT = "make it a constant of the file"
 
 
@@ -57,7 +57,7 @@ class Site:
         """The place that errors name."""
         return f"operator {self.index} ({self.op.title})"
 
-    def unsupported(self, message: str, hint: str = HINT_QUANTISE) -> UnsupportedError:
+    def unsupported(self, message: str, hint: str = HINT_QUANTIZE) -> UnsupportedError:
         """Return the error for something that the lowering does not take."""
         return UnsupportedError(message, hint=hint, where=self.where)
 

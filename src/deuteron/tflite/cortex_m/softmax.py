@@ -13,7 +13,7 @@ from deuteron.operators.tflite import (
     SoftmaxParams,
     SoftmaxS16Params,
 )
-from deuteron.operators.tflite_more import LogSoftmaxF32Params, LogSoftmaxParams
+from deuteron.operators.tflite_unquantized import LogSoftmaxF32Params, LogSoftmaxParams
 from deuteron.tflite.cortex_m.call import Constant, CpuCall
 from deuteron.tflite.cortex_m.fixed_point import bits_of, divided_by_power, exponential_on_negative, factor, product
 from deuteron.tflite.cortex_m.lookup_s16 import piecewise_table

@@ -13,7 +13,7 @@ from deuteron.errors import FormatError, counted
 from deuteron.npu.neutron.ir import interpret, ops
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import Op
-from deuteron.npu.neutron.ir.verify import SAME_QUANTISATION
+from deuteron.npu.neutron.ir.verify import SAME_QUANTIZATION
 from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime.litert import run
 from deuteron.runtime.tflite_model import TfliteModel
@@ -21,7 +21,7 @@ from deuteron.tflite.flat_model import Buffer
 from deuteron.tflite.quantization import Quant
 from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress, Steps, count, steps_apart
 
-EXACT = (*(kind for kind in SAME_QUANTISATION if kind is not ops.ResizeBilinear), ops.Maximum, ops.Minimum)
+EXACT = (*(kind for kind in SAME_QUANTIZATION if kind is not ops.ResizeBilinear), ops.Maximum, ops.Minimum)
 """Operators without rounding."""
 
 _RESULTS = {

@@ -12,13 +12,13 @@ from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.interpret import run
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.ir.rounding_tolerance import allowed_range
-from deuteron.npu.neutron.ir.verify import SAME_QUANTISATION
+from deuteron.npu.neutron.ir.verify import SAME_QUANTIZATION
 from deuteron.views.compare.torch_oracle import oracle_result
 
 Array = npt.NDArray[np.generic]
 F32 = npt.NDArray[np.float32]
 
-MOVING = [kind for kind in SAME_QUANTISATION if kind is not ops.ResizeBilinear]
+MOVING = [kind for kind in SAME_QUANTIZATION if kind is not ops.ResizeBilinear]
 
 SUMS = (
     ops.Conv2D,

@@ -18,7 +18,7 @@ from deuteron.tflite.quantization import Quant
 
 STORED = np.arange(-128, 128, dtype=np.int8)
 ZERO_POINTS = (-128, 127, 0, -7, 90)
-QUANTISATIONS = 60
+QUANTIZATIONS = 60
 
 X = {"inputs": ("x",), "outputs": ("y",)}
 FUNCTIONS: dict[str, tuple[Tabled, Callable[[torch.Tensor], torch.Tensor]]] = {
@@ -67,7 +67,7 @@ def test_every_entry_is_pytorchs_but_for_ties(name: str) -> None:
     op, reference = FUNCTIONS[name]
     rng = np.random.default_rng(sorted(FUNCTIONS).index(name))
     ties = 0
-    for _ in range(QUANTISATIONS):
+    for _ in range(QUANTIZATIONS):
         source, target = affine(rng, -9, 3), affine(rng, -9, 3)
         graph = one_op(op, source, target)
         values = run(graph, [STORED])
@@ -76,7 +76,7 @@ def test_every_entry_is_pytorchs_but_for_ties(name: str) -> None:
         assert ((low <= found) & (found <= high)).all(), (source, target)
         ties += int((low != high).sum())
         np.testing.assert_array_equal(values["y"][low == high], found[low == high])
-    assert ties <= QUANTISATIONS
+    assert ties <= QUANTIZATIONS
 
 
 @pytest.mark.parametrize("zero_point", ZERO_POINTS)

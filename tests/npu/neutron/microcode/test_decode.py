@@ -145,7 +145,7 @@ def test_a_flipped_bit_in_the_weights() -> None:
         decode(replace(CONTAINER, weights=bytes(block)))
 
 
-def test_a_requantisation_row_out_of_range() -> None:
+def test_a_requantization_row_out_of_range() -> None:
     requant = decode(CONTAINER).calls[0].operands[3]
     block = bytearray(CONTAINER.weights)
     struct.pack_into("<I", block, requant.offset + 4, 63)

@@ -57,7 +57,7 @@ def test_a_reshape_reads_no_reshape_and_keeps_both_origins() -> None:
     )
 
 
-def test_a_mean_over_single_elements_is_a_reshape_unless_it_requantises() -> None:
+def test_a_mean_over_single_elements_is_a_reshape_unless_it_requantizes() -> None:
     check(
         Canonicalise(),
         """

@@ -1,4 +1,4 @@
-"""Requantisation rows over all channels at once equal those of exact fractions."""
+"""Requantization rows over all channels at once equal those of exact fractions."""
 
 from fractions import Fraction
 

@@ -256,7 +256,7 @@ def _centres(op: ops.Op, _: Graph) -> str | None:
 
 WEIGHTED = (ops.Conv2D, ops.DepthwiseConv2D, ops.TransposeConv, ops.FullyConnected)
 SPATIAL = (ops.Conv2D, ops.DepthwiseConv2D, ops.TransposeConv, ops.AveragePool2D, ops.MaxPool2D)
-SAME_QUANTISATION = (
+SAME_QUANTIZATION = (
     ops.MaxPool2D, ops.ReduceMax, ops.ReduceMin, ops.ResizeBilinear, ops.ResizeNearest, ops.Pad, ops.MirrorPad,
     ops.Reshape, ops.Transpose, ops.Concat, ops.Slice,
 )  # fmt: skip
@@ -275,7 +275,7 @@ OP_RULES: tuple[tuple[type[ops.Op] | tuple[type[ops.Op], ...], OpRule], ...] = (
     (WEIGHTED, _weights_axis),
     (WEIGHTED, _weights_symmetric),
     (WEIGHTED, _bias_scale),
-    (SAME_QUANTISATION, _shared),
+    (SAME_QUANTIZATION, _shared),
     (ops.Op, _clamp),
     (SPATIAL, _pads),
     (ops.Pad, _pad_value),

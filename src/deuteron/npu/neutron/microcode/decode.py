@@ -321,7 +321,7 @@ class _Reader:
                     raise _error(f"it overlaps operand `{kernel.operands[at]}`", place)
 
     def _check_tables(self, kernel: Kernel, operands: tuple[Place, ...], where: str) -> None:
-        """Check requantisation rows and exponentials in the weights."""
+        """Check requantization rows and exponentials in the weights."""
         for name, operand in zip(kernel.operands, operands, strict=True):
             if name not in ("requant", "table") or operand.region is not Region.WEIGHTS:
                 continue

@@ -93,7 +93,7 @@ def _requantized(build: Builder, op: BinaryOp, name: str) -> Ref:
         return build.tensor(name)
     entries = numerics.unary_table(None, source.type.q, target.q)
     if source.is_const:
-        return build.array(f"{name}/requantised", entries[source.array().astype(np.int64) + 128])
+        return build.array(f"{name}/requantized", entries[source.array().astype(np.int64) + 128])
     result = build.scratch(f"{op.outputs[0]}/{name}", source.type.nbytes)
     table = build.array(f"{op.outputs[0]}/table", entries)
     build.call(op, LUT, (build.tensor(name), table, result), p.LutParams(source.type.numel))

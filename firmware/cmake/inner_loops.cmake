@@ -1,4 +1,4 @@
-# Inner loops of the Cortex-M operators and of the NPU's kernels (firmware/src/cortex_m/inner.h): portable C, or for an
+# Inner loops of the Cortex-M operators and of the NPU's kernels (firmware/src/cortex_m/inner_loops.h): portable C, or for an
 # instruction set extension. DTN_INNER selects one; by default, that of the compiler's target processor. Hosts use the
 # portable one.
 include(CheckCSourceCompiles)

@@ -7,7 +7,7 @@ from types import MappingProxyType
 import numpy as np
 
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR
-from deuteron.operators.tflite_more import ArithmeticParams, CumsumParams, ReduceParams
+from deuteron.operators.tflite_unquantized import ArithmeticParams, CumsumParams, ReduceParams
 from deuteron.tflite.cortex_m.broadcasting import broadcast_dims
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import bits_of
@@ -23,7 +23,7 @@ SUM, MEAN, PRODUCT, LARGEST, LEAST = range(5)
 """Kinds of reductions."""
 
 WHOLE = ("INT32", "INT64")
-PLAIN = ("FLOAT32", *WHOLE)
+TYPES = ("FLOAT32", *WHOLE)
 
 _MOST = float(np.finfo(np.float32).max)
 
@@ -107,11 +107,11 @@ def cumsum(site: Site) -> tuple[CpuCall, ...]:
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
         "ADD_N": Lowering(add_n, ("FLOAT32", "INT32")),
-        "CUMSUM": Lowering(cumsum, PLAIN, note="constant axis"),
+        "CUMSUM": Lowering(cumsum, TYPES, note="constant axis"),
         "DIV": Lowering(arithmetic(DIV), ("FLOAT32", "INT32")),
         "FLOOR_DIV": Lowering(arithmetic(FLOOR_DIV, activation=False), ("FLOAT32", "INT8", "INT16", "INT32")),
         "FLOOR_MOD": Lowering(arithmetic(FLOOR_MOD, activation=False), ("INT8", "INT16", *WHOLE)),
-        "REDUCE_PROD": Lowering(reduction(PRODUCT), PLAIN),
+        "REDUCE_PROD": Lowering(reduction(PRODUCT), TYPES),
         "REDUCE_ANY": Lowering(reduction(LARGEST), ("BOOL",)),
         "REDUCE_ALL": Lowering(reduction(LEAST), ("BOOL",)),
     }

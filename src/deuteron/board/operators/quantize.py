@@ -16,7 +16,7 @@ def quantize(args: Sequence[Argument]) -> OperatorCall:
     match args:
         case [Tensor() as x, float(scale), int(zero), int(low), int(high), int(), Tensor() as y, _]:
             _need_float(x, "reads")
-            least, most = _need_quantised(y, zero, "writes")
+            least, most = _need_quantized(y, zero, "writes")
             if not least <= low <= high <= most:
                 raise RefusedError(f"clamps to {low}..{high}, which is not within {y.spec.dtype}'s {least}..{most}")
             need_same_layout(x, y)
@@ -30,7 +30,7 @@ def dequantize(args: Sequence[Argument]) -> OperatorCall:
     """Arguments: input, scale, zero point, minimum, maximum, dtype, optional dtype of the output, output twice."""
     match args:
         case [Tensor() as x, float(scale), int(zero), int(), int(), int(), *_, Tensor() as y, _] if len(args) in (8, 9):
-            _need_quantised(x, zero, "reads")
+            _need_quantized(x, zero, "reads")
             _need_float(y, "writes")
             need_same_layout(x, y)
             return OperatorCall("dtn_op_dequantize_per_tensor", (x,), (y,), (float_bits(scale), _word(zero)))
@@ -54,7 +54,7 @@ def _need_float(tensor: Tensor, does: str) -> None:
         raise RefusedError(f"{does} {tensor.spec.dtype} , firmware supports float32 only")
 
 
-def _need_quantised(tensor: Tensor, zero_point: int, does: str) -> tuple[int, int]:
+def _need_quantized(tensor: Tensor, zero_point: int, does: str) -> tuple[int, int]:
     """Return the range of the tensor's type."""
     if tensor.spec.dtype not in _RANGES:
         raise RefusedError(f"{does} {tensor.spec.dtype} , firmware supports {', '.join(_RANGES)} only")

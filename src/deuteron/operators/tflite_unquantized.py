@@ -166,7 +166,7 @@ class ResizeBilinearF32Params(ChannelMapParams):
     half_pixel_centers: int
 
 
-MORE_OPERATORS: tuple[CpuOperator, ...] = (
+UNQUANTIZED_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("arithmetic", ("a", "b"), ArithmeticParams, prefix=PREFIX),
     CpuOperator("convolution_f32", ("input", "weights"), ConvolutionF32Params, ("bias",), prefix=PREFIX),
     CpuOperator("pool_f32", ("input",), PoolF32Params, prefix=PREFIX),
@@ -185,5 +185,5 @@ MORE_OPERATORS: tuple[CpuOperator, ...] = (
     ),
 )
 
-BY_MORE_OPERATOR = MappingProxyType({operator.name: operator for operator in MORE_OPERATORS})
+BY_MORE_OPERATOR = MappingProxyType({operator.name: operator for operator in UNQUANTIZED_OPERATORS})
 """The operators by their name."""
