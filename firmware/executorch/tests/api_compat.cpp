@@ -1,6 +1,6 @@
 /* ExecuTorch's own NXP delegate must compile and link against this driver. This file uses every type, field, macro and
  * function of the driver API that it and its runner use, with the types that they rely on, and fails to build when one
- * of them changes. The CMake target `upstream_delegate` builds the real thing from a checkout of ExecuTorch. */
+ * of them changes. */
 #include "NeutronDriver.h"
 #include "NeutronErrors.h"
 
