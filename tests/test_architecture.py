@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -72,7 +73,10 @@ def imports_of(path: Path) -> Iterator[tuple[int, str]]:
                 pass
 
 
-IMPORTS = {module: tuple(imports_of(path)) for module, path in MODULES.items()}
+@cache
+def imports(module: str) -> tuple[tuple[int, str], ...]:
+    """(line, dotted name) of everything that a module imports."""
+    return tuple(imports_of(MODULES[module]))
 
 
 def closure(room: str) -> set[str]:
@@ -88,7 +92,7 @@ def closure(room: str) -> set[str]:
 
 def ours(module: str) -> set[str]:
     """The modules of the package that a module imports."""
-    names = {name.removeprefix("deuteron.") for _, name in IMPORTS[module] if name.startswith("deuteron.")}
+    names = {name.removeprefix("deuteron.") for _, name in imports(module) if name.startswith("deuteron.")}
     return names & MODULES.keys()
 
 
@@ -100,7 +104,7 @@ def test_every_module_is_in_a_room():
 def test_a_module_imports_only_what_its_room_may(module: str):
     room = room_of(module)
     wrong = []
-    for line, name in IMPORTS[module]:
+    for line, name in imports(module):
         top, _, rest = name.partition(".")
         other = room_of(rest)
         if top == "deuteron" and rest and other not in {room, *COMMON, *ALLOWED.get(room, set())}:
@@ -114,7 +118,7 @@ def test_the_table_allows_nothing_that_no_module_uses():
     used = {(room_of(module), room_of(name)) for module in MODULES for name in ours(module)}
     unused = [(room, other) for room, others in ALLOWED.items() for other in others if (room, other) not in used]
     rooms = {room_of(module) for module in MODULES}
-    with_torch = {room_of(module) for module in MODULES for _, name in IMPORTS[module] if name.split(".")[0] in TORCH}
+    with_torch = {room_of(module) for module in MODULES for _, name in imports(module) if name.split(".")[0] in TORCH}
     assert (unused, ALLOWED.keys() - rooms, TORCH_ROOMS - with_torch) == ([], set(), set())
 
 

@@ -12,8 +12,8 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from executorch.exir import EdgeCompileConfig, to_edge
 from tests.board.host import HostFirmware
+from tests.exir import EdgeCompileConfig, to_edge
 from torch import Tensor
 from torch.nn import functional
 

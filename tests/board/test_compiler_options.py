@@ -60,8 +60,12 @@ class Mixed(Toolchain):
         return *own, *compiled(self.inner, [source for source in sources if source.name in names], board)
 
 
-@pytest.mark.parametrize("name", LEVELS)
-@pytest.mark.parametrize("work", InnerWork)
+@pytest.mark.parametrize(
+    ("work", "name"),
+    full.only(
+        product(InnerWork, LEVELS), (InnerWork.PORTABLE, "clang"), (InnerWork.DSP, "gcc"), (InnerWork.MVE, "clang")
+    ),
+)
 def test_inner_loops_compile_with_reserved_registers(work: InnerWork, name: str) -> None:
     options = [(level, FRAME, FIXED) for level in ("-O0", "-O2")]
     count, failed = compilers.failures([compiler(name)], options, [work], inner=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from elftools.elf.elffile import ELFFile
-from tests import store
+from tests import full, store
 from tests.board.conftest import Built
 from tests.board.test_bundle import SMALL
 
@@ -27,6 +27,13 @@ pytestmark = pytest.mark.slow
 BOARDS = [boards.load(name) for name in boards.names()]
 FITTING = [example.name for example in api.REFERENCES if example.name != "mobilenet_v2"]
 """Reference models that take seconds in the emulator; `benches/boards.py` runs the other one."""
+
+RUNS = [(name, board) for board in boards.names() for name in (*SMALL, *FITTING)]
+KINDS = [
+    *((name, "an505") for name in (*SMALL, "digits", "ds_cnn")),
+    *((name, board) for name in ("two_fetched", "view", "digits") for board in ("an500", "an547")),
+]
+"""Each edge of a partition on one board, and each kind of memory on the others."""
 
 Make = Callable[..., Path]
 
@@ -55,10 +62,10 @@ def check(built: Path, directory: Path, board: Board, samples: int = 2) -> tuple
     return firmware, reports[0]
 
 
-@pytest.mark.parametrize("board", BOARDS, ids=lambda board: board.name)
-@pytest.mark.parametrize("name", [*SMALL, *FITTING])
-def test_a_board_gives_the_hosts_bits_and_counts_the_same_each_time(name: str, board: Board, built: Built, make: Make):
-    firmware, report = check(built(name), make(name, board), board)
+@pytest.mark.parametrize(("name", "board"), full.only(RUNS, *KINDS))
+def test_a_board_gives_the_hosts_bits_and_counts_the_same_each_time(name: str, board: str, built: Built, make: Make):
+    machine = boards.load(board)
+    firmware, report = check(built(name), make(name, machine), machine)
     kinds = [event.kind for event in report.runs[0].events]
     assert kinds.count(qemu.EventKind.COPY_IN) == len(firmware.inputs)
     assert kinds.count(qemu.EventKind.STEP) == len(firmware.steps)

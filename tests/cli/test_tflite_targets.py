@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import full
 from tests.cli.test_inspect import GRAPH
 from tests.npu.neutron.tflite import litert
 from tests.npu.neutron.tflite.files import with_float_edges
@@ -59,7 +60,7 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", full.only(TARGETS, "cortex-m0plus", "ethos-u55-128", "imxrt700cm"))
 def test_files_run_on_every_target_as_in_litert(target: str, deuteron: Run, path: Path, tmp_path: Path):
     x, y = tmp_path / "x.npy", tmp_path / "y.npy"
     samples = np.random.default_rng(1).integers(-128, 128, (3, 1, 4, 4, 8), np.int8)

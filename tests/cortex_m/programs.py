@@ -1,7 +1,7 @@
 """Programs in which ExecuTorch's runtime calls every operator of its Cortex-M backend, in both layouts."""
 
 import torch
-from executorch.exir import EdgeCompileConfig, to_edge
+from tests.exir import EdgeCompileConfig, to_edge
 from torch import Tensor
 
 from deuteron.frontend.cortex_m import upstream

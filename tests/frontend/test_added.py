@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests import full
 from tests.frontend.added import NETWORKS
 from tests.frontend.sessions import edge_of
 
@@ -23,7 +24,7 @@ EDGES = {"quantize_per_tensor", "dequantize_per_tensor"}
 """What turns float32 into int8 and back."""
 
 
-@pytest.mark.parametrize("target", ["cortex-m33", "imxrt700cm"])
+@pytest.mark.parametrize("target", full.first(["cortex-m33", "imxrt700cm"], 1))
 @pytest.mark.parametrize("name", NETWORKS)
 def test_a_network_is_int8_and_computes_what_its_definitions_say(name: str, target: str, tmp_path: Path) -> None:
     module, inputs, _ = NETWORKS[name]()

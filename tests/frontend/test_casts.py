@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests import full
 from torch import Tensor, fx, nn
 
 from deuteron import api
@@ -103,7 +104,9 @@ def test_casts_to_another_dtype_stay_without_their_checks() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["imxrt700", "imxrt700cm", "cortex-m33"])  # other cores are lowered like the last
+@pytest.mark.parametrize(  # other cores are lowered like the last
+    "target", full.only(["imxrt700", "imxrt700cm", "cortex-m33"], "imxrt700", "cortex-m33")
+)
 def test_models_with_casts_build(target: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     model = Casts().eval()
@@ -147,7 +150,7 @@ class Counts(nn.Module):
         return steps.clamp(-3, 3) + 1, (steps % 3).float() * x, (x > 0).to(x) + x
 
 
-@pytest.mark.parametrize("target", ["cortex-m55", "imxrt700cm", "ethos-u55-128cm"])
+@pytest.mark.parametrize("target", full.only(["cortex-m55", "imxrt700cm", "ethos-u55-128cm"], "ethos-u55-128cm"))
 def test_integers_of_quantised_values_and_floats_of_integers(target: str, tmp_path: Path):
     torch.manual_seed(0)
     module, batches = Counts(), [torch.randn(4, 8) for _ in range(16)]

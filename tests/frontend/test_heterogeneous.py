@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests import full
 from tests.frontend.combining import CHANNELS_LAST, combine
 from torch import Tensor, nn
 from torch.nn import functional
@@ -128,7 +129,7 @@ class Limited(nn.Module):
         return functional.gelu(self.linear(torch.relu(self.linear(y)))) + torch.clamp(self.linear(y), -0.1, 0.1)
 
 
-@pytest.mark.parametrize("target", [NPU, CPU])
+@pytest.mark.parametrize("target", full.only([NPU, CPU], CPU))
 def test_what_follows_a_layer_is_a_table_where_the_layer_cannot_compute_it(target: str) -> None:
     found = combine(Limited(), IMAGE, target=target)
     assert (found.operators["cortex_m::quantized_activation"] > 0) == (target == CPU)  # the NPU has tables of its own
@@ -149,7 +150,7 @@ class Shared(nn.Module):
         return functional.max_pool2d(joined, 2) + functional.avg_pool2d(joined, 2)
 
 
-@pytest.mark.parametrize("target", [NPU, CPU])
+@pytest.mark.parametrize("target", full.only([NPU, CPU], NPU))
 def test_values_of_different_ranges_are_joined_right(target: str) -> None:
     assert combine(Shared(), IMAGE, target=target).steps <= 1  # one: ties of the average
 
@@ -262,7 +263,7 @@ def _train(prepared: nn.Module) -> Iterator[float]:
 
 
 # `tests/views/test_costs.py` has them by PTQ for both processors.
-@pytest.mark.parametrize(("target", "qat"), [(NPU, True), (CPU, True)])
+@pytest.mark.parametrize(("target", "qat"), full.first([(NPU, True), (CPU, True)], 1))
 def test_options_about_edges_and_places_go_together(target: str, qat: bool, tmp_path: Path) -> None:
     """Images in channels-last memory, int8 at the edges, and an operator that is kept from the NPU."""
     torch.manual_seed(1)

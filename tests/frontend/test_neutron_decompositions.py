@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests import full
 from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor, nn
 from torch.nn import functional
@@ -88,7 +89,7 @@ class Signals(nn.Module):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["imxrt700", "imxrt700cm"])
+@pytest.mark.parametrize("target", full.only(["imxrt700", "imxrt700cm"], "imxrt700cm"))
 def test_a_network_of_signals_is_one_partition(target: str, tmp_path: Path) -> None:
     x = torch.randn(1, 4, 32, generator=torch.Generator().manual_seed(1))
     manifest = api.build(Signals(), x, target=target, calibration=[x], output=tmp_path / "build").manifest

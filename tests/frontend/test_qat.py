@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tests import full
 from tests.frontend.test_training import Net
 from torch import Tensor, fx, nn
 from torch.nn import functional
@@ -30,7 +31,7 @@ def train(model: fx.GraphModule) -> Iterator[float]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["imxrt700", "imxrt700cm", "cortex-m33"])
+@pytest.mark.parametrize("target", full.only(["imxrt700", "imxrt700cm", "cortex-m33"], "imxrt700", "cortex-m33"))
 def test_what_was_trained_runs(target: str, tmp_path: Path) -> None:
     torch.manual_seed(1)
     batches = [(torch.randn(1, *SHAPE),) for _ in range(4)]
@@ -191,7 +192,7 @@ def test_a_parameter_of_float64_is_refused_by_name() -> None:
     )
 
 
-@pytest.mark.parametrize("target", ["imxrt700", "imxrt700cm", "cortex-m33"])
+@pytest.mark.parametrize("target", full.only(["imxrt700", "imxrt700cm", "cortex-m33"], "imxrt700", "cortex-m33"))
 def test_a_model_that_computes_in_float64_is_refused_with_its_line(target: str) -> None:
     line = Widened.forward.__code__.co_firstlineno + 1
     assert refusal(UnsupportedError, Widened(), target=target) == (

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import torch
-from tests import store
+from tests import full, store
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
@@ -50,7 +50,9 @@ def signals() -> tuple[nn.Module, tuple[Tensor, ...], api.BuildOptions]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["imxrt700", "imxrt700cm", "ethos-u55-128"])
+@pytest.mark.parametrize(
+    "target", full.only(["imxrt700", "imxrt700cm", "ethos-u55-128"], "imxrt700cm", "ethos-u55-128")
+)
 def test_all_operators_of_a_build_have_a_line_of_the_model(target: str) -> None:
     built = manifest.read(store.network(signals, "signals", target=target))
     operators = [op for part in built.partitions for op in part.ops if op.nodes] + [

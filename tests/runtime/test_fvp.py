@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from executorch.exir import to_edge
+from tests.exir import to_edge
 from tests.npu.ethosu.test_family import layer, program
 from tests.npu.ethosu.vela import compiled
 

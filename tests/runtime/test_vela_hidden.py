@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import full
 from tests.tflite.cortex_m.models import Quant, constant, f32, model, tensor
 from tests.tflite.cortex_m.running import random_inputs
 from tests.tflite.graph_check import built
@@ -128,10 +129,12 @@ ODD = (cast_of_bool, selected, wide_indices, negative)
 MIRRORED = (mirrored_and_compared, mirrored_channels, mirrored_vector, mirrored_batches)
 
 
-@pytest.mark.parametrize(
-    "make", [read_output, comparison, real_function, filled, wide_function, wide_sigmoid, *ODD, *MIRRORED]
-)
-@pytest.mark.parametrize("target", ["ethos-u55-128", "ethos-u85-256"])
+HIDDEN = (read_output, comparison, real_function, filled, wide_function, wide_sigmoid, *ODD, *MIRRORED)
+COMPILED = [(make, target) for make in HIDDEN for target in ("ethos-u55-128", "ethos-u85-256")]
+KINDS = [(make, "ethos-u85-256") for make in (cast_of_bool, wide_sigmoid, mirrored_channels)]
+
+
+@pytest.mark.parametrize(("make", "target"), full.only(COMPILED, *COMPILED[::2], *KINDS))
 def test_what_stops_vela_runs_on_the_cpu(make, target: str) -> None:
     pytest.importorskip("ethosu.vela")
     source = make()

@@ -3,6 +3,7 @@
 import pytest
 from semantic_cases import CASES
 from semantic_judge import Verdict, row
+from tests import full
 
 BUILDS = [
     ("aliasing.scatter_add_in_place", "ethos-u55-128"),
@@ -25,9 +26,21 @@ BUILDS = [
     ("structure.triangle", "ethos-u55-128cm"),
 ]
 
+KINDS = [
+    ("aliasing.unbind_columns", "imxrt700cm"),
+    ("blocks.gpt_attention", "cortex-m55"),
+    ("blocks.yolo_head", "ethos-u55-128cm"),
+    ("indices.greedy_decode", "ethos-u55-128"),
+    ("layers.interpolate_bicubic", "ethos-u55-128"),
+    ("numbers.many_rows_summed", "imxrt700cm"),
+    ("structure.returns_namedtuple", "cortex-m55"),
+    ("structure.stft", "ethos-u85-256"),
+]
+"""At least one case of each topic; the tests of each part have small ones of all."""
+
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "target"), BUILDS)
+@pytest.mark.parametrize(("name", "target"), full.only(BUILDS, *KINDS))
 def test_it_computes_what_the_module_computes(name: str, target: str) -> None:
     (case,) = (case for case in CASES if case.name == name)
     found = row(case, target)

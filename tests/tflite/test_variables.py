@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import full
 from tests.cortex_m.bench import Bench
 from tests.tflite.cortex_m.recurrent_models import MODELS
 from tests.tflite.cortex_m.running import random_inputs
@@ -224,8 +225,13 @@ def test_random_programs_equal_litert(bench: Bench, tmp_path: Path, seed: int) -
     compare(bench, net, tmp_path)
 
 
-@pytest.mark.parametrize("target", ["imxrt700cm", "ethos-u55-128"])
-@pytest.mark.parametrize("make", [window, swap, shared_value, other_shape])
+NPUS = ("imxrt700cm", "ethos-u55-128")
+AROUND = [(make, target) for make in (window, swap, shared_value, other_shape) for target in NPUS]
+
+
+@pytest.mark.parametrize(
+    ("make", "target"), full.only(AROUND, *AROUND[::2], (swap, "ethos-u55-128"), (other_shape, "ethos-u55-128"))
+)
 def test_states_last_around_partitions(tmp_path: Path, make: Callable[[StatefulNet], None], target: str) -> None:
     net, path = StatefulNet(), tmp_path / "net.tflite"
     make(net)
@@ -239,8 +245,10 @@ def test_states_last_around_partitions(tmp_path: Path, make: Callable[[StatefulN
             np.testing.assert_array_equal(found, wanted, f"run {run}")
 
 
-@pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("target", ["cortex-m55", "imxrt700cm", "ethos-u55-128"])
+OPERATORS = [(name, target) for name in MODELS for target in ("cortex-m55", *NPUS)]
+
+
+@pytest.mark.parametrize(("name", "target"), full.only(OPERATORS, *OPERATORS[::3], *OPERATORS[:3]))
 def test_operators_with_states_run_on_the_cpu(tmp_path: Path, name: str, target: str) -> None:
     rng = np.random.default_rng(5)
     model, path = MODELS[name](rng), tmp_path / "net.tflite"

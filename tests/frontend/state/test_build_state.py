@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests import full
 from tests.frontend.state import forms
 from tests.frontend.state.test_capture_state import made, stream
 
@@ -29,6 +30,12 @@ UNBOUNDED = {"through_a_view": 20.0}
 NOT_INT8 = {"rnn"}
 """Layers that no Cortex-M build takes, with state or without."""
 
+KINDS = (
+    *("added", "rolled", "halves", "through_a_view", "ring", "counted", "flagged_rarely", "swapped"),
+    *("returned_before", "lstm", "convolved"),
+)
+"""One form for each kind of program; `test_capture_state.py` shows that the graphs of all forms are right."""
+
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -42,7 +49,7 @@ def arrays(count: int) -> list[tuple[np.ndarray]]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(forms.FORMS.keys() - NOT_INT8))
+@pytest.mark.parametrize("name", full.only(sorted(forms.FORMS.keys() - NOT_INT8), *KINDS))
 def test_the_program_steps_as_the_module_does(name: str):
     module = made(name)
     before = Snapshot(module)

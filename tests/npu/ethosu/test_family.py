@@ -9,9 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
-from executorch.exir import to_edge
-from executorch.exir.backend.backend_api import to_backend
-from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
+from tests.exir import BackendDetails, PreprocessResult, to_backend, to_edge
 from tests.npu.ethosu.networks import ACCELERATORS, KINDS
 from tests.npu.ethosu.vela import block, compiled
 from tests.npu.neutron.tflite import cases, litert

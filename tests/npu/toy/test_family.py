@@ -10,9 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from executorch.exir import to_edge
-from executorch.exir.backend.backend_api import to_backend
-from executorch.exir.backend.backend_details import BackendDetails, PreprocessResult
+from tests.exir import BackendDetails, PreprocessResult, to_backend, to_edge
 from tests.npu.toy.toy_family import ID, payload_of
 from torch import Tensor, nn
 
