@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from harness import Results, main, only, option, progress, table
-from networks import sqnr
+from networks_on_targets import sqnr
 from torch import Tensor
 
 from deuteron import api

@@ -1,13 +1,13 @@
 """Reference models on 32 inputs each: NPU, interpreter, PyTorch and LiteRT within bounds.
 
-The largest of the six is left to `make bench-agreement`.
+The largest of the six is left to `make bench-compare-pytorch`.
 """
 
 from pathlib import Path
 
 import numpy as np
 import pytest
-from benches.agreement import inputs
+from benches.compare_pytorch import inputs
 from tests import store
 from tests.differential import provenance
 from tests.npu.neutron.tflite import litert
@@ -51,7 +51,7 @@ def test_a_reference_model_agrees_with_pytorch_and_litert(example: api.ExampleMo
 
 
 def test_digits_lose_less_than_one_point_of_accuracy_on_the_npu(tmp_path: Path):
-    import digits  # benches.agreement puts the example models on the path
+    import digits  # benches.compare_pytorch puts the example models on the path
 
     training, held_back = digits.data()
     assert len(held_back.labels) >= 360

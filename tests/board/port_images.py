@@ -95,9 +95,9 @@ def generate(bundle: Bundle, name: str, options: EmitOptions = EmitOptions()) ->
     """The files of a bundle and of a table with its kernel, written; those to be compiled."""
     directory = BUILD / name
     directory.mkdir(parents=True, exist_ok=True)
-    for file, content in (*emit(bundle, options).items(), ("own_table.c", OWN_TABLE.encode())):
+    for file, content in (*emit(bundle, options).items(), ("kernel_override.c", OWN_TABLE.encode())):
         (directory / file).write_bytes(content)
-    return tuple(directory / file for file in (f"{options.symbol}.c", f"{options.symbol}_data.S", "own_table.c"))
+    return tuple(directory / file for file in (f"{options.symbol}.c", f"{options.symbol}_data.S", "kernel_override.c"))
 
 
 def run(board: Board, image: Path, *words: str, directory: Path = BUILD) -> Finished:

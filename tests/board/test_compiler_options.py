@@ -6,8 +6,8 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from benches import compilers, cortex_m_elements
-from benches.compilers import FIXED, FRAME, Compiler
+from benches import c_compilers, cortex_m_elements
+from benches.c_compilers import FIXED, FRAME, Compiler
 from tests import full
 from tests.board import test_kernels, test_layers
 from tests.board.port_images import BUILD, FIRMWARE, START, build, run
@@ -26,8 +26,8 @@ BOARDS = ("an505", "an547")
 
 def compiler(name: str) -> Compiler:
     if name == "gcc":
-        return compilers.gcc()
-    found = compilers.clangs()
+        return c_compilers.gcc()
+    found = c_compilers.clangs()
     if not found:
         pytest.skip("Clang is not installed: its half of this test needs it, on Debian `apt-get install clang`")
     return found[0]
@@ -40,7 +40,7 @@ def compiled(name: str, sources: Sequence[Source], board: Board) -> tuple[Object
     made: list[Object] = []
     for source in sources:
         file = Object(source.name, folder / f"{source.name}.o", folder / f"{source.name}.ci")
-        flags = (*board.flags, *compilers.FLAGS, "-ffunction-sections", LEVELS[name], FRAME, FIXED)
+        flags = (*board.flags, *c_compilers.FLAGS, "-ffunction-sections", LEVELS[name], FRAME, FIXED)
         assert compiler(name).compile(source.path, flags, file.path) == ""
         made.append(file)
     return tuple(made)
@@ -55,7 +55,7 @@ class Mixed(Toolchain):
 
     def compile(self, sources: Sequence[Source], flags: Sequence[str], root: Path) -> tuple[Object, ...]:
         board = boards.load(self.board)
-        names = {source.name for source in compilers.inner_loops(cores.load(board.cpu).inner)}
+        names = {source.name for source in c_compilers.inner_loops(cores.load(board.cpu).inner)}
         own = Toolchain.compile(self, [source for source in sources if source.name not in names], flags, root)
         return *own, *compiled(self.inner, [source for source in sources if source.name in names], board)
 
@@ -68,7 +68,7 @@ class Mixed(Toolchain):
 )
 def test_inner_loops_compile_with_reserved_registers(work: InnerWork, name: str) -> None:
     options = [(level, FRAME, FIXED) for level in ("-O0", "-O2")]
-    count, failed = compilers.failures([compiler(name)], options, [work], inner=True)
+    count, failed = c_compilers.failures([compiler(name)], options, [work], inner=True)
     assert count > 40
     assert failed == []
 
@@ -81,9 +81,9 @@ def test_what_does_not_compile_is_named(tmp_path: Path, monkeypatch: pytest.Monk
     def only_bad(work: InnerWork) -> tuple[Source, ...]:
         return (Source(work.value, bad),)
 
-    monkeypatch.setattr(compilers, "inner_loops", only_bad)
+    monkeypatch.setattr(c_compilers, "inner_loops", only_bad)
     monkeypatch.setattr(library, "FIRMWARE", tmp_path)
-    count, (failure,) = compilers.failures([compilers.gcc()], [("-O1",)], [InnerWork.DSP], inner=True)
+    count, (failure,) = c_compilers.failures([c_compilers.gcc()], [("-O1",)], [InnerWork.DSP], inner=True)
     assert (count, failure.file, failure.compiler) == (1, "src/bad.c", "gcc")
     assert failure.options.endswith("-O1")
     assert "error: expected expression" in failure.error
@@ -91,7 +91,7 @@ def test_what_does_not_compile_is_named(tmp_path: Path, monkeypatch: pytest.Monk
 
 def linked(machine: Board, name: str, title: str, sources: Sequence[str | Path]) -> Path:
     """An image whose inner loops come from the compiler of this name."""
-    inner = compilers.inner_loops(cores.load(machine.cpu).inner)
+    inner = c_compilers.inner_loops(cores.load(machine.cpu).inner)
     others = [source for source in library.core(machine) if source not in inner]
     objects = compiled(name, inner, machine)
     return build(machine, f"{title}_{name}", (*START, *sources), archived=others, library=objects)

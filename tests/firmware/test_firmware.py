@@ -129,7 +129,7 @@ def test_every_program_is_run_here(build: Path) -> None:
 
 
 def test_own_table_links_only_its_kernels(build: Path) -> None:
-    program = build / "tests" / "own_table"
+    program = build / "tests" / "kernel_override"
     command(program)
     linked: set[str] = set(re.findall(r" T (dtn_k_\w+)", command("nm", program)))
     assert linked == {"dtn_k_lut_s8"}

@@ -1,4 +1,4 @@
-"""NPU and Cortex-M on one model: what breaks in a plain composition of the two backends, see `test_naive.py`."""
+"""NPU and Cortex-M on one model. `test_upstream_failures.py` shows what a plain composition of the backends breaks."""
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence

@@ -4,12 +4,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from benches import networks
+from benches import networks_on_targets
 from torch import nn
 
 from deuteron.errors import UnsupportedError
 
-ROW = networks.Row("n", "cortex-m33", operators=3, on_board=True, sqnr=30.0)
+ROW = networks_on_targets.Row("n", "cortex-m33", operators=3, on_board=True, sqnr=30.0)
 
 
 def test_a_row_is_as_it_must_be_or_says_what_is_not() -> None:
@@ -23,8 +23,8 @@ def test_a_row_is_as_it_must_be_or_says_what_is_not() -> None:
 
 
 def test_there_are_enough_networks_for_all_targets_without_a_controller() -> None:
-    assert len(networks.NETWORKS) == len(set(networks.NAMES)) >= 24
-    assert set(networks.BOARDS) == {"cortex-m33", "cortex-m55", "imxrt700cm"}
+    assert len(networks_on_targets.NETWORKS) == len(set(networks_on_targets.NAMES)) >= 24
+    assert set(networks_on_targets.BOARDS) == {"cortex-m33", "cortex-m55", "imxrt700cm"}
 
 
 @pytest.mark.parametrize(
@@ -41,10 +41,10 @@ def test_whatever_a_network_fails_with_is_its_row_and_is_kept(error: Exception, 
     def fail() -> nn.Module:
         raise error
 
-    network = networks.Network("n", fail, ((1, 2),))
-    row = networks.kept(network, "cortex-m33", tmp_path)
-    assert row == networks.Row("n", "cortex-m33", refused=refused)
-    assert networks.kept(network, "cortex-m33", tmp_path) == row
+    network = networks_on_targets.Network("n", fail, ((1, 2),))
+    row = networks_on_targets.kept(network, "cortex-m33", tmp_path)
+    assert row == networks_on_targets.Row("n", "cortex-m33", refused=refused)
+    assert networks_on_targets.kept(network, "cortex-m33", tmp_path) == row
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -53,7 +53,7 @@ def test_whatever_a_network_fails_with_is_its_row_and_is_kept(error: Exception, 
     ("name", "target"), [("embedding_mean", "cortex-m33"), ("rms_norm", "imxrt700cm"), ("tcn", "cortex-m55")]
 )
 def test_a_network_is_int8_and_runs_on_host_and_board(name: str, target: str) -> None:
-    network = networks.NETWORKS[networks.NAMES.index(name)]
-    row = networks.row(network, target)
+    network = networks_on_targets.NETWORKS[networks_on_targets.NAMES.index(name)]
+    row = networks_on_targets.row(network, target)
     assert row.problem == ""
     assert row.sqnr > 15

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.planner.stream_twin import Follow, Search
+from tests.planner.prefetch_reference import Follow, Search
 
 from deuteron import native
 from deuteron.errors import CapacityError, InternalError, MissingToolError, OptionError

@@ -4,7 +4,7 @@
 #include "../kernels/check/check.h"
 #include "../kernels/fast/strided.h"
 #include "cortex_m.h"
-#include "elements.h"
+#include "element_loops.h"
 #include "npu_kernel_call.h"
 
 typedef dtn_cm_copy_params_t params_t;

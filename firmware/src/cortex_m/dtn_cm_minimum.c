@@ -1,5 +1,5 @@
 #include "deuteron/cortex_m.h"
-#include "extremum.h"
+#include "maximum_minimum.h"
 
 int32_t dtn_cm_minimum(const dtn_operator_call_t *call, dtn_phase_t phase)
 {

@@ -1,6 +1,6 @@
 #include "../kernels/check/check.h"
 #include "cortex_m.h"
-#include "elements.h"
+#include "element_loops.h"
 #include "npu_kernel_call.h"
 
 static int32_t check(const dtn_operator_call_t *call)

@@ -1,5 +1,5 @@
 #include "broadcast_rows.h"
-#include "elements.h"
+#include "element_loops.h"
 
 /* Bits that the operands are shifted to the left by, so that the factors do not lose what counts. */
 enum { LEFT_SHIFT = 20 };

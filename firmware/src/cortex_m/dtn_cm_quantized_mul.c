@@ -1,5 +1,5 @@
 #include "broadcast_rows.h"
-#include "elements.h"
+#include "element_loops.h"
 
 typedef dtn_cm_quantized_mul_params_t params_t;
 

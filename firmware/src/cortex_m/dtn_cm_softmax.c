@@ -3,7 +3,7 @@
  * log2(e) in 40 fractional bits. The integer part of u is a shift; a polynomial gives the rest in 31 bits.
  */
 #include "cortex_m.h"
-#include "elements.h"
+#include "element_loops.h"
 
 typedef dtn_cm_softmax_params_t params_t;
 

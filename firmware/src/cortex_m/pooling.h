@@ -5,7 +5,7 @@
 #pragma once
 
 #include "../kernels/window.h"
-#include "elements.h"
+#include "element_loops.h"
 
 /** The part of a map of `in_w` pixels a row, `channels` each, that two windows leave: rows and columns. */
 static inline dtn_cm_pixels_t dtn_cm_pixels(const int8_t *image, dtn_window_t rows, dtn_window_t columns, int32_t in_w,

@@ -1,7 +1,7 @@
 #include <float.h>
 #include <string.h>
 
-#include "../cortex_m/elements.h"
+#include "../cortex_m/element_loops.h"
 #include "operator.h"
 
 static bool is_valid(const dtn_operator_call_t *call)

@@ -1,4 +1,4 @@
-#include "../cortex_m/elements.h"
+#include "../cortex_m/element_loops.h"
 #include "operator.h"
 
 static bool is_valid(const dtn_operator_call_t *call)

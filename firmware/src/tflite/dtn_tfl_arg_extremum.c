@@ -1,4 +1,4 @@
-#include "numbers.h"
+#include "integer_common.h"
 
 typedef dtn_tfl_arg_extremum_params_t params_t;
 

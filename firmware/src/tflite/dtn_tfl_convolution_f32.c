@@ -1,5 +1,5 @@
 #include "../cortex_m/windows.h"
-#include "reals.h"
+#include "float32_common.h"
 
 typedef dtn_tfl_convolution_f32_params_t params_t;
 

@@ -1,4 +1,4 @@
-#include "reals.h"
+#include "float32_common.h"
 
 typedef dtn_tfl_cumsum_params_t params_t;
 

@@ -1,7 +1,7 @@
 #include "../cortex_m/float64_factor.h"
 #include "../cortex_m/inner_loops.h"
 #include "../cortex_m/int16.h"
-#include "numbers.h"
+#include "integer_common.h"
 
 typedef dtn_tfl_fully_connected_params_t params_t;
 

@@ -1,5 +1,5 @@
 #include "fixed_point.h"
-#include "numbers.h"
+#include "integer_common.h"
 
 typedef dtn_tfl_log_softmax_params_t params_t;
 

@@ -1,5 +1,5 @@
 #include "exponential.h"
-#include "reals.h"
+#include "float32_common.h"
 
 typedef dtn_tfl_log_softmax_f32_params_t params_t;
 

@@ -2,7 +2,7 @@
 
 #include "../cortex_m/inner_loops.h"
 #include "../cortex_m/lstm_s8.h"
-#include "numbers.h"
+#include "integer_common.h"
 
 typedef dtn_tfl_lstm_params_t params_t;
 

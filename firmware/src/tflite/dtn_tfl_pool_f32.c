@@ -1,7 +1,7 @@
 #include <float.h>
 
+#include "float32_common.h"
 #include "pools.h"
-#include "reals.h"
 
 typedef dtn_tfl_pool_f32_params_t params_t;
 

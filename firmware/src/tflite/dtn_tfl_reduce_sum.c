@@ -1,4 +1,4 @@
-#include "reals.h"
+#include "float32_common.h"
 #include "reductions.h"
 
 typedef dtn_tfl_reduce_sum_params_t params_t;

@@ -1,5 +1,5 @@
 #include "../cortex_m/windows.h"
-#include "numbers.h"
+#include "integer_common.h"
 
 typedef dtn_tfl_resize_bilinear_params_t params_t;
 

@@ -1,4 +1,4 @@
-#include "reals.h"
+#include "float32_common.h"
 
 typedef dtn_tfl_resize_bilinear_f32_params_t params_t;
 

@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "numbers.h"
+#include "integer_common.h"
 
 typedef dtn_tfl_select_params_t params_t;
 

@@ -1,6 +1,6 @@
-#include "../cortex_m/filters.h"
 #include "../cortex_m/inner_loops.h"
-#include "numbers.h"
+#include "../cortex_m/svdf_filters.h"
+#include "integer_common.h"
 
 typedef dtn_tfl_svdf_params_t params_t;
 

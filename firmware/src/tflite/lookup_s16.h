@@ -5,7 +5,7 @@
 #ifndef DTN_TFLITE_LOOKUP_S16_H
 #define DTN_TFLITE_LOOKUP_S16_H
 
-#include "numbers.h"
+#include "integer_common.h"
 
 /** Values of a table: one beyond the last piece. */
 enum { DTN_TFL_TABLE_VALUES = 513 };

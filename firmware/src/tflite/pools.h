@@ -6,7 +6,7 @@
 #define DTN_TFLITE_POOLS_H
 
 #include "../cortex_m/windows.h"
-#include "numbers.h"
+#include "integer_common.h"
 
 typedef dtn_tfl_average_pool_params_t dtn_tfl_pool_t;
 

@@ -5,7 +5,7 @@
 #ifndef DTN_TFLITE_REDUCTIONS_H
 #define DTN_TFLITE_REDUCTIONS_H
 
-#include "numbers.h"
+#include "integer_common.h"
 
 /** True when the places along both sets of dimensions, as many as a value has elements, lie inside it. */
 static inline bool dtn_tfl_is_reduction(const int32_t *kept, const int32_t *kept_strides, const int32_t *reduced,

@@ -18,7 +18,7 @@ class Published:
     """A published time of a chip, and the cycles of our model.
 
     Attributes:
-        network: its name in benches/anchor.py.
+        network: its name in benches/published_times.py.
         title: name in reports.
         target: name of the target.
         clock: clock of the NPU on that chip, in Hz.

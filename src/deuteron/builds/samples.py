@@ -26,7 +26,7 @@ class Stored:
     outputs: tuple[Sample, ...]
 
     def within(self, most: int, *, is_sequence: bool = False) -> "Stored":
-        """Return samples that fit into so many bytes together, at least one: the first ones of a sequence."""
+        """Return one or more samples of at most `most` bytes: the first of a sequence, otherwise evenly spaced ones."""
         size = sum(array.nbytes for side in (self.inputs, self.outputs) for array in side[0])
         count = max(1, most // max(1, size))
         if is_sequence:

@@ -33,7 +33,6 @@ from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.lowering_record import Recording
 from deuteron.frontend.quantize import (
-    aliases,
     batches,
     bias_scales,
     biases,
@@ -46,6 +45,7 @@ from deuteron.frontend.quantize import (
     inplace,
     masks,
     norms,
+    operator_aliases,
     promotion,
     resampling,
     rewrite_equivalence,
@@ -242,7 +242,7 @@ class Flow:
         check_repeatable(model)
         self._original = rewrite_equivalence.original(model, self.sample)
         casts.remove_identity_casts(model)
-        aliases.write(model)
+        operator_aliases.write(model)
         promotion.write(model)
         inplace.write(model)
         mutable_buffers.remove_copies(model, len(self.variables))

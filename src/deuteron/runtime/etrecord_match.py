@@ -56,7 +56,7 @@ def _boundary_differences(side: str, recorded: Sequence[Boundary], own: Sequence
 
 
 def _boundary(method: Method, indices: Sequence[int], operator: str) -> list[Boundary]:
-    """Return the inputs or outputs of a method, with the scales and zero points of the operator's calls."""
+    """Return a method's inputs (`operator` quantises) or outputs (it dequantises) with their scales and zero points."""
     quantised: dict[int, set[tuple[float, int]]] = {index: set() for index in indices}
     for step in method.chains[0]:
         if isinstance(step, KernelCall) and f"::{operator}." in method.operators[step.operator]:

@@ -110,7 +110,7 @@ FVPS = (
 
 
 def fvp(name: str) -> Fvp:
-    """Return the simulator of that name; OptionError for another."""
+    """Return the Arm FVP of a name that Deuteron can replace; raise OptionError for another name."""
     for one in FVPS:
         if one.name == name:
             return one

@@ -75,7 +75,7 @@ def _numpy(function: Callable[..., Array]) -> Value:
 
 
 def _integers(function: Callable[..., Array]) -> Value:
-    """The same of whole numbers; others stay an operator, whose rounding is that of the kernel."""
+    """Like `_numpy`, for integers alone: float operators are not folded, so that the kernel's rounding decides."""
 
     def value(operands: Operands) -> list[Array]:
         if any(each.dtype.kind != "i" for each in _inputs(operands)):

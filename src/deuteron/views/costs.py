@@ -160,7 +160,7 @@ def _copied(method: Method, call: DelegateCall) -> Iterator[int]:
 
 
 def kept_by_cost(manifest: Manifest, estimate: Costs) -> dict[str, str]:
-    """Return the operators of islands that cost more than they save, by the names of `build`, with the reasons."""
+    """Return the operators of partitions that are slower on the NPU than on the CPU: node name to reason."""
     kept: dict[str, str] = {}
     for index, island in enumerate(estimate.islands):
         if island.gain is not None and island.gain < 0:

@@ -7,7 +7,7 @@ from typing import Any
 
 import harness
 import pytest
-from benches import ethosu_graphs, ethosu_models
+from benches import ethosu_graphs, ethosu_networks
 from tests.npu.ethosu.graphs import GraphCounts
 
 from deuteron.errors import DeuteronError, FormatError, UnsupportedError
@@ -20,10 +20,10 @@ SAME = {"model": "digits", "accelerator": "ethos-u55-128", "compared": 7, "failu
 def _models(rows: Sequence[dict[str, Any]], monkeypatch: pytest.MonkeyPatch) -> Callable[..., int]:
     """The bench of one model, whose next rows are these."""
     following = iter(rows)
-    monkeypatch.setattr(ethosu_models, "row", lambda *_: next(following))
+    monkeypatch.setattr(ethosu_networks, "row", lambda *_: next(following))
     given = ["digits", "--accelerators", "ethos-u55-128"]
     return lambda *options: harness.main(
-        ethosu_models.results, *ethosu_models.OPTIONS, arguments=[*given, *map(str, options)]
+        ethosu_networks.results, *ethosu_networks.OPTIONS, arguments=[*given, *map(str, options)]
     )
 
 
@@ -67,7 +67,7 @@ def test_models_that_fail(
 ) -> None:
     assert _models([SAME | changed], monkeypatch)() == 1
     assert capsys.readouterr().err.splitlines()[-1] == f"error: digits ethos-u55-128: {problem}"
-    assert ethosu_models.problems({}) == ["no model was run"]
+    assert ethosu_networks.problems({}) == ["no model was run"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-#include "../elements.h"
+#include "../element_loops.h"
 #include "requantize_dsp.h"
 
 /* All numbers are doubled, so that products need no shift before they are rounded. */

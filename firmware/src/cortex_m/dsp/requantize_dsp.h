@@ -5,7 +5,7 @@
 #ifndef DTN_REQUANTIZE_H
 #define DTN_REQUANTIZE_H
 
-#include "../elements.h"
+#include "../element_loops.h"
 #include "instructions_dsp.h"
 
 /** A factor, and half of its shift's divisor. */

@@ -1,6 +1,6 @@
 #include <arm_mve.h>
 
-#include "../elements.h"
+#include "../element_loops.h"
 
 enum { LANES = 16 };
 

@@ -1,6 +1,6 @@
 #include <arm_mve.h>
 
-#include "../elements.h"
+#include "../element_loops.h"
 
 /* Lanes of 16 bits, of which each can add up DTN_CM_MOST_PIXELS values, and of 8 bits. */
 enum { LANES_32 = 4, LANES_16 = 8, LANES_8 = 16, BLOCK = 2 * LANES_16 };

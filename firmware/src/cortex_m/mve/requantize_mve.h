@@ -7,7 +7,7 @@
 
 #include <arm_mve.h>
 
-#include "../elements.h"
+#include "../element_loops.h"
 
 /** Lanes of 32 bits. */
 enum { DTN_CM_LANES = 4 };

@@ -1,6 +1,6 @@
 #include <arm_mve.h>
 
-#include "../elements.h"
+#include "../element_loops.h"
 
 /* Bits behind the point of a product's upper half, and a little less than a half. */
 enum { LANES = 4, POINT = 22, BELOW_HALF = (1 << (POINT - 1)) - 1 };

@@ -1,6 +1,6 @@
 #include <arm_mve.h>
 
-#include "../elements.h"
+#include "../element_loops.h"
 
 /* Lanes of 8 and of 16 bits, and the largest steps whose multiples they can hold. */
 enum { LANES_8 = 16, MOST_8 = UINT8_MAX / (LANES_8 - 1), LANES_16 = 8, MOST_16 = UINT16_MAX / (LANES_16 - 1) };

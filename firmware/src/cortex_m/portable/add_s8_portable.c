@@ -1,4 +1,4 @@
-#include "../elements.h"
+#include "../element_loops.h"
 #include "requantize_portable.h"
 
 /* All numbers are twice what they stand for, so that products need no shift before they are rounded. */

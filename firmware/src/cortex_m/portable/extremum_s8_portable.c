@@ -1,4 +1,4 @@
-#include "../elements.h"
+#include "../element_loops.h"
 
 void dtn_cm_extremum_elements(int8_t flip, const int8_t *a, const int8_t *b, int8_t *out, size_t count)
 {

@@ -1,4 +1,4 @@
-#include "../elements.h"
+#include "../element_loops.h"
 
 void dtn_cm_look_up(const int8_t *table, const int8_t *in, int8_t *out, size_t count)
 {

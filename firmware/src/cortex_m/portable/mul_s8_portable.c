@@ -1,4 +1,4 @@
-#include "../elements.h"
+#include "../element_loops.h"
 #include "requantize_portable.h"
 
 void dtn_cm_mul(const dtn_cm_elements_product_t *product, const int8_t *a, const int8_t *b, int8_t *out, size_t count)

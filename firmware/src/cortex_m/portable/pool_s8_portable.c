@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "../elements.h"
+#include "../element_loops.h"
 
 enum { WORD = 4, BLOCK = 2 * WORD };
 

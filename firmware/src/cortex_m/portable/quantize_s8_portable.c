@@ -1,6 +1,6 @@
 #include <string.h>
 
-#include "../elements.h"
+#include "../element_loops.h"
 
 /*
  * Adding 3 * 2^22 to a number below 2^22 rounds it to a whole one, ties to even, which the lower bits of the sum then

@@ -5,7 +5,7 @@
 #ifndef DTN_REQUANTIZE_H
 #define DTN_REQUANTIZE_H
 
-#include "../elements.h"
+#include "../element_loops.h"
 
 /**
  * twice / 2 times the factor, |twice| < 2^31. Rounding the shift ties away from zero is rounding ties up, with 1 less

@@ -1,4 +1,4 @@
-#include "../elements.h"
+#include "../element_loops.h"
 
 /* Fractional bits of a product, and a little less than a half. */
 enum { POINT = 54 };

@@ -1,4 +1,4 @@
-#include "../elements.h"
+#include "../element_loops.h"
 
 void dtn_cm_strided_copy(const uint8_t *from, size_t from_step, uint8_t *to, size_t to_step, size_t count)
 {

@@ -126,7 +126,7 @@ def _is_function(node: fx.Node) -> bool:
 
 
 def bool_to_float(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A cast of bools to float becomes `where` of 1 and 0."""
+    """Replace a cast of bools to float by `where(x, 1.0, 0.0)`; None for other casts."""
     x = cast(fx.Node, node.args[0])
     is_choice = x.meta["val"].dtype == torch.bool and node.meta["val"].is_floating_point()
     return call(node, aten.where.Scalar, x, 1.0, 0.0) if is_choice else None

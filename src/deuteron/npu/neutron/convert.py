@@ -251,7 +251,10 @@ def _is_empty(source: Graph, graph: Graph) -> bool:
 
 
 def _trace(source: Graph, op_names: tuple[str, ...], selected: Program, program: Program) -> Provenance:
-    """Return the provenance of a program; the calls of `selected` name only the operators that they compute."""
+    """Return the kernels and what became of each TFLite operator.
+
+    `selected` is the program before operators without a kernel are attributed to a call.
+    """
     kernels = tuple(KernelOrigin(i, call.kernel.name, call.origin, call.stripe) for i, call in enumerate(program.calls))
     computed = {index for call in selected.calls for index in call.origin}
     folded = constant_ops(source)

@@ -14,7 +14,7 @@ ELU, HARD_SWISH, GELU, GELU_BY_TANH, SIGN = range(14, 19)
 
 
 def function(site: Site, kind: int) -> tuple[CpuCall, ...]:
-    """Lower a function of one tensor."""
+    """Lower a unary float32 function; `kind` says which one."""
     params = FunctionF32Params(math.prod(site.output().shape), kind)
     return (CpuCall(BY_TFLITE_OPERATOR["function_f32"], (site.ref(),), (site.out(),), params),)
 

@@ -49,7 +49,7 @@ def arranged(rows: Sequence[Row], sort: str, top: int | None) -> tuple[Row, ...]
 
 
 def npu_counters(profile: Profile) -> Iterator[str]:
-    """Yield the NPU's own counters for each partition; their units are in no table."""
+    """Yield a line per partition with the NPU's own counters, which the tables of times leave out."""
     stream = profile.stream.median()
     for counted in stream.npu_cycles:
         yield f"npu {counted.partition}: {counted.cycles:,} cycles by the NPU's own counter"

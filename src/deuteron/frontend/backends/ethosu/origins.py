@@ -42,7 +42,7 @@ class EdgeOrigin:
 
 
 def origins_of(program: ExportedProgram) -> tuple[EdgeOrigin, ...]:
-    """Record the nodes of a partition's program before passes change it."""
+    """Return the computing nodes with names, debug handles and predecessors, before Arm's passes rewrite the graph."""
     nodes = [*computing(program.graph)]
     known = set(nodes)
     return tuple(

@@ -7,9 +7,9 @@ import numpy as np
 
 from deuteron.errors import CapacityError
 from deuteron.npu.neutron.microcode import format as fmt
-from deuteron.npu.neutron.microcode.addresses import Planned
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.layout import HeaderFields, header_words
+from deuteron.npu.neutron.microcode.plan_protocol import Planned
 from deuteron.operators.limits import round_up
 from deuteron.operators.program import KernelCall, Program
 from deuteron.operators.transfers import Fetch, Transfer, Wait

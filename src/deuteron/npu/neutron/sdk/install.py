@@ -61,7 +61,7 @@ def uninstall() -> None:
 
 
 def _take_modules() -> dict[str, ModuleType]:
-    """Remove the imported modules of the package, and return them."""
+    """Remove `eiq_neutron_sdk` and its submodules from `sys.modules`, and return them."""
     names = [name for name in sys.modules if name == PACKAGE or name.startswith(f"{PACKAGE}.")]
     return {name: sys.modules.pop(name) for name in names}
 

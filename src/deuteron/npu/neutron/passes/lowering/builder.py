@@ -57,7 +57,7 @@ class Builder:
         return self._storage[name]
 
     def pitch(self, name: str) -> int:
-        """Return the bytes from the first channel of one position to that of the next."""
+        """Return the stride in bytes between neighbouring pixels (NHWC)."""
         alias = self._aliases.get(name)
         return self.type(name).shape[-1] if alias is None or alias.pitch is None else alias.pitch
 

@@ -8,7 +8,7 @@ import torch
 from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor
 
-from deuteron.frontend.quantize import aliases
+from deuteron.frontend.quantize import operator_aliases
 
 aten = torch.ops.aten
 
@@ -28,5 +28,5 @@ CALLS: list[tuple[Callable[[Tensor], Tensor], list[Any]]] = [
 
 @pytest.mark.parametrize(("function", "wanted"), CALLS)
 def test_the_operator_has_its_usual_name(function: Callable[[Tensor], Tensor], wanted: list[Any]):
-    found = rewritten(Call(function), (2, 4), aliases.write)
+    found = rewritten(Call(function), (2, 4), operator_aliases.write)
     assert found == wanted

@@ -4,7 +4,7 @@ Columns are results of the NPU that differ from the interpreter (none may), and 
 float32 PyTorch: ties (within float32's own error of half-way), differences, and differences beyond ties (none may). The
 last are the largest difference of an output, in steps, and equal best scores.
 
-make bench-agreement
+make bench-compare-pytorch
 """
 
 import argparse

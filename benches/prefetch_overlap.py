@@ -5,7 +5,7 @@ thousand times slower, so the flash is slowed by the same factor. The unit is on
 included, of the second run, whose resident weights are in place. A row is one flash rate. A planned run should take
 the larger of compute and transfer, a blocking one their sum, each within 5 %, and both must give the bits of the host.
 
-make bench-overlap
+make bench-prefetch-overlap
 """
 
 import argparse

@@ -3,7 +3,7 @@
 Figures are on the calibration data, as the build says, and on held-back samples. "int16" counts operators with 16-bit
 activations and those that convert the dtype.
 
-make bench-better
+make bench-accuracy-options
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 
 import torch
 from harness import Results, main, only, progress, table
-from networks import sqnr
+from networks_on_targets import sqnr
 from torch import Tensor, nn
 from zoo import NAMES, NETWORKS, Network
 

@@ -3,8 +3,8 @@
  * What the operators with TFLite's arithmetic share: elements of int8 or int16, factors, and walks over operands of
  * which some repeat.
  */
-#ifndef DTN_TFLITE_NUMBERS_H
-#define DTN_TFLITE_NUMBERS_H
+#ifndef DTN_TFLITE_INTEGER_COMMON_H
+#define DTN_TFLITE_INTEGER_COMMON_H
 
 #include "../cortex_m/broadcast_index.h"
 #include "deuteron/tflite.h"
@@ -177,4 +177,4 @@ static inline void dtn_tfl_pairs_next(dtn_tfl_pairs_t *pairs)
     pairs->b = dtn_index_offset(pairs->index, pairs->b_strides);
 }
 
-#endif /* DTN_TFLITE_NUMBERS_H */
+#endif /* DTN_TFLITE_INTEGER_COMMON_H */

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 import pytest
-from benches import combined, qat
+from benches import npu_and_cortex_m, qat
 
-ROW = combined.Row("m", "PTQ", "imxrt700cm", 3, 2, 100, 20, 4, 0, 0, 1.0, 0, ())
+ROW = npu_and_cortex_m.Row("m", "PTQ", "imxrt700cm", 3, 2, 100, 20, 4, 0, 0, 1.0, 0, ())
 
 
 def test_what_is_not_its_reference_is_told() -> None:
@@ -41,7 +41,7 @@ def test_each_seed_has_to_make_good_for_half_of_what_was_lost() -> None:
     ],
 )
 def test_a_mixed_network_agrees_with_its_reference(model: str, target: str, mode: str) -> None:
-    found = combined.row(model, mode, target)
+    found = npu_and_cortex_m.row(model, mode, target)
     assert found.agrees, found
     assert (found.npu_nodes > 0) == (found.npu_macs > 0) == (target == "imxrt700cm")
     assert found.cpu_nodes > 0

@@ -7,7 +7,7 @@ predictions: fetched by a DMA (as in the file), copied by the CPU, and with weig
 Then come physical terms without a fitted number: channels padded to the width of the array, weights copied by the CPU,
 and inputs and outputs copied at two bytes a cycle. Each point is predicted with the terms that suit the others best.
 
-make bench-anchor
+make bench-published-times
 """
 
 import argparse

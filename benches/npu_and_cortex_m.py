@@ -9,7 +9,7 @@ Each is built, run in ExecuTorch's runtime on the host, and compared on seeded i
 "steps" is the largest difference of an output from the quantized model; on the NPU alone only ties of PyTorch's float32
 cause it. Nodes and multiply-accumulates are counted before lowering. Training is two steps towards the float outputs.
 
-make bench-combined
+make bench-npu-and-cortex-m
 """
 
 import argparse
@@ -23,8 +23,8 @@ from typing import cast
 from unittest.mock import patch
 
 import torch
+from exact_replay import Replay
 from harness import Results, main, only, progress, table
-from replay import Replay
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 from torch.nn import functional

@@ -1,5 +1,5 @@
-#include "../filters.h"
 #include "../scale.h"
+#include "../svdf_filters.h"
 #include "instructions_dsp.h"
 
 void dtn_cm_scale_sums(const dtn_cm_sums_scale_t *scale, int32_t *sums, size_t count)

@@ -1,6 +1,6 @@
 #include <arm_mve.h>
 
-#include "../filters.h"
+#include "../svdf_filters.h"
 #include "double_rounding_mve.h"
 
 enum { LANES = 4 };

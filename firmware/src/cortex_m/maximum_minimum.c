@@ -1,9 +1,9 @@
-#include "extremum.h"
+#include "maximum_minimum.h"
 
 #include "../kernels/check/check.h"
 #include "../kernels/fast/strided.h"
 #include "cortex_m.h"
-#include "elements.h"
+#include "element_loops.h"
 #include "npu_kernel_call.h"
 
 typedef dtn_extremum_s8_params_t params_t;

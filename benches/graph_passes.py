@@ -4,7 +4,7 @@ Before: constant folding is the only pass, so each operator of the TFLite file b
 in `deuteron build`. Bytes moved are those of the calls' operands, each once. The last rows are partitions shaped like
 ExecuTorch's, with transposes at their borders, parallel branches and slices. Counted, not timed.
 
-make bench-fusion
+make bench-graph-passes
 """
 
 import argparse

@@ -16,12 +16,13 @@ typedef struct {
     int32_t hi;
 } dtn_cm_sums_scale_t;
 
-/** filters.c: scales sums in place: the factor, then the offset, whose addition keeps the low 32 bits, then limits. */
+/** svdf_filters.c: scales sums in place: the factor, then the offset, whose addition keeps the low 32 bits, then
+ * limits. */
 void dtn_cm_scale_sums(const dtn_cm_sums_scale_t *scale, int32_t *sums, size_t count);
 
 /**
- * filters.c: moves each of `filters` pasts of `steps` elements by one, and puts the newest behind it. Then `newest` has
- * the sums over time of past * times, of int8 (past - zero_point) * times; they keep their low 32 bits.
+ * svdf_filters.c: moves each of `filters` pasts of `steps` elements by one, and puts the newest behind it. Then
+ * `newest` has the sums over time of past * times, of int8 (past - zero_point) * times; they keep their low 32 bits.
  */
 void dtn_cm_step_filters_s16(int16_t *past, const int16_t *times, size_t steps, int32_t *newest, size_t filters);
 void dtn_cm_step_filters_s8(int8_t *past, const int8_t *times, size_t steps, int32_t zero_point, int32_t *newest,

@@ -4,7 +4,7 @@ Each C file of the library is compiled as portable C, with DSP instructions and 
 pointers take r7, and `-ffixed-r9` takes r9: the assembler of the inner loops must leave both to the compiler. Every
 Clang on PATH takes part. With `--inner` only the inner loops are compiled.
 
-make bench-compilers
+make bench-c-compilers
 """
 
 import argparse

@@ -4,7 +4,7 @@ Each model is built for each accelerator and run on random samples. "results" ar
 "values" what operators leave in memory, "operators" how many compute something. None may differ from TOSA's reference
 model, and no output may be further from quantized PyTorch's than `deuteron run --compare` allows.
 
-make bench-ethosu-models
+make bench-ethosu-networks
 """
 
 import argparse

@@ -5,7 +5,7 @@ of ExecuTorch's runtime on the host that are not those of the lowered program in
 The build checks each operator's rounding on all samples. "SQNR" is int8 against the float model with random weights,
 which depends on the network more than on the compiler. The bench takes most of an hour.
 
-make bench-networks ARGS="--rows build/benches/networks"
+make bench-networks-on-targets ARGS="--rows build/benches/networks"
 """
 
 import argparse
@@ -19,8 +19,8 @@ from pathlib import Path
 import harness
 import numpy as np
 import torch
-from combined import checked, unlike
 from harness import ROWS, Results, main, only, progress, table
+from npu_and_cortex_m import checked, unlike
 from torch import Tensor, nn
 from zoo import NAMES, NETWORKS, Network
 

@@ -4,7 +4,7 @@ The folder holds the challenging set of google/minimalloc, files like `A.1048576
 (the first moment a buffer is in use, and the first that it is not) and size. The bench checks every packing with
 separate code. Percentages are above the bound, the largest number of live bytes.
 
-make bench-planner ARGS=FOLDER
+make bench-packing ARGS=FOLDER
 """
 
 import argparse

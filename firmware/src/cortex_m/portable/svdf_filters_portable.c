@@ -1,4 +1,4 @@
-#include "../filters.h"
+#include "../svdf_filters.h"
 
 void dtn_cm_scale_sums(const dtn_cm_sums_scale_t *scale, int32_t *sums, size_t count)
 {

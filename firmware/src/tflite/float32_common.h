@@ -2,13 +2,13 @@
  * @file
  * What operators with numbers of float32 share.
  */
-#ifndef DTN_TFLITE_REALS_H
-#define DTN_TFLITE_REALS_H
+#ifndef DTN_TFLITE_FLOAT32_COMMON_H
+#define DTN_TFLITE_FLOAT32_COMMON_H
 
 #include <float.h>
 #include <string.h>
 
-#include "numbers.h"
+#include "integer_common.h"
 
 /** The float32 with these bits. */
 static inline float dtn_tfl_real(int32_t bits)
@@ -81,4 +81,4 @@ static inline float dtn_tfl_maximum_f32(const float *row, int32_t depth)
     return maximum;
 }
 
-#endif /* DTN_TFLITE_REALS_H */
+#endif /* DTN_TFLITE_FLOAT32_COMMON_H */
