@@ -14,6 +14,7 @@ from torch.nn import functional
 from deuteron import api
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import UnsupportedError
+from deuteron.frontend import upstream_caches
 from deuteron.frontend.operators import changes_operand
 from deuteron.frontend.quantize import casts, inplace
 
@@ -204,7 +205,8 @@ ALL = [
 
 def functional_form(function: Callable[..., object], x: Tensor, *, strict: bool = True) -> fx.GraphModule:
     """The exported function without changes in place, which gives to the bit what the function gives."""
-    model = torch.export.export(Applies(function).eval(), (x.clone(),), strict=strict).module(check_guards=False)
+    with upstream_caches.exporting():
+        model = torch.export.export(Applies(function).eval(), (x.clone(),), strict=strict).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     casts.remove_identity_casts(model)
     inplace.write(model)
