@@ -87,7 +87,7 @@ test: board-packages ## Run every check: lint, types, C warnings, all tests, a p
 	@echo "== test: a part of ExecuTorch's own NXP, Cortex-M and Ethos-U tests"
 	@$(MAKE) -j$(JOBS) --output-sync=target $(SLICES)
 
-test-full: test ## Run `test`, then the tests that repeat its checks on more boards, targets and models
+test-full: test ## Run `test`, then the tests that repeat its checks on more boards, targets, models and random draws
 	@echo "== test: marked full"
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --full -m full
 
