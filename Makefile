@@ -14,6 +14,13 @@ PY := $(BIN)/python
 STAMP := .venv/.deuteron-stamp
 # What a test run writes elsewhere than on the terminal.
 REPORTS := build/reports
+# What `make native` compiles for this machine, tests that build the same library take from ccache (tests/conftest.py).
+ifneq ($(shell command -v ccache),)
+export CCACHE_DIR ?= $(CURDIR)/build/ccache
+export CCACHE_NOHASHDIR := 1
+export CMAKE_C_COMPILER_LAUNCHER := ccache
+export CMAKE_CXX_COMPILER_LAUNCHER := ccache
+endif
 # Runs a command with its output in build/$(1).log, which a failure names; with V=1 on the terminal.
 , := ,
 logged = @mkdir -p build; $(if $(V),$(2),($(2)) >build/$(1).log 2>&1 || { tail -n 20 build/$(1).log >&2; \
@@ -80,7 +87,7 @@ test: board-packages ## Run every check: lint, types, C warnings, all tests, a p
 	@echo "== test: a part of ExecuTorch's own NXP, Cortex-M and Ethos-U tests"
 	@$(MAKE) -j$(JOBS) --output-sync=target $(SLICES)
 
-test-full: test ## Run `test`, then the tests that repeat its checks on more boards, targets and models
+test-full: test ## Run `test`, then the tests that repeat its checks on more boards, targets, models and random draws
 	@echo "== test: marked full"
 	@OMP_NUM_THREADS=1 $(PY) -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder --full -m full
 

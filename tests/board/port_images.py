@@ -44,6 +44,10 @@ int32_t (*const neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_ph
 """
 
 
+_LINKED: dict[Path, tuple[object, ...]] = {}
+"""What each image of this process was linked from; the place of a compiled object has the hash of its content."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finished:
     """A run: exit status and console."""
@@ -81,13 +85,19 @@ def build(
     directory.mkdir(parents=True, exist_ok=True)
     image = directory / f"{name}.elf"
     inputs = [str(item.path) for item in objects]
-    if archived or library:
-        toolchain.archive((*toolchain.compile(archived, board.flags, FIRMWARE), *library), directory / f"{name}.a")
-        inputs.append(f"{name}.a")
+    later = (*toolchain.compile(archived, board.flags, FIRMWARE), *library)
     if script is None:
         script, flags = FIRMWARE / "port" / board.name / f"{board.name}.ld", (PLACE_ALL, *flags)
+    parts = (*inputs, *(item.path.read_bytes() for item in later), *board.flags, *flags, script)
+    if _LINKED.get(image) == parts:
+        return image
+    if later:
+        toolchain.archive(later, directory / f"{name}.a")
+        inputs.append(f"{name}.a")
+    _LINKED.pop(image, None)
     _, fits = toolchain.link(inputs, (*board.flags, *flags), script, image)
     assert fits
+    _LINKED[image] = parts
     return image
 
 

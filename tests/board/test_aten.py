@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import torch
+from tests import full
 from tests.board.host import HostFirmware
 from tests.exir import EdgeCompileConfig, to_edge
 from torch import Tensor
@@ -123,7 +124,7 @@ def test_a_bundle_computes_what_executorch_does(case: Case, firmware: HostFirmwa
     check(case, firmware.load(bundle, tmp_path / "bundle").run(memory(bundle, bundle.inputs, case.given)))
 
 
-@pytest.mark.parametrize("name", boards.names())
+@pytest.mark.parametrize("name", full.only(boards.names(), "an505", "an547"))
 def test_boards_compute_what_executorch_does(case: Case, name: str) -> None:
     bundle = case.bundle
     board = boards.load(name)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 
@@ -35,15 +36,17 @@ def compiler(name: str) -> Compiler:
 
 def compiled(name: str, sources: Sequence[Source], board: Board) -> tuple[Object, ...]:
     """Objects of the sources, with the compiler's level of the emulator and both registers reserved."""
+    return tuple(_compiled(name, source, board) for source in sources)
+
+
+@cache
+def _compiled(name: str, source: Source, board: Board) -> Object:
     folder = BUILD / board.name / name
     folder.mkdir(parents=True, exist_ok=True)
-    made: list[Object] = []
-    for source in sources:
-        file = Object(source.name, folder / f"{source.name}.o", folder / f"{source.name}.ci")
-        flags = (*board.flags, *c_compilers.FLAGS, "-ffunction-sections", LEVELS[name], FRAME, FIXED)
-        assert compiler(name).compile(source.path, flags, file.path) == ""
-        made.append(file)
-    return tuple(made)
+    made = Object(source.name, folder / f"{source.name}.o", folder / f"{source.name}.ci")
+    flags = (*board.flags, *c_compilers.FLAGS, "-ffunction-sections", LEVELS[name], FRAME, FIXED)
+    assert compiler(name).compile(source.path, flags, made.path) == ""
+    return made
 
 
 @dataclass(frozen=True, slots=True)

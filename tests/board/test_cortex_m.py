@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 import pytest
+from tests import full
 from tests.board.host import HostFirmware
 from tests.cortex_m.programs import Everything, inputs, lowered
 
@@ -58,7 +59,7 @@ def test_a_bundle_computes_what_executorch_does(case: Case, firmware: HostFirmwa
     assert found == memory(bundle, bundle.outputs, case.expected)
 
 
-@pytest.mark.parametrize("name", boards.names())
+@pytest.mark.parametrize("name", full.only(boards.names(), "an505", "an547"))
 def test_boards_compute_what_executorch_does(case: Case, name: str) -> None:
     bundle = case.bundle
     board = boards.load(name)

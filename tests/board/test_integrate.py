@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests import full
 from tests.board import fetching
 from tests.board.port_images import BUILD, EXECUTOR, FIRMWARE, START, build, generate, run
 
@@ -15,7 +16,7 @@ STEPS = 16
 SAID = f"reason 0, right 4, other 4, steps {STEPS}; aborted by reason 81, then reason 0, right; by the chip's CRC\n"
 
 
-@pytest.mark.parametrize("board_name", boards.names())
+@pytest.mark.parametrize("board_name", full.only(boards.names(), "an505", "an547"))
 def test_two_programs_share_memory_and_take_the_callers_buffers(board_name: str) -> None:
     board = load(board_name)
     rng = np.random.default_rng(3)

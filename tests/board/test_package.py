@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import full
 from tests.board.conftest import Built
 
 from deuteron import api
@@ -199,7 +200,19 @@ def test_processors_that_the_toolchain_file_does_not_know(tmp_path: Path):
     assert "Tag_CPU_arch: v7E-M" in shown
 
 
-@pytest.mark.parametrize("board", ["an505", "an547"])  # an AN500's core takes the sources of an AN505's
+BOARDS = ["an505", "an547"]
+"""An AN500's core takes the sources of an AN505's."""
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_the_library_of_a_board_has_its_sources(board: str, tmp_path: Path):
+    chosen = boards.load(board)
+    configure_for_board(BOARD_CONSUMER, tmp_path, tmp_path, chosen, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    compiled = json.loads((tmp_path / "compile_commands.json").read_text())
+    assert {source.path for source in core(chosen)} <= {Path(entry["file"]) for entry in compiled}
+
+
+@pytest.mark.parametrize("board", full.first(BOARDS, 1))
 def test_a_project_for_a_board(board: str, built: Built, project: tuple[Path, Path], tmp_path: Path):
     source, build = project[0], project[1].with_name(f"build-{board}")
     model = built("two")
@@ -242,7 +255,11 @@ def test_what_the_package_refuses(tmp_path: Path, old: str, new: str, error: str
     assert error in " ".join(done.stderr.split())
 
 
-def test_the_library_alone_with_a_plain_toolchain_file(tmp_path: Path):
+LIBRARIES = {"deuteron_core", "deuteron_ethosu_driver"}
+
+
+@pytest.mark.parametrize("target", full.first(["deuteron_ethosu_driver", "all"], 1))
+def test_the_library_alone_with_a_plain_toolchain_file(target: str, tmp_path: Path):
     """A toolchain file of any project is enough: nothing is built that only a host can use, or only if optimised."""
     toolchain = tmp_path / "own.cmake"
     toolchain.write_text(
@@ -252,7 +269,9 @@ def test_the_library_alone_with_a_plain_toolchain_file(tmp_path: Path):
     build = tmp_path / "build"
     done = cmake("-S", FIRMWARE, "-B", build, f"-DCMAKE_TOOLCHAIN_FILE={toolchain}")
     assert done.returncode == 0, done.stderr
-    done = cmake("--build", build, "--parallel", "2")
+    names = cmake("--build", build, "--target", "help").stdout.split()
+    assert {name for name in names if name.startswith("deuteron_")} == LIBRARIES
+    done = cmake("--build", build, "--target", target, "--parallel", "2")
     assert done.returncode == 0, done.stdout + done.stderr
-    libraries = {path.name for path in build.glob("lib*")}
-    assert libraries == {"libdeuteron_core.a", "libdeuteron_ethosu_driver.a"}
+    wanted = LIBRARIES if target == "all" else {target}
+    assert {path.name for path in build.glob("lib*")} == {f"lib{name}.a" for name in wanted}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from benches import boards as boards_bench
+from tests import full
 from tests.board.port_images import COPYING, FIRMWARE, START, build, run
 
 from deuteron.board import boards
@@ -78,7 +79,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize("board_name", boards.names())
+@pytest.mark.parametrize("board_name", full.only(boards.names(), "an505", "an547"))
 def test_nothing_goes_on_copying_after_a_failure(board_name: str, fault: str) -> None:
     board = load(board_name)
     sources = (*START, *COPYING, "semihost/faults.c", "tests/board/copy_faults.c")

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tests import full
 from tests.board import fetching
 from tests.board.port_images import COPYING, EXECUTOR, START, build, generate, run
 
@@ -42,7 +43,7 @@ def generated() -> tuple[Path, ...]:
 
 
 @pytest.mark.parametrize("when", SAID)
-@pytest.mark.parametrize("board_name", boards.names())
+@pytest.mark.parametrize("board_name", full.only(boards.names(), "an505", "an547"))
 def test_an_interrupt_runs_another_model(board_name: str, when: str) -> None:
     board = load(board_name)
     sources = (*START, *COPYING, *SOURCES, *EXECUTOR, *generated())

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests import full
 from tests.board import fetching
 from tests.board.port_images import COPYING, EXECUTOR, START, build, generate, run
 
@@ -14,7 +15,7 @@ from deuteron.npu.neutron.microcode import format as fmt
 from deuteron.npu.neutron.microcode.format import Header
 
 
-@pytest.fixture(scope="module", params=names())
+@pytest.fixture(scope="module", params=full.only(names(), "an547"))
 def board(request: pytest.FixtureRequest) -> Board:
     return load(request.param)
 

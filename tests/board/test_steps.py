@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from benches import cortex_m
+from tests import full
 from tests.board.port_images import START, build, generate, run
 from tests.cortex_m import elements, test_added
 from tests.cortex_m.bench import Bench
@@ -49,7 +50,7 @@ def expecting(bundle: Bundle, expected: Sequence[bytes]) -> Bundle:
     return replace(bundle, values=(*bundle.values, *values), outputs=outputs, constants=constants)
 
 
-@pytest.mark.parametrize("board", boards.names())
+@pytest.mark.parametrize("board", full.only(boards.names(), "an505", "an547"))
 def test_random_calls_give_the_hosts_bytes_and_stay_within_their_values(board: str) -> None:
     upstream.load()
     bench, maker, expected = Bench(InnerWork.PORTABLE), cortex_m.Maker(), list[bytes]()

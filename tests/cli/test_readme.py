@@ -1,12 +1,13 @@
 """The examples of the README and of guides, run as a reader would: in a directory, command after command.
 
-Commands run in this process, which has imported what they need. Those of the guide to kernel selection, and Python
-scripts, run as separate processes with the program on PATH.
+Commands and Python scripts run in this process, which has imported what they need. Commands of the guide to kernel
+selection run as separate processes with the program on PATH.
 """
 
 import json
 import os
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -110,12 +111,16 @@ def test_the_three_commands_of_the_readme_print_what_it_shows(run: Commands, tmp
 
 
 @pytest.mark.slow
-def test_the_python_of_the_readme_runs_as_written(tmp_path: Path):
+def test_the_python_of_the_readme_runs_as_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
     *_, (language, script) = blocks("README.md")
     assert language == "python"
     assert len(script.splitlines()) <= 12
     (tmp_path / "readme.py").write_text(script)
-    _, passed = run_in_shell(["python readme.py"], tmp_path).splitlines()
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path("readme.py", run_name="__main__")
+    _, passed = capsys.readouterr().out.splitlines()
     assert passed == "True"
     assert (tmp_path / "net-firmware" / "firmware.elf").is_file()
 
@@ -128,12 +133,14 @@ def net(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_the_guide_to_a_first_model_runs_as_written(run: Commands, net: Path):
+def test_the_guide_to_a_first_model_runs_as_written(run: Commands, net: Path, monkeypatch: pytest.MonkeyPatch):
     (kind, _), (shell, commands), (python, script), *_ = blocks("docs/guides/first-model.md")
     assert (kind, shell, python) == ("python", "sh", "python")
     (net / "again.py").write_text(script)
     said = run(commands.splitlines())
-    run_in_shell(["python again.py"], net)
+    monkeypatch.syspath_prepend(str(net))
+    runpy.run_path("again.py", run_name="__main__")
+    sys.modules.pop("net", None)
     manifest = json.loads((net / "net-build" / "build.json").read_text())
     assert len(manifest["partitions"]) == 1
     assert "net.py:13 `x = self.pool(torch.relu(self.conv(x)))`" in said

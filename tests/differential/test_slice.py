@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from benches import differential
+from tests import full
 from tests.differential import budgets, regressions
 from tests.differential.check import TARGET, Kind, check
 from tests.graphs import random_graph, random_inputs
@@ -21,7 +22,7 @@ IN_BUDGETS, LEAST_STRIPED = range(100, 130), 7
 DRIVERS = (Driver("driver"), Driver("driver_ref"))
 
 
-@pytest.mark.parametrize("first", range(0, GRAPHS, CHUNK))
+@pytest.mark.parametrize("first", full.first(range(0, GRAPHS, CHUNK), 3))
 def test_compiler_driver_litert_and_provenance_agree(first: int) -> None:
     kernels: Counter[str] = Counter()
     for seed in range(first, first + CHUNK):

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, fx, nn
 
+from deuteron.frontend import upstream_caches
 from deuteron.frontend.quantize import rewrite_equivalence
 
 
@@ -25,7 +26,8 @@ def rewritten(
     """The operators of the module after it was rewritten, which must not change what it gives."""
     torch.manual_seed(1)
     x = torch.randn(shape)
-    model = torch.export.export(module.eval(), (x,), strict=True).module(check_guards=False)
+    with upstream_caches.exporting():
+        model = torch.export.export(module.eval(), (x,), strict=True).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     before = rewrite_equivalence.original(model, (x,))
     for rewrite in passes:

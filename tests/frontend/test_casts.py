@@ -9,6 +9,7 @@ from tests import full
 from torch import Tensor, fx, nn
 
 from deuteron import api
+from deuteron.frontend import upstream_caches
 from deuteron.frontend.quantize import casts
 from deuteron.runtime.host import HostRunner
 
@@ -45,7 +46,8 @@ X = torch.linspace(-1, 1, 32).reshape(1, 2, 4, 4)
 
 def settled(function, x: Tensor = X) -> fx.GraphModule:
     """The exported function without casts; it gives what it gave."""
-    model = torch.export.export(Applies(function), (x,), strict=True).module(check_guards=False)
+    with upstream_caches.exporting():
+        model = torch.export.export(Applies(function), (x,), strict=True).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     casts.remove_identity_casts(model)
     found, wanted = model(x), function(x)

@@ -8,6 +8,7 @@ from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from deuteron.errors import InputError, UnsupportedError
+from deuteron.frontend import upstream_caches
 from deuteron.frontend.export import (
     DRAWS,
     DROPS,
@@ -28,7 +29,8 @@ X = (torch.ones(1, 1, 4, 4),)
 def export(module: nn.Module, inputs: Inputs) -> fx.GraphModule:
     """The exported model, with the checks after."""
     try:
-        model = torch.export.export(module, inputs, strict=True).module(check_guards=False)
+        with upstream_caches.exporting():
+            model = torch.export.export(module, inputs, strict=True).module(check_guards=False)
     except Exception as e:
         raise not_exported(e) from e
     assert isinstance(model, fx.GraphModule)
@@ -319,7 +321,8 @@ class Measures(nn.Module):
 @pytest.mark.parametrize("tracks", [False, True])
 def test_a_batch_norm_that_measures_its_batch(tracks: bool):
     module = Measures(tracks=tracks)
-    model = torch.export.export(module, X, strict=True).module(check_guards=False)
+    with upstream_caches.exporting():
+        model = torch.export.export(module, X, strict=True).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     with pytest.raises(UnsupportedError) as caught:
         check_norms(model)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 from benches import networks_on_targets
+from tests import full
 from torch import nn
 
 from deuteron.errors import UnsupportedError
@@ -50,7 +51,8 @@ def test_whatever_a_network_fails_with_is_its_row_and_is_kept(error: Exception, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "target"), [("embedding_mean", "cortex-m33"), ("rms_norm", "imxrt700cm"), ("tcn", "cortex-m55")]
+    ("name", "target"),
+    full.first([("rms_norm", "imxrt700cm"), ("tcn", "cortex-m55"), ("embedding_mean", "cortex-m33")], 2),
 )
 def test_a_network_is_int8_and_runs_on_host_and_board(name: str, target: str) -> None:
     network = networks_on_targets.NETWORKS[networks_on_targets.NAMES.index(name)]

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from benches import npu_and_cortex_m, qat
+from tests import full
 
 ROW = npu_and_cortex_m.Row("m", "PTQ", "imxrt700cm", 3, 2, 100, 20, 4, 0, 0, 1.0, 0, ())
 
@@ -35,10 +36,9 @@ def test_each_seed_has_to_make_good_for_half_of_what_was_lost() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("model", "target", "mode"),
-    [  # the bench takes all; by PTQ for both processors they are compared in `tests/board/test_combined.py`, too
-        ("refused_middle", "imxrt700cm", "QAT"),
-        ("mobilenet_v3_blocks", "cortex-m33", "PTQ"),
-    ],
+    full.first(  # the bench takes all; by PTQ for both processors they are compared in `tests/board/test_combined.py`
+        [("refused_middle", "imxrt700cm", "QAT"), ("mobilenet_v3_blocks", "cortex-m33", "PTQ")], 1
+    ),
 )
 def test_a_mixed_network_agrees_with_its_reference(model: str, target: str, mode: str) -> None:
     found = npu_and_cortex_m.row(model, mode, target)

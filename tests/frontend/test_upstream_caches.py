@@ -13,6 +13,7 @@ import torch
 from ruamel.yaml import YAML
 from tests.frontend.building import Applies
 from torch import Tensor, nn
+from torch._dynamo import functional_export
 from torch._export.utils import _collect_all_valid_cia_ops_for_namespace as composite
 from torch._higher_order_ops.auto_functionalize import auto_functionalized
 from torch._subclasses import FakeTensorMode
@@ -56,7 +57,8 @@ def test_a_release_without_a_name_is_served_without_the_shortcut(monkeypatch: py
 def test_no_byte_of_a_program_changes(monkeypatch: pytest.MonkeyPatch) -> None:
     inputs = (torch.linspace(-1, 1, 192).reshape(1, 3, 8, 8),)
     short = build(Mixed(), inputs, target="imxrt700cm", calibration=[inputs])
-    monkeypatch.setattr(upstream_caches, "active", nullcontext)
+    for name in ("active", "exporting"):
+        monkeypatch.setattr(upstream_caches, name, nullcontext)
     plain = build(Mixed(), inputs, target="imxrt700cm", calibration=[inputs])
     assert short.pte == plain.pte
     assert short.manifest.nodes == plain.manifest.nodes
@@ -75,6 +77,16 @@ def test_nothing_stays() -> None:
         assert all(vars(owner)[name] is not old for (owner, name), old in zip(names, before, strict=True))
     assert [vars(owner)[name] for owner, name in names] == before
     assert not hasattr(NodeSource, "__deepcopy__")
+
+
+def test_guards_are_built_only_where_a_dimension_is_dynamic(monkeypatch: pytest.MonkeyPatch) -> None:
+    built: list[object] = []
+    monkeypatch.setattr(functional_export, "_suggest_or_raise_constraint_violation", lambda *args: built.append(args))
+    with upstream_caches.exporting():
+        torch.export.export(Applies(torch.relu), (X,), strict=True)
+        assert built == []
+        torch.export.export(Applies(torch.relu), (X,), dynamic_shapes=({1: torch.export.Dim("n")},), strict=True)
+        assert len(built) == 1
 
 
 def test_programs_are_decomposed_again_only_for_what_they_have() -> None:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 import pytest
+from tests import full
 from tests.graphs import random_graph
 
 from deuteron.arch import targets
@@ -229,7 +230,7 @@ def _chain(seed: int) -> Program:
     return Program(tuple(buffers), ("in",), ("out",), tuple(calls))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", full.first(range(40), 16))
 def test_what_programs_with_weights_that_live_long_ask_for_is_enough(seed: int) -> None:
     """Weights of two layers stay in place between them, and what comes and goes beside them leaves gaps."""
     program = _chain(seed)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests import full
 
 from deuteron.native import LIBRARY_DIRECTORY, library
 from deuteron.runtime.build_native import CHECKOUT, executorch_root
@@ -20,8 +21,12 @@ def compile_and_run(output: Path, *arguments: str) -> subprocess.CompletedProces
     return subprocess.run((str(output),), capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("copies_from_const", [False, True])
-@pytest.mark.parametrize("options", [(), ("-DEXTERNAL_MEM", "-DNO_HEAP_USAGE=1", "-DNEUTRON_NPU_POWER_GATING")])
+OPTIONS = ("-DEXTERNAL_MEM", "-DNO_HEAP_USAGE=1", "-DNEUTRON_NPU_POWER_GATING")
+
+
+@pytest.mark.parametrize(
+    ("options", "copies_from_const"), full.first([((), False), (OPTIONS, True), ((), True), (OPTIONS, False)], 2)
+)
 def test_driver_api_is_the_one_that_executorchs_delegate_uses(
     options: tuple[str, ...], copies_from_const: bool, tmp_path: Path
 ) -> None:

@@ -29,11 +29,9 @@ BUILDS = [
 KINDS = [
     ("aliasing.unbind_columns", "imxrt700cm"),
     ("blocks.gpt_attention", "cortex-m55"),
-    ("blocks.yolo_head", "ethos-u55-128cm"),
     ("indices.greedy_decode", "ethos-u55-128"),
     ("layers.interpolate_bicubic", "ethos-u55-128"),
     ("numbers.many_rows_summed", "imxrt700cm"),
-    ("structure.returns_namedtuple", "cortex-m55"),
     ("structure.stft", "ethos-u85-256"),
 ]
 """At least one case of each topic; the tests of each part have small ones of all."""

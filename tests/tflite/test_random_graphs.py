@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tests import full
 from tests.tflite.cortex_m.models import constant, model, tensor
 from tests.tflite.graph_check import built, check
 from tests.tflite.random_graphs import random_graph
@@ -11,7 +12,7 @@ from deuteron.tflite.flat_model import FlatModel
 GRAPHS = range(40)
 
 
-@pytest.mark.parametrize("seed", GRAPHS)
+@pytest.mark.parametrize("seed", full.first(GRAPHS, 20))
 def test_a_graph_on_a_cortex_m(seed: int) -> None:
     assert str(check(seed, built("cortex-m55"))) == "None"
 

@@ -147,7 +147,8 @@ def build(
     trainer = _trainer(train, options, steps)
     with quiet():
         steps.begin("export")
-        observed, graph = capture.captured(model, [inputs, *first])
+        with upstream_caches.exporting():
+            observed, graph = capture.captured(model, [inputs, *first])
         variables = observed.variables
         if variables and trainer:
             raise _no_training(variables[0])

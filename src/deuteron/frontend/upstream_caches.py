@@ -31,6 +31,19 @@ def active() -> Generator[None]:
         (names.VALIDATE_CACHE_KEY, _cache_quantization),
         (names.ANNOTATION_CALLABLE, _cached_annotation),
     ]
+    with ExitStack() as stack:
+        for name, shortcut in shortcuts:
+            stack.enter_context(replaced(name, shortcut))
+        stack.enter_context(exporting())
+        stack.enter_context(_shared_sources())
+        stack.enter_context(_operators_listed_once())
+        yield
+
+
+@contextmanager
+def exporting() -> Generator[None]:
+    """Use the shortcuts of PyTorch's export in this context."""
+    shortcuts: list[tuple[PrivateName, Callable[[Any], object]]] = [(names.CONSTRAINT_GUARDS, _guarded_if_dynamic)]
     if not missing([names.STRICT_EXPORT]):
         shortcuts += [
             (names.GRAPH_RECOMPILE, _generated_when_used),
@@ -40,8 +53,6 @@ def active() -> Generator[None]:
     with ExitStack() as stack:
         for name, shortcut in shortcuts:
             stack.enter_context(replaced(name, shortcut))
-        stack.enter_context(_shared_sources())
-        stack.enter_context(_operators_listed_once())
         yield
 
 
@@ -253,6 +264,16 @@ def _generated_to_export(original: Callable[..., Any]) -> Callable[..., Any]:
         return original(mod, *args, **kwargs)
 
     return export
+
+
+def _guarded_if_dynamic(original: Callable[..., None]) -> Callable[..., None]:
+    """Build guards after an export only if a dimension is dynamic: PyTorch then checks the constraints with them."""
+
+    def check(*args: Any) -> None:
+        if args[-1]:  # `dynamic_shapes`
+            original(*args)
+
+    return check
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from torch import Tensor, fx, nn
 from torch.nn import functional
 
 from deuteron.errors import UnsupportedError
+from deuteron.frontend import upstream_caches
 from deuteron.frontend.backends.ethosu import decompositions
 from deuteron.frontend.quantize.decompositions import numbers
 
@@ -34,7 +35,8 @@ def stride(pool: Any, shape: tuple[int, ...], window: Any, *args: Any, **kwargs:
     """The stride of a pool that was rewritten, and gives the same."""
     x = torch.randn(shape)
     module = Pool(pool, window, *args, **kwargs)
-    model = torch.export.export(module, (x,), strict=True).module(check_guards=False)
+    with upstream_caches.exporting():
+        model = torch.export.export(module, (x,), strict=True).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     decompositions.write(model)
     (node,) = (node for node in model.graph.nodes if node.target in POOLS)
@@ -100,7 +102,8 @@ def test_numbers_beside_a_value_without_axes_are_values_without_axes(
 ) -> None:
     module = Call(lambda x: torch.relu(function(x.sum())))
     assert rewritten(module, (2, 3), decompositions.write) == [aten.sum.default, operator, aten.relu.default]
-    model = torch.export.export(module, (torch.randn(2, 3),), strict=True).module(check_guards=False)
+    with upstream_caches.exporting():
+        model = torch.export.export(module, (torch.randn(2, 3),), strict=True).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     decompositions.write(model)
     (node,) = (node for node in model.graph.nodes if node.target is operator)
@@ -150,7 +153,8 @@ CELLS = [nn.LSTMCell, nn.GRUCell, nn.RNNCell, partial(nn.RNNCell, nonlinearity="
 @pytest.mark.parametrize("cell", CELLS)
 def test_recurrent_cells_are_written_as_operators_that_the_npu_takes(cell: Any) -> None:
     module, inputs = Cell(cell), (torch.randn(1, 4), torch.randn(1, 6))
-    model = torch.export.export(module, inputs, strict=True).module(check_guards=False)
+    with upstream_caches.exporting():
+        model = torch.export.export(module, inputs, strict=True).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
     decompositions.write(model)
     assert not [node for node in model.graph.nodes if "cell" in str(node.target) and node.op == "call_function"]

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from tests import full
 from tests.cortex_m.bench import Bench, RefusedError
 from tests.tflite.cortex_m.recurrent_models import MODELS
 from tests.tflite.cortex_m.running import compare_stream
@@ -20,11 +21,11 @@ from deuteron.tflite.cortex_m.site import NUMPY
 from deuteron.tflite.flat_model import FlatModel
 from deuteron.tflite.quantization import Quant
 
-CASES = int(os.environ.get("DEUTERON_TFLITE_CASES", "8"))
+CASES = int(os.environ.get("DEUTERON_TFLITE_CASES", "4"))
 """Random models per operator; a long run asks for hundreds."""
 
 
-@pytest.fixture(scope="module", params=[InnerWork.PORTABLE, InnerWork.DSP])
+@pytest.fixture(scope="module", params=full.first([InnerWork.PORTABLE, InnerWork.DSP], 1))
 def bench(request: pytest.FixtureRequest) -> Bench:
     """The C operators with each kind of inner loops that this machine compiles."""
     return Bench(request.param)

@@ -14,7 +14,7 @@ from deuteron.tflite.encode import encode
 from deuteron.tflite.unsigned import signed
 
 MODELS = {**models.MODELS, **movement_models.MODELS, **more_models.MODELS, **plain_models.MODELS}
-CASES = int(os.environ.get("DEUTERON_TFLITE_CASES", "5"))
+CASES = int(os.environ.get("DEUTERON_TFLITE_CASES", "3"))
 """Random models per operator and type; a long run asks for hundreds."""
 
 

@@ -27,6 +27,12 @@ VALIDATE_CACHE_KEY = PrivateName(
 )
 GRAPH_RECOMPILE = PrivateName("torch.fx.graph_module", "GraphModule.recompile", "generates Python code when used", True)
 GRAPH_REDUCE = PrivateName("torch.fx.graph_module", "GraphModule.__reduce__", "generates Python code when used", True)
+CONSTRAINT_GUARDS = PrivateName(
+    "torch._dynamo.functional_export",
+    "_suggest_or_raise_constraint_violation",
+    "guards no shapes where none is dynamic",
+    True,
+)
 STRICT_EXPORT = PrivateName("torch.export._trace", "_strict_export", "generates Python code when used", True)
 RUN_DECOMPOSITIONS = PrivateName(
     "torch.export.exported_program", "ExportedProgram.run_decompositions", "traces a program once", True

@@ -1,13 +1,13 @@
 """Firmware linked with kernel selections: what the image holds, what the order of objects does, absent kernels."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
-from tests import store
+from tests import full, store
 from tests.graphs import random_graph, random_inputs
 from tests.npu.neutron.kernels.linking import HOST, M33, Toolchain, functions
 
@@ -21,7 +21,9 @@ from deuteron.runtime.driver import Driver
 from deuteron.views.inspect import inspect
 
 ALL = [kernel.symbol for kernel in KERNELS]
-SMALL_MODELS = tuple(example.name for example in api.REFERENCES if example.name != "mobilenet_v2")
+SMALL_MODELS = ["digits", "ds_cnn", "resnet8", "deep_autoencoder"]
+MODELS = [example.name for example in api.REFERENCES if example.name != "mobilenet_v2"]
+chosen = pytest.mark.parametrize("names", full.first([SMALL_MODELS, MODELS], 1), ids=len)
 ENTRY_POINTS = ("neutronInit", "neutronModelPrepare", "neutronModelUnprepare", "neutronRunBlocking")
 BESIDE_THEM = ("neutronGetModelContextSize", "dtn_error_string")
 
@@ -144,9 +146,9 @@ def test_a_model_that_needs_an_absent_kernel_is_refused_by_name(linked_driver: t
 # Whole models.
 
 
-def directories() -> list[Path]:
-    """The build directories of the small reference models, with their kernel selection files."""
-    return [store.model(name) for name in SMALL_MODELS]
+def directories(names: Sequence[str]) -> list[Path]:
+    """The build directories of reference models, with their kernel selection files."""
+    return [store.model(name) for name in names]
 
 
 def called(directory: Path) -> set[str]:
@@ -157,9 +159,12 @@ def called(directory: Path) -> set[str]:
 
 @pytest.mark.slow
 @both
-def test_a_reference_model_gets_the_kernels_that_its_microcode_calls(tools: Toolchain, tmp_path: Path) -> None:
+@chosen
+def test_a_reference_model_gets_the_kernels_that_its_microcode_calls(
+    tools: Toolchain, names: Sequence[str], tmp_path: Path
+) -> None:
     program, library = tools.program(tmp_path), tools.library()
-    for directory in directories():
+    for directory in directories(names):
         (file,) = directory.glob("*_kernel_selection.c")
         linked = tools.link(tmp_path / "a.elf", program, tools.compile(file, tmp_path / "selection.o"), library)
         assert set(functions(linked)) == called(directory)
@@ -168,9 +173,10 @@ def test_a_reference_model_gets_the_kernels_that_its_microcode_calls(tools: Tool
 
 @pytest.mark.slow
 @both
-def test_two_reference_models_get_the_kernels_of_both(tools: Toolchain, tmp_path: Path) -> None:
+@chosen
+def test_two_reference_models_get_the_kernels_of_both(tools: Toolchain, names: Sequence[str], tmp_path: Path) -> None:
     program, library = tools.program(tmp_path), tools.library()
-    for pair in combinations(directories(), 2):
+    for pair in combinations(directories(names), 2):
         merged = api.merge_kernel_selections(
             [file for directory in pair for file in directory.glob("*_kernel_selection.c")],
             tmp_path / "merged.c",

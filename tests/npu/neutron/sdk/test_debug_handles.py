@@ -7,6 +7,7 @@ ours, for models of the same structure. Without gaps: each kernel stands for som
 import importlib
 
 import pytest
+from tests import full
 from tests.npu.neutron.sdk.profiled import MODELS, handed_over
 
 from deuteron.frontend.examples import FOLDER, REFERENCES
@@ -49,7 +50,7 @@ they have the structure already.
 """
 
 
-@pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.parametrize("name", full.first(CLASSES, 1))
 def test_every_kernel_of_a_reference_model(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (example,) = (example for example in REFERENCES if example.name == name)
     monkeypatch.syspath_prepend(str(FOLDER))
