@@ -264,3 +264,27 @@ def test_the_scales_of_a_tensor_of_one_dimension_are_along_it() -> None:
     wrong = net.tensor((3,), quant=Quant((0.5, 0.25), (0, 0), 3))
     with pytest.raises(FormatError, match="it has 2 scales along dimension 3 of "):
         normal(net.model([wrong], [wrong]))
+
+
+def test_weights_with_a_scale_per_channel_are_dequantised() -> None:
+    net = Net()
+    x = net.tensor((2, 3), "FLOAT32")
+    scales = tuple(float(np.float32(scale)) for scale in (0.1, 0.03, 0.7, 0.011))
+    weights = net.tensor((4, 3), "INT8", Quant(scales, (0,) * 4, 0), np.arange(-6, 6, dtype=np.int8).tobytes())
+    real = net.op("DEQUANTIZE", [weights], [net.tensor((4, 3), "FLOAT32")], "DequantizeOptions")
+    y = net.op("FULLY_CONNECTED", [x, real, -1], [net.tensor((2, 4), "FLOAT32")], "FullyConnectedOptions")
+    model = net.model([x], [y])
+    found = normal(model)
+    assert names(found.model) == ["FULLY_CONNECTED"]
+    need_same_outputs(model, found)
+
+
+def test_factors_of_zeros_need_no_scale() -> None:
+    net = Net()
+    x = net.tensor((1, 3))
+    zeros = net.tensor((1, 3), quant=None, data=bytes(3))
+    y = net.op("MUL", [x, zeros], [net.tensor((1, 3), quant=q(1e-42, 5))], "MulOptions", FusedActivationFunction=0)
+    model = net.model([x], [y])
+    found = normal(model)
+    assert [t.quant for t in found.model.tensors if t.data] == [q(1e-42, 0)]
+    need_same_outputs(model, found)

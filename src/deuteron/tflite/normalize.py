@@ -211,6 +211,7 @@ class _Pass:
         self._set_shapes(op, operands, shapes)
         if op.outputs and self._may_fold(op) and self._fold(op):
             return None
+        self._give_zeros_a_scale(op)
         return self._with_bias(op, where)
 
     def _operands(self, op: FlatOperator) -> Operands:
@@ -249,15 +250,21 @@ class _Pass:
         read = (math.prod(self._tensors[i].shape) for i in op.inputs if i >= 0)
         if sum(math.prod(tensor.shape) for tensor in outputs) > max(LIMIT, *read, 0):
             return False
-        quants = {self._tensors[i].quant for i in op.inputs if i >= 0 and self._tensors[i].quant is not None}
+        quants = {quant for i in op.inputs if i >= 0 and (quant := self._tensors[i].quant) is not None}
         if not any(t.quant for t in outputs) and not quants:
             return True
         same = {t.quant for t in outputs}
+        if op.name == "DEQUANTIZE" and all(q.axis is not None for q in quants):
+            return True  # weights of a channel each; no kernel has more than one scale
         return op.name == "SHAPE" or (op.name in _MOVES and same == quants and all(q and q.axis is None for q in same))
 
     def _fold(self, op: FlatOperator) -> bool:
         """Compute the outputs where all inputs are constants."""
-        results = values_of(self._operands(op), self._tensors[op.outputs[0]].dtype)
+        source = self._tensors[op.inputs[0]] if op.inputs and op.inputs[0] >= 0 else None
+        if op.name == "DEQUANTIZE" and source is not None and source.quant is not None:
+            results = _dequantized(source)
+        else:
+            results = values_of(self._operands(op), self._tensors[op.outputs[0]].dtype)
         if results is None or len(results) != len(op.outputs):
             return False
         for index, result in zip(op.outputs, results, strict=True):
@@ -266,6 +273,17 @@ class _Pass:
                 return False
             self._tensors[index] = replace(tensor, data=result.tobytes())
         return True
+
+    def _give_zeros_a_scale(self, op: FlatOperator) -> None:
+        """Give a factor of zeros without quantisation the scale of the product; LiteRT multiplies by the scale 0."""
+        if op.name != "MUL":
+            return
+        for index in op.inputs:
+            tensor, product = self._tensors[index], self._tensors[op.outputs[0]].quant
+            if product is None or tensor.quant is not None or tensor.dtype not in _STORED:
+                continue
+            if (values := _values(tensor)) is not None and not values.any():
+                self._tensors[index] = replace(tensor, quant=Quant(product.scales[:1], (0,)))
 
     def _with_bias(self, op: FlatOperator, where: str) -> FlatOperator:
         """Give the bias of a layer the scale in which LiteRT adds it: that of the input times that of the weights.
@@ -330,6 +348,16 @@ def _values(tensor: FlatTensor) -> Array | None:
     if len(data) != dtype.itemsize * int(np.prod(tensor.shape, dtype=np.int64)):
         return None
     return np.frombuffer(data, dtype).reshape(tensor.shape)
+
+
+def _dequantized(tensor: FlatTensor) -> list[Array] | None:
+    """The numbers that a constant with scales per channel stands for; None for what is no such constant."""
+    values = _values(tensor)
+    if values is None or tensor.quant is None or tensor.quant.axis is None:
+        return None
+    sizes = [-1 if axis == tensor.quant.axis else 1 for axis in range(values.ndim)]
+    scales, zero_points = (np.reshape(each, sizes) for each in (tensor.quant.scales, tensor.quant.zero_points))
+    return [scales.astype(np.float32) * (values.astype(np.int32) - zero_points).astype(np.float32)]
 
 
 def _needed(model: FlatModel) -> FlatModel:
