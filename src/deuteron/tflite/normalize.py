@@ -45,6 +45,11 @@ _BEYOND_REASON = 2.0
 
 _STORED = ("INT8", "UINT8", "INT16")
 
+INT32 = 2
+"""A type of the schema."""
+
+RESIZES = ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+
 Scales = npt.NDArray[np.float32]
 
 _MOVES = {"RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "CONCATENATION", "PACK", "UNPACK"}
@@ -212,7 +217,8 @@ class _Pass:
         if op.outputs and self._may_fold(op) and self._fold(op):
             return None
         self._give_zeros_a_scale(op)
-        return self._with_bias(op, where)
+        self._compare_ends(op, where)
+        return self._with_bias(self._with_bias_type(op), where)
 
     def _operands(self, op: FlatOperator) -> Operands:
         tensors = [self._tensors[i] if i >= 0 else None for i in op.inputs]
@@ -273,6 +279,23 @@ class _Pass:
                 return False
             self._tensors[index] = replace(tensor, data=result.tobytes())
         return True
+
+    def _with_bias_type(self, op: FlatOperator) -> FlatOperator:
+        """Record the type of an int32 bias in a layer of int16; LiteRT takes its bytes for int64 numbers otherwise."""
+        bias = bias_without_type(op, self._tensors)
+        if bias is None:
+            return op
+        self.notes.append(
+            f"bias `{bias.name}` is int32 and the layer's options do not say it: LiteRT reads such bytes as int64"
+        )
+        return replace(op, options={**op.options, "QuantizedBiasType": INT32})
+
+    def _compare_ends(self, op: FlatOperator, where: str) -> None:
+        """Note a resize between two quantisations: LiteRT interpolates the stored values as they are."""
+        if op.name in RESIZES and has_two_quants(op, self._tensors):
+            self.notes.append(
+                f"{where}: input and output have two quantisations; as in LiteRT, stored values are not scaled"
+            )
 
     def _give_zeros_a_scale(self, op: FlatOperator) -> None:
         """Give a factor of zeros without quantisation the scale of the product; LiteRT multiplies by the scale 0."""
@@ -348,6 +371,23 @@ def _values(tensor: FlatTensor) -> Array | None:
     if len(data) != dtype.itemsize * int(np.prod(tensor.shape, dtype=np.int64)):
         return None
     return np.frombuffer(data, dtype).reshape(tensor.shape)
+
+
+def has_two_quants(op: FlatOperator, tensors: Sequence[FlatTensor]) -> bool:
+    """Return True if the first input and an output are quantised, and not alike."""
+    if not op.inputs or op.inputs[0] < 0:
+        return False
+    quant = tensors[op.inputs[0]].quant
+    return quant is not None and any((other := tensors[i].quant) and other != quant for i in op.outputs)
+
+
+def bias_without_type(op: FlatOperator, tensors: Sequence[FlatTensor]) -> FlatTensor | None:
+    """The int32 bias of a layer of int16 whose options do not record its type; None for other operators."""
+    x, _, at = _BIASED.get(op.name, (0, 0, 0))
+    if at >= len(op.inputs) or min(op.inputs[at], op.inputs[x]) < 0 or op.options.get("QuantizedBiasType") != 0:
+        return None
+    bias = tensors[op.inputs[at]]
+    return bias if at and tensors[op.inputs[x]].dtype == "INT16" and bias.dtype == "INT32" else None
 
 
 def _dequantized(tensor: FlatTensor) -> list[Array] | None:

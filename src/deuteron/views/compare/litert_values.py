@@ -1,4 +1,4 @@
-"""What LiteRT leaves open: float functions that its host's library rounds, and memory that it does not write."""
+"""What LiteRT leaves open: its host's float functions, memory that it does not write, and bytes behind a bias."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -6,7 +6,9 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.tflite.custom_options import DETECTION
-from deuteron.tflite.flat_model import FlatModel, FlatOperator
+from deuteron.tflite.decode import decode
+from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator
+from deuteron.tflite.normalize import bias_without_type
 
 Array = npt.NDArray[np.generic]
 
@@ -19,6 +21,12 @@ _FLOAT_FUNCTIONS = frozenset(("COS", "ELU", "EXP", "GELU", "LOG", "LOGISTIC", "L
 def is_float_function(model: FlatModel, op: FlatOperator) -> bool:
     """Return true if an operator computes a float function that LiteRT takes from its host's library."""
     return op.name in _FLOAT_FUNCTIONS and bool(op.outputs) and model.tensors[op.outputs[0]].dtype == "FLOAT32"
+
+
+def has_biases_without_type(source: Buffer) -> bool:
+    """Return true if LiteRT reads an int32 bias of the file as int64 numbers, and what follows it."""
+    model = decode(source, partial=True)
+    return any(bias_without_type(op, model.tensors) is not None for op in model.operators)
 
 
 def float_steps(ours: Array, theirs: Array) -> npt.NDArray[np.float64]:

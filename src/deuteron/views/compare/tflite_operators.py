@@ -26,7 +26,13 @@ from deuteron.tflite.constants import DTYPES
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.rewrite import rewrite
-from deuteron.views.compare.litert_values import FLOAT_STEPS, as_written, float_steps, is_float_function
+from deuteron.views.compare.litert_values import (
+    FLOAT_STEPS,
+    as_written,
+    float_steps,
+    has_biases_without_type,
+    is_float_function,
+)
 from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress
 
 Values = Mapping[str, Array]
@@ -237,6 +243,7 @@ def compare(
         not manifest.partitions
         and whole.is_reference
         and not any(is_float_function(model, op) for op in model.operators)
+        and not has_biases_without_type(source)
     )
     outputs = [TensorResult("", info.name, is_bound) for info in manifest.outputs]
     chain = _Chain(normal, model, names, {each.index for each in alone}, compiled) if manifest.partitions else None
