@@ -1,10 +1,11 @@
 """TFLite files of a folder on every target: taken or refused, equal to LiteRT or not, and the cost of firmware.
 
 A row per file and target says whether Deuteron takes the file, or the first line of the error. It compares the outputs
-for three seeded inputs with LiteRT's reference kernels. With `--boards` an emulated board must give the host's bytes,
-and the row has its instructions, arena and code. The rows are JSON lines in the file of `--json`; a second run keeps
-them unless `--again` is given. A process that exceeds the limit for a file is ended. The last table counts by kind of
-file, which the folder's INDEX.tsv may name.
+for three seeded inputs with LiteRT's reference kernels. Where they differ, it says whether `run --compare litert`
+allows the differences: those of an NPU's rounding, and of float functions. With `--boards` an emulated board must give
+the host's bytes, and the row has its instructions, arena and code. The rows are JSON lines in the file of `--json`; a
+second run keeps them unless `--again` is given. A process that exceeds the limit for a file is ended. The last table
+counts by kind of file, which the folder's INDEX.tsv may name.
 
 make bench-public-tflite ARGS=FOLDER
 """
@@ -29,6 +30,8 @@ BOARDS = {"cortex-m33": "an505", "imxrt700": "an505", "imxrt700cm": "an505"}
 BOARD = "an547"
 """That of all other targets."""
 SAMPLES = 3
+PARTIAL = "partial"
+"""Key of a row that is sent before LiteRT runs."""
 OUTSIDE = ("model", "semihost", "port", "libc", "application", "stand_in", "padding")
 """Modules of an image that are no code of the library."""
 
@@ -36,31 +39,30 @@ Row = dict[str, Any]
 
 
 def rows_of(path: Path, targets: Sequence[str], *, boards: bool, compared: bool = True) -> Iterator[Row]:
-    """Yield the rows of one file."""
+    """Yield the rows of one file; a row without an end first, as LiteRT may end the process."""
     from deuteron.errors import DeuteronError
     from deuteron.runtime.litert import Litert
 
-    litert: Litert | None = None
-    missing = "not compared"
-    try:
-        litert = Litert(path.read_bytes()) if compared else None
-    except DeuteronError as error:
-        missing = str(error).splitlines()[0]
     for target in targets:
         row: Row = {"target": target, "taken": False}
         start = time.monotonic()
         try:
             outputs, samples = taken(path, target, row)
             row["seconds"] = round(time.monotonic() - start, 2)
-            if litert is None:
-                row["litert"] = missing
-            else:
-                beside(litert, outputs, samples, row)
             if boards:
                 on_board(path, target, samples[:1], outputs[:1], row)
+            if compared:
+                yield row | {"litert": "LiteRT ends the process", PARTIAL: True}
+                try:
+                    litert = Litert(path.read_bytes())
+                except DeuteronError as error:
+                    row["litert"] = str(error).splitlines()[0]
+                else:
+                    beside(litert, outputs, samples, row)
+                    if not row["equal"]:
+                        within(path, target, samples, row)
         except DeuteronError as error:
-            stage = "board_refusal" if row["taken"] else "refusal"
-            row[stage] = " | ".join(line.strip() for line in str(error).splitlines()[:2])
+            row["refusal"] = first_lines(error)
         except Exception as error:  # noqa: BLE001  # a defect is a row, too
             row["crash"] = f"{type(error).__name__}: {error}"
         yield row
@@ -96,24 +98,44 @@ def beside(litert: Any, outputs: list[list[Any]], samples: Sequence[Any], row: R
     row |= {"equal": different == 0, "different": different, "largest": largest}
 
 
+def within(path: Path, target: str, samples: list[Any], row: Row) -> None:
+    """Say whether the differences are those that `run --compare litert` allows, or the first that is not."""
+    from deuteron import api
+
+    comparison: Any = api.compare(path, samples, target=target)
+    row["within"] = comparison.passed
+    if not comparison.passed:
+        row["broken"] = comparison.failures()[0]
+
+
 def on_board(path: Path, target: str, samples: Sequence[Any], outputs: list[list[Any]], row: Row) -> None:
     """Link an image, run it in an emulator, and compare with this computer."""
     from deuteron.board import boards, image, qemu
     from deuteron.board.record import FirmwareOptions
     from deuteron.board.toolchain import Toolchain
+    from deuteron.errors import DeuteronError
     from deuteron.runtime import build_directory
 
     board = boards.load(BOARDS.get(target, BOARD))
-    built = image.build(
-        build_directory.build_directory(path, target), board, FirmwareOptions(), Toolchain.find(image.OBJECTS)
-    )
-    row["code"] = sum(each.text + each.rodata for each in built.record.sizes.rows if each.module not in OUTSIDE)
-    with tempfile.TemporaryDirectory() as scratch:
-        directory = Path(scratch) / "firmware"
-        image.write(built, directory, force=False)
-        report = qemu.run(directory, built.record, board, samples)
+    try:
+        built = image.build(
+            build_directory.build_directory(path, target), board, FirmwareOptions(), Toolchain.find(image.OBJECTS)
+        )
+        row["code"] = sum(each.text + each.rodata for each in built.record.sizes.rows if each.module not in OUTSIDE)
+        with tempfile.TemporaryDirectory() as scratch:
+            directory = Path(scratch) / "firmware"
+            image.write(built, directory, force=False)
+            report = qemu.run(directory, built.record, board, samples)
+    except DeuteronError as error:
+        row["board_refusal"] = first_lines(error)
+        return
     row["instructions"] = report.runs[0].instructions
     row["board_equal"] = [y.tobytes() for y in report.runs[0].outputs] == [y.tobytes() for y in outputs[0]]
+
+
+def first_lines(error: Exception) -> str:
+    """The first two lines of an error."""
+    return " | ".join(line.strip() for line in str(error).splitlines()[:2])
 
 
 class Worker:
@@ -132,18 +154,23 @@ class Worker:
             other.close()
         self._pipe.send((path, tuple(targets), self._boards, self._compared))
         rows: list[Row] = []
+        begun: Row | None = None
         end = time.monotonic() + self._time_limit
         try:
             while len(rows) < len(targets):
                 if not self._pipe.poll(max(0.0, end - time.monotonic())):
                     raise TimeoutError(f"took more than {self._time_limit:g} s")
-                rows.append(self._pipe.recv())
+                row = self._pipe.recv()
+                begun = row if row.pop(PARTIAL, False) else None
+                rows += [] if begun else [row]
         except (EOFError, OSError, TimeoutError) as error:
             self._process.kill()
             self._process.join()
-            crash = str(error) or f"the process ended with {self._process.exitcode}"
+            exitcode, self._process = self._process.exitcode, None
+            if begun and not isinstance(error, TimeoutError):
+                return [*rows, begun, *self.rows(path, targets[len(rows) + 1 :])]
+            crash = str(error) or f"the process ended with {exitcode}"
             rows += [{"target": target, "taken": False, "crash": crash} for target in targets[len(rows) :]]
-            self._process = None
         return rows
 
 
@@ -177,7 +204,7 @@ def digest(path: Path) -> str:
 
 def table(rows: Sequence[Row]) -> Iterator[str]:
     """Yield the lines of the counts by kind and target."""
-    columns = f"{'files':>6}{'taken':>7}{'equal':>7}{'differ':>7}{'no LiteRT':>10}{'board':>7}{'crash':>6}"
+    columns = f"{'files':>6}{'taken':>7}{'equal':>7}{'within':>7}{'differ':>7}{'no LiteRT':>10}{'board':>7}{'crash':>6}"
     yield f"{'kind':<16}{'target':<16}{columns}"
     counts: Counter[tuple[str, str, str]] = Counter()
     for row in rows:
@@ -185,17 +212,19 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
             ("files", True),
             ("taken", row["taken"]),
             ("equal", row.get("equal") is True),
-            ("differ", row.get("equal") is False),
+            ("within", row.get("within") is True),
+            ("differ", row.get("equal") is False and row.get("within") is not True),
             ("litert", "litert" in row),
             ("board", row.get("board_equal") is True),
             ("crash", "crash" in row),
         ):
             counts[row["kind"], row["target"], what] += bool(holds)
     for kind, target in sorted({(row["kind"], row["target"]) for row in rows}, key=lambda pair: (pair[1], pair[0])):
-        files, taken, equal, differ, litert, board, crash = (
-            counts[kind, target, what] for what in ("files", "taken", "equal", "differ", "litert", "board", "crash")
+        names = ("files", "taken", "equal", "within", "differ", "litert", "board", "crash")
+        files, taken, equal, close, differ, litert, board, crash = (counts[kind, target, what] for what in names)
+        yield (
+            f"{kind:<16}{target:<16}{files:>6}{taken:>7}{equal:>7}{close:>7}{differ:>7}{litert:>10}{board:>7}{crash:>6}"
         )
-        yield f"{kind:<16}{target:<16}{files:>6}{taken:>7}{equal:>7}{differ:>7}{litert:>10}{board:>7}{crash:>6}"
 
 
 def main() -> int:

@@ -124,12 +124,28 @@ def negative() -> FlatModel:
     return model("NEG", [tensor("x", (2, 3), "INT8", Q)], [tensor("y", (2, 3), "INT8", Q)])
 
 
+def two_quants(name: str, sizes: tuple[int, ...], shape: tuple[int, ...]) -> FlatModel:
+    """Stored values that LiteRT takes into another quantisation as they are."""
+    x, y = tensor("x", (1, 4, 4, 8), "INT8", Q), tensor("y", shape, "INT8", Quant((f32(0.02),), (5,)))
+    return model(name, [x, constant("s", sizes)], [y])
+
+
+def resized_to_another_scale() -> FlatModel:
+    return two_quants("RESIZE_BILINEAR", (7, 5), (1, 7, 5, 8))
+
+
+def reshaped_to_another_scale() -> FlatModel:
+    return two_quants("RESHAPE", (16, 8), (16, 8))
+
+
 ODD = (cast_of_bool, selected, wide_indices, negative)
+
+TWO_QUANTS = (resized_to_another_scale, reshaped_to_another_scale)
 
 MIRRORED = (mirrored_and_compared, mirrored_channels, mirrored_vector, mirrored_batches)
 
 
-HIDDEN = (read_output, comparison, real_function, filled, wide_function, wide_sigmoid, *ODD, *MIRRORED)
+HIDDEN = (read_output, comparison, real_function, filled, wide_function, wide_sigmoid, *ODD, *MIRRORED, *TWO_QUANTS)
 COMPILED = [(make, target) for make in HIDDEN for target in ("ethos-u55-128", "ethos-u85-256")]
 KINDS = [(make, "ethos-u85-256") for make in (cast_of_bool, wide_sigmoid, mirrored_channels)]
 

@@ -15,6 +15,7 @@ from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.normalize import Normalized, normalized, with_unique_names
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.unsigned import is_unsigned, signed
+from deuteron.views.compare.litert_values import has_biases_without_type
 
 
 def q(scale: float, zero_point: int) -> Quant:
@@ -264,3 +265,56 @@ def test_the_scales_of_a_tensor_of_one_dimension_are_along_it() -> None:
     wrong = net.tensor((3,), quant=Quant((0.5, 0.25), (0, 0), 3))
     with pytest.raises(FormatError, match="it has 2 scales along dimension 3 of "):
         normal(net.model([wrong], [wrong]))
+
+
+def test_weights_with_a_scale_per_channel_are_dequantised() -> None:
+    net = Net()
+    x = net.tensor((2, 3), "FLOAT32")
+    scales = tuple(float(np.float32(scale)) for scale in (0.1, 0.03, 0.7, 0.011))
+    weights = net.tensor((4, 3), "INT8", Quant(scales, (0,) * 4, 0), np.arange(-6, 6, dtype=np.int8).tobytes())
+    real = net.op("DEQUANTIZE", [weights], [net.tensor((4, 3), "FLOAT32")], "DequantizeOptions")
+    y = net.op("FULLY_CONNECTED", [x, real, -1], [net.tensor((2, 4), "FLOAT32")], "FullyConnectedOptions")
+    model = net.model([x], [y])
+    found = normal(model)
+    assert names(found.model) == ["FULLY_CONNECTED"]
+    need_same_outputs(model, found)
+
+
+def test_factors_of_zeros_need_no_scale() -> None:
+    net = Net()
+    x = net.tensor((1, 3))
+    zeros = net.tensor((1, 3), quant=None, data=bytes(3))
+    y = net.op("MUL", [x, zeros], [net.tensor((1, 3), quant=q(1e-42, 5))], "MulOptions", FusedActivationFunction=0)
+    model = net.model([x], [y])
+    found = normal(model)
+    assert [t.quant for t in found.model.tensors if t.data] == [q(1e-42, 0)]
+    need_same_outputs(model, found)
+
+
+def test_an_int32_bias_of_an_int16_layer_gets_the_option_that_says_it() -> None:
+    net = Net()
+    x = net.tensor((1, 3), "INT16", q(0.1, 0))
+    weights = net.tensor((2, 3), "INT8", q(0.01, 0), np.arange(6, dtype=np.int8).tobytes())
+    bias = net.constant([7, -9])
+    y = net.tensor((1, 2), "INT16", q(0.02, 0))
+    net.op("FULLY_CONNECTED", [x, weights, bias], [y], "FullyConnectedOptions", QuantizedBiasType=0)
+    model = net.model([x], [y])
+    found = normal(model)
+    assert [op.options["QuantizedBiasType"] for op in found.model.operators] == [2]
+    assert found.notes == (
+        "bias `t2` is int32 and the layer's options do not say it: LiteRT reads such bytes as int64",
+    )
+    assert not normal(found.model).notes
+    assert has_biases_without_type(encode(model))
+    assert not has_biases_without_type(bytes(found.source))
+
+
+def test_shapes_of_arguments_are_broadcast() -> None:
+    net = Net()
+    x = net.tensor((3, 1), "FLOAT32")
+    size = net.op("BROADCAST_ARGS", [net.constant([3, 1]), net.constant([4])], [net.tensor((2,), "INT32")])
+    y = net.op("BROADCAST_TO", [x, size], [net.tensor((3, 4), "FLOAT32")], "BroadcastToOptions")
+    model = net.model([x], [y])
+    found = normal(model)
+    assert names(found.model) == ["BROADCAST_TO"]
+    need_same_outputs(model, found)

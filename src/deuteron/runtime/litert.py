@@ -22,6 +22,9 @@ class Litert:
     A model with a SUM uses the other builtin kernels: the reference one returns -1 for any int8 input. A
     model with an operator that has no reference kernel, such as ELU, uses them too.
 
+    Attributes:
+        is_reference: true if all kernels are the reference ones.
+
     Raises:
         MissingToolError: LiteRT is not installed.
         InputError: LiteRT rejects the model.
@@ -34,7 +37,6 @@ class Litert:
             raise MissingToolError(
                 "LiteRT is not installed", hint="install it with `pip install 'deuteron[litert]'`"
             ) from error
-        summed = "SUM" in op_names(model)
         others = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
 
         def interpreter(resolver: Any) -> Any:
@@ -42,14 +44,16 @@ class Litert:
 
         def fresh() -> Any:
             try:
-                made = interpreter(others if summed else OpResolverType.BUILTIN_REF)
+                made = interpreter(OpResolverType.BUILTIN_REF if self.is_reference else others)
             except ValueError as error:
-                if _NO_KERNEL not in str(error):
+                if _NO_KERNEL not in str(error) or not self.is_reference:
                     raise
+                self.is_reference = False
                 made = interpreter(others)
             made.allocate_tensors()
             return made
 
+        self.is_reference = "SUM" not in op_names(model)
         self._fresh: Callable[[], Any] = fresh
         self.reset()
 

@@ -18,8 +18,11 @@ _MAIN = "from ethosu.vela.vela import main; main()"
 _TIME_OUT = 1800
 """Seconds until Vela counts as hung."""
 
-_FAULT = re.compile(r"^\s*(?:Error|ERROR)\b:?\s*(.*)$", re.MULTILINE)
-"""A line about something that is wrong; Vela's exit code is 0 all the same."""
+_FAULT = re.compile(r"^\s*(?:Error|ERROR)\b:?\s*(?!processing line \d+ of )(.*)$", re.MULTILINE)
+"""A line about something that is wrong; Vela's exit code is 0 all the same.
+
+Python's own line about a `.pth` file that does not load is none.
+"""
 
 _LEFT = re.compile(
     r"^Warning \(supported operators\) operator: \w+, ofm: '(?P<tensor>.*)'\nReason: (?P<why>.*)$", re.MULTILINE

@@ -12,10 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from deuteron.errors import UnsupportedError
+from deuteron.runtime.tflite_program import VIEWS
 from deuteron.runtime.vela import PLAN
 from deuteron.tflite.cortex_m.operator_table import VELA
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import CUSTOM, FlatModel, FlatOperator, FlatTensor
+from deuteron.tflite.normalize import RESIZES, has_two_quants
 from deuteron.tflite.variables import LSTM
 
 _CODE = "DeuteronHidden"
@@ -71,7 +73,8 @@ def kept(source: FlatModel, number: int) -> FlatOperator:
         return FlatOperator(CUSTOM, tuple(i for i in op.inputs if i >= 0), op.outputs, custom_code=LSTM)
     ends = (source.tensors[i] for i in (*op.inputs, *op.outputs) if i >= 0)
     is_odd = op.name == "NEG" or any(t.dtype in _ODD and t.data is None for t in ends)
-    return _custom(op, number) if is_odd or _is_built_in(source, op) or _is_mirrored_wrongly(source, op) else op
+    is_odd |= _is_built_in(source, op) or _is_mirrored_wrongly(source, op)
+    return _custom(op, number) if is_odd or _ignores_quants(source, op) else op
 
 
 def lost(source: FlatModel, model: FlatModel) -> tuple[int, ...]:
@@ -132,6 +135,14 @@ def _custom(op: FlatOperator, number: int) -> FlatOperator:
 def _is_built_in(source: FlatModel, op: FlatOperator) -> bool:
     """Return True for functions that an NPU computes itself, and not by a table: their values are not public."""
     return op.name in ("LOGISTIC", "TANH") and source.tensors[op.inputs[0]].dtype == "INT16"
+
+
+def _ignores_quants(source: FlatModel, op: FlatOperator) -> bool:
+    """Return True for stored values that LiteRT moves as they are into another quantisation.
+
+    Vela scales them, or refuses the file.
+    """
+    return op.name in (*VIEWS, *RESIZES) and has_two_quants(op, source.tensors)
 
 
 def _is_mirrored_wrongly(source: FlatModel, op: FlatOperator) -> bool:

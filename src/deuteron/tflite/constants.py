@@ -180,6 +180,7 @@ def _cast(operands: Operands) -> list[Array]:
 _VALUES: Mapping[str, Value] = MappingProxyType(
     {
         "ADD": _integers(np.add),
+        "BROADCAST_ARGS": _numpy(lambda a, b: np.array(np.broadcast_shapes(tuple(a), tuple(b)), a.dtype)),
         "BROADCAST_TO": lambda operands: [np.broadcast_to(_inputs(operands)[0], operands.recorded[0])],
         "CAST": _cast,
         "CONCATENATION": _concatenated,

@@ -45,6 +45,11 @@ _BEYOND_REASON = 2.0
 
 _STORED = ("INT8", "UINT8", "INT16")
 
+INT32 = 2
+"""A type of the schema."""
+
+RESIZES = ("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
+
 Scales = npt.NDArray[np.float32]
 
 _MOVES = {"RESHAPE", "SQUEEZE", "EXPAND_DIMS", "TRANSPOSE", "SLICE", "STRIDED_SLICE", "CONCATENATION", "PACK", "UNPACK"}
@@ -211,7 +216,9 @@ class _Pass:
         self._set_shapes(op, operands, shapes)
         if op.outputs and self._may_fold(op) and self._fold(op):
             return None
-        return self._with_bias(op, where)
+        self._give_zeros_a_scale(op)
+        self._compare_ends(op, where)
+        return self._with_bias(self._with_bias_type(op), where)
 
     def _operands(self, op: FlatOperator) -> Operands:
         tensors = [self._tensors[i] if i >= 0 else None for i in op.inputs]
@@ -249,15 +256,21 @@ class _Pass:
         read = (math.prod(self._tensors[i].shape) for i in op.inputs if i >= 0)
         if sum(math.prod(tensor.shape) for tensor in outputs) > max(LIMIT, *read, 0):
             return False
-        quants = {self._tensors[i].quant for i in op.inputs if i >= 0 and self._tensors[i].quant is not None}
+        quants = {quant for i in op.inputs if i >= 0 and (quant := self._tensors[i].quant) is not None}
         if not any(t.quant for t in outputs) and not quants:
             return True
         same = {t.quant for t in outputs}
+        if op.name == "DEQUANTIZE" and all(q.axis is not None for q in quants):
+            return True  # weights of a channel each; no kernel has more than one scale
         return op.name == "SHAPE" or (op.name in _MOVES and same == quants and all(q and q.axis is None for q in same))
 
     def _fold(self, op: FlatOperator) -> bool:
         """Compute the outputs where all inputs are constants."""
-        results = values_of(self._operands(op), self._tensors[op.outputs[0]].dtype)
+        source = self._tensors[op.inputs[0]] if op.inputs and op.inputs[0] >= 0 else None
+        if op.name == "DEQUANTIZE" and source is not None and source.quant is not None:
+            results = _dequantized(source)
+        else:
+            results = values_of(self._operands(op), self._tensors[op.outputs[0]].dtype)
         if results is None or len(results) != len(op.outputs):
             return False
         for index, result in zip(op.outputs, results, strict=True):
@@ -266,6 +279,34 @@ class _Pass:
                 return False
             self._tensors[index] = replace(tensor, data=result.tobytes())
         return True
+
+    def _with_bias_type(self, op: FlatOperator) -> FlatOperator:
+        """Record the type of an int32 bias in a layer of int16; LiteRT takes its bytes for int64 numbers otherwise."""
+        bias = bias_without_type(op, self._tensors)
+        if bias is None:
+            return op
+        self.notes.append(
+            f"bias `{bias.name}` is int32 and the layer's options do not say it: LiteRT reads such bytes as int64"
+        )
+        return replace(op, options={**op.options, "QuantizedBiasType": INT32})
+
+    def _compare_ends(self, op: FlatOperator, where: str) -> None:
+        """Note a resize between two quantisations: LiteRT interpolates the stored values as they are."""
+        if op.name in RESIZES and has_two_quants(op, self._tensors):
+            self.notes.append(
+                f"{where}: input and output have two quantisations; as in LiteRT, stored values are not scaled"
+            )
+
+    def _give_zeros_a_scale(self, op: FlatOperator) -> None:
+        """Give a factor of zeros without quantisation the scale of the product; LiteRT multiplies by the scale 0."""
+        if op.name != "MUL":
+            return
+        for index in op.inputs:
+            tensor, product = self._tensors[index], self._tensors[op.outputs[0]].quant
+            if product is None or tensor.quant is not None or tensor.dtype not in _STORED:
+                continue
+            if (values := _values(tensor)) is not None and not values.any():
+                self._tensors[index] = replace(tensor, quant=Quant(product.scales[:1], (0,)))
 
     def _with_bias(self, op: FlatOperator, where: str) -> FlatOperator:
         """Give the bias of a layer the scale in which LiteRT adds it: that of the input times that of the weights.
@@ -330,6 +371,33 @@ def _values(tensor: FlatTensor) -> Array | None:
     if len(data) != dtype.itemsize * int(np.prod(tensor.shape, dtype=np.int64)):
         return None
     return np.frombuffer(data, dtype).reshape(tensor.shape)
+
+
+def has_two_quants(op: FlatOperator, tensors: Sequence[FlatTensor]) -> bool:
+    """Return True if the first input and an output are quantised, and not alike."""
+    if not op.inputs or op.inputs[0] < 0:
+        return False
+    quant = tensors[op.inputs[0]].quant
+    return quant is not None and any((other := tensors[i].quant) and other != quant for i in op.outputs)
+
+
+def bias_without_type(op: FlatOperator, tensors: Sequence[FlatTensor]) -> FlatTensor | None:
+    """The int32 bias of a layer of int16 whose options do not record its type; None for other operators."""
+    x, _, at = _BIASED.get(op.name, (0, 0, 0))
+    if at >= len(op.inputs) or min(op.inputs[at], op.inputs[x]) < 0 or op.options.get("QuantizedBiasType") != 0:
+        return None
+    bias = tensors[op.inputs[at]]
+    return bias if at and tensors[op.inputs[x]].dtype == "INT16" and bias.dtype == "INT32" else None
+
+
+def _dequantized(tensor: FlatTensor) -> list[Array] | None:
+    """The numbers that a constant with scales per channel stands for; None for what is no such constant."""
+    values = _values(tensor)
+    if values is None or tensor.quant is None or tensor.quant.axis is None:
+        return None
+    sizes = [-1 if axis == tensor.quant.axis else 1 for axis in range(values.ndim)]
+    scales, zero_points = (np.reshape(each, sizes) for each in (tensor.quant.scales, tensor.quant.zero_points))
+    return [scales.astype(np.float32) * (values.astype(np.int32) - zero_points).astype(np.float32)]
 
 
 def _needed(model: FlatModel) -> FlatModel:

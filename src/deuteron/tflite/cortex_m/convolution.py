@@ -18,9 +18,7 @@ from deuteron.tflite.cortex_m.padding import fill
 from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, whole
 from deuteron.tflite.cortex_m.site import Array, Site
 from deuteron.tflite.flat_model import FlatTensor
-
-_INT32 = 2
-"""A type of the schema."""
+from deuteron.tflite.normalize import INT32
 
 MOST_PRODUCTS = 32768
 """Under a sum of the int8 operators."""
@@ -113,7 +111,7 @@ def _bias(site: Site, position: int) -> Array | None:
 
 def _is_narrow(site: Site, bias: Array | None) -> bool:
     """Return True if an int16 layer has 32-bit sums: its bias has them, or without a bias its options say it."""
-    return site.option("QuantizedBiasType") == _INT32 if bias is None else bias.dtype == np.int32
+    return site.option("QuantizedBiasType") == INT32 if bias is None else bias.dtype == np.int32
 
 
 def convolution(site: Site) -> tuple[CpuCall, ...]:

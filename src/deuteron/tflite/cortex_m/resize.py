@@ -40,7 +40,6 @@ def _places(site: Site, size: int, out: int) -> list[int]:
 def nearest(site: Site) -> tuple[CpuCall, ...]:
     """Lower RESIZE_NEAREST_NEIGHBOR: whole multiples as copies, others as lines by index."""
     x, out = site.input(), site.output()
-    site.same_quant(x, out)
     dtype, item = site.dtype(x), np.dtype(site.dtype(x)).itemsize
     batches, in_h, in_w, channels = x.shape
     out_h, out_w = out.shape[1:3]
@@ -86,7 +85,6 @@ def bilinear(site: Site) -> tuple[CpuCall, ...]:
     if site.op.is_unsigned or site.input().dtype == "FLOAT32":
         return _in_float(site)
     x, out = site.input(), site.output()
-    site.same_quant(x, out)
     batches, in_h, in_w, channels = x.shape
     out_h, out_w = out.shape[1:3]
     params = ResizeBilinearParams(
@@ -98,7 +96,6 @@ def bilinear(site: Site) -> tuple[CpuCall, ...]:
 def _in_float(site: Site) -> tuple[CpuCall, ...]:
     """RESIZE_BILINEAR of float32, and of uint8, which the reference kernel interpolates in float32."""
     x, out = site.input(), site.output()
-    site.same_quant(x, out)
     batches, in_h, in_w, channels = x.shape
     out_h, out_w = out.shape[1:3]
     scale_h, scale_w = bits_of(_scale(site, in_h, out_h)), bits_of(_scale(site, in_w, out_w))

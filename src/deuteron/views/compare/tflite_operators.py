@@ -1,9 +1,10 @@
 """Compares firmware's results for a TFLite file with LiteRT's reference kernels: by operator, and from end to end.
 
 LiteRT runs each operator of the CPU on our own values, so that a difference belongs to the operator that makes it. The
-bytes must be the same. An NPU rounds differently (spec/rounding.md): each of its operators is also compiled by itself,
-and may be one step from LiteRT. Chained, these operators must give the bytes of the whole program. So the outputs, of
-which differing values are counted, differ by the steps of single operators alone.
+bytes must be the same; float functions such as TANH may be two steps of float32 apart. An NPU rounds differently
+(spec/rounding.md): each of its operators is also compiled by itself, and may be one step from LiteRT. Chained, these
+operators must give the bytes of the whole program. So the outputs, of which differing values are counted, differ by the
+steps of single operators alone.
 """
 
 import math
@@ -25,6 +26,13 @@ from deuteron.tflite.constants import DTYPES
 from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.rewrite import rewrite
+from deuteron.views.compare.litert_values import (
+    FLOAT_STEPS,
+    as_written,
+    float_steps,
+    has_biases_without_type,
+    is_float_function,
+)
 from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress
 
 Values = Mapping[str, Array]
@@ -53,6 +61,7 @@ class TensorResult:
         op: the operator that writes it; empty for an output of the file.
         name: the tensor's name.
         bound: true if the bytes must be the same, or at most `steps` apart.
+        is_float: `largest` and `steps` count steps of float32.
         elements: values that were compared.
         mismatches: how many of them differ.
         largest: the largest difference of finite values.
@@ -70,6 +79,7 @@ class TensorResult:
     first: tuple[int, ...] = ()
     steps: int = 0
     than: str = "LiteRT's"
+    is_float: bool = False
 
     @property
     def is_broken(self) -> bool:
@@ -86,7 +96,8 @@ class TensorResult:
         self.mismatches += int(np.count_nonzero(differs))
         if not self.first:
             self.first = sample, *map(int, np.argwhere(differs)[0])
-        apart = np.abs(ours[differs].astype(np.float64) - theirs[differs].astype(np.float64))
+        one, other = ours[differs], theirs[differs]
+        apart = float_steps(one, other) if self.is_float else np.abs(one.astype(np.float64) - other.astype(np.float64))
         self.largest = max(self.largest, float(apart[np.isfinite(apart)].max(initial=0)))
 
     @property
@@ -96,7 +107,7 @@ class TensorResult:
         what = f"{self.op}, output `{self.name}`" if self.op else f"output `{self.name}`"
         return (
             f"{what}: {self.mismatches:,} of {self.elements:,} values differ from {self.than}, by up to "
-            f"{self.largest:g}; the first in sample {sample} at {place}"
+            f"{self.largest:g}{' steps of float32' if self.is_float else ''}; the first in sample {sample} at {place}"
         )
 
 
@@ -170,11 +181,15 @@ class _Alone:
         """Return true if it has a variable tensor."""
         return any(i >= 0 and self.model.tensors[i].is_variable for i in self.model.operators[self.index].inputs)
 
+    @property
+    def outputs(self) -> tuple[int, ...]:
+        """Tensors that it writes."""
+        return self.model.operators[self.index].outputs
+
     @cached_property
     def file(self) -> bytes:
         """A file of the operator."""
-        outputs = self.model.operators[self.index].outputs
-        return rewrite(self.source, (self.index,), inputs=self.inputs, outputs=outputs)
+        return rewrite(self.source, (self.index,), inputs=self.inputs, outputs=self.outputs)
 
     @cached_property
     def litert(self) -> Litert:
@@ -223,12 +238,14 @@ def compare(
         for index, op in enumerate(model.operators)
         if op.name not in VIEWS and op.outputs and names[op.outputs[0]] in on_cpu
     ]
-    results = {
-        (each.index, i): TensorResult(f"op {each.index} {model.operators[each.index].title}", names[i])
-        for each in alone
-        for i in model.operators[each.index].outputs
-    }
-    outputs = [TensorResult("", info.name, not manifest.partitions) for info in manifest.outputs]
+    results = {(each.index, i): _result(model, each.index, names[i]) for each in alone for i in each.outputs}
+    is_bound = (
+        not manifest.partitions
+        and whole.is_reference
+        and not any(is_float_function(model, op) for op in model.operators)
+        and not has_biases_without_type(source)
+    )
+    outputs = [TensorResult("", info.name, is_bound) for info in manifest.outputs]
     chain = _Chain(normal, model, names, {each.index for each in alone}, compiled) if manifest.partitions else None
     states: dict[str, Array] = {}
     for number, sample in enumerate(samples):
@@ -237,7 +254,8 @@ def compare(
             states = _initial(model, names)
             for litert in (whole, *(each.litert for each in alone if each.keeps_state)):
                 litert.reset()
-        for result, y, theirs in zip(outputs, ours, whole.run(sample), strict=True):
+        wanted = as_written(model, model.own_outputs, whole.run(sample))
+        for result, y, theirs in zip(outputs, ours, wanted, strict=True):
             result.add(number, y, theirs)
         known = _with_views(model, names, {**values, **states}, sample)
         states = {names[before]: known[names[after]] for before, after in model.state_ends if names[after] in known}
@@ -245,7 +263,7 @@ def compare(
             if not all(_has(known, names[i], model.tensors[i]) for i in each.inputs):
                 continue  # an NPU's compiler has given it other operands, or it has fewer channels
             theirs = each.litert.run([_as_stored(known[names[i]], model.tensors[i]) for i in each.inputs])
-            for i, y in zip(model.operators[each.index].outputs, theirs, strict=True):
+            for i, y in zip(each.outputs, as_written(model, each.outputs, theirs), strict=True):
                 if _has(known, names[i], model.tensors[i]):
                     results[each.index, i].add(number, _as_stored(known[names[i]], model.tensors[i]), y)
         if chain is not None:
@@ -257,6 +275,13 @@ def compare(
     if chain is None:
         return result
     return replace(result, npu=chain.results, chained=chain.joints, not_compared=chain.not_compared)
+
+
+def _result(model: FlatModel, index: int, name: str) -> TensorResult:
+    """The result of an operator of the CPU."""
+    op = model.operators[index]
+    is_float = is_float_function(model, op)
+    return TensorResult(f"op {index} {op.title}", name, steps=FLOAT_STEPS if is_float else 0, is_float=is_float)
 
 
 def _initial(model: FlatModel, names: Sequence[str]) -> dict[str, Array]:

@@ -185,7 +185,7 @@ class TfliteOnHost(OnHost):
 
     def __init__(self, path: Path, target: str, options: TfliteOptions = TfliteOptions()) -> None:
         self._model = tflite_model.load(path, target, tflite=options)
-        self.is_compiled = self._model.conversion is None
+        self.is_compiled = self._model.conversion is None and self._model.mixed is None
 
     @property
     def model(self) -> tflite_model.TfliteModel:
