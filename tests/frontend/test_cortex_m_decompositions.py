@@ -237,6 +237,21 @@ def test_a_division_of_an_image_by_one_number_per_channel_repeats_it() -> None:
     assert aten.expand.default not in found
 
 
+def test_a_division_by_one_number_repeats_it() -> None:
+    found = operators(lambda x: x / (x.abs().mean() + 0.1), SIGNAL)
+    assert found[-2:] == [aten.expand.default, aten.div.Tensor]
+
+
+def test_exponentials_over_their_sum_are_a_softmax() -> None:
+    found = operators(lambda x: (e := x.exp()) / e.sum(1, keepdim=True), SIGNAL)
+    assert found == [aten.softmax.int]
+
+
+@pytest.mark.parametrize("sums", [lambda e: e.sum(1, keepdim=True) + 1, lambda e: e.sum((0, 1), keepdim=True)])
+def test_exponentials_over_other_numbers_stay(sums: Callable[[Tensor], Tensor]) -> None:
+    assert aten.softmax.int not in operators(lambda x: (e := x.exp()) / sums(e), SIGNAL)
+
+
 def test_a_cosine_is_a_mean_of_products() -> None:
     def between(x: Tensor) -> Tensor:
         return functional.cosine_similarity(x, x.flip(0), dim=-1)

@@ -55,6 +55,13 @@ def test_an_adaptive_pool_with_unlike_windows_stays() -> None:
     assert operators[0] is aten.adaptive_max_pool2d.default
 
 
+@pytest.mark.parametrize(("sizes", "means"), [((3, 3), 3), ((2, 5), 7), ((7, 4), 4)])
+def test_adaptive_averages_with_unlike_windows_are_means_of_bands(sizes: tuple[int, int], means: int) -> None:
+    operators = rewritten(Call(lambda x: functional.adaptive_avg_pool2d(x, sizes)), IMAGE, decompositions.write)
+    assert aten.adaptive_avg_pool2d.default not in operators
+    assert operators.count(aten.mean.dim) == means
+
+
 @pytest.mark.parametrize("shape", [(1, 8, 4, 6), (2, 3, 8, 4, 6), (4, 4, 2)])
 @pytest.mark.parametrize("shuffle", [functional.pixel_shuffle, functional.pixel_unshuffle])
 def test_shuffles_are_permutations(shuffle: Callable[[Tensor, int], Tensor], shape: tuple[int, ...]) -> None:

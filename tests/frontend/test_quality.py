@@ -99,6 +99,21 @@ def test_calibration_that_cannot_be_right(name: str, text: str):
     assert found(name)[-1] == text
 
 
+class Constant(nn.Module):
+    """One output depends on the input, the other one does not vary."""
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        return x * 2.0, (x * 0.0).relu() + torch.arange(4.0)
+
+
+def test_a_constant_output_has_no_figure() -> None:
+    result, texts = measured(Constant(), [(torch.randn(1, 4),) for _ in range(4)])
+    first, second = result.output_qualities()
+    assert (first.constant, second.constant) == (False, True)
+    assert list(second.lines(1)) == ["output 1 is constant on the calibration data"]
+    assert any("output 1 is constant on the calibration data" in text for text in texts)
+
+
 class Cut(nn.Module):
     """Calibrated with small values, and one place is given a range that cuts off."""
 

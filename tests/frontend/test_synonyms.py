@@ -23,6 +23,7 @@ FUNCTIONS: list[tuple[Callable[[Tensor], Tensor], list[Any]]] = [
     (lambda x: torch.ldexp(x, torch.tensor([3, -1])), [aten.to.dtype, aten.exp2.default, aten.mul.Tensor]),
     (lambda x: torch.add(*torch.aminmax(x, dim=1)), [aten.amin.default, aten.amax.default, aten.add.Tensor]),
     (lambda x: torch.aminmax(x).max - x, [aten.amax.default, aten.sub.Tensor]),
+    (lambda x: x.view(-1) * 2, [aten.reshape.default, aten.mul.Tensor]),
     (lambda x: x.mT * 2, [aten.transpose.int, aten.mul.Tensor]),
     (lambda x: x[None].adjoint() * 2, [aten.unsqueeze.default, aten.transpose.int, aten.mul.Tensor]),
     (

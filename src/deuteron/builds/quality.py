@@ -13,6 +13,8 @@ MOST = 150.0
 LITTLE = 20.0
 """Decibels that most int8 networks exceed."""
 
+CONSTANT = "is constant on the calibration data"
+
 _LISTED = 8
 """Number of channels in a text."""
 
@@ -31,6 +33,7 @@ class OutputQuality:
         scale: scale of the stored integers of a quantised output, else 0.
         zero_point: their zero point.
         equal: for integers and bools, which have no channels, the share of values that equal the float model's.
+        constant: true if the float model gives the same values for all samples: the ratio then says nothing.
     """
 
     sqnr: float
@@ -39,11 +42,15 @@ class OutputQuality:
     scale: float = 0.0
     zero_point: int = 0
     equal: float = 0.0
+    constant: bool = False
 
     def lines(self, index: int) -> Iterator[str]:
         """Yield the text for output `index`, with its worst channels."""
         if not self.channels:
             yield f"output {index}: integers, {self.equal:.1%} equal the float model's"
+            return
+        if self.constant:
+            yield f"output {index} {CONSTANT}"
             return
         yield f"output {index}: {self.sqnr:.1f} dB"
         worst = sorted(range(len(self.channels)), key=self.channels.__getitem__)
@@ -109,7 +116,11 @@ class Quality:
     def summary(self) -> str:
         """Return the SQNR of each output, with advice if one is low; empty if none has any."""
         listed = [
-            f"output {i} {output.sqnr:.1f} dB" if output.channels else f"output {i} {output.equal:.1%} equal"
+            f"output {i} {CONSTANT}"
+            if output.constant
+            else f"output {i} {output.sqnr:.1f} dB"
+            if output.channels
+            else f"output {i} {output.equal:.1%} equal"
             for i, output in enumerate(self.outputs)
         ]
         is_little = any(output.sqnr < LITTLE for output in self.outputs if output.channels)

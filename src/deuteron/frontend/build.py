@@ -62,8 +62,8 @@ _OBSERVED = 2
 QAT_STEPS = (*STEPS[:2], "train", *STEPS[2:])
 
 NO_CALIBRATION = (
-    "no calibration data: ranges come from the example inputs alone, so accuracy will suffer; give a few dozen "
-    "representative inputs"
+    "no calibration data: ranges come from the example inputs alone, and so do the figures of quality, which mean "
+    "nothing then; give a few dozen representative inputs"
 )
 NOTHING_DELEGATED = (
     "nothing was delegated to the NPU: none of the model's operators is one that it supports in the form found; "

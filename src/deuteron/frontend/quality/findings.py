@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import fx
 
+from deuteron.builds.quality import CONSTANT
 from deuteron.frontend.operators import base_name, called
-from deuteron.frontend.quality.measure import Measured, Output, RoundedConstant, constants, rounded_alone
+from deuteron.frontend.quality.measure import CHANGE, Measured, Output, RoundedConstant, constants, rounded_alone
 from deuteron.frontend.source_lines import source_of
 
 POOR = 10.0
@@ -24,9 +25,6 @@ _LOST = 20.0
 _FEW = 4
 """With fewer samples, a constant channel is no finding."""
 
-_CHANGE = 1e-3
-"""A channel with a smaller relative change counts as constant in the float model."""
-
 _LISTED = 4
 """The number of channels that a warning names."""
 
@@ -39,6 +37,7 @@ _LAYERS = ("conv", "linear", "addmm", "lstm", "gru")
 def findings(floats: fx.GraphModule, quantized: fx.GraphModule, measured: Measured) -> tuple[str, ...]:
     """Return all warnings about the model and its ranges."""
     return (
+        *(text for i, output in sorted(measured.outputs.items()) for text in _constant(i, output, measured)),
         *(text for i, output in sorted(measured.outputs.items()) for text in _dead(i, output, len(measured.samples))),
         *_vanished(floats, quantized, measured),
         *_cut_off(measured),
@@ -47,12 +46,22 @@ def findings(floats: fx.GraphModule, quantized: fx.GraphModule, measured: Measur
     )
 
 
+def _constant(index: int, output: Output, measured: Measured) -> Iterator[str]:
+    """Warn about outputs that the float model computes alike for all samples."""
+    if measured.is_constant(index):
+        yield _at(
+            output.node,
+            f"output {index} {CONSTANT}: its signal-to-noise ratio says nothing; give samples that differ, or check the "
+            "weights",
+        )
+
+
 def _dead(index: int, output: Output, samples: int) -> Iterator[str]:
     """Warn about output channels that are constant although the float model's change."""
     if samples < _FEW or output.affine is None or _is_share(output.node):
         return
     (low, high), (wanted_low, wanted_high) = output.spread.actual[0], output.spread.wanted[0]
-    changes = wanted_high - wanted_low > _CHANGE * torch.maximum(wanted_low.abs(), wanted_high.abs())
+    changes = wanted_high - wanted_low > CHANGE * torch.maximum(wanted_low.abs(), wanted_high.abs())
     is_dead = (low == high) & changes
     dead = [channel for channel in range(len(low)) if is_dead[channel]]
     if len(low) == 1 and dead:

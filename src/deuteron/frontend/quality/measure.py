@@ -22,6 +22,9 @@ split_with_sizes squeeze stack t to transpose unbind unflatten unsqueeze view
 _STILL = frozenset(_MOVES.split())
 """Operators that only move values, and lose nothing themselves."""
 
+CHANGE = 1e-3
+"""A value with a smaller relative change counts as constant in the float model."""
+
 _ROWS = frozenset({"linear", "addmm", "mm", "bmm", "matmul", "layer_norm", "transpose", "permute", "softmax"})
 _IMAGES = frozenset({"conv1d", "batch_norm", "conv_transpose1d", "max_pool1d", "avg_pool1d", "unsqueeze", "squeeze"})
 """The channel dimension of a result of rank 3: the last one, or the second one."""
@@ -119,10 +122,16 @@ class Measured:
             listed.append(LayerQuality(layer.node.name, op, sources, layer.all.total(), layer.own.total()))
         return tuple(sorted(listed, key=lambda layer: layer.own))
 
+    def is_constant(self, index: int) -> bool:
+        """True if the float model gives nearly the same values of this output for all samples, of at least two."""
+        first, *others = (sample[index] for sample in self.wanted)
+        least = CHANGE * float(first.abs().max()) if first.is_floating_point() else 0.0
+        return bool(others) and all(float((value - first).abs().max()) <= least for value in others)
+
     def output_qualities(self) -> tuple[OutputQuality, ...]:
         """One entry per output."""
         return tuple(
-            OutputQuality(out.all.total(), out.axis, out.all.channels())
+            OutputQuality(out.all.total(), out.axis, out.all.channels(), constant=self.is_constant(i))
             if (out := self.outputs.get(i))
             else OutputQuality(0.0, 0, (), equal=float(torch.cat([*self.equal[i]]).float().mean()))
             for i in range(len(self.wanted[0]))

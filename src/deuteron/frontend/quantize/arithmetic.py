@@ -24,7 +24,8 @@ def broadcast(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     A factor `alpha` that is not a whole number becomes a product.
     """
     output = cast(Tensor, node.meta["val"])
-    operands = [x for x in node.args[:2] if isinstance(x, fx.Node) and x.meta["val"].numel() > 1]
+    is_quotient = node.target is aten.div.Tensor  # whose kernel takes one shape alone
+    operands = [x for x in node.args[:2] if isinstance(x, fx.Node) and (is_quotient or x.meta["val"].numel() > 1)]
     if len(operands) < 2 or not output.is_floating_point():
         return None
     factor = cast(float, node.kwargs.get("alpha", 1))
@@ -32,7 +33,6 @@ def broadcast(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
         product = call(node, aten.mul.Tensor, operands[1], factor)
         node = call(node, node.target, operands[0], product)
         return broadcast(model, node) or node
-    is_quotient = node.target is aten.div.Tensor  # whose kernel takes one shape alone
     if is_channels_broadcast([x.meta["val"].shape for x in operands]) and not is_quotient:
         return None
     same = [x if x.meta["val"].shape == output.shape else _repeated(model, node, x, output) for x in operands]
@@ -58,7 +58,12 @@ def _repeated(model: fx.GraphModule, node: fx.Node, x: fx.Node, output: Tensor) 
 
 
 def normalised(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A division of vectors by their lengths (`functional.normalize`) becomes a root mean square norm."""
+    """A division of vectors by their lengths (`functional.normalize`) becomes a root mean square norm.
+
+    A division of exponentials by their sum becomes a softmax.
+    """
+    if (exponents := _shares(node)) is not None:
+        return call(node, aten.softmax.int, *exponents)
     unit = unit_vectors(node)
     if unit is None or not unit[2]:
         return None
@@ -68,6 +73,16 @@ def normalised(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     normed = call(node, aten.rms_norm.default, rows, [count], None, least**2 / count)
     result = call(node, aten.mul.Tensor, normed, 1 / math.sqrt(count))
     return result if rows is x else call(node, aten.transpose.int, result, dim, -1)
+
+
+def _shares(quotient: fx.Node) -> tuple[fx.Node, int] | None:
+    """The exponents and the dimension of `exp(x) / exp(x).sum(dim, keepdim=True)`; None for other divisions."""
+    x, total = quotient.args[:2]
+    if not isinstance(x, fx.Node) or not isinstance(total, fx.Node) or x.target is not aten.exp.default:
+        return None
+    of, dims, keeps, *_ = (*total.args, None, None, None)
+    is_sum = total.target is aten.sum.dim_IntList and of is x and keeps and not total.kwargs
+    return (cast(fx.Node, x.args[0]), dims[0]) if is_sum and isinstance(dims, list) and len(dims) == 1 else None
 
 
 def reshaped(_: fx.GraphModule, node: fx.Node) -> fx.Node:

@@ -15,7 +15,7 @@ aten = torch.ops.aten
 
 
 def write(model: fx.GraphModule) -> None:
-    """Decompose divisions by numbers, pixel shuffles, padding modes, and max-pools in ceil mode."""
+    """Decompose divisions by numbers, pixel shuffles, padding modes, uneven pools, and max-pools in ceil mode."""
     apply(model, _DECOMPOSITIONS)
 
 
@@ -280,6 +280,26 @@ def _rounded_down(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
     return call(pool, aten.max_pool2d.default, image, window, stride, pads)
 
 
+def _in_bands(_: fx.GraphModule, pool: fx.Node) -> fx.Node | None:
+    """An adaptive average over windows of unequal sizes becomes means of rows, then of columns.
+
+    None for windows of equal size, which are an ordinary pool.
+    """
+    x, wanted = cast("tuple[fx.Node, list[int]]", pool.args)
+    first, sizes = _value(x).dim() - 2, _value(x).shape[-2:]
+    if all(size % count == 0 for size, count in zip(sizes, wanted, strict=True)):
+        return None
+    for dim, size, count in zip((first, first + 1), sizes, wanted, strict=True):
+        if size % count == 0:
+            window = [size // count, 1] if dim == first else [1, size // count]
+            x = call(pool, aten.avg_pool2d.default, x, window, window) if size > count else x
+            continue
+        ends = [(i * size // count, -(-(i + 1) * size // count)) for i in range(count)]
+        bands = [call(pool, aten.slice.Tensor, x, dim, start, end) for start, end in ends]
+        x = call(pool, aten.cat.default, [call(pool, aten.mean.dim, band, [dim], True) for band in bands], dim)
+    return x
+
+
 def values_alone(model: fx.GraphModule, item: fx.Node) -> fx.Node | None:
     """A max-pool with unused indices becomes one without indices.
 
@@ -327,5 +347,6 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.pixel_shuffle.default: _shuffled,
     aten.pixel_unshuffle.default: _unshuffled,
     aten.max_pool2d.default: _rounded_down,
+    aten.adaptive_avg_pool2d.default: _in_bands,
     operator.getitem: values_alone,
 }

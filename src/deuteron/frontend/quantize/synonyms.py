@@ -265,6 +265,7 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.index_add.default: _added_at,
     aten.inner.default: _products_of_rows,
     aten.ravel.default: lambda _, node: call(node, aten.reshape.default, node.args[0], [-1]),
+    aten.view.default: _as(aten.reshape.default),  # decomposed attention has other strides than PyTorch's operator
     aten.broadcast_tensors.default: _repeated,
     **dict.fromkeys((aten.take.default, aten.take_along_dim.default), _taken),
     aten.cumprod.default: _products_so_far,
