@@ -1,7 +1,7 @@
 """Parameter records of the operators that Deuteron adds to ExecuTorch's Cortex-M backend.
 
-All have one form, in the namespace `deuteron` of PyTorch's registry: tensors, the shape of the result, and the words of
-a parameter record. This table is the one definition for their C functions, the header, the registration with
+All have one form, in the namespace `deuteron` of PyTorch's registry: tensors, the shape of the output, and the words of
+a parameter record. Their results are the values that they write, the output last. This table is the one definition for their C functions, the header, the registration with
 ExecuTorch's runtime and the calls in bundles; `deuteron.frontend.cortex_m.added` creates the calls. CONTRIBUTING.md
 explains how to add one.
 """
@@ -23,6 +23,7 @@ from deuteron.operators.params import (
     ReductionParams,
     ResizeBilinearParams,
 )
+from deuteron.operators.recurrent import RECURRENT
 
 NAMESPACE = "deuteron"
 """Namespace of the operators, in PyTorch's registry and in programs."""
@@ -160,6 +161,7 @@ ADDED: tuple[CpuOperator, ...] = (
     CpuOperator("resize_bilinear", ("input",), ResizeBilinearParams),
     CpuOperator("masked_softmax", ("input", "table", "mask"), MaskedSoftmaxParams),
     *WIDE,
+    *RECURRENT,
 )
 
 FORMER_NAMES = MappingProxyType(
