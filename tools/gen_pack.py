@@ -35,6 +35,7 @@ OPERATORS: Mapping[str, str] = {
         reduce_extremum_s16 reduce_sum reduce_sum_s16
     """,
     "Norms": "log_softmax masked_softmax normalise softmax",
+    "Recurrent layers": "gru lstm rnn",
     "Layout": "copy gather pad pad_s16 resize_bilinear",
 }
 """Files `dtn_cm_*.c` of each group; every one is in a group."""

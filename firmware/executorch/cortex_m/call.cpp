@@ -164,7 +164,7 @@ Value Call::tensor_of_list(size_t index)
     return value_of(list_[index]);
 }
 
-void Call::run_added(dtn_operator_t run_operator, size_t inputs)
+void Call::run_added(dtn_operator_t run_operator, size_t inputs, size_t outputs)
 {
     std::array<Value, DTN_MAX_OPERATOR_VALUES> values{};
     std::array<const Value *, DTN_MAX_OPERATOR_VALUES> listed{};
@@ -181,10 +181,12 @@ void Call::run_added(dtn_operator_t run_operator, size_t inputs)
     for (size_t i = 0; i < count; i++) {
         words[i] = static_cast<uint32_t>(word((*given)[i]));
     }
-    const Value output = tensor();
-    const Value *const written = &output;
+    for (size_t i = inputs; i < inputs + outputs; i++) {
+        values[i] = tensor();
+        listed[i] = &values[i];
+    }
     run_words(run_operator, words.data(), static_cast<uint32_t>(count), Values(listed.data(), inputs),
-              Values(&written, 1));
+              Values(listed.data() + inputs, outputs));
 }
 
 void Call::run_words(dtn_operator_t run_operator, const uint32_t *words, uint32_t count, Values inputs, Values outputs)

@@ -84,8 +84,8 @@ class Call
     }
 
     /* Reads the arguments of an operator that Deuteron adds, then checks and runs it: tensors, the shape of the output,
-     * the words of its record, the output. */
-    void run_added(dtn_operator_t run_operator, size_t inputs);
+     * the words of its record, the values that it writes. */
+    void run_added(dtn_operator_t run_operator, size_t inputs, size_t outputs);
 
   private:
     using Values = executorch::runtime::Span<const Value *const>;

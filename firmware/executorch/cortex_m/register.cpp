@@ -22,11 +22,12 @@ using Kernels = executorch::runtime::Span<const Kernel>;
 #define DTN_NAME(name) "cortex_m::" #name ".out"
 
 /* A row of DTN_CM_FORMER_NAMES, and of DTN_CM_ADDED, as a kernel. */
-#define DTN_FORMER(former, name, inputs)                                                                               \
+#define DTN_FORMER(former, name, inputs, outputs)                                                                      \
     Kernel("deuteron::" #former ".out", [](Context &context, Stack stack) {                                            \
-        Call(context, "deuteron::" #former, stack, (inputs) + 3).run_added(dtn_cm_##name, inputs);                     \
+        Call(context, "deuteron::" #former, stack, (inputs) + 2 + (outputs))                                           \
+            .run_added(dtn_cm_##name, inputs, outputs);                                                                \
     }),
-#define DTN_ADDED(name, inputs) DTN_FORMER(name, name, inputs)
+#define DTN_ADDED(name, inputs, outputs) DTN_FORMER(name, name, inputs, outputs)
 
 const Kernel kKernels[] = {
     Kernel(DTN_NAME(quantize_per_tensor), quantize_per_tensor),

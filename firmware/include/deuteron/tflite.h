@@ -719,6 +719,7 @@ typedef struct {
     int32_t cell_clip;
     int32_t out_multiplier;
     int32_t out_shift;
+    int32_t reverse;
 } dtn_tfl_lstm_params_t;
 
 /**
@@ -730,7 +731,7 @@ typedef struct {
  * factors. f is tanh for the cell, else the logistic function, of numbers in steps of 2^-12. The cell state is
  * int16 with `cell_bits` whole bits. It becomes the forget gate times it plus input gate times cell gate, clamped to
  * `cell_clip` unless that is 0. The hidden state is sat8(hidden_zp + R(output gate * tanh(cell state))), and the
- * output is it. Scratch has 4 * units int16 elements.
+ * output is it. With `reverse` 1, the first step reads the last row. Scratch has 4 * units int16 elements.
  *
  * Values: input, input_weights, hidden_weights, starts, gates, hidden_state, cell_state, output.
  */

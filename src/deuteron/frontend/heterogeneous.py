@@ -22,7 +22,7 @@ from deuteron.frontend import mixed_precision
 from deuteron.frontend.backends.interface import NpuBackend
 from deuteron.frontend.backends.neutron import upstream
 from deuteron.frontend.cortex_m import backend as cortex_m
-from deuteron.frontend.cortex_m import unsupported_check
+from deuteron.frontend.cortex_m import recurrent_lowering, unsupported_check
 from deuteron.frontend.cortex_m.elementwise import is_function
 from deuteron.frontend.cortex_m.layout import make_explicit, put_channels_last
 from deuteron.frontend.inputs import Inputs
@@ -162,7 +162,7 @@ def _annotate_npu(model: fx.GraphModule, npu_backend: NpuBackend, on_cpu: Collec
 
 
 def quantize_once(module: fx.GraphModule) -> None:
-    """Give each value that the CPU computes one scale, and quantise it again for readers with another scale.
+    """Lower recurrent layers, give each value that the CPU computes one scale, and quantise it again for other readers.
 
     A delegate may have one output per scale. A Cortex-M operator has one output, so lowering would drop other scales.
     """
@@ -170,6 +170,7 @@ def quantize_once(module: fx.GraphModule) -> None:
         torch.ops.quantized_decomposed.quantize_per_tensor.default,
         torch.ops.quantized_decomposed.dequantize_per_tensor.default,
     )
+    recurrent_lowering.lower(module)
     for node in list(module.graph.nodes):
         first, *others = [user for user in node.users if user.target is quantize] or [None]
         for other in others:

@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 
 from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.builds.manifest import CpuOp
-from deuteron.builds.options import BuildOptions
+from deuteron.builds.options import Activations, BuildOptions
 from deuteron.errors import InternalError, OptionError
 from deuteron.frontend import heterogeneous, mixed_precision, mutable_buffers, output_dtypes, ranges, upstream_caches
 from deuteron.frontend.backends import select
@@ -47,6 +47,7 @@ from deuteron.frontend.quantize import (
     norms,
     operator_aliases,
     promotion,
+    recurrent_layers,
     resampling,
     rewrite_equivalence,
     signals,
@@ -266,8 +267,13 @@ class Flow:
         if self.options.correct_biases:
             biases.add(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
-            has_npu = self.npu_backend.has_npu
-            cortex_m_decompositions.write(model, is_indexed=self._has_cortex_m, has_slopes=has_npu)
+            cortex_m_decompositions.write(
+                model,
+                is_indexed=self._has_cortex_m,
+                has_slopes=self.npu_backend.has_npu,
+                has_loops=self._has_cortex_m and self.options.activations is Activations.INT8,
+            )
+            recurrent_layers.measure(model, self._batches)
         else:
             signals.write(model)
         decompositions.write(model)

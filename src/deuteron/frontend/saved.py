@@ -15,6 +15,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.errors import FormatError, InputError
+from deuteron.frontend.cortex_m.added import library
 from deuteron.frontend.inputs import copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.operators import is_quantize
@@ -102,6 +103,7 @@ def load(path: Path) -> Reference:
     """
     with quiet():
         importlib.import_module("torch.ao.quantization.fx._decomposed")  # defines the operators in the program
+        library.load()
         try:
             program = torch.export.load(path)
             module = program.module(check_guards=False)

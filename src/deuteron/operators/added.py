@@ -1,9 +1,9 @@
 """Parameter records of the operators that Deuteron adds to ExecuTorch's Cortex-M backend.
 
-All have one form, in the namespace `deuteron` of PyTorch's registry: tensors, the shape of the result, and the words of
-a parameter record. This table is the one definition for their C functions, the header, the registration with
-ExecuTorch's runtime and the calls in bundles; `deuteron.frontend.cortex_m.added` creates the calls. CONTRIBUTING.md
-explains how to add one.
+All have one form, in the namespace `deuteron` of PyTorch's registry: tensors, the shape of the output, and the words of
+a parameter record. Their results are the values that they write, the output last. This table is the one definition for
+their C functions, the header, the registration with ExecuTorch's runtime and the calls in bundles;
+`deuteron.frontend.cortex_m.added` creates the calls. CONTRIBUTING.md explains how to add one.
 """
 
 from dataclasses import dataclass
@@ -23,6 +23,7 @@ from deuteron.operators.params import (
     ReductionParams,
     ResizeBilinearParams,
 )
+from deuteron.operators.recurrent import RECURRENT
 
 NAMESPACE = "deuteron"
 """Namespace of the operators, in PyTorch's registry and in programs."""
@@ -160,6 +161,7 @@ ADDED: tuple[CpuOperator, ...] = (
     CpuOperator("resize_bilinear", ("input",), ResizeBilinearParams),
     CpuOperator("masked_softmax", ("input", "table", "mask"), MaskedSoftmaxParams),
     *WIDE,
+    *RECURRENT,
 )
 
 FORMER_NAMES = MappingProxyType(
@@ -168,6 +170,8 @@ FORMER_NAMES = MappingProxyType(
         "cumulate": "cumsum",
         "decide": "compare_scalar",
         "choose": "where",
+        "requantise_s16": "requantize_s16",
+        "requantise_s8": "requantize_s8",
     }
 )
 """Names of operators in programs of older releases, which still run."""

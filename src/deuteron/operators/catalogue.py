@@ -11,7 +11,8 @@ from deuteron.operators.added import ADDED
 from deuteron.operators.cortex_m import CPU_OPERATORS, CpuOperator, QuantizedConvolutionParams, gather_bytes
 from deuteron.operators.params import KernelParams
 from deuteron.operators.portable import ATEN_OPERATORS, MaxPoolParams
-from deuteron.operators.tflite import DEQUANTIZE, TFLITE_OPERATORS, LstmParams
+from deuteron.operators.recurrent import LstmParams
+from deuteron.operators.tflite import DEQUANTIZE, TFLITE_OPERATORS
 from deuteron.operators.tflite_unquantized import DetectionParams
 
 WORKSPACE_WORDS = 6

@@ -16,6 +16,7 @@ BINARY_RANK = 5
 """Dimensions of the broadcasting kernels (add, mul)."""
 
 Dims6 = tuple[int, int, int, int, int, int]
+Dims3 = tuple[int, int, int]
 Dims4 = tuple[int, int, int, int]
 Dims5 = tuple[int, int, int, int, int]
 
@@ -34,7 +35,7 @@ class KernelParams:
     @classmethod
     def field_words(cls) -> tuple[tuple[str, int], ...]:
         """(field name, number of words) in encoding order."""
-        lengths: dict[object, int] = {int: 1, Dims4: 4, Dims5: BINARY_RANK, Dims6: RANK}
+        lengths: dict[object, int] = {int: 1, Dims3: 3, Dims4: 4, Dims5: BINARY_RANK, Dims6: RANK}
         return tuple((f.name, lengths[f.type]) for f in fields(cls))
 
     @classmethod

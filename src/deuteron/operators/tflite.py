@@ -15,13 +15,13 @@ from deuteron.operators.cortex_m import CpuOperator
 from deuteron.operators.params import (
     BroadcastParams,
     ChannelMapParams,
-    Dims4,
     Dims5,
     GroupedConvolutionParams,
     KernelParams,
     ReductionParams,
     WindowParams,
 )
+from deuteron.operators.recurrent import LstmParams
 from deuteron.operators.tflite_unquantized import UNQUANTIZED_OPERATORS
 
 PREFIX = "dtn_tfl"
@@ -364,35 +364,6 @@ class SvdfParams(KernelParams):
     out_multiplier: int
     out_shift: int
     has_bias: int
-
-
-@dataclass(frozen=True, slots=True)
-class LstmParams(KernelParams):
-    """LSTM over int8 [batches, steps, in_features], or with `time_major` 1 [steps, batches, in_features].
-
-    Input weights are int8 [4, units, in_features], hidden weights [4, units, units]; gates are those of input, forget,
-    cell and output. A gate is f(sat16(sat16(R(start + sum(x * w))) + R(start + sum(h * w)))). The starts, int32
-    [2, 4, units], have the bias and the terms of the zero points. Sums keep their low 32 bits. Each gate has its
-    factors. f is tanh for the cell, else the logistic function, of numbers in steps of 2^-12. The cell state is
-    int16 with `cell_bits` whole bits. It becomes the forget gate times it plus input gate times cell gate, clamped to
-    `cell_clip` unless that is 0. The hidden state is sat8(hidden_zp + R(output gate * tanh(cell state))), and the
-    output is it. Scratch has 4 * units int16 elements.
-    """
-
-    batches: int
-    steps: int
-    in_features: int
-    units: int
-    time_major: int
-    hidden_zp: int
-    input_multipliers: Dims4
-    input_shifts: Dims4
-    hidden_multipliers: Dims4
-    hidden_shifts: Dims4
-    cell_bits: int
-    cell_clip: int
-    out_multiplier: int
-    out_shift: int
 
 
 @dataclass(frozen=True, slots=True)

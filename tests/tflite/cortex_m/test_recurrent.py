@@ -15,7 +15,8 @@ from tests.tflite.cortex_m.running import compare_stream
 from deuteron.arch.cores import InnerWork
 from deuteron.errors import UnsupportedError
 from deuteron.operators import catalogue
-from deuteron.operators.tflite import LstmParams, SvdfParams
+from deuteron.operators.recurrent import LstmParams
+from deuteron.operators.tflite import SvdfParams
 from deuteron.tflite.cortex_m import Constant, FileTensor, Operand, lower
 from deuteron.tflite.cortex_m.site import NUMPY
 from deuteron.tflite.flat_model import FlatModel

@@ -11,7 +11,7 @@ from torch import Tensor, fx
 from torch.export import ExportedProgram
 
 from deuteron.builds.options import Activations
-from deuteron.frontend.cortex_m import program_checks
+from deuteron.frontend.cortex_m import program_checks, recurrent_lowering
 from deuteron.frontend.cortex_m.added import decompositions, interpolation
 from deuteron.frontend.cortex_m.added import lowering as added
 from deuteron.frontend.cortex_m.elementwise import Tables, evaluate, operand
@@ -72,6 +72,7 @@ def annotate(
     elif int16_nodes:
         _annotate_int16(node for node in model.graph.nodes if node.name in int16_nodes)
     spec = activation_spec()
+    recurrent_lowering.annotate(model, spec)
     for node in model.graph.nodes:
         # An output has the quantisation of the node that computes it.
         annotated = node.op == "output" or Q_ANNOTATION_KEY in node.meta

@@ -6,19 +6,20 @@ from collections.abc import Mapping
 import torch
 from torch import fx
 
-from deuteron.frontend.quantize import arithmetic, attention, indexing, recurrent, signals
+from deuteron.frontend.quantize import arithmetic, attention, indexing, recurrent, recurrent_layers, signals
 from deuteron.frontend.quantize.decompositions import Decomposition, apply, fold, values_alone
 
 aten = torch.ops.aten
 
 
-def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = False) -> None:
+def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = False, has_loops: bool = False) -> None:
     """Decompose layers into their operators, and operators into those with kernels.
 
     Without `is_indexed`, operators that select elements are not written with indices. With `has_slopes`, functions with
-    one slope per channel stay, because an NPU may have them; else they become sums.
+    one slope per channel stay, because an NPU may have them; else they become sums. With `has_loops`, recurrent layers
+    become one operator each; else operators of each step.
     """
-    apply(model, _LAYERS)
+    apply(model, {**_LAYERS, **(recurrent_layers.LAYERS if has_loops else {})})
     fold(model)
     masked = {aten.softmax.int: attention.softmax} if is_indexed else {}
     apply(model, {**_OPERATORS, **masked, **({} if has_slopes else {aten.prelu.default: arithmetic.sloped})})

@@ -16,7 +16,7 @@ from deuteron.frontend.quantize.decompositions import Decomposition, call, const
 
 aten = torch.ops.aten
 
-_ZEROS = frozenset({aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default})
+ZEROS = frozenset({aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default})
 
 
 def lstm(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
@@ -209,7 +209,7 @@ def _parts(node: fx.Node, gates: fx.Node, count: int) -> list[fx.Node]:
 
 def _state(node: fx.Node, begin: fx.Node, index: int) -> fx.Node | None:
     """The initial state of a layer; None for zeros."""
-    return None if begin.target in _ZEROS else call(node, aten.select.int, begin, 0, index)
+    return None if begin.target in ZEROS else call(node, aten.select.int, begin, 0, index)
 
 
 def _stacked(node: fx.Node, index: int, states: Sequence[fx.Node], dim: int) -> fx.Node | None:

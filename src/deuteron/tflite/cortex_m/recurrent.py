@@ -7,7 +7,8 @@ from types import MappingProxyType
 import numpy as np
 
 from deuteron.operators.params import Dims4
-from deuteron.operators.tflite import BY_TFLITE_OPERATOR, LstmParams, SvdfParams
+from deuteron.operators.recurrent import LstmParams
+from deuteron.operators.tflite import BY_TFLITE_OPERATOR, SvdfParams
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor
 from deuteron.tflite.cortex_m.convolution import MOST_PRODUCTS
 from deuteron.tflite.cortex_m.fixed_point import factor

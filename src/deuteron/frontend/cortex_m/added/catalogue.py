@@ -12,6 +12,7 @@ from deuteron.frontend.cortex_m.added import (
     masked_softmax,
     norms,
     pools,
+    recurrent,
     reductions,
     requantize,
     resize,
@@ -20,7 +21,7 @@ from deuteron.frontend.cortex_m.added.lowering_pattern import Definition, Patter
 
 _FAMILIES = (
     *(reductions, norms, log_softmax, broadcast_binary, resize, masked_softmax),
-    *(layers, pools, interpolation, requantize),
+    *(layers, pools, interpolation, requantize, recurrent),
 )
 
 PATTERNS: Patterns = {

@@ -1,6 +1,6 @@
 """Registers our operators with PyTorch, so that graphs can contain them and PyTorch can run them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from typing import Any, cast
 
@@ -9,9 +9,10 @@ from torch import Tensor
 
 from deuteron.frontend.cortex_m.added import layout
 from deuteron.frontend.cortex_m.added.catalogue import DEFINITIONS
-from deuteron.frontend.cortex_m.added.lowering_pattern import Definition
+from deuteron.frontend.cortex_m.added.lowering_pattern import Array, Definition
 from deuteron.operators.added import ADDED, NAMESPACE
 from deuteron.operators.cortex_m import CpuOperator
+from deuteron.operators.params import KernelParams
 
 
 @cache
@@ -23,30 +24,49 @@ def load() -> Any:
         definition = DEFINITIONS[operator.name]
         tensors = ", ".join(f"Tensor {name}" for name in operator.inputs)
         arguments = f"{tensors}, int[] shape, int[] words"
-        library.define(f"{operator.name}({arguments}) -> Tensor")
-        library.define(f"{operator.name}.out({arguments}, *, Tensor(a!) out) -> Tensor(a!)")
+        names = [*operator.scratch, "out"]
+        marked = [f"Tensor({chr(ord('a') + i)}!)" for i in range(len(names))]
+        written = ", ".join(f"{mark} {name}" for mark, name in zip(marked, names, strict=True))
+        library.define(f"{operator.name}({arguments}) -> {_results(['Tensor'] * len(names))}")
+        library.define(f"{operator.name}.out({arguments}, *, {written}) -> {_results(marked)}")
         library.impl(operator.name, partial(_compute, operator, definition), "CompositeExplicitAutograd")
-        registry.register_fake(f"{NAMESPACE}::{operator.name}", _shaped(definition), lib=library)
+        registry.register_fake(f"{NAMESPACE}::{operator.name}", partial(_shaped, operator, definition), lib=library)
     return library
 
 
-def _shaped(definition: Definition) -> Callable[..., Tensor]:
-    """Return the meta function of an operator, which computes the shape of its result."""
-
-    def shaped(*args: object) -> Tensor:
-        *tensors, shape, _ = args
-        return _empty(definition, cast("Sequence[Tensor]", tensors), cast("Sequence[int]", shape))
-
-    return shaped
+def _results(types: Sequence[str]) -> str:
+    return types[0] if len(types) == 1 else f"({', '.join(types)})"
 
 
-def _compute(operator: CpuOperator, definition: Definition, *args: object) -> Tensor:
+def _shaped(operator: CpuOperator, definition: Definition, *args: object) -> Any:
+    """The results of an operator's meta function, which have only shapes."""
     *tensors, shape, words = args
-    params = operator.params.from_words(tuple(cast("Sequence[int]", words)))
+    values = [
+        torch.empty(tuple(size), dtype=dtype)
+        for size, dtype in (definition.scratch(_record(operator, words)) if definition.scratch else ())
+    ]
+    output = _empty(definition, cast("Sequence[Tensor]", tensors), cast("Sequence[int]", shape))
+    return (*values, output) if values else output
+
+
+def _record(operator: CpuOperator, words: object) -> KernelParams:
+    return operator.params.from_words(tuple(cast("Sequence[int]", words)))
+
+
+def _compute(operator: CpuOperator, definition: Definition, *args: object) -> Any:
+    *tensors, _, words = args
     arrays = [_flat(cast(Tensor, tensor)).numpy() for tensor in tensors]
-    values: Any = torch.from_numpy(definition.compute(params, *arrays))  # pyright: ignore[reportUnknownMemberType]
-    result = _empty(definition, cast("Sequence[Tensor]", tensors), cast("Sequence[int]", shape))
-    result.as_strided((result.numel(),), (1,)).copy_(values.flatten())
+    computed = definition.compute(_record(operator, words), *arrays)
+    results = _shaped(operator, definition, *args)
+    if not isinstance(computed, tuple):
+        return _filled(results, computed)
+    return tuple(_filled(result, values) for result, values in zip(results, computed, strict=True))
+
+
+def _filled(result: Tensor, values: Array) -> Tensor:
+    """A result with the values, which are in the order of memory."""
+    given: Any = torch.from_numpy(values)  # pyright: ignore[reportUnknownMemberType]
+    result.as_strided((result.numel(),), (1,)).copy_(given.flatten())
     return result
 
 

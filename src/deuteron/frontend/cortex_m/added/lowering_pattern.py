@@ -140,12 +140,15 @@ class Definition:
         dtype: of the result.
         is_last: whether a result of rank 4 is an image in channels-last memory; by default, if an operand of its shape
             is.
+        scratch: computes the shapes and dtypes of the values that a call writes before the output, if there are any;
+            `compute` returns these, too.
     """
 
-    compute: Callable[..., Array]
+    compute: Callable[..., Array | tuple[Array, ...]]
     rounds: bool
     dtype: torch.dtype = torch.int8
     is_last: Callable[[Sequence[Tensor]], bool] | None = None
+    scratch: Callable[..., Sequence[tuple[Sequence[int], torch.dtype]]] | None = None
 
 
 def value_of(node: fx.Node) -> Tensor:

@@ -1,0 +1,211 @@
+"""Recurrent layers that stay whole, for processors with operators that loop over time.
+
+A network of several layers or directions becomes one float operator per layer and direction.
+"""
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+
+from deuteron.frontend.cortex_m.refusals import refusal
+from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.quantize.decompositions import Decomposition, call
+from deuteron.frontend.quantize.recurrent import ZEROS
+
+aten: Any = torch.ops.aten
+
+MOST_BITS = 6
+"""Most whole bits of a state of 16 bits."""
+
+_KINDS: Mapping[object, str] = {
+    aten.lstm.input: "lstm",
+    aten.gru.input: "gru",
+    aten.rnn_tanh.input: "rnn_tanh",
+    aten.rnn_relu.input: "rnn_relu",
+}
+
+
+@cache
+def layer_operator() -> Any:
+    """Register and return the float operator.
+
+    `hidden` and `cell` are the initial states [1, batches, units], None for zeros. The results are the states of all
+    steps, and the last cell state of an LSTM or the last hidden state. A state of 16 bits has `bits` whole bits.
+    `largest` is the largest magnitude of the hidden state on calibration data. Neither changes the results.
+    """
+    registry: Any = torch.library
+    library = registry.Library("deuteron", "FRAGMENT")
+    library.define(
+        "recurrent(Tensor x, Tensor? hidden, Tensor? cell, Tensor[] weights, str kind, bool batch_first, bool reverse, "
+        "int bits, float largest) -> (Tensor, Tensor)"
+    )
+    library.impl("recurrent", _run, "CompositeExplicitAutograd")
+    registry.register_fake("deuteron::recurrent", _shaped, lib=library)
+    registry.register_autograd("deuteron::recurrent", _backward, setup_context=_save, lib=library)
+    _LIBRARIES.append(library)
+    return torch.ops.deuteron.recurrent.default
+
+
+_LIBRARIES: list[Any] = []
+
+
+def _run(
+    x: Tensor,
+    hidden: Tensor | None,
+    cell: Tensor | None,
+    weights: Sequence[Tensor],
+    kind: str,
+    batch_first: bool,
+    reverse: bool,
+    *_: object,
+) -> tuple[Tensor, Tensor]:
+    time = 1 if batch_first else 0
+    zeros = x.new_zeros(1, x.shape[1 - time], weights[1].shape[1])
+    first: Any = zeros if hidden is None else hidden
+    states = (first, zeros if cell is None else cell) if kind == "lstm" else first
+    layer = getattr(aten, kind).input
+    steps, *last = layer(
+        x.flip(time) if reverse else x, states, list(weights), len(weights) > 2, 1, 0.0, False, False, batch_first
+    )
+    return (steps.flip(time) if reverse else steps).contiguous(), last[-1].clone()
+
+
+def _shaped(x: Tensor, hidden: object, cell: object, weights: Sequence[Tensor], *others: Any) -> tuple[Tensor, Tensor]:
+    del hidden, cell
+    units = weights[1].shape[1]
+    return x.new_empty(*x.shape[:2], units), x.new_empty(1, x.shape[0 if others[1] else 1], units)
+
+
+def _save(ctx: Any, inputs: tuple[Any, ...], output: object) -> None:
+    del output
+    ctx.args = inputs
+
+
+def _backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
+    """Compute the layer again with PyTorch's own operators, which have gradients."""
+    x, hidden, cell, weights, *others = ctx.args
+    wanted = [one for one in (x, hidden, cell, *weights) if one is not None]
+    with torch.enable_grad():
+        copied = [one.detach().requires_grad_() for one in wanted]
+        given = iter(copied)
+        operands = [None if one is None else next(given) for one in (x, hidden, cell)]
+        results = _run(*cast(Any, operands), list(given), *others)
+        found = iter(torch.autograd.grad(results, copied, gradients, allow_unused=True))
+    made = [None if one is None else next(found) for one in (x, hidden, cell)]
+    return (*made, list(found), *(None for _ in others))
+
+
+def _decomposed(_: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
+    """One operator per layer and direction; None for an LSTM with projections."""
+    kind = _KINDS[node.target]
+    x, begin, listed, has_biases, layers, _, _, both, batch_first = cast("tuple[Any, ...]", node.args)
+    states = cast("list[fx.Node]", begin if kind == "lstm" else [begin])
+    count, each, directions = layers * (2 if both else 1), 4 if has_biases else 2, 2 if both else 1
+    if len(listed) != count * each:
+        return None
+    hidden: list[fx.Node] = []
+    last: list[fx.Node] = []
+    time = 1 if batch_first else 0
+    for first in range(0, count, directions):
+        outputs: list[fx.Node] = []
+        for index in range(first, first + directions):
+            given = [_initial(node, one, index, count) for one in states]
+            weights = listed[index * each : (index + 1) * each]
+            reverse = index % directions == 1
+            args = (given[0], given[1] if kind == "lstm" else None, weights, kind, batch_first, reverse, 0, 0.0)
+            layer = call(node, layer_operator(), x, *args)
+            outputs.append(call(node, operator.getitem, layer, 0))
+            last.append(call(node, operator.getitem, layer, 1))
+            end = 0 if reverse else x.meta["val"].shape[time] - 1
+            final = call(node, aten.slice.Tensor, outputs[-1], time, end, end + 1)
+            hidden.append(call(node, aten.transpose.int, final, 0, 1) if batch_first else final)
+        x = outputs[0] if both is False else call(node, aten.cat.default, outputs, 2)
+    if kind == "gru":
+        return [x, _together(node, last)]
+    return [x, _together(node, hidden), *([_together(node, last)] if kind == "lstm" else [])]
+
+
+def _initial(node: fx.Node, states: fx.Node, index: int, count: int) -> fx.Node | None:
+    """The initial state of a layer; None for zeros."""
+    if states.target in ZEROS:
+        return None
+    return states if count == 1 else call(node, aten.slice.Tensor, states, 0, index, index + 1)
+
+
+def _together(node: fx.Node, states: Sequence[fx.Node]) -> fx.Node:
+    return states[0] if len(states) == 1 else call(node, aten.cat.default, list(states), 0)
+
+
+LAYERS: Mapping[object, Decomposition] = dict.fromkeys(_KINDS, _decomposed)
+"""The decompositions of layers into the float operator."""
+
+
+def measure(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]]) -> None:
+    """Set the whole bits of 16-bit states, and the largest hidden state, from the values on calibration batches.
+
+    Raises:
+        UnsupportedError: a state is larger than 16 bits represent well.
+    """
+    layers = model.graph.find_nodes(op="call_function", target=layer_operator())
+    if not layers:
+        return
+    run = _Largest(model)
+    for batch in batches():
+        with torch.no_grad():
+            run.run(*copies(batch))
+    for node in layers:
+        state, hidden = run.found[node]
+        whole = 0 if state <= 1 else (int(state) if state < 1e9 else 1 << 30).bit_length()
+        if whole > MOST_BITS:
+            raise refusal(
+                node,
+                f"has states up to {state:.3g}, at most {1 << MOST_BITS} are allowed",
+                "scale the layer's inputs, or build with `--activations int16`",
+            )
+        # Values of other data may be twice as large.
+        bits = min(whole + 1, MOST_BITS) if node.args[4] == "lstm" else whole
+        node.args = (*node.args[:7], bits, hidden)
+
+
+class _Largest(fx.Interpreter):
+    """Runs a model, and keeps the largest magnitudes of the 16-bit and the hidden states of each layer."""
+
+    def __init__(self, model: fx.GraphModule) -> None:
+        super().__init__(model)
+        self.found: dict[fx.Node, tuple[float, float]] = {}
+
+    def run_node(self, n: fx.Node) -> Any:
+        value = super().run_node(n)
+        if n.target is layer_operator():
+            args, _ = self.fetch_args_kwargs_from_env(n)
+            state, hidden = self.found.get(n, (0.0, 0.0))
+            largest = float(value[0].abs().max())
+            if args[1] is not None:
+                largest = max(largest, float(args[1].abs().max()))
+            states = _largest_cell(*args) if args[4] == "lstm" else largest
+            self.found[n] = max(state, states), max(hidden, largest)
+        return value
+
+
+def _largest_cell(
+    x: Tensor,
+    hidden: Tensor | None,
+    cell: Tensor | None,
+    weights: Sequence[Tensor],
+    _: object,
+    batch_first: bool,
+    reverse: bool,
+    *__: object,
+) -> float:
+    steps = (x.transpose(0, 1) if batch_first else x).unbind(0)
+    zeros = x.new_zeros(steps[0].shape[0], weights[1].shape[1])
+    h, c = (zeros if one is None else one[0] for one in (hidden, cell))
+    largest = float(c.abs().max())
+    for step in reversed(steps) if reverse else steps:
+        h, c = aten.lstm_cell(step, [h, c], *weights)
+        largest = max(largest, float(c.abs().max()))
+    return largest
