@@ -24,7 +24,7 @@ CONDITIONS = {InnerWork.MVE: "Has MVE", InnerWork.DSP: "Has DSP", InnerWork.PORT
 OPERATORS: Mapping[str, str] = {
     "Convolutions and products": """
         convolution_s16 product_s16 quantized_batch_matmul quantized_conv2d quantized_depthwise_conv2d
-        quantized_linear quantized_transpose_conv2d
+        quantized_linear quantized_transpose_conv2d winograd_conv2d
     """,
     "Elementwise": """
         broadcast_add broadcast_mul compare compare_scalar extremum_s16 interpolate_s16 maximum minimum

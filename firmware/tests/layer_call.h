@@ -8,13 +8,14 @@
 #include "test.h"
 
 /** A layer, independent of its operator's name. */
-typedef enum { CONV, DEPTHWISE, TRANSPOSED, LINEAR, MATMUL, LAYER_KINDS } layer_kind_t;
+typedef enum { CONV, DEPTHWISE, TRANSPOSED, LINEAR, MATMUL, WINOGRAD, LAYER_KINDS } layer_kind_t;
 
 enum { LAYER_WORDS = 24 };
 
 /** A call; its values have no memory yet. */
 typedef struct {
     layer_kind_t kind;
+    uint32_t seed; /**< of the weights of WINOGRAD, which it has in another form, and of the kind of its inputs */
     union {
         uint32_t words[LAYER_WORDS];
         dtn_cm_windows_t conv;

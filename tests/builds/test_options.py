@@ -89,4 +89,5 @@ def test_memory_options_left_to_the_target_are_not_stored():
         "effort": "fast",
         "depth_first": "auto",
         "io_in_scratch": "auto",
+        "speed_for_flash": "auto",
     }

@@ -330,6 +330,56 @@ typedef struct {
  */
 int32_t dtn_cm_quantized_conv2d(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* winograd_conv2d */
+
+enum {
+    DTN_CM_WINOGRAD_CONV2D_INPUT = 0,
+    DTN_CM_WINOGRAD_CONV2D_WEIGHTS = 1,
+    DTN_CM_WINOGRAD_CONV2D_MULTIPLIERS = 2,
+    DTN_CM_WINOGRAD_CONV2D_SHIFTS = 3,
+    DTN_CM_WINOGRAD_CONV2D_KERNEL_SUM = 4,
+    DTN_CM_WINOGRAD_CONV2D_SCRATCH = 5,
+    DTN_CM_WINOGRAD_CONV2D_OUTPUT = 6,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t out_c;
+    int32_t groups;
+    int32_t kernel_h;
+    int32_t kernel_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t pad_h;
+    int32_t pad_w;
+    int32_t dilation_h;
+    int32_t dilation_w;
+    int32_t in_offset;
+    int32_t out_offset;
+    int32_t act_min;
+    int32_t act_max;
+    int32_t has_bias;
+    int32_t has_kernel_sum;
+} dtn_cm_winograd_conv2d_params_t;
+
+/**
+ * `quantized_conv2d` of 3x3 with stride 1, one group and a kernel sum, by Winograd's algorithm F(4x4, 3x3).
+ *
+ * It gives the same results if all sums are from -2^25 to 2^25 - 1; `winograd.h` has the arithmetic. Weights are
+ * int16, transformed: G g G' of each input and output channel. Output channels are in groups of three, the last four,
+ * two or one in groups of two. A group is ordered by position (6x6), input channels, output channel. Input channels
+ * are in pairs: 0 and 2, then 1 and 3, of each four. Groups and fours are filled with zeros. Scratch memory has at
+ * least `winograd_bytes`.
+ *
+ * Values: input, weights, multipliers, shifts, kernel_sum, scratch, output.
+ */
+int32_t dtn_cm_winograd_conv2d(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* quantized_depthwise_conv2d */
 
 enum {

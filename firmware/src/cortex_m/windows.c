@@ -42,7 +42,7 @@ bool dtn_cm_has_rows(const dtn_cm_windows_t *p)
     return are_some || dtn_cm_is_axis(p->in_h, p->out_h, p->kernel_h, p->stride_h, p->pad_h, p->dilation_h);
 }
 
-bool dtn_cm_is_convolution(const dtn_operator_call_t *call, uint32_t scratch)
+bool dtn_cm_are_windows(const dtn_operator_call_t *call, uint32_t scratch)
 {
     if (call->param_count != sizeof(dtn_cm_windows_t) / sizeof(uint32_t)) {
         return false;
@@ -59,15 +59,25 @@ bool dtn_cm_is_convolution(const dtn_operator_call_t *call, uint32_t scratch)
     const dtn_tensor_t *values = call->values;
     const dtn_tensor_t *output = &values[inputs + scratch];
     int32_t seen = p->in_c / p->groups;
-    return dtn_cm_are(values, 2, DTN_TYPE_S8) && dtn_cm_are(values + MULTIPLIERS, inputs - 2, DTN_TYPE_S32) &&
+    return dtn_cm_are(values, 1, DTN_TYPE_S8) && dtn_cm_are(values + MULTIPLIERS, inputs - 2, DTN_TYPE_S32) &&
            dtn_cm_are(values + inputs, scratch, DTN_TYPE_U8) && dtn_cm_are(output, 1, DTN_TYPE_S8) &&
            dtn_cm_has_size(&values[INPUT], DTN_CM_LIST(p->batches, p->in_h, p->in_w, p->in_c)) &&
-           dtn_cm_has_size(&values[WEIGHTS], DTN_CM_LIST(p->out_c, p->kernel_h, p->kernel_w, seen)) &&
            dtn_cm_has_size(&values[MULTIPLIERS], DTN_CM_LIST(4, p->out_c)) &&
            dtn_cm_has_size(&values[SHIFTS], DTN_CM_LIST(4, p->out_c)) &&
            (addends == 0 || dtn_cm_has_size(&values[ADDEND], DTN_CM_LIST(4, p->out_c))) &&
            dtn_cm_has_size(output, DTN_CM_LIST(p->batches, p->out_h, p->out_w, p->out_c)) &&
            (int64_t)p->kernel_h * p->kernel_w <= DTN_CM_MAX_PRODUCTS / seen;
+}
+
+bool dtn_cm_is_convolution(const dtn_operator_call_t *call, uint32_t scratch)
+{
+    if (!dtn_cm_are_windows(call, scratch)) {
+        return false;
+    }
+    const dtn_cm_windows_t *p = DTN_CM_PARAMS(call, dtn_cm_windows_t);
+    const dtn_tensor_t *weights = &call->values[WEIGHTS];
+    return weights->type == DTN_TYPE_S8 &&
+           dtn_cm_has_size(weights, DTN_CM_LIST(p->out_c, p->kernel_h, p->kernel_w, p->in_c / p->groups));
 }
 
 bool dtn_cm_convolution(const dtn_operator_call_t *call, dtn_cm_convolution_t *convolution)

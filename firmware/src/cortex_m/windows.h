@@ -30,6 +30,9 @@ typedef struct {
  */
 bool dtn_cm_is_convolution(const dtn_operator_call_t *call, uint32_t scratch);
 
+/** The same for a call whose weights have another type or size, which is not checked. */
+bool dtn_cm_are_windows(const dtn_operator_call_t *call, uint32_t scratch);
+
 /** True if an axis of the output has the length of a convolution's, with `pad` on both sides, or one more at the end.
  */
 bool dtn_cm_is_axis(int32_t in, int32_t out, int32_t kernel, int32_t stride, int32_t pad, int32_t dilation);

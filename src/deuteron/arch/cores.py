@@ -25,6 +25,7 @@ class Work(Enum):
     """
 
     CONVOLUTION = "convolution"
+    WINOGRAD = "winograd"  # elements: inputs and outputs of all tiles; terms: products of transformed numbers
     POINTS = "points"  # 1x1 convolution, without im2col
     DEPTHWISE = "depthwise"  # with kernel width 3 and stride 1
     APART = "apart"  # depthwise with other windows
@@ -61,7 +62,7 @@ class Work(Enum):
     @property
     def multiplies(self) -> bool:
         """True if its terms are multiply-accumulates."""
-        narrow = (Work.CONVOLUTION, Work.POINTS, Work.DEPTHWISE, Work.APART, Work.LINEAR)
+        narrow = (Work.CONVOLUTION, Work.WINOGRAD, Work.POINTS, Work.DEPTHWISE, Work.APART, Work.LINEAR)
         return self in (*narrow, Work.WIDE_LAYER, Work.WIDE_DEPTHWISE)
 
 

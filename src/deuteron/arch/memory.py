@@ -42,6 +42,17 @@ class IoInScratch(Enum):
     NEVER = "never"
 
 
+class SpeedForFlash(Enum):
+    """Programs with layers that take more flash to be faster; the value is its name as an option."""
+
+    AUTO = "auto"
+    NEVER = "never"
+
+
+_OF_CPU = ("flash_budget", "speed_for_flash")
+"""Options of programs for a CPU alone."""
+
+
 @dataclass(frozen=True, slots=True)
 class MemoryOptions(Partial):
     """How a program may use the memories of its target; None leaves the target's figure.
@@ -58,6 +69,9 @@ class MemoryOptions(Partial):
             faster; `ALWAYS`: all, in the least memory that is found.
         io_in_scratch: programs of a single partition with inputs and outputs in scratch, whose memory is reused for
             other values; `AUTO`: those that run depth first, or do not fit, and gain by it.
+        flash_budget: bytes of flash for the weights and other constants of a program for a CPU.
+        speed_for_flash: programs for a CPU in which layers get larger weights to be faster; `AUTO`: those with a
+            flash budget, as long as it lasts.
     """
 
     fetch_constants_to_sram: FetchPolicy = FetchPolicy.AUTO
@@ -67,9 +81,11 @@ class MemoryOptions(Partial):
     effort: Effort = Effort.FAST
     depth_first: DepthFirst = DepthFirst.AUTO
     io_in_scratch: IoInScratch = IoInScratch.AUTO
+    flash_budget: int | None = None
+    speed_for_flash: SpeedForFlash = SpeedForFlash.AUTO
 
     def __post_init__(self) -> None:
-        for name in ("sram_budget", "weights_budget", "flash_bandwidth"):
+        for name in ("sram_budget", "weights_budget", "flash_bandwidth", "flash_budget"):
             value: int | None = getattr(self, name)
             if value is not None and value <= 0:
                 raise OptionError(f"`--{name.replace('_', '-')}` is {value}, it must be above 0")
@@ -87,10 +103,16 @@ class MemoryOptions(Partial):
         """
         if arch.npu is None or not arch.npu.plans_sram:
             for option in fields(self):
-                of_cpu = arch.npu is None and option.name in ("sram_budget", "depth_first")
+                of_cpu = arch.npu is None and option.name in ("sram_budget", "depth_first", *_OF_CPU)
                 if getattr(self, option.name) != option.default and not of_cpu:
                     raise self._refused(f"--{option.name.replace('_', '-')}", arch)
             return
+        for option in fields(self):
+            if option.name in _OF_CPU and getattr(self, option.name) != option.default:
+                raise OptionError(
+                    f"`--{option.name.replace('_', '-')}` is for targets without an NPU, `{arch.name}` has one",
+                    hint="leave it out, or choose another target: `deuteron targets` lists them",
+                )
         has = arch.memory(MemoryKind.SRAM).size.value
         if self.sram_budget is not None and self.sram_budget > has:
             raise OptionError(

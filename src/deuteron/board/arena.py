@@ -9,13 +9,15 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from deuteron.arch import cores, targets
-from deuteron.arch.memory import DepthFirst, MemoryOptions
+from deuteron.arch.memory import DepthFirst, MemoryOptions, SpeedForFlash
 from deuteron.arch.targets import Arch, CpuOperators
+from deuteron.board import winograd
 from deuteron.board.bundle import Bundle, StepKind
 from deuteron.board.call_sequence import CALLER, bundle_of, program_of
 from deuteron.board.memory_check import hazards
 from deuteron.board.row_dependencies import Counted, macs
 from deuteron.board.translate import translate
+from deuteron.board.winograd import LargerWeights
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, InternalError, UnsupportedError
 from deuteron.npu.provenance import Cascade, KernelOrigin, cascades
@@ -45,6 +47,7 @@ class Arena:
         instructions: estimated instructions of a run, with these stripes and with whole steps.
         uncounted: CPU steps without an instruction count: `instructions` has only their dispatch, and they are never
             split into stripes. Work of an NPU is not counted.
+        larger: steps that take more flash to be faster.
     """
 
     bundle: Bundle
@@ -54,6 +57,7 @@ class Arena:
     whole_bytes: int
     instructions: tuple[int, int]
     uncounted: int = 0
+    larger: tuple[LargerWeights, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,14 +109,18 @@ def may_be_cut(arch: Arch) -> bool:
 
 
 def check(program: bytes, manifest: Manifest) -> None:
-    """Check that a program fits into its build's budget, if its target has no NPU.
+    """Check that a program fits into its build's budgets, if its target has no NPU.
 
     Raises:
         CapacityError: it does not fit; the error names the smallest budget that does.
         UnsupportedError: it cannot become a bundle.
     """
-    if manifest.options.memory.sram_budget is not None and targets.load(manifest.target).npu is None:
+    if _has_budget(manifest.options.memory) and targets.load(manifest.target).npu is None:
         arena_of(translate(pte.read(program), manifest, name=manifest.model.name), manifest)
+
+
+def _has_budget(memory: MemoryOptions) -> bool:
+    return memory.sram_budget is not None or memory.flash_budget is not None
 
 
 def check_program(program: bytes, manifest: Manifest) -> None:
@@ -129,17 +137,50 @@ def check_program(program: bytes, manifest: Manifest) -> None:
 
 
 def planned(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int = 0) -> Arena:
-    """Plan a bundle with all values but the state in one memory, within the budget if there is one.
+    """Plan a bundle with all values but the state in one memory, within the budgets if there are any.
 
     Args:
         bundle: the bundle with ExecuTorch's plan.
-        memory: the budget, and which chains run depth first.
+        memory: the budgets, and which chains run depth first.
         core: the CPU, whose instruction counts decide between plans.
         partitions: bytes of the budget that partitions use.
 
     Raises:
         CapacityError: no plan fits; the error names the smallest one.
     """
+    plain = _planned(bundle, memory, core, partitions)
+    choices = _larger_weights(bundle, memory, Counted(cores.load(core)))
+    while choices:  # fewer, where the scratch memory of all does not fit
+        with suppress(CapacityError):
+            arena = _planned(winograd.applied(bundle, choices), memory, core, partitions)
+            if arena.instructions[0] < plain.instructions[0]:
+                return replace(arena, larger=tuple(choices))
+        choices = choices[: len(choices) // 2]
+    return plain
+
+
+def _larger_weights(bundle: Bundle, memory: MemoryOptions, rates: Counted) -> list[LargerWeights]:
+    """Return the steps that get larger weights, those first that save the most instructions per byte.
+
+    Raises:
+        CapacityError: the constants alone exceed the budget.
+    """
+    if memory.flash_budget is None:
+        return []
+    left = memory.flash_budget - winograd.constant_bytes(bundle)
+    if left < 0:
+        raise CapacityError(
+            f"the constants of `{bundle.name}` take {winograd.constant_bytes(bundle):,} bytes of flash, the budget is "
+            f"{memory.flash_budget:,}",
+            hint=f"give `--flash-budget {winograd.constant_bytes(bundle)}` or more, or leave it out",
+        )
+    if memory.speed_for_flash is SpeedForFlash.NEVER:
+        return []
+    return winograd.within(winograd.candidates(bundle, rates), left)
+
+
+def _planned(bundle: Bundle, memory: MemoryOptions, core: str, partitions: int) -> Arena:
+    """Plan a bundle as it is."""
     rates = Counted(cores.load(core))
     whole = _plan(program_of(bundle))
     plan = _plan_in_budget(bundle, whole, memory, rates, partitions)

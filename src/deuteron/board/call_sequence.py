@@ -10,8 +10,8 @@ from dataclasses import replace
 from itertools import chain
 
 from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
-from deuteron.board.row_dependencies import CONVOLUTION, COPY, RECORDS, TRANSPOSED, CpuParams, Words
-from deuteron.operators.cortex_m import QuantizedConvolutionParams, gather_bytes
+from deuteron.board.row_dependencies import COPY, RECORDS, TRANSPOSED, CpuParams, Words
+from deuteron.operators import catalogue
 from deuteron.operators.params import CopyParams, KernelParams
 from deuteron.operators.program import Buffer, Kernel, KernelCall, Program, Ref
 
@@ -75,10 +75,12 @@ def _call(bundle: Bundle, blocks: "_Blocks", at: int, step: Step) -> KernelCall:
         record = RECORDS[function].from_words(words[int(function == COPY) :])
         if isinstance(record, CopyParams):
             output = Ref(output.buffer, output.offset + words[0], output.nbytes - words[0])
-    needed = 0
-    if isinstance(record, QuantizedConvolutionParams) and function == CONVOLUTION:
-        needed = gather_bytes(record)
-    rooms = [Ref(f"scratch of step {at}", 0, min(needed, ref.nbytes)) for ref in rooms]
+    if rooms:
+        needed = catalogue.scratch(catalogue.BY_SYMBOL[function], record)
+        rooms = [
+            Ref(f"scratch of step {at}", 0, min(count, ref.nbytes))
+            for ref, (count, _) in zip(rooms, needed, strict=True)
+        ]
     operands = (*reads, output, *rooms)
     params = CpuParams(function, record, tuple(ref.nbytes for ref in operands), len(reads))
     kernel = Kernel(0, function, tuple(map(str, range(len(reads)))), CpuParams, workspace=bool(rooms))

@@ -16,6 +16,7 @@ from deuteron.operators.cortex_m import (
     QuantizedConvolutionParams,
     QuantizedLinearParams,
     QuantizedSoftmaxParams,
+    WinogradConvolutionParams,
 )
 from deuteron.operators.limits import ALIGNMENT
 from deuteron.operators.params import KernelParams, row_copy
@@ -25,10 +26,12 @@ from deuteron.operators.work import DEPTHWISE, TRANSPOSED, work_of
 
 COPY = "dtn_cm_copy"
 CONVOLUTION = "dtn_cm_quantized_conv2d"
+WINOGRAD = "dtn_cm_winograd_conv2d"
 
 RECORDS: dict[str, type[KernelParams]] = {
     COPY: p.CopyParams,  # its first word is the offset of the operand
     CONVOLUTION: QuantizedConvolutionParams,
+    WINOGRAD: WinogradConvolutionParams,
     DEPTHWISE: QuantizedConvolutionParams,
     TRANSPOSED: QuantizedConvolutionParams,
     "dtn_cm_quantized_linear": QuantizedLinearParams,
@@ -307,8 +310,11 @@ class Counted(CpuKernels):
 
 
 def macs(params: KernelParams) -> int:
-    """Return the multiply-accumulates of a call."""
-    kind, _, terms = _work(_cpu(params))
+    """Return the multiply-accumulates of a call, by Winograd's algorithm too those of the convolution."""
+    own = _cpu(params)
+    if isinstance(own.record, WinogradConvolutionParams):
+        return own.sizes[own.output] * own.record.kernel_h * own.record.kernel_w * own.record.in_c
+    kind, _, terms = _work(own)
     return terms if kind.multiplies else 0
 
 

@@ -6,7 +6,7 @@ from typing import ParamSpec, TypeVar
 
 import click
 
-from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, IoInScratch, MemoryOptions
+from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, IoInScratch, MemoryOptions, SpeedForFlash
 from deuteron.arch.sizes import parse_size
 
 P = ParamSpec("P")
@@ -18,7 +18,7 @@ def memory_options(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        names = ("sram_budget", "weights_budget", "flash_bandwidth")
+        names = ("sram_budget", "weights_budget", "flash_bandwidth", "flash_budget")
         texts = {name: kwargs.pop(name) for name in names}
         sizes = {
             name: None if text is None else parse_size(f"--{name.replace('_', '-')}", str(text))
@@ -29,6 +29,7 @@ def memory_options(function: Callable[P, R]) -> Callable[P, R]:
             effort=Effort(kwargs.pop("effort")),
             depth_first=DepthFirst(kwargs.pop("depth_first")),
             io_in_scratch=IoInScratch(kwargs.pop("io_in_scratch")),
+            speed_for_flash=SpeedForFlash(kwargs.pop("speed_for_flash")),
             **sizes,
         )
         return function(*args, **kwargs)
@@ -47,6 +48,18 @@ def memory_options(function: Callable[P, R]) -> Callable[P, R]:
         click.option("--weights-budget", metavar="SIZE", help="SRAM for fetched weights, in addition to free scratch."),
         click.option(
             "--flash-bandwidth", metavar="RATE", help="Flash bandwidth that the prefetch is planned for (`100MB/s`)."
+        ),
+        click.option(
+            "--flash-budget",
+            metavar="SIZE",
+            help="Flash for a CPU-only program's constants, with larger weights of layers to be faster (`1Mi`).",
+        ),
+        click.option(
+            "--speed-for-flash",
+            default=SpeedForFlash.AUTO.value,
+            show_default=True,
+            type=click.Choice([choice.value for choice in SpeedForFlash]),
+            help="Give layers larger weights to be faster; auto: within `--flash-budget`.",
         ),
         click.option(
             "--effort",

@@ -8,7 +8,14 @@ import math
 from types import MappingProxyType
 
 from deuteron.operators.added import ADDED
-from deuteron.operators.cortex_m import CPU_OPERATORS, CpuOperator, QuantizedConvolutionParams, gather_bytes
+from deuteron.operators.cortex_m import (
+    CPU_OPERATORS,
+    CpuOperator,
+    QuantizedConvolutionParams,
+    WinogradConvolutionParams,
+    gather_bytes,
+    winograd_bytes,
+)
 from deuteron.operators.params import KernelParams
 from deuteron.operators.portable import ATEN_OPERATORS, MaxPoolParams
 from deuteron.operators.recurrent import LstmParams
@@ -42,6 +49,8 @@ def named(name: str) -> CpuOperator | None:
 def scratch(operator: CpuOperator, params: KernelParams) -> tuple[tuple[int, str], ...]:
     """Return number and type of the elements of each scratch tensor that a call writes, in the operator's order."""
     match params:
+        case WinogradConvolutionParams():
+            return ((winograd_bytes(params), "uint8"),)
         case QuantizedConvolutionParams() if operator.name == "quantized_conv2d":
             return ((gather_bytes(params), "uint8"),)
         case MaxPoolParams() if operator.scratch:

@@ -90,6 +90,18 @@ class QuantizedConvolutionParams(GroupedConvolutionParams):
 
 
 @dataclass(frozen=True, slots=True)
+class WinogradConvolutionParams(QuantizedConvolutionParams):
+    """`quantized_conv2d` of 3x3 with stride 1, one group and a kernel sum, by Winograd's algorithm F(4x4, 3x3).
+
+    It gives the same results if all sums are from -2^25 to 2^25 - 1; `winograd.h` has the arithmetic. Weights are
+    int16, transformed: G g G' of each input and output channel. Output channels are in groups of three, the last four,
+    two or one in groups of two. A group is ordered by position (6x6), input channels, output channel. Input channels
+    are in pairs: 0 and 2, then 1 and 3, of each four. Groups and fours are filled with zeros. Scratch memory has at
+    least `winograd_bytes`.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class QuantizedLinearParams(KernelParams):
     """Linear layer: input [rows, in_features] by weights [out_features, in_features], one factor for all channels.
 
@@ -215,6 +227,21 @@ def gather_bytes(params: QuantizedConvolutionParams) -> int:
     return 0 if (kernel, params.pad_h, params.pad_w) == (1, 0, 0) else 4 * kernel * (params.in_c // params.groups)
 
 
+TILE, PRODUCTS = 4, 36
+"""Outputs of a tile of `winograd_conv2d` in a row, and products of all of them for each input channel."""
+
+
+def winograd_fours(in_c: int) -> int:
+    """Return the number of fours of input channels of `winograd_conv2d`."""
+    return -(-in_c // 4)
+
+
+def winograd_bytes(params: QuantizedConvolutionParams) -> int:
+    """Return the bytes of scratch memory that `winograd_conv2d` needs."""
+    fours = winograd_fours(params.in_c)
+    return 4 * (4 * PRODUCTS * fours + 4 * PRODUCTS * min(fours, 4) + 6 * PRODUCTS + fours)
+
+
 _CONVOLUTION = ("input", "weights", "multipliers", "shifts")
 
 CPU_OPERATORS: tuple[CpuOperator, ...] = (
@@ -231,6 +258,7 @@ CPU_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("quantized_avg_pool2d", ("input",), AveragePoolParams, scratch=("scratch",)),
     CpuOperator("quantized_max_pool2d", ("input",), MaxPoolParams),
     CpuOperator("quantized_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias", "kernel_sum"), ("scratch",)),
+    CpuOperator("winograd_conv2d", (*_CONVOLUTION, "kernel_sum"), WinogradConvolutionParams, (), ("scratch",)),
     CpuOperator("quantized_depthwise_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias",), ("scratch",)),
     CpuOperator(
         "quantized_transpose_conv2d",

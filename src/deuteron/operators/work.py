@@ -6,7 +6,15 @@ from types import MappingProxyType
 
 from deuteron.arch.cores import Work
 from deuteron.operators import tflite
-from deuteron.operators.cortex_m import QuantizedConvolutionParams, QuantizedLinearParams, RegionCopyParams
+from deuteron.operators.cortex_m import (
+    PRODUCTS,
+    TILE,
+    QuantizedConvolutionParams,
+    QuantizedLinearParams,
+    RegionCopyParams,
+    WinogradConvolutionParams,
+    winograd_fours,
+)
 from deuteron.operators.params import AveragePoolParams, CopyParams, KernelParams, MaxPoolParams
 
 DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d"
@@ -43,6 +51,11 @@ def work_of(function: str, record: KernelParams, elements: int) -> tuple[Work, i
         elements: of the output, one byte each.
     """
     match record:
+        case WinogradConvolutionParams():
+            tiles = record.batches * -(-record.out_h // TILE) * -(-record.out_w // TILE)
+            tiles += tiles % 2  # two at a time
+            inputs = 4 * winograd_fours(record.in_c)
+            return Work.WINOGRAD, tiles * TILE**2 * (inputs + record.out_c), tiles * PRODUCTS * inputs * record.out_c
         case QuantizedConvolutionParams():
             taps = record.kernel_h * record.kernel_w
             if function == TRANSPOSED:

@@ -7,8 +7,8 @@ from pathlib import Path
 from deuteron.arch import targets
 from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.targets import CpuOperators
-from deuteron.board import image
-from deuteron.board.arena import arena_of
+from deuteron.board import image, larger_weights
+from deuteron.board.arena import Arena, arena_of
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Cascade, CpuOp, Manifest, Node
 from deuteron.builds.options import Partitioning
@@ -41,12 +41,16 @@ class UnitShare:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A build, its costs, and the chain of each node that runs depth first on a CPU-only target."""
+    """A build, its costs, and on a CPU-only target the chain of each node that runs depth first, and the memory.
+
+    The memory is None for default options, and for other targets.
+    """
 
     path: str
     manifest: Manifest
     costs: Costs
     chains: Mapping[str, Cascade] = field(default_factory=dict[str, Cascade])
+    arena: Arena | None = None
 
     @property
     def cpu(self) -> str:
@@ -113,6 +117,9 @@ class Explanation:
             yield ""
             yield "added on the CPU:"
             yield from _counted(added)
+        if self.arena:
+            larger = list(larger_weights.lines(self.arena, self.manifest))
+            yield from ("", *larger) if larger else ()
         yield from self._dead_channel_lines()
         yield from self._island_lines()
         yield from self._quality_lines(shared)
@@ -231,15 +238,14 @@ def explain(directory: Path) -> Explanation:
     """
     manifest = manifests.read(directory)
     program = (directory / manifests.PROGRAM).read_bytes()
-    return Explanation(str(directory), manifest, placement.costs(manifest, program), _chains(directory, manifest))
+    is_planned = manifest.options.memory != MemoryOptions()
+    arena = arena_of(image.translated(directory, manifest), manifest) if is_planned else None
+    costs = placement.costs(manifest, program)
+    return Explanation(str(directory), manifest, costs, _chains(arena, manifest), arena)
 
 
-def _chains(directory: Path, manifest: Manifest) -> Mapping[str, Cascade]:
+def _chains(arena: Arena | None, manifest: Manifest) -> Mapping[str, Cascade]:
     """Return the chain of each striped node, if a CPU-only target runs the program in stripes."""
-    memory = manifest.options.memory
-    if memory == MemoryOptions():
-        return {}
-    arena = arena_of(image.translated(directory, manifest), manifest)
     chain_of = {at: chain for chain in (arena.chains if arena else ()) for at in chain.ops}
     return {op.computes: chain_of[at] for op in manifest.cpu_ops for at in op.instructions if at in chain_of}
 

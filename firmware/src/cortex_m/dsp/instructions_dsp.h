@@ -63,6 +63,22 @@ static inline uint32_t dtn_dsp_add_odd(uint32_t addends, uint32_t bytes)
     return halves;
 }
 
+/** The sums of both halves, of which each keeps its low 16 bits. */
+static inline uint32_t dtn_dsp_add_halves(uint32_t x, uint32_t y)
+{
+    uint32_t halves;
+    __asm__("sadd16 %0, %1, %2" : "=r"(halves) : "r"(x), "r"(y));
+    return halves;
+}
+
+/** The differences of both halves. */
+static inline uint32_t dtn_dsp_subtract_halves(uint32_t x, uint32_t y)
+{
+    uint32_t halves;
+    __asm__("ssub16 %0, %1, %2" : "=r"(halves) : "r"(x), "r"(y));
+    return halves;
+}
+
 /** A sum and the products of both halves. */
 static inline uint32_t dtn_dsp_both(uint32_t x, uint32_t y, uint32_t sum)
 {

@@ -48,6 +48,16 @@ static inline uint32_t dtn_dsp_add_odd(uint32_t addends, uint32_t bytes)
     return dtn_dsp_add_even(addends, bytes >> 8);
 }
 
+static inline uint32_t dtn_dsp_add_halves(uint32_t x, uint32_t y)
+{
+    return dtn_dsp_pack(dtn_dsp_low(x) + dtn_dsp_low(y), dtn_dsp_high(x) + dtn_dsp_high(y));
+}
+
+static inline uint32_t dtn_dsp_subtract_halves(uint32_t x, uint32_t y)
+{
+    return dtn_dsp_pack(dtn_dsp_low(x) - dtn_dsp_low(y), dtn_dsp_high(x) - dtn_dsp_high(y));
+}
+
 static inline uint32_t dtn_dsp_lower(uint32_t x, uint32_t y, uint32_t sum)
 {
     return sum + (uint32_t)(dtn_dsp_low(x) * dtn_dsp_low(y));

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from deuteron.board import arena, image
+from deuteron.board import arena, image, larger_weights
 from deuteron.board.arena import Arena
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest
@@ -38,6 +38,7 @@ class ArenaPlanning:
         """Yield the report as text."""
         yield f"{self.path} on {self.manifest.target}"
         yield f"SRAM: {self._total()}, at most {self.arena.memory.bound:,} B live at once"
+        yield from larger_weights.lines(self.arena, self.manifest)
         yield from self.details()
 
     def _total(self) -> str:
@@ -106,6 +107,9 @@ class ArenaPlanning:
             "whole_instructions": whole,
             "uncounted": self.arena.uncounted,
             "chains": [asdict(chain) for chain in self.arena.chains],
+            "flash": self.manifest.options.memory.flash_budget,
+            "constants": sum(map(len, self.arena.bundle.constants)),
+            "larger_weights": [asdict(choice) for choice in self.arena.larger],
             "memory": asdict(self.arena.memory),
             "warnings": [],
         }

@@ -1,0 +1,123 @@
+"""Layers take more flash to be faster: which, within the budgets, with the same results, told by the views."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from deuteron.arch.memory import MemoryOptions, SpeedForFlash
+from deuteron.arch.targets import load
+from deuteron.board.arena import planned
+from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
+from deuteron.board.host_executor import HostExecutor
+from deuteron.board.winograd import constant_bytes
+from deuteron.errors import CapacityError, OptionError
+from deuteron.operators.cortex_m import QuantizedConvolutionParams, gather_bytes
+
+CORE = "cortex-m33"
+SIDE = 16
+LARGE = 1 << 20
+
+
+def two_layers(last: int = 0) -> Bundle:
+    """A convolution of 3 to 8 channels, and one of 8 to 8, on a map of 16x16; `last` is added to all kernel sums."""
+    generator = np.random.default_rng(1)
+    values = [Value(0, 0, SIDE * SIDE * 3, ElementType.S8, (1, SIDE, SIDE, 3), (0, 1, 2, 3), "input")]
+    constants: list[bytes] = []
+    steps: list[Step] = []
+
+    def constant(data: "np.ndarray[tuple[int, ...], np.dtype[np.generic]]", kind: ElementType) -> int:
+        constants.append(data.tobytes())
+        order = tuple(range(data.ndim))
+        values.append(Value(MEMORY_CONSTANT + len(constants) - 1, 0, data.nbytes, kind, data.shape, order, "constant"))
+        return len(values) - 1
+
+    read = 0
+    for at, in_c in enumerate((3, 8)):
+        p = QuantizedConvolutionParams(
+            1, SIDE, SIDE, in_c, SIDE, SIDE, 8, 1, 3, 3, 1, 1, 1, 1, 1, 1, 5, -3, -128, 127, 0, 1
+        )
+        numbers = (
+            np.full(8, 1 << 30, np.int32), np.full(8, -9, np.int32), np.arange(8, dtype=np.int32) * 100 + last,
+        )  # fmt: skip
+        inputs = [
+            read,
+            constant(generator.integers(-128, 128, (8, 3, 3, in_c)).astype(np.int8), ElementType.S8),
+            *(constant(data, ElementType.S32) for data in numbers),
+        ]
+        size = gather_bytes(p)
+        values.append(Value(0, 8192, size, ElementType.U8, (size,), (0,), "scratch"))
+        values.append(Value(0, 2048 * (1 + at), SIDE * SIDE * 8, ElementType.S8, (1, SIDE, SIDE, 8), (0, 1, 2, 3), "y"))
+        read = len(values) - 1
+        words = tuple(word & 0xFFFFFFFF for word in p.words())
+        steps.append(Step(StepKind.OPERATOR, 0, tuple(inputs), (read - 1, read), words, f"layer {at}", "", at))
+    return Bundle(
+        "two", tuple(values), tuple(steps), (0,), (read,), (Memory(16384, "tensors"), Memory(0, "no delegates")),
+        ("dtn_cm_quantized_conv2d",), tuple(constants), (),
+    )  # fmt: skip
+
+
+def output(bundle: Bundle) -> bytes:
+    x = np.random.default_rng(2).integers(-128, 128, (1, SIDE, SIDE, 3)).astype(np.int8)
+    (found,) = HostExecutor(bundle).run([x])
+    return found.tobytes()
+
+
+def test_a_budget_makes_layers_faster_with_the_same_results() -> None:
+    bundle = two_layers()
+    plain, fast = planned(bundle, MemoryOptions(), CORE), planned(bundle, MemoryOptions(flash_budget=LARGE), CORE)
+    assert {choice.step for choice in fast.larger} == {0, 1}
+    assert fast.bundle.operators == ("dtn_cm_winograd_conv2d",)
+    added = sum(choice.bytes for choice in fast.larger)
+    assert constant_bytes(fast.bundle) == constant_bytes(plain.bundle) + added
+    assert fast.instructions[0] < 0.75 * plain.instructions[0]
+    assert output(fast.bundle) == output(plain.bundle)
+
+
+def test_each_byte_of_the_budget_counts() -> None:
+    bundle = two_layers()
+    every = planned(bundle, MemoryOptions(flash_budget=LARGE), CORE).larger
+    need = constant_bytes(bundle)
+    least, whole = min(choice.bytes for choice in every), sum(choice.bytes for choice in every)
+    for budget, steps in (
+        (need, 0),
+        (need + least - 1, 0),
+        (need + least, 1),
+        (need + whole - 1, 1),
+        (need + whole, 2),
+    ):
+        assert len(planned(bundle, MemoryOptions(flash_budget=budget), CORE).larger) == steps
+    with pytest.raises(CapacityError, match=f"--flash-budget {need}`"):
+        planned(bundle, MemoryOptions(flash_budget=need - 1), CORE)
+
+
+def test_none_without_a_budget_without_leave_and_on_other_cores() -> None:
+    bundle = two_layers()
+    plain = planned(bundle, MemoryOptions(), CORE)
+    never = MemoryOptions(flash_budget=LARGE, speed_for_flash=SpeedForFlash.NEVER)
+    assert planned(bundle, never, CORE) == plain
+    assert planned(bundle, MemoryOptions(flash_budget=LARGE), "cortex-m55").larger == ()
+    assert planned(bundle, MemoryOptions(flash_budget=LARGE), "cortex-m3").larger == ()
+
+
+def test_layers_whose_sums_may_be_too_large_stay_as_they_are() -> None:
+    assert planned(two_layers(1 << 25), MemoryOptions(flash_budget=LARGE), CORE).larger == ()
+
+
+def test_the_budget_of_memory_comes_first() -> None:
+    bundle = two_layers()
+    small = planned(bundle, MemoryOptions(), CORE).memory.nbytes
+    for sram in (small, small + 1024, small + 2048, small + 8192):
+        plan = planned(bundle, MemoryOptions(sram_budget=sram, flash_budget=LARGE), CORE)
+        assert plan.memory.nbytes <= sram
+        assert output(plan.bundle) == output(bundle)
+    assert len(plan.larger) == 2
+
+
+def test_the_option_is_for_a_cpu_alone() -> None:
+    MemoryOptions(flash_budget=4).check(load(CORE))
+    for target in ("imxrt700", "ethos-u55-128cm"):
+        with pytest.raises(OptionError):
+            MemoryOptions(flash_budget=4).check(load(target))
+        with pytest.raises(OptionError):
+            replace(MemoryOptions(), speed_for_flash=SpeedForFlash.NEVER).check(load(target))

@@ -1,0 +1,97 @@
+"""Convolutions by Winograd's algorithm have the bytes of quantized_conv2d, up to the bound of their sums."""
+
+from dataclasses import astuple, replace
+
+import numpy as np
+import pytest
+from tests.cortex_m.bench import Array, Bench, RefusedError
+from tests.cortex_m.convolutions import clamp, extremes, factors, zero_point
+
+from deuteron.operators import winograd
+from deuteron.operators.cortex_m import QuantizedConvolutionParams, WinogradConvolutionParams, winograd_bytes
+
+CALLS = 25
+"""Random calls per seed."""
+
+LIMIT = winograd.LARGEST_SUM - 1
+
+
+def params(
+    shape: tuple[int, int, int], out_c: int, pads: tuple[int, int], batches: int = 1
+) -> QuantizedConvolutionParams:
+    (in_h, in_w, in_c), (pad_h, pad_w) = shape, pads
+    out = in_h + 2 * pad_h - 2, in_w + 2 * pad_w - 2
+    return QuantizedConvolutionParams(
+        batches, in_h, in_w, in_c, *out, out_c, 1, 3, 3, 1, 1, pad_h, pad_w, 1, 1, 128, -3, -128, 127, 0, 1
+    )
+
+
+def both(bench: Bench, p: QuantizedConvolutionParams, inputs: tuple[Array, ...]) -> tuple[Array, Array]:
+    """The outputs of both operators; inputs are those of quantized_conv2d."""
+    output = np.full((p.batches, p.out_h, p.out_w, p.out_c), 85, np.int8)
+    x, weights, *others = inputs
+    own = WinogradConvolutionParams(*astuple(p))
+    transformed = winograd.transformed(weights.astype(np.int8))
+    assert transformed.nbytes == winograd.nbytes(p)
+    found = bench.run("winograd_conv2d", (x, transformed, *others), own, output, [winograd_bytes(p)])
+    return found, bench.run("quantized_conv2d", inputs, p, output, [0])
+
+
+def test_random_layers(bench: Bench, seed: int) -> None:
+    generator = np.random.default_rng([31, seed])
+    for _ in range(CALLS):
+        shape = tuple(int(generator.integers(1, high)) for high in (12, 12, 40))
+        out_c, batches = int(generator.integers(1, 12)), int(generator.integers(1, 3))
+        pads = [int(generator.integers(n < 3, 3)) for n in shape[:2]]
+        low, high = clamp(generator)
+        p = replace(
+            params((shape[0], shape[1], shape[2]), out_c, (pads[0], pads[1]), batches),
+            in_offset=-zero_point(generator), out_offset=zero_point(generator), act_min=low, act_max=high,
+        )  # fmt: skip
+        weights = extremes(generator, (out_c, 3, 3, p.in_c))
+        sums = generator.integers(-9000, 9000, out_c).astype(np.int32)
+        x = extremes(generator, (batches, p.in_h, p.in_w, p.in_c))
+        found, expected = both(bench, p, (x, weights, *factors(generator, out_c, 9 * p.in_c), sums))
+        np.testing.assert_array_equal(found, expected, str(p))
+
+
+@pytest.mark.parametrize("in_c", [1, 4, 17, 227])
+@pytest.mark.parametrize(("weight", "x"), [(-128, -128), (-128, 127), (127, -128), (127, 127)])
+def test_sums_up_to_the_bound(bench: Bench, in_c: int, weight: int, x: int) -> None:
+    """The largest products, and the kernel sums with which they reach 2^25 - 1, or just do not pass it below."""
+    p = replace(params((5, 6, in_c), 2, (1, 1)), in_offset=-x)  # padding has the largest value too
+    weights = np.full((2, 3, 3, in_c), weight, np.int8)
+    rest = LIMIT - 9 * in_c * abs(weight) * 128
+    sums = np.array([rest, -rest], np.int32)
+    assert winograd.is_exact(weights, sums)
+    for beyond in (sums + 1, sums - 1):
+        assert not winograd.is_exact(weights, beyond.astype(np.int32))
+    multipliers, shifts = np.array([1 << 30, (1 << 31) - 1], np.int32), np.array([-17, -18], np.int32)
+    inputs = np.full((1, 5, 6, in_c), x, np.int8), weights, multipliers, shifts, sums
+    found, expected = both(bench, p, inputs)
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("shift", [-62, -31, -23, -22, -1, 0, 5, 30])
+def test_all_shifts(bench: Bench, shift: int) -> None:
+    generator = np.random.default_rng(33)
+    p = params((6, 7, 5), 3, (1, 1))
+    x, weights = extremes(generator, (1, 6, 7, 5)), extremes(generator, (3, 3, 3, 5))
+    sums = np.array([0, LIMIT // 2, -LIMIT // 2], np.int32)
+    factor = np.array([1 << 30, (1 << 31) - 1, 3], np.int32), np.full(3, shift, np.int32)
+    found, expected = both(bench, p, (x, weights, *factor, sums))
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("one_less", [{"kernel_h": 2}, {"stride_w": 2}, {"has_kernel_sum": 0}, {"groups": 2}], ids=str)
+def test_other_layers_are_refused(bench: Bench, one_less: dict[str, int]) -> None:
+    p = params((6, 6, 4), 4, (1, 1))
+    x, weights = np.zeros((1, 6, 6, 4), np.int8), np.zeros((4, 3, 3, 4), np.int8)
+    numbers = np.zeros(4, np.int32)
+    inputs = x, winograd.transformed(weights), numbers, numbers, numbers
+    output, own = np.zeros((1, 6, 6, 4), np.int8), WinogradConvolutionParams(*astuple(p))
+    bench.run("winograd_conv2d", inputs, own, output, [winograd_bytes(p)])
+    for changed, scratch in ((replace(own, **one_less), 0), (own, -1)):
+        with pytest.raises(RefusedError):
+            bench.run("winograd_conv2d", inputs, changed, output, [winograd_bytes(p) + scratch])
+    assert not winograd.fits(replace(p, **one_less))
