@@ -3,26 +3,20 @@
 from typing import cast
 
 import pytest
-from tests import full
 from tests.cortex_m.bench import Bench
 
 from deuteron.arch.cores import InnerWork
 from deuteron.frontend.cortex_m import upstream
 
 
-@pytest.fixture(
-    scope="session", params=full.first([InnerWork.PORTABLE, InnerWork.DSP], 1), ids=lambda inner: inner.value
-)
+@pytest.fixture(scope="session", params=[InnerWork.PORTABLE, InnerWork.DSP], ids=lambda inner: inner.value)
 def bench(request: pytest.FixtureRequest) -> Bench:
-    """The operators, compiled for this machine, with either inner work that it can run.
-
-    In `make test` the C tests and the board AN505 run that with DSP instructions.
-    """
+    """The operators, compiled for this machine, with either inner work that it can run."""
     upstream.load()
     return Bench(cast(InnerWork, request.param))
 
 
-@pytest.fixture(params=full.first(range(4), 2))
+@pytest.fixture(params=range(4))
 def seed(request: pytest.FixtureRequest) -> int:
     """Seeds of random calls; the C tests make thousands more of each operator."""
     return cast(int, request.param)

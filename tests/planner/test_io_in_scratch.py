@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-from tests import full
 from tests.graphs import random_graph, random_inputs
 from tests.npu.neutron.machine.plans import PROCESSOR
 
@@ -79,7 +78,7 @@ def test_what_is_input_and_output_or_a_constant_stays_elsewhere() -> None:
     assert program.with_ends_placed.placed == {"in", "side"}
 
 
-@pytest.mark.parametrize("seed", full.first(range(40), 16))
+@pytest.mark.parametrize("seed", range(40))
 def test_random_programs_compute_the_same_with_their_ends_in_scratch(seed: int) -> None:
     graph = random_graph(seed)
     program = select(optimise(graph))
