@@ -85,6 +85,10 @@ def _integers(function: Callable[..., Array]) -> Value:
     return value
 
 
+def _broadcast_shape(a: Array, b: Array) -> Array:
+    return np.array(np.broadcast_shapes(tuple(a), tuple(b)), a.dtype)
+
+
 def _quotient(a: Array, b: Array) -> Array:
     """C's quotient, towards zero."""
     if not np.all(b):
@@ -180,7 +184,7 @@ def _cast(operands: Operands) -> list[Array]:
 _VALUES: Mapping[str, Value] = MappingProxyType(
     {
         "ADD": _integers(np.add),
-        "BROADCAST_ARGS": _numpy(lambda a, b: np.array(np.broadcast_shapes(tuple(a), tuple(b)), a.dtype)),
+        "BROADCAST_ARGS": _numpy(_broadcast_shape),
         "BROADCAST_TO": lambda operands: [np.broadcast_to(_inputs(operands)[0], operands.recorded[0])],
         "CAST": _cast,
         "CONCATENATION": _concatenated,

@@ -80,7 +80,7 @@ def _shares(quotient: fx.Node) -> tuple[fx.Node, int] | None:
     x, total = quotient.args[:2]
     if not isinstance(x, fx.Node) or not isinstance(total, fx.Node) or x.target is not aten.exp.default:
         return None
-    of, dims, keeps, *_ = (*total.args, None, None, None)
+    of, dims, keeps, *_ = cast("tuple[Any, ...]", (*total.args, None, None, None))
     is_sum = total.target is aten.sum.dim_IntList and of is x and keeps and not total.kwargs
     return (cast(fx.Node, x.args[0]), dims[0]) if is_sum and isinstance(dims, list) and len(dims) == 1 else None
 
