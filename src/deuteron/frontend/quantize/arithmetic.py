@@ -82,7 +82,8 @@ def _shares(quotient: fx.Node) -> tuple[fx.Node, int] | None:
         return None
     of, dims, keeps, *_ = cast("tuple[Any, ...]", (*total.args, None, None, None))
     is_sum = total.target is aten.sum.dim_IntList and of is x and keeps and not total.kwargs
-    return (cast(fx.Node, x.args[0]), dims[0]) if is_sum and isinstance(dims, list) and len(dims) == 1 else None
+    axes = cast("list[int]", dims) if isinstance(dims, list) else []
+    return (cast(fx.Node, x.args[0]), axes[0]) if is_sum and len(axes) == 1 else None
 
 
 def reshaped(_: fx.GraphModule, node: fx.Node) -> fx.Node:
