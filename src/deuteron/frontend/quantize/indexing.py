@@ -27,6 +27,9 @@ def padded(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return x
 
 
+_EXACT = (aten._upsample_nearest_exact1d.vec, aten._upsample_nearest_exact2d.vec)  # noqa: SLF001
+
+
 def upsampled(model: fx.GraphModule, node: fx.Node) -> fx.Node:
     """Nearest-neighbour upsampling repeats or drops rows and columns."""
     x, output = cast(fx.Node, node.args[0]), cast(Tensor, node.meta["val"])
@@ -34,7 +37,8 @@ def upsampled(model: fx.GraphModule, node: fx.Node) -> fx.Node:
         size = x.meta["val"].shape[dim]
         factors = cast("Sequence[float] | None", node.args[2])
         indices = torch.arange(size, dtype=torch.double)[None, None]
-        chosen = _nearest(indices, output.shape[dim], None if factors is None else factors[dim - 2])
+        nearest = aten._upsample_nearest_exact1d.vec if node.target in _EXACT else aten.upsample_nearest1d.vec  # noqa: SLF001
+        chosen = _nearest(nearest, indices, output.shape[dim], None if factors is None else factors[dim - 2])
         if not torch.equal(chosen, torch.arange(size)):
             x = _chosen(model, node, x, dim, chosen)
     return x
@@ -59,14 +63,18 @@ def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:
 def write(model: fx.GraphModule) -> None:
     """Replace one-hot codes by comparisons, embeddings with a maximum norm by plain ones, and extrema with indices.
 
-    PyTorch's later decomposition of one-hot codes would check the indices. A maximum with its index becomes two
-    operators.
+    Interpolation by exact nearest neighbours selects rows and columns. PyTorch's later decomposition of one-hot codes
+    would check the indices. A maximum with its index becomes two operators.
     """
     extremes = {
         aten.max.dim: _with_index(aten.amax.default, aten.argmax.default),
         aten.min.dim: _with_index(aten.amin.default, aten.argmin.default),
     }
-    others = {aten.embedding_renorm.default: _shortened, aten.scatter.value: _marked}
+    others = {
+        aten.embedding_renorm.default: _shortened,
+        aten.scatter.value: _marked,
+        **dict.fromkeys(_EXACT, upsampled),
+    }
     apply(model, {aten.one_hot.default: _one_hot, **others, **extremes})
 
 
@@ -106,9 +114,8 @@ def _marked(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.where.ScalarSelf, call(node, aten.eq.Tensor, index, places), number, x)
 
 
-def _nearest(indices: Tensor, size: int, factor: float | None) -> Tensor:
+def _nearest(operator: Any, indices: Tensor, size: int, factor: float | None) -> Tensor:
     """The indices that PyTorch selects, which depend on the factor if there is one."""
-    operator: Any = aten.upsample_nearest1d.vec
     values: Tensor = operator(indices, None if factor is not None else [size], None if factor is None else [factor])
     return values[0, 0].long()
 
