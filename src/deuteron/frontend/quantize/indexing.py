@@ -52,6 +52,29 @@ def embedded(_: fx.GraphModule, node: fx.Node) -> fx.Node:
     return call(node, aten.reshape.default, rows, [*node.meta["val"].shape])
 
 
+def _bagged(model: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None] | None:
+    """Bags of equally many rows of a table: their sums, means or maxima."""
+    table, indices, offsets, _, mode, _, weights, ends, padding = (*node.args, *(False, 0, False, None, False, None))[
+        :9
+    ]
+    starts = constant_value(model, cast(fx.Node, offsets))
+    total = cast(fx.Node, indices).meta["val"].numel()
+    if starts is None or not len(starts) or weights is not None or ends or padding is not None:
+        return None
+    count = total // len(starts)
+    if any(item.args[1] != 0 and item.users for item in node.users) or not torch.equal(
+        starts, torch.arange(0, total, count)
+    ):
+        return None
+    listed = call(node, aten.reshape.default, indices, [len(starts), count])
+    rows = call(node, aten.embedding.default, table, listed)
+    return [call(node, _BAGS[cast(int, mode)], rows, [1]), None, None, None]
+
+
+_BAGS = (aten.sum.dim_IntList, aten.mean.dim, aten.amax.default)
+"""By the mode of the operator."""
+
+
 def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:
     """A flip reverses the elements of some dimensions."""
     x, dims = cast("tuple[fx.Node, list[int]]", node.args)
@@ -63,8 +86,8 @@ def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:
 def write(model: fx.GraphModule) -> None:
     """Replace one-hot codes by comparisons, embeddings with a maximum norm by plain ones, and extrema with indices.
 
-    Interpolation by exact nearest neighbours selects rows and columns. PyTorch's later decomposition of one-hot codes
-    would check the indices. A maximum with its index becomes two operators.
+    Bags of embeddings become reductions; interpolation by exact nearest neighbours selects rows and columns. PyTorch's
+    later decomposition of one-hot codes would check the indices. A maximum with its index becomes two operators.
     """
     extremes = {
         aten.max.dim: _with_index(aten.amax.default, aten.argmax.default),
@@ -73,6 +96,7 @@ def write(model: fx.GraphModule) -> None:
     others = {
         aten.embedding_renorm.default: _shortened,
         aten.scatter.value: _marked,
+        aten.embedding_bag.padding_idx: _bagged,
         **dict.fromkeys(_EXACT, upsampled),
     }
     apply(model, {aten.one_hot.default: _one_hot, **others, **extremes})
