@@ -54,17 +54,15 @@ def embedded(_: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 def _bagged(model: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None] | None:
     """Bags of equally many rows of a table: their sums, means or maxima."""
-    table, indices, offsets, _, mode, _, weights, ends, padding = (*node.args, *(False, 0, False, None, False, None))[
-        :9
-    ]
+    defaults = (False, 0, False, None, False, None)
+    table, indices, offsets, _, mode, _, weights, ends, padding = (*node.args, *defaults)[:9]
     starts = constant_value(model, cast(fx.Node, offsets))
     total = cast(fx.Node, indices).meta["val"].numel()
     if starts is None or not len(starts) or weights is not None or ends or padding is not None:
         return None
     count = total // len(starts)
-    if any(item.args[1] != 0 and item.users for item in node.users) or not torch.equal(
-        starts, torch.arange(0, total, count)
-    ):
+    is_even = torch.equal(starts, torch.arange(0, total, count))
+    if not is_even or any(item.args[1] != 0 and item.users for item in node.users):
         return None
     listed = call(node, aten.reshape.default, indices, [len(starts), count])
     rows = call(node, aten.embedding.default, table, listed)
