@@ -86,7 +86,9 @@ def row(case: Case, target: str) -> Row:
                 module, samples[0], target=target, calibration=case.samples(CALIBRATION, seed=2), output=build
             )
             arrays = [[x.contiguous().numpy() for x in samples[index]] for index in ORDER]
-            outputs = list(api.run_each(build, arrays))
+            subject = api.subject(build)
+            subject.resets = (0,)  # state lasts from one run to the next, as in the eager module
+            outputs = list(subject.run_each(arrays))
         except InternalError as e:
             return Row(case.name, target, Verdict.INTERNAL, _one_line(str(e)))
         except DeuteronError as e:

@@ -184,6 +184,11 @@ CASES.function(
     "mask_input_fills", lambda m, b, x: m.f(x).masked_fill(~b, -5.0).softmax(-1), bools(4, 8), VECTOR, f=dense
 )
 CASES.function("vector_quantized", _vector_quantized, VECTOR, f=dense, codes=lambda: torch.randn(6, 8))
+CASES.function("hashed", lambda m, i: m.e((i * 31 ^ i >> 2) % 10), ints(1000, 2, 5), e=lambda: nn.Embedding(10, 8))
+CASES.function("longest_rows", lambda m, i: m.f(m.e(i)) + m.f(m.e(i + 1)), ints(9, 2, 5), f=dense,
+               e=lambda: nn.Embedding(10, 8, max_norm=1.0))  # fmt: skip
+CASES.function("mean_of_length", lambda m, n, x: m.f(x).sum(1) / n[:, None], ints(7, 1, low=1), TOKENS, f=dense)
+CASES.function("same_label", lambda m, i: (i[:, None] == i).float().fill_diagonal_(0).sum(1), ints(4, 6))
 CASES.function("palette", lambda m, x: m.colours[x.mean(1).mul(2).long().clamp(0, 3)], IMAGE,
                colours=lambda: torch.randn(4, 3))  # fmt: skip
 

@@ -10,6 +10,39 @@ from torch.nn import functional as F
 from semantic_cases.case import IMAGE, SIGNAL, TOKENS, VECTOR, Cases, Written, conv, conv1, dense, normed
 
 CASES = Cases("layers")
+
+
+class GeneralisedMean(nn.Module):
+    """Pools by the mean of powers, whose exponent is learnt."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.c, self.p = conv(), nn.Parameter(torch.full((1,), 3.0))
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.c(x).clamp(min=1e-6).pow(self.p)
+        return F.avg_pool2d(x, (x.size(-2), x.size(-1))).pow(1.0 / self.p).flatten(1)
+
+
+class InterleavedRotary(nn.Module):
+    """Rotates pairs of neighbouring features into a tensor of unknown elements."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.f = dense()
+        angles = torch.outer(torch.arange(6.0), torch.tensor([1.0, 0.3, 0.1, 0.03]))
+        self.register_buffer("cos", angles.cos())
+        self.register_buffer("sin", angles.sin())
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.f(x)
+        even, odd = x[..., ::2], x[..., 1::2]
+        rotated = torch.empty_like(x)
+        rotated[..., ::2] = even * self.cos - odd * self.sin
+        rotated[..., 1::2] = even * self.sin + odd * self.cos
+        return rotated
+
+
 ODD = (1, 3, 9, 7)
 VOLUME = (1, 2, 4, 6, 6)
 
@@ -171,3 +204,7 @@ for activation in (
 def _rotated(m: Any, x: Tensor) -> Tensor:
     angle = torch.tensor([[[0.8, -0.6, 0.0], [0.6, 0.8, 0.0]]])
     return F.grid_sample(x, F.affine_grid(angle, [1, 8, 8, 8], align_corners=False), align_corners=False)
+
+
+CASES.add("generalised_mean", GeneralisedMean, IMAGE)
+CASES.add("interleaved_rotary", InterleavedRotary, TOKENS)

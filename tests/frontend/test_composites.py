@@ -38,6 +38,8 @@ FUNCTIONS: list[Callable[[Tensor, Tensor], Any]] = [
     lambda x, y: x.logsumexp(1) + y.logsumexp(1, keepdim=True),
     lambda x, y: x.var(1) + y.var(0, unbiased=False, keepdim=True).sum() + x.std(dim=1) + y.var(),
     lambda x, y: x[:, :3].prod(1, keepdim=True) + y[:, :2].prod(1),
+    lambda x, y: torch.count_nonzero(x.relu(), 1) + torch.count_nonzero(y.relu()),
+    lambda x, y: torch.stack([one(x / y.relu()) for one in (torch.isnan, torch.isinf, torch.isfinite)]),
     lambda x, y: torch.movedim(x[None], 0, -1).sum(-1) + y,
 ]
 

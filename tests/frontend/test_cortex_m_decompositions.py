@@ -366,6 +366,8 @@ def test_a_gated_unit_is_a_product() -> None:
         (lambda x: functional.rrelu(x, 0.1, 0.2), aten.leaky_relu.default),
         (lambda x: functional.prelu(x, torch.full((1,), 0.2)), aten.leaky_relu.default),
         (lambda x: functional.prelu(x, torch.tensor([0.2, 0.1, 0.3, -0.1])), aten.add.Tensor),
+        (lambda x: x.abs() ** torch.full((1,), 1.5), aten.pow.Tensor_Scalar),
+        (lambda x: x / (x.abs().sum() + 1), aten.div.Tensor),
         (lambda x: torch.xlogy(x, 3.0), aten.mul.Tensor),
         (lambda x: torch.xlogy(2.0, x.abs() + 1), aten.mul.Tensor),
         (lambda x: torch.xlogy(x.relu(), x.relu()), aten.mul.Tensor),  # 0 at 0

@@ -115,6 +115,13 @@ def channel_by_channel(y: Tensor) -> Tensor:
     return z
 
 
+def interleaved(y: Tensor) -> Tensor:
+    z = torch.empty(1, 4, 6, 6)
+    z[..., ::2], z[..., 1::2] = -y[..., 1::2], y[..., ::2]
+    z[0, 1].fill_diagonal_(0.5)
+    return z
+
+
 def converted(y: Tensor) -> Tensor:
     y[:, 1].gt_(0)
     y[..., 0].copy_(torch.arange(6))
@@ -191,6 +198,7 @@ ALL = [
     unbound,
     filled,
     channel_by_channel,
+    interleaved,
     converted,
     out,
     functions,

@@ -22,6 +22,13 @@ def test_indices_are_slices_and_copies_are_left_out() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("dim", [0, -1])
+def test_a_stack_is_a_concatenation(dim: int) -> None:
+    module = Call(lambda x: torch.stack([x, -x], dim) * 2)
+    wanted = [aten.neg.default, aten.reshape.default, aten.reshape.default, aten.cat.default, aten.mul.Tensor]
+    assert rewritten(module, (2, 3), decompositions.write) == wanted
+
+
 LAYER = [aten.reshape.default, aten.linear.default, aten.reshape.default]
 
 

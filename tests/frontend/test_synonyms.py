@@ -9,7 +9,7 @@ from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor
 from torch.nn import functional
 
-from deuteron.frontend.quantize import synonyms
+from deuteron.frontend.quantize import indexing, synonyms
 
 aten = torch.ops.aten
 
@@ -57,6 +57,11 @@ OTHERS: list[tuple[Callable[[Tensor], Tensor], str]] = [
     (lambda x: torch.take(x, torch.tensor([0, -1, 3])) * 2, "take"),
     (lambda x: torch.take_along_dim(x, PLACES, 1) * 2, "take"),
     (lambda x: torch.cumprod(x, 0), "cumprod"),
+    (lambda x: x.unfold(0, 2, 1) * 2, "unfold"),
+    (lambda x: x.diagonal(-1) + x.diagonal(offset=-2), "diagonal"),
+    (lambda x: torch.diag_embed(x) * 2, "diag_embed"),
+    (lambda x: torch.cat(torch.tensor_split(x, (1, 2))[::-1] + torch.tensor_split(x, 3)), "tensor_split"),
+    (lambda x: (((x > 0).int() * 4 - 5) >> 1) * x, "rshift"),
     (lambda x: x.detach() * 2, "detach"),
     (lambda x: x.ravel() * 2, "ravel"),
     (lambda x: x.index_add(0, torch.tensor([2, 0, 2]), x[1:], alpha=-2), "index_add"),
@@ -93,3 +98,15 @@ def test_they_compute_the_same(function: Callable[[Tensor], Tensor], operators: 
     assert [
         target for target in found if target not in (aten.lift_fresh_copy.default, aten.detach_.default)
     ] == operators
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_of_one_size_are_reductions(mode: str):
+    indices = torch.tensor([[0, 5, 2], [1, 1, 3]])
+    module = Call(lambda x: functional.embedding_bag(indices, x, mode=mode) * 2)
+    assert not any("bag" in str(target) for target in rewritten(module, (6, 4), indexing.write, rtol=1e-5))
+
+
+def test_exact_nearest_neighbours_are_selections():
+    module = Call(lambda x: functional.interpolate(x, scale_factor=1.5, mode="nearest-exact"))
+    assert not any("upsample" in str(target) for target in rewritten(module, (1, 2, 4, 6), indexing.write))

@@ -33,6 +33,9 @@ KEEPS = (
 )
 
 
+DERIVES = "write the derivative with operators, or compute it outside of the model: a program runs no backward pass"
+
+
 class StateError(UnsupportedError):
     """A run of the model depends on earlier runs in a way that is not supported."""
 
@@ -44,6 +47,8 @@ def not_exported(error: Exception) -> InputError:
     hint = "`torch.export.export(model, example_inputs, strict=True)` must work; it prints the details"
     if "data-dependent" in what.lower():
         what, hint = "Data-dependent branching", BRANCHES
+    elif "autograd.grad" in what or (line and (".backward(" in line[2] or "autograd.grad(" in line[2])):
+        what, hint = "it computes gradients", DERIVES
     elif line and "pack" in line[2] and "_sequence(" in line[2]:
         what, hint = "packed sequences have sizes that depend on data", PACKED
     return InputError(

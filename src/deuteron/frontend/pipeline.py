@@ -256,7 +256,7 @@ class Flow:
         if self._has_cortex_m:
             composites.write(model)
         else:
-            composites.write_norms(model)
+            composites.write_missing(model)
         decompositions.fold(model, weights=self.train is None)
         masks.write(model, self._batches, has_operator=self._has_cortex_m)
         batches.write(model)

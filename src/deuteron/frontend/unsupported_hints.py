@@ -33,6 +33,7 @@ class Rewrite:
 REWRITES: Mapping[str, Rewrite] = {
     "sort": Rewrite("x.sort(-1).values", _ORDERS, is_portable=False),
     "topk": Rewrite("x.topk(2).values", _ORDERS),
+    "kthvalue": Rewrite("x.kthvalue(2).values", _ORDERS, is_portable=False),
     "median": Rewrite("x.median(-1).values", _ORDERS, is_portable=False),
 }
 """By the names of the operators in PyTorch's registry, without overload."""

@@ -336,3 +336,35 @@ def test_what_the_guide_says_instead_is_taken(function: Callable[..., Any]):
 
 def test_state_as_an_input_is_taken():
     captured(Returns(), [(*SAMPLES[0], torch.zeros(2, 4)), (*SAMPLES[1], torch.ones(2, 4))])
+
+
+def test_embeddings_with_a_maximum_norm_keep_no_state():
+    torch.manual_seed(0)
+    module = nn.Sequential(nn.Embedding(6, 4, max_norm=0.5), nn.Linear(4, 2))
+    before = module[0].weight.detach().clone()
+    samples = [(torch.tensor([[0, 3, 3]]),), (torch.tensor([[5, 3, 1]]),)]
+    observed, graph = captured(module, samples)
+    assert observed.variables == ()
+    for sample in samples:
+        torch.testing.assert_close(run(graph, sample)[0], observed.run([sample])[0][0])
+    assert torch.equal(module[0].weight, before)
+    torch.testing.assert_close(run(graph, samples[1])[0], module(*samples[1]))
+
+
+def test_a_shared_table_with_a_maximum_norm_stays():
+    module = Net(lambda m, x: m.table(torch.tensor([[0, 1]])) @ m.table.weight.t() + x.sum())
+    module.table = nn.Embedding(3, 4, max_norm=0.5)
+    with torch.no_grad():
+        module.table.weight.fill_(1.0)
+    observed, _ = captured(module, SAMPLES)
+    assert [one.name for one in observed.variables] == ["table.weight"]
+
+
+def test_gradients_are_refused():
+    def gradient(m: Net, x: Tensor) -> Tensor:
+        with torch.enable_grad():
+            x = x.detach().requires_grad_(True)
+            return torch.autograd.grad(m.layer(x).square().sum(), x)[0]
+
+    with pytest.raises(InputError, match=r"cannot export this model: it computes gradients, at `return torch"):
+        captured(Net(gradient), SAMPLES)

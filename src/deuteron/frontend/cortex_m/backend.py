@@ -65,7 +65,11 @@ def annotate(
     from executorch.backends.arm.quantizer.arm_quantizer_utils import mark_node_as_annotated
     from executorch.backends.cortex_m.quantizer.pattern_matcher import PatternMatcher
     from executorch.backends.cortex_m.quantizer.quantizer import CortexMQuantizer
-    from torchao.quantization.pt2e.quantizer.quantizer import Q_ANNOTATION_KEY, QuantizationAnnotation
+    from torchao.quantization.pt2e.quantizer.quantizer import (
+        Q_ANNOTATION_KEY,
+        QuantizationAnnotation,
+        SharedQuantizationSpec,
+    )
 
     if activations is Activations.INT16:
         _annotate_int16(model.graph.nodes)
@@ -86,6 +90,12 @@ def annotate(
             annotated = True
         if not annotated and casts.makes_float(node):  # in float, between its integers and the quantized result
             node.meta[Q_ANNOTATION_KEY], annotated = QuantizationAnnotation({}, spec), True
+        if not annotated and _is_embedding(node):  # before the quantiser, which looks for annotated neighbours
+            node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(
+                {node.args[0]: spec}, SharedQuantizationSpec((node.args[0], node))
+            )
+            mark_node_as_annotated(node)
+            annotated = True
         if not annotated and (ours := added.annotate(node, spec)) is not None:
             node.meta[Q_ANNOTATION_KEY], annotated = ours, True
         if annotated:
@@ -93,6 +103,12 @@ def annotate(
     with _without_output_paddings(model):
         CortexMQuantizer().annotate(model)
     _balance_weights(model)
+
+
+def _is_embedding(node: fx.Node) -> bool:
+    """True for rows of a constant table, which a model may return as they are."""
+    is_choice = node.target in (torch.ops.aten.index_select.default, torch.ops.aten.index.Tensor)
+    return is_choice and cast(fx.Node, node.args[0]).op == "get_attr" and node.meta["val"].is_floating_point()
 
 
 def _balance_weights(model: fx.GraphModule) -> None:

@@ -31,6 +31,7 @@ _LAYERS: Mapping[object, Decomposition] = {
     **recurrent.LAYERS,
     **recurrent.CELLS,
     aten.scaled_dot_product_attention.default: attention.attention,
+    aten.pow.Tensor_Tensor: arithmetic.power,
 }
 
 _LOGARITHMS = (

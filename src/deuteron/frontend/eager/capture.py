@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from itertools import cycle, islice
+from itertools import chain, cycle, islice
 from types import FrameType
 from typing import Any, cast
 
@@ -23,7 +23,7 @@ from deuteron.builds.manifest import Source
 from deuteron.builds.user_frames import last_user_line
 from deuteron.errors import DeuteronError, InputError, UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
-from deuteron.frontend.eager import blocks
+from deuteron.frontend.eager import blocks, embeddings
 from deuteron.frontend.eager.code import is_library, written_at
 from deuteron.frontend.eager.observe import Observed, copied, distinct, environment, observe, seeded
 from deuteron.frontend.eager.outputs import Leaves, difference
@@ -46,6 +46,10 @@ def captured(model: nn.Module | ExportedProgram, samples: Sequence[Inputs]) -> t
     program = model if isinstance(model, ExportedProgram) else None
     module = model.module(check_guards=False) if isinstance(model, ExportedProgram) else model
     observed = observe(module, distinct(samples))
+    if observed.attributes and embeddings.shorten(twin := copied(observed.module)):
+        shorter = observe(twin, observed.samples)
+        pairs = zip(chain(*shorter.outputs), chain(*observed.outputs), strict=True)
+        observed = observed if any(difference(*pair, TOLERANCE) for pair in pairs) else shorter
     if observed.attributes and not observed.draws and (found := _capture_step(observed)) is not None:
         return found
     if observed.refusal is not None:

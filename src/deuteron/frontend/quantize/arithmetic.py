@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from deuteron.frontend.cortex_m.layout import is_channels_broadcast
 from deuteron.frontend.operators import called
-from deuteron.frontend.quantize.decompositions import call, constant, numbers, value_of
+from deuteron.frontend.quantize.decompositions import call, constant, constant_value, numbers, value_of
 
 aten = torch.ops.aten
 
@@ -25,7 +25,8 @@ def broadcast(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """
     output = cast(Tensor, node.meta["val"])
     is_quotient = node.target is aten.div.Tensor  # whose kernel takes one shape alone
-    operands = [x for x in node.args[:2] if isinstance(x, fx.Node) and (is_quotient or x.meta["val"].numel() > 1)]
+    tensors = [x for x in node.args[:2] if isinstance(x, fx.Node)]
+    operands = [x for x in tensors if x.meta["val"].numel() > 1 or (is_quotient and x.op != "get_attr")]
     if len(operands) < 2 or not output.is_floating_point():
         return None
     factor = cast(float, node.kwargs.get("alpha", 1))
@@ -202,6 +203,15 @@ def sloped(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     wide = constant(model, node, f"{slopes.target}_{len(ones)}", value.reshape(1, -1, *ones), like=value)
     below = call(node, aten.mul.Tensor, call(node, aten.clamp.default, x, None, 0.0), wide)
     return call(node, aten.add.Tensor, call(node, aten.relu.default, x), below)
+
+
+def power(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A power with one constant exponent, learnt or not, becomes a function of one tensor; training keeps it."""
+    x, exponent = cast("tuple[fx.Node, fx.Node]", node.args)
+    value = constant_value(model, exponent) if exponent.meta["val"].numel() == 1 else None
+    if value is None or x.meta["val"].shape != node.meta["val"].shape:
+        return None
+    return call(node, aten.pow.Tensor_Scalar, x, float(value))
 
 
 def rectified(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:

@@ -74,6 +74,22 @@ def _distances(x: Any, y: Any, p: float = 2, compute_mode: int | None = None) ->
     return cast(Any, torch).linalg.vector_norm(x.unsqueeze(-2) - y.unsqueeze(-3), p, [-1])
 
 
+def _nonzeros(x: Any, dim: list[int] | int | None = None) -> Any:
+    return (x != 0).sum() if dim is None else (x != 0).sum(dim)
+
+
+def _is_nan(x: Any) -> Any:
+    return x != x
+
+
+def _is_infinite(x: Any) -> Any:
+    return x.abs() == math.inf
+
+
+def _is_finite(x: Any) -> Any:
+    return x.abs() < math.inf
+
+
 def _hypotenuse(x: Any, y: Any) -> Any:
     return (x * x + y * y).sqrt()
 
@@ -95,7 +111,11 @@ _BY_HAND: Mapping[object, Callable[..., Any]] = {
     aten.addmm.default: _added_product,
     aten.bilinear.default: _bilinear,
     aten.cdist.default: _distances,
+    **dict.fromkeys((aten.count_nonzero.default, aten.count_nonzero.dim_IntList), _nonzeros),
     aten.hypot.default: _hypotenuse,
+    aten.isfinite.default: _is_finite,
+    aten.isinf.default: _is_infinite,
+    aten.isnan.default: _is_nan,
     aten.lerp.Scalar: _between,
     aten.logaddexp.default: _log_of_sum,
     aten.logsumexp.default: _log_of_sums,
@@ -120,10 +140,14 @@ def write(model: fx.GraphModule) -> None:
     model.recompile()
 
 
-def write_norms(model: fx.GraphModule) -> None:
-    """Write, in place, norms of orders that no backend has."""
+_NOWHERE = frozenset({aten.hypot.default, aten.logaddexp.default})
+"""Operators that neither ExecuTorch's backends nor its portable kernels have."""
+
+
+def write_missing(model: fx.GraphModule) -> None:
+    """Decompose, in place, operators and norms of orders that no backend has."""
     for node in list(model.graph.nodes):
-        if _is_norm(node) and node.args[1] != 1:
+        if node.target in _NOWHERE or (_is_norm(node) and node.args[1] != 1):
             replace(model, node, _decomposed)
     model.graph.eliminate_dead_code()
     model.recompile()

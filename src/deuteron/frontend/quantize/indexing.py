@@ -27,6 +27,9 @@ def padded(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return x
 
 
+_EXACT = (aten._upsample_nearest_exact1d.vec, aten._upsample_nearest_exact2d.vec)  # noqa: SLF001
+
+
 def upsampled(model: fx.GraphModule, node: fx.Node) -> fx.Node:
     """Nearest-neighbour upsampling repeats or drops rows and columns."""
     x, output = cast(fx.Node, node.args[0]), cast(Tensor, node.meta["val"])
@@ -34,7 +37,8 @@ def upsampled(model: fx.GraphModule, node: fx.Node) -> fx.Node:
         size = x.meta["val"].shape[dim]
         factors = cast("Sequence[float] | None", node.args[2])
         indices = torch.arange(size, dtype=torch.double)[None, None]
-        chosen = _nearest(indices, output.shape[dim], None if factors is None else factors[dim - 2])
+        nearest = aten._upsample_nearest_exact1d.vec if node.target in _EXACT else aten.upsample_nearest1d.vec  # noqa: SLF001
+        chosen = _nearest(nearest, indices, output.shape[dim], None if factors is None else factors[dim - 2])
         if not torch.equal(chosen, torch.arange(size)):
             x = _chosen(model, node, x, dim, chosen)
     return x
@@ -48,6 +52,27 @@ def embedded(_: fx.GraphModule, node: fx.Node) -> fx.Node:
     return call(node, aten.reshape.default, rows, [*node.meta["val"].shape])
 
 
+def _bagged(model: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None] | None:
+    """Bags of equally many rows of a table: their sums, means or maxima."""
+    defaults = (False, 0, False, None, False, None)
+    table, indices, offsets, _, mode, _, weights, ends, padding = (*node.args, *defaults)[:9]
+    starts = constant_value(model, cast(fx.Node, offsets))
+    total = cast(fx.Node, indices).meta["val"].numel()
+    if starts is None or not len(starts) or weights is not None or ends or padding is not None:
+        return None
+    count = total // len(starts)
+    is_even = torch.equal(starts, torch.arange(0, total, count))
+    if not is_even or any(item.args[1] != 0 and item.users for item in node.users):
+        return None
+    listed = call(node, aten.reshape.default, indices, [len(starts), count])
+    rows = call(node, aten.embedding.default, table, listed)
+    return [call(node, _BAGS[cast(int, mode)], rows, [1]), None, None, None]
+
+
+_BAGS = (aten.sum.dim_IntList, aten.mean.dim, aten.amax.default)
+"""By the mode of the operator."""
+
+
 def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:
     """A flip reverses the elements of some dimensions."""
     x, dims = cast("tuple[fx.Node, list[int]]", node.args)
@@ -59,14 +84,19 @@ def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:
 def write(model: fx.GraphModule) -> None:
     """Replace one-hot codes by comparisons, embeddings with a maximum norm by plain ones, and extrema with indices.
 
-    PyTorch's later decomposition of one-hot codes would check the indices. A maximum with its index becomes two
-    operators.
+    Bags of embeddings become reductions; interpolation by exact nearest neighbours selects rows and columns. PyTorch's
+    later decomposition of one-hot codes would check the indices. A maximum with its index becomes two operators.
     """
     extremes = {
         aten.max.dim: _with_index(aten.amax.default, aten.argmax.default),
         aten.min.dim: _with_index(aten.amin.default, aten.argmin.default),
     }
-    others = {aten.embedding_renorm.default: _shortened, aten.scatter.value: _marked}
+    others = {
+        aten.embedding_renorm.default: _shortened,
+        aten.scatter.value: _marked,
+        aten.embedding_bag.padding_idx: _bagged,
+        **dict.fromkeys(_EXACT, upsampled),
+    }
     apply(model, {aten.one_hot.default: _one_hot, **others, **extremes})
 
 
@@ -106,9 +136,8 @@ def _marked(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.where.ScalarSelf, call(node, aten.eq.Tensor, index, places), number, x)
 
 
-def _nearest(indices: Tensor, size: int, factor: float | None) -> Tensor:
+def _nearest(operator: Any, indices: Tensor, size: int, factor: float | None) -> Tensor:
     """The indices that PyTorch selects, which depend on the factor if there is one."""
-    operator: Any = aten.upsample_nearest1d.vec
     values: Tensor = operator(indices, None if factor is not None else [size], None if factor is None else [factor])
     return values[0, 0].long()
 

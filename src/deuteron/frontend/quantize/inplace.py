@@ -15,7 +15,7 @@ from torch import Tensor, fx
 from torch.fx.node import map_arg
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.operators import operator_name
+from deuteron.frontend.operators import called, operator_name
 from deuteron.frontend.quantize.decompositions import call, constant, constant_value
 from deuteron.frontend.quantize.tensor_blocks import Block, block_of
 from deuteron.frontend.source_lines import source_of
@@ -27,6 +27,7 @@ INSTEAD = "compute a new tensor from the old one, such as with `torch.where` or 
 LATER = "take the view after the change"
 
 _FILLS = frozenset({aten.fill_.Scalar, aten.fill_.Tensor, aten.zero_.default})
+_EMPTY = frozenset({"empty", "empty_like", "empty_permuted", "empty_strided", "new_empty", "new_empty_strided"})
 _OTHER_MEMORY = frozenset({"aten::set_", "aten::resize_", "aten::resize_as_"})
 
 _Place = tuple[torch.dtype, int, tuple[int, ...], tuple[int, ...]]
@@ -43,6 +44,7 @@ def write(model: fx.GraphModule) -> None:
         UnsupportedError: an operator has no variant that returns a new tensor, or changes elements that are no block.
     """
     _remove_dropouts(model)
+    _fill_empty(model)
     nodes = list(model.graph.nodes)
     memories = _memories(nodes)
     order = {node: index for index, node in enumerate(nodes)}
@@ -90,6 +92,13 @@ def _remove_dropouts(model: fx.GraphModule) -> None:
         elif node.op == "call_function" and not moved.isdisjoint(node.all_input_nodes):
             node.meta["val"] = node.target(*map_arg(node.args, value), **map_arg(node.kwargs, value))
             moved.add(node)
+
+
+def _fill_empty(model: fx.GraphModule) -> None:
+    """Let tensors of unknown elements, which the model writes into, start with zeros."""
+    for node in model.graph.nodes:
+        if called(node) in _EMPTY and (value := cast(Tensor, node.meta["val"])).is_contiguous():
+            node.target, node.args, node.kwargs = aten.zeros.default, ([*value.shape],), {"dtype": value.dtype}
 
 
 @dataclass(slots=True)
@@ -268,6 +277,10 @@ def _result(model: fx.GraphModule, node: fx.Node, like: Tensor) -> fx.Node:
         return filled
     if node.target is aten.copy_.default:
         value = cast(fx.Node, node.args[1])
+    elif node.target is aten.fill_diagonal_.default:
+        x, number, *wraps = cast(Any, node.args)
+        mask = torch.zeros(like.shape, dtype=torch.bool).fill_diagonal_(True, *wraps)
+        value = call(node, aten.masked_fill.Scalar, x, constant(model, node, f"{node.name}_mask", mask), number)
     elif _is_masked_fill(node):
         x, (mask,), new = cast(Any, node.args[:3])
         value = call(node, aten.where.self, mask, new, x)

@@ -99,13 +99,13 @@ def _expanded(_: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 
 def _taken(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """The elements at constant places of a tensor, as a selection from a list."""
+    """The elements at places of a tensor that are known, as a selection from a list."""
     x, *rest = node.args
     given = [constant_value(model, arg) if isinstance(arg, fx.Node) else arg for arg in rest]
     if any(isinstance(arg, fx.Node) and value is None for arg, value in zip(rest, given, strict=True)):
         return None
     value = cast(Tensor, cast(fx.Node, x).meta["val"])
-    places = cast(Any, node.target)(torch.arange(value.numel()).reshape(value.shape), *given)
+    places = cast(Any, node.target)(torch.arange(value.numel()).reshape(value.shape), *given, **node.kwargs)
     kept = constant(model, node, f"{node.name}_places", places.flatten())
     chosen = call(node, aten.index_select.default, call(node, aten.reshape.default, x, [-1]), 0, kept)
     return call(node, aten.reshape.default, chosen, [*node.meta["val"].shape])
@@ -134,6 +134,24 @@ def _unbound(_: fx.GraphModule, node: fx.Node) -> list[fx.Node]:
     """The slices of a tensor, one by one."""
     x, dim = cast("tuple[fx.Node, int]", (*node.args, 0)[:2])
     return [call(node, aten.select.int, x, dim, i) for i in range(x.meta["val"].shape[dim])]
+
+
+def _on_diagonal(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Vectors on the diagonals of matrices, as a choice by a constant mask."""
+    if len(node.args) > 1 or node.kwargs:
+        return None
+    shape = [*node.meta["val"].shape]
+    rows = call(node, aten.expand.default, call(node, aten.unsqueeze.default, *node.args, -1), shape)
+    kept = constant(model, node, f"{node.name}_mask", torch.eye(shape[-1], dtype=torch.bool))
+    return call(node, aten.where.ScalarOther, kept, rows, 0)
+
+
+def _split(_: fx.GraphModule, node: fx.Node) -> list[fx.Node]:
+    """The slices of a tensor between given places, or as many of nearly one size."""
+    x, dim = node.args[0], cast(int, (*node.args, 0)[2])
+    sizes = [part.shape[dim] for part in node.meta["val"]]
+    ends = [*itertools.accumulate(sizes)]
+    return [call(node, aten.slice.Tensor, x, dim, end - size, end) for size, end in zip(sizes, ends, strict=True)]
 
 
 def _products_of_rows(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
@@ -167,9 +185,20 @@ def _triangle(model: fx.GraphModule, node: fx.Node) -> fx.Node:
     return call(node, aten.where.ScalarOther, kept, x, 0)
 
 
+_BITS = 31
+"""The shift from which on a power of two is no int32."""
+
+
 def _shifted_left(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     x, bits = node.args
     return call(node, aten.mul.Tensor, x, 1 << bits) if isinstance(bits, int) and bits >= 0 else None
+
+
+def _shifted_right(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """A shift to the right rounds down, of negative numbers too."""
+    x, bits = node.args
+    is_fixed = isinstance(bits, int) and 0 <= bits < _BITS
+    return call(node, aten.div.Tensor_mode, x, 1 << cast(int, bits), rounding_mode="floor") if is_fixed else None
 
 
 def _counted(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
@@ -268,10 +297,14 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.view.default: _as(aten.reshape.default),  # decomposed attention has other strides than PyTorch's operator
     aten.broadcast_tensors.default: _repeated,
     **dict.fromkeys((aten.take.default, aten.take_along_dim.default), _taken),
+    **dict.fromkeys((aten.diagonal.default, aten.unfold.default), _taken),
+    **dict.fromkeys((aten.tensor_split.indices, aten.tensor_split.sections), _split),
     aten.cumprod.default: _products_so_far,
+    aten.diag_embed.default: _on_diagonal,
     aten.instance_norm.default: _by_statistics,
     **dict.fromkeys((aten.detach.default, aten.alias.default), lambda _, node: cast(fx.Node, node.args[0])),
     **dict.fromkeys((aten.__lshift__.Scalar, aten.bitwise_left_shift.Tensor_Scalar), _shifted_left),
+    **dict.fromkeys((aten.__rshift__.Scalar, aten.bitwise_right_shift.Tensor_Scalar), _shifted_right),
     **dict.fromkeys((aten.put.default, aten.scatter.src, aten.index_put.default), _scattered),
     **dict.fromkeys((aten.new_zeros.default, aten.new_ones.default, aten.new_full.default), _of_one_number),
     **dict.fromkeys((aten.zeros_like.default, aten.ones_like.default, aten.full_like.default), _of_one_number),

@@ -19,7 +19,7 @@ _FEW = 16
 def write(model: fx.GraphModule) -> None:
     """Replace selections by slices and sums of many elements by linear layers, and remove copies for contiguity.
 
-    Rows of linear layers become a matrix.
+    Rows of linear layers become a matrix, and stacks concatenate tensors with one more dimension.
     """
     apply(model, _DECOMPOSITIONS)
 
@@ -52,6 +52,14 @@ def _selected(_: fx.GraphModule, select: fx.Node) -> fx.Node:
     return call(select, aten.reshape.default, row, [*cast(Tensor, select.meta["val"]).shape])
 
 
+def _concatenated(_: fx.GraphModule, stack: fx.Node) -> fx.Node:
+    """Concatenate the tensors of a stack after a reshape of each, which then has a quantisation."""
+    parts, dim = cast("tuple[list[fx.Node], int]", (*stack.args, 0)[:2])
+    shape = [*cast(Tensor, stack.meta["val"]).shape]
+    shape[dim] = 1
+    return call(stack, aten.cat.default, [call(stack, aten.reshape.default, part, shape) for part in parts], dim)
+
+
 def _uncopied(_: fx.GraphModule, copy: fx.Node) -> fx.Node | None:
     """Remove a copy that only makes a tensor contiguous: lowering inserts the necessary copies."""
     (x,) = cast("tuple[fx.Node]", copy.args)
@@ -77,6 +85,7 @@ def _by_rows(_: fx.GraphModule, linear: fx.Node) -> fx.Node | None:
 _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.sum.dim_IntList: _summed,
     aten.select.int: _selected,
+    aten.stack.default: _concatenated,
     aten.linear.default: _by_rows,
     aten.contiguous.default: _uncopied,
     aten.view.default: _reshaped,
