@@ -80,9 +80,10 @@ def _shares(quotient: fx.Node) -> tuple[fx.Node, int] | None:
     x, total = quotient.args[:2]
     if not isinstance(x, fx.Node) or not isinstance(total, fx.Node) or x.target is not aten.exp.default:
         return None
-    of, dims, keeps, *_ = (*total.args, None, None, None)
-    is_sum = total.target is aten.sum.dim_IntList and of is x and keeps and not total.kwargs
-    return (cast(fx.Node, x.args[0]), dims[0]) if is_sum and isinstance(dims, list) and len(dims) == 1 else None
+    of, dims, keeps = cast("tuple[object, list[int] | None, bool]", (*total.args, None, False)[:3])
+    if total.target is not aten.sum.dim_IntList or of is not x or not keeps or total.kwargs:
+        return None
+    return (cast(fx.Node, x.args[0]), dims[0]) if dims and len(dims) == 1 else None
 
 
 def reshaped(_: fx.GraphModule, node: fx.Node) -> fx.Node:
