@@ -6,7 +6,7 @@ last quarter of these batches is kept for the measurement. Without batches, inpu
 deviation of the example inputs.
 
 A network agrees if the program gives what quantised PyTorch gives (`--compare`), and its worst output is at least
-`--least` dB from the eager module on fresh samples. Each build is a process of its own, which ends after `--most`
+`--least` dB from the eager module on fresh samples. Each build runs in a separate process, which ends after `--most`
 seconds of processor time. Rows are kept in `--rows FILE`, and not measured again.
 
 make bench-public-networks ARGS=FOLDER
@@ -51,7 +51,7 @@ class Row:
         network: `file:function`.
         target: of the build.
         outcome: agrees, differs (from quantised PyTorch), poor (fewer dB than `--least`), refused, failed, or stopped.
-        sqnr: of the worst output beside the eager module, in dB.
+        sqnr: of the worst output against the eager module, in dB.
         seconds: of processor time for the build.
         message: the error.
     """
@@ -65,7 +65,7 @@ class Row:
 
 
 def networks(folder: Path) -> Iterator[str]:
-    """Yield the functions of all files, as `deuteron build` takes them; each file is run in a process of its own."""
+    """Yield the functions of all files, as `deuteron build` takes them; each file runs in a separate process."""
     code = "import runpy, sys; print(*(f.__name__ for f in runpy.run_path(sys.argv[1])['NETWORKS']))"
     for path in sorted(folder.glob("*.py")):
         done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=False)
@@ -140,7 +140,7 @@ def _processor_time() -> float:
 
 
 def row(network: str, target: str, options: argparse.Namespace) -> Row:
-    """Build and compare one network in a process of its own."""
+    """Build and compare one network in a separate process."""
     most = int(options.most)
 
     def limit() -> None:

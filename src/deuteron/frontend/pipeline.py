@@ -267,7 +267,9 @@ class Flow:
             biases.add(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             has_npu = self.npu_backend.has_npu
-            cortex_m_decompositions.write(model, is_indexed=self._has_cortex_m, has_slopes=has_npu)
+            cortex_m_decompositions.write(
+                model, is_indexed=self._has_cortex_m, has_slopes=has_npu, trains=self.train is not None
+            )
         else:
             signals.write(model)
         decompositions.write(model)

@@ -190,14 +190,17 @@ def gated(_: fx.GraphModule, node: fx.Node) -> fx.Node:
     return call(node, aten.mul.Tensor, value, call(node, aten.sigmoid.default, gate))
 
 
-def sloped(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A PReLU with one slope per channel becomes the sum of the positive part and the scaled negative part."""
+def sloped(model: fx.GraphModule, node: fx.Node, *, trains: bool = False) -> fx.Node | None:
+    """A PReLU with one slope per channel becomes the sum of the positive part and the scaled negative part.
+
+    With one slope for all channels it is a leaky ReLU, unless the slope is still to be trained.
+    """
     x, slopes = cast("tuple[fx.Node, fx.Node]", node.args)
     if slopes.op != "get_attr":
         return None
     value = value_of(model, slopes)
-    if value.numel() == 1:  # a function of one tensor; a trained slope stays an operand
-        return None if value.requires_grad else call(node, aten.leaky_relu.default, x, float(value))
+    if value.numel() == 1 and not (trains and value.requires_grad):
+        return call(node, aten.leaky_relu.default, x, float(value))
     ones = [1] * (x.meta["val"].dim() - 2)
     wide = constant(model, node, f"{slopes.target}_{len(ones)}", value.reshape(1, -1, *ones), like=value)
     below = call(node, aten.mul.Tensor, call(node, aten.clamp.default, x, None, 0.0), wide)
