@@ -56,6 +56,13 @@ def test_a_slope_for_each_channel(shape: tuple[int, ...]) -> None:
     assert {aten.clamp.default, aten.relu.default, aten.mul.Tensor, aten.add.Tensor} <= set(found)
 
 
+def test_one_slope_for_all_channels_is_a_leaky_relu() -> None:
+    assert operators(lambda x, slopes: slopes(x), IMAGE, nn.PReLU()) == [aten.leaky_relu.default]
+    assert aten.add.Tensor in left(
+        partial(decompositions.write, trains=True), lambda x, slopes: slopes(x), IMAGE, nn.PReLU()
+    )
+
+
 def test_what_lies_between_signals_works_on_images() -> None:
     """Activations, pads, sums and concatenations of both dimensions: one view before all, and one behind."""
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
-from deuteron.errors import InternalError
+from deuteron.errors import InternalError, UnsupportedError
 from deuteron.frontend.cortex_m import lowering_check, upstream
 
 LIMITS = (-128, 127, torch.int8)
@@ -41,12 +41,17 @@ class Lowered(nn.Module):
 
 
 def pair(zero_point: int = 0, entry: int = 0) -> tuple[ExportedProgram, fx.GraphModule]:
+    """The sum: right, or with errors."""
+    return exported(Sum(), Lowered(zero_point, entry))
+
+
+def exported(quantised_model: nn.Module, lowered: nn.Module) -> tuple[ExportedProgram, fx.GraphModule]:
     """A program and the quantised model, each value of the one noted in the other."""
     upstream.load()
-    module = torch.export.export(Sum(), (X,)).module(check_guards=False)
+    module = torch.export.export(quantised_model, (X,)).module(check_guards=False)
     assert isinstance(module, fx.GraphModule)
     lowering_check.mark(module)
-    program = torch.export.export(Lowered(zero_point, entry), (X,))
+    program = torch.export.export(lowered, (X,))
     quantised = [node for node in module.graph.nodes if ".quantize_per_tensor" in str(node.target)]
     computed = [n for n in program.graph.nodes if n.op == "call_function" and "dequantize" not in str(n.target)]
     for node, target in zip(quantised, computed, strict=True):
@@ -104,3 +109,27 @@ def test_ties_may_move_what_the_npu_computes_by_a_step(monkeypatch: pytest.Monke
     assert message(zero_point=0, entry=2).startswith(
         "what the NPU computes is 2 steps of its scale off the quantised model, at most 1 is rounding, at "
     )
+
+
+class Quotient(nn.Module):
+    """A quotient of values in steps of 0.5, by values in steps of 1000, which are all 0."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        a = ops.dequantize_per_tensor(ops.quantize_per_tensor(x, 0.5, 0, *LIMITS), 0.5, 0, *LIMITS)
+        b = ops.dequantize_per_tensor(ops.quantize_per_tensor(x, 1000.0, 0, *LIMITS), 1000.0, 0, *LIMITS)
+        return ops.dequantize_per_tensor(ops.quantize_per_tensor(a / b, 1.0, 0, *LIMITS), 1.0, 0, *LIMITS)
+
+
+class LoweredQuotient(nn.Module):
+    """The same with the Cortex-M's operators."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        a, b = ops.quantize_per_tensor(x, 0.5, 0, *LIMITS), ops.quantize_per_tensor(x, 1000.0, 0, *LIMITS)
+        quotient = torch.ops.cortex_m.quantized_div(a, 0, b, 0, 0, 0.0005)
+        return ops.dequantize_per_tensor(quotient, 1.0, 0, *LIMITS)
+
+
+def test_a_divisor_that_rounds_to_zero_is_refused() -> None:
+    with pytest.raises(UnsupportedError) as caught:
+        lowering_check.check(*exported(Quotient(), LoweredQuotient()), [X])
+    assert "a divisor rounds to 0 in int8, at `quotient = torch.ops.cortex_m.quantized_div(" in str(caught.value)

@@ -24,6 +24,11 @@ FUNCTIONS: list[tuple[Callable[[Tensor], Tensor], list[Any]]] = [
     (lambda x: torch.add(*torch.aminmax(x, dim=1)), [aten.amin.default, aten.amax.default, aten.add.Tensor]),
     (lambda x: torch.aminmax(x).max - x, [aten.amax.default, aten.sub.Tensor]),
     (lambda x: x.view(-1) * 2, [aten.reshape.default, aten.mul.Tensor]),
+    (lambda x: x.unfold(-1, 2, 1) * 2, [aten.index_select.default, aten.reshape.default, aten.mul.Tensor]),
+    (
+        lambda x: x.unfold(0, 1, 2) * 2,
+        [aten.index_select.default, aten.reshape.default, aten.permute.default, aten.mul.Tensor],
+    ),
     (lambda x: x.mT * 2, [aten.transpose.int, aten.mul.Tensor]),
     (lambda x: x[None].adjoint() * 2, [aten.unsqueeze.default, aten.transpose.int, aten.mul.Tensor]),
     (

@@ -272,6 +272,7 @@ class Flow:
                 is_indexed=self._has_cortex_m,
                 has_slopes=self.npu_backend.has_npu,
                 has_loops=self._has_cortex_m and self.options.activations is Activations.INT8,
+                trains=self.train is not None,
             )
             recurrent_layers.measure(model, self._batches)
         else:

@@ -262,6 +262,27 @@ def test_layers_stay_apart_without_gradients():
     assert torch.backends.mha.get_fastpath_enabled()
 
 
+class Listed(nn.Module):
+    """Has its layers in a plain list, where PyTorch does not see them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = [nn.Linear(4, 4), nn.Sequential(nn.Linear(4, 4))]
+
+    def forward(self, x: Tensor) -> Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def test_weights_of_layers_in_a_list_are_parameters():
+    """Others would get sizes that are not known when the graph is traced again."""
+    _, graph = captured(nn.Sequential(Listed()), SAMPLES)
+    weights = [fx.Interpreter(graph).fetch_attr(str(one.target)) for one in graph.graph.find_nodes(op="get_attr")]
+    assert len(weights) == 4
+    assert all(isinstance(one, nn.Parameter) for one in weights)
+
+
 def test_what_cannot_be_exported_names_the_line():
     def branches(_: Any, x: Tensor) -> Tensor:
         if x.sum() > 0:

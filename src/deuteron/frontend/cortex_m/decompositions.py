@@ -2,6 +2,7 @@
 
 import operator
 from collections.abc import Mapping
+from functools import partial
 
 import torch
 from torch import fx
@@ -12,17 +13,25 @@ from deuteron.frontend.quantize.decompositions import Decomposition, apply, fold
 aten = torch.ops.aten
 
 
-def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = False, has_loops: bool = False) -> None:
+def write(
+    model: fx.GraphModule,
+    *,
+    is_indexed: bool = True,
+    has_slopes: bool = False,
+    has_loops: bool = False,
+    trains: bool = False,
+) -> None:
     """Decompose layers into their operators, and operators into those with kernels.
 
     Without `is_indexed`, operators that select elements are not written with indices. With `has_slopes`, functions with
     one slope per channel stay, because an NPU may have them; else they become sums. With `has_loops`, recurrent layers
-    become one operator each; else operators of each step.
+    become one operator each; else operators of each step. `trains` says that weights may still change.
     """
     apply(model, {**_LAYERS, **(recurrent_layers.LAYERS if has_loops else {})})
     fold(model)
     masked = {aten.softmax.int: attention.softmax} if is_indexed else {}
-    apply(model, {**_OPERATORS, **masked, **({} if has_slopes else {aten.prelu.default: arithmetic.sloped})})
+    slopes = {} if has_slopes else {aten.prelu.default: partial(arithmetic.sloped, trains=trains)}
+    apply(model, {**_OPERATORS, **masked, **slopes})
     signals.write(model)
     apply(model, {**_SHAPES, **_INDEXED} if is_indexed else _SHAPES)
 

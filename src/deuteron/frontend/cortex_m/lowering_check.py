@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, fx
 from torch.export import ExportedProgram
 
-from deuteron.errors import InternalError
+from deuteron.errors import InternalError, UnsupportedError
 from deuteron.frontend import saved
 from deuteron.frontend.cortex_m.added import catalogue
 from deuteron.frontend.inputs import copies
@@ -70,12 +70,15 @@ def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Ten
     """Check that each operator of the program computes the same as the quantised model, which PyTorch runs.
 
     Raises:
+        UnsupportedError: a divisor of the quantised model is 0, which the program and PyTorch divide by unlike.
         InternalError: naming the first operator or output that is off by more than its rounding.
     """
     values = _QuantizedRun(module)
     wanted = flat(values.run(*copies(inputs)))
     steps = _ComparedRun(program.module(check_guards=False), values.found)
     outputs = flat(steps.run(*program_inputs(program, module, inputs)))
+    if steps.by_zero:
+        _refuse_zero(steps.by_zero[0])
     for node, off, most in steps.off:
         if off > most:
             source = source_of(node)
@@ -92,6 +95,15 @@ def check(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Ten
                 "operator of the CPU is right",
                 hint=_HINT,
             )
+
+
+def _refuse_zero(division: fx.Node) -> None:
+    source = source_of(division)
+    raise UnsupportedError(
+        f"a divisor rounds to 0 in int8{f', at `{source.code}`' if source else ''}",
+        where=str(source) if source else division.name,
+        hint="keep the divisor away from 0: add at least 1/100 of its largest value, or scale its operands",
+    )
 
 
 def differences(program: ExportedProgram, module: fx.GraphModule, inputs: Sequence[Tensor]) -> list[int]:
@@ -121,11 +133,13 @@ class _ComparedRun(fx.Interpreter):
 
     Attributes:
         off: each operator with a known result, its difference in steps, and the difference that rounding allows.
+        by_zero: divisions whose result differs where the divisor is 0.
     """
 
     def __init__(self, module: fx.GraphModule, values: Mapping[str, Tensor]) -> None:
         super().__init__(module)
         self.off: list[tuple[fx.Node, int, int]] = []
+        self.by_zero: list[fx.Node] = []
         self._values = values
         parts = [(name, node) for node in module.graph.nodes if (name := _noted(node)) is not None]
         # An operator of the model may become several nodes; the last one has its result.
@@ -142,6 +156,11 @@ class _ComparedRun(fx.Interpreter):
         if (value.dtype, value.shape) != (wanted.dtype, wanted.shape):
             return value
         steps, on_npu = (value.int() - wanted.int()).abs().flatten(), _is_of_npu(n)
+        if base_name(n.target) == "quantized_div":
+            divisor, zero_point = self.fetch_args_kwargs_from_env(n)[0][2:4]
+            is_zero = (divisor == zero_point).flatten()
+            if (steps[is_zero] > 1).any():
+                self.by_zero.append(n)
         spared = int(_FLIPPED * len(steps)) if on_npu else 0
         off = int(steps.topk(spared + 1).values[-1]) if len(steps) else 0
         self.off.append((n, off, int(on_npu or name in self._rounded)))

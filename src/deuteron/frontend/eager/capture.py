@@ -213,7 +213,23 @@ def _flat(program: ExportedProgram) -> fx.GraphModule:
     outputs.args = (values[0] if len(values) == 1 else tuple(values),)
     graph.graph.set_codegen(CodeGen())
     blocks.write(graph)
+    _register(graph)
     return graph
+
+
+def _register(graph: fx.GraphModule) -> None:
+    """Make parameters of the weights that the module did not register, as of layers in a list.
+
+    PyTorch treats the sizes of other tensors as dynamic when it traces the graph again.
+    """
+    known = {name for name, _ in (*graph.named_parameters(), *graph.named_buffers())}
+    for node in graph.graph.find_nodes(op="get_attr"):
+        parent, _, name = str(node.target).rpartition(".")
+        owner = graph.get_submodule(parent)
+        value: object = getattr(owner, name)
+        if isinstance(value, Tensor) and node.target not in known and value.is_floating_point():
+            delattr(owner, name)
+            owner.register_parameter(name, nn.Parameter(value.detach(), requires_grad=False))
 
 
 def _compared(graph: fx.GraphModule, observed: Observed) -> UnsupportedError | None:

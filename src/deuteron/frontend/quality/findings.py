@@ -51,8 +51,8 @@ def _constant(index: int, output: Output, measured: Measured) -> Iterator[str]:
     if measured.is_constant(index):
         yield _at(
             output.node,
-            f"output {index} {CONSTANT}: its signal-to-noise ratio says nothing; give samples that differ, "
-            "or check the weights",
+            f"output {index} {CONSTANT}: its signal-to-noise ratio says nothing; give samples that differ, or check "
+            "the weights",
         )
 
 

@@ -81,10 +81,10 @@ def _shares(quotient: fx.Node) -> tuple[fx.Node, int] | None:
     x, total = quotient.args[:2]
     if not isinstance(x, fx.Node) or not isinstance(total, fx.Node) or x.target is not aten.exp.default:
         return None
-    of, dims, keeps, *_ = cast("tuple[Any, ...]", (*total.args, None, None, None))
-    is_sum = total.target is aten.sum.dim_IntList and of is x and keeps and not total.kwargs
-    axes = cast("list[int]", dims) if isinstance(dims, list) else []
-    return (cast(fx.Node, x.args[0]), axes[0]) if is_sum and len(axes) == 1 else None
+    of, dims, keeps = cast("tuple[object, list[int] | None, bool]", (*total.args, None, False)[:3])
+    if total.target is not aten.sum.dim_IntList or of is not x or not keeps or total.kwargs:
+        return None
+    return (cast(fx.Node, x.args[0]), dims[0]) if dims and len(dims) == 1 else None
 
 
 def reshaped(_: fx.GraphModule, node: fx.Node) -> fx.Node:
@@ -191,14 +191,17 @@ def gated(_: fx.GraphModule, node: fx.Node) -> fx.Node:
     return call(node, aten.mul.Tensor, value, call(node, aten.sigmoid.default, gate))
 
 
-def sloped(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """A PReLU with one slope per channel becomes the sum of the positive part and the scaled negative part."""
+def sloped(model: fx.GraphModule, node: fx.Node, *, trains: bool = False) -> fx.Node | None:
+    """A PReLU with one slope per channel becomes the sum of the positive part and the scaled negative part.
+
+    With one slope for all channels it is a leaky ReLU, unless the slope is still to be trained.
+    """
     x, slopes = cast("tuple[fx.Node, fx.Node]", node.args)
     if slopes.op != "get_attr":
         return None
     value = value_of(model, slopes)
-    if value.numel() == 1:  # a function of one tensor; a trained slope stays an operand
-        return None if value.requires_grad else call(node, aten.leaky_relu.default, x, float(value))
+    if value.numel() == 1 and not (trains and value.requires_grad):
+        return call(node, aten.leaky_relu.default, x, float(value))
     ones = [1] * (x.meta["val"].dim() - 2)
     wide = constant(model, node, f"{slopes.target}_{len(ones)}", value.reshape(1, -1, *ones), like=value)
     below = call(node, aten.mul.Tensor, call(node, aten.clamp.default, x, None, 0.0), wide)

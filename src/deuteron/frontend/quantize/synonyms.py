@@ -111,6 +111,21 @@ def _taken(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return call(node, aten.reshape.default, chosen, [*node.meta["val"].shape])
 
 
+def _windows(model: fx.GraphModule, node: fx.Node) -> fx.Node:
+    """Windows that slide over a dimension, as a selection that repeats what they share."""
+    x, dim, size, step = cast("tuple[fx.Node, int, int, int]", node.args)
+    shape = [*x.meta["val"].shape]
+    dim %= len(shape)
+    starts = torch.arange(0, shape[dim] - size + 1, step)
+    places = constant(model, node, f"{node.name}_places", (starts[:, None] + torch.arange(size)).flatten())
+    chosen = call(node, aten.index_select.default, x, dim, places)
+    chosen = call(node, aten.reshape.default, chosen, [*shape[:dim], len(starts), size, *shape[dim + 1 :]])
+    if dim == len(shape) - 1:
+        return chosen
+    order = [*range(dim + 1), *range(dim + 2, len(shape) + 1), dim + 1]
+    return call(node, aten.permute.default, chosen, order)
+
+
 def _products_so_far(_: fx.GraphModule, node: fx.Node) -> fx.Node:
     x, dim = cast("tuple[fx.Node, int]", node.args[:2])
     parts = [call(node, aten.select.int, x, dim, i) for i in range(x.meta["val"].shape[dim])]
@@ -297,7 +312,8 @@ _DECOMPOSITIONS: Mapping[object, Decomposition] = {
     aten.view.default: _as(aten.reshape.default),  # decomposed attention has other strides than PyTorch's operator
     aten.broadcast_tensors.default: _repeated,
     **dict.fromkeys((aten.take.default, aten.take_along_dim.default), _taken),
-    **dict.fromkeys((aten.diagonal.default, aten.unfold.default), _taken),
+    aten.diagonal.default: _taken,
+    aten.unfold.default: _windows,
     **dict.fromkeys((aten.tensor_split.indices, aten.tensor_split.sections), _split),
     aten.cumprod.default: _products_so_far,
     aten.diag_embed.default: _on_diagonal,
