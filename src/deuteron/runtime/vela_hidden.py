@@ -38,7 +38,7 @@ def check_names(source: FlatModel) -> None:
         if op.custom_code.startswith(_CODE):
             raise UnsupportedError(
                 f"the custom operator `{op.custom_code}` has a name that builds for an Ethos-U use themselves",
-                where=f"operator {number} ({op.title})",
+                where=f"operator {op.number(number)} ({op.title})",
                 hint=f"give it a name that does not start with {_CODE}",
             )
 

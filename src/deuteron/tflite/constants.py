@@ -104,6 +104,10 @@ def _range(start: Array, limit: Array, step: Array) -> Array:
     return np.array(numbers, start.dtype)
 
 
+def _broadcast_shapes(a: Array, b: Array) -> Array:
+    return np.array(np.broadcast_shapes(tuple(a.tolist()), tuple(b.tolist())), a.dtype)
+
+
 def _tiled(values: Array, counts: Array) -> Array:
     return np.tile(values, counts.tolist())
 
@@ -180,7 +184,7 @@ def _cast(operands: Operands) -> list[Array]:
 _VALUES: Mapping[str, Value] = MappingProxyType(
     {
         "ADD": _integers(np.add),
-        "BROADCAST_ARGS": _numpy(lambda a, b: np.array(np.broadcast_shapes(tuple(a), tuple(b)), a.dtype)),
+        "BROADCAST_ARGS": _numpy(_broadcast_shapes),
         "BROADCAST_TO": lambda operands: [np.broadcast_to(_inputs(operands)[0], operands.recorded[0])],
         "CAST": _cast,
         "CONCATENATION": _concatenated,
