@@ -70,7 +70,7 @@ _OPTIONS = ("use_profiling", "memory", "vela", "force", "tflite")
 """Options of builds that mean something for a file, which is quantised already."""
 
 
-_FLOAT_LAYERS = ("convolution_f32", "batch_matmul_f32")
+_FLOAT_LAYERS = ("dtn_op_convolution", "convolution_f32", "batch_matmul_f32")
 """Ends of the names of float32 layers."""
 
 _QUANTIZING = ("activations", "remove_quant_io_ops")
@@ -327,10 +327,7 @@ def _float_notes(made: _Made) -> Iterator[str]:
     """Yield a note for layers that compute in float32 on the CPU."""
     layers = [op for op in made.cpu_ops if op.op.endswith(_FLOAT_LAYERS)]
     if layers:
-        yield (
-            f"{counted(len(layers), 'layer')} of the file {'computes' if len(layers) == 1 else 'compute'} in float32 on "
-            "the CPU; `--calibration` quantises the file"
-        )
+        yield f"computed in float32 on the CPU: {counted(len(layers), 'layer')}; `--calibration` quantises the file"
 
 
 def _with_origins(model: FlatModel, source: FlatModel) -> FlatModel:

@@ -46,7 +46,6 @@ REWRITES: Mapping[str, str] = MappingProxyType(
         "BIDIRECTIONAL_SEQUENCE_LSTM": "two layers of one direction, the second on a reversed sequence",
         "CONV_3D": "CONV_2D for each slice, and ADD",
         "FFT2D, RFFT2D, STFT": "compute the spectrum before the model",
-        "GATHER_ND": "RESHAPE and GATHER",
         "HASHTABLE, HASHTABLE_FIND, HASHTABLE_LOOKUP": "look words up outside of the model",
         "LOCAL_RESPONSE_NORMALIZATION": "train with batch normalisation, which folds into layers",
         "NON_MAX_SUPPRESSION_V4, NON_MAX_SUPPRESSION_V5": "TFLite_Detection_PostProcess, or code behind the model",
