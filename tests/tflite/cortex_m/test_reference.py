@@ -35,6 +35,19 @@ def test_is_near_litert(bench: Bench, name: str) -> None:
         compare(bench, NEAR[name](rng), rng, steps=2)
 
 
+@pytest.mark.parametrize("name", ["ADD", "SUB"])
+@pytest.mark.parametrize("shifts", [(0, 0), (0, 1), (3, 0), (0, 13)])
+def test_sums_of_scales_that_are_powers_of_two(bench: Bench, name: str, shifts: tuple[int, int]) -> None:
+    scales = (*(2.0 ** -(8 + shift) for shift in shifts), 2.0**-8)
+    a, b, y = (
+        models.tensor(name, (7, 40), "INT16", models.Quant((scale,), (0,)))
+        for name, scale in zip("aby", scales, strict=True)
+    )
+    options = {"FusedActivationFunction": 0, "PotScaleInt16": 1}
+    source = models.model(name, [a, b], [y], f"{name.title()}Options", options)
+    compare(bench, source, np.random.default_rng(0))
+
+
 @pytest.mark.parametrize("batches", [0, 1, 2])
 def test_indices_of_each_batch_are_computed_at_run_time(bench: Bench, batches: int) -> None:
     dims, count = (2, 3, 4, 5), 6
