@@ -123,6 +123,17 @@ def negative() -> FlatModel:
     return model("NEG", [tensor("x", (2, 3), "INT8", Q)], [tensor("y", (2, 3), "INT8", Q)])
 
 
+def wide_softmax() -> FlatModel:
+    x, y = (tensor(name, (5, 4), "INT16", Quant((scale,), (0,))) for name, scale in (("x", f32(0.001)), ("y", 2**-15)))
+    return model("SOFTMAX", [x], [y], "SoftmaxOptions", {"Beta": 1.0})
+
+
+def wide_slopes() -> FlatModel:
+    alpha = constant("a", np.arange(-5, 5).reshape(5, 2), "INT8", Quant((f32(0.1),), (0,)))
+    x, y = (tensor(name, (1, 6, 5, 2), "INT16", Quant((f32(0.01),), (0,))) for name in "xy")
+    return model("PRELU", [x, alpha], [y])
+
+
 def two_quants(name: str, sizes: tuple[int, ...], shape: tuple[int, ...]) -> FlatModel:
     """Stored values that LiteRT takes into another quantisation as they are."""
     x, y = tensor("x", (1, 4, 4, 8), "INT8", Q), tensor("y", shape, "INT8", Quant((f32(0.02),), (5,)))
@@ -139,7 +150,7 @@ def reshaped_to_another_scale() -> FlatModel:
 
 ODD = (cast_of_bool, selected, wide_indices, negative)
 
-TWO_QUANTS = (resized_to_another_scale, reshaped_to_another_scale)
+TWO_QUANTS = (resized_to_another_scale, reshaped_to_another_scale, wide_softmax, wide_slopes)
 
 MIRRORED = (mirrored_and_compared, mirrored_channels, mirrored_vector, mirrored_batches)
 

@@ -28,6 +28,9 @@ _STORED = ("INT8", "UINT8", "INT16")
 _RESULTS = (*_STORED, "INT32")
 """Those of its results, such as indices."""
 
+_NARROW = ("PRELU", "RESIZE_NEAREST_NEIGHBOR")
+"""Operators of which Vela takes some forms in int16, and stops at others."""
+
 _ODD = ("BOOL", "INT64")
 """Types that it stores in another form: true is -1 on an Ethos-U85. NEG there ignores the input's zero point."""
 
@@ -80,7 +83,8 @@ def kept(source: FlatModel, number: int) -> FlatOperator:
 def lost(source: FlatModel, model: FlatModel) -> tuple[int, ...]:
     """Return the inputs and outputs of the source that Vela's model lacks, if it has no others or in another order.
 
-    Tensors have names of their own. Vela leaves out an output that another operator reads in another shape.
+    Tensors have names of their own. Vela leaves out an output that another operator reads in another shape, or keeps it
+    and writes it nowhere.
     """
     ends = zip((source.inputs, source.outputs), (model.inputs, model.outputs), strict=True)
     gone: list[int] = []
@@ -90,6 +94,13 @@ def lost(source: FlatModel, model: FlatModel) -> tuple[int, ...]:
         if [source.tensors[i].name for i in left] != names:
             return wanted
         gone += (i for i in wanted if i not in left)
+    results = {model.tensors[i].name for op in model.operators for i in op.outputs}
+    known = results | {model.tensors[i].name for i in model.inputs}
+    gone += (
+        i
+        for i in source.outputs
+        if source.tensors[i].data is None and source.tensors[i].name not in known and i not in gone
+    )
     return tuple(gone)
 
 
@@ -120,6 +131,7 @@ def _hidden(source: FlatModel, number: int, lost: Collection[int]) -> FlatOperat
     results = [source.tensors[i] for i in op.outputs]
     if (
         op.name in VELA
+        and not (op.name in _NARROW and any(t.dtype == "INT16" for t in given))
         and all(t.dtype in _STORED and t.quant for t in given)
         and all(t.dtype in _RESULTS for t in results)
         and not any(i in lost for i in (*op.inputs, *op.outputs))
@@ -133,8 +145,11 @@ def _custom(op: FlatOperator, number: int) -> FlatOperator:
 
 
 def _is_built_in(source: FlatModel, op: FlatOperator) -> bool:
-    """Return True for functions that an NPU computes itself, and not by a table: their values are not public."""
-    return op.name in ("LOGISTIC", "TANH") and source.tensors[op.inputs[0]].dtype == "INT16"
+    """Return True for functions of int16 whose commands have values that are not public.
+
+    An NPU computes LOGISTIC and TANH itself, and not by a table. SOFTMAX has operations that no document names.
+    """
+    return op.name in ("LOGISTIC", "SOFTMAX", "TANH") and source.tensors[op.inputs[0]].dtype == "INT16"
 
 
 def _ignores_quants(source: FlatModel, op: FlatOperator) -> bool:

@@ -26,6 +26,7 @@ CONDITIONS: Mapping[str, str] = MappingProxyType(
         "RESHAPE": "NPU, between two quantisations: CPU",
         "RESIZE_BILINEAR": "NPU, between two quantisations: CPU",
         "RESIZE_NEAREST_NEIGHBOR": "NPU, between two quantisations: CPU",
+        "SOFTMAX": "NPU, int16: CPU",
         "TANH": "NPU, int16: CPU",
     }
 )
