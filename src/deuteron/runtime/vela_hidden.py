@@ -31,6 +31,9 @@ _RESULTS = (*_STORED, "INT32")
 _NARROW = ("PRELU", "RESIZE_NEAREST_NEIGHBOR")
 """Operators of which Vela takes some forms in int16, and stops at others."""
 
+_WRONG = ("REDUCE_MAX", "REDUCE_MIN")
+"""Operators whose commands reduce other elements where dimensions stand before the reduced one."""
+
 _ODD = ("BOOL", "INT64")
 """Types that it stores in another form: true is -1 on an Ethos-U85. NEG there ignores the input's zero point."""
 
@@ -76,6 +79,8 @@ def kept(source: FlatModel, number: int) -> FlatOperator:
         return FlatOperator(CUSTOM, tuple(i for i in op.inputs if i >= 0), op.outputs, custom_code=LSTM)
     ends = (source.tensors[i] for i in (*op.inputs, *op.outputs) if i >= 0)
     is_odd = op.name == "NEG" or any(t.dtype in _ODD and t.data is None for t in ends)
+    given = (source.tensors[i] for i in op.inputs if i >= 0)
+    is_odd |= op.name in _WRONG or any(t.dtype == "INT32" and t.data is None for t in given)
     is_odd |= _is_built_in(source, op) or _is_mirrored_wrongly(source, op)
     return _custom(op, number) if is_odd or _ignores_quants(source, op) else op
 
