@@ -34,6 +34,8 @@ VERSIONS = {
     "distributed": "2026.1.0",
     "pyarrow": "20.0.0",
     "optuna": "5.0.0",
+    "ai-edge-litert": "2.3.0",
+    "ai-edge-quantizer": "0.10.0",
 }
 NATIVES = (
     *(
@@ -85,6 +87,8 @@ ok       ortools               9.15.6755      >=9.12
 ok       distributed           2026.1.0       >=2026.1
 ok       pyarrow               20.0.0         >=20
 ok       optuna                5.0.0          >=5
+ok       ai-edge-litert        2.3.0          ==2.3.0
+ok       ai-edge-quantizer     0.10.0         ==0.10.0
 ok       upstream names        60 of 60       private names of PyTorch and ExecuTorch
 ok       native driver         built          runs microcode
 ok       native driver_ref     built          checks kernels

@@ -104,3 +104,9 @@ def test_shapes_as_users_write_them() -> None:
             parse_shapes([text])
         assert caught.value.message == f"`--shape {text}` names no shape"
         assert caught.value.hint == "write it as INPUT=1,96,96,3, once for each input"
+
+
+def test_convert_takes_a_shape(open_shape: Path, deuteron: Run, tmp_path: Path) -> None:
+    converted = tmp_path / "converted.tflite"
+    assert deuteron("convert", open_shape, "--shape", "2,2,3,4", "-o", converted).code == 0
+    assert "int8 [2, 24]" in deuteron("run", converted).out

@@ -45,10 +45,10 @@ def pair(zero_point: int = 0, entry: int = 0) -> tuple[ExportedProgram, fx.Graph
     return exported(Sum(), Lowered(zero_point, entry))
 
 
-def exported(quantised_model: nn.Module, lowered: nn.Module) -> tuple[ExportedProgram, fx.GraphModule]:
+def exported(quantized_model: nn.Module, lowered: nn.Module) -> tuple[ExportedProgram, fx.GraphModule]:
     """A program and the quantised model, each value of the one noted in the other."""
     upstream.load()
-    module = torch.export.export(quantised_model, (X,)).module(check_guards=False)
+    module = torch.export.export(quantized_model, (X,)).module(check_guards=False)
     assert isinstance(module, fx.GraphModule)
     lowering_check.mark(module)
     program = torch.export.export(lowered, (X,))

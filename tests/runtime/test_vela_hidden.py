@@ -124,6 +124,28 @@ def negative() -> FlatModel:
     return model("NEG", [tensor("x", (2, 3), "INT8", Q)], [tensor("y", (2, 3), "INT8", Q)])
 
 
+def wide_softmax() -> FlatModel:
+    x, y = (tensor(name, (5, 4), "INT16", Quant((scale,), (0,))) for name, scale in (("x", f32(0.001)), ("y", 2**-15)))
+    return model("SOFTMAX", [x], [y], "SoftmaxOptions", {"Beta": 1.0})
+
+
+def wide_slopes() -> FlatModel:
+    alpha = constant("a", np.arange(-5, 5).reshape(5, 2), "INT8", Quant((f32(0.1),), (0,)))
+    x, y = (tensor(name, (1, 6, 5, 2), "INT16", Quant((f32(0.01),), (0,))) for name in "xy")
+    return model("PRELU", [x, alpha], [y])
+
+
+def least_of_each_batch() -> FlatModel:
+    x, y = tensor("x", (4, 5, 4, 5, 5), "INT8", Q), tensor("y", (4, 4, 5, 5), "INT8", Q)
+    return model("REDUCE_MIN", [x, constant("a", [1])], [y], "ReducerOptions", {"KeepDims": 0})
+
+
+def whole_product() -> FlatModel:
+    """Products of int32 wrap in LiteRT."""
+    a, b, y = (tensor(*each, "INT32") for each in (("a", (3, 1, 5, 1)), ("b", (1, 5, 1, 1)), ("y", (3, 5, 5, 1))))
+    return model("MUL", [a, b], [y], "MulOptions", {"FusedActivationFunction": 0})
+
+
 def two_quants(name: str, sizes: tuple[int, ...], shape: tuple[int, ...]) -> FlatModel:
     """Stored values that LiteRT takes into another quantisation as they are."""
     x, y = tensor("x", (1, 4, 4, 8), "INT8", Q), tensor("y", shape, "INT8", Quant((f32(0.02),), (5,)))
@@ -140,7 +162,14 @@ def reshaped_to_another_scale() -> FlatModel:
 
 ODD = (cast_of_bool, selected, wide_indices, negative)
 
-TWO_QUANTS = (resized_to_another_scale, reshaped_to_another_scale)
+TWO_QUANTS = (
+    resized_to_another_scale,
+    reshaped_to_another_scale,
+    wide_softmax,
+    wide_slopes,
+    least_of_each_batch,
+    whole_product,
+)
 
 MIRRORED = (mirrored_and_compared, mirrored_channels, mirrored_vector, mirrored_batches)
 

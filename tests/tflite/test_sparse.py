@@ -52,6 +52,11 @@ def test_a_sparse_constant_is_a_dense_one(sparse: Sparse, values: int) -> None:
             24,
             "a sparse tensor has 2 levels in the order [0, 0] for 2 dimensions and 0 of blocks",
         ),
+        (
+            Sparse((0, 1, 2), (4, 3, (range(13), [0] * 12)), (1,)),
+            12,
+            "a sparse tensor has blocks of 0 elements",
+        ),
         (Sparse((0, 1), (4, 7)), 28, "a sparse tensor has 4 times 7 elements where the tensor has 24"),
     ],
 )

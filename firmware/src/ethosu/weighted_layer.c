@@ -205,7 +205,7 @@ static dtn_ethosu_channel_t channel_of(const uint8_t *bytes)
         scale |= (uint32_t)bytes[5 + i] << (8 * i);
     }
     return (dtn_ethosu_channel_t){(int64_t)(bias ^ UINT64_C(0x8000000000)) - INT64_C(0x8000000000),
-                                  {(int64_t)(int32_t)scale, bytes[9] & 0x3FU}};
+                                  {scale, bytes[9] & 0x3FU}};
 }
 
 dtn_ethosu_fault_t dtn_ethosu_read_block(dtn_ethosu_t *m, dtn_ethosu_layer_t *layer, int32_t first, int32_t depth)

@@ -236,6 +236,7 @@ def convert_file(
     *,
     target: str = DEFAULT_TARGET,
     options: "ConvertOptions | None" = None,
+    tflite: TfliteOptions = TfliteOptions(),
     intermediates: bool = False,
     force: bool = False,
 ) -> "tuple[Conversion | Mixed, tuple[Path, ...]]":
@@ -267,6 +268,8 @@ def convert_file(
     if output.exists() and output.samefile(source):
         raise OptionError(f"`{output}` is the input file", hint="choose another name for the output")
     with tflite_model.told_where(source):
+        if tflite != TfliteOptions():
+            data = tflite_model.prepare(data, tflite).portable
         conversion = convert_most(data, target, options)
         is_mixed = isinstance(conversion, Mixed)
         conversions = [part.conversion for part in conversion.parts] if is_mixed else [conversion]

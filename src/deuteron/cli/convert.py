@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import click
 
 from deuteron.cli.memory import memory_options
-from deuteron.cli.options import PATH, target_option
+from deuteron.cli.options import PATH, target_option, tflite_options
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
 from deuteron.errors import counted
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from deuteron.api import Conversion, Mixed
     from deuteron.arch.memory import MemoryOptions
+    from deuteron.builds.options import TfliteOptions
 
 OTHER_FATES = {
     "folded": "computed at compile time",
@@ -36,6 +37,7 @@ FROM_NO_OPERATOR = "copy of an input or a constant that is an output"
 @target_option
 @click.option("--use-profiling", is_flag=True, help="Make microcode that records when each kernel starts and stops.")
 @memory_options
+@tflite_options
 @click.option("--dump-kernel-selection-code", is_flag=True, help="Also write OUT_kernel_selection.c.")
 @click.option("--exclude-pass", "excluded_passes", multiple=True, metavar="NAME", help="Skip a compiler pass.")
 @click.option("--verify-each", is_flag=True, help="Check the graph after every compiler pass.")
@@ -49,6 +51,7 @@ def command(
     target: str,
     use_profiling: bool,
     memory: "MemoryOptions",
+    tflite: "TfliteOptions",
     dump_kernel_selection_code: bool,
     excluded_passes: tuple[str, ...],
     verify_each: bool,
@@ -72,7 +75,7 @@ def command(
         excluded_passes=excluded_passes,
     )
     conversion, paths = api.convert_file(
-        source, output, target=target, options=options, intermediates=intermediates, force=force
+        source, output, target=target, options=options, tflite=tflite, intermediates=intermediates, force=force
     )
     if printer.as_json:
         printer.json(_record(paths, target, conversion))

@@ -25,7 +25,7 @@ from deuteron.builds.manifest import (
     tflite_name,
 )
 from deuteron.builds.options import BuildOptions, TfliteOptions
-from deuteron.errors import InternalError, OptionError, UnsupportedError
+from deuteron.errors import InternalError, OptionError, UnsupportedError, counted
 from deuteron.npu.families import ETHOSU, NEUTRON, Family
 from deuteron.npu.neutron.convert import ConvertOptions
 from deuteron.npu.neutron.microcode.container import Container
@@ -69,6 +69,9 @@ _EDGE = "changes between integers and floats, at the inputs and outputs of the f
 _OPTIONS = ("use_profiling", "memory", "vela", "force", "tflite")
 """Options of builds that mean something for a file, which is quantised already."""
 
+
+_FLOAT_LAYERS = ("dtn_op_convolution", "convolution_f32", "batch_matmul_f32")
+"""Ends of the names of float32 layers."""
 
 _QUANTIZING = ("activations", "remove_quant_io_ops")
 """Options of builds that mean something for a float file with calibration data."""
@@ -134,7 +137,7 @@ def build_of(
         nodes=made.nodes,
         partitions=made.partitions,
         cpu_ops=made.cpu_ops,
-        warnings=(*notes, *made.notes),
+        warnings=(*notes, *made.notes, *_float_notes(made)),
         dead_channels=tuple(
             DeadChannels(each.op, each.tensor, each.channels, each.constant, each.unread, each.macs, each.macs_left)
             for each in made.removed
@@ -173,7 +176,7 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
                 raise
             mixed = _for_cpu(prepared.model, f"the NPU takes no operator of the file: {error.message.splitlines()[0]}")
         else:
-            mixed = replace(mixed, model=with_states_of(mixed.model, prepared.model))
+            mixed = replace(mixed, model=with_states_of(_with_origins(mixed.model, prepared.model), prepared.model))
     mixed = _apart(mixed)
     steps = _needed(mixed)
     parts = [step for step in steps if isinstance(step, Part)]
@@ -318,6 +321,21 @@ def _mixed(source: Buffer, target: str, options: ConvertOptions) -> Mixed:
     after = [i for i in edges.operators if i not in before]
     part = Part(inside, edges.inputs, edges.outputs, source, conversion)
     return Mixed(model, (*before, part, *after), {}, b"")
+
+
+def _float_notes(made: _Made) -> Iterator[str]:
+    """Yield a note for layers that compute in float32 on the CPU."""
+    layers = [op for op in made.cpu_ops if op.op.endswith(_FLOAT_LAYERS)]
+    if layers:
+        yield f"computed in float32 on the CPU: {counted(len(layers), 'layer')}; `--calibration` quantises the file"
+
+
+def _with_origins(model: FlatModel, source: FlatModel) -> FlatModel:
+    """A model with the operators' numbers in the file that it was made from, if it has the same operators."""
+    if len(model.operators) != len(source.operators):
+        return model
+    pairs = zip(model.operators, source.operators, strict=True)
+    return replace(model, operators=tuple(replace(op, origin=before.origin) for op, before in pairs))
 
 
 def _apart(mixed: Mixed) -> Mixed:

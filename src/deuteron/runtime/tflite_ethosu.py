@@ -199,6 +199,7 @@ def _restored(source: FlatModel, model: FlatModel) -> FlatModel:
             operators.append(replace(before, inputs=inputs, outputs=op.outputs, intermediates=middle))
         else:
             operators.append(op)
+        operators[-1] = replace(operators[-1], origin="" if before is None else before.origin)
     return replace(model, tensors=tuple(tensors), operators=tuple(operators))
 
 

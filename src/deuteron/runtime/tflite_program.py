@@ -205,7 +205,7 @@ class TfliteProgram:
         if math.prod(x.shape) != math.prod(y.shape) or x.dtype != y.dtype:
             raise FormatError(
                 f"tensor `{x.name}` is {x.dtype} {list(x.shape)}, the output {y.dtype} {list(y.shape)}",
-                where=f"op {index} {op.title}, output `{y.name}`",
+                where=f"op {op.number(index)} {op.title}, output `{y.name}`",
                 hint=HINT_MALFORMED,
             )
 

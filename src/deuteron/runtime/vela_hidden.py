@@ -28,6 +28,12 @@ _STORED = ("INT8", "UINT8", "INT16")
 _RESULTS = (*_STORED, "INT32")
 """Those of its results, such as indices."""
 
+_NARROW = ("PRELU", "RESIZE_NEAREST_NEIGHBOR")
+"""Operators of which Vela takes some forms in int16, and stops at others."""
+
+_WRONG = ("REDUCE_MAX", "REDUCE_MIN")
+"""Operators whose commands reduce other elements where dimensions stand before the reduced one."""
+
 _ODD = ("BOOL", "INT64")
 """Types that it stores in another form: true is -1 on an Ethos-U85. NEG there ignores the input's zero point."""
 
@@ -38,7 +44,7 @@ def check_names(source: FlatModel) -> None:
         if op.custom_code.startswith(_CODE):
             raise UnsupportedError(
                 f"the custom operator `{op.custom_code}` has a name that builds for an Ethos-U use themselves",
-                where=f"operator {number} ({op.title})",
+                where=f"operator {op.number(number)} ({op.title})",
                 hint=f"give it a name that does not start with {_CODE}",
             )
 
@@ -73,6 +79,8 @@ def kept(source: FlatModel, number: int) -> FlatOperator:
         return FlatOperator(CUSTOM, tuple(i for i in op.inputs if i >= 0), op.outputs, custom_code=LSTM)
     ends = (source.tensors[i] for i in (*op.inputs, *op.outputs) if i >= 0)
     is_odd = op.name == "NEG" or any(t.dtype in _ODD and t.data is None for t in ends)
+    given = (source.tensors[i] for i in op.inputs if i >= 0)
+    is_odd |= op.name in _WRONG or any(t.dtype == "INT32" and t.data is None for t in given)
     is_odd |= _is_built_in(source, op) or _is_mirrored_wrongly(source, op)
     return _custom(op, number) if is_odd or _ignores_quants(source, op) else op
 
@@ -80,7 +88,8 @@ def kept(source: FlatModel, number: int) -> FlatOperator:
 def lost(source: FlatModel, model: FlatModel) -> tuple[int, ...]:
     """Return the inputs and outputs of the source that Vela's model lacks, if it has no others or in another order.
 
-    Tensors have names of their own. Vela leaves out an output that another operator reads in another shape.
+    Tensors have names of their own. Vela leaves out an output that another operator reads in another shape, or keeps it
+    and writes it nowhere.
     """
     ends = zip((source.inputs, source.outputs), (model.inputs, model.outputs), strict=True)
     gone: list[int] = []
@@ -90,6 +99,13 @@ def lost(source: FlatModel, model: FlatModel) -> tuple[int, ...]:
         if [source.tensors[i].name for i in left] != names:
             return wanted
         gone += (i for i in wanted if i not in left)
+    results = {model.tensors[i].name for op in model.operators for i in op.outputs}
+    known = results | {model.tensors[i].name for i in model.inputs}
+    gone += (
+        i
+        for i in source.outputs
+        if source.tensors[i].data is None and source.tensors[i].name not in known and i not in gone
+    )
     return tuple(gone)
 
 
@@ -120,6 +136,7 @@ def _hidden(source: FlatModel, number: int, lost: Collection[int]) -> FlatOperat
     results = [source.tensors[i] for i in op.outputs]
     if (
         op.name in VELA
+        and not (op.name in _NARROW and any(t.dtype == "INT16" for t in given))
         and all(t.dtype in _STORED and t.quant for t in given)
         and all(t.dtype in _RESULTS for t in results)
         and not any(i in lost for i in (*op.inputs, *op.outputs))
@@ -133,8 +150,11 @@ def _custom(op: FlatOperator, number: int) -> FlatOperator:
 
 
 def _is_built_in(source: FlatModel, op: FlatOperator) -> bool:
-    """Return True for functions that an NPU computes itself, and not by a table: their values are not public."""
-    return op.name in ("LOGISTIC", "TANH") and source.tensors[op.inputs[0]].dtype == "INT16"
+    """Return True for functions of int16 whose commands have values that are not public.
+
+    An NPU computes LOGISTIC and TANH itself, and not by a table. SOFTMAX has operations that no document names.
+    """
+    return op.name in ("LOGISTIC", "SOFTMAX", "TANH") and source.tensors[op.inputs[0]].dtype == "INT16"
 
 
 def _ignores_quants(source: FlatModel, op: FlatOperator) -> bool:

@@ -85,10 +85,6 @@ def _integers(function: Callable[..., Array]) -> Value:
     return value
 
 
-def _broadcast_shape(a: Array, b: Array) -> Array:
-    return np.array(np.broadcast_shapes(tuple(a), tuple(b)), a.dtype)
-
-
 def _quotient(a: Array, b: Array) -> Array:
     """C's quotient, towards zero."""
     if not np.all(b):
@@ -106,6 +102,10 @@ def _floor_quotient(a: Array, b: Array) -> Array:
 def _range(start: Array, limit: Array, step: Array) -> Array:
     numbers = range(int(start.item()), int(limit.item()), int(step.item()))
     return np.array(numbers, start.dtype)
+
+
+def _broadcast_shapes(a: Array, b: Array) -> Array:
+    return np.array(np.broadcast_shapes(tuple(a.tolist()), tuple(b.tolist())), a.dtype)
 
 
 def _tiled(values: Array, counts: Array) -> Array:
@@ -184,7 +184,7 @@ def _cast(operands: Operands) -> list[Array]:
 _VALUES: Mapping[str, Value] = MappingProxyType(
     {
         "ADD": _integers(np.add),
-        "BROADCAST_ARGS": _numpy(_broadcast_shape),
+        "BROADCAST_ARGS": _numpy(_broadcast_shapes),
         "BROADCAST_TO": lambda operands: [np.broadcast_to(_inputs(operands)[0], operands.recorded[0])],
         "CAST": _cast,
         "CONCATENATION": _concatenated,

@@ -77,7 +77,7 @@ def unfolded(source: Buffer, model: FlatModel) -> FlatModel:
         if replaced > _MOST_REPLACED or len(model.operators) > _MOST_OPERATORS:
             raise UnsupportedError(
                 f"{op.title} runs other operators more than {_MOST_REPLACED} times",
-                where=f"op {at} {op.title}",
+                where=f"op {op.number(at)} {op.title}",
                 hint="export the model with the loop unrolled, or with fewer turns",
             )
     return model
@@ -205,10 +205,14 @@ class _Place:
             )
 
     def _malformed(self, what: str) -> FormatError:
-        return FormatError(f"{self.op.title} {what}", where=f"op {self.at} {self.op.title}", hint=HINT_MALFORMED)
+        return FormatError(
+            f"{self.op.title} {what}", where=f"op {self.op.number(self.at)} {self.op.title}", hint=HINT_MALFORMED
+        )
 
     def _unsupported(self, what: str, hint: str) -> UnsupportedError:
-        return UnsupportedError(f"{self.op.title} {what}", where=f"op {self.at} {self.op.title}", hint=hint)
+        return UnsupportedError(
+            f"{self.op.title} {what}", where=f"op {self.op.number(self.at)} {self.op.title}", hint=hint
+        )
 
 
 def _form(tensor: FlatTensor) -> tuple[str, Quant | None]:

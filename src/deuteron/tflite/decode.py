@@ -185,7 +185,12 @@ class Decoder:
         if (version := self.root.integer("Version")) != SCHEMA_VERSION:
             raise FormatError(f"TFLite schema version {version}; only version {SCHEMA_VERSION} can be read", hint=HINT)
         subgraphs = self.root.children("Subgraphs")
-        if len(subgraphs) != 1 and not (self.partial and 0 <= subgraph < len(subgraphs)):
+        if self.partial and not 0 <= subgraph < len(subgraphs):
+            raise UnsupportedError(
+                f"a signature or an operator names subgraph {subgraph}; the file has {len(subgraphs)}, numbered from 0",
+                hint=HINT,
+            )
+        if len(subgraphs) != 1 and not self.partial:
             raise UnsupportedError(
                 f"the TFLite model has {len(subgraphs)} subgraphs instead of 1",
                 hint="control flow and several signatures cannot be compiled; export one plain forward function",
@@ -199,7 +204,10 @@ class Decoder:
             tensors=tensors,
             inputs=_indices(graph, "Inputs", 0, len(tensors)),
             outputs=_indices(graph, "Outputs", 0, len(tensors)),
-            operators=tuple(self.operator(op, codes, len(tensors)) for op in operators),
+            operators=tuple(
+                self.operator(op, codes, len(tensors), f"{i} of subgraph {subgraph}" if subgraph else str(i))
+                for i, op in enumerate(operators)
+            ),
             metadata=self.metadata(),
             is_complete=not any(map(_has_more, operators)),
             is_file=subgraph == 0 and not self.has_sparse,
@@ -314,8 +322,10 @@ class Decoder:
         code = builtin_code(table.raw)
         return _OPERATORS.get(code, f"operator {code}"), table.text("CustomCode"), table.integer("Version")
 
-    def operator(self, table: _Table, codes: list[tuple[str, str, int]], tensors: int) -> FlatOperator:
-        """An operator."""
+    def operator(
+        self, table: _Table, codes: list[tuple[str, str, int]], tensors: int, origin: str = ""
+    ) -> FlatOperator:
+        """An operator; `origin` is its index in the file."""
         name, custom_code, version = codes[table.integer("OpcodeIndex")]
         kind, options = self.options(table)
         return FlatOperator(
@@ -328,6 +338,7 @@ class Decoder:
             custom_options=b"" if (data := table.vector("CustomOptions")) is None else data.tobytes(),
             version=version,
             intermediates=_indices(table, "Intermediates", NO_TENSOR, tensors),
+            origin=origin,
         )
 
     def options(self, table: _Table) -> tuple[str, Options]:

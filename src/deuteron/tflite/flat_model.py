@@ -131,6 +131,12 @@ class FlatOperator:
     """Tensors that hold nothing: an LSTM's have the scales of its intermediate results."""
     is_unsigned: bool = False
     """True if the operator is uint8 in the file: LiteRT derives its multipliers in float32 (`tflite.unsigned`)."""
+    origin: str = field(default="", compare=False)
+    """Its index in the file, with its subgraph unless that is the first; "" for one that the file does not have."""
+
+    def number(self, index: int) -> str:
+        """Return its index in the file, for errors; for one that the file does not have, that in the model."""
+        return self.origin or str(index)
 
     @property
     def title(self) -> str:

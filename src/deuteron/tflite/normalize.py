@@ -201,7 +201,7 @@ class _Pass:
     def visit(self, number: int, op: FlatOperator) -> FlatOperator | None:
         """Return the operator if it stays; None for one whose outputs are computed here."""
         operands = self._operands(op)
-        where = f"op {number} {op.title}"
+        where = f"op {op.number(number)} {op.title}"
         if op.outputs:
             where += f", output `{self._tensors[op.outputs[0]].name}`"
         try:

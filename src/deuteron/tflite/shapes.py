@@ -341,6 +341,13 @@ def _gather(operands: Operands) -> list[Shape]:
     return [(*shape[:dim], *indices[batch:], *shape[dim + 1 :])]
 
 
+def _gather_nd(operands: Operands) -> list[Shape]:
+    shape, indices = operands.shapes
+    if not indices or not 1 <= indices[-1] <= len(shape):
+        raise ShapeError(f"indices {list(indices)} into {list(shape)}")
+    return [(*indices[:-1], *shape[indices[-1] :])]
+
+
 def _batch_matmul(operands: Operands) -> list[Shape]:
     left, right = operands.shapes
     if min(len(left), len(right)) < 2:
@@ -473,6 +480,7 @@ RULES: Mapping[str, Rule] = MappingProxyType(
         "FILL": _fill,
         "FULLY_CONNECTED": _fully_connected,
         "GATHER": _gather,
+        "GATHER_ND": _gather_nd,
         "L2_POOL_2D": _pool,
         "MAX_POOL_2D": _pool,
         "MIRROR_PAD": _pad,

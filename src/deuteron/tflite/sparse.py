@@ -70,6 +70,8 @@ def densified(
     for i, divided in enumerate(blocks):
         if not 0 <= divided < rank:
             raise _damaged(f"blocks of dimension {divided} of {rank}")
+        if levels[inner[i]].size < 1 <= elements:
+            raise _damaged(f"blocks of {levels[inner[i]].size} elements")
         coordinates[divided] += positions[:, inner[i]]
     if len(positions) and ((coordinates < 0) | (coordinates >= np.array(shape)[:, None])).any():
         raise _damaged(f"elements beyond {[*shape]}")

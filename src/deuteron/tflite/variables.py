@@ -73,7 +73,7 @@ def with_variable_tensors(model: FlatModel) -> FlatModel:
             if uses[index] > 1:
                 raise UnsupportedError(
                     f"tensor `{tensors[index].name}` is the state of {op.title} and an operand of another operator",
-                    where=f"operator {number} ({op.title})",
+                    where=f"operator {op.number(number)} ({op.title})",
                     hint="give each operator a state of its own",
                 )
             tensors[index] = replace(tensors[index], problem="", data=None)
@@ -143,7 +143,7 @@ class _Resources:
 
     def _operator(self, index: int, op: FlatOperator) -> FlatOperator | None:
         """Return the operator in its new form; None for one that is not needed any more."""
-        where = f"operator {index} ({op.title})"
+        where = f"operator {op.number(index)} ({op.title})"
         match op.name:
             case "VAR_HANDLE":
                 self.keys[op.outputs[0]] = _key_of(op)

@@ -13,6 +13,7 @@ from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Cascade, CpuOp, Manifest, Node
 from deuteron.builds.options import Partitioning
 from deuteron.records import Source, plain
+from deuteron.runtime.tflite_model import has_c_operators
 from deuteron.views import costs as placement
 from deuteron.views.costs import Costs
 
@@ -53,9 +54,14 @@ class Explanation:
     arena: Arena | None = None
 
     @property
+    def _is_tflite(self) -> bool:
+        """Return true for a build of a TFLite file, whose operators have names and no source lines."""
+        return manifests.TFLITE in self.manifest.files
+
+    @property
     def cpu(self) -> str:
         """Return the library of the CPU's operators."""
-        if any(op.op.startswith("firmware::") for op in self.manifest.cpu_ops):
+        if self._is_tflite and has_c_operators(self.manifest.target):
             return "C operators of the firmware, which compute as LiteRT's reference kernels"
         operators = targets.load(self.manifest.target).cpu.operators
         return _CPU[operators].format(self.manifest.options.activations.value)
@@ -103,7 +109,7 @@ class Explanation:
         yield ""
         yield f"{'runs on':<12}{'operators':>10}{'MACs':>14}{'bytes':>12}  {'cycles':>22}"
         for share in self.shares():
-            cycles = "not known" if share.cycles is None else f"{share.cycles:,}  {share.kind}"
+            cycles = self._uncounted(share) if share.cycles is None else f"{share.cycles:,}  {share.kind}"
             macs, nbytes = _known(share.macs), _known(share.nbytes)
             yield f"{share.runs_on:<12}{share.operators:>10,}{macs:>14}{nbytes:>12}  {cycles:>22}"
         if len({share.clock for share in self.shares() if share.cycles}) > 1:
@@ -123,6 +129,13 @@ class Explanation:
         yield from self._dead_channel_lines()
         yield from self._island_lines()
         yield from self._quality_lines(shared)
+
+    def _uncounted(self, share: UnitShare) -> str:
+        """Return the known cycles of a share that has operators without."""
+        known = [cost for cost in self.costs.nodes.values() if cost is not None]
+        if share.runs_on != "cpu" or not known:
+            return "not known"
+        return f"{sum(known):,}  {share.kind}, and {share.operators - len(known)} not counted"
 
     def _dead_channel_lines(self) -> Iterator[str]:
         layers = self.manifest.dead_channels
@@ -160,12 +173,15 @@ class Explanation:
 
     def _node_lines(self, node: Node, shared: Collection[str]) -> Iterator[str]:
         source = node.source[0] if node.source else None
-        place = f"  {_with_code(source, shared)}" if source else ""
+        name = f"  {node.name.partition(';')[0]}" if self._is_tflite else ""
+        place = f"  {_with_code(source, shared)}" if source else name
         yield f"{self.runs_on(node):<7}{node.op}{place}"
         if node.partition is None:
             by = ", ".join(self.by(node))
             yield f"       {node.why}"
-            yield f"       computed by {by}" if by else "       computed with the operator before it"
+            cost = self.costs.nodes.get(node.name)
+            cycles = f", about {cost:,} cycles" if self._is_tflite and by and cost is not None else ""
+            yield f"       computed by {by}{cycles}" if by else "       computed with the operator before it"
         if chain := self.chain(node):
             yield f"       depth first, in {chain.stripes} stripes of rows, with all of chain {chain.number}"
 

@@ -26,6 +26,8 @@ REQUIREMENT = re.compile(
 OPTIONAL = {
     "executorch": "compiles PyTorch models, runs .pte files",
     "ethos-u": "builds for Arm Ethos-U",
+    "litert": "compares TFLite files: `deuteron run MODEL.tflite --compare litert`",
+    "quantize": "quantises float TFLite files: `deuteron build MODEL.tflite --calibration`",
     "cluster": "evaluates many points: `deuteron sweep`",
     "search": "looks for the best points: `deuteron sweep --search`",
     "solver": "proves plans with `--effort exact`",
@@ -81,10 +83,12 @@ def _python() -> Iterator[Check]:
 
 def _packages() -> Iterator[Check]:
     """Check the packages for builds and runs, with the versions that our metadata requires."""
+    seen: set[str] = set()
     for line in metadata.requires("deuteron") or ():
         match = REQUIREMENT.match(line)
-        if match is None or match["extra"] not in (None, *OPTIONAL):
+        if match is None or match["extra"] not in (None, *OPTIONAL) or match["name"] in seen:
             continue
+        seen.add(match["name"])
         name, pins = match["name"], match["pins"]
         extra = f"[{match['extra']}]" if match["extra"] else ""
         mend = f"run `make setup`, or `pip install 'deuteron{extra}'`"

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 
+import numpy as np
 from tests.tflite.cortex_m.models import QUANTIZED, Make, Rng, constant, model, quant, resize, shape, tensor
 
 from deuteron.tflite.flat_model import FlatModel, FlatTensor
@@ -220,11 +221,25 @@ def gather(dtype: str) -> Make:
     def make(rng: Rng) -> FlatModel:
         dims, q = shape(rng, int(rng.integers(1, 5))), _quant(rng, dtype)
         axis = int(rng.integers(len(dims)))
-        indices = rng.integers(0, dims[axis], shape(rng, int(rng.integers(1, 3))))
-        out = (*dims[:axis], *indices.shape, *dims[axis + 1 :])
+        batches = int(rng.integers(axis + 1)) if rng.integers(2) else 0
+        rest = shape(rng, int(rng.integers(1, 3)))
+        indices = rng.integers(0, dims[axis], (*dims[:batches], *rest))
+        out = (*dims[:axis], *rest, *dims[axis + 1 :])
         operands = [tensor("x", dims, dtype, q), constant("i", indices, str(rng.choice(["INT32", "INT64"])))]
-        options = {"Axis": axis, "BatchDims": 0}
+        options = {"Axis": axis, "BatchDims": batches}
         return model("GATHER", operands, [tensor("y", out, dtype, q)], "GatherOptions", options)
+
+    return make
+
+
+def gather_nd(dtype: str) -> Make:
+    def make(rng: Rng) -> FlatModel:
+        dims, q = shape(rng, int(rng.integers(1, 5))), _quant(rng, dtype)
+        depth, count = int(rng.integers(1, len(dims) + 1)), shape(rng, int(rng.integers(1, 3)))
+        indices = np.stack([rng.integers(0, size, count) for size in dims[:depth]], -1)
+        out = (*count, *dims[depth:])
+        operands = [tensor("x", dims, dtype, q), constant("i", indices, str(rng.choice(["INT32", "INT64"])))]
+        return model("GATHER_ND", operands, [tensor("y", out, dtype, q)], "GatherNdOptions", {})
 
     return make
 
@@ -267,6 +282,7 @@ _MOVERS: Mapping[str, tuple[Callable[[str], Make], tuple[str, ...]]] = {
     "space_to_batch_nd": (lambda t: batches("SPACE_TO_BATCH_ND", t), ("INT8", "INT32", "FLOAT32")),
     "batch_to_space_nd": (lambda t: batches("BATCH_TO_SPACE_ND", t), ("INT8", "INT32", "FLOAT32")),
     "gather": (gather, ("INT8", "INT16", "INT32", "FLOAT32", "BOOL")),
+    "gather_nd": (gather_nd, ("INT8", "INT16", "INT32", "FLOAT32", "BOOL")),
     "pad": (lambda t: pad("PAD", t), ("UINT8", "INT8", "INT16", "INT32", "FLOAT32")),
     "padv2": (lambda t: pad("PADV2", t), ("INT8", "INT16", "INT32", "FLOAT32")),
     "mirror_pad": (lambda t: pad("MIRROR_PAD", t), ("INT8", "INT32", "FLOAT32")),

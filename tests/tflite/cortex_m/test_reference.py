@@ -35,6 +35,31 @@ def test_is_near_litert(bench: Bench, name: str) -> None:
         compare(bench, NEAR[name](rng), rng, steps=2)
 
 
+@pytest.mark.parametrize("name", ["ADD", "SUB"])
+@pytest.mark.parametrize("shifts", [(0, 0), (0, 1), (3, 0), (0, 13)])
+def test_sums_of_scales_that_are_powers_of_two(bench: Bench, name: str, shifts: tuple[int, int]) -> None:
+    scales = (*(2.0 ** -(8 + shift) for shift in shifts), 2.0**-8)
+    a, b, y = (
+        models.tensor(name, (7, 40), "INT16", models.Quant((scale,), (0,)))
+        for name, scale in zip("aby", scales, strict=True)
+    )
+    options = {"FusedActivationFunction": 0, "PotScaleInt16": 1}
+    source = models.model(name, [a, b], [y], f"{name.title()}Options", options)
+    compare(bench, source, np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("batches", [0, 1, 2])
+def test_indices_of_each_batch_are_computed_at_run_time(bench: Bench, batches: int) -> None:
+    dims, count = (2, 3, 4, 5), 6
+    x, y = models.tensor("x", dims, "FLOAT32"), models.tensor("y", (*dims[:2], count, dims[3]), "FLOAT32")
+    indices = models.tensor("i", (*dims[:batches], count), "INT32")
+    source = models.model("GATHER", [x, indices], [y], "GatherOptions", {"Axis": 2, "BatchDims": batches})
+    rng = np.random.default_rng(0)
+    inputs = [rng.random(dims, np.float32), rng.integers(0, dims[2], indices.shape).astype(np.int32)]
+    (wanted,), (found,) = Litert(encode(source)).run(inputs), run(bench, source, inputs)
+    np.testing.assert_array_equal(found.reshape(wanted.shape), wanted)
+
+
 @pytest.mark.parametrize("dtype", ["INT8", "INT16"])
 def test_a_layer_of_many_inputs(bench: Bench, dtype: str) -> None:
     """Sums of more products than other layers take."""

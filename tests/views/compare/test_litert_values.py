@@ -1,4 +1,4 @@
-"""What LiteRT leaves open: results that it does not write, and float functions of its host's library."""
+"""Values that LiteRT leaves open: results that it does not write, and float functions of its host's library."""
 
 import numpy as np
 

@@ -16,7 +16,7 @@ from deuteron.operators.tflite import (
 )
 from deuteron.tflite.cortex_m import unquantized
 from deuteron.tflite.cortex_m.broadcasting import broadcast_dims
-from deuteron.tflite.cortex_m.call import Constant, CpuCall
+from deuteron.tflite.cortex_m.call import Constant, CpuCall, Temporary
 from deuteron.tflite.cortex_m.comparison import chosen_extremum
 from deuteron.tflite.cortex_m.fixed_point import Factor, factor
 from deuteron.tflite.cortex_m.lowering import ACTIVATIONS, Lowering, by_type
@@ -25,6 +25,9 @@ from deuteron.tflite.cortex_m.site import Site
 _SUM, _DIFFERENCE, _SQUARE = range(3)
 _EXTREMUM_S16 = next(operator for operator in ADDED if operator.name == "extremum_s16")
 _WHOLE = (-128, 127)
+_MOST_SHIFT = 13
+"""Bits of an operand that a sum drops without rounding it twice."""
+
 _COMPARED = ("INT8", "INT16", "INT32", "INT64", "FLOAT32")
 
 
@@ -62,10 +65,9 @@ def _addition(kind: int) -> Callable[[Site], tuple[CpuCall, ...]]:
         squared = kind == _SQUARE
         is_wide = x.dtype == "INT16"
         if is_wide and not squared and site.option("PotScaleInt16") and all(map(_is_power, (x, y, out))):
-            raise site.unsupported(
-                "the operator has int16 scales that are powers of two, and its older form for these",
-                "convert the model with a current converter",
-            )
+            shifts = [round(np.log2(float(site.scale(out)) / float(site.scale(t)))) for t in (x, y)]
+            if any(shifts):
+                return _shifted_sum(site, kind, shifts)
         left_shift = 7 if squared else 15 if is_wide else 20
         (a_mult, a_shift), (b_mult, b_shift), (o_mult, o_shift) = _sum_factors(site, left_shift, squared=squared)
         act_min, act_max = site.stored_range(None, None) if squared else site.stored_activation()
@@ -85,6 +87,37 @@ def _addition(kind: int) -> Callable[[Site], tuple[CpuCall, ...]]:
         return (CpuCall(BY_TFLITE_OPERATOR["broadcast_add"], inputs, (site.out(),), params),)
 
     return lower
+
+
+def _shifted_sum(site: Site, kind: int, shifts: list[int]) -> tuple[CpuCall, ...]:
+    """A sum or difference by LiteRT's form for scales that are powers of two.
+
+    The operand with the smaller scale is divided by a power of two and rounded, then added.
+    """
+    x, y, out = site.input(0), site.input(1), site.output()
+    first = int(shifts[0] == 0)  # the operand that is divided
+    if min(shifts) != 0 or max(shifts) > _MOST_SHIFT or x.shape != y.shape:
+        raise site.unsupported(
+            f"its int16 scales are powers of two, {shifts[0]} and {shifts[1]} below that of the output; 0 of one and "
+            f"0 to {_MOST_SHIFT} of the other are allowed, for operands of one shape",
+            "convert the model with a current converter",
+        )
+    dims, (strides, _) = broadcast_dims(site, x.shape, y.shape)
+    half, back, whole = factor(0.5), factor(2.0**-14), (-(1 << 15), (1 << 15) - 1)
+    divided = Temporary(out.shape, "int16")
+    zero = Constant(np.zeros(1, np.int16))
+    operator = BY_TFLITE_OPERATOR["broadcast_add"]
+    division = BroadcastAddParams(
+        dims, strides, (0,) * len(dims), _SUM, 15, 0, *factor(2.0 ** -(shifts[first] + 1)), 0, *half, 0, *back, *whole
+    )
+    total = BroadcastAddParams(
+        dims, strides, strides, kind, 15, 0, *half, 0, *half, 0, *back, *site.stored_activation()
+    )
+    inputs = (site.ref(0), divided) if first else (divided, site.ref(1))
+    return (
+        CpuCall(operator, (site.ref(first), zero), (divided,), division),
+        CpuCall(operator, inputs, (site.out(),), total),
+    )
 
 
 def _is_power(tensor: object) -> bool:

@@ -1,4 +1,4 @@
-"""Operators that only move values, of any type: strided copies, and rows by index."""
+"""Operators that only move values, of any type, as strided copies."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from deuteron.operators.cortex_m import BY_OPERATOR, GatherParams
+from deuteron.operators.cortex_m import BY_OPERATOR
 from deuteron.operators.params import LutParams
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import rounded
@@ -293,21 +293,6 @@ def _batches(
     return tuple(calls)
 
 
-def gather(site: Site) -> tuple[CpuCall, ...]:
-    """Lower GATHER."""
-    x, indices = site.input(0), site.input(1)
-    site.same_quant(x, site.output())
-    site.require(indices, "INT32", "INT64")
-    if site.option("BatchDims"):
-        raise site.unsupported(
-            f"batch_dims is {site.option('BatchDims')}; 0 is allowed", "gather each batch by an operator of its own"
-        )
-    axis = site.option("Axis") % len(x.shape)
-    row = math.prod(x.shape[axis + 1 :]) * np.dtype(site.dtype(x)).itemsize
-    params = GatherParams(math.prod(x.shape[:axis]), x.shape[axis], row, math.prod(indices.shape))
-    return (CpuCall(BY_OPERATOR["gather"], (site.ref(0), site.ref(1)), (site.out(),), params),)
-
-
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
         "RESHAPE": Lowering(same_order, ANY),
@@ -328,6 +313,5 @@ OPERATORS: Mapping[str, Lowering] = MappingProxyType(
         "DEPTH_TO_SPACE": Lowering(depth_to_space, ANY),
         "SPACE_TO_BATCH_ND": Lowering(space_to_batch, ANY, note="constant blocks and paddings"),
         "BATCH_TO_SPACE_ND": Lowering(batch_to_space, ANY, note="constant blocks and crops"),
-        "GATHER": Lowering(gather, ANY, note="batch_dims 0"),
     }
 )

@@ -18,6 +18,20 @@ VELA = frozenset(
 )
 """Operators that Vela 5 may place on an Ethos-U; its conditions are those of `vela --supported-ops-report`."""
 
+CONDITIONS: Mapping[str, str] = MappingProxyType(
+    {
+        "LOGISTIC": "NPU, int16: CPU",
+        "MIRROR_PAD": "NPU, batches and channels: CPU",
+        "NEG": "CPU",
+        "RESHAPE": "NPU, between two quantisations: CPU",
+        "RESIZE_BILINEAR": "NPU, between two quantisations: CPU",
+        "RESIZE_NEAREST_NEIGHBOR": "NPU, between two quantisations: CPU",
+        "SOFTMAX": "NPU, int16: CPU",
+        "TANH": "NPU, int16: CPU",
+    }
+)
+"""Operators that builds for an Ethos-U leave to the CPU in some forms."""
+
 KEPT = frozenset({"UNIDIRECTIONAL_SEQUENCE_LSTM"})
 """Operators that builds for an Ethos-U leave to the CPU, because they keep state."""
 
@@ -33,7 +47,6 @@ REWRITES: Mapping[str, str] = MappingProxyType(
         "BIDIRECTIONAL_SEQUENCE_LSTM": "two layers of one direction, the second on a reversed sequence",
         "CONV_3D": "CONV_2D for each slice, and ADD",
         "FFT2D, RFFT2D, STFT": "compute the spectrum before the model",
-        "GATHER_ND": "RESHAPE and GATHER",
         "HASHTABLE, HASHTABLE_FIND, HASHTABLE_LOOKUP": "look words up outside of the model",
         "LOCAL_RESPONSE_NORMALIZATION": "train with batch normalisation, which folds into layers",
         "NON_MAX_SUPPRESSION_V4, NON_MAX_SUPPRESSION_V5": "TFLite_Detection_PostProcess, or code behind the model",
@@ -69,8 +82,8 @@ def _lines(neutron: Collection[str]) -> Iterator[str]:
     yield "|---|---|---|---|---|"
     for row in supported_operators():
         types = ", ".join(name.lower() for name in row.types)
-        on_npus = " | ".join(_processor(row.name, taken) for taken in (VELA - KEPT, neutron))
-        yield f"| {row.name} | {types} | {row.note} | {on_npus} |"
+        ethosu = CONDITIONS.get(row.name, _processor(row.name, VELA - KEPT))
+        yield f"| {row.name} | {types} | {row.note} | {ethosu} | {_processor(row.name, neutron)} |"
     yield ""
     folded = " and ".join((", ".join(FOLDED[:-1]), FOLDED[-1]))
     yield f"The compiler computes {folded}, whose results are constants once shapes are known."

@@ -55,7 +55,7 @@ class Site:
     @property
     def where(self) -> str:
         """The place that errors name."""
-        return f"operator {self.index} ({self.op.title})"
+        return f"operator {self.op.number(self.index)} ({self.op.title})"
 
     def unsupported(self, message: str, hint: str = HINT_QUANTIZE) -> UnsupportedError:
         """Return the error for something that the lowering does not take."""

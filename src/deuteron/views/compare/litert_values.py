@@ -1,4 +1,4 @@
-"""What LiteRT leaves open: its host's float functions, memory that it does not write, and bytes behind a bias."""
+"""Values that LiteRT leaves open: its host's float functions, memory that it does not write, bytes behind a bias."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
