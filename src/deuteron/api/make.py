@@ -91,7 +91,7 @@ def build(
 
     example_inputs = inputs.check_example_inputs(example_inputs)
     if calibration is not None:
-        calibration = inputs.check_early(calibration, example_inputs)
+        calibration = inputs.check_early(calibration, example_inputs, options.stream and options.stream.axis)
 
     with quiet(), upstream_caches.importing():
         from deuteron.frontend.build import build as build_in_memory

@@ -6,11 +6,14 @@ from dataclasses import dataclass, field
 import torch
 
 from deuteron.builds.samples import evenly
-from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.inputs import First, Inputs, copies
 
 _MOST = 32
 _LEAST = 4
 """The least and the largest number of samples; the number depends on the speed of the model."""
+
+_MOST_STEPS = 100
+"""The largest number of steps of a sequence."""
 
 _MACS = 1_500_000_000
 """Multiply-accumulates for samples beyond the least number: about a second of processor time."""
@@ -27,7 +30,8 @@ class CalibrationSubset:
     """Batches of a calibration at equal distances, including the first one, and statistics of all batches.
 
     Attributes:
-        is_sequence: whether the batches are the steps of a model with variables; then the first ones are selected.
+        is_sequence: whether the batches are the steps of a model with variables; then the first ones of the first
+            sequence are selected.
         batches: the selected batches.
         total: the number of all batches.
     """
@@ -42,14 +46,16 @@ class CalibrationSubset:
     def observe(self, batches: Iterator[Inputs]) -> Iterator[Inputs]:
         """Yield the batches unchanged; forget those of an earlier calibration."""
         self.batches, self.total, self._stride, self._ends, self._are_equal = [], 0, 1, [], True
+        is_over = False
         for batch in batches:
             self._count(batch)
-            if self.total % self._stride == 0:
+            is_over = is_over or (self.is_sequence and self.total > 0 and isinstance(batch, First))
+            if not is_over and self.total % self._stride == 0:
                 self.batches.append(copies(batch))
             self.total += 1
             count = len(self.batches)
             if self.is_sequence:
-                del self.batches[_MOST:]
+                del self.batches[_MOST_STEPS:]
             elif count == 2 * _MOST or (count >= 2 * _LEAST and count * _bytes(batch) > _HELD):
                 del self.batches[1::2]
                 self._stride *= 2
@@ -57,7 +63,8 @@ class CalibrationSubset:
 
     def some(self, macs: int) -> list[Inputs]:
         """Select batches at equal distances, fewer for a model with more multiply-accumulates."""
-        count = min(_MOST, max(_LEAST, _MACS // max(1, macs)))
+        most = _MOST_STEPS if self.is_sequence else _MOST
+        count = min(most, max(_LEAST, _MACS // max(1, macs)))
         return self.batches[:count] if self.is_sequence else evenly(self.batches, count)
 
     def _count(self, batch: Inputs) -> None:
