@@ -224,7 +224,7 @@ class StreamInfo:
         window: the number of frames of the window.
         hop: the number of new frames in each run.
         runs: the number of runs that end the first window.
-        latency: the number of frames by which outputs are late, because layers look ahead.
+        latency: how many frames late outputs are, because layers look ahead.
         window_macs: multiply-accumulates for a window.
         macs: multiply-accumulates in each run.
         window_bytes: int8 values that live at once for a window, a lower bound of its SRAM.
@@ -245,10 +245,11 @@ class StreamInfo:
     def text(self) -> str:
         """Return a sentence with the figures."""
         late = f", {counted(self.latency, 'frame')} late" if self.latency else ""
+        ratio = self.window_macs / max(1, self.macs)
         return (
             f"stream: {counted(self.hop, 'new frame')} in each run{late}; {self.macs:,} multiply-accumulates in place "
-            f"of {self.window_macs:,} for the window of {self.window} frames ({self.window_macs / max(1, self.macs):.1f} "
-            f"times fewer); state {self.state_bytes:,} B, the window's tensors at least {self.window_bytes:,} B"
+            f"of {self.window_macs:,} for the window of {self.window} frames ({ratio:.1f} times fewer); state "
+            f"{self.state_bytes:,} B, in place of {self.window_bytes:,} B or more for the window"
         )
 
 

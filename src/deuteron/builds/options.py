@@ -137,7 +137,7 @@ class StreamOptions:
     Attributes:
         axis: the dimension of time of the window's inputs.
         hop: the number of new frames in each run; 0 for the least.
-        latency: the number of frames by which outputs may be late, for layers that look ahead.
+        latency: how many frames late outputs may be, for layers that look ahead.
     """
 
     axis: int

@@ -155,8 +155,8 @@ def begun(batches: Iterable[object], count: int) -> tuple[list[object], Iterable
 def check_calibration(batches: Iterable[object], example: Inputs, time: int | None = None) -> Iterator[Inputs]:
     """Yield the calibration batches, each finite and with the number, shapes and dtypes of the example inputs.
 
-    If the example is one sample, larger batches are split into samples. A list of tuples is a sequence of batches of its
-    own: its first one is `First`. Along dimension `time` batches may have other sizes than the example.
+    If the example is one sample, larger batches are split into samples. A list of tuples is a sequence of batches, of
+    which the first is `First`. Along dimension `time` batches may have other sizes than the example.
     """
     is_whole = isinstance(batches, Tensor | np.ndarray) and batches.ndim == example[0].dim()
     count = 0

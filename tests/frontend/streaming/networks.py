@@ -95,8 +95,8 @@ class Mdtc(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         x = functional.relu(self.first(x)).transpose(1, 2)
         total = torch.zeros(1)
-        for conv, mix in zip(self.convs, self.mixes, strict=True):
-            x = functional.relu(x + mix(conv(functional.pad(x, (2 * conv.dilation[0], 0)))))
+        for dilation, conv, mix in zip((1, 2, 1, 2), self.convs, self.mixes, strict=True):
+            x = functional.relu(x + mix(conv(functional.pad(x, (2 * dilation, 0)))))
             total = total + x
         return torch.sigmoid(self.head(total.transpose(1, 2)))
 
@@ -174,7 +174,7 @@ class Numbered(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.conv, self.norm = nn.Conv1d(FEATURES, WIDTH, 3), nn.BatchNorm1d(WIDTH)
-        self.norm.running_mean.copy_(torch.arange(float(WIDTH)))
+        self.norm.register_buffer("running_mean", torch.arange(float(WIDTH)))
         self.second, self.places = nn.Conv1d(WIDTH, WIDTH, 3), nn.Parameter(torch.randn(WIDTH, WINDOW))
 
     def forward(self, x: Tensor) -> Tensor:

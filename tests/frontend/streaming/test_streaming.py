@@ -23,7 +23,7 @@ STREAMED: dict[str, tuple[Callable[[], nn.Module], str, int, int]] = {
     "ds-cnn": (networks.DsCnn, "1:4", 6, 6 * 2 + 8 * 3 * (2 + 10)),
     "ds-cnn, least hop": (networks.DsCnn, "1", 12, 6 * 2 + 8 * 3 * (2 + 11)),
     "fsmn": (networks.Fsmn, "1:2", 1, 2 * 8 * 3),
-    "fsmn that looks ahead": (partial(networks.Fsmn, 2), "1:2:4", 1, 2 * 8 * (3 + 2)),
+    "fsmn that looks ahead": (partial(networks.Fsmn, 2), "1:2:4", 1, 2 * 8 * (3 + 2 + 1)),
     "mdtc": (networks.Mdtc, "1:3", 1, 8 * (2 + 4 + 2 + 4)),
     "gru, last frame": (partial(GRU, "last"), "1:2", 12, 2 * 8),
     "gru, state": (partial(GRU, "state"), "1:2", 12, 2 * 8),
@@ -78,7 +78,7 @@ def test_the_check_finds_a_stream_that_differs(monkeypatch: pytest.MonkeyPatch):
         return made
 
     monkeypatch.setattr(model, "write", wrong)
-    with pytest.raises(InternalError, match="the stream's output 0 differs by"):
+    with pytest.raises(InternalError, match="output 0 of the stream differs by"):
         streamed(networks.Tcn(), "2:2")
     assert check.TOLERANCE < 1e-6
 
@@ -98,8 +98,8 @@ def test_the_check_finds_a_stream_that_differs(monkeypatch: pytest.MonkeyPatch):
             partial(networks.Same, pools=True),
             "2:2:9",
             UnsupportedError,
-            "`conv1d` reads zeros after the window in place of the next frame, and `mean` reads all frames of its result, "
-            "at `x = functional.relu(self.first(x))`",
+            "`conv1d` reads zeros in place of 1 frame after the window, and `mean` reads all frames of its result, at "
+            "`x = functional.relu(self.first(x))`",
             "pad before the first frame alone, as causal layers do",
         ),
         (

@@ -60,6 +60,7 @@ class Doubles(fx.Interpreter):
     """
 
     def run_node(self, n: fx.Node) -> Any:
+        """Return the value of a node, floats in float64."""
         value = super().run_node(n)
         if not isinstance(value, Tensor):
             return value

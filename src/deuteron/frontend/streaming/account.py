@@ -162,8 +162,8 @@ def _need_whole(node: fx.Node, frames: Frames, reader: fx.Node) -> None:
         latency = frames.tail * frames.stride
         raise _refused(
             frames.looks_ahead or node,
-            f"reads zeros after the window in place of the next {'frame' if latency == 1 else f'{latency} frames'}, and "
-            f"`{called(reader)}` reads all frames of its result",
+            f"reads zeros in place of {counted(latency, 'frame')} after the window, and `{called(reader)}` reads all "
+            "frames of its result",
             "pad before the first frame alone, as causal layers do",
         )
     if frames.inexact:

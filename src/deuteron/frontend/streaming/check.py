@@ -42,7 +42,7 @@ def check(model: fx.GraphModule, streamed: Streamed, plan: Plan, samples: Sequen
             for ours, theirs in _pairs(plan, node, [hop[index] for hop in hops], wanted[index], start):
                 if text := difference(ours, theirs, TOLERANCE):
                     raise InternalError(
-                        f"the stream's output {index} {text}, from the window that begins with frame {start * plan.hop}",
+                        f"output {index} of the stream {text}, in the window from frame {start * plan.hop} on",
                         hint="report the model with its example inputs, and build it without `--stream`",
                     )
 

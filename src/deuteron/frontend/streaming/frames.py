@@ -18,7 +18,7 @@ class Frames:
         axis: the dimension of time.
         length: the number of frames in the window.
         stride: the number of input frames per frame.
-        lag: frames by which the tensor is behind the input.
+        lag: the number of frames that the tensor is behind the input.
         head: leading frames of the window that depend on padding at its start, or on an initial state.
         inexact: leading frames that a stream does not reproduce, not even from its start.
         tail: trailing frames of the window that depend on padding at its end.
@@ -39,7 +39,7 @@ class Frames:
         return replace(self, axis=axis)
 
     def windows(self, node: fx.Node, length: int, kernel: int, *, stride: int, dilation: int, before: int) -> "Frames":
-        """Return the account of the result of an operator that reads `kernel` frames for each of its own.
+        """Return the account of the result of an operator that reads `kernel` frames for each result.
 
         Args:
             node: the operator.
@@ -80,7 +80,7 @@ class Whole:
 
 
 Account = Frames | Whole | None
-"""Of a tensor; None for constants, and for inputs without frames."""
+"""The account of a tensor; None for constants, and for inputs without frames."""
 
 Arguments = Mapping[str, Any]
 

@@ -58,7 +58,7 @@ class Model:
     _frames: tuple[Frames | None, ...]
 
     def hops(self, batches: Iterable[Inputs]) -> Iterator[Inputs]:
-        """Yield the new frames of each run; each batch is a sequence of its own, with any number of frames."""
+        """Yield the new frames of each run; each batch is a separate sequence with any number of frames."""
         for batch in batches:
             pairs = list(zip(batch, self._frames, strict=True))
             length = min(value.shape[frames.axis] for value, frames in pairs if frames is not None)

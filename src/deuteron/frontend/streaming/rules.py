@@ -130,7 +130,7 @@ def _slice(op: Operator) -> Step | None:
 
 
 def _reading(node: fx.Node, frames: Frames, found: Frames, before: int, arguments: Callable[[int], Arguments]) -> Step:
-    """Return the step of an operator that reads several frames for each of its own."""
+    """Return the step of an operator that reads several frames for each result."""
     stride = found.stride // frames.stride
     earlier = found.lag * stride + before - frames.lag
     return Step(found, {cast(fx.Node, node.args[0]): earlier}, arguments)
