@@ -200,6 +200,11 @@ def _build_tflite(
         raise OptionError(
             f"training and evaluation are for PyTorch models, and `{path}` is a TFLite file", hint="leave them out"
         )
+    if options.stream is not None:
+        raise OptionError(
+            f"`--stream` is for PyTorch models, and `{path}` is a TFLite file",
+            hint="leave it out; a file that keeps state runs as a stream with `deuteron run --stream`",
+        )
     directory = None if output is None else Path(output)
     if directory is not None:
         outputs.check_output(directory, force=options.force)

@@ -273,6 +273,11 @@ class BuildOptions:
             )
         if self.min_sqnr is not None:
             self._check_mixed(arch)
+        if self.use_qat and self.stream is not None:
+            raise OptionError(
+                "`--use-qat` and `--stream` exclude each other: models with state are not trained",
+                hint="leave out one of them",
+            )
         if self.use_qat and (named := self.measuring):
             raise OptionError(
                 f"`--use-qat` and `--{named.replace('_', '-')}` exclude each other: training corrects this error",

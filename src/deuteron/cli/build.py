@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import click
 
 from deuteron.arch import targets
-from deuteron.builds.options import StreamOptions
 from deuteron.cli.memory import memory_options
 from deuteron.cli.options import PATH, choice, target_option, tflite_options
 from deuteron.cli.options import command as new_command
@@ -140,7 +139,7 @@ def command(
         calibration_method=choice(api.CalibrationMethod, "--calibration-method", calibration_method),
         min_sqnr=min_sqnr,
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),
-        stream=None if stream is None else StreamOptions.parse(stream),
+        stream=None if stream is None else api.StreamOptions.parse(stream),
         memory=memory,
         vela=vela,
         tflite=tflite,

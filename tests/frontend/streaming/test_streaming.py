@@ -1,7 +1,10 @@
 """Streams of models of windows: equal outputs, the state and work of a run, and what is refused."""
 
+import re
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -159,3 +162,16 @@ def test_other_forms_of_the_option_are_refused(text: str):
 @pytest.mark.parametrize("text", ["2", "-1", "2:4", "2:4:1"])
 def test_the_option_as_text(text: str):
     assert str(StreamOptions.parse(text)) == text
+
+
+def test_the_example_of_the_guide():
+    page = (Path(__file__).resolve().parents[3] / "docs" / "guides" / "streams.md").read_text("utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102
+    module, x, recordings = names["net"]()
+    observed, graph = capture.captured(module.eval(), [(x,)])
+    found = model.streamed(observed, graph, observed.samples, StreamOptions(2, 1))
+    assert len(list(found.hops([(one,) for one in recordings]))) == 4 * 150
+    (printed,) = re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert " ".join(printed.split()) == found.info.text
