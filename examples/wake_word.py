@@ -1,6 +1,6 @@
 """A network that finds a word in one second of sound: 50 frames of 20 ms, each with 40 features.
 
-Random patterns stand for recordings: the word is a tone that rises within the second, all else is noise and steady tones.
+Random patterns stand for recordings. The word is a tone that rises within the second; steady tones are something else.
 """
 
 import torch

@@ -148,6 +148,7 @@ def build(
     options.check(arch)
     time = None if options.stream is None else options.stream.axis
     model, inputs = check_module(module), check_example_inputs(example_inputs)
+    examples = inputs
     first, calibration = _first_batches(calibration, inputs, time)
     batches = [inputs] if calibration is None else calibration
     checked: _Check = partial(check_calibration, example=inputs, time=time)
@@ -164,7 +165,7 @@ def build(
         variables = observed.variables
         if variables and trainer:
             raise _no_training(variables[0])
-        subset = CalibrationSubset(is_sequence=bool(variables))
+        subset = CalibrationSubset(variables)
         compiled = _compile(graph, inputs, variables, batches, checked, trainer, arch, options, steps, keep, subset)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
     npu_backend, recording = compiled.flow.npu_backend, compiled.flow.recording
@@ -185,7 +186,7 @@ def build(
     batches = subset.some(sum(node.macs for node in nodes))
     evidence = _evidence(compiled.flow, program, outputs, batches, None if trainer else observed)
     files[SAMPLES] = samples.to_bytes(evidence.samples)
-    warnings += subset.findings(inputs) if calibration is not None else ()
+    warnings += subset.findings(examples) if calibration is not None else ()
     warnings += evidence.findings
     manifest = Manifest(
         deuteron=importlib.metadata.version("deuteron"),

@@ -168,7 +168,7 @@ def test_the_example_of_the_guide():
     page = (Path(__file__).resolve().parents[3] / "docs" / "guides" / "streams.md").read_text("utf-8")
     (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
     names: dict[str, Any] = {}
-    exec(code, names)  # noqa: S102
+    exec(code, names)
     module, x, recordings = names["net"]()
     observed, graph = capture.captured(module.eval(), [(x,)])
     found = model.streamed(observed, graph, observed.samples, StreamOptions(2, 1))
