@@ -197,7 +197,7 @@ def test_a_saved_state_goes_on_in_another_executor() -> None:
 
 
 def go_on(file: Path, begin: int, end: int) -> Floats:
-    """Run some samples of a stream from a saved state, if the file exists, save the state, and return the last output."""
+    """Run samples of a stream from the saved state, if the file exists, save the state, and return the last output."""
     executor = HostExecutor(planned(translate(summing(), name="summing"), WHOLE, CORE).bundle)
     if file.exists():
         executor.load_state(file.read_bytes())
@@ -207,9 +207,7 @@ def go_on(file: Path, begin: int, end: int) -> Floats:
 
 
 def test_a_saved_state_goes_on_in_another_process(tmp_path: Path) -> None:
-    code = (
-        "import sys, pathlib, tests.board.test_state as t; t.go_on(pathlib.Path(sys.argv[1]), *map(int, sys.argv[2:]))"
-    )
+    code = "import sys, tests.board.test_state as t; t.go_on(t.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))"
     for part in ((0, 3), (3, 7)):
         command = [sys.executable, "-c", code, str(tmp_path / "state"), *map(str, part)]
         subprocess.run(command, cwd=Path(__file__).parents[2], check=True)

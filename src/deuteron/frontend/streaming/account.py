@@ -186,8 +186,7 @@ def _check_output(plan: Plan, index: int, node: fx.Node, stream: StreamOptions) 
             f"is not causal: output {index} reads {counted(latency, 'frame')} of the input after its own",
             f"pad before the first frame alone, or allow this latency: `--stream {stream.axis}:HOP:{latency}`",
         )
-    first = max(frames.inexact, 0 if frames.head < frames.length - frames.tail else frames.inexact)
-    if first >= frames.length - frames.tail:
+    if frames.inexact >= frames.length - frames.tail:
         raise _refused(
             node,
             f"makes output {index}, of which each frame depends on padding: a stream has other frames there",
