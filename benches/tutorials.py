@@ -29,7 +29,8 @@ def row(page: Path) -> dict[str, str | float]:
     (commands,) = COMMAND.findall(page.read_text("utf-8"))
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with tempfile.TemporaryDirectory() as folder:
-        shutil.copyfile(ROOT / "examples" / "digits.tflite", Path(folder) / "digits.tflite")
+        for name in ("digits.tflite", "wake_word.py"):
+            shutil.copyfile(ROOT / "examples" / name, Path(folder) / name)
         load, used, began, ends = os.getloadavg()[0], processor_seconds(), time.perf_counter(), list[float]()
         for command in commands.splitlines():
             program = shutil.which((arguments := shlex.split(command))[0], path=path)

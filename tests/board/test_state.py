@@ -1,5 +1,7 @@
 """State: tensors that last from one run to the next, in bundles, on the host and on boards."""
 
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -192,6 +194,26 @@ def test_a_saved_state_goes_on_in_another_executor() -> None:
         second.load_state(saved[:-1] + bytes([saved[-1] ^ 1]))
     message = "a saved state is damaged or of another program, or this one has no state"
     assert caught.value.message == f"the state cannot be loaded: {message}"
+
+
+def go_on(file: Path, begin: int, end: int) -> Floats:
+    """Run samples of a stream from the saved state, if the file exists, save the state, and return the last output."""
+    executor = HostExecutor(planned(translate(summing(), name="summing"), WHOLE, CORE).bundle)
+    if file.exists():
+        executor.load_state(file.read_bytes())
+    outputs = [executor.run([x])[0] for x in stream(10)[begin:end]]
+    file.write_bytes(executor.save_state())
+    return outputs[-1]
+
+
+def test_a_saved_state_goes_on_in_another_process(tmp_path: Path) -> None:
+    code = "import sys, tests.board.test_state as t; t.go_on(t.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))"
+    for part in ((0, 3), (3, 7)):
+        command = [sys.executable, "-c", code, str(tmp_path / "state"), *map(str, part)]
+        subprocess.run(command, cwd=Path(__file__).parents[2], check=True)
+    reference = Summing()
+    wanted = [reference.run(x) for x in stream(10)]
+    np.testing.assert_array_equal(go_on(tmp_path / "state", 7, 10), wanted[-1])
 
 
 def test_a_lost_state_is_refused_with_its_step() -> None:

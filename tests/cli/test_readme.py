@@ -197,7 +197,8 @@ def test_the_guide_from_tflite_runs_as_written(run: Commands, tmp_path: Path):
 def test_a_tutorial_runs_as_written(page: Path, run_guide: Commands, tmp_path: Path):
     ((kind, commands),) = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert kind == "sh"
-    shutil.copyfile(ROOT / "examples" / "digits.tflite", tmp_path / "digits.tflite")
+    for name in ("digits.tflite", "wake_word.py"):
+        shutil.copyfile(ROOT / "examples" / name, tmp_path / name)
     assert run_guide(commands.splitlines())
 
 

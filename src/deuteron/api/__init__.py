@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from deuteron.builds.options import CalibrationMethod as CalibrationMethod
     from deuteron.builds.options import Converter as Converter
     from deuteron.builds.options import Partitioning as Partitioning
+    from deuteron.builds.options import StreamOptions as StreamOptions
     from deuteron.builds.options import TfliteOptions as TfliteOptions
     from deuteron.builds.options import WeightValues as WeightValues
     from deuteron.frontend.examples import COMBINED as COMBINED
@@ -87,6 +88,7 @@ _NAMES = {
         "CalibrationMethod",
         "Converter",
         "Partitioning",
+        "StreamOptions",
         "TfliteOptions",
         "WeightValues",
     ),

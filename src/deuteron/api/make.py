@@ -91,7 +91,7 @@ def build(
 
     example_inputs = inputs.check_example_inputs(example_inputs)
     if calibration is not None:
-        calibration = inputs.check_early(calibration, example_inputs)
+        calibration = inputs.check_early(calibration, example_inputs, options.stream and options.stream.axis)
 
     with quiet(), upstream_caches.importing():
         from deuteron.frontend.build import build as build_in_memory
@@ -199,6 +199,11 @@ def _build_tflite(
     if function is not None:
         raise OptionError(
             f"training and evaluation are for PyTorch models, and `{path}` is a TFLite file", hint="leave them out"
+        )
+    if options.stream is not None:
+        raise OptionError(
+            f"`--stream` is for PyTorch models, and `{path}` is a TFLite file",
+            hint="leave it out; a file that keeps state runs as a stream with `deuteron run --stream`",
         )
     directory = None if output is None else Path(output)
     if directory is not None:

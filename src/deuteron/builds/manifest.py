@@ -216,6 +216,44 @@ class ModelInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamInfo:
+    """A program for each hop of new frames, and the model of a window that it was made from.
+
+    Attributes:
+        axis: the dimension of time of the inputs.
+        window: the number of frames of the window.
+        hop: the number of new frames in each run.
+        runs: the number of runs that end the first window.
+        latency: how many frames late outputs are, because layers look ahead.
+        window_macs: multiply-accumulates for a window.
+        macs: multiply-accumulates in each run.
+        window_bytes: int8 values that live at once for a window, a lower bound of its SRAM.
+        state_bytes: int8 values that live from run to run.
+    """
+
+    axis: int
+    window: int
+    hop: int
+    runs: int
+    latency: int
+    window_macs: int
+    macs: int
+    window_bytes: int
+    state_bytes: int
+
+    @property
+    def text(self) -> str:
+        """Return a sentence with the figures."""
+        late = f", {counted(self.latency, 'frame')} late" if self.latency else ""
+        ratio = self.window_macs / max(1, self.macs)
+        return (
+            f"stream: {counted(self.hop, 'new frame')} in each run{late}; {self.macs:,} multiply-accumulates in place "
+            f"of {self.window_macs:,} for the window of {self.window} frames ({ratio:.1f} times fewer); state "
+            f"{self.state_bytes:,} B, in place of {self.window_bytes:,} B or more for the window"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """Content of `build.json`."""
 
@@ -235,6 +273,7 @@ class Manifest:
     warnings: tuple[str, ...] = ()
     quality: Quality = NOT_MEASURED
     dead_channels: tuple[DeadChannels, ...] = ()
+    stream: StreamInfo | None = None
 
     def to_json(self) -> str:
         """Return the text of `build.json`."""

@@ -131,6 +131,43 @@ def parse_shapes(texts: Sequence[str]) -> dict[str, tuple[int, ...]]:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamOptions:
+    """Options of a program that runs on a few new frames of a stream.
+
+    Attributes:
+        axis: the dimension of time of the window's inputs.
+        hop: the number of new frames in each run; 0 for the least.
+        latency: how many frames late outputs may be, for layers that look ahead.
+    """
+
+    axis: int
+    hop: int = 0
+    latency: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Parse `AXIS[:HOP[:LATENCY]]`; OptionError for another form."""
+        parts = text.split(":")
+        numbers = [part.removeprefix("-") if i == 0 else part for i, part in enumerate(parts)]
+        if len(parts) > 3 or not all(part.isdecimal() for part in numbers) or "0" in numbers[1:2]:
+            raise OptionError(
+                f"`--stream {text}` is not of the form AXIS[:HOP[:LATENCY]]",
+                hint="`--stream 2:4` gives each run 4 new frames along dimension 2 of the inputs",
+            )
+        return cls(*map(int, parts))
+
+    def __str__(self) -> str:
+        """Return the options as a user writes them."""
+        return (
+            f"{self.axis}:{self.hop}:{self.latency}"
+            if self.latency
+            else f"{self.axis}:{self.hop}"
+            if self.hop
+            else f"{self.axis}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class BuildOptions:
     """Options of `deuteron.build`.
 
@@ -151,6 +188,7 @@ class BuildOptions:
             outputs are then int8.
         use_qat: use quantisation-aware training, with a training function.
         use_profiling: make microcode that records when each kernel starts and stops.
+        stream: turn the model of a window into a program for each hop of new frames.
         memory: options of the target's memories.
         vela: options of Vela for an Ethos-U.
         tflite: options of a TFLite file.
@@ -172,6 +210,7 @@ class BuildOptions:
     remove_quant_io_ops: bool = False
     use_qat: bool = False
     use_profiling: bool = False
+    stream: StreamOptions | None = None
     memory: MemoryOptions = field(default_factory=MemoryOptions)
     vela: VelaOptions = field(default_factory=VelaOptions)
     tflite: TfliteOptions = field(default_factory=TfliteOptions)
@@ -234,6 +273,11 @@ class BuildOptions:
             )
         if self.min_sqnr is not None:
             self._check_mixed(arch)
+        if self.use_qat and self.stream is not None:
+            raise OptionError(
+                "`--use-qat` and `--stream` exclude each other: models with state are not trained",
+                hint="leave out one of them",
+            )
         if self.use_qat and (named := self.measuring):
             raise OptionError(
                 f"`--use-qat` and `--{named.replace('_', '-')}` exclude each other: training corrects this error",

@@ -88,6 +88,12 @@ if TYPE_CHECKING:
     metavar="FILE.py:FUNCTION",
     help="Also measure the model by this function, which takes a callable model and returns a number.",
 )
+@click.option(
+    "--stream",
+    metavar="AXIS[:HOP[:LATENCY]]",
+    help="Build a program that takes HOP new frames in each run, from a model of a window with time along AXIS. HOP is "
+    "by default the product of the strides. LATENCY is the number of frames that layers may look ahead.",
+)
 @click.option("--use-profiling", is_flag=True, help="Make microcode that records when each kernel starts and stops.")
 @memory_options
 @vela_options
@@ -112,6 +118,7 @@ def command(
     operators_not_to_delegate: tuple[str, ...],
     train: str | None,
     evaluate: str | None,
+    stream: str | None,
     memory: "MemoryOptions",
     vela: "VelaOptions",
     tflite: "TfliteOptions",
@@ -132,6 +139,7 @@ def command(
         calibration_method=choice(api.CalibrationMethod, "--calibration-method", calibration_method),
         min_sqnr=min_sqnr,
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),
+        stream=None if stream is None else api.StreamOptions.parse(stream),
         memory=memory,
         vela=vela,
         tflite=tflite,
@@ -186,6 +194,8 @@ def _summary(printer: Printer, build: "Build", output: Path) -> None:
         on_cpu[op.op] = on_cpu.get(op.op, 0) + 1
     listed = ", ".join(f"{name} x{n}" if n > 1 else name for name, n in sorted(on_cpu.items()))
     printer.data(f"cpu: {listed or 'nothing'}")
+    if manifest.stream is not None:
+        printer.data(manifest.stream.text)
     if (memory := _memory(manifest, output)) is not None:
         printer.data(memory)
     if manifest.quality.summary:

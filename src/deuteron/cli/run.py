@@ -93,6 +93,14 @@ class _Command(Command):
     "first zeros. `--input` files are then for the other inputs.",
 )
 @click.option(
+    "--reset",
+    "resets",
+    multiple=True,
+    type=click.IntRange(0),
+    metavar="N",
+    help="With --stream: start a new stream, from the initial state, at sample N; may be repeated.",
+)
+@click.option(
     "--on", metavar="BOARD", help="Run on a board (`an500`, `an505`, `an547`) in an emulator, not on the host."
 )
 @click.option(
@@ -119,6 +127,7 @@ def command(
     seed: int,
     compare: str | None,
     stream: tuple[str, ...],
+    resets: tuple[int, ...],
     on: str | None,
     origin: Path | None,
     time_out: float | None,
@@ -154,7 +163,12 @@ def command(
             "the build's stored samples are not a stream", hint="leave out `--compare float` or `--stream`"
         )
     if _OWN_STATE in stream:
-        subject.resets = (0,)
+        subject.resets = (0, *resets)
+    elif resets:
+        raise OptionError(
+            "`--reset` starts a new stream, and `--stream` is not given without INPUT=OUTPUT",
+            hint="add `--stream`; without it, each sample starts from the initial state",
+        )
     pairs = streams.parse(pair for pair in stream if pair != _OWN_STATE)
     streamed = streams.Stream(subject, pairs) if pairs else None
     files.check_outputs(len(subject.model.outputs), outputs, force=force)

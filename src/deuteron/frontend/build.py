@@ -51,6 +51,7 @@ from deuteron.frontend.pipeline import Flow, Stage
 from deuteron.frontend.quality.calibration_subset import CalibrationSubset
 from deuteron.frontend.quantize.training import Train, Trainer
 from deuteron.frontend.source_lines import first_line, not_lowered
+from deuteron.frontend.streaming import model as streaming
 
 if TYPE_CHECKING:
     from deuteron.frontend.quality.evidence import Evidence
@@ -69,6 +70,10 @@ NOTHING_DELEGATED = (
     "nothing was delegated to the NPU: none of the model's operators is one that it supports in the form found; "
     "the program runs on the CPU alone"
 )
+
+
+_Check = Callable[[Iterable[object]], Iterator[Inputs]]
+"""Checks calibration batches and yields the inputs of each run."""
 
 
 class Progress(Protocol):
@@ -141,19 +146,28 @@ def build(
     """
     arch = targets.load(target)
     options.check(arch)
+    time = None if options.stream is None else options.stream.axis
     model, inputs = check_module(module), check_example_inputs(example_inputs)
-    first, calibration = _first_batches(calibration, inputs)
+    examples = inputs
+    first, calibration = _first_batches(calibration, inputs, time)
+    batches = [inputs] if calibration is None else calibration
+    checked: _Check = partial(check_calibration, example=inputs, time=time)
     steps = _StepReporter(progress, QAT_STEPS if options.use_qat else STEPS)
     trainer = _trainer(train, options, steps)
     with quiet():
         steps.begin("export")
         with upstream_caches.exporting():
             observed, graph = capture.captured(model, [inputs, *first])
+        stream: streaming.Model | None = None
+        if options.stream is not None:
+            stream = streaming.streamed(observed, graph, observed.samples, options.stream)
+            observed, graph, inputs = stream.observed, stream.graph, stream.observed.samples[0]
+            checked = partial(_hops, stream, checked)
         variables = observed.variables
         if variables and trainer:
             raise _no_training(variables[0])
-        subset = CalibrationSubset(is_sequence=bool(variables))
-        compiled = _compile(graph, inputs, variables, calibration, trainer, arch, options, steps, keep, subset)
+        subset = CalibrationSubset(variables)
+        compiled = _compile(graph, inputs, variables, batches, checked, trainer, arch, options, steps, keep, subset)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
     npu_backend, recording = compiled.flow.npu_backend, compiled.flow.recording
     files = {
@@ -173,7 +187,7 @@ def build(
     batches = subset.some(sum(node.macs for node in nodes))
     evidence = _evidence(compiled.flow, program, outputs, batches, None if trainer else observed)
     files[SAMPLES] = samples.to_bytes(evidence.samples)
-    warnings += subset.findings(inputs) if calibration is not None else ()
+    warnings += subset.findings(examples) if calibration is not None else ()
     warnings += evidence.findings
     manifest = Manifest(
         deuteron=importlib.metadata.version("deuteron"),
@@ -191,6 +205,7 @@ def build(
         cpu_ops=compiled.on_cpu,
         warnings=tuple(warnings),
         quality=evidence.quality,
+        stream=None if stream is None else stream.info,
     )
     arena.check(files[PROGRAM], manifest)
     stored = partial(lowering_check.program_inputs, program, compiled.flow.module)
@@ -201,7 +216,7 @@ def build(
 
 
 def _first_batches(
-    calibration: Iterable[object] | None, inputs: Inputs
+    calibration: Iterable[object] | None, inputs: Inputs, time: int | None
 ) -> tuple[tuple[Inputs, ...], Iterable[object] | None]:
     """Return the first calibration batches, and all batches from the first."""
     if calibration is None:
@@ -210,7 +225,13 @@ def _first_batches(
         head = batches = cast("Iterable[object]", calibration)
     else:
         head, batches = begun(calibration, _OBSERVED)
-    return tuple(islice(check_calibration(head, inputs), _OBSERVED)), batches
+    found = islice(check_calibration(head, inputs, time), _OBSERVED)
+    return tuple(one for one in found if [x.shape for x in one] == [x.shape for x in inputs]), batches
+
+
+def _hops(stream: streaming.Model, check: "_Check", batches: Iterable[object]) -> Iterator[Inputs]:
+    """Yield the new frames of each run, from checked windows or longer sequences."""
+    return stream.hops(check(batches))
 
 
 def _trainer(train: Train | None, options: BuildOptions, steps: "_StepReporter") -> Trainer | None:
@@ -257,7 +278,8 @@ def _compile(
     model: fx.GraphModule,
     inputs: Inputs,
     variables: tuple[Variable, ...],
-    calibration: Iterable[object] | None,
+    calibration: Iterable[object],
+    check: "_Check",
     trainer: Trainer | None,
     arch: Arch,
     options: BuildOptions,
@@ -268,11 +290,10 @@ def _compile(
     """Compile an exported graph with ExecuTorch's session and the same recipe that users of recipes have."""
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
     is_read_again = asks or options.measuring
-    batches = tuple(calibration) if is_read_again and calibration is not None else calibration
+    batches = tuple(calibration) if is_read_again else calibration
 
     def calibrated() -> Iterator[Inputs]:
-        checked = check_calibration([inputs] if batches is None else batches, inputs)
-        return subset.observe(stepped(model, steps.counted(checked, batches), variables))
+        return subset.observe(stepped(model, steps.counted(check(batches), batches), variables))
 
     *_, sample = stepped(model, [inputs, inputs], variables)
     flow = Flow(

@@ -16,6 +16,12 @@ Inputs = tuple[Tensor, ...]
 """One value per argument of the module's `forward`."""
 
 
+class First(tuple[Tensor, ...]):
+    """The inputs of the first run of a sequence, before which variables have their initial values."""
+
+    __slots__ = ()
+
+
 def copies(inputs: Sequence[Tensor]) -> Inputs:
     """Copy the inputs for one run of a model, which may write into them."""
     return tuple(x.clone() for x in inputs)
@@ -103,21 +109,23 @@ def check_example_inputs(inputs: object) -> Inputs:
     return tuple(tensors)
 
 
-def check_early(batches: Iterable[object], example: Inputs) -> Iterable[object]:
+def check_early(batches: Iterable[object], example: Inputs, time: int | None = None) -> Iterable[object]:
     """Check calibration batches before the build starts: all samples of a list, the first item of other iterables.
+
+    Along dimension `time` they may have other sizes than the example.
 
     Raises:
         InputError: naming the batch that does not fit.
     """
     if isinstance(batches, list | tuple | Tensor | np.ndarray):
-        return list(check_calibration(cast("Iterable[object]", batches), example))
+        return list(check_calibration(cast("Iterable[object]", batches), example, time))
     if not isinstance(cast(object, batches), Iterable):
         raise InputError(
             f"the calibration data is of type `{type(batches).__name__}`",
             hint="give a list, or anything else that can be iterated, of tensors or tuples of tensors",
         )
     head, batches = begun(batches, 1)
-    for _ in check_calibration(head, example):
+    for _ in check_calibration(head, example, time):
         pass
     return batches
 
@@ -144,22 +152,33 @@ def begun(batches: Iterable[object], count: int) -> tuple[list[object], Iterable
     return head, chain(head, rest) if rest is batches else _Begun(batches, head, rest)
 
 
-def check_calibration(batches: Iterable[object], example: Inputs) -> Iterator[Inputs]:
+def check_calibration(batches: Iterable[object], example: Inputs, time: int | None = None) -> Iterator[Inputs]:
     """Yield the calibration batches, each finite and with the number, shapes and dtypes of the example inputs.
 
-    If the example is one sample, larger batches are split into samples.
+    If the example is one sample, larger batches are split into samples. A list of tuples is a sequence of batches, of
+    which the first is `First`. Along dimension `time` batches may have other sizes than the example.
     """
     is_whole = isinstance(batches, Tensor | np.ndarray) and batches.ndim == example[0].dim()
     count = 0
-    for batch in [cast(object, batches)] if is_whole else batches:
-        for sample in _samples(_as_tuple(batch), example):
-            yield _check_batch(sample, example, f"calibration batch {count}")
-        count += 1
+    for item in [cast(object, batches)] if is_whole else batches:
+        is_sequence = _is_sequence(item)
+        for number, batch in enumerate(cast("Sequence[object]", item) if is_sequence else [item]):
+            for part, sample in enumerate(_samples(_as_tuple(batch), example)):
+                checked = _check_batch(sample, example, f"calibration batch {count}", time)
+                is_first = isinstance(batch, First) or (is_sequence and number == 0)
+                yield First(checked) if is_first and part == 0 else checked
+            count += 1
     if count == 0:
         raise InputError(
             "the calibration data holds no batches",
             hint="give a few dozen representative inputs: the ranges of all tensors come from them",
         )
+
+
+def _is_sequence(item: object) -> bool:
+    """Tell whether an item of calibration data is a list of batches, and not one batch: a tensor or several."""
+    items = cast("list[object]", item) if isinstance(item, list) else []
+    return bool(items) and all(isinstance(one, tuple) for one in items)
 
 
 def _samples(batch: tuple[object, ...], example: Inputs) -> Iterable[tuple[object, ...]]:
@@ -175,7 +194,7 @@ def _samples(batch: tuple[object, ...], example: Inputs) -> Iterable[tuple[objec
     return [tuple(x[i : i + 1] for x in tensors) for i in range(counts.pop())]
 
 
-def _check_batch(batch: tuple[object, ...], example: Inputs, name: str) -> Inputs:
+def _check_batch(batch: tuple[object, ...], example: Inputs, name: str, time: int | None) -> Inputs:
     if len(batch) != len(example):
         names = ", ".join(f"x{i}" for i in range(len(example))) if len(example) > 1 else "x"
         sample = f"({names})" if len(example) > 1 else names
@@ -190,7 +209,7 @@ def _check_batch(batch: tuple[object, ...], example: Inputs, name: str) -> Input
         value = torch.tensor(item) if isinstance(item, np.ndarray) else item
         if not isinstance(value, Tensor):
             raise InputError(f"{name}, input {i} is of type `{type(value).__name__}`, not a tensor")
-        if value.shape != like.shape:
+        if _shape(value, time) != _shape(like, time):
             raise InputError(
                 f"{name}, input {i} has shape {list(value.shape)}, the example input has {list(like.shape)}",
                 hint="shapes are fixed when compiling; split or reshape the calibration data to the example's shape",
@@ -205,6 +224,14 @@ def _check_batch(batch: tuple[object, ...], example: Inputs, name: str) -> Input
         tensors.append(_in_order(value))
     _need_finite(tuple(tensors), f"{name}, input")
     return tuple(tensors)
+
+
+def _shape(value: Tensor, time: int | None) -> list[int]:
+    """Return a shape without the dimension of time."""
+    shape = list(value.shape)
+    if time is not None and -len(shape) <= time < len(shape):
+        del shape[time]
+    return shape
 
 
 def _in_order(value: Tensor) -> Tensor:

@@ -121,6 +121,11 @@ def _check_options(recipe: Recipe, options: BuildOptions) -> None:
             f"`{recipe.value}` makes one",
             hint="leave it out, or use `deuteron.build`",
         )
+    if options.stream is not None:
+        raise OptionError(
+            f"the option `stream` changes the model's inputs, and the recipe `{recipe.value}` takes them as they are",
+            hint="leave it out, or use `deuteron.build`",
+        )
     if options.use_qat and not recipe.trains:
         raise OptionError(
             f"the option `use_qat` trains, and the recipe `{recipe.value}` does not",

@@ -15,7 +15,7 @@ from deuteron.builds.manifest import Source
 from deuteron.errors import DeuteronError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager.state import Place, Snapshot
-from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.inputs import First, Inputs, copies
 from deuteron.frontend.quantize import inplace
 
 
@@ -235,7 +235,10 @@ def stepped(graph: fx.GraphModule, batches: Iterable[Inputs], variables: Sequenc
     """Yield the batches with the values that the variables have when the graph runs on them one after the other."""
     run = stepping(graph, variables)
     for batch in batches:
-        yield (*batch, *run.values)
+        is_first = isinstance(batch, First)
+        if is_first:
+            run = stepping(graph, variables)
+        yield First((*batch, *run.values)) if is_first else (*batch, *run.values)
         if variables:
             run(*batch)
 

@@ -52,7 +52,7 @@ def checked(quantizer: Any, before: Callable[[], Original]) -> Any:
     return Checked()
 
 
-class _Doubles(fx.Interpreter):
+class Doubles(fx.Interpreter):
     """Runs a model on float64 copies of its inputs, weights and buffers.
 
     Where values cancel, float32 noise can be as large as the result. Buffers do not change, including those that batch
@@ -60,6 +60,7 @@ class _Doubles(fx.Interpreter):
     """
 
     def run_node(self, n: fx.Node) -> Any:
+        """Return the value of a node, floats in float64."""
         value = super().run_node(n)
         if not isinstance(value, Tensor):
             return value
@@ -73,7 +74,7 @@ def _outputs(model: fx.GraphModule, inputs: Inputs) -> list[object]:
     random: Any = torch.random
     with torch.no_grad(), random.fork_rng(devices=[]):
         random.manual_seed(0)
-        return flat(_Doubles(model).run(*copies(inputs)))
+        return flat(Doubles(model).run(*copies(inputs)))
 
 
 def _compare(before: Sequence[object], after: Sequence[object]) -> None:

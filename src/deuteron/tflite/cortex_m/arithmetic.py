@@ -108,7 +108,7 @@ def _shifted_sum(site: Site, kind: int, shifts: list[int]) -> tuple[CpuCall, ...
     zero = Constant(np.zeros(1, np.int16))
     operator = BY_TFLITE_OPERATOR["broadcast_add"]
     division = BroadcastAddParams(
-        dims, strides, (0,) * len(dims), _SUM, 15, 0, *factor(2.0 ** -(shifts[first] + 1)), 0, *half, 0, *back, *whole
+        dims, strides, (0, 0, 0, 0, 0), _SUM, 15, 0, *factor(2.0 ** -(shifts[first] + 1)), 0, *half, 0, *back, *whole
     )
     total = BroadcastAddParams(
         dims, strides, strides, kind, 15, 0, *half, 0, *half, 0, *back, *site.stored_activation()

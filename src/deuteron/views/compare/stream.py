@@ -1,8 +1,9 @@
 """Compares a stream through a program with quantised PyTorch, which steps from the same initial state."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, pairwise
 from pathlib import Path
 
 import numpy as np
@@ -116,9 +117,14 @@ def _far(out: StreamOutput) -> str:
 
 
 def compare(
-    directory: str | Path, samples: Sequence[Sequence[Array]], progress: Progress | None = None
+    directory: str | Path,
+    samples: Sequence[Sequence[Array]],
+    progress: Progress | None = None,
+    resets: Collection[int] = (0,),
 ) -> StreamComparison:
     """Compare the build in `directory` with the quantised PyTorch model on these samples, one after the other.
+
+    Both have their initial state before the samples whose numbers are in `resets`.
 
     Raises:
         FormatError: the directory is damaged.
@@ -134,8 +140,12 @@ def compare(
     theirs: list[list[Real]] = []
     are_integers: list[bool] = []
     with one_thread():
-        wanted = reference.steps(real_inputs(reference, sample) for sample in samples)
+        starts = sorted({0, *resets, len(samples)})
+        parts = (samples[start:end] for start, end in pairwise(starts))
+        wanted = chain.from_iterable(reference.steps(real_inputs(reference, x) for x in part) for part in parts)
         for done, (sample, outputs) in enumerate(zip(samples, wanted, strict=True)):
+            if done in starts:
+                runner.reset()
             actual = runner.run(sample)
             ours.append([_real(x, affine) for x, affine in zip(actual, reference.outputs, strict=True)])
             are_integers = [not x.is_floating_point() for x in outputs]

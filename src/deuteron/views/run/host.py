@@ -106,7 +106,9 @@ class BuildOnHost(OnHost):
         """Compare the build with the quantised PyTorch model."""
         from deuteron.views.compare import pytorch, stream
 
-        return (pytorch if self.resets is None else stream).compare(self.path, samples, progress)
+        if self.resets is None:
+            return pytorch.compare(self.path, samples, progress)
+        return stream.compare(self.path, samples, progress, self.resets)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +179,9 @@ class ProgramOnHost(OnHost):
         from deuteron.views.compare import pytorch, stream
 
         build = build_directory(self.path, etrecord=self._etrecord)
-        return (pytorch if self.resets is None else stream).compare(build, samples, progress)
+        if self.resets is None:
+            return pytorch.compare(build, samples, progress)
+        return stream.compare(build, samples, progress, self.resets)
 
 
 class TfliteOnHost(OnHost):

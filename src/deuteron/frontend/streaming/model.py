@@ -1,0 +1,133 @@
+"""Makes the model of a hop from the model of a window, checked against it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import cast
+
+from torch import Tensor, fx, nn
+
+from deuteron.builds.manifest import StreamInfo
+from deuteron.builds.options import StreamOptions
+from deuteron.errors import UnsupportedError
+from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.eager.observe import Observed
+from deuteron.frontend.eager.variables import Variable
+from deuteron.frontend.inputs import First, Inputs
+from deuteron.frontend.quantize import aliases, inplace
+from deuteron.frontend.streaming import figures
+from deuteron.frontend.streaming.account import Plan, planned
+from deuteron.frontend.streaming.check import check
+from deuteron.frontend.streaming.frames import Frames
+from deuteron.frontend.streaming.write import write
+
+
+class Hops(nn.Module):
+    """A graph of a hop as a module that keeps the variables in buffers."""
+
+    def __init__(self, graph: fx.GraphModule, variables: Sequence[Variable]) -> None:
+        super().__init__()
+        self.graph = graph
+        self._names = [one.name for one in variables]
+        for one in variables:
+            self.register_buffer(one.name, one.initial.clone())
+
+    def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        """Return the outputs for new frames."""
+        buffers = [self.get_buffer(name) for name in self._names]
+        results = cast("list[Tensor]", flat(self.graph(*inputs, *(value.clone() for value in buffers))))
+        count = len(results) - len(buffers)
+        for buffer, value in zip(buffers, results[count:], strict=True):
+            buffer.copy_(value)
+        return tuple(results[:count])
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """The model of a hop.
+
+    Attributes:
+        observed: the model as a module.
+        graph: its last inputs and outputs are the variables.
+        info: its figures.
+    """
+
+    observed: Observed
+    graph: fx.GraphModule
+    info: StreamInfo
+    _frames: tuple[Frames | None, ...]
+
+    def hops(self, batches: Iterable[Inputs]) -> Iterator[Inputs]:
+        """Yield the new frames of each run; each batch is a separate sequence with any number of frames."""
+        for batch in batches:
+            pairs = list(zip(batch, self._frames, strict=True))
+            length = min(value.shape[frames.axis] for value, frames in pairs if frames is not None)
+            for start in range(0, length - self.info.hop + 1, self.info.hop):
+                new = [
+                    value if frames is None else value.narrow(frames.axis, start, self.info.hop).contiguous()
+                    for value, frames in pairs
+                ]
+                yield Inputs(new) if start else First(new)
+
+
+def streamed(observed: Observed, graph: fx.GraphModule, samples: Sequence[Inputs], stream: StreamOptions) -> Model:
+    """Return the model of a hop.
+
+    Args:
+        observed: the model of a window.
+        graph: its graph.
+        samples: inputs of a window.
+        stream: the options.
+
+    Raises:
+        OptionError: the options do not fit the model.
+        UnsupportedError: the model keeps state already, or a stream cannot compute it.
+    """
+    if observed.variables:
+        one = observed.variables[0]
+        raise UnsupportedError(
+            f"the model keeps the variable `{one.name}` from run to run, and `--stream` takes a model of a window"
+            f"{f', at `{one.source.code}`' if one.source else ''}",
+            where=str(one.source) if one.source else None,
+            hint="leave out `--stream`: the model is one of a stream already",
+        )
+    window = deepcopy(graph)
+    aliases.write(window)
+    inplace.write(window)
+    plan = planned(window.graph, stream)
+    made = write(window, plan, samples[0])
+    check(window, made, plan, samples)
+    frames = tuple(_frames(plan, node) for node in window.graph.nodes if node.op == "placeholder")
+    names = [one.initial for one in made.variables]
+    info = StreamInfo(
+        axis=next(one.axis for one in frames if one is not None),
+        window=plan.window,
+        hop=plan.hop,
+        runs=plan.delay + 1,
+        latency=plan.latency,
+        window_macs=figures.macs(window, samples[0]),
+        macs=0,
+        window_bytes=figures.live_elements(window.graph),
+        state_bytes=sum(value.numel() for value in names),
+    )
+    found = Model(observed, made.graph, info, frames)
+    first = next(found.hops(samples[:1]))
+    info = replace(info, macs=figures.macs(made.graph, (*first, *names)))
+    return replace(
+        found,
+        info=info,
+        observed=replace(
+            observed,
+            module=Hops(made.graph, made.variables),
+            samples=((*first,),),
+            outputs=(),
+            attributes=(),
+            refusal=None,
+            variables=made.variables,
+        ),
+    )
+
+
+def _frames(plan: Plan, node: fx.Node) -> Frames | None:
+    account = plan.accounts[node]
+    return account if isinstance(account, Frames) else None

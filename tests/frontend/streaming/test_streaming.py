@@ -1,0 +1,177 @@
+"""Streams of models of windows: equal outputs, the state and work of a run, and what is refused."""
+
+import re
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tests.frontend.streaming import networks
+from torch import Tensor, nn
+
+from deuteron.builds.options import StreamOptions
+from deuteron.errors import DeuteronError, InternalError, OptionError, UnsupportedError
+from deuteron.frontend.eager import capture
+from deuteron.frontend.streaming import check, model
+from deuteron.frontend.streaming.model import Model
+
+GRU = partial(networks.Recurrent, nn.GRU)
+LSTM = partial(networks.Recurrent, nn.LSTM)
+
+STREAMED: dict[str, tuple[Callable[[], nn.Module], str, int, int]] = {
+    "tcn": (networks.Tcn, "2:2", 12, 8 * (2 + 4 + 22)),
+    "tcn, one frame": (networks.Tcn, "-1", 24, 8 * (2 + 4 + 23)),
+    "ds-cnn": (networks.DsCnn, "1:4", 6, 6 * 2 + 8 * 3 * (2 + 10)),
+    "ds-cnn, least hop": (networks.DsCnn, "1", 12, 6 * 2 + 8 * 3 * (2 + 11)),
+    "fsmn": (networks.Fsmn, "1:2", 1, 2 * 8 * 3),
+    "fsmn that looks ahead": (partial(networks.Fsmn, 2), "1:2:4", 1, 2 * 8 * (3 + 2 + 1)),
+    "mdtc": (networks.Mdtc, "1:3", 1, 8 * (2 + 4 + 2 + 4)),
+    "gru, last frame": (partial(GRU, "last"), "1:2", 12, 2 * 8),
+    "gru, state": (partial(GRU, "state"), "1:2", 12, 2 * 8),
+    "gru, all frames": (partial(GRU, "all"), "1:2", 1, 2 * 8),
+    "lstm, state": (partial(LSTM, "state"), "1:4", 6, 4 * 8),
+    "valid": (networks.Valid, "2:6", 4, 0),
+    "joined": (networks.Joined, "2:2", 1, 0),
+    "excited": (networks.Excited, "2:2", 12, 6 * 2 + 8 * 22),
+    "numbered": (networks.Numbered, "2:2", 12, 0),
+    "same": (partial(networks.Same, pools=False), "2:2:1", 1, 0),
+}
+"""For each network its options, the runs for a window, and the elements of its state, if they are counted."""
+
+
+def streamed(module: nn.Module, options: str, *more: Tensor) -> Model:
+    torch.manual_seed(1)
+    by_rows = options.startswith("1") and not isinstance(module, networks.Valid)
+    samples = [(networks.rows(seed) if by_rows else networks.channels(seed),) for seed in range(2)]
+    observed, graph = capture.captured(module.eval(), samples)
+    return model.streamed(observed, graph, observed.samples, StreamOptions.parse(options))
+
+
+@pytest.mark.parametrize("name", sorted(STREAMED))
+def test_a_stream_equals_its_windows(name: str):
+    make, options, runs, state = STREAMED[name]
+    torch.manual_seed(0)
+    found = streamed(make(), options)
+    assert found.info.runs == runs
+    assert found.info.state_bytes == state or not state
+    assert found.info.macs * runs <= found.info.window_macs * 1.5 or name in ("excited", "valid")
+
+
+def test_a_stream_goes_on_from_run_to_run():
+    torch.manual_seed(0)
+    module = networks.Tcn().eval()
+    found = streamed(module, "2:2")
+    x = networks.channels(5)
+    hops = list(found.hops([(x,)]))
+    outputs = found.observed.run(hops)
+    assert len(hops) == len(outputs) == networks.WINDOW // 2
+    torch.testing.assert_close(outputs[-1][0], module(x), rtol=0, atol=1e-5)
+    assert "12 times fewer" not in found.info.text
+    assert "2 new frames in each run" in found.info.text
+
+
+def test_the_check_finds_a_stream_that_differs(monkeypatch: pytest.MonkeyPatch):
+    write = model.write
+
+    def wrong(*args: object) -> object:
+        made = write(*args)  # type: ignore[arg-type]
+        made.variables[0].initial.add_(1)
+        return made
+
+    monkeypatch.setattr(model, "write", wrong)
+    with pytest.raises(InternalError, match="output 0 of the stream differs by"):
+        streamed(networks.Tcn(), "2:2")
+    assert check.TOLERANCE < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("make", "options", "error", "text", "hint"),
+    [
+        (
+            partial(networks.Same, pools=False),
+            "2:2",
+            UnsupportedError,
+            "`conv1d` is not causal: output 0 reads 1 frame of the input after its own, at `x = functional.relu("
+            "self.first(x))`",
+            "pad before the first frame alone, or allow this latency: `--stream 2:HOP:1`",
+        ),
+        (
+            partial(networks.Same, pools=True),
+            "2:2:9",
+            UnsupportedError,
+            "`conv1d` reads zeros in place of 1 frame after the window, and `mean` reads all frames of its result, at "
+            "`x = functional.relu(self.first(x))`",
+            "pad before the first frame alone, as causal layers do",
+        ),
+        (
+            partial(networks.Fsmn, 2),
+            "1",
+            UnsupportedError,
+            "`pad` is not causal: output 0 reads 4 frames of the input after its own, at `y = y + right(functional.pad("
+            "x, [0, 0, 0, self.after])[:, :, 1:, :])`",
+            "pad before the first frame alone, or allow this latency: `--stream 1:HOP:4`",
+        ),
+        (
+            networks.DsCnn,
+            "1:3",
+            OptionError,
+            "`--stream 1:3`: a hop of 3 frames does not fit the strides of the model, whose product is 2, at "
+            "`x = functional.relu(self.first(functional.pad(x.unsqueeze(1), (0, 0, 2, 0))))`",
+            "use a multiple of 2, such as `--stream 1:4`",
+        ),
+        (
+            networks.DsCnn,
+            "1:26",
+            OptionError,
+            "`--stream 1:26`: a hop of 26 frames is longer than the window of 24",
+            "use a shorter hop",
+        ),
+        (
+            networks.Tcn,
+            "3",
+            OptionError,
+            "`--stream 3`: no input has frames along dimension 3: `x` [1, 6, 24]",
+            "give the dimension of time of the window, counted from 0",
+        ),
+        (
+            partial(GRU, "state"),
+            "1:5",
+            UnsupportedError,
+            "`getitem` reads the state after the last frame of a window, which is within a hop, at `y, state = "
+            "self.layer(x)`",
+            "use a window of a multiple of 5 frames, or the last frame of the layer's output",
+        ),
+    ],
+)
+def test_what_no_stream_computes_is_refused_with_its_line(
+    make: Callable[[], nn.Module], options: str, error: type[DeuteronError], text: str, hint: str
+):
+    with pytest.raises(error) as caught:
+        streamed(make(), options)
+    assert (caught.value.message, caught.value.hint) == (text, hint)
+
+
+@pytest.mark.parametrize("text", ["", "x", "2:", "2:0", "2:1:1:1", "2:-1"])
+def test_other_forms_of_the_option_are_refused(text: str):
+    with pytest.raises(OptionError, match="is not of the form AXIS"):
+        StreamOptions.parse(text)
+
+
+@pytest.mark.parametrize("text", ["2", "-1", "2:4", "2:4:1"])
+def test_the_option_as_text(text: str):
+    assert str(StreamOptions.parse(text)) == text
+
+
+def test_the_example_of_the_guide():
+    page = (Path(__file__).resolve().parents[3] / "docs" / "guides" / "streams.md").read_text("utf-8")
+    (code,) = re.findall(r"^```python\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    module, x, recordings = names["net"]()
+    observed, graph = capture.captured(module.eval(), [(x,)])
+    found = model.streamed(observed, graph, observed.samples, StreamOptions(2, 1))
+    assert len(list(found.hops([(one,) for one in recordings]))) == 4 * 150
+    (printed,) = re.findall(r"^```text\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+    assert " ".join(printed.split()) == found.info.text
