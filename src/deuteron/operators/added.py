@@ -1,9 +1,9 @@
 """Parameter records of the operators that Deuteron adds to ExecuTorch's Cortex-M backend.
 
 All have one form, in the namespace `deuteron` of PyTorch's registry: tensors, the shape of the output, and the words of
-a parameter record. Their results are the values that they write, the output last. This table is the one definition for their C functions, the header, the registration with
-ExecuTorch's runtime and the calls in bundles; `deuteron.frontend.cortex_m.added` creates the calls. CONTRIBUTING.md
-explains how to add one.
+a parameter record. Their results are the values that they write, the output last. This table is the one definition for
+their C functions, the header, the registration with ExecuTorch's runtime and the calls in bundles;
+`deuteron.frontend.cortex_m.added` creates the calls. CONTRIBUTING.md explains how to add one.
 """
 
 from dataclasses import dataclass

@@ -99,9 +99,7 @@ RECURRENT: tuple[CpuOperator, ...] = (
         LstmParams,
         scratch=("gates", "cell_state"),
     ),
-    CpuOperator(
-        "gru", ("input", "weights", "starts", "initial_state"), GruParams, scratch=("gates", "state")
-    ),
+    CpuOperator("gru", ("input", "weights", "starts", "initial_state"), GruParams, scratch=("gates", "state")),
     CpuOperator("rnn", ("input", "weights", "starts", "initial_hidden"), RnnParams, scratch=("gates",)),
 )
 """Operators that Deuteron adds. Weights are those of inputs, then those of hidden states. Cell state and state are

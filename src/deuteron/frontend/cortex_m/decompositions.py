@@ -12,9 +12,7 @@ from deuteron.frontend.quantize.decompositions import Decomposition, apply, fold
 aten = torch.ops.aten
 
 
-def write(
-    model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = False, has_loops: bool = False
-) -> None:
+def write(model: fx.GraphModule, *, is_indexed: bool = True, has_slopes: bool = False, has_loops: bool = False) -> None:
     """Decompose layers into their operators, and operators into those with kernels.
 
     Without `is_indexed`, operators that select elements are not written with indices. With `has_slopes`, functions with
