@@ -68,7 +68,7 @@ def test_the_c_function_gives_the_bytes_of_the_definition(bench: Bench, name: st
     for i in range(40):
         p, inputs, outputs = call(name, np.random.default_rng([seed, i]))
         actual = ran(bench, name, p, inputs, outputs)
-        tensors = [torch.from_numpy(x) for x in inputs]
+        tensors = [torch.from_numpy(x) for x in inputs]  # pyright: ignore[reportUnknownMemberType]
         wanted = getattr(torch.ops.deuteron, name)(*tensors, [len(outputs[-1])], [*p.words()])
         for index in range(1, len(outputs)):  # but for the gates, which only C writes
             np.testing.assert_array_equal(actual[index], wanted[index].flatten().numpy(), str(p))

@@ -733,9 +733,9 @@ typedef struct {
 /**
  * Plain recurrent layer over a sequence as that of LstmParams.
  *
- * Weights are int8: [units, in_features], then [units, units]. With g = sat16(sat16(R(start + sum(x * w))) + R(start +
- * sum(h * w))), the hidden state, which is the output, is sat8(hidden_zp + R(f(g))). f is tanh of numbers in steps of
- * 2^-12, or max(g, 0) with `relu` 1. The starts are int32 [2, units].
+ * Weights are int8: [units, in_features], then [units, units]. The gate g is sat16(sat16(R(start + sum(x * w))) +
+ * R(start + sum(h * w))). The hidden state, which is the output, is sat8(hidden_zp + R(f(g))). Its function is tanh of
+ * numbers in steps of 2^-12, or max(g, 0) with `relu` 1. The starts are int32 [2, units].
  *
  * Values: input, weights, starts, initial_hidden, gates, output.
  */

@@ -153,10 +153,14 @@ def _rejects_more(
 
 
 def _annotate_npu(model: fx.GraphModule, npu_backend: NpuBackend, on_cpu: Collection[str]) -> frozenset[str]:
-    """Annotate the model for the NPU except for groups with nodes in `on_cpu`; return the annotated nodes' names."""
+    """Annotate the model for the NPU and return the annotated nodes' names.
+
+    Groups with nodes in `on_cpu`, or with 16-bit states of recurrent layers, are for the CPU.
+    """
     npu_backend.quantizer().annotate(model)
+    kept = {*on_cpu, *recurrent_lowering.state_moves(model)}
     for group in annotations.groups(model):
-        if any(node.name in on_cpu for node in group):
+        if any(node.name in kept for node in group):
             annotations.clear(model, group)
     return frozenset(node.name for group in annotations.groups(model) for node in group)
 

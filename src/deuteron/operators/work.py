@@ -16,6 +16,7 @@ from deuteron.operators.cortex_m import (
     winograd_fours,
 )
 from deuteron.operators.params import AveragePoolParams, CopyParams, KernelParams, MaxPoolParams
+from deuteron.operators.recurrent import GruParams, LstmParams, RnnParams
 
 DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d"
 TRANSPOSED = "dtn_cm_quantized_transpose_conv2d"
@@ -69,6 +70,9 @@ def work_of(function: str, record: KernelParams, elements: int) -> tuple[Work, i
             return (Work.POINTS if points else Work.CONVOLUTION), elements, elements * depth
         case QuantizedLinearParams() | tflite.FullyConnectedParams():
             return Work.LINEAR, elements, elements * record.in_features
+        case LstmParams() | GruParams() | RnnParams():
+            gates = {LstmParams: 4, GruParams: 3, RnnParams: 1}[type(record)]
+            return Work.LINEAR, gates * elements, gates * elements * (record.in_features + record.units)
         case tflite.ConvolutionParams():
             depth = record.kernel_h * record.kernel_w * (record.in_c // record.groups)
             return Work.WIDE_LAYER, elements, elements * depth

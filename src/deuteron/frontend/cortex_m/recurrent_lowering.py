@@ -57,23 +57,32 @@ def annotate(model: fx.GraphModule, activations: Any) -> None:
         wanted |= {one: spec for one, spec in ((hidden, of_hidden), (cell, fixed)) if one is not None}
         node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(wanted)
 
-        def shared(edge: fx.Node | None, other: Any, of: fx.Node = node) -> Any:
-            return other if edge is None else SharedQuantizationSpec((edge, of))
-
-        specs = shared(None if kind == "gru" else hidden, activations), shared(hidden if kind == "gru" else cell, fixed)
+        of_steps = activations
+        if kind != "gru" and hidden is not None:
+            of_steps = SharedQuantizationSpec((cast(fx.Node, hidden), node))
         for item in node.users:
-            item.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({}, specs[item.args[1]])
-        if kind in ("gru", "lstm"):
-            for move in _moves(node, hidden if kind == "gru" else cell):
-                move.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(dict.fromkeys(move.all_input_nodes, fixed), fixed)
+            item.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation({}, fixed if item.args[1] else of_steps)
+        for move in _moves(node):
+            move.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(dict.fromkeys(move.all_input_nodes, fixed), fixed)
+            if move.op == "call_function":
                 mark_node_as_annotated(move)
 
 
-def _moves(node: fx.Node, before: fx.Node | None) -> Iterator[fx.Node]:
-    """The operators that move a 16-bit state before and after a layer."""
-    while before is not None and before.target in _MOVES:
+def state_moves(model: fx.GraphModule) -> frozenset[str]:
+    """The names of the operators that move 16-bit states, which only the CPU supports."""
+    layers = model.graph.find_nodes(op="call_function", target=layer_operator())
+    return frozenset(move.name for node in layers for move in _moves(node) if move.op == "call_function")
+
+
+def _moves(node: fx.Node) -> Iterator[fx.Node]:
+    """The input of a 16-bit state, and the operators that move the state before and after a layer."""
+    _, hidden, cell, _, kind, *_ = cast("tuple[Any, ...]", node.args)
+    if kind not in ("gru", "lstm"):
+        return
+    before: fx.Node | None = hidden if kind == "gru" else cell
+    while before is not None and (before.op == "placeholder" or before.target in _MOVES):
         yield before
-        before = before.all_input_nodes[0]
+        before = next(iter(before.all_input_nodes), None)
     after = [user for item in node.users if item.args[1] == 1 for user in item.users]
     while after:
         user = after.pop()

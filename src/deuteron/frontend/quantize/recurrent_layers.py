@@ -21,6 +21,9 @@ aten: Any = torch.ops.aten
 MOST_BITS = 6
 """Most whole bits of a state of 16 bits."""
 
+_NETWORK = "deuteron_recurrent"
+"""Key of a layer's metadata: the node of its network, whose layers have the same whole bits."""
+
 _KINDS: Mapping[object, str] = {
     aten.lstm.input: "lstm",
     aten.gru.input: "gru",
@@ -102,7 +105,7 @@ def _backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
 def _decomposed(_: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
     """One operator per layer and direction; None for an LSTM with projections."""
     kind = _KINDS[node.target]
-    x, begin, listed, has_biases, layers, _, _, both, batch_first = cast("tuple[Any, ...]", node.args)
+    x, begin, listed, has_biases, layers, _dropout, _train, both, batch_first = cast("tuple[Any, ...]", node.args)
     states = cast("list[fx.Node]", begin if kind == "lstm" else [begin])
     count, each, directions = layers * (2 if both else 1), 4 if has_biases else 2, 2 if both else 1
     if len(listed) != count * each:
@@ -118,15 +121,22 @@ def _decomposed(_: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None
             reverse = index % directions == 1
             args = (given[0], given[1] if kind == "lstm" else None, weights, kind, batch_first, reverse, 0, 0.0)
             layer = call(node, layer_operator(), x, *args)
+            layer.meta[_NETWORK] = node
             outputs.append(call(node, operator.getitem, layer, 0))
             last.append(call(node, operator.getitem, layer, 1))
-            end = 0 if reverse else x.meta["val"].shape[time] - 1
-            final = call(node, aten.slice.Tensor, outputs[-1], time, end, end + 1)
-            hidden.append(call(node, aten.transpose.int, final, 0, 1) if batch_first else final)
+            hidden.append(_final(node, outputs[-1], time, reverse=reverse))
         x = outputs[0] if both is False else call(node, aten.cat.default, outputs, 2)
     if kind == "gru":
         return [x, _together(node, last)]
     return [x, _together(node, hidden), *([_together(node, last)] if kind == "lstm" else [])]
+
+
+def _final(node: fx.Node, steps: fx.Node, time: int, *, reverse: bool) -> fx.Node:
+    """The hidden state after the last step, [1, batches, units]."""
+    shape = steps.meta["val"].shape
+    end = 0 if reverse else shape[time] - 1
+    last = steps if shape[time] == 1 else call(node, aten.slice.Tensor, steps, time, end, end + 1)
+    return call(node, aten.reshape.default, last, [1, shape[1 - time], shape[2]]) if time else last
 
 
 def _initial(node: fx.Node, states: fx.Node, index: int, count: int) -> fx.Node | None:
@@ -157,18 +167,25 @@ def measure(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]]) -> N
     for batch in batches():
         with torch.no_grad():
             run.run(*copies(batch))
+    networks: dict[fx.Node, int] = {}
     for node in layers:
-        state, hidden = run.found[node]
-        whole = 0 if state <= 1 else (int(state) if state < 1e9 else 1 << 30).bit_length()
-        if whole > MOST_BITS:
-            raise refusal(
-                node,
-                f"has states up to {state:.3g}, at most {1 << MOST_BITS} are allowed",
-                "scale the layer's inputs, or build with `--activations int16`",
-            )
-        # Values of other data may be twice as large.
-        bits = min(whole + 1, MOST_BITS) if node.args[4] == "lstm" else whole
-        node.args = (*node.args[:7], bits, hidden)
+        state, _ = run.found[node]
+        bits = _whole_bits(node, state)
+        networks[node.meta[_NETWORK]] = max(bits, networks.get(node.meta[_NETWORK], 0))
+    for node in layers:
+        node.args = (*node.args[:7], networks[node.meta[_NETWORK]], run.found[node][1])
+
+
+def _whole_bits(node: fx.Node, largest: float) -> int:
+    """The whole bits for states up to this magnitude; cell states of other data may be twice as large."""
+    whole = next((bits for bits in range(MOST_BITS + 1) if largest <= 1 << bits), None)
+    if whole is None:
+        raise refusal(
+            node,
+            f"has states up to {largest:.3g}; at most {1 << MOST_BITS} are allowed",
+            "scale the layer's inputs, or build with `--activations int16`",
+        )
+    return min(whole + 1, MOST_BITS) if node.args[4] == "lstm" else whole
 
 
 class _Largest(fx.Interpreter):

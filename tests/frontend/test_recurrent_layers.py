@@ -1,0 +1,140 @@
+"""Recurrent layers on CPUs with int8 operators: one operator per layer and direction, with its rounding."""
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+import torch
+from tests import full
+from torch import Tensor, nn
+
+from deuteron import api
+from deuteron.builds.quality import decibels
+from deuteron.errors import UnsupportedError
+from deuteron.frontend import saved
+from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.quantize.recurrent_layers import layer_operator
+
+
+class Everything(nn.Module):
+    """Layers of all kinds with initial states, in both directions, several layers and both orders of the sequence."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.lstm = nn.LSTM(6, 8, num_layers=2, bidirectional=True)
+        self.gru = nn.GRU(16, 5, num_layers=2, batch_first=True, bias=False)
+        self.relu = nn.RNN(5, 7, nonlinearity="relu", bidirectional=True)
+        self.tanh = nn.RNN(14, 7)
+
+    def forward(self, x: Tensor, hidden: Tensor, cell: Tensor, state: Tensor) -> tuple[Tensor, ...]:
+        y, states = self.lstm(x, (hidden, cell))
+        z, last = self.gru(y.transpose(0, 1), state)
+        w, final = self.relu(z)
+        return y, *states, z, last, w, final, self.tanh(w)[0]
+
+
+class Finals(nn.Module):
+    """Final states only, which other layers read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.lstm, self.gru, self.rnn, self.linear = nn.LSTM(6, 8), nn.GRU(6, 8), nn.RNN(6, 8), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        hidden, cell = self.lstm(x)[1]
+        state = self.gru(x)[1]
+        return self.linear(hidden), cell, self.linear(state), state, self.rnn(x)[1]
+
+
+class Streaming(nn.Module):
+    """States in buffers, which live from one step to the next."""
+
+    hidden: Tensor
+    cell: Tensor
+    state: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.lstm = nn.LSTM(6, 8, batch_first=True, num_layers=2)
+        self.gru, self.linear = nn.GRU(8, 8, batch_first=True), nn.Linear(8, 3)
+        for name, layers in (("hidden", 2), ("cell", 2), ("state", 1)):
+            self.register_buffer(name, torch.zeros(layers, 1, 8))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y, (hidden, cell) = self.lstm(x, (self.hidden, self.cell))
+        z, state = self.gru(y, self.state)
+        self.hidden.copy_(hidden)
+        self.cell.copy_(cell)
+        self.state.copy_(state)
+        return self.linear(z)
+
+
+def random(*shapes: tuple[int, ...], seed: int = 0) -> tuple[Tensor, ...]:
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randn(shape, generator=generator) / 2 for shape in shapes)
+
+
+TARGETS = ["cortex-m55", "cortex-m33", "imxrt700cm", "ethos-u55-128cm"]
+NETWORKS = {
+    "everything": (
+        Everything,
+        ((9, 2, 6), (4, 2, 8), (4, 2, 8), (2, 2, 5)),
+        (25.0, 25.0, 38.0, 22.0, 30.0, 28.0, 28.0),
+    ),
+    "finals": (Finals, ((7, 1, 6),), (30.0, 40.0, 30.0, 40.0, 30.0)),
+    "streaming": (Streaming, ((1, 1, 6),), (35.0,)),
+}
+
+
+@pytest.mark.parametrize("target", full.only(TARGETS, "cortex-m55"))
+@pytest.mark.parametrize("name", NETWORKS)
+def test_layers_become_one_operator_that_equals_the_quantised_model(tmp_path: Path, name: str, target: str) -> None:
+    network, shapes, least = NETWORKS[name]
+    module, batches = network().eval(), [random(*shapes, seed=seed) for seed in range(8)]
+    build = api.build(module, batches[0], target=target, calibration=batches, output=tmp_path / "build")
+    found = [op.op for op in build.manifest.cpu_ops]
+    layers = {"everything": (4, 2, 3), "finals": (1, 1, 1), "streaming": (2, 1, 0)}[name]
+    assert tuple(found.count(f"deuteron::{kind}") for kind in ("lstm", "gru", "rnn")) == layers
+    assert len(found) < 60
+    reference = saved.load(tmp_path / "build" / "reference.pt2")
+    ran = list(reference.steps(batches)) if name == "streaming" else [reference.run(one) for one in batches]
+    with torch.no_grad():
+        wanted = [flat(module(*one)) for one in batches]
+    for index, ratio in enumerate(least):
+        a, b = (torch.stack([cast(Tensor, one[index]) for one in each]).double() for each in (wanted, ran))
+        assert decibels(float((a**2).sum()), float(((a - b) ** 2).sum())) >= ratio, index
+
+
+def test_the_float_operator_has_gradients() -> None:
+    x, hidden, *weights = (one.requires_grad_() for one in random((4, 1, 3), (1, 1, 5), (15, 3), (15, 5), (15,), (15,)))
+    given = (x, hidden, None, weights, "gru", False, True, 0, 0.0)
+    layer = nn.GRU(3, 5)
+    for (_, parameter), value in zip(layer.named_parameters(), weights, strict=True):
+        parameter.data = value.detach().clone()
+    wanted = layer(x.flip(0), hidden)[0].square().sum()
+    actual = layer_operator()(*given)[0].square().sum()
+    assert torch.equal(*torch.autograd.grad(wanted, [x]), *torch.autograd.grad(actual, [x]))
+    theirs = torch.autograd.grad(layer(x.flip(0), hidden)[0].square().sum(), list(layer.parameters()))
+    ours = torch.autograd.grad(layer_operator()(*given)[0].square().sum(), weights)
+    assert all(torch.allclose(a, b) for a, b in zip(theirs, ours, strict=True))
+
+
+class Counts(nn.Module):
+    """A cell state that grows with each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm = nn.LSTM(1, 1)
+        for name, parameter in self.lstm.named_parameters():
+            parameter.data = torch.full_like(parameter, 20.0 if name.startswith("bias") else 0.0)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.lstm(x)[0]
+
+
+def test_states_beyond_16_bits_are_refused() -> None:
+    with pytest.raises(UnsupportedError, match=r"has states up to 80; at most 64 are allowed, at `return self.lstm"):
+        api.build(Counts(), random((80, 1, 1)), target="cortex-m55")
