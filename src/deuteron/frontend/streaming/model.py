@@ -14,7 +14,7 @@ from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager.observe import Observed
 from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.inputs import First, Inputs
-from deuteron.frontend.quantize import aliases, inplace
+from deuteron.frontend.quantize import inplace, operator_aliases
 from deuteron.frontend.streaming import figures
 from deuteron.frontend.streaming.account import Plan, planned
 from deuteron.frontend.streaming.check import check
@@ -92,7 +92,7 @@ def streamed(observed: Observed, graph: fx.GraphModule, samples: Sequence[Inputs
             hint="leave out `--stream`: the model is one of a stream already",
         )
     window = deepcopy(graph)
-    aliases.write(window)
+    operator_aliases.write(window)
     inplace.write(window)
     plan = planned(window.graph, stream)
     made = write(window, plan, samples[0])
