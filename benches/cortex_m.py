@@ -13,7 +13,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from statistics import geometric_mean
 
@@ -23,6 +23,8 @@ import numpy.typing as npt
 from cortex_m_cycles import Counter, disassembled, estimate
 from harness import Results, main, table
 
+from deuteron.arch import cores
+from deuteron.arch.cores import InnerWork
 from deuteron.board import boards, image, qemu, record
 from deuteron.board.boards import Board
 from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
@@ -31,7 +33,13 @@ from deuteron.board.link import link
 from deuteron.board.size import Sizes
 from deuteron.board.stack import Bound
 from deuteron.board.toolchain import Toolchain
-from deuteron.operators.cortex_m import QuantizedConvolutionParams, QuantizedLinearParams
+from deuteron.operators import winograd
+from deuteron.operators.cortex_m import (
+    QuantizedConvolutionParams,
+    QuantizedLinearParams,
+    WinogradConvolutionParams,
+    winograd_bytes,
+)
 from deuteron.operators.params import KernelParams
 
 Array = npt.NDArray[np.generic]
@@ -80,6 +88,8 @@ class Layer:
     stride: int = 1
     pad: Pair = (0, 0)
     depthwise: bool = False
+    winograd: bool = False
+    """By Winograd's algorithm, which only cores with DSP instructions have."""
 
 
 def peers(m33: Pair, m55: Pair) -> dict[str, Pair]:
@@ -114,6 +124,11 @@ LAYERS = (
     Layer("depthwise 3x3 128 /2, 6x6", (6, 6), (128, 128), {}, THREE, 2, ONE, depthwise=True),
     Layer("depthwise 3x3 256, 3x3", (3, 3), (256, 256), {}, THREE, 1, ONE, depthwise=True),
     Layer("conv 3x3 256->256, 3x3", (3, 3), (256, 256), {}, THREE, 1, ONE),
+    Layer("conv 3x3 16->16, 32x32, Winograd", (32, 32), (16, 16), {"an505": (5493878, 7896683)},
+          THREE, 1, ONE, winograd=True),
+    Layer("conv 3x3 32->32, 16x16, Winograd", (16, 16), (32, 32), {}, THREE, 1, ONE, winograd=True),
+    Layer("conv 3x3 64->64, 8x8, Winograd", (8, 8), (64, 64), {}, THREE, 1, ONE, winograd=True),
+    Layer("conv 3x3 5->7, 9x9, Winograd", (9, 9), (5, 7), {}, THREE, 1, ONE, winograd=True),
     Layer("conv 1x1 24->144, 28x28", (28, 28), (24, 144)),
     Layer("conv 1x1 16->32 /2, 32x32", (32, 32), (16, 32), {}, (1, 1), 2),
 )  # fmt: skip
@@ -164,13 +179,19 @@ def convolution(layer: Layer, generator: np.random.Generator) -> Call:
         1, 1, in_offset, out_offset, -128, 127, int(layer.depthwise), int(not layer.depthwise),
     )  # fmt: skip
     stored = np.ascontiguousarray(weights.transpose(1, 2, 3, 0)) if layer.depthwise else weights
+    expected = requantized(sums, multipliers, shifts, out_offset)
+    macs = out_h * out_w * out_c * products
+    if layer.winograd:
+        own = WinogradConvolutionParams(*astuple(params))
+        inputs = (x, winograd.transformed(weights), multipliers, shifts, folded)
+        return Call("dtn_cm_winograd_conv2d", inputs, own, winograd_bytes(own), expected, macs)
     return Call(
         "dtn_cm_quantized_depthwise_conv2d" if layer.depthwise else "dtn_cm_quantized_conv2d",
         (x, stored, multipliers, shifts, bias if layer.depthwise else folded),
         params,
         0 if layer.depthwise or layer.kernel == (1, 1) else 4 * products,
-        requantized(sums, multipliers, shifts, out_offset),
-        out_h * out_w * out_c * products,
+        expected,
+        macs,
     )
 
 
@@ -314,8 +335,14 @@ def recorded(bundle: Bundle, board: Board) -> record.Firmware:
 def measure(board: Board, toolchain: Toolchain) -> list[Result]:
     """A row per layer."""
     generator = np.random.default_rng(1)
-    half = len(LAYERS) // 2
-    return [row for layers in (LAYERS[:half], LAYERS[half:]) for row in _image(layers, board, toolchain, generator)]
+    own = layers_of(board)
+    half = len(own) // 2
+    return [row for layers in (own[:half], own[half:]) for row in _image(layers, board, toolchain, generator)]
+
+
+def layers_of(board: Board) -> Sequence[Layer]:
+    """Return the layers that the board's core has inner loops for."""
+    return [layer for layer in LAYERS if not layer.winograd or cores.load(board.cpu).inner is InnerWork.DSP]
 
 
 def _image(layers: Sequence[Layer], board: Board, toolchain: Toolchain, generator: np.random.Generator) -> list[Result]:

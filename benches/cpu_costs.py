@@ -34,6 +34,7 @@ from deuteron.operators.cortex_m import (
     RegionCopyParams,
 )
 from deuteron.operators.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
+from deuteron.operators.work import work_of
 
 Weights = npt.NDArray[np.float64]
 
@@ -86,18 +87,23 @@ class Result:
         return self.estimate / self.instructions - 1
 
 
-def layers() -> Iterator[Case]:
+def layers(board: Board) -> Iterator[Case]:
     """Convolutions and matrix products."""
     generator = np.random.default_rng(1)
-    for layer in (*cortex_m.LAYERS, *MORE_LAYERS):
+    for layer in (*cortex_m.layers_of(board), *MORE_LAYERS):
         if layer.size[0]:
             work, call = _work(layer), cortex_m.convolution(layer, generator)
         else:
             work, call = Work.LINEAR, cortex_m.linear(layer, generator)
-        yield Case(layer.name, work, call.expected.size, call.macs, call)
+        elements, terms = call.expected.size, call.macs
+        if layer.winograd:
+            _, elements, terms = work_of(call.function, call.params, elements)
+        yield Case(layer.name, work, elements, terms, call)
 
 
 def _work(layer: Layer) -> Work:
+    if layer.winograd:
+        return Work.WINOGRAD
     if layer.depthwise:
         return Work.DEPTHWISE if layer.kernel[1] == 3 and layer.stride == 1 else Work.APART
     return Work.POINTS if layer.kernel == (1, 1) else Work.CONVOLUTION
@@ -145,7 +151,7 @@ def pools() -> Iterator[Case]:
 
 def measure(board: Board, toolchain: Toolchain) -> list[Result]:
     """A row per call."""
-    cases = [*layers(), *pools(), *(Case(*row) for row in added.layers())]
+    cases = [*layers(board), *pools(), *(Case(*row) for row in added.layers())]
     cases += [case for size in SIZES for case in (*elementwise(size), *(Case(*row) for row in added.elementwise(size)))]
     maker = Maker()
     for case in cases:

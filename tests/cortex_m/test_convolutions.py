@@ -16,6 +16,8 @@ from tests.cortex_m.convolutions import (
     with_params,
 )
 
+from deuteron.operators.cortex_m import QuantizedConvolutionParams
+
 CALLS = 20
 """Random calls per seed."""
 
@@ -184,3 +186,16 @@ def test_refuses_longer_sums(bench: Bench) -> None:
     call = call_of(generator, "quantized_conv2d", 1, (129, 1), (256, 1), (129, 1))
     with pytest.raises(RefusedError, match="72"):
         call.run(bench, [0])
+
+
+def test_outputs_of_one_by_one_behind_the_map_are_of_padding(bench: Bench) -> None:
+    """An axis may have one more output than windows; nothing behind the input is read for it."""
+    p = QuantizedConvolutionParams(1, 4, 4, 5, 5, 5, 3, 1, 1, 1, 1, 1, 0, 0, 1, 1, 7, 0, -128, 127, 1, 0)
+    x, weights = np.full((1, 4, 4, 5), 100, np.int8), np.ones((3, 1, 1, 5), np.int8)
+    factor = np.full(3, 1 << 30, np.int32), np.full(3, -4, np.int32)
+    bias = np.array([64, 320, -64], np.int32)
+    found = bench.run("quantized_conv2d", (x, weights, *factor, bias), p, np.zeros((1, 5, 5, 3), np.int8), [0])
+    outside = np.array([2, 10, -2], np.int8)
+    np.testing.assert_array_equal(found[0, 4], np.broadcast_to(outside, (5, 3)))
+    np.testing.assert_array_equal(found[0, :, 4], np.broadcast_to(outside, (5, 3)))
+    np.testing.assert_array_equal(found[0, 0, 0], np.array([19, 27, 15], np.int8))

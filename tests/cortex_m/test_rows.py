@@ -11,12 +11,15 @@ from tests.cortex_m.test_added import resize_bilinear
 from tests.cortex_m.test_pools import axis
 
 from deuteron.board.row_dependencies import COPY, CPU, ELEMENTWISE, RECORDS, CpuParams, Words
+from deuteron.operators import winograd
 from deuteron.operators.cortex_m import (
     PadParams,
     QuantizedAddParams,
     QuantizedLinearParams,
     QuantizedSoftmaxParams,
     RegionCopyParams,
+    WinogradConvolutionParams,
+    winograd_bytes,
 )
 from deuteron.operators.params import (
     AveragePoolParams,
@@ -34,7 +37,7 @@ Rng = np.random.Generator
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A call, the bytes of a row of its output, and what it reads; scratch memory is empty."""
+    """A call, the bytes of a row of its output, and what it reads; scratch memory is empty or has some bytes."""
 
     function: str
     record: KernelParams
@@ -43,6 +46,7 @@ class Case:
     size: int
     scratch: int = 0
     element: type[np.generic] = np.int8
+    scratch_bytes: int = 0
 
     def params(self) -> CpuParams:
         """The call as chains know it."""
@@ -54,7 +58,7 @@ class Case:
         arrays = [np.frombuffer(data, x.dtype) for data, x in zip(inputs, self.inputs, strict=True)]
         output = np.zeros(params.sizes[params.output] // np.dtype(self.element).itemsize, self.element)
         words = (0, *params.words()) if self.function == COPY else params.words()
-        scratch = [np.zeros(0, np.uint8)] * self.scratch
+        scratch = [np.zeros(self.scratch_bytes, np.uint8)] * self.scratch
         return bench.call(self.function, words, arrays, scratch, output).tobytes()
 
 
@@ -62,6 +66,18 @@ def _convolution(call: Call, scratch: int = 1) -> Case:
     p = replace(call.params, batches=1)
     inputs = (call.input[:1], call.weights, call.multipliers, call.shifts, *([] if call.bias is None else [call.bias]))
     return Case(f"dtn_cm_{call.operator}", p, p.out_w * p.out_c, inputs, p.out_h * p.out_w * p.out_c, scratch)
+
+
+def _winograd(rng: Rng) -> Case:
+    h, w, in_c, out_c = (int(rng.integers(1, high)) for high in (12, 8, 6, 5))
+    record = WinogradConvolutionParams(
+        1, h, w, in_c, h, w, out_c, 1, 3, 3, 1, 1, 1, 1, 1, 1, 9, -3, -128, 127, 0, 1
+    )  # fmt: skip
+    weights = winograd.transformed(_map(rng, out_c, 3, 3, in_c))
+    numbers = [np.full(out_c, number, np.int32) for number in (1 << 30, -9, 500)]
+    inputs = (_map(rng, 1, h, w, in_c), weights, *numbers)
+    size = winograd_bytes(record)
+    return Case("dtn_cm_winograd_conv2d", record, w * out_c, inputs, h * w * out_c, 1, scratch_bytes=size)
 
 
 def _map(rng: Rng, *shape: int) -> Array:
@@ -161,6 +177,7 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "dtn_op_dequantize_per_tensor": _dequantize,
     COPY: _copy,
     "dtn_cm_quantized_transpose_conv2d": lambda rng: _convolution(random_transposed(rng), scratch=2),
+    "dtn_cm_winograd_conv2d": _winograd,
     "dtn_cm_softmax": _softmax,
     "dtn_cm_pad": _pad,
     "dtn_cm_resize_bilinear": _resize,

@@ -134,13 +134,19 @@ static void points(const dtn_cm_group_t *group)
     }
 }
 
+/* An axis may have one more output than the map has windows: that one is padding. */
+static bool is_point(const dtn_cm_windows_t *p)
+{
+    return p->kernel_h == 1 && p->kernel_w == 1 && p->pad_h == 0 && p->pad_w == 0 &&
+           (p->out_h - 1) * p->stride_h < p->in_h && (p->out_w - 1) * p->stride_w < p->in_w;
+}
+
 static void run(const dtn_cm_convolution_t *layer, const dtn_tensor_t *scratch)
 {
     const dtn_cm_windows_t *p = layer->p;
-    bool is_point = p->kernel_h == 1 && p->kernel_w == 1 && p->pad_h == 0 && p->pad_w == 0;
     for (size_t i = 0; i < (size_t)p->groups; i++) {
         dtn_cm_group_t group = group_of(layer, i);
-        if (is_point) {
+        if (is_point(p)) {
             points(&group);
         } else if (!dtn_cm_convolve(&group, scratch->data, scratch->bytes)) {
             in_place(&group);

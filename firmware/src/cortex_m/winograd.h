@@ -94,12 +94,17 @@ static inline void dtn_cm_tile_columns(const uint32_t *sums, size_t pitch, uint3
         for (size_t i = 0; i < DTN_CM_TILE_INPUTS; i++) {
             m[i] = sums[(i * DTN_CM_TILE_INPUTS + j) * pitch];
         }
-        m[1] += j == 1 ? start : 0;
         const dtn_cm_tile_sums_t y = dtn_cm_tile_sums(m);
         for (size_t i = 0; i < DTN_CM_TILE; i++) {
             z[i][j] = y.at[i];
         }
     }
+    /* The start counts in column 1 only. GCC 12 makes wrong predicates of that condition in the loop on a Cortex-M55.
+     */
+    z[0][1] -= 4 * start;
+    z[1][1] -= 2 * start;
+    z[2][1] -= start;
+    z[3][1] -= start;
 }
 
 /** The sum in row i and column j of a tile, times 2^bits, `bits` 0 or 1. Rows and columns have 3 * 2^3, 2^2, 2, 2. */

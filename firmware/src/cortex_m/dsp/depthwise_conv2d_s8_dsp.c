@@ -1,4 +1,5 @@
 #include "../inner_loops.h"
+#include "depthwise_row_pairs_dsp.h"
 #include "loops_dsp.h"
 #include "scale_dsp.h"
 
@@ -253,6 +254,9 @@ bool dtn_cm_convolve_depthwise(const dtn_cm_convolution_t *layer, void *scratch,
     }
     size_t most = TAPS / taps > CHUNK / BLOCK ? CHUNK / BLOCK : TAPS / taps;
     bool is_plain = dtn_dsp_is_plain(&layer->scale, layer->channels);
+    if (dtn_dsp_row_pairs(layer, is_plain)) {
+        return true;
+    }
     for (size_t first = 0; first < layer->channels; first += like) {
         for (size_t j = 0, blocks; j < like; j += BLOCK * blocks) {
             size_t left = (like - j) / BLOCK;

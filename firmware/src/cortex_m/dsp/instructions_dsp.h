@@ -31,6 +31,10 @@ static inline void dtn_dsp_store_two(uint32_t first, uint32_t second, uint32_t w
     __asm__("strd %1, %2, %0" : "=Uv"(*both) : "r"(first), "r"(second));
 }
 
+/** Stores two words at once as pair `index`, a constant, of some pairs. */
+#define DTN_DSP_STORE_PAIR(pairs, index, first, second)                                                                \
+    __asm__ volatile("strd %1, %2, [%0, %3]" : : "r"(pairs), "r"(first), "r"(second), "i"(8 * (index)) : "memory")
+
 /** Bytes 0 and 2, with their signs, as the lower and the upper half. */
 static inline uint32_t dtn_dsp_even(uint32_t bytes)
 {
@@ -76,6 +80,22 @@ static inline uint32_t dtn_dsp_subtract_halves(uint32_t x, uint32_t y)
 {
     uint32_t halves;
     __asm__("ssub16 %0, %1, %2" : "=r"(halves) : "r"(x), "r"(y));
+    return halves;
+}
+
+/** The lower half of x, and that of y as the upper half. */
+static inline uint32_t dtn_dsp_pack_lower(uint32_t x, uint32_t y)
+{
+    uint32_t halves;
+    __asm__("pkhbt %0, %1, %2, lsl #16" : "=r"(halves) : "r"(x), "r"(y));
+    return halves;
+}
+
+/** The upper half of x as the lower half, and that of y. */
+static inline uint32_t dtn_dsp_pack_upper(uint32_t x, uint32_t y)
+{
+    uint32_t halves;
+    __asm__("pkhtb %0, %1, %2, asr #16" : "=r"(halves) : "r"(y), "r"(x));
     return halves;
 }
 

@@ -27,6 +27,8 @@ static inline void dtn_dsp_store_two(uint32_t first, uint32_t second, uint32_t w
     words[1] = second;
 }
 
+#define DTN_DSP_STORE_PAIR(pairs, index, first, second) dtn_dsp_store_two(first, second, (pairs)[index])
+
 static inline uint32_t dtn_dsp_even(uint32_t bytes)
 {
     return dtn_dsp_pack((int8_t)(uint8_t)bytes, (int8_t)(uint8_t)(bytes >> 16));
@@ -56,6 +58,16 @@ static inline uint32_t dtn_dsp_add_halves(uint32_t x, uint32_t y)
 static inline uint32_t dtn_dsp_subtract_halves(uint32_t x, uint32_t y)
 {
     return dtn_dsp_pack(dtn_dsp_low(x) - dtn_dsp_low(y), dtn_dsp_high(x) - dtn_dsp_high(y));
+}
+
+static inline uint32_t dtn_dsp_pack_lower(uint32_t x, uint32_t y)
+{
+    return (x & 0xFFFFU) | y << 16;
+}
+
+static inline uint32_t dtn_dsp_pack_upper(uint32_t x, uint32_t y)
+{
+    return x >> 16 | (y & UINT32_C(0xFFFF0000));
 }
 
 static inline uint32_t dtn_dsp_lower(uint32_t x, uint32_t y, uint32_t sum)
