@@ -275,8 +275,15 @@ static void dtn_dsp_pairs_pixels(const dtn_dsp_row_pairs_t *pairs, const dtn_dsp
         dtn_dsp_two_pixels(columns, pairs->channels, out, pixel, row, pairs->addend, end);
     } else {
         int8_t whole[2][3][DTN_DSP_PAIRS_CHANNELS];
-        (count == 3 ? dtn_dsp_three_pixels : dtn_dsp_two_pixels)(
-            columns, pairs->channels, whole[0][0], sizeof whole[0][0], sizeof whole[0], pairs->addend, end);
+        const size_t whole_row = sizeof whole[0];
+        /* A pointer to either function would leave the stack's bound unknown. */
+        if (count == 3) {
+            dtn_dsp_three_pixels(columns, pairs->channels, whole[0][0], sizeof whole[0][0], whole_row, pairs->addend,
+                                 end);
+        } else {
+            dtn_dsp_two_pixels(columns, pairs->channels, whole[0][0], sizeof whole[0][0], whole_row, pairs->addend,
+                               end);
+        }
         for (int32_t x = 0; x < count; x++) {
             memcpy(out + (size_t)x * pixel, whole[0][x], sizeof whole[0][0]);
             if (!is_single) {
