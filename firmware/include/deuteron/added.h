@@ -777,8 +777,8 @@ int32_t dtn_cm_rnn(const dtn_operator_call_t *call, dtn_phase_t phase);
     X(cumulate, cumsum, 1, 1) \
     X(decide, compare_scalar, 2, 1) \
     X(choose, where, 3, 1) \
-    X(requantize_s16, requantize_s16, 1, 1) \
-    X(requantize_s8, requantize_s8, 1, 1)
+    X(requantise_s16, requantize_s16, 1, 1) \
+    X(requantise_s8, requantize_s8, 1, 1)
 
 /* clang-format on */
 

@@ -170,8 +170,8 @@ FORMER_NAMES = MappingProxyType(
         "cumulate": "cumsum",
         "decide": "compare_scalar",
         "choose": "where",
-        "requantize_s16": "requantize_s16",
-        "requantize_s8": "requantize_s8",
+        "requantise_s16": "requantize_s16",
+        "requantise_s8": "requantize_s8",
     }
 )
 """Names of operators in programs of older releases, which still run."""

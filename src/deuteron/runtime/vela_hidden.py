@@ -6,6 +6,7 @@ Vela leaves a custom operator as it is. So each of these operators goes through 
 adds operators to tensors of bool, which it cannot place either; they go through Vela as uint8.
 """
 
+import math
 from collections.abc import Collection
 from dataclasses import replace
 
@@ -33,6 +34,9 @@ _NARROW = ("PRELU", "RESIZE_NEAREST_NEIGHBOR")
 
 _WRONG = ("REDUCE_MAX", "REDUCE_MIN")
 """Operators whose commands reduce other elements where dimensions stand before the reduced one."""
+
+_SLICES = ("SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V", "UNPACK")
+"""Operators that Vela turns into an offset of what reads their results."""
 
 _ODD = ("BOOL", "INT64")
 """Types that it stores in another form: true is -1 on an Ethos-U85. NEG there ignores the input's zero point."""
@@ -81,7 +85,7 @@ def kept(source: FlatModel, number: int) -> FlatOperator:
     is_odd = op.name == "NEG" or any(t.dtype in _ODD and t.data is None for t in ends)
     given = (source.tensors[i] for i in op.inputs if i >= 0)
     is_odd |= op.name in _WRONG or any(t.dtype == "INT32" and t.data is None for t in given)
-    is_odd |= _is_built_in(source, op) or _is_mirrored_wrongly(source, op)
+    is_odd |= _is_built_in(source, op) or _is_mirrored_wrongly(source, op) or _makes_batches_of_a_slice(source, op)
     return _custom(op, number) if is_odd or _ignores_quants(source, op) else op
 
 
@@ -174,6 +178,16 @@ def _is_mirrored_wrongly(source: FlatModel, op: FlatOperator) -> bool:
         return True
     sizes = np.frombuffer(pads.data, np.int64 if pads.dtype == "INT64" else np.int32).reshape(-1, 2)
     return bool(sizes[-1].any() or sizes[:-3].any())
+
+
+def _makes_batches_of_a_slice(source: FlatModel, op: FlatOperator) -> bool:
+    """Return True for a view of a slice with several batches: Vela applies the slice's offset to the wrong dimension.
+
+    Functions by a table, such as LOGISTIC, then read other elements.
+    """
+    if op.name not in VIEWS or math.prod(source.tensors[op.outputs[0]].shape[:-3]) == 1:
+        return False
+    return any(one.name in _SLICES and op.inputs[0] in one.outputs for one in source.operators)
 
 
 def _shown(source: FlatModel, op: FlatOperator) -> FlatOperator:
