@@ -177,12 +177,8 @@ def batches_of_a_slice() -> FlatModel:
     out = Quant((f32(1 / 256),), (-128,))
     dims = (2, 3, 1, 1)
     tensors = (
-        *(
-            tensor("x", (10,), "INT8", Q),
-            constant("begin", [3]),
-            constant("size", [6]),
-            tensor("part", (6,), "INT8", Q),
-        ),
+        *(tensor("x", (10,), "INT8", Q), constant("begin", [3]), constant("size", [6])),
+        *(tensor("part", (6,), "INT8", Q), constant("dims", [*dims])),
         *(tensor("view", dims, "INT8", Q), tensor("y", dims, "INT8", out)),
     )
     steps = (("SLICE", (0, 1, 2), (3,)), ("RESHAPE", (3, 4), (5,)), ("LOGISTIC", (5,), (6,)))
@@ -190,20 +186,8 @@ def batches_of_a_slice() -> FlatModel:
 
 
 MIRRORED = (mirrored_and_compared, mirrored_channels, mirrored_vector, mirrored_batches)
-
-
-HIDDEN = (
-    read_output,
-    comparison,
-    real_function,
-    filled,
-    wide_function,
-    wide_sigmoid,
-    *ODD,
-    *MIRRORED,
-    *TWO_QUANTS,
-    batches_of_a_slice,
-)
+FUNCTIONS = (real_function, wide_function, wide_sigmoid)
+HIDDEN = (read_output, comparison, filled, batches_of_a_slice, *FUNCTIONS, *ODD, *MIRRORED, *TWO_QUANTS)
 COMPILED = [(make, target) for make in HIDDEN for target in ("ethos-u55-128", "ethos-u85-256")]
 KINDS = [(make, "ethos-u85-256") for make in (cast_of_bool, wide_sigmoid, mirrored_channels)]
 
