@@ -212,9 +212,10 @@ def power(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """A power with one constant exponent, learnt or not, becomes a function of one tensor; training keeps it."""
     x, exponent = cast("tuple[fx.Node, fx.Node]", node.args)
     value = constant_value(model, exponent) if exponent.meta["val"].numel() == 1 else None
-    if value is None or x.meta["val"].shape != node.meta["val"].shape:
+    base, result = x.meta["val"], node.meta["val"]
+    if value is None or base.shape != result.shape or base.dtype != result.dtype:
         return None
-    return call(node, aten.pow.Tensor_Scalar, x, float(value))
+    return call(node, aten.pow.Tensor_Scalar, x, value.item())
 
 
 def rectified(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:

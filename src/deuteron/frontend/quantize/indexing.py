@@ -52,6 +52,10 @@ def embedded(_: fx.GraphModule, node: fx.Node) -> fx.Node:
     return call(node, aten.reshape.default, rows, [*node.meta["val"].shape])
 
 
+_BAGS = (aten.sum.dim_IntList, aten.mean.dim, aten.amax.default)
+"""By the mode of the operator."""
+
+
 def _bagged(model: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None] | None:
     """Bags of equally many rows of a table: their sums, means or maxima."""
     defaults = (False, 0, False, None, False, None)
@@ -61,16 +65,12 @@ def _bagged(model: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node | None] | 
     if starts is None or not len(starts) or weights is not None or ends or padding is not None:
         return None
     count = total // len(starts)
-    is_even = torch.equal(starts, torch.arange(0, total, count))
+    is_even = count > 0 and torch.equal(starts, torch.arange(len(starts)) * count) and total == count * len(starts)
     if not is_even or any(item.args[1] != 0 and item.users for item in node.users):
         return None
     listed = call(node, aten.reshape.default, indices, [len(starts), count])
     rows = call(node, aten.embedding.default, table, listed)
     return [call(node, _BAGS[cast(int, mode)], rows, [1]), None, None, None]
-
-
-_BAGS = (aten.sum.dim_IntList, aten.mean.dim, aten.amax.default)
-"""By the mode of the operator."""
 
 
 def flipped(model: fx.GraphModule, node: fx.Node) -> fx.Node:

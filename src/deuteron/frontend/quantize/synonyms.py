@@ -68,7 +68,7 @@ def _dot(_: fx.GraphModule, node: fx.Node) -> fx.Node:
 
 def _divided(_: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """Replace an average with a given divisor by one over the number of elements, times a number."""
-    if len(node.args) < 7 or node.args[6] is None:
+    if len(node.args) < 7 or node.args[6] is None or node.args[4]:  # windows behind the edge have fewer elements
         return None
     image, window, *others = cast("tuple[Any, ...]", node.args)
     high, wide = numbers(window, 2)
@@ -158,7 +158,14 @@ def _on_diagonal(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     shape = [*node.meta["val"].shape]
     rows = call(node, aten.expand.default, call(node, aten.unsqueeze.default, *node.args, -1), shape)
     kept = constant(model, node, f"{node.name}_mask", torch.eye(shape[-1], dtype=torch.bool))
-    return call(node, aten.where.ScalarOther, kept, rows, 0)
+    return _masked(node, kept, rows)
+
+
+def _masked(node: fx.Node, kept: fx.Node, x: fx.Node) -> fx.Node:
+    """The elements of `x` that a mask keeps; the others are 0 or false."""
+    if x.meta["val"].dtype == torch.bool:
+        return call(node, aten.logical_and.default, kept, x)
+    return call(node, aten.where.ScalarOther, kept, x, 0)
 
 
 def _split(_: fx.GraphModule, node: fx.Node) -> list[fx.Node]:
@@ -197,7 +204,7 @@ def _triangle(model: fx.GraphModule, node: fx.Node) -> fx.Node:
     x, *diagonal = node.args
     mask = torch.ones(cast(fx.Node, x).meta["val"].shape[-2:], dtype=torch.bool)
     kept = constant(model, node, f"{node.name}_mask", cast(Any, node.target)(mask, *diagonal))
-    return call(node, aten.where.ScalarOther, kept, x, 0)
+    return _masked(node, kept, cast(fx.Node, x))
 
 
 _BITS = 31
