@@ -34,7 +34,7 @@ def net(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_each_view_of_a_build(deuteron: Run, net: Path, tmp_path: Path) -> None:
     explained = deuteron("explain", net)
     assert explained.out.startswith(f"{net} on imxrt700: net; on the CPU ExecuTorch's portable operators\n")
-    assert "npu 0  CONV_2D\nnpu 0  MAX_POOL_2D\nnpu 0  ADD\n" in explained.out
+    assert "npu 0  CONV_2D  y\nnpu 0  MAX_POOL_2D  z\nnpu 0  ADD  s\n" in explained.out
     assert deuteron("sim", net).out.startswith(f"{net} on imxrt700, simulated: ")
     assert json.loads(deuteron("sim", net, "--json").out)["path"] == str(net)
     assert "CONV_2D" in deuteron("plan", net).out
@@ -136,7 +136,8 @@ def moved(net: Net, a: int, b: int) -> Iterator[int]:
 
 def test_a_file_that_the_npu_takes_in_part_is_a_build_too(deuteron: Run, mixed: Path, tmp_path: Path) -> None:
     explained = deuteron("explain", mixed).out
-    assert "npu 0  RELU\nnpu 1  RELU\nnpu 1  MAXIMUM\ncpu    ADD\n       tensor `t2` is FLOAT32; INT8 is" in explained
+    assert "npu 0  RELU  t1\nnpu 1  RELU  t20\nnpu 1  MAXIMUM  t21\ncpu    ADD  t4\n" in explained
+    assert "cpu    ADD  t4\n       tensor `t2` is FLOAT32; INT8 is allowed\n       computed by aten::add\n" in explained
     assert "npu 1: " in deuteron("sim", mixed).out
     assert "npu 1: 128 B scratch + 256 B linked weights" in deuteron("plan", mixed).out
     result = deuteron("run", mixed, "--on", "an505", "--compare", "host", "--samples", "2")

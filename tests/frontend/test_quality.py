@@ -249,5 +249,5 @@ def test_an_output_without_layers_is_poor_without_a_worst_one():
     wanted, actual = torch.tensor([[1.0, 2.0]]), torch.zeros(1, 2)
     poor.all.add(wanted, actual, 0)
     poor.spread.add(wanted, actual, 0)
-    (text,) = findings(nothing, nothing, Measured([], {0: poor}, (), ((),), {}))
+    (text,) = findings(nothing, nothing, Measured([], {0: poor}, (), ((wanted,),), {}))
     assert text == "output 0 has 0.0 dB of signal to noise compared with the float model"

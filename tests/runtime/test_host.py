@@ -154,12 +154,12 @@ def test_a_missing_method(build: Build) -> None:
 
 
 def test_missing_operators_are_named(build: Build, tmp_path: Path) -> None:
-    path = patched(build, "conv", tmp_path, b"quantize_per_tensor", b"quantize_per_tensor")
+    path = patched(build, "conv", tmp_path, b"quantize_per_tensor", b"quantile_per_tensor")
     with pytest.raises(UnsupportedError) as caught:
         HostRunner(path)
     assert str(caught.value) == (
         f"{path}: ExecuTorch's runtime has no operators "
-        "`quantized_decomposed::dequantize_per_tensor.out`, `quantized_decomposed::quantize_per_tensor.out`\n\n"
+        "`quantized_decomposed::dequantile_per_tensor.out`, `quantized_decomposed::quantile_per_tensor.out`\n\n"
         "hint: build the model for an NPU that supports these operators, or use other operators"
     )
 
