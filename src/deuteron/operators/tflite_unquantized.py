@@ -185,5 +185,5 @@ UNQUANTIZED_OPERATORS: tuple[CpuOperator, ...] = (
     ),
 )
 
-BY_UNQUANTIZED_OPERATOR = MappingProxyType({operator.name: operator for operator in UNQUANTIZED_OPERATORS})
+BY_UNQUANTIZED = MappingProxyType({operator.name: operator for operator in UNQUANTIZED_OPERATORS})
 """The operators by their name."""

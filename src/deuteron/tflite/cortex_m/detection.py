@@ -6,7 +6,7 @@ from types import MappingProxyType
 import numpy as np
 
 from deuteron.operators.tflite import DEQUANTIZE, DequantizeParams
-from deuteron.operators.tflite_unquantized import BY_UNQUANTIZED_OPERATOR, DetectionParams
+from deuteron.operators.tflite_unquantized import BY_UNQUANTIZED, DetectionParams
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import bits_of
 from deuteron.tflite.cortex_m.lowering import Lowering
@@ -50,7 +50,7 @@ def detection(site: Site) -> tuple[CpuCall, ...]:
     )
     inputs = (*operands, Constant(np.ascontiguousarray(constant, np.float32)))
     outputs = tuple(site.out(position) for position in range(4))
-    return (*calls, CpuCall(BY_UNQUANTIZED_OPERATOR["detection"], inputs, outputs, params))
+    return (*calls, CpuCall(BY_UNQUANTIZED["detection"], inputs, outputs, params))
 
 
 def _real(site: Site, position: int, calls: list[CpuCall]) -> Operand:

@@ -8,7 +8,7 @@ import numpy as np
 
 from deuteron.operators.cortex_m import BY_OPERATOR, QuantizedBatchMatmulParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, MatmulParams
-from deuteron.operators.tflite_unquantized import BY_UNQUANTIZED_OPERATOR, BatchMatmulF32Params
+from deuteron.operators.tflite_unquantized import BY_UNQUANTIZED, BatchMatmulF32Params
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.convolution import MOST_PRODUCTS
 from deuteron.tflite.cortex_m.fixed_point import factor
@@ -33,7 +33,7 @@ def batch_matmul(site: Site) -> tuple[CpuCall, ...]:
     sizes = (math.prod(batches), rows, depth, columns)
     if a.dtype == "FLOAT32":
         real = BatchMatmulF32Params(*sizes)
-        return (*before, *behind, CpuCall(BY_UNQUANTIZED_OPERATOR["batch_matmul_f32"], (first, second), (site.out(),), real))
+        return (*before, *behind, CpuCall(BY_UNQUANTIZED["batch_matmul_f32"], (first, second), (site.out(),), real))
     multiplier, shift = factor(float(site.scale(a) * site.scale(b)) / float(site.scale(out)))
     zero_points = [site.zero_point(tensor) for tensor in (a, b, out)]
     if a.dtype == "INT16":

@@ -8,7 +8,7 @@ import numpy as np
 
 from deuteron.operators.cortex_m import BY_OPERATOR, GatherParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ResizeBilinearParams
-from deuteron.operators.tflite_unquantized import BY_UNQUANTIZED_OPERATOR, ResizeBilinearF32Params
+from deuteron.operators.tflite_unquantized import BY_UNQUANTIZED, ResizeBilinearF32Params
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import bits_of
 from deuteron.tflite.cortex_m.lowering import Lowering
@@ -102,7 +102,7 @@ def _in_float(site: Site) -> tuple[CpuCall, ...]:
     params = ResizeBilinearF32Params(
         batches, in_h, in_w, channels, out_h, out_w, scale_h, scale_w, site.option("HalfPixelCenters")
     )
-    return (CpuCall(BY_UNQUANTIZED_OPERATOR["resize_bilinear_f32"], (site.ref(),), (site.out(),), params),)
+    return (CpuCall(BY_UNQUANTIZED["resize_bilinear_f32"], (site.ref(),), (site.out(),), params),)
 
 
 OPERATORS: Mapping[str, Lowering] = MappingProxyType(
