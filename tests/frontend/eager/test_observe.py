@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from tests import full
 from tests.frontend.eager import settings
 from torch import Tensor, nn
 
@@ -473,8 +474,9 @@ def test_a_hook_of_a_copy_uses_the_copy():
     assert module.found is None
 
 
-def test_state_beyond_many_values_is_found():
-    others = [[object()] for _ in range(210_000)]
+@pytest.mark.parametrize("count", full.first([10_000, 210_000], 1))
+def test_state_beyond_many_values_is_found(count: int):
+    others = [[object()] for _ in range(count)]
     with pytest.raises(UnsupportedError, match="changes the attribute `kept`"):
         observe(Net(counted, a_others=others, kept=0), SAMPLES[:1])
 
