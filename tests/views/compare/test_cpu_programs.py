@@ -61,6 +61,16 @@ def test_every_operator_of_a_cpu_alone_is_compared(directory: Path) -> None:
     assert "\n  6 of 6 operators that compute are compared\n" in text
 
 
+def test_an_adaptive_pool_is_compared_though_its_node_is_named_anew(tmp_path: Path) -> None:
+    """A file of a program names nodes by their operators, which differ once an adaptive pool is a plain one."""
+    net = nn.Sequential(nn.AdaptiveAvgPool2d((1, None)), nn.Conv2d(2, 2, (1, 3), groups=2))
+    batch = torch.randn(1, 2, 4, 8)
+    api.build(net, (batch,), calibration=[batch], output=tmp_path / "out", target="cortex-m33")
+    compared = _compared(tmp_path / "out")
+    assert compared.failures() == ()
+    assert len(compared.on_cpu) == compared.on_cpu_computing == 2
+
+
 @pytest.mark.parametrize(
     ("operator", "by", "failure"),
     [

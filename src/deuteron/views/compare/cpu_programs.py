@@ -14,6 +14,7 @@ from torch import Tensor, fx
 
 from deuteron.builds.manifest import CpuOp, Manifest
 from deuteron.errors import counted
+from deuteron.frontend.nodes import QUANTIZED
 from deuteron.frontend.operators import is_qdq, is_quantize
 from deuteron.frontend.saved import Reference
 from deuteron.views.compare.result_counts import Array, by_kind, count
@@ -64,6 +65,8 @@ class CpuOperators:
             node.name: node.quantised or node.name for node in manifest.nodes
         }  # an ETRecord has only this name
         nodes = {node.name: node for node in module.graph.nodes}
+        # Saving a program names nodes anew, by their operators.
+        nodes |= {name: node for node in module.graph.nodes if (name := node.meta.get("custom", {}).get(QUANTIZED))}
         computing = [op for op in manifest.cpu_ops if op.computes and op.instructions]
         self.computing = len(computing)
         self._ops: dict[str, CpuOp] = {}
