@@ -213,7 +213,12 @@ static void two_tiles(const work_t *work, dtn_cm_tile_t one, dtn_cm_tile_t other
     transform_tiles(work, &one, is_single ? &one : &other);
     for (size_t first = 0; first < outputs;) {
         const size_t count = dtn_cm_winograd_group(first, outputs);
-        (count == 3 ? dtn_dsp_three_channels : dtn_dsp_two_channels)(work->tiles, weights, work->sums, work->fours);
+        /* A pointer to either function would leave the stack's bound unknown. */
+        if (count == 3) {
+            dtn_dsp_three_channels(work->tiles, weights, work->sums, work->fours);
+        } else {
+            dtn_dsp_two_channels(work->tiles, weights, work->sums, work->fours);
+        }
         weights += 2 * DTN_CM_TILE_PRODUCTS * count * work->fours;
         for (size_t i = 0; i < count && first < outputs; i++, first++) {
             const channel_t channel = channel_of(layer, first);

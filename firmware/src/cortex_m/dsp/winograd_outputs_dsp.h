@@ -132,6 +132,10 @@ typedef struct {
 
 /* clang-format on */
 
+/* The assembly is one string, longer than C99 requires of a compiler. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+
 /** Stores a channel's outputs of a tile, `pixel` and `row` bytes apart; its sums are DTN_DSP_TILE_SUMS words apart. */
 DTN_DSP_NAKED static void dtn_dsp_tile_outputs(const uint32_t *sums DTN_DSP_PARAMETER,
                                                const dtn_dsp_tile_channel_t *channel DTN_DSP_PARAMETER,
@@ -140,6 +144,8 @@ DTN_DSP_NAKED static void dtn_dsp_tile_outputs(const uint32_t *sums DTN_DSP_PARA
 {
     __asm__(DTN_DSP_TILE_OUTPUTS);
 }
+
+#pragma GCC diagnostic pop
 
 #else
 

@@ -107,6 +107,10 @@
 
 /* clang-format on */
 
+/* The assembly is one string, longer than C99 requires of a compiler. */
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Woverlength-strings"
+
 /** Fills the sums of all positions: DTN_DSP_TILE_SUMS each, three of the first tile, then three of the second. */
 DTN_DSP_NAKED static void dtn_dsp_three_channels(const uint32_t *tiles DTN_DSP_PARAMETER,
                                                  const uint32_t *weights DTN_DSP_PARAMETER,
@@ -122,6 +126,8 @@ DTN_DSP_NAKED static void dtn_dsp_two_channels(const uint32_t *tiles DTN_DSP_PAR
 {
     __asm__(DTN_DSP_POSITIONS(DTN_DSP_FOUR_BY_TWO, DTN_DSP_STORE_TWO));
 }
+
+#pragma GCC diagnostic pop
 
 #else
 

@@ -45,10 +45,15 @@ def _same(ours: Tensor, theirs: Tensor) -> bool:
     return torch.equal(ours, theirs)
 
 
-def difference(ours: Tensor, wanted: Tensor, tolerance: float) -> str:
+LEAST = 1e-6
+"""A difference of floats that is always allowed, for outputs whose largest magnitude is near 0."""
+
+
+def difference(ours: Tensor, wanted: Tensor, tolerance: float, least: float = LEAST) -> str:
     """Describe how a tensor differs from the expected one; empty if it does not.
 
-    Floats may differ by `tolerance` times the largest finite magnitude; integers, bools, dtypes and shapes may not.
+    Floats may differ by `least` and `tolerance` times the largest finite magnitude; integers, bools, dtypes and shapes
+    may not.
     """
     if ours.dtype != wanted.dtype:
         return f"is {_named(ours.dtype)} in place of {_named(wanted.dtype)}"
@@ -63,15 +68,11 @@ def difference(ours: Tensor, wanted: Tensor, tolerance: float) -> str:
         ours, wanted = torch.view_as_real(ours), torch.view_as_real(wanted)
     finite = wanted[wanted.isfinite()].abs()
     largest = float(finite.max()) if finite.numel() else 0.0
-    close = torch.isclose(ours.double(), wanted.double(), rtol=0, atol=tolerance * largest + _LEAST, equal_nan=True)
+    close = torch.isclose(ours.double(), wanted.double(), rtol=0, atol=tolerance * largest + least, equal_nan=True)
     if close.all():
         return ""
     off = (ours.double() - wanted.double()).abs()[~close]
     return f"differs by {float(off.max()):.3g}, and its largest magnitude is {largest:.3g}"
-
-
-_LEAST = 1e-6
-"""A difference of floats that is always allowed, for outputs whose largest magnitude is near 0."""
 
 
 def _named(dtype: torch.dtype) -> str:

@@ -76,15 +76,14 @@ def planned(graph: fx.Graph, stream: StreamOptions) -> Plan:
         UnsupportedError: an output needs frames after the window.
     """
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
-    axis, window = _window(inputs, stream.axis)
+    window = _window(inputs, stream.axis)
     plan = Plan(window, stream.hop)
     for node in graph.nodes:
         if node.op == "output":
             continue
         if node.op == "placeholder":
-            shape = shape_of(node)
-            is_stream = len(shape) > axis and shape[axis] == window
-            plan.accounts[node] = Frames(axis, window) if is_stream else None
+            own = _dimension(node, stream.axis)
+            plan.accounts[node] = Frames(own, window) if own is not None and shape_of(node)[own] == window else None
         else:
             plan.accounts[node] = _account(plan, node)
     outputs = [node for node in flat(graph.output_node().args[0]) if isinstance(node, fx.Node)]
@@ -105,13 +104,24 @@ def planned(graph: fx.Graph, stream: StreamOptions) -> Plan:
     return plan
 
 
-def _window(inputs: Sequence[fx.Node], axis: int) -> tuple[int, int]:
-    """Return the dimension of time and the number of frames of the first input that has this dimension."""
-    for node in inputs:
-        shape = shape_of(node)
-        if -len(shape) <= axis < len(shape) and shape[axis] > 1:
-            return axis % len(shape), shape[axis]
+def _dimension(node: fx.Node, axis: int) -> int | None:
+    """Return the dimension of time of an input, or None if it has none; `axis` may count from the end."""
+    count = len(shape_of(node))
+    return axis % count if -count <= axis < count else None
+
+
+def _window(inputs: Sequence[fx.Node], axis: int) -> int:
+    """Return the number of frames, which is the same in all inputs that have this dimension."""
+    owns = ((node, _dimension(node, axis)) for node in inputs)
+    sizes = {shape_of(node)[own] for node, own in owns if own is not None and shape_of(node)[own] > 1}
     shapes = ", ".join(f"`{node.name}` {list(shape_of(node))}" for node in inputs)
+    if len(sizes) > 1:
+        raise OptionError(
+            f"`--stream {axis}`: inputs have different sizes along dimension {axis}: {shapes}",
+            hint="give all inputs with frames one number of them, and put no other size into this dimension",
+        )
+    for size in sizes:
+        return size
     raise OptionError(
         f"`--stream {axis}`: no input has frames along dimension {axis}: {shapes}",
         hint="give the dimension of time of the window, counted from 0",

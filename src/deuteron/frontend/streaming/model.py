@@ -9,7 +9,7 @@ from torch import Tensor, fx, nn
 
 from deuteron.builds.manifest import StreamInfo
 from deuteron.builds.options import StreamOptions
-from deuteron.errors import UnsupportedError
+from deuteron.errors import InputError, UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager.observe import Observed
 from deuteron.frontend.eager.variables import Variable
@@ -62,6 +62,11 @@ class Model:
         for batch in batches:
             pairs = list(zip(batch, self._frames, strict=True))
             length = min(value.shape[frames.axis] for value, frames in pairs if frames is not None)
+            if length < self.info.hop:
+                raise InputError(
+                    f"a calibration batch has {length} frames, and a hop of the stream has {self.info.hop}",
+                    hint="give batches of at least a hop",
+                )
             for start in range(0, length - self.info.hop + 1, self.info.hop):
                 new = [
                     value if frames is None else value.narrow(frames.axis, start, self.info.hop).contiguous()

@@ -170,6 +170,8 @@ def _of_all(value: object, kernel: Sequence[int]) -> list[int]:
 
 
 def _pool(op: Operator) -> Step | None:
+    if op.given.get("ceil_mode"):  # the last window of each hop would have fewer elements
+        return None
     spatial = 1 if called(op.node).endswith("1d") else 2
     kernel = _of_all(op.given["kernel_size"], range(spatial))
     stride = _of_all(op.given["stride"] or kernel, kernel)
@@ -272,6 +274,8 @@ def _reshape(op: Operator) -> Step | None:
 
 def _expand(op: Operator) -> Step | None:
     size, added = list(op.given["size"]), len(shape_of(op.node)) - len(shape_of(cast(fx.Node, op.node.args[0])))
+    if shape_of(op.node)[op.frames.axis + added] != op.frames.length:
+        return None  # one frame, repeated
     size[op.frames.axis + added] = -1
     return Step(op.frames.moved(op.frames.axis + added), arguments=lambda _: {"size": size})
 
@@ -299,12 +303,17 @@ def _batch_norm(op: Operator) -> Step | None:
     return None if op.frames.axis == 1 or op.given["training"] else Step(op.frames)
 
 
+def _prelu(op: Operator) -> Step | None:
+    has_one_slope = math.prod(shape_of(cast(fx.Node, op.given["weight"]))) == 1
+    return Step(op.frames) if has_one_slope or op.frames.axis != 1 else None
+
+
 def _recurrent(op: Operator) -> Step | None:
     """A recurrent layer; its states depend on all frames before."""
     if op.frames.axis != (1 if op.given["batch_first"] else 0) or op.given["bidirectional"]:
         return None
     states = [one for one in flat(op.given["hx"]) if isinstance(one, fx.Node)]
-    if any(map(reads_inputs, states)):
+    if any(map(reads_inputs, states)) or len({*states}) < len(states):
         return None
     inexact = 0 if op.frames.lag == 0 and not op.frames.inexact else op.frames.length
     found = replace(op.frames, head=op.frames.length, inexact=inexact)
@@ -312,9 +321,7 @@ def _recurrent(op: Operator) -> Step | None:
 
 
 _RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(
-        ("contiguous", "clone", "alias", "detach", "dropout", "lift_fresh_copy", "prelu", "embedding"), _same
-    ),
+    **dict.fromkeys(("contiguous", "clone", "alias", "detach", "dropout", "lift_fresh_copy", "embedding"), _same),
     **dict.fromkeys(("softmax", "_softmax", "log_softmax", "_log_softmax", "glu", "cumsum"), _along),
     **dict.fromkeys(("split", "split_with_sizes", "chunk"), _along),
     **dict.fromkeys(
@@ -339,4 +346,5 @@ _RULES: Mapping[str, Rule] = {
     "linear": _linear,
     "matmul": _matmul,
     "batch_norm": _batch_norm,
+    "prelu": _prelu,
 }

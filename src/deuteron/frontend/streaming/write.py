@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, fx
 from torch.fx.node import map_arg
 
+from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.inputs import Inputs
@@ -75,7 +76,7 @@ class _Writer:
         for node in self._earlier:
             self._hold((node, None), self._first_frames(node), f"{node.name}_frames")
         for node, state in self._states:
-            self._hold((node, state), self._values[state], f"{state.name}_state")
+            self._hold((node, state), self._values[state], f"{node.name}_{state.name}_state")
         for node in inputs:
             self._keep(node)
         for node in nodes:
@@ -127,9 +128,28 @@ class _Writer:
         frames, value = cast(Frames, self._plan.accounts[node]), self._values[node]
         count = self._earlier[node]
         known = min(count, max(0, -frames.lag))
+        if known and self._reads_whole_input(node):
+            source = source_of(node)
+            raise UnsupportedError(
+                f"`--stream`: the first frames of `{node.name}` depend on an input without frames, which may change"
+                f"{f', at `{source.code}`' if source else ''}",
+                where=str(source) if source else None,
+                hint="add that input behind the layers that pad, or make it a constant of the model",
+            )
         zeros = torch.zeros_like(value.narrow(frames.axis, 0, 1))
         own = value.narrow(frames.axis, max(0, -frames.lag) - known, known)
         return torch.cat([*[zeros] * (count - known), own], frames.axis)
+
+    def _reads_whole_input(self, node: fx.Node) -> bool:
+        """Tell whether a result depends on an input that each run gets whole."""
+        seen, left = {node}, [node]
+        while left:
+            one = left.pop()
+            if one.op == "placeholder" and not self._is_framed(one):
+                return True
+            left += (operand for operand in one.all_input_nodes if operand not in seen)
+            seen.update(one.all_input_nodes)
+        return False
 
     def _keep(self, node: fx.Node) -> None:
         """Write the next values of an operator's states."""
