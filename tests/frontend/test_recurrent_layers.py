@@ -7,6 +7,7 @@ import pytest
 import torch
 from tests import full
 from torch import Tensor, nn
+from torch.nn import functional
 
 from deuteron import api
 from deuteron.builds.quality import decibels
@@ -106,6 +107,34 @@ def test_layers_become_one_operator_that_equals_the_quantised_model(tmp_path: Pa
     for index, ratio in enumerate(least):
         a, b = (torch.stack([cast(Tensor, one[index]) for one in each]).double() for each in (wanted, ran))
         assert decibels(float((a**2).sum()), float(((a - b) ** 2).sum())) >= ratio, index
+
+
+class Activated(nn.Module):
+    """A layer, and activations that read its results."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.layer, self.linear = getattr(nn, kind)(6, 8, batch_first=True), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = self.layer(x)[0]
+        bounded = functional.relu6(y), y.clamp(-0.1, 0.2), functional.hardtanh(y, -0.2, 0.1)
+        return self.linear(torch.relu(y)), torch.relu(y), torch.relu(y[:, -1]), *bounded
+
+
+@pytest.mark.parametrize("target", full.first(["ethos-u55-128cm", "ethos-u65-256cm", "imxrt700cm", "cortex-m55"], 1))
+@pytest.mark.parametrize("kind", full.first(["GRU", "LSTM", "RNN"], 1))
+def test_activations_of_a_layer_have_its_scale_or_a_change_of_scale(tmp_path: Path, kind: str, target: str) -> None:
+    assert min(quality(tmp_path, Activated(kind), (1, 7, 6), target=target)) > 30
+
+
+def quality(folder: Path, module: nn.Module, *shapes: tuple[int, ...], target: str = "cortex-m55") -> list[float]:
+    """The quality of each output of a program, in dB."""
+    batches = [random(*shapes, seed=seed) for seed in range(8)]
+    build = api.build(module.eval(), batches[0], target=target, calibration=batches, output=folder / "build")
+    assert not [text for text in build.manifest.warnings if "computes something else" in text]
+    return [output.sqnr for output in build.manifest.quality.outputs]
 
 
 def test_the_float_operator_has_gradients() -> None:
