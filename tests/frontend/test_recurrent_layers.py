@@ -1,5 +1,6 @@
 """Recurrent layers on CPUs with int8 operators: one operator per layer and direction, with its rounding."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -127,6 +128,51 @@ class Activated(nn.Module):
 @pytest.mark.parametrize("kind", full.first(["GRU", "LSTM", "RNN"], 1))
 def test_activations_of_a_layer_have_its_scale_or_a_change_of_scale(tmp_path: Path, kind: str, target: str) -> None:
     assert min(quality(tmp_path, Activated(kind), (1, 7, 6), target=target)) > 30
+
+
+class Outputs(nn.Module):
+    """A layer and the results of it that `read` returns."""
+
+    def __init__(self, layer: nn.RNNBase, read: Callable[..., object] = lambda steps, _: steps) -> None:
+        super().__init__()
+        self.layer, self.read = layer, read
+
+    def forward(self, x: Tensor, *states: Tensor) -> object:
+        return self.read(*self.layer(x, *(states if len(states) < 2 else [states])))
+
+
+def with_values(layer: nn.RNNBase, values: Mapping[str, Callable[[Tensor], Tensor]]) -> nn.RNNBase:
+    """A layer with these changes of its weights."""
+    with torch.no_grad():
+        for name, value in values.items():
+            parameter = layer.get_parameter(name)
+            parameter.copy_(value(parameter))
+    return layer
+
+
+def rows(first: int, end: int, value: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """A change of some rows."""
+    return lambda x: torch.cat([x[:first], value(x[first:end]), x[end:]])
+
+
+SMALL: Mapping[str, tuple[str, Mapping[str, Callable[[Tensor], Tensor]]]] = {
+    "no hidden weights": ("GRU", {"weight_hh_l0": torch.zeros_like, "bias_hh_l0": torch.ones_like}),
+    "small rows of the new gate": (
+        "GRU",
+        {"weight_hh_l0": rows(16, 24, lambda x: x * 1e-5), "bias_hh_l0": rows(16, 24, torch.ones_like)},
+    ),
+    "no weights of the forget gate": (
+        "LSTM",
+        {"weight_ih_l0": rows(8, 16, torch.zeros_like), "bias_ih_l0": rows(8, 16, torch.ones_like)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", full.first(SMALL, 1))
+def test_a_gate_without_weights_keeps_its_bias(tmp_path: Path, name: str) -> None:
+    torch.manual_seed(1)
+    kind, values = SMALL[name]
+    assert min(quality(tmp_path, Outputs(with_values(getattr(nn, kind)(6, 8), values)), (7, 2, 6))) > 33
 
 
 def quality(folder: Path, module: nn.Module, *shapes: tuple[int, ...], target: str = "cortex-m55") -> list[float]:

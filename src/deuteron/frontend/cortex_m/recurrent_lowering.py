@@ -33,6 +33,9 @@ _GATE_STEPS = 4096
 _RELU_STEPS = 16
 """Steps before relu in one step of the hidden state: they represent 16 times its range."""
 
+_LARGEST_START = 1 << 28
+"""Largest bias in its steps, which are those of the products: a gate with small weights gets larger steps for it."""
+
 _MOVES = frozenset({aten.cat.default, aten.slice.Tensor, aten.select.int, aten.stack.default, aten.reshape.default})
 """Operators between states of 16 bits and the variables, inputs and outputs of a model."""
 
@@ -222,9 +225,11 @@ class _Layer:
         factors: list[list[Factor]] = []
         for rows, bias, affine in zip(self._weights[:2], biases, (self._of_x, hidden), strict=True):
             gates = rows.reshape(-1, self._units, rows.shape[1])
-            scales = np.maximum(np.abs(gates).max(axis=(1, 2)), 1e-9) / 127
+            added = bias.reshape(-1, self._units) / affine.scale
+            least = np.maximum(np.abs(added).max(axis=1) / _LARGEST_START, 1e-11)
+            scales = np.maximum(np.abs(gates).max(axis=(1, 2)) / 127, least)
             stored = np.rint(gates / scales[:, None, None]).astype(np.int64)
-            start = np.rint(bias.reshape(-1, self._units) / (affine.scale * scales[:, None]))
+            start = np.rint(added / scales[:, None])
             starts.append(start.astype(np.int64) - affine.zero_point * stored.sum(axis=2))
             weights.append(stored.astype(np.int8).ravel())
             factors.append([factor(float(scale) * affine.scale * steps) for scale in scales])
