@@ -175,6 +175,12 @@ def test_a_gate_without_weights_keeps_its_bias(tmp_path: Path, name: str) -> Non
     assert min(quality(tmp_path, Outputs(with_values(getattr(nn, kind)(6, 8), values)), (7, 2, 6))) > 33
 
 
+@pytest.mark.parametrize("states", full.first([0, 2], 1))
+def test_a_layer_of_which_only_the_cell_state_is_read(tmp_path: Path, states: int) -> None:
+    module = Outputs(nn.LSTM(6, 8, bidirectional=True), lambda _, last: last[1])
+    assert min(quality(tmp_path, module, (7, 2, 6), *[(2, 2, 8)] * states)) > 30
+
+
 def quality(folder: Path, module: nn.Module, *shapes: tuple[int, ...], target: str = "cortex-m55") -> list[float]:
     """The quality of each output of a program, in dB."""
     batches = [random(*shapes, seed=seed) for seed in range(8)]
@@ -185,7 +191,7 @@ def quality(folder: Path, module: nn.Module, *shapes: tuple[int, ...], target: s
 
 def test_the_float_operator_has_gradients() -> None:
     x, hidden, *weights = (one.requires_grad_() for one in random((4, 1, 3), (1, 1, 5), (15, 3), (15, 5), (15,), (15,)))
-    given = (x, hidden, None, weights, "gru", False, True, 0, 0.0)
+    given = (x, hidden, None, weights, "gru", False, True, 0, 0.0, 0.0)
     layer = nn.GRU(3, 5)
     for (_, parameter), value in zip(layer.named_parameters(), weights, strict=True):
         parameter.data = value.detach().clone()

@@ -51,16 +51,18 @@ def annotate(model: fx.GraphModule, activations: Any) -> None:
     )
 
     for node in model.graph.find_nodes(op="call_function", target=layer_operator()):
-        x, hidden, cell, _, kind, _, _, bits, _ = node.args
+        x, hidden, cell, _, kind, _, _, bits, low, high = node.args
         fixed = FixedQParamsQuantizationSpec(
             torch.int16, 2.0 ** (bits - 15), 0, -32768, 32767, torch.per_tensor_symmetric
         )
-        of_hidden = fixed if kind == "gru" else activations
+        is_read = any(item.args[1] == 0 for item in node.users)
+        of_sequence = activations if is_read else _fixed(_affine(low, high))
+        of_hidden = fixed if kind == "gru" else of_sequence
         wanted: dict[fx.Node, Any] = {x: activations}
         wanted |= {one: spec for one, spec in ((hidden, of_hidden), (cell, fixed)) if one is not None}
         node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(wanted)
 
-        of_steps = activations
+        of_steps = of_sequence
         if kind != "gru" and hidden is not None:
             of_steps = SharedQuantizationSpec((cast(fx.Node, hidden), node))
         for item in node.users:
@@ -69,6 +71,19 @@ def annotate(model: fx.GraphModule, activations: Any) -> None:
             move.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(dict.fromkeys(move.all_input_nodes, fixed), fixed)
             if move.op == "call_function":
                 mark_node_as_annotated(move)
+
+
+def _affine(low: float, high: float) -> Affine:
+    """The int8 quantisation of numbers in a range that includes 0."""
+    scale = float(np.float32(max(high - low, 1e-6) / 255))  # as PyTorch stores it
+    return Affine(scale, round(-128 - low / scale))
+
+
+def _fixed(affine: Affine) -> Any:
+    """The specification of an int8 quantisation."""
+    from torchao.quantization.pt2e.quantizer.quantizer import FixedQParamsQuantizationSpec
+
+    return FixedQParamsQuantizationSpec(torch.int8, affine.scale, affine.zero_point, -128, 127, torch.per_tensor_affine)
 
 
 def state_moves(model: fx.GraphModule) -> frozenset[str]:
@@ -123,7 +138,7 @@ class _Layer:
 
     def __init__(self, model: fx.GraphModule, node: fx.Node) -> None:
         self._model, self._node = model, node
-        x, hidden, cell, weights, self._kind, batch_first, self._reverse, self._bits, self._largest = cast(
+        x, hidden, cell, weights, self._kind, batch_first, self._reverse, self._bits, *self._range = cast(
             "tuple[Any, ...]", node.args
         )
         self._x, self._of_x = self._stored(x)
@@ -172,10 +187,10 @@ class _Layer:
         return cast(fx.Node, stored), Affine(float(cast(float, scale)), int(cast(int, zero_point)))
 
     def _scale_of_hidden(self) -> Affine:
-        """The quantisation of the sequence; of a sequence that nothing reads, that of its largest value."""
+        """The quantisation of the sequence; of a sequence that nothing reads, that of its range."""
         item = self._items.get(0)
         if item is None:
-            return Affine(max(self._largest, 1e-6) / 127, 0)
+            return _affine(*self._range)
         quantize = next(iter(item.users))
         return Affine(float(cast(float, quantize.args[1])), int(cast(int, quantize.args[2])))
 

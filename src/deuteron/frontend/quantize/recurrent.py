@@ -12,11 +12,16 @@ from typing import cast
 import torch
 from torch import fx
 
-from deuteron.frontend.quantize.decompositions import Decomposition, call, constant, value_of
+from deuteron.frontend.quantize.decompositions import Decomposition, call, constant, constant_value, value_of
 
 aten = torch.ops.aten
 
-ZEROS = frozenset({aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default})
+
+def is_zero(model: fx.GraphModule, state: fx.Node) -> bool:
+    """True for an initial state of zeros that no training changes."""
+    value = constant_value(model, state)
+    is_trained = state.op == "get_attr" and value_of(model, state).requires_grad
+    return value is not None and not is_trained and not value.any()
 
 
 def lstm(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
@@ -123,7 +128,7 @@ class _Layers:
         for first in range(0, len(self.parts or ()), self._directions):
             directions: list[list[fx.Node]] = []
             for index in range(first, first + self._directions):
-                states = tuple(_state(node, one, index) for one in begin)
+                states = tuple(_state(self._model, node, one, index) for one in begin)
                 every = list(self._steps(step, x, index, states))
                 lasts.append(every[-1])
                 outputs = [states[0] for states in every]
@@ -207,9 +212,9 @@ def _parts(node: fx.Node, gates: fx.Node, count: int) -> list[fx.Node]:
     return [call(node, aten.slice.Tensor, gates, 1, i * size, (i + 1) * size) for i in range(count)]
 
 
-def _state(node: fx.Node, begin: fx.Node, index: int) -> fx.Node | None:
+def _state(model: fx.GraphModule, node: fx.Node, begin: fx.Node, index: int) -> fx.Node | None:
     """The initial state of a layer; None for zeros."""
-    return None if begin.target in ZEROS else call(node, aten.select.int, begin, 0, index)
+    return None if is_zero(model, begin) else call(node, aten.select.int, begin, 0, index)
 
 
 def _stacked(node: fx.Node, index: int, states: Sequence[fx.Node], dim: int) -> fx.Node | None:
