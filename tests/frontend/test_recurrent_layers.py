@@ -135,9 +135,10 @@ class Outputs(nn.Module):
 
     def __init__(self, layer: nn.RNNBase, read: Callable[..., object] = lambda steps, _: steps) -> None:
         super().__init__()
-        self.layer, self.read = layer, read
+        self.layer, self.read, self.scale = layer, read, 1
 
     def forward(self, x: Tensor, *states: Tensor) -> object:
+        states = tuple(state * self.scale for state in states)
         return self.read(*self.layer(x, *(states if len(states) < 2 else [states])))
 
 
@@ -181,6 +182,18 @@ def test_a_layer_of_which_only_the_cell_state_is_read(tmp_path: Path, states: in
     assert min(quality(tmp_path, module, (7, 2, 6), *[(2, 2, 8)] * states)) > 30
 
 
+FORGETS = {"bias_ih_l0": lambda x: torch.cat([torch.full((8,), 4.0), torch.full((8,), -6.0), x[16:]])}
+
+
+@pytest.mark.parametrize("target", full.only(TARGETS, "cortex-m55"))
+def test_an_initial_state_beyond_the_sequence(tmp_path: Path, target: str) -> None:
+    torch.manual_seed(1)
+    layer = with_values(nn.GRU(6, 8), FORGETS)
+    module = Outputs(layer, lambda steps, last: (steps, last, torch.relu(steps), torch.cat([steps, steps * 2])))
+    module.scale = 8
+    assert min(quality(tmp_path, module, (1, 2, 6), (1, 2, 8), target=target)) > 25
+
+
 def quality(folder: Path, module: nn.Module, *shapes: tuple[int, ...], target: str = "cortex-m55") -> list[float]:
     """The quality of each output of a program, in dB."""
     batches = [random(*shapes, seed=seed) for seed in range(8)]
@@ -191,7 +204,7 @@ def quality(folder: Path, module: nn.Module, *shapes: tuple[int, ...], target: s
 
 def test_the_float_operator_has_gradients() -> None:
     x, hidden, *weights = (one.requires_grad_() for one in random((4, 1, 3), (1, 1, 5), (15, 3), (15, 5), (15,), (15,)))
-    given = (x, hidden, None, weights, "gru", False, True, 0, 0.0, 0.0)
+    given = (x, hidden, None, weights, "gru", False, True, 0, 0.0, 0.0, False)
     layer = nn.GRU(3, 5)
     for (_, parameter), value in zip(layer.named_parameters(), weights, strict=True):
         parameter.data = value.detach().clone()

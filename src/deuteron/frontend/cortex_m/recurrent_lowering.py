@@ -51,12 +51,14 @@ def annotate(model: fx.GraphModule, activations: Any) -> None:
     )
 
     for node in model.graph.find_nodes(op="call_function", target=layer_operator()):
-        x, hidden, cell, _, kind, _, _, bits, low, high = node.args
+        x, hidden, cell, _, kind, _, _, bits, low, high, starts_beyond = node.args
         fixed = FixedQParamsQuantizationSpec(
             torch.int16, 2.0 ** (bits - 15), 0, -32768, 32767, torch.per_tensor_symmetric
         )
         is_read = any(item.args[1] == 0 for item in node.users)
-        of_sequence = activations if is_read else _fixed(_affine(low, high))
+        # The observer of a GRU's int8 sequence does not see the initial state, which is int16.
+        is_observed = is_read and not (kind == "gru" and starts_beyond)
+        of_sequence = activations if is_observed else _fixed(_affine(low, high))
         of_hidden = fixed if kind == "gru" else of_sequence
         wanted: dict[fx.Node, Any] = {x: activations}
         wanted |= {one: spec for one, spec in ((hidden, of_hidden), (cell, fixed)) if one is not None}
@@ -138,7 +140,7 @@ class _Layer:
 
     def __init__(self, model: fx.GraphModule, node: fx.Node) -> None:
         self._model, self._node = model, node
-        x, hidden, cell, weights, self._kind, batch_first, self._reverse, self._bits, *self._range = cast(
+        x, hidden, cell, weights, self._kind, batch_first, self._reverse, self._bits, *self._range, _ = cast(
             "tuple[Any, ...]", node.args
         )
         self._x, self._of_x = self._stored(x)

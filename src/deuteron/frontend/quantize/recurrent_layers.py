@@ -3,6 +3,7 @@
 A network of several layers or directions becomes one float operator per layer and direction.
 """
 
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -38,13 +39,15 @@ def layer_operator() -> Any:
 
     `hidden` and `cell` are the initial states [1, batches, units], None for zeros. The results are the states of all
     steps, and the last cell state of an LSTM or the last hidden state. A state of 16 bits has `bits` whole bits.
-    `low` and `high` are the range of the hidden state on calibration data. Neither changes the results.
+    `low` and `high` are the range of the hidden state on calibration data; `starts_beyond`: only initial states reach
+    it. None of these changes the results.
     """
     registry: Any = torch.library
     library = registry.Library("deuteron", "FRAGMENT")
     library.define(
         "recurrent(Tensor x, Tensor? hidden, Tensor? cell, Tensor[] weights, str kind, bool batch_first, bool reverse, "
-        "int bits, float low, float high) -> (Tensor, Tensor)"
+        "int bits, float low, float high, "
+        "bool starts_beyond) -> (Tensor, Tensor)"
     )
     library.impl("recurrent", _run, "CompositeExplicitAutograd")
     registry.register_fake("deuteron::recurrent", _shaped, lib=library)
@@ -119,7 +122,18 @@ def _decomposed(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | 
             given = [_initial(model, node, one, index, count) for one in states]
             weights = listed[index * each : (index + 1) * each]
             reverse = index % directions == 1
-            args = (given[0], given[1] if kind == "lstm" else None, weights, kind, batch_first, reverse, 0, 0.0, 0.0)
+            args = (
+                given[0],
+                given[1] if kind == "lstm" else None,
+                weights,
+                kind,
+                batch_first,
+                reverse,
+                0,
+                0.0,
+                0.0,
+                False,
+            )
             layer = call(node, layer_operator(), x, *args)
             layer.meta[_NETWORK] = node
             outputs.append(call(node, operator.getitem, layer, 0))
@@ -172,7 +186,9 @@ def measure(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]]) -> N
         bits = _whole_bits(node, run.largest[node])
         networks[node.meta[_NETWORK]] = max(bits, networks.get(node.meta[_NETWORK], 0))
     for node in layers:
-        node.args = (*node.args[:7], networks[node.meta[_NETWORK]], *run.hidden[node])
+        begin, steps = run.hidden[node]
+        low, high = min(begin[0], steps[0]), max(begin[1], steps[1])
+        node.args = (*node.args[:7], networks[node.meta[_NETWORK]], low, high, (low, high) != steps)
 
 
 def _whole_bits(node: fx.Node, largest: float) -> int:
@@ -188,25 +204,30 @@ def _whole_bits(node: fx.Node, largest: float) -> int:
 
 
 class _Ranges(fx.Interpreter):
-    """Runs a model, and keeps the largest magnitude of the 16-bit state and the range of the hidden state per layer."""
+    """Runs a model, and keeps the largest magnitudes of 16-bit states and the ranges of hidden states of each layer."""
 
     def __init__(self, model: fx.GraphModule) -> None:
         super().__init__(model)
         self.largest: dict[fx.Node, float] = {}
-        self.hidden: dict[fx.Node, tuple[float, float]] = {}
+        self.hidden: dict[fx.Node, list[tuple[float, float]]] = {}
+        """The ranges of the initial states and of those of all steps; both include 0."""
 
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
         if n.target is layer_operator():
             args, _ = self.fetch_args_kwargs_from_env(n)
-            low, high = self.hidden.get(n, (0.0, 0.0))
-            for hidden in (value[0], args[1]):
-                if hidden is not None:
-                    low, high = min(low, float(hidden.min())), max(high, float(hidden.max()))
-            self.hidden[n] = low, high
-            state = _largest_cell(*args) if args[4] == "lstm" else max(-low, high)
+            before = self.hidden.get(n, [(0.0, 0.0)] * 2)
+            self.hidden[n] = [_widened(*pair) for pair in zip(before, (args[1], value[0]), strict=True)]
+            state = _largest_cell(*args) if args[4] == "lstm" else max(map(abs, itertools.chain(*self.hidden[n])))
             self.largest[n] = max(self.largest.get(n, 0.0), state)
         return value
+
+
+def _widened(limits: tuple[float, float], values: Tensor | None) -> tuple[float, float]:
+    """A range with these values."""
+    if values is None:
+        return limits
+    return min(limits[0], float(values.min())), max(limits[1], float(values.max()))
 
 
 def _largest_cell(
