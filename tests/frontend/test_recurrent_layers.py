@@ -232,3 +232,9 @@ class Counts(nn.Module):
 def test_states_beyond_16_bits_are_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"has states up to 80; at most 64 are allowed, at `return self.lstm"):
         api.build(Counts(), random((80, 1, 1)), target="cortex-m55")
+
+
+@pytest.mark.parametrize("target", full.only([*TARGETS, "ethos-u55-128"], "ethos-u55-128", "cortex-m55"))
+def test_projections_are_refused_by_name(target: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"`aten::lstm.input` has a projection \(`proj_size`\)"):
+        api.build(nn.LSTM(6, 8, proj_size=3), random((5, 1, 6)), target=target)

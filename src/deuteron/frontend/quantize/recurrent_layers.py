@@ -15,7 +15,7 @@ from torch import Tensor, fx
 from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quantize.decompositions import Decomposition, call
-from deuteron.frontend.quantize.recurrent import is_zero
+from deuteron.frontend.quantize.recurrent import cells_of, is_zero
 
 aten: Any = torch.ops.aten
 
@@ -105,14 +105,12 @@ def _backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
     return (*made, list(found), *(None for _ in others))
 
 
-def _decomposed(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
-    """One operator per layer and direction; None for an LSTM with projections."""
-    kind = _KINDS[node.target]
-    x, begin, listed, has_biases, layers, _dropout, _train, both, batch_first = cast("tuple[Any, ...]", node.args)
+def _decomposed(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None]:
+    """One operator per layer and direction."""
+    kind, cells = _KINDS[node.target], cells_of(node)
+    x, begin, *_, both, batch_first = cast("tuple[Any, ...]", node.args)
     states = cast("list[fx.Node]", begin if kind == "lstm" else [begin])
-    count, each, directions = layers * (2 if both else 1), 4 if has_biases else 2, 2 if both else 1
-    if len(listed) != count * each:
-        return None
+    count, directions = len(cells), 2 if both else 1
     hidden: list[fx.Node] = []
     last: list[fx.Node] = []
     time = 1 if batch_first else 0
@@ -120,21 +118,9 @@ def _decomposed(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | 
         outputs: list[fx.Node] = []
         for index in range(first, first + directions):
             given = [_initial(model, node, one, index, count) for one in states]
-            weights = listed[index * each : (index + 1) * each]
             reverse = index % directions == 1
-            args = (
-                given[0],
-                given[1] if kind == "lstm" else None,
-                weights,
-                kind,
-                batch_first,
-                reverse,
-                0,
-                0.0,
-                0.0,
-                False,
-            )
-            layer = call(node, layer_operator(), x, *args)
+            args = (given[0], given[1] if kind == "lstm" else None, cells[index], kind, batch_first, reverse)
+            layer = call(node, layer_operator(), x, *args, 0, 0.0, 0.0, False)  # `measure` sets these
             layer.meta[_NETWORK] = node
             outputs.append(call(node, operator.getitem, layer, 0))
             last.append(call(node, operator.getitem, layer, 1))
