@@ -10,6 +10,7 @@ from tests.frontend.rewriting import Call, left, rewritten
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
+from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m import decompositions
 from deuteron.frontend.cortex_m.added import decompositions as added
 from deuteron.frontend.quantize import recurrent
@@ -279,8 +280,9 @@ def test_a_condition_as_a_number_is_a_choice() -> None:
     assert aten.to.dtype not in found
 
 
-def test_an_lstm_with_projections_stays() -> None:
-    assert aten.lstm.input in operators(lambda x, cell: cell(x)[0], (5, 1, 6), nn.LSTM(6, 4, proj_size=2))
+def test_an_lstm_with_projections_is_refused_by_name() -> None:
+    with pytest.raises(UnsupportedError, match=r"`aten::lstm.input` has a projection \(`proj_size`\), which is not"):
+        operators(lambda x, cell: cell(x)[0], (5, 1, 6), nn.LSTM(6, 4, proj_size=2))
 
 
 @pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])

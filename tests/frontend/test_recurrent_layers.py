@@ -1,5 +1,6 @@
 """Recurrent layers on CPUs with int8 operators: one operator per layer and direction, with its rounding."""
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import cast
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 from tests import full
 from torch import Tensor, nn
+from torch.nn import functional
 
 from deuteron import api
 from deuteron.builds.quality import decibels
@@ -108,9 +110,101 @@ def test_layers_become_one_operator_that_equals_the_quantised_model(tmp_path: Pa
         assert decibels(float((a**2).sum()), float(((a - b) ** 2).sum())) >= ratio, index
 
 
+class Activated(nn.Module):
+    """A layer, and activations that read its results."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.layer, self.linear = getattr(nn, kind)(6, 8, batch_first=True), nn.Linear(8, 3)
+
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
+        y = self.layer(x)[0]
+        bounded = functional.relu6(y), y.clamp(-0.1, 0.2), functional.hardtanh(y, -0.2, 0.1)
+        return self.linear(torch.relu(y)), torch.relu(y), torch.relu(y[:, -1]), *bounded
+
+
+@pytest.mark.parametrize("target", full.first(["ethos-u55-128cm", "ethos-u65-256cm", "imxrt700cm", "cortex-m55"], 1))
+@pytest.mark.parametrize("kind", full.first(["GRU", "LSTM", "RNN"], 1))
+def test_activations_of_a_layer_have_its_scale_or_a_change_of_scale(tmp_path: Path, kind: str, target: str) -> None:
+    assert min(quality(tmp_path, Activated(kind), (1, 7, 6), target=target)) > 30
+
+
+class Outputs(nn.Module):
+    """A layer and the results of it that `read` returns."""
+
+    def __init__(self, layer: nn.RNNBase, read: Callable[..., object] = lambda steps, _: steps) -> None:
+        super().__init__()
+        self.layer, self.read, self.scale = layer, read, 1
+
+    def forward(self, x: Tensor, *states: Tensor) -> object:
+        states = tuple(state * self.scale for state in states)
+        return self.read(*self.layer(x, *(states if len(states) < 2 else [states])))
+
+
+def with_values(layer: nn.RNNBase, values: Mapping[str, Callable[[Tensor], Tensor]]) -> nn.RNNBase:
+    """A layer with these changes of its weights."""
+    with torch.no_grad():
+        for name, value in values.items():
+            parameter = layer.get_parameter(name)
+            parameter.copy_(value(parameter))
+    return layer
+
+
+def rows(first: int, end: int, value: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
+    """A change of some rows."""
+    return lambda x: torch.cat([x[:first], value(x[first:end]), x[end:]])
+
+
+SMALL: Mapping[str, tuple[str, Mapping[str, Callable[[Tensor], Tensor]]]] = {
+    "no hidden weights": ("GRU", {"weight_hh_l0": torch.zeros_like, "bias_hh_l0": torch.ones_like}),
+    "small rows of the new gate": (
+        "GRU",
+        {"weight_hh_l0": rows(16, 24, lambda x: x * 1e-5), "bias_hh_l0": rows(16, 24, torch.ones_like)},
+    ),
+    "no weights of the forget gate": (
+        "LSTM",
+        {"weight_ih_l0": rows(8, 16, torch.zeros_like), "bias_ih_l0": rows(8, 16, torch.ones_like)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", full.first(SMALL, 1))
+def test_a_gate_without_weights_keeps_its_bias(tmp_path: Path, name: str) -> None:
+    torch.manual_seed(1)
+    kind, values = SMALL[name]
+    assert min(quality(tmp_path, Outputs(with_values(getattr(nn, kind)(6, 8), values)), (7, 2, 6))) > 33
+
+
+@pytest.mark.parametrize("states", full.first([0, 2], 1))
+def test_a_layer_of_which_only_the_cell_state_is_read(tmp_path: Path, states: int) -> None:
+    module = Outputs(nn.LSTM(6, 8, bidirectional=True), lambda _, last: last[1])
+    assert min(quality(tmp_path, module, (7, 2, 6), *[(2, 2, 8)] * states)) > 30
+
+
+FORGETS = {"bias_ih_l0": lambda x: torch.cat([torch.full((8,), 4.0), torch.full((8,), -6.0), x[16:]])}
+
+
+@pytest.mark.parametrize("target", full.only(TARGETS, "cortex-m55"))
+def test_an_initial_state_beyond_the_sequence(tmp_path: Path, target: str) -> None:
+    torch.manual_seed(1)
+    layer = with_values(nn.GRU(6, 8), FORGETS)
+    module = Outputs(layer, lambda steps, last: (steps, last, torch.relu(steps), torch.cat([steps, steps * 2])))
+    module.scale = 8
+    assert min(quality(tmp_path, module, (1, 2, 6), (1, 2, 8), target=target)) > 25
+
+
+def quality(folder: Path, module: nn.Module, *shapes: tuple[int, ...], target: str = "cortex-m55") -> list[float]:
+    """The quality of each output of a program, in dB."""
+    batches = [random(*shapes, seed=seed) for seed in range(8)]
+    build = api.build(module.eval(), batches[0], target=target, calibration=batches, output=folder / "build")
+    assert not [text for text in build.manifest.warnings if "computes something else" in text]
+    return [output.sqnr for output in build.manifest.quality.outputs]
+
+
 def test_the_float_operator_has_gradients() -> None:
     x, hidden, *weights = (one.requires_grad_() for one in random((4, 1, 3), (1, 1, 5), (15, 3), (15, 5), (15,), (15,)))
-    given = (x, hidden, None, weights, "gru", False, True, 0, 0.0)
+    given = (x, hidden, None, weights, "gru", False, True, 0, 0.0, 0.0, False)
     layer = nn.GRU(3, 5)
     for (_, parameter), value in zip(layer.named_parameters(), weights, strict=True):
         parameter.data = value.detach().clone()
@@ -138,3 +232,9 @@ class Counts(nn.Module):
 def test_states_beyond_16_bits_are_refused() -> None:
     with pytest.raises(UnsupportedError, match=r"has states up to 80; at most 64 are allowed, at `return self.lstm"):
         api.build(Counts(), random((80, 1, 1)), target="cortex-m55")
+
+
+@pytest.mark.parametrize("target", full.only([*TARGETS, "ethos-u55-128"], "ethos-u55-128", "cortex-m55"))
+def test_projections_are_refused_by_name(target: str) -> None:
+    with pytest.raises(UnsupportedError, match=r"`aten::lstm.input` has a projection \(`proj_size`\)"):
+        api.build(nn.LSTM(6, 8, proj_size=3), random((5, 1, 6)), target=target)

@@ -33,6 +33,9 @@ _GATE_STEPS = 4096
 _RELU_STEPS = 16
 """Steps before relu in one step of the hidden state: they represent 16 times its range."""
 
+_LARGEST_START = 1 << 28
+"""Largest bias in its steps, which are those of the products: a gate with small weights gets larger steps for it."""
+
 _MOVES = frozenset({aten.cat.default, aten.slice.Tensor, aten.select.int, aten.stack.default, aten.reshape.default})
 """Operators between states of 16 bits and the variables, inputs and outputs of a model."""
 
@@ -48,16 +51,20 @@ def annotate(model: fx.GraphModule, activations: Any) -> None:
     )
 
     for node in model.graph.find_nodes(op="call_function", target=layer_operator()):
-        x, hidden, cell, _, kind, _, _, bits, _ = node.args
+        x, hidden, cell, _, kind, _, _, bits, low, high, starts_beyond = node.args
         fixed = FixedQParamsQuantizationSpec(
             torch.int16, 2.0 ** (bits - 15), 0, -32768, 32767, torch.per_tensor_symmetric
         )
-        of_hidden = fixed if kind == "gru" else activations
+        is_read = any(item.args[1] == 0 for item in node.users)
+        # The observer of a GRU's int8 sequence does not see the initial state, which is int16.
+        is_observed = is_read and not (kind == "gru" and starts_beyond)
+        of_sequence = activations if is_observed else _fixed(_affine(low, high))
+        of_hidden = fixed if kind == "gru" else of_sequence
         wanted: dict[fx.Node, Any] = {x: activations}
         wanted |= {one: spec for one, spec in ((hidden, of_hidden), (cell, fixed)) if one is not None}
         node.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(wanted)
 
-        of_steps = activations
+        of_steps = of_sequence
         if kind != "gru" and hidden is not None:
             of_steps = SharedQuantizationSpec((cast(fx.Node, hidden), node))
         for item in node.users:
@@ -66,6 +73,19 @@ def annotate(model: fx.GraphModule, activations: Any) -> None:
             move.meta[Q_ANNOTATION_KEY] = QuantizationAnnotation(dict.fromkeys(move.all_input_nodes, fixed), fixed)
             if move.op == "call_function":
                 mark_node_as_annotated(move)
+
+
+def _affine(low: float, high: float) -> Affine:
+    """The int8 quantisation of numbers in a range that includes 0."""
+    scale = float(np.float32(max(high - low, 1e-6) / 255))  # as PyTorch stores it
+    return Affine(scale, round(-128 - low / scale))
+
+
+def _fixed(affine: Affine) -> Any:
+    """The specification of an int8 quantisation."""
+    from torchao.quantization.pt2e.quantizer.quantizer import FixedQParamsQuantizationSpec
+
+    return FixedQParamsQuantizationSpec(torch.int8, affine.scale, affine.zero_point, -128, 127, torch.per_tensor_affine)
 
 
 def state_moves(model: fx.GraphModule) -> frozenset[str]:
@@ -120,7 +140,7 @@ class _Layer:
 
     def __init__(self, model: fx.GraphModule, node: fx.Node) -> None:
         self._model, self._node = model, node
-        x, hidden, cell, weights, self._kind, batch_first, self._reverse, self._bits, self._largest = cast(
+        x, hidden, cell, weights, self._kind, batch_first, self._reverse, self._bits, *self._range, _ = cast(
             "tuple[Any, ...]", node.args
         )
         self._x, self._of_x = self._stored(x)
@@ -169,10 +189,10 @@ class _Layer:
         return cast(fx.Node, stored), Affine(float(cast(float, scale)), int(cast(int, zero_point)))
 
     def _scale_of_hidden(self) -> Affine:
-        """The quantisation of the sequence; of a sequence that nothing reads, that of its largest value."""
+        """The quantisation of the sequence; of a sequence that nothing reads, that of its range."""
         item = self._items.get(0)
         if item is None:
-            return Affine(max(self._largest, 1e-6) / 127, 0)
+            return _affine(*self._range)
         quantize = next(iter(item.users))
         return Affine(float(cast(float, quantize.args[1])), int(cast(int, quantize.args[2])))
 
@@ -222,9 +242,11 @@ class _Layer:
         factors: list[list[Factor]] = []
         for rows, bias, affine in zip(self._weights[:2], biases, (self._of_x, hidden), strict=True):
             gates = rows.reshape(-1, self._units, rows.shape[1])
-            scales = np.maximum(np.abs(gates).max(axis=(1, 2)), 1e-9) / 127
+            added = bias.reshape(-1, self._units) / affine.scale
+            least = np.maximum(np.abs(added).max(axis=1) / _LARGEST_START, 1e-11)
+            scales = np.maximum(np.abs(gates).max(axis=(1, 2)) / 127, least)
             stored = np.rint(gates / scales[:, None, None]).astype(np.int64)
-            start = np.rint(bias.reshape(-1, self._units) / (affine.scale * scales[:, None]))
+            start = np.rint(added / scales[:, None])
             starts.append(start.astype(np.int64) - affine.zero_point * stored.sum(axis=2))
             weights.append(stored.astype(np.int8).ravel())
             factors.append([factor(float(scale) * affine.scale * steps) for scale in scales])

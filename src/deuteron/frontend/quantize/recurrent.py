@@ -12,28 +12,44 @@ from typing import cast
 import torch
 from torch import fx
 
-from deuteron.frontend.quantize.decompositions import Decomposition, call, constant, value_of
+from deuteron.frontend.cortex_m.refusals import refusal
+from deuteron.frontend.quantize.decompositions import Decomposition, call, constant, constant_value, value_of
 
 aten = torch.ops.aten
 
-ZEROS = frozenset({aten.zeros.default, aten.zeros_like.default, aten.new_zeros.default})
+
+def is_zero(model: fx.GraphModule, state: fx.Node) -> bool:
+    """True for an initial state of zeros that no training changes."""
+    value = constant_value(model, state)
+    is_trained = state.op == "get_attr" and value_of(model, state).requires_grad
+    return value is not None and not is_trained and not value.any()
 
 
-def lstm(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
-    """The outputs of all steps and the final states of an LSTM; None for an LSTM with projections."""
+def cells_of(node: fx.Node) -> list[list[fx.Node]]:
+    """The weights of each layer and direction of a network.
+
+    Raises:
+        UnsupportedError: it is an LSTM with projections.
+    """
+    _, _, weights, has_biases, layers, _, _, both, _ = node.args
+    count, each = cast(int, layers) * (2 if both else 1), 4 if has_biases else 2
+    listed = cast("list[fx.Node]", weights)
+    if len(listed) != count * each:
+        raise refusal(node, "has a projection (`proj_size`), which is not supported", "use a Linear after the LSTM")
+    return [listed[i * each : (i + 1) * each] for i in range(count)]
+
+
+def lstm(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None]:
+    """The outputs of all steps and the final states of an LSTM."""
     layers = _Layers(model, node, gates=4)
-    if layers.parts is None:
-        return None
     hidden, cells = cast("list[fx.Node]", node.args[1])
     outputs, lasts = layers.run(partial(_lstm_step, node), (hidden, cells))
     return [outputs, *(_stacked(node, 1 + i, states, 0) for i, states in enumerate(zip(*lasts, strict=True)))]
 
 
-def gru(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
+def gru(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None]:
     """The outputs of all steps and the final states of a GRU."""
     layers = _Layers(model, node, gates=3)
-    if layers.parts is None:
-        return None
     outputs, lasts = layers.run(partial(_gru_step, node), (cast(fx.Node, node.args[1]),))
     return [outputs, _stacked(node, 1, [last for (last,) in lasts], 0)]
 
@@ -45,10 +61,8 @@ def rnn(activation: object) -> Decomposition:
         total = own if theirs is None else call(node, aten.add.Tensor, own, theirs)
         return (call(node, activation, total),)
 
-    def decompose(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
+    def decompose(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None]:
         layers = _Layers(model, node, gates=1)
-        if layers.parts is None:
-            return None
         outputs, lasts = layers.run(partial(step, node), (cast(fx.Node, node.args[1]),))
         return [outputs, _stacked(node, 1, [last for (last,) in lasts], 0)]
 
@@ -105,12 +119,9 @@ class _Layers:
 
     def __init__(self, model: fx.GraphModule, node: fx.Node, *, gates: int) -> None:
         self._model, self._node, self._gates = model, node, gates
-        self._x, _, weights, has_biases, layers, _, _, both, self._batch_first = node.args
-        self._directions = 2 if both else 1
-        cells = cast(int, layers) * self._directions
-        each = 4 if has_biases else 2
-        listed = cast("list[fx.Node]", weights)
-        self.parts = [listed[i * each : (i + 1) * each] for i in range(cells)] if len(listed) == cells * each else None
+        self._x, self._batch_first = node.args[0], node.args[8]
+        self._directions = 2 if node.args[7] else 1
+        self._cells = cells_of(node)
 
     def run(
         self, step: "partial[tuple[fx.Node, ...]]", begin: Sequence[fx.Node]
@@ -120,10 +131,10 @@ class _Layers:
         if not self._batch_first:
             x = call(node, aten.transpose.int, x, 0, 1)
         lasts: list[tuple[fx.Node, ...]] = []
-        for first in range(0, len(self.parts or ()), self._directions):
+        for first in range(0, len(self._cells), self._directions):
             directions: list[list[fx.Node]] = []
             for index in range(first, first + self._directions):
-                states = tuple(_state(node, one, index) for one in begin)
+                states = tuple(_state(self._model, node, one, index) for one in begin)
                 every = list(self._steps(step, x, index, states))
                 lasts.append(every[-1])
                 outputs = [states[0] for states in every]
@@ -151,7 +162,7 @@ class _Layers:
             yield states
 
     def _cell(self, index: int) -> _CellWeights:
-        own, theirs, *biases = (self.parts or [])[index]
+        own, theirs, *biases = self._cells[index]
         if not biases:
             return _CellWeights((own, None), (theirs, None), None)
         first, second = (value_of(self._model, bias) for bias in biases)
@@ -207,9 +218,9 @@ def _parts(node: fx.Node, gates: fx.Node, count: int) -> list[fx.Node]:
     return [call(node, aten.slice.Tensor, gates, 1, i * size, (i + 1) * size) for i in range(count)]
 
 
-def _state(node: fx.Node, begin: fx.Node, index: int) -> fx.Node | None:
+def _state(model: fx.GraphModule, node: fx.Node, begin: fx.Node, index: int) -> fx.Node | None:
     """The initial state of a layer; None for zeros."""
-    return None if begin.target in ZEROS else call(node, aten.select.int, begin, 0, index)
+    return None if is_zero(model, begin) else call(node, aten.select.int, begin, 0, index)
 
 
 def _stacked(node: fx.Node, index: int, states: Sequence[fx.Node], dim: int) -> fx.Node | None:

@@ -3,6 +3,7 @@
 A network of several layers or directions becomes one float operator per layer and direction.
 """
 
+import itertools
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
@@ -14,7 +15,7 @@ from torch import Tensor, fx
 from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quantize.decompositions import Decomposition, call
-from deuteron.frontend.quantize.recurrent import ZEROS
+from deuteron.frontend.quantize.recurrent import cells_of, is_zero
 
 aten: Any = torch.ops.aten
 
@@ -38,13 +39,15 @@ def layer_operator() -> Any:
 
     `hidden` and `cell` are the initial states [1, batches, units], None for zeros. The results are the states of all
     steps, and the last cell state of an LSTM or the last hidden state. A state of 16 bits has `bits` whole bits.
-    `largest` is the largest magnitude of the hidden state on calibration data. Neither changes the results.
+    `low` and `high` are the range of the hidden state on calibration data; `starts_beyond`: only initial states reach
+    it. None of these changes the results.
     """
     registry: Any = torch.library
     library = registry.Library("deuteron", "FRAGMENT")
     library.define(
         "recurrent(Tensor x, Tensor? hidden, Tensor? cell, Tensor[] weights, str kind, bool batch_first, bool reverse, "
-        "int bits, float largest) -> (Tensor, Tensor)"
+        "int bits, float low, float high, "
+        "bool starts_beyond) -> (Tensor, Tensor)"
     )
     library.impl("recurrent", _run, "CompositeExplicitAutograd")
     registry.register_fake("deuteron::recurrent", _shaped, lib=library)
@@ -102,25 +105,22 @@ def _backward(ctx: Any, *gradients: Tensor) -> tuple[Any, ...]:
     return (*made, list(found), *(None for _ in others))
 
 
-def _decomposed(_: fx.GraphModule, node: fx.Node) -> list[fx.Node | None] | None:
-    """One operator per layer and direction; None for an LSTM with projections."""
-    kind = _KINDS[node.target]
-    x, begin, listed, has_biases, layers, _dropout, _train, both, batch_first = cast("tuple[Any, ...]", node.args)
+def _decomposed(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None]:
+    """One operator per layer and direction."""
+    kind, cells = _KINDS[node.target], cells_of(node)
+    x, begin, *_, both, batch_first = cast("tuple[Any, ...]", node.args)
     states = cast("list[fx.Node]", begin if kind == "lstm" else [begin])
-    count, each, directions = layers * (2 if both else 1), 4 if has_biases else 2, 2 if both else 1
-    if len(listed) != count * each:
-        return None
+    count, directions = len(cells), 2 if both else 1
     hidden: list[fx.Node] = []
     last: list[fx.Node] = []
     time = 1 if batch_first else 0
     for first in range(0, count, directions):
         outputs: list[fx.Node] = []
         for index in range(first, first + directions):
-            given = [_initial(node, one, index, count) for one in states]
-            weights = listed[index * each : (index + 1) * each]
+            given = [_initial(model, node, one, index, count) for one in states]
             reverse = index % directions == 1
-            args = (given[0], given[1] if kind == "lstm" else None, weights, kind, batch_first, reverse, 0, 0.0)
-            layer = call(node, layer_operator(), x, *args)
+            args = (given[0], given[1] if kind == "lstm" else None, cells[index], kind, batch_first, reverse)
+            layer = call(node, layer_operator(), x, *args, 0, 0.0, 0.0, False)  # `measure` sets these
             layer.meta[_NETWORK] = node
             outputs.append(call(node, operator.getitem, layer, 0))
             last.append(call(node, operator.getitem, layer, 1))
@@ -139,9 +139,9 @@ def _final(node: fx.Node, steps: fx.Node, time: int, *, reverse: bool) -> fx.Nod
     return call(node, aten.reshape.default, last, [1, shape[1 - time], shape[2]]) if time else last
 
 
-def _initial(node: fx.Node, states: fx.Node, index: int, count: int) -> fx.Node | None:
+def _initial(model: fx.GraphModule, node: fx.Node, states: fx.Node, index: int, count: int) -> fx.Node | None:
     """The initial state of a layer; None for zeros."""
-    if states.target in ZEROS:
+    if is_zero(model, states):
         return None
     return states if count == 1 else call(node, aten.slice.Tensor, states, 0, index, index + 1)
 
@@ -155,7 +155,7 @@ LAYERS: Mapping[object, Decomposition] = dict.fromkeys(_KINDS, _decomposed)
 
 
 def measure(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]]) -> None:
-    """Set the whole bits of 16-bit states, and the largest hidden state, from the values on calibration batches.
+    """Set the whole bits of 16-bit states, and the range of the hidden state, from the values on calibration batches.
 
     Raises:
         UnsupportedError: a state is larger than 16 bits represent well.
@@ -163,17 +163,18 @@ def measure(model: fx.GraphModule, batches: Callable[[], Iterable[Inputs]]) -> N
     layers = model.graph.find_nodes(op="call_function", target=layer_operator())
     if not layers:
         return
-    run = _Largest(model)
+    run = _Ranges(model)
     for batch in batches():
         with torch.no_grad():
             run.run(*copies(batch))
     networks: dict[fx.Node, int] = {}
     for node in layers:
-        state, _ = run.found[node]
-        bits = _whole_bits(node, state)
+        bits = _whole_bits(node, run.largest[node])
         networks[node.meta[_NETWORK]] = max(bits, networks.get(node.meta[_NETWORK], 0))
     for node in layers:
-        node.args = (*node.args[:7], networks[node.meta[_NETWORK]], run.found[node][1])
+        begin, steps = run.hidden[node]
+        low, high = min(begin[0], steps[0]), max(begin[1], steps[1])
+        node.args = (*node.args[:7], networks[node.meta[_NETWORK]], low, high, (low, high) != steps)
 
 
 def _whole_bits(node: fx.Node, largest: float) -> int:
@@ -188,24 +189,31 @@ def _whole_bits(node: fx.Node, largest: float) -> int:
     return min(whole + 1, MOST_BITS) if node.args[4] == "lstm" else whole
 
 
-class _Largest(fx.Interpreter):
-    """Runs a model, and keeps the largest magnitudes of the 16-bit and the hidden states of each layer."""
+class _Ranges(fx.Interpreter):
+    """Runs a model, and keeps the largest magnitudes of 16-bit states and the ranges of hidden states of each layer."""
 
     def __init__(self, model: fx.GraphModule) -> None:
         super().__init__(model)
-        self.found: dict[fx.Node, tuple[float, float]] = {}
+        self.largest: dict[fx.Node, float] = {}
+        self.hidden: dict[fx.Node, list[tuple[float, float]]] = {}
+        """The ranges of the initial states and of those of all steps; both include 0."""
 
     def run_node(self, n: fx.Node) -> Any:
         value = super().run_node(n)
         if n.target is layer_operator():
             args, _ = self.fetch_args_kwargs_from_env(n)
-            state, hidden = self.found.get(n, (0.0, 0.0))
-            largest = float(value[0].abs().max())
-            if args[1] is not None:
-                largest = max(largest, float(args[1].abs().max()))
-            states = _largest_cell(*args) if args[4] == "lstm" else largest
-            self.found[n] = max(state, states), max(hidden, largest)
+            before = self.hidden.get(n, [(0.0, 0.0)] * 2)
+            self.hidden[n] = [_widened(*pair) for pair in zip(before, (args[1], value[0]), strict=True)]
+            state = _largest_cell(*args) if args[4] == "lstm" else max(map(abs, itertools.chain(*self.hidden[n])))
+            self.largest[n] = max(self.largest.get(n, 0.0), state)
         return value
+
+
+def _widened(limits: tuple[float, float], values: Tensor | None) -> tuple[float, float]:
+    """A range with these values."""
+    if values is None:
+        return limits
+    return min(limits[0], float(values.min())), max(limits[1], float(values.max()))
 
 
 def _largest_cell(

@@ -75,29 +75,31 @@ def rounded(values: Reals) -> Reals:
     return whole + np.where(np.abs(values - whole) >= 0.5, np.sign(values), 0).astype(values.dtype)
 
 
-def exponential_on_negative(values: npt.ArrayLike, whole_bits: int) -> I64:
-    """Return exp of fixed-point numbers of 0 or less with so many whole bits, in steps of 2^-31."""
+def exponential_on_negative(values: npt.ArrayLike, whole_bits: int, bits: int = 32) -> I64:
+    """Return exp of fixed-point numbers of 0 or less with so many whole bits, in steps of 2^(1 - bits)."""
     x = np.asarray(values, np.int64)
-    fraction = 31 - whole_bits
+    fraction = bits - 1 - whole_bits
     quarter = 1 << (fraction - 2)
     rest = (x & (quarter - 1)) - quarter
-    result = _exponential_of_quarter(_saturated(rest << whole_bits))
+    result = _exponential_of_quarter(_saturated(rest << whole_bits, bits), bits)
     remainder = rest - x
     steps = ((-2, 1672461947), (-1, 1302514674), (0, 790015084), (1, 290630308), (2, 39332535), (3, 720401), (4, 242))
     for exponent, multiplier in steps:
         if whole_bits > exponent:
             has_step = (remainder & (1 << (fraction + exponent))) != 0
-            result = np.where(has_step, times(result, multiplier), result)
-    return np.where(x == 0, _ONE - 1, result)
+            result = np.where(has_step, times(result, _narrowed(multiplier, bits), bits), result)
+    result = np.where(x < -(1 << (fraction + 5)), 0, result)
+    return np.where(x == 0, (1 << (bits - 1)) - 1, result)
 
 
-def one_over_one_plus(x: npt.ArrayLike) -> I64:
-    """Return 1 / (1 + x) of numbers from 0 to below 1, all in steps of 2^-31."""
-    half = (np.asarray(x, np.int64) + _ONE) // 2
-    y = 1515870810 + times(half, -1010580540)
-    for _ in range(3):
-        y = y + _saturated(times(y, (1 << 29) - times(half, y)) << 2)
-    return _saturated(y << 1)
+def one_over_one_plus(x: npt.ArrayLike, bits: int = 32) -> I64:
+    """Return 1 / (1 + x) of numbers from 0 to below 1, all in steps of 2^(1 - bits)."""
+    return _saturated(_two_over_one_plus(x, bits) << 1, bits)
+
+
+def one_minus_over_one_plus(x: npt.ArrayLike, bits: int = 32) -> I64:
+    """Return (1 - x) / (1 + x) of numbers from 0 to below 1, all in steps of 2^(1 - bits)."""
+    return _saturated((_two_over_one_plus(x, bits) - (1 << (bits - 3))) << 2, bits)
 
 
 def inverse_square_root(value: int) -> Factor:
@@ -128,17 +130,33 @@ def as_words(values: Sequence[int]) -> npt.NDArray[np.int32]:
     return np.array(values, np.int32)
 
 
-def _exponential_of_quarter(a: I64) -> I64:
-    """exp(a) for -1/4 <= a < 0 in steps of 2^-31: a polynomial about -1/8."""
-    x = a + (1 << 28)
-    x2 = times(x, x)
-    x3, x4 = times(x2, x), times(x2, x2)
-    inner = times(divided_by_power(x4, 2) + x3, 715827883) + x2
-    return 1895147668 + times(1895147668, x + divided_by_power(inner, 1))
+def _exponential_of_quarter(a: I64, bits: int) -> I64:
+    """exp(a) for -1/4 <= a < 0 in steps of 2^(1 - bits): a polynomial about -1/8."""
+    x = a + (1 << (bits - 4))
+    x2 = times(x, x, bits)
+    x3, x4 = times(x2, x, bits), times(x2, x2, bits)
+    inner = times(divided_by_power(x4, 2) + x3, _narrowed(715827883, bits), bits) + x2
+    middle = _narrowed(1895147668, bits)
+    return middle + times(middle, x + divided_by_power(inner, 1), bits)
 
 
-def _saturated(values: npt.ArrayLike) -> I64:
-    return np.clip(np.asarray(values, np.int64), -_ONE, _ONE - 1)
+def _two_over_one_plus(x: npt.ArrayLike, bits: int) -> I64:
+    """2 / (1 + x) with two whole bits, of numbers in steps of 2^(1 - bits): three steps of Newton's method."""
+    half = (np.asarray(x, np.int64) + (1 << (bits - 1))) // 2
+    y = _narrowed(1515870810, bits) + times(half, _narrowed(-1010580540, bits), bits)
+    for _ in range(3):
+        y = y + _saturated(times(y, (1 << (bits - 3)) - times(half, y, bits), bits) << 2, bits)
+    return y
+
+
+def _narrowed(constant: int, bits: int) -> int:
+    """A constant in steps of 2^-31, in those of 2^(1 - bits)."""
+    return (constant + (1 << (31 - bits))) >> (32 - bits) if bits < 32 else constant
+
+
+def _saturated(values: npt.ArrayLike, bits: int = 32) -> I64:
+    limit = 1 << (bits - 1)
+    return np.clip(np.asarray(values, np.int64), -limit, limit - 1)
 
 
 def _truncated_divide(values: I64, by: int) -> I64:

@@ -5,6 +5,9 @@ least stored value, which is correct only if that value represents 0. A result t
 negative values, such as an operand of `cat`, has another least value. An activation with an upper bound below the
 largest stored value stays on the CPU. Here the operand of such an activation is rounded with the result's quantisation.
 Rounding is monotone, so the result does not change.
+
+The passes also clamp stored values without regard to scales. An activation of which the operand is quantised otherwise
+than the result, as the Cortex-M's quantiser does it, gets the same rounding.
 """
 
 from typing import Any, cast
@@ -13,14 +16,15 @@ import torch
 from torch import fx
 
 from deuteron.frontend.nodes import MARK, QUANTIZED
-from deuteron.frontend.operators import base_name, is_qdq, is_quantize
+from deuteron.frontend.operators import base_name, is_dequantize, is_qdq, is_quantize
 
 _ACTIVATIONS = ("relu", "hardtanh")
+_CLAMPS = (*_ACTIVATIONS, "clamp")
 
 
 def keep_bounds(module: fx.GraphModule) -> bool:
     """Round the operands of such activations in an edge program; true if there are any."""
-    wanted = [node for node in module.graph.nodes if _loses_a_bound(node)]
+    wanted = [node for node in module.graph.nodes if _loses_a_bound(node) or _has_two_scales(node)]
     for node in wanted:
         _round(module, node)
     module.recompile()
@@ -38,6 +42,14 @@ def _loses_a_bound(node: fx.Node) -> bool:
         return zero_point != least
     low, high = cast("tuple[float, float]", (*node.args[1:], *(-1.0, 1.0)[len(node.args) - 1 :]))
     return low != 0 or zero_point != least or round(high / scale) + zero_point < most
+
+
+def _has_two_scales(node: fx.Node) -> bool:
+    """True for an activation between a dequantise and a quantise operator of different quantisation."""
+    if node.op != "call_function" or base_name(node.target) not in _CLAMPS or len(node.users) != 1:
+        return False
+    operand, (reader,) = node.all_input_nodes[0], node.users
+    return is_dequantize(operand) and is_quantize(reader) and operand.args[1:] != reader.args[1:]
 
 
 def _is_for_cpu(node: fx.Node) -> bool:

@@ -27,8 +27,11 @@ def write(model: fx.GraphModule) -> None:
     values, because the backend would add an axis to the result.
 
     Raises:
-        UnsupportedError: the model unpools, for which Vela would drop the pool's indices.
+        UnsupportedError: the model unpools, for which Vela would drop the pool's indices, or has an LSTM with
+            projections.
     """
+    for node in model.graph.find_nodes(op="call_function", target=aten.lstm.input):
+        recurrent.cells_of(node)
     for node in model.graph.find_nodes(op="call_function", target=aten.max_unpool2d.default):
         raise refusal(node, "reads indices of a max-pool, which the NPU does not give", _UNPOOLED)
     apply(model, _DECOMPOSITIONS)

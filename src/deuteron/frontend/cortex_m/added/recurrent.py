@@ -9,7 +9,15 @@ import torch
 
 from deuteron.frontend.cortex_m.added.lowering_pattern import Array, Definition, Patterns, clipped, stored
 from deuteron.operators.recurrent import GruParams, LstmParams, RnnParams
-from deuteron.tflite.cortex_m.fixed_point import Factor, divided_by_power, product, wrapped
+from deuteron.tflite.cortex_m.fixed_point import (
+    Factor,
+    divided_by_power,
+    exponential_on_negative,
+    one_minus_over_one_plus,
+    one_over_one_plus,
+    product,
+    wrapped,
+)
 
 I64 = npt.NDArray[np.int64]
 
@@ -138,42 +146,15 @@ def tanh(numbers: I64, whole: int) -> I64:
 @cache
 def _logistic_table() -> I64:
     x = np.arange(-32768, 32768)
-    y = np.minimum(_reciprocal(_exponential(-np.abs(x), _GATE_BITS)) * 2, _ONE)
+    y = one_over_one_plus(exponential_on_negative(-np.abs(x), _GATE_BITS, 16), 16)
     return np.where(x == 0, 1 << 14, np.where(x > 0, y, _ONE - y))
 
 
 @cache
 def _tanh_table(whole: int) -> I64:
     x = np.arange(-32768, 32768)
-    y = np.minimum((_reciprocal(_exponential(-np.abs(x), whole + 1)) - (1 << 13)) * 4, _ONE)
+    y = one_minus_over_one_plus(exponential_on_negative(-np.abs(x), whole + 1, 16), 16)
     return np.where(x == 0, 0, np.sign(x) * y)
-
-
-def _times(a: I64, b: I64 | int) -> I64:
-    """Products in steps of 2^-15, ties up."""
-    return (a * b + (1 << 14)) >> 15
-
-
-def _exponential(a: I64, whole: int) -> I64:
-    """exp(a) in steps of 2^-15, of int16 numbers below 0 with `whole` whole bits: a polynomial about -1/8, powers."""
-    quarters = ~(a >> (13 - whole))
-    x = ((a << whole) & 0x1FFF) - (1 << 12)
-    x2 = _times(x, x)
-    x3, x4 = _times(x2, x), _times(x2, x2)
-    inner = _times(((x4 + 2) >> 2) + x3, 10923) + x2
-    result = 28918 + _times(x + ((inner + 1) >> 1), 28918)
-    for bit, power in zip(range(whole + 2), (25520, 19875, 12055, 4435, 600, 11, 0), strict=False):
-        result = np.where(quarters & (1 << bit), _times(result, power), result)
-    return np.where(a < -(1 << (20 - whole)), 0, result) if whole > 5 else result
-
-
-def _reciprocal(x: I64) -> I64:
-    """1 / ((1 + x) / 2) - 1 with two whole bits: three steps of Newton's method."""
-    half = (x >> 1) + (1 << 14)
-    y = 23130 + _times(half, -15420)
-    for _ in range(3):
-        y = y + _times(y, (1 << 13) - _times(half, y)) * 4
-    return y
 
 
 def _gates_and_state(p: LstmParams | GruParams) -> tuple[tuple[Sequence[int], torch.dtype], ...]:
