@@ -10,6 +10,7 @@ import pytest
 import torch
 from tests.frontend.streaming import networks
 from torch import Tensor, nn
+from torch.nn import functional
 
 from deuteron.builds.options import StreamOptions
 from deuteron.errors import DeuteronError, InternalError, OptionError, UnsupportedError
@@ -70,6 +71,54 @@ def test_a_stream_goes_on_from_run_to_run():
     torch.testing.assert_close(outputs[-1][0], module(x), rtol=0, atol=1e-5)
     assert "12 times fewer" not in found.info.text
     assert "2 new frames in each run" in found.info.text
+
+
+class _Applied(nn.Module):
+    """A causal convolution inside a function of this module and the inputs."""
+
+    def __init__(self, apply: Callable[..., Tensor]) -> None:
+        super().__init__()
+        self.conv, self.slopes, self.apply_to = nn.Conv1d(4, 4, 3), nn.PReLU(24), apply
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return self.apply_to(self, *inputs)
+
+
+def _causal(m: Any, x: Tensor) -> Tensor:
+    return m.conv(functional.pad(x, (2, 0)))
+
+
+def _applied(apply: Callable[..., Tensor], options: str, *inputs: Tensor) -> Model:
+    torch.manual_seed(0)
+    observed, graph = capture.captured(_Applied(apply).eval(), [inputs])
+    return model.streamed(observed, graph, observed.samples, StreamOptions.parse(options))
+
+
+@pytest.mark.parametrize(
+    ("apply", "options"),
+    [
+        (lambda m, x: torch.relu(_causal(m, x)[:, :, -1:].expand(-1, -1, 24)), "2:4"),
+        (lambda m, x: functional.avg_pool1d(_causal(m, x), 3, 2, ceil_mode=True), "2:4:4"),
+        (lambda m, x: m.slopes(_causal(m, x).transpose(1, 2)).mean(1), "2:4"),
+        (lambda m, x, y: _causal(m, x) + y[:, :, None], "2:4"),
+    ],
+)
+def test_streams_of_example_zeros_equal_their_windows(apply: Callable[..., Tensor], options: str):
+    """The check changes the samples, and so it finds what zeros hide."""
+    inputs = (torch.zeros(1, 4, 24), torch.zeros(1, 4))
+    assert _applied(apply, options, *inputs[: apply.__code__.co_argcount - 1]).info.hop == 4
+
+
+def test_first_frames_that_depend_on_an_input_without_frames_are_refused():
+    with pytest.raises(UnsupportedError, match="first frames of `pad` depend on an input without frames"):
+        _applied(lambda m, x, y: _causal(m, x + y[:, :, None]), "2:4", torch.randn(1, 4, 24), torch.randn(1, 4))
+
+
+def test_inputs_with_different_numbers_of_frames_are_refused():
+    with pytest.raises(OptionError, match="different sizes along dimension 2"):
+        _applied(
+            lambda m, x, y: _causal(m, x) + y.mean(2, keepdim=True), "2:4", torch.randn(1, 4, 24), torch.randn(1, 4, 12)
+        )
 
 
 def test_the_check_finds_a_stream_that_differs(monkeypatch: pytest.MonkeyPatch):

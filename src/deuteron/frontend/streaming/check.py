@@ -15,7 +15,7 @@ from deuteron.frontend.streaming.account import Plan
 from deuteron.frontend.streaming.frames import Frames, Whole
 from deuteron.frontend.streaming.write import Streamed
 
-TOLERANCE = 1e-9
+TOLERANCE = 1e-8
 """The allowed difference relative to the largest magnitude, of sums of float64 in another order."""
 
 LEAST = 1e-12
