@@ -45,7 +45,7 @@ int32_t (*const neutronKernels[DTN_KERNEL_KINDS])(const dtn_call_t *call, dtn_ph
 
 
 _LINKED: dict[Path, tuple[object, ...]] = {}
-"""What each image of this process was linked from; the place of a compiled object has the hash of its content."""
+"""The objects of each linked image. The path of an object contains the hash of its content."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,7 @@
 """Names and properties of operators in exported graphs, for all processors."""
 
+from collections.abc import Callable
+
 from torch import fx
 
 from deuteron.npu.neutron.kernels import names
@@ -33,10 +35,15 @@ def called(node: fx.Node) -> str:
 
 def reads_inputs(node: fx.Node) -> bool:
     """Return True if a value of an exported graph depends on the program's inputs."""
+    return depends_on(node, lambda one: one.op == "placeholder")
+
+
+def depends_on(node: fx.Node, is_wanted: Callable[[fx.Node], bool]) -> bool:
+    """Return True if a value is computed from a wanted node, or is one."""
     before, seen = [node], {node}
     while before:
         last = before.pop()
-        if last.op == "placeholder":
+        if is_wanted(last):
             return True
         before += [arg for arg in last.all_input_nodes if arg not in seen]
         seen |= {*last.all_input_nodes}

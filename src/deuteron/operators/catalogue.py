@@ -18,7 +18,7 @@ from deuteron.operators.cortex_m import (
 )
 from deuteron.operators.params import KernelParams
 from deuteron.operators.portable import ATEN_OPERATORS, MaxPoolParams
-from deuteron.operators.recurrent import GruParams, LstmParams, RnnParams
+from deuteron.operators.recurrent import GruParams, LstmParams, RnnParams, scratch_shapes
 from deuteron.operators.tflite import DEQUANTIZE, TFLITE_OPERATORS
 from deuteron.operators.tflite_unquantized import DetectionParams
 
@@ -55,11 +55,9 @@ def scratch(operator: CpuOperator, params: KernelParams) -> tuple[tuple[int, str
             return ((gather_bytes(params), "uint8"),)
         case MaxPoolParams() if operator.scratch:
             return ((math.prod(params.output), "int64"),)
-        case LstmParams() | GruParams():
-            kinds = ((4 * params.units, "int16"), (params.batches * params.units, "int16"))
-            return kinds[: len(operator.scratch)]
-        case RnnParams():
-            return ((params.units, "int16"),)
+        case LstmParams() | GruParams() | RnnParams():
+            shapes = scratch_shapes(params)[: len(operator.scratch)]  # TFLite's LSTM has no results besides the output
+            return tuple((math.prod(shape), "int16") for shape in shapes)
         case DetectionParams():
             return ((params.boxes * WORKSPACE_WORDS, "float32"),)
         case _:

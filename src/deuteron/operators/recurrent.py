@@ -92,6 +92,13 @@ class RnnParams(KernelParams):
     out_shift: int
 
 
+def scratch_shapes(params: LstmParams | GruParams | RnnParams) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of the int16 values that a call writes before the output: gates, and the state but for RNNs."""
+    if isinstance(params, RnnParams):
+        return ((params.units,),)
+    return (4 * params.units,), (1, params.batches, params.units)
+
+
 RECURRENT: tuple[CpuOperator, ...] = (
     CpuOperator(
         "lstm",

@@ -46,8 +46,7 @@ def layer_operator() -> Any:
     library = registry.Library("deuteron", "FRAGMENT")
     library.define(
         "recurrent(Tensor x, Tensor? hidden, Tensor? cell, Tensor[] weights, str kind, bool batch_first, bool reverse, "
-        "int bits, float low, float high, "
-        "bool starts_beyond) -> (Tensor, Tensor)"
+        "int bits, float low, float high, bool starts_beyond) -> (Tensor, Tensor)"
     )
     library.impl("recurrent", _run, "CompositeExplicitAutograd")
     registry.register_fake("deuteron::recurrent", _shaped, lib=library)
@@ -125,7 +124,7 @@ def _decomposed(model: fx.GraphModule, node: fx.Node) -> list[fx.Node | None]:
             outputs.append(call(node, operator.getitem, layer, 0))
             last.append(call(node, operator.getitem, layer, 1))
             hidden.append(_final(node, outputs[-1], time, reverse=reverse))
-        x = outputs[0] if both is False else call(node, aten.cat.default, outputs, 2)
+        x = outputs[0] if directions == 1 else call(node, aten.cat.default, outputs, 2)
     if kind == "gru":
         return [x, _together(node, last)]
     return [x, _together(node, hidden), *([_together(node, last)] if kind == "lstm" else [])]

@@ -19,7 +19,7 @@ from deuteron.frontend.streaming.rules import step_of
 
 @dataclass(slots=True)
 class Plan:
-    """How a graph of a window becomes one of a hop.
+    """Says for each operator of a window's graph how the graph of a hop computes it.
 
     Attributes:
         window: the number of frames of the window.

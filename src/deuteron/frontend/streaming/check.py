@@ -35,7 +35,7 @@ def check(model: fx.GraphModule, streamed: Streamed, plan: Plan, samples: Sequen
     outputs = [node for node in flat(model.graph.output_node().args[0]) if isinstance(node, fx.Node)]
     stream = _joined(inputs, plan, samples)
     hops = list(_hops(streamed, inputs, plan, stream))
-    last = (2 * plan.window - plan.window) // plan.hop
+    last = plan.window // plan.hop
     for start in sorted({0, 1, *(last * part // _WINDOWS for part in range(1, _WINDOWS + 1))}):
         window = tuple(
             _part(plan, node, x, start * plan.hop, plan.window) for node, x in zip(inputs, stream, strict=True)

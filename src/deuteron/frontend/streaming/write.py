@@ -13,7 +13,7 @@ from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.inputs import Inputs
-from deuteron.frontend.operators import called
+from deuteron.frontend.operators import called, depends_on
 from deuteron.frontend.source_lines import source_of
 from deuteron.frontend.streaming.account import Plan
 from deuteron.frontend.streaming.frames import Frames, Step, arguments_of
@@ -128,7 +128,7 @@ class _Writer:
         frames, value = cast(Frames, self._plan.accounts[node]), self._values[node]
         count = self._earlier[node]
         known = min(count, max(0, -frames.lag))
-        if known and self._reads_whole_input(node):
+        if known and depends_on(node, self._is_whole_input):
             source = source_of(node)
             raise UnsupportedError(
                 f"`--stream`: the first frames of `{node.name}` depend on an input without frames, which may change"
@@ -140,16 +140,9 @@ class _Writer:
         own = value.narrow(frames.axis, max(0, -frames.lag) - known, known)
         return torch.cat([*[zeros] * (count - known), own], frames.axis)
 
-    def _reads_whole_input(self, node: fx.Node) -> bool:
-        """Tell whether a result depends on an input that each run gets whole."""
-        seen, left = {node}, [node]
-        while left:
-            one = left.pop()
-            if one.op == "placeholder" and not self._is_framed(one):
-                return True
-            left += (operand for operand in one.all_input_nodes if operand not in seen)
-            seen.update(one.all_input_nodes)
-        return False
+    def _is_whole_input(self, node: fx.Node) -> bool:
+        """Tell whether each run gets this input as a whole."""
+        return node.op == "placeholder" and not self._is_framed(node)
 
     def _keep(self, node: fx.Node) -> None:
         """Write the next values of an operator's states."""

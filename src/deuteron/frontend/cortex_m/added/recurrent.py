@@ -8,7 +8,7 @@ import numpy.typing as npt
 import torch
 
 from deuteron.frontend.cortex_m.added.lowering_pattern import Array, Definition, Patterns, clipped, stored
-from deuteron.operators.recurrent import GruParams, LstmParams, RnnParams
+from deuteron.operators.recurrent import GruParams, LstmParams, RnnParams, scratch_shapes
 from deuteron.tflite.cortex_m.fixed_point import (
     Factor,
     divided_by_power,
@@ -157,18 +157,14 @@ def _tanh_table(whole: int) -> I64:
     return np.where(x == 0, 0, np.sign(x) * y)
 
 
-def _gates_and_state(p: LstmParams | GruParams) -> tuple[tuple[Sequence[int], torch.dtype], ...]:
-    return ((4 * p.units,), torch.int16), ((1, p.batches, p.units), torch.int16)
-
-
-def _gate(p: RnnParams) -> tuple[tuple[Sequence[int], torch.dtype], ...]:
-    return (((p.units,), torch.int16),)
+def _scratch(p: LstmParams | GruParams | RnnParams) -> list[tuple[Sequence[int], torch.dtype]]:
+    return [(shape, torch.int16) for shape in scratch_shapes(p)]
 
 
 PATTERNS: Patterns = {}
 
 DEFINITIONS: Mapping[str, Definition] = {
-    "lstm": Definition(_lstm, rounds=False, scratch=_gates_and_state),
-    "gru": Definition(_gru, rounds=False, scratch=_gates_and_state),
-    "rnn": Definition(_rnn, rounds=False, scratch=_gate),
+    "lstm": Definition(_lstm, rounds=False, scratch=_scratch),
+    "gru": Definition(_gru, rounds=False, scratch=_scratch),
+    "rnn": Definition(_rnn, rounds=False, scratch=_scratch),
 }
