@@ -24,9 +24,8 @@ _OF_ELEMENTS = frozenset({"dropout", "to", "_to_copy", "clone", "detach", "alias
 
 _OF_ROWS = _OF_ELEMENTS | {"linear", "layer_norm"}
 
-_PARTIAL = frozenset(
-    "acos acosh asin atanh div lgamma log log10 log1p log2 logit pow reciprocal rsqrt sqrt xlogy".split()
-)
+_FUNCTIONS = "acos acosh asin atanh div lgamma log log10 log1p log2 logit pow reciprocal rsqrt sqrt xlogy"
+_PARTIAL = frozenset(_FUNCTIONS.split())
 """Functions that are not defined for all numbers: they get 1 in place of an element that is not selected."""
 
 _PUTS = frozenset({aten.index_put.default, aten.index_put_.default})
@@ -130,11 +129,7 @@ class _Pass:
             ranks = {cast(Tensor, arg.meta["val"]).dim() for arg in node.all_input_nodes if arg in self.whole}
             return len(ranks) == 1 and all(one.meta["val"].dim() <= mask.behind for one in others)
         is_of_first = node.args[0] in self.whole and not any(arg in self.whole for arg in node.all_input_nodes[1:])
-        return (
-            called(node) in _BY_ROWS
-            and is_of_first
-            and (mask.behind > 0 or called(node) not in ("linear", "layer_norm"))
-        )
+        return is_of_first and called(node) in (_OF_ROWS if mask.behind else _OF_ELEMENTS)
 
     def _reduced(self, node: fx.Node, x: fx.Node, mask: _Mask) -> fx.Node | None:
         """Return the sum or mean of the selected elements, or of the selected rows."""

@@ -86,7 +86,7 @@ def _middle_of_all(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 def _order(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """The indices of a sort alone."""
     both = _sorted(lambda count, given: _Wanted(range(count), given["descending"]))(model, node)
-    return None if both is None else both[1]
+    return None if both is None else cast("Sequence[fx.Node]", both)[1]
 
 
 def _quantile(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
