@@ -40,6 +40,8 @@ from deuteron.frontend.quantize import (
     casts,
     composites,
     decompositions,
+    doubles,
+    empties,
     equalise,
     indexed_writes,
     indexing,
@@ -245,6 +247,7 @@ class Flow:
         check_repeatable(model)
         self._original = rewrite_equivalence.original(model, self.sample)
         boolean_indices.write(model)
+        doubles.narrow(model)
         check_exported(model, takes_complex=not self._has_cortex_m)
         self._output_dtypes = output_dtypes.of(model)
         casts.remove_identity_casts(model)
@@ -252,6 +255,7 @@ class Flow:
         promotion.write(model)
         inplace.write(model)
         mutable_buffers.remove_copies(model, len(self.variables))
+        empties.write(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             indexed_writes.write(model)
         synonyms.write(model)
