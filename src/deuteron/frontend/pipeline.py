@@ -38,6 +38,7 @@ from deuteron.frontend.quantize import (
     biases,
     boolean_indices,
     casts,
+    complex_numbers,
     composites,
     decompositions,
     doubles,
@@ -248,6 +249,8 @@ class Flow:
         self._original = rewrite_equivalence.original(model, self.sample)
         boolean_indices.write(model)
         doubles.narrow(model)
+        if self._has_cortex_m:
+            complex_numbers.write(model)
         check_exported(model, takes_complex=not self._has_cortex_m)
         self._output_dtypes = output_dtypes.of(model)
         casts.remove_identity_casts(model)

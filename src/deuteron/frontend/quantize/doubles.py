@@ -7,25 +7,28 @@ from torch import Tensor, fx
 from torch._guards import detect_fake_mode
 from torch.fx.node import map_arg
 
-from deuteron.frontend.operators import called
-from deuteron.frontend.quantize.decompositions import constant, value_of
+from deuteron.frontend.operators import called, reads_inputs
+from deuteron.frontend.quantize.decompositions import constant, constant_value
 
 
 def narrow(model: fx.GraphModule) -> None:
     """Replace float64 within a model by float32.
 
     Models stay as they are, and are refused later, if an input or output is float64, or an operator makes float64 of
-    integers: float32 does not have all of these.
+    integers that depend on inputs: float32 does not have all of these.
     """
     nodes = [node for node in model.graph.nodes if _is_double(node)]
-    outputs = set(model.graph.output_node().all_input_nodes)
-    if any(node in outputs or node.op == "placeholder" or _widens(node) for node in nodes):
-        return
+    outputs, constants = set(model.graph.output_node().all_input_nodes), dict[fx.Node, Tensor]()
+    for node in nodes:
+        if not reads_inputs(node) and (value := constant_value(model, node)) is not None:
+            constants[node] = value
+        elif node in outputs or node.op == "placeholder" or _widens(node):
+            return
     changed = set[fx.Node]()
     mode: Any = detect_fake_mode([node.meta.get("val") for node in model.graph.nodes])
     for node in list(model.graph.nodes):
-        if node.op == "get_attr" and node in nodes:
-            number = constant(model, node, node.name, value_of(model, node))
+        if node in constants:
+            number = constant(model, node, node.name, constants[node])
             number.meta = {**node.meta, **number.meta}
             node.replace_all_uses_with(number)
             changed.add(number)
