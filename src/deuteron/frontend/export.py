@@ -58,6 +58,17 @@ def not_exported(error: Exception) -> InputError:
     )
 
 
+def check_fixed_inputs(model: fx.GraphModule) -> None:
+    """Check that the inputs of an exported model have fixed shapes.
+
+    Raises:
+        UnsupportedError: a shape was declared dynamic.
+    """
+    for node in model.graph.find_nodes(op="placeholder"):
+        if isinstance(value := node.meta.get("val"), torch.Tensor):
+            _need_fixed_shape(node, value)
+
+
 def check_exported(model: fx.GraphModule, *, takes_complex: bool) -> None:
     """Check that an exported model has fixed shapes and float32 floats, or complex numbers if `takes_complex`.
 
@@ -88,7 +99,7 @@ def _need_fixed_shape(node: fx.Node, value: torch.Tensor) -> None:
             f"{f', at `{source.code}`' if source else ''}",
             where=str(source) if source else None,
             hint="every shape must be known when compiling: remove dynamic dimensions, and replace operators "
-            "whose result size depends on data (masking, `nonzero`) by ones of fixed size (`torch.where`)",
+            "whose result size depends on data by ones of fixed size, such as `y[mask]` by `torch.where(mask, y, 0)`",
         )
 
 

@@ -28,7 +28,7 @@ from deuteron.frontend.cortex_m import lowering_check, program_checks
 from deuteron.frontend.cortex_m.layout import give_strides
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.eager.variables import Variable
-from deuteron.frontend.export import check_exported, check_norms, check_repeatable
+from deuteron.frontend.export import check_exported, check_fixed_inputs, check_norms, check_repeatable
 from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.lowering_record import Recording
@@ -36,9 +36,13 @@ from deuteron.frontend.quantize import (
     batches,
     bias_scales,
     biases,
+    boolean_indices,
     casts,
+    complex_numbers,
     composites,
     decompositions,
+    doubles,
+    empties,
     equalise,
     indexed_writes,
     indexing,
@@ -46,10 +50,12 @@ from deuteron.frontend.quantize import (
     masks,
     norms,
     operator_aliases,
+    orders,
     promotion,
     recurrent_layers,
     resampling,
     rewrite_equivalence,
+    scatters,
     signals,
     synonyms,
     training,
@@ -229,8 +235,7 @@ class Flow:
         is_another = self._has_begun and not self.rejected.is_left_over
         self._has_begun, self.rejected.is_left_over = True, False
         self.stage = Stage.QUANTIZE
-        check_exported(model, takes_complex=not self._has_cortex_m)
-        self._output_dtypes = output_dtypes.of(model)
+        check_fixed_inputs(model)
         if is_another:
             self.on_cpu, self.sample = (), ()
             self.rejected.clear()
@@ -242,15 +247,25 @@ class Flow:
         check_norms(model)
         check_repeatable(model)
         self._original = rewrite_equivalence.original(model, self.sample)
+        boolean_indices.write(model)
+        doubles.narrow(model)
+        if self._has_cortex_m:
+            complex_numbers.write(model)
+        check_exported(model, takes_complex=not self._has_cortex_m)
+        self._output_dtypes = output_dtypes.of(model)
         casts.remove_identity_casts(model)
         operator_aliases.write(model)
         promotion.write(model)
         inplace.write(model)
         mutable_buffers.remove_copies(model, len(self.variables))
+        empties.write(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             indexed_writes.write(model)
         synonyms.write(model)
+        orders.write(model, has_topk=not self._has_cortex_m)
         indexing.write(model)
+        if self._has_cortex_m or self.npu_backend.decomposes_layers:
+            scatters.write(model)
         resampling.write(model)
         casts.merge_bool_casts(model)
         if self._has_cortex_m:

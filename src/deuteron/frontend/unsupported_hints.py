@@ -6,8 +6,13 @@ The guide `docs/guides/first-model.md` has the same rows.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from deuteron.frontend.quantize import orders
+
 BUILD = "build for a target whose CPU runs portable operators, such as `imxrt700` and `ethos-u55-128`"
-_ORDERS = "return the values that it sorts as an output of the model, and sort them in the application"
+_ORDERS = (
+    f"sort rows whose number times their squared length is at most {orders.MOST:,}, or return the values as an output "
+    "of the model, and sort them in the application"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +20,7 @@ class Rewrite:
     """A hint for an operator without an int8 implementation.
 
     Attributes:
-        example: a call of the operator on a tensor `x` of rows.
+        example: a call of the operator on a tensor `x` of rows that are too long for it.
         advice: the text of the hint.
         is_portable: whether ExecuTorch's portable kernels include the operator.
     """
@@ -32,6 +37,8 @@ class Rewrite:
 
 REWRITES: Mapping[str, Rewrite] = {
     "sort": Rewrite("x.sort(-1).values", _ORDERS, is_portable=False),
+    "argsort": Rewrite("x.argsort(-1)", _ORDERS, is_portable=False),
+    "quantile": Rewrite("x.quantile(0.25, -1)", _ORDERS, is_portable=False),
     "topk": Rewrite("x.topk(2).values", _ORDERS),
     "kthvalue": Rewrite("x.kthvalue(2).values", _ORDERS, is_portable=False),
     "median": Rewrite("x.median(-1).values", _ORDERS, is_portable=False),

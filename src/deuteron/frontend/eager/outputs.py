@@ -1,5 +1,6 @@
 """Flattens and compares the outputs of modules."""
 
+import dataclasses
 from collections.abc import Sequence
 
 import torch
@@ -14,10 +15,16 @@ Leaves = tuple[Tensor, ...]
 def leaves(outputs: object) -> Leaves:
     """Return the tensors of an output structure in PyTorch's order, without None.
 
+    Dataclasses are registered with PyTorch, as `torch.export` requires of what a model returns.
+
     Raises:
         InputError: an output is neither a tensor nor None.
     """
     flat, _ = pytree.tree_flatten(outputs)
+    while unknown := {type(one) for one in flat if dataclasses.is_dataclass(one)}:
+        for kind in unknown:
+            torch.export.register_dataclass(kind)
+        flat, _ = pytree.tree_flatten(outputs)
     found: list[Tensor] = []
     for value in flat:
         if isinstance(value, Tensor):

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor, fx
 from torch.nn import functional
 
+from deuteron.frontend.cortex_m.refusals import refusal
+from deuteron.frontend.eager.embeddings import ONCE
 from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, constant_value
 
 aten = torch.ops.aten
@@ -110,11 +112,11 @@ def _with_index(extreme: object, index: object) -> Decomposition:
     return decompose
 
 
-def _shortened(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+def _shortened(model: fx.GraphModule, node: fx.Node) -> fx.Node:
     table, _, most, order = cast("tuple[fx.Node, fx.Node, float, float]", node.args)
     value = constant_value(model, table)
     if value is None:
-        return None
+        raise refusal(node, "shortens rows of a table in each run, and other operators read it", ONCE)
     return constant(model, node, f"{node.name}_rows", torch.renorm(value, order, 0, most))
 
 

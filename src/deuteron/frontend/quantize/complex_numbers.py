@@ -1,0 +1,231 @@
+"""Writes complex numbers as pairs of real ones, and Fourier transforms as linear layers."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+from torch.fx.node import map_arg
+
+from deuteron.frontend.operators import called
+from deuteron.frontend.quantize.decompositions import call, constant, constant_value
+from deuteron.frontend.quantize.fourier import TRANSFORMS
+
+aten = torch.ops.aten
+
+Pair = tuple[fx.Node, fx.Node]
+"""The real and imaginary part of a tensor."""
+
+_NAMES = """
+_unsafe_view add alias cat clone contiguous detach expand flatten flip index index_select lift_fresh_copy mean movedim neg
+permute repeat reshape roll select slice squeeze stack sub sum t transpose unsqueeze view zero
+"""
+_OF_PARTS = frozenset(_NAMES.split())
+"""Operators that compute each part of a result of the same parts of their operands, in place too."""
+
+_PRODUCTS = frozenset({"bmm", "einsum", "matmul", "mm", "mul"})
+"""Operators that are linear in each of two operands."""
+
+
+def write(model: fx.GraphModule) -> None:
+    """Replace complex tensors, unless a model returns some or has operators that are not here."""
+    pass_ = _Pass(model)
+    nodes = list(model.graph.nodes)
+    if not any(map(_is_complex, nodes)):
+        return
+    for node in nodes:
+        is_concerned = _is_complex(node) or any(arg in pass_.pairs for arg in node.all_input_nodes)
+        if is_concerned and node.op != "output" and not pass_.visit(node):
+            return
+    if any(arg in pass_.pairs for arg in model.graph.output_node().all_input_nodes):
+        return
+    for node, real in pass_.reals.items():
+        node.replace_all_uses_with(real)
+    for node in reversed(nodes):
+        if node in pass_.pairs or node in pass_.reals or node in pass_.done:
+            model.graph.erase_node(node)
+    model.graph.eliminate_dead_code()
+    model.recompile()
+
+
+class _Pass:
+    """The parts of the complex tensors so far, and the real tensors that were computed of complex ones."""
+
+    def __init__(self, model: fx.GraphModule) -> None:
+        self.model = model
+        self.pairs = dict[fx.Node, Pair]()
+        self.reals = dict[fx.Node, fx.Node]()
+        self.done = set[fx.Node]()
+
+    def visit(self, node: fx.Node) -> bool:
+        """Add the parts of a node, or the real tensor; False if there is no rule for it."""
+        if called(node) == "_assert_tensor_metadata":
+            self.done.add(node)
+            return True
+        result = self._parts(node)
+        if isinstance(result, tuple):
+            self.pairs[node] = result
+        elif result is not None:
+            self.reals[node] = result
+        return result is not None
+
+    def _parts(self, node: fx.Node) -> Pair | fx.Node | None:
+        if not _is_complex(node) or node.op != "call_function":
+            value = constant_value(self.model, node) if node.op == "get_attr" else None
+            return self._constants(node, value) if value is not None else self._real(node)
+        if not any(arg in self.pairs for arg in node.all_input_nodes):
+            value = None if node.all_input_nodes else cast(Any, node.target)(*node.args, **node.kwargs)
+            if isinstance(value, Tensor):
+                real, imaginary = (call(node, aten.clone.default, part) for part in self._constants(node, value))
+                return real, imaginary
+        name = called(node)
+        if name in TRANSFORMS:
+            return TRANSFORMS[name](self.model, node, self._pair)
+        if name in _PRODUCTS and len(node.args) == 2:
+            return self._product(node)
+        if name in _OF_PARTS:
+            return self._each(node)
+        rule = _RULES.get(name)
+        return None if rule is None else rule(node, self._pair)
+
+    def _real(self, node: fx.Node) -> fx.Node | None:
+        """Return a real tensor that is computed of complex ones."""
+        name = called(node)
+        if name in TRANSFORMS:
+            return cast("fx.Node | None", TRANSFORMS[name](self.model, node, self._pair))
+        rule = _REALS.get(name)
+        return None if rule is None else rule(node, *self._pair(cast(fx.Node, node.args[0])))
+
+    def _constants(self, node: fx.Node, value: Tensor) -> Pair:
+        return (
+            constant(self.model, node, f"{node.name}_real", value.real),
+            constant(self.model, node, f"{node.name}_imag", value.imag if value.is_complex() else value * 0),
+        )
+
+    def _pair(self, one: Any) -> tuple[Any, Any]:
+        """Return the parts of an operand; those of a real one are itself and 0."""
+        if isinstance(one, fx.Node):
+            return self.pairs.get(one, (one, 0))
+        return (one.real, one.imag) if isinstance(one, complex) else (one, 0)
+
+    def _each(self, node: fx.Node) -> Pair | None:
+        if any(arg not in self.pairs and not _is_index(arg) for arg in node.all_input_nodes):
+            return None
+        if called(node) in ("add", "sub") and not all(isinstance(arg, fx.Node) for arg in node.args[:2]):
+            return None  # a number changes one part alone
+
+        def part(number: int) -> fx.Node:
+            args = map_arg(cast(Any, node.args), lambda one: self.pairs[one][number] if one in self.pairs else one)
+            return call(node, node.target, *args, **node.kwargs)
+
+        return part(0), part(1)
+
+    def _product(self, node: fx.Node) -> Pair:
+        is_einsum = called(node) == "einsum"
+        first, second = cast("tuple[Any, Any]", node.args[1] if is_einsum else node.args)
+
+        def product(a: Any, b: Any) -> fx.Node | None:
+            if _is_zero(a) or _is_zero(b):
+                return None
+            return call(node, node.target, node.args[0], [a, b]) if is_einsum else call(node, node.target, a, b)
+
+        (a, b), (c, d) = self._pair(first), self._pair(second)
+        if not isinstance(a, fx.Node):
+            (a, b), (c, d) = (c, d), (a, b)
+        return (
+            _sum(node, aten.sub.Tensor, product(a, c), product(b, d)),
+            _sum(node, aten.add.Tensor, product(a, d), product(b, c)),
+        )
+
+
+def _is_complex(node: fx.Node) -> bool:
+    value: object = node.meta.get("val")
+    return isinstance(value, Tensor) and value.is_complex()
+
+
+def _is_index(node: fx.Node) -> bool:
+    value: object = node.meta.get("val")
+    return isinstance(value, Tensor) and not (value.is_floating_point() or value.is_complex())
+
+
+def _is_zero(one: Any) -> bool:
+    return not isinstance(one, fx.Node) and one == 0
+
+
+def _sum(node: fx.Node, operator: object, a: fx.Node | None, b: fx.Node | None) -> fx.Node:
+    """Return a sum or difference of products, of which one may be zero."""
+    if a is not None and b is not None:
+        return call(node, operator, a, b)
+    if a is None and b is not None:
+        return call(node, aten.neg.default, b) if operator is aten.sub.Tensor else b
+    return cast(fx.Node, a)
+
+
+Parts = Callable[[Any], tuple[Any, Any]]
+
+
+def _joined(node: fx.Node, _: Parts) -> Pair:
+    x = node.args[0]
+    return call(node, aten.select.int, x, -1, 0), call(node, aten.select.int, x, -1, 1)
+
+
+def _polar(node: fx.Node, _: Parts) -> Pair:
+    length, angle = cast("tuple[fx.Node, fx.Node]", node.args)
+    return _turned(node, length, angle)
+
+
+def _turned(node: fx.Node, length: fx.Node, angle: fx.Node) -> Pair:
+    cos, sin = (call(node, one, angle) for one in (aten.cos.default, aten.sin.default))
+    return call(node, aten.mul.Tensor, length, cos), call(node, aten.mul.Tensor, length, sin)
+
+
+def _exponential(node: fx.Node, parts: Parts) -> Pair | None:
+    real, imaginary = parts(node.args[0])
+    if not isinstance(imaginary, fx.Node):
+        return None
+    return _turned(node, call(node, aten.exp.default, real), imaginary)
+
+
+def _conjugate(node: fx.Node, parts: Parts) -> Pair:
+    real, imaginary = parts(node.args[0])
+    return real, call(node, aten.neg.default, imaginary)
+
+
+def _quotient(node: fx.Node, parts: Parts) -> Pair | None:
+    (a, b), (c, d) = parts(node.args[0]), parts(node.args[1])
+    if not _is_zero(d) or not isinstance(b, fx.Node):
+        return None
+    return call(node, node.target, a, c), call(node, node.target, b, c)
+
+
+def _written(node: fx.Node, parts: Parts) -> Pair:
+    (a, b), (c, d) = parts(node.args[0]), parts(node.args[1])
+    operators = [aten.copy_.default if isinstance(one, fx.Node) else aten.fill_.Scalar for one in (c, d)]
+    return call(node, operators[0], a, c), call(node, operators[1], b, d)
+
+
+def _length(node: fx.Node, real: fx.Node, imaginary: Any) -> fx.Node | None:
+    if not isinstance(imaginary, fx.Node):
+        return None
+    squares = [call(node, aten.mul.Tensor, part, part) for part in (real, imaginary)]
+    return call(node, aten.sqrt.default, call(node, aten.add.Tensor, *squares))
+
+
+_RULES: Mapping[str, Callable[[fx.Node, Parts], Pair | None]] = {
+    "view_as_complex": _joined,
+    "complex": lambda node, _: cast(Pair, node.args),
+    "polar": _polar,
+    "exp": _exponential,
+    **dict.fromkeys(("_conj", "conj", "conj_physical"), _conjugate),
+    "div": _quotient,
+    **dict.fromkeys(("copy", "fill"), _written),
+    **dict.fromkeys(("resolve_conj", "resolve_neg", "to", "type_as"), lambda node, parts: parts(node.args[0])),
+}
+
+_REALS: Mapping[str, Callable[[fx.Node, fx.Node, Any], fx.Node | None]] = {
+    "view_as_real": lambda node, a, b: call(node, aten.stack.default, [a, b], -1),
+    "real": lambda _, *parts: parts[0],
+    "imag": lambda _, *parts: parts[1],
+    "abs": _length,
+    "angle": lambda node, a, b: call(node, aten.atan2.default, b, a),
+}

@@ -1,0 +1,135 @@
+"""Writes sorts and order statistics as counts of comparisons, which all processors have.
+
+An element's place in its sorted row is the number of elements that come before it: smaller ones, and equal ones with
+a lower index. So the sort is stable. It takes the square of a row's length in comparisons.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+
+from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, constant_value
+
+aten = torch.ops.aten
+
+MOST = 16_384
+"""The largest number of comparisons of a sort; each takes eight bytes while they are counted."""
+
+
+def write(model: fx.GraphModule, *, has_topk: bool) -> None:
+    """Decompose sorts, `median` and `kthvalue`, and `topk` unless the target has it; large ones stay as they are."""
+    apply(model, _SORTS if has_topk else {**_SORTS, **_TOPK})
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """The elements that an operator returns of each sorted row, by their places; `is_one` removes the dimension."""
+
+    places: Sequence[int]
+    descends: bool = False
+    is_one: bool = False
+
+
+def _sorted(wanted_of: Callable[[int, dict[str, Any]], _Wanted]) -> Decomposition:
+    def decompose(model: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node] | None:
+        given = _arguments(node)
+        x, dim = cast(fx.Node, given["self"]), cast(int, given["dim"])
+        value = cast(Tensor, x.meta["val"])
+        if not value.dim() or value.numel() * value.shape[dim] > MOST:
+            return None
+        dim %= value.dim()
+        wanted = wanted_of(value.shape[dim], given)
+        index = _indices(model, node, call(node, aten.transpose.int, x, dim, -1), wanted)
+        index = call(node, aten.transpose.int, index, dim, -1)
+        values = call(node, aten.gather.default, x, dim, index)
+        return [call(node, aten.squeeze.dim, one, dim) if wanted.is_one else one for one in (values, index)]
+
+    return decompose
+
+
+def _indices(model: fx.GraphModule, node: fx.Node, rows: fx.Node, wanted: _Wanted) -> fx.Node:
+    """Return the indices of the wanted elements of each row."""
+    count = cast(Tensor, rows.meta["val"]).shape[-1]
+    this, other = (call(node, aten.unsqueeze.default, rows, dim) for dim in (-1, -2))
+    before, not_behind = (aten.gt.Tensor, aten.ge.Tensor) if wanted.descends else (aten.lt.Tensor, aten.le.Tensor)
+    earlier = constant(model, node, f"{node.name}_earlier", torch.ones(count, count, dtype=torch.bool).tril(-1))
+    is_equal = call(node, aten.logical_and.default, call(node, not_behind, other, this), earlier)
+    is_ahead = call(node, aten.logical_or.default, call(node, before, other, this), is_equal)
+    place = call(node, aten.sum.dim_IntList, call(node, aten.to.dtype, is_ahead, torch.int64), [-1])
+    places = constant(model, node, f"{node.name}_wanted", torch.tensor([*wanted.places])[:, None])
+    is_there = call(node, aten.eq.Tensor, call(node, aten.unsqueeze.default, place, -2), places)
+    numbers = constant(model, node, f"{node.name}_numbers", torch.arange(count))
+    chosen = call(node, aten.mul.Tensor, call(node, aten.to.dtype, is_there, torch.int64), numbers)
+    return call(node, aten.sum.dim_IntList, chosen, [-1])
+
+
+def _arguments(node: fx.Node) -> dict[str, Any]:
+    """Return the arguments of an operator by name, with their defaults."""
+    schema: Any = cast(Any, node.target)._schema  # noqa: SLF001 - it has no public name
+    given = {argument.name: argument.default_value for argument in schema.arguments}
+    return given | dict(zip(given, node.args, strict=False)) | node.kwargs
+
+
+def _middle_of_all(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """The median of all elements, as the middle of one row."""
+    row = call(node, aten.reshape.default, node.args[0], [-1])
+    count = cast(Tensor, row.meta["val"]).numel()
+    if count**2 > MOST:
+        return None
+    index = _indices(model, node, row, _Wanted([(count - 1) // 2]))
+    return call(node, aten.reshape.default, call(node, aten.gather.default, row, 0, index), [])
+
+
+def _order(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """The indices of a sort alone."""
+    both = _sorted(lambda count, given: _Wanted(range(count), given["descending"]))(model, node)
+    return None if both is None else cast("Sequence[fx.Node]", both)[1]
+
+
+def _quantile(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
+    """Quantiles at known shares, each between two places of the sorted row."""
+    given = _arguments(node)
+    x, dim, q = cast(fx.Node, given["self"]), given["dim"], given["q"]
+    shares = constant_value(model, q) if isinstance(q, fx.Node) else torch.tensor(q)
+    if dim is None:
+        x, dim = call(node, aten.reshape.default, x, [-1]), 0
+    value = cast(Tensor, x.meta["val"])
+    is_small = value.dim() > 0 and value.numel() * value.shape[dim] <= MOST
+    if shares is None or given["interpolation"] != "linear" or not is_small:
+        return None
+    rows = call(node, aten.transpose.int, x, dim, -1)
+    place = shares.double().reshape(-1) * (value.shape[dim] - 1)
+    below, above = place.floor(), place.ceil()
+    index = _indices(model, node, rows, _Wanted([*map(int, torch.cat([below, above]))]))
+    found, count = call(node, aten.gather.default, rows, -1, index), len(place)
+    low, high = (call(node, aten.slice.Tensor, found, -1, i, i + count) for i in (0, count))
+    weight = constant(model, node, f"{node.name}_weights", place - below)
+    rise = call(node, aten.mul.Tensor, call(node, aten.sub.Tensor, high, low), weight)
+    result = call(node, aten.add.Tensor, low, rise) if bool((place > below).any()) else low
+    if shares.dim():  # the shares come first, the row is gone
+        rank = value.dim()
+        result = call(node, aten.permute.default, result, [rank - 1, *range(rank - 1)])
+        result = call(node, aten.unsqueeze.default, result, -1)
+        result = call(node, aten.transpose.int, result, dim % rank + 1, -1)
+    else:
+        result = call(node, aten.transpose.int, result, dim, -1)
+    return call(node, aten.reshape.default, result, [*node.meta["val"].shape])
+
+
+_SORTS: Mapping[object, Decomposition] = {
+    **dict.fromkeys(
+        (aten.sort.default, aten.sort.stable), _sorted(lambda count, given: _Wanted(range(count), given["descending"]))
+    ),
+    **dict.fromkeys((aten.argsort.default, aten.argsort.stable), _order),
+    **dict.fromkeys((aten.quantile.scalar, aten.quantile.default), _quantile),
+    aten.median.default: _middle_of_all,
+    aten.kthvalue.default: _sorted(lambda _, given: _Wanted([given["k"] - 1], is_one=not given["keepdim"])),
+    aten.median.dim: _sorted(lambda count, given: _Wanted([(count - 1) // 2], is_one=not given["keepdim"])),
+}
+
+_TOPK: Mapping[object, Decomposition] = {
+    aten.topk.default: _sorted(lambda _, given: _Wanted(range(given["k"]), given["largest"])),
+}

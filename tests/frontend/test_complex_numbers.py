@@ -1,0 +1,58 @@
+"""Complex numbers become pairs of real ones, and Fourier transforms linear layers."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from tests.frontend.rewriting import Call, rewritten
+from torch import Tensor, fx
+
+from deuteron.frontend.quantize import complex_numbers, doubles, inplace
+
+WINDOW = torch.hann_window(8)
+TURNS = torch.polar(torch.ones(4, 4), torch.arange(16.0).view(4, 4))
+WEIGHTS = torch.complex(torch.ones(3, 2), torch.arange(6.0).view(3, 2))
+
+
+def _masked(x: Tensor) -> Tensor:
+    spectrum = torch.fft.rfft(x, norm="ortho") * 1j
+    spectrum[..., 3:] = 0
+    return torch.fft.irfft(spectrum, n=8)
+
+
+def _mixed(x: Tensor) -> Tensor:
+    spectrum, out = torch.fft.rfft(x), torch.zeros(4, 5, dtype=torch.cfloat)
+    out[:, :2] = torch.einsum("bi,io->bo", spectrum[:, :3], WEIGHTS)
+    return torch.fft.irfft(out, n=8)
+
+
+FUNCTIONS: list[Callable[[Tensor], Tensor]] = [
+    _masked,
+    _mixed,
+    lambda x: torch.fft.fft(torch.fft.fft(x, dim=-1), dim=-2).real,
+    lambda x: torch.fft.ifft2(torch.fft.fft2(x) * 0.5).abs(),
+    lambda x: torch.fft.irfft2(torch.fft.rfft2(x), s=(4, 6), norm="forward"),
+    lambda x: torch.fft.rfft(x, n=12).abs() + torch.fft.rfftn(x[:, :7], dim=(1, 0)).real.sum(),
+    lambda x: torch.fft.irfft(torch.fft.rfft(x), n=9) + torch.fft.fft(x, 9).imag,
+    lambda x: torch.view_as_real(torch.view_as_complex(x.view(4, 4, 2)) * TURNS).flatten(1),
+    lambda x: (torch.complex(x, -x).conj() / 2).transpose(0, 1).imag - torch.exp(1j * x).real.t(),
+    lambda x: torch.stft(x, 8, 2, window=WINDOW, return_complex=True).abs(),
+    lambda x: torch.stft(x[0], 8, 2, 6, window=WINDOW[:6], center=False, normalized=True, return_complex=True).real,
+]
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_complex_numbers_become_pairs(function: Callable[[Tensor], Tensor]) -> None:
+    def write(model: fx.GraphModule) -> None:
+        doubles.narrow(model)
+        complex_numbers.write(model)
+        inplace.write(model)
+        values = [node.meta["val"] for node in model.graph.nodes if isinstance(node.meta.get("val"), Tensor)]
+        assert not any(value.is_complex() for value in values)
+
+    rewritten(Call(function), (4, 8), write, rtol=1e-5)
+
+
+def test_models_with_other_operators_on_complex_numbers_stay() -> None:
+    found = rewritten(Call(lambda x: torch.fft.rfft(x).tanh().real), (4, 8), complex_numbers.write)
+    assert torch.ops.aten.fft_rfft.default in found

@@ -1,0 +1,132 @@
+"""Sorts, scatters and selections by masks are written with comparisons and choices, and compute the same."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from tests.frontend.rewriting import Call, rewritten
+from torch import Tensor, fx, nn
+
+from deuteron.frontend.quantize import boolean_indices, indexed_writes, inplace, orders, scatters
+
+aten = torch.ops.aten
+INDEX = torch.tensor([[0, 1, 1, 0], [2, 2, 1, 0], [1, 0, 2, 2]])
+
+
+def _both(result: tuple[Tensor, Tensor]) -> Tensor:
+    values, indices = result
+    return torch.cat([values, indices.float()])
+
+
+SORTS: list[Callable[[Tensor], Tensor]] = [
+    lambda x: _both(x.sort(1)),
+    lambda x: _both(x.sort(0, descending=True)),
+    lambda x: _both((x > 0).int().sort(dim=-1, stable=True, descending=True)),
+    lambda x: _both(x.topk(2, 0, largest=False)),
+    lambda x: _both(x.kthvalue(2)),
+    lambda x: _both(x.median(0, keepdim=True)),
+    lambda x: x.argsort(1, descending=True).argsort(1).float(),
+    lambda x: x.median() * x,
+    lambda x: x.quantile(0.3, 1, keepdim=True) * x,
+    lambda x: x.quantile(torch.tensor([0.1, 0.5, 1.0]), dim=0),
+    lambda x: x.quantile(torch.tensor([0.0, 0.7]), dim=1, keepdim=True),
+    lambda x: torch.quantile(x, 0.5) + x,
+]
+
+
+@pytest.mark.parametrize("function", SORTS)
+def test_sorts_become_counts_of_comparisons(function: Callable[[Tensor], Tensor]) -> None:
+    found = rewritten(Call(function), (3, 4), _orders)
+    assert not any(name in str(target) for target in found for name in ("sort", "topk", "kth", "median", "quantile"))
+
+
+def test_sorts_of_many_elements_stay() -> None:
+    assert aten.sort.default in rewritten(Call(lambda x: x.sort(1).values), (1, 129), _orders)
+    assert aten.sort.default not in rewritten(Call(lambda x: x.sort(1).values), (1, 128), _orders)
+
+
+def _orders(model: fx.GraphModule) -> None:
+    orders.write(model, has_topk=False)
+
+
+SCATTERS: list[Callable[[Tensor], Tensor]] = [
+    lambda x: x.scatter(1, x.argmax(1, keepdim=True), x[:, :1] * 2),
+    lambda x: x.scatter(0, x.argsort(0)[:2], 0.5),
+    lambda x: torch.zeros(3, 4).scatter(1, x.argsort(1)[:, :2], x),
+    lambda x: torch.zeros(3, 3).scatter_add(1, INDEX, x),
+    lambda x: x.scatter_add(1, x.argmax(1, keepdim=True), x),
+    lambda x: torch.zeros(4, 4).index_add(0, x[0].argsort()[:3], x),
+    lambda x: torch.zeros(3, 3).scatter_reduce(1, INDEX, x, "amax"),
+    lambda x: torch.ones(3, 3).scatter_reduce(1, INDEX, x, "amin", include_self=False),
+    lambda x: torch.ones(3, 3).scatter_reduce(1, INDEX, x, "sum"),
+    lambda x: x.index_put((torch.arange(3), x.argmax(1)), torch.tensor(2.0)),
+    lambda x: x.index_put((x.argmax(0), torch.arange(4)), x[0] * 2),
+    lambda x: torch.zeros(3, 4).index_put((torch.tensor([0, -1, 0]),), x, accumulate=True),
+]
+
+
+@pytest.mark.parametrize("function", SCATTERS)
+def test_scatters_become_comparisons_of_places(function: Callable[[Tensor], Tensor]) -> None:
+    found = rewritten(Call(function), (3, 4), indexed_writes.write, scatters.write, rtol=1e-6)
+    left = [name for target in found for name in ("scatter", "index_add", "index_put") if name in str(target)]
+    assert not left
+
+
+def _scaled(x: Tensor) -> Tensor:
+    y = x * 2
+    y[y < 0] *= 0.1
+    y[:, :2][x[:, :2] > 1] -= 0.5
+    return y
+
+
+def _copied(x: Tensor) -> Tensor:
+    y, mask = x + 1, x > 0
+    y[mask] = x[mask].abs() * 3
+    y[x.sum(1) > 0] = 0.25
+    return y
+
+
+def _columns(x: Tensor) -> Tensor:
+    y, mask = x + 1, x.sum(0) > 0
+    y[:, mask] = 0
+    y[:, ~mask] += x[:, ~mask]
+    return y
+
+
+def _of_positive(x: Tensor) -> Tensor:
+    y = x * 2
+    y[y > 0.1] = torch.log(y[y > 0.1])
+    return y + x.masked_select(x > 0).sum() + x[x > -9].mean() + x[x.sum(1) > -9].mean(0)
+
+
+def _kept(x: Tensor) -> Tensor:
+    y, mask = x * 2, x > 0
+    kept = y[mask]
+    y.zero_()
+    y[mask] = kept
+    return y
+
+
+def _layer(x: Tensor, layer: nn.Module) -> Tensor:
+    y, mask = torch.zeros_like(x), x.sum(1) > 0
+    y[mask] = layer(x[mask]).relu()
+    return y
+
+
+@pytest.mark.parametrize("function", [_scaled, _copied, _columns, _of_positive, _kept])
+def test_selections_by_masks_become_choices(function: Callable[[Tensor], Tensor]) -> None:
+    found = rewritten(Call(function), (3, 4), boolean_indices.write, inplace.write, rtol=1e-6)
+    assert not any(name in str(target) for target in found for name in ("index", "masked_select", "sym_size"))
+
+
+def test_layers_of_selected_rows_compute_all_rows() -> None:
+    found = rewritten(Call(_layer, nn.Linear(4, 4)), (3, 4), boolean_indices.write, inplace.write, rtol=1e-6)
+    assert aten.where.self in found
+    assert not any("index" in str(target) for target in found)
+
+
+@pytest.mark.parametrize(
+    "function", [lambda x: x[x > 0].softmax(0).sum() + x, lambda x: x[x > 0].sort().values.sum() + x]
+)
+def test_what_depends_on_other_selected_elements_stays(function: Callable[[Tensor], Tensor]) -> None:
+    assert aten.index.Tensor in rewritten(Call(function), (3, 4), boolean_indices.write, rtol=1e-6)
