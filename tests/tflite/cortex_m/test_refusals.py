@@ -68,6 +68,21 @@ def test_a_matrix_with_a_scale_per_column() -> None:
     )
 
 
+def test_a_quantised_division() -> None:
+    """LiteRT takes it, and small dividends give wrong quotients."""
+    a, b, y = (
+        tensor(name, (2,), "INT8", Quant((scale,), (0,))) for name, scale in (("a", 0.5), ("b", 0.5), ("y", 1.0))
+    )
+    source = model("DIV", [a, b], [y], "DivOptions", {"FusedActivationFunction": 0})
+    quotients = Litert(encode(source)).run([np.array([1, 100], np.int8), np.array([100, 100], np.int8)])[0]
+    assert quotients.tolist() == [127, 1]
+    assert error(source) == (
+        "operator 0 (DIV): tensor `a` is INT8; FLOAT32 or INT32 is allowed\n\n"
+        "hint: divide in float, between DEQUANTIZE and QUANTIZE, or multiply by a reciprocal; LiteRT's quantised "
+        "division shifts by more than 31 bits, and gives the largest number for 1 / 100"
+    )
+
+
 def test_a_type_that_the_operator_does_not_take() -> None:
     source = model("HARD_SWISH", [tensor("x", (4,), "INT16", Q)], [tensor("y", (4,), "INT16", Q)])
     assert error(source) == f"operator 0 (HARD_SWISH): tensor `x` is INT16; INT8 or FLOAT32 is allowed\n\nhint: {HINT}"
