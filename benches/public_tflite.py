@@ -1,11 +1,13 @@
 """TFLite files of a folder on every target: taken or refused, equal to LiteRT or not, and the cost of firmware.
 
 A row per file and target says whether Deuteron takes the file, or the first line of the error. It compares the outputs
-for three seeded inputs with LiteRT's reference kernels. Where they differ, it says whether `run --compare litert`
-allows the differences: those of an NPU's rounding, and of float functions. With `--boards` an emulated board must give
-the host's bytes, and the row has its instructions, arena and code. The rows are JSON lines in the file of `--json`; a
-second run keeps them unless `--again` is given. A process that exceeds the limit for a file is ended. The last table
-counts by kind of file, which the folder's INDEX.tsv may name.
+for some seeded inputs, three unless `--samples` is given, with LiteRT's reference kernels. Where they differ, it says
+whether `run --compare litert` allows the differences: those of an NPU's rounding, and of float functions. With
+`--boards` an emulated board must give the host's bytes, for one input or for all of `--samples`, and the row has its
+instructions, arena and code. The rows are JSON lines in the file of `--json`; a second run keeps them unless `--again`
+is given. A process that exceeds the limit for a file is ended. The last table counts by kind of file, which the
+folder's INDEX.tsv may name. A file that Vela has compiled already has one row, of the target of its commands: no other
+processor runs these.
 
 make bench-public-tflite ARGS=FOLDER
 """
@@ -38,7 +40,9 @@ OUTSIDE = ("model", "semihost", "port", "libc", "application", "stand_in", "padd
 Row = dict[str, Any]
 
 
-def rows_of(path: Path, targets: Sequence[str], *, boards: bool, compared: bool = True) -> Iterator[Row]:
+def rows_of(
+    path: Path, targets: Sequence[str], *, boards: bool, compared: bool = True, count: int = 0
+) -> Iterator[Row]:
     """Yield the rows of one file; a row without an end first, as LiteRT may end the process."""
     from deuteron.errors import DeuteronError
     from deuteron.runtime.litert import Litert
@@ -47,10 +51,10 @@ def rows_of(path: Path, targets: Sequence[str], *, boards: bool, compared: bool 
         row: Row = {"target": target, "taken": False}
         start = time.monotonic()
         try:
-            outputs, samples = taken(path, target, row)
+            outputs, samples = taken(path, target, row, count or SAMPLES)
             row["seconds"] = round(time.monotonic() - start, 2)
             if boards:
-                on_board(path, target, samples[:1], outputs[:1], row)
+                on_board(path, target, samples[: count or 1], outputs[: count or 1], row)
             if compared:
                 yield row | {"litert": "LiteRT ends the process", PARTIAL: True}
                 try:
@@ -68,14 +72,14 @@ def rows_of(path: Path, targets: Sequence[str], *, boards: bool, compared: bool 
         yield row
 
 
-def taken(path: Path, target: str, row: Row) -> tuple[list[list[Any]], list[Any]]:
+def taken(path: Path, target: str, row: Row, count: int) -> tuple[list[list[Any]], list[Any]]:
     """Build the file and run it on this computer; the outputs of each sample."""
     from deuteron import api
     from deuteron.board import image
     from deuteron.runtime import build_directory
 
     subject = api.subject(path, target=target)
-    samples = subject.draw(SAMPLES)
+    samples = subject.draw(count)
     outputs = [list(y) for y in subject.run(samples)]
     row["taken"] = True
     bundle = image.bundle_of(build_directory.build_directory(path, target))
@@ -130,7 +134,10 @@ def on_board(path: Path, target: str, samples: Sequence[Any], outputs: list[list
         row["board_refusal"] = first_lines(error)
         return
     row["instructions"] = report.runs[0].instructions
-    row["board_equal"] = [y.tobytes() for y in report.runs[0].outputs] == [y.tobytes() for y in outputs[0]]
+    row["board_equal"] = all(
+        [y.tobytes() for y in run.outputs] == [y.tobytes() for y in expected]
+        for run, expected in zip(report.runs, outputs, strict=True)
+    )
 
 
 def first_lines(error: Exception) -> str:
@@ -141,8 +148,8 @@ def first_lines(error: Exception) -> str:
 class Worker:
     """A process that takes one file after the other; it is replaced when it ends or takes too long."""
 
-    def __init__(self, time_limit: float, *, boards: bool, compared: bool = True) -> None:
-        self._time_limit, self._boards, self._compared = time_limit, boards, compared
+    def __init__(self, time_limit: float, *, boards: bool, compared: bool = True, count: int = 0) -> None:
+        self._time_limit, self._options = time_limit, {"boards": boards, "compared": compared, "count": count}
         self._process: Any = None
 
     def rows(self, path: Path, targets: Sequence[str]) -> list[Row]:
@@ -152,7 +159,7 @@ class Worker:
             self._process = CONTEXT.Process(target=serve, args=(other,), daemon=True)
             self._process.start()
             other.close()
-        self._pipe.send((path, tuple(targets), self._boards, self._compared))
+        self._pipe.send((path, tuple(targets), self._options))
         rows: list[Row] = []
         begun: Row | None = None
         end = time.monotonic() + self._time_limit
@@ -181,8 +188,8 @@ def serve(pipe: Any) -> None:
     """Send the rows of each file that comes, until the parent ends."""
     try:
         while True:
-            path, targets, boards, compared = pipe.recv()
-            for row in rows_of(path, targets, boards=boards, compared=compared):
+            path, targets, options = pipe.recv()
+            for row in rows_of(path, targets, **options):
                 pipe.send(row)
     except EOFError:
         return
@@ -195,6 +202,18 @@ def kinds(folder: Path) -> Mapping[str, str]:
         return {}
     with index.open(encoding="utf-8") as file:
         return {row["file"]: row["kind"] for row in csv.DictReader(file, delimiter="\t")}
+
+
+def compiled_for(path: Path) -> str | None:
+    """The target of the commands of a file that Vela has compiled; None for other files."""
+    from deuteron.errors import DeuteronError
+    from deuteron.runtime.tflite_ethosu import target_of
+    from deuteron.tflite.decode import decode
+
+    try:
+        return target_of(decode(path.read_bytes(), partial=True))
+    except DeuteronError:  # its rows have the error
+        return None
 
 
 def digest(path: Path) -> str:
@@ -233,6 +252,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="TFLite files, with an INDEX.tsv or without")
     parser.add_argument("--targets", default=",".join(TARGETS), help="names with commas between them")
     parser.add_argument("--boards", action="store_true", help="also link images and run them in an emulator")
+    parser.add_argument("--samples", type=int, default=0, help="inputs of each file, on the host and on boards")
     parser.add_argument("--only", default="", help="files whose name or kind contains this")
     parser.add_argument("--most-bytes", type=int, default=1 << 40, help="leave out larger files")
     parser.add_argument("--jobs", type=int, default=1, help="processes at once")
@@ -253,16 +273,18 @@ def main() -> int:
         for path in sorted(args.folder.glob("*.tflite"))
         if path.stat().st_size <= args.most_bytes and args.only in f"{path.name} {known.get(path.name, '')}"
     ]
+    own = {path: [target] if (target := compiled_for(path)) else targets for path in paths}
 
     workers: Queue[Worker] = Queue()
     for _ in range(args.jobs):
-        workers.put(Worker(args.time_limit, boards=args.boards))
+        workers.put(Worker(args.time_limit, boards=args.boards, count=args.samples))
 
     def missing(path: Path) -> list[Row]:
         sha = digest(path)
+        kind = known.get(path.name, "unknown") + ("" if own[path] is targets else ", compiled")
         wanted = [
             target
-            for target in targets
+            for target in own[path]
             if (sha, target) not in rows
             or (args.boards and "code" not in rows[sha, target] and rows[sha, target]["taken"])
         ]
@@ -271,7 +293,7 @@ def main() -> int:
         worker = workers.get()
         fresh = worker.rows(path, wanted)
         workers.put(worker)
-        return [{"file": path.name, "kind": known.get(path.name, "unknown"), "sha256": sha} | row for row in fresh]
+        return [{"file": path.name, "kind": kind, "sha256": sha} | row for row in fresh]
 
     store.parent.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(args.jobs) as pool, store.open("a", encoding="utf-8") as file:
@@ -280,8 +302,8 @@ def main() -> int:
                 rows[row["sha256"], row["target"]] = row
                 file.write(json.dumps(row) + "\n")
                 file.flush()
-    names = {digest(path) for path in paths}
-    listed = [row for (sha, target), row in rows.items() if sha in names and target in targets]
+    wanted = {(digest(path), target) for path in paths for target in own[path]}
+    listed = [row for at, row in rows.items() if at in wanted]
     print("\n".join(table(listed)))
     args.json.write_text(json.dumps(listed, indent=1), encoding="utf-8")
     return int(any("crash" in row or row.get("board_equal") is False for row in listed))

@@ -152,6 +152,14 @@ def two_quants(name: str, sizes: tuple[int, ...], shape: tuple[int, ...]) -> Fla
     return model(name, [x, constant("s", sizes)], [y])
 
 
+def resized_uint8() -> FlatModel:
+    """A resize that Vela leaves to the CPU, whose kernel for uint8 interpolates in float32."""
+    around = Quant((f32(0.05),), (255,))
+    x, y = tensor("x", (2, 3, 2, 3), "UINT8", around), tensor("y", (2, 10, 1, 3), "UINT8", around)
+    options = {"AlignCorners": 1, "HalfPixelCenters": 0}
+    return model("RESIZE_BILINEAR", [x, constant("size", [10, 1])], [y], "ResizeBilinearOptions", options)
+
+
 def resized_to_another_scale() -> FlatModel:
     return two_quants("RESIZE_BILINEAR", (7, 5), (1, 7, 5, 8))
 
@@ -187,7 +195,7 @@ def batches_of_a_slice() -> FlatModel:
 
 MIRRORED = (mirrored_and_compared, mirrored_channels, mirrored_vector, mirrored_batches)
 FUNCTIONS = (real_function, wide_function, wide_sigmoid)
-HIDDEN = (read_output, comparison, filled, batches_of_a_slice, *FUNCTIONS, *ODD, *MIRRORED, *TWO_QUANTS)
+HIDDEN = (read_output, comparison, resized_uint8, filled, batches_of_a_slice, *FUNCTIONS, *ODD, *MIRRORED, *TWO_QUANTS)
 COMPILED = [(make, target) for make in HIDDEN for target in ("ethos-u55-128", "ethos-u85-256")]
 KINDS = [(make, "ethos-u85-256") for make in (cast_of_bool, wide_sigmoid, mirrored_channels)]
 

@@ -88,7 +88,7 @@ class _Graph:
             return self.operator("QUANTIZE", (source,), like)
         if given_stored:
             source = self.operator("DEQUANTIZE", (source,), real)
-        elif wanted_stored and given.dtype != "FLOAT32":
+        elif given.dtype != "FLOAT32" and (wanted_stored or wanted.dtype == "FLOAT32"):
             source = self.operator("CAST", (source,), real, "CastOptions")
         is_small = given_stored and given.quant is not None and given.quant.scales[0] < 1
         if self.tensors[source].dtype == "FLOAT32" and not is_small:

@@ -1,12 +1,25 @@
 #include "lstm_s8.h"
 
-void dtn_cm_lstm_gates_general(const int32_t *input_sums, dtn_cm_lstm_factor_t input_factor, const int32_t *hidden_sums,
-                               dtn_cm_lstm_factor_t hidden_factor, int16_t *gates, size_t count)
+/* Divided by 2, ties away from zero. */
+static inline int32_t halved(int32_t value)
 {
-    for (size_t i = 0; i < count; i++) {
-        int32_t a = dtn_cm_requantize(input_sums[i], input_factor.multiplier, input_factor.shift);
-        int32_t b = dtn_cm_requantize(hidden_sums[i], hidden_factor.multiplier, hidden_factor.shift);
-        gates[i] = (int16_t)dtn_cm_saturated_s16(dtn_cm_plus(dtn_cm_saturated_s16(a), b));
+    return (value + (value >> 31) + 1) >> 1;
+}
+
+void dtn_cm_lstm_scale(const int32_t *sums, dtn_cm_lstm_factor_t factor, int32_t *scaled, size_t count)
+{
+    /* A loop for each kind of shift, so that none has to choose. A product without a shift is above -2^31. */
+    for (size_t i = 0; i < count && factor.shift > 0; i++) {
+        scaled[i] = dtn_cm_requantize(sums[i], factor.multiplier, factor.shift);
+    }
+    for (size_t i = 0; i < count && factor.shift == 0; i++) {
+        scaled[i] = dtn_cm_requantize(sums[i], factor.multiplier, 0);
+    }
+    for (size_t i = 0; i < count && factor.shift == -1; i++) {
+        scaled[i] = halved(dtn_cm_requantize(sums[i], factor.multiplier, 0));
+    }
+    for (size_t i = 0; i < count && factor.shift < -1; i++) {
+        scaled[i] = dtn_cm_requantize(sums[i], factor.multiplier, factor.shift);
     }
 }
 

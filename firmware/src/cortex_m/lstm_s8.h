@@ -24,7 +24,8 @@ static inline int32_t dtn_cm_saturated_s16(int32_t x)
     return dtn_cm_clamp(x, INT16_MIN, INT16_MAX);
 }
 
-/** lstm_s8.c: the sum of two scaled sums; the first scaled one is saturated, and so is the result. */
+/** lstm_s8.c: the sum of two scaled sums; the first scaled one is saturated, and so is the result. There are at most
+ * DTN_CM_ROW_SUMS. */
 void dtn_cm_lstm_gates(const int32_t *input_sums, dtn_cm_lstm_factor_t input_factor, const int32_t *hidden_sums,
                        dtn_cm_lstm_factor_t hidden_factor, int16_t *gates, size_t count);
 
@@ -55,8 +56,9 @@ typedef struct {
 void dtn_cm_lstm_hidden(const dtn_cm_lstm_hidden_t *scale, const int16_t *gates, const int16_t *tanh, int8_t *hidden,
                         int8_t *output, size_t count);
 
-/** `dtn_cm_lstm_gates` and `dtn_cm_lstm_hidden` for the factors that few layers have: in lstm_s8.c of cortex_m. */
-void dtn_cm_lstm_gates_general(const int32_t *input_sums, dtn_cm_lstm_factor_t input_factor, const int32_t *hidden_sums,
-                               dtn_cm_lstm_factor_t hidden_factor, int16_t *gates, size_t count);
+/** lstm_s8.c of cortex_m, for factors with any shift: sums times a factor. */
+void dtn_cm_lstm_scale(const int32_t *sums, dtn_cm_lstm_factor_t factor, int32_t *scaled, size_t count);
+
+/** `dtn_cm_lstm_hidden` for the factors that few layers have: in lstm_s8.c of cortex_m. */
 void dtn_cm_lstm_hidden_general(const dtn_cm_lstm_hidden_t *scale, const int16_t *gates, const int16_t *tanh,
                                 int8_t *hidden, int8_t *output, size_t count);

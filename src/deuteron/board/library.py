@@ -39,6 +39,7 @@ _FLAGS: Mapping[str, tuple[str, ...]] = {
             "fully_connected",
             "lstm",
             "reduce_sum",
+            "requantize",
             "svdf",
         )
     },

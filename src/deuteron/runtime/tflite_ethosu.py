@@ -180,7 +180,8 @@ def compiled(source: FlatModel | None, model: FlatModel) -> EthosUFile:
 def _restored(source: FlatModel, model: FlatModel) -> FlatModel:
     """Give operators on the CPU the form that they had before Vela.
 
-    It gives layers an int32 bias of zeros, even float ones. LSTMs are custom operators for it.
+    It gives layers an int32 bias of zeros, even float ones. LSTMs are custom operators for it. Its file does not say
+    which operators were uint8, whose arithmetic is LiteRT's for uint8.
     """
     given = {source.tensors[i].name: op for op in source.operators for i in op.outputs}
     operators: list[FlatOperator] = []
@@ -199,7 +200,9 @@ def _restored(source: FlatModel, model: FlatModel) -> FlatModel:
             operators.append(replace(before, inputs=inputs, outputs=op.outputs, intermediates=middle))
         else:
             operators.append(op)
-        operators[-1] = replace(operators[-1], origin="" if before is None else before.origin)
+        if before is not None:
+            is_unsigned = before.is_unsigned and before.title == operators[-1].title
+            operators[-1] = replace(operators[-1], origin=before.origin, is_unsigned=is_unsigned)
     return replace(model, tensors=tuple(tensors), operators=tuple(operators))
 
 

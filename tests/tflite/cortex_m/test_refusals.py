@@ -9,9 +9,11 @@ from tests.tflite.cortex_m import detection_models, models, more_models, movemen
 from tests.tflite.cortex_m.models import Rng, constant, model, tensor
 
 from deuteron.errors import UnsupportedError
+from deuteron.runtime.litert import Litert
 from deuteron.tflite.cortex_m import CpuCall, Temporary, lower, supported_operators
 from deuteron.tflite.cortex_m.call import Constant, FileTensor, Operand
 from deuteron.tflite.cortex_m.site import NUMPY
+from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel
 from deuteron.tflite.quantization import Quant
 from deuteron.tflite.unsigned import signed
@@ -51,6 +53,33 @@ def test_an_operator_that_has_no_c_operator() -> None:
     assert error(source) == (
         "operator 0 (RFFT2D): no C operator computes it on a Cortex-M\n\n"
         "hint: write it with other operators, or leave it to the host; docs/reference lists what a Cortex-M runs"
+    )
+
+
+def test_a_matrix_with_a_scale_per_column() -> None:
+    """LiteRT takes such a file, and every product is 0."""
+    y = Quant((0.5,), (0,))
+    weights = constant("w", np.ones((4, 2)), "INT8", Quant((0.5, 0.25), (0, 0), 1))
+    source = model("BATCH_MATMUL", [tensor("x", (3, 4), "INT16", y), weights], [tensor("y", (3, 2), "INT16", y)])
+    assert not np.any(Litert(encode(source)).run([np.full((3, 4), 1000, np.int16)])[0])
+    assert error(source) == (
+        "operator 0 (BATCH_MATMUL): tensor `w` has 2 scales; LiteRT reads one here, and computes with a factor of 0\n\n"
+        "hint: quantise the second operand with one scale, or write the product as FULLY_CONNECTED"
+    )
+
+
+def test_a_quantised_division() -> None:
+    """LiteRT takes it, and small dividends give wrong quotients."""
+    a, b, y = (
+        tensor(name, (2,), "INT8", Quant((scale,), (0,))) for name, scale in (("a", 0.5), ("b", 0.5), ("y", 1.0))
+    )
+    source = model("DIV", [a, b], [y], "DivOptions", {"FusedActivationFunction": 0})
+    quotients = Litert(encode(source)).run([np.array([1, 100], np.int8), np.array([100, 100], np.int8)])[0]
+    assert quotients.tolist() == [127, 1]
+    assert error(source) == (
+        "operator 0 (DIV): tensor `a` is INT8; FLOAT32 or INT32 is allowed\n\n"
+        "hint: divide in float, between DEQUANTIZE and QUANTIZE, or multiply by a reciprocal; LiteRT's quantised "
+        "division shifts by more than 31 bits, and gives the largest number for 1 / 100"
     )
 
 

@@ -143,6 +143,22 @@ static inline int32_t dtn_dsp_s8(int32_t number)
     return closest;
 }
 
+/** The int16 that is closest to a number. */
+static inline int32_t dtn_dsp_s16(int32_t number)
+{
+    int32_t closest;
+    __asm__("ssat %0, #16, %1" : "=r"(closest) : "r"(number));
+    return closest;
+}
+
+/** A sum and a product, which GCC makes two instructions of where the sum is a constant. */
+static inline int32_t dtn_dsp_plus_product(int32_t x, int32_t y, int32_t sum)
+{
+    int32_t total;
+    __asm__("mla %0, %1, %2, %3" : "=r"(total) : "r"(x), "r"(y), "r"(sum));
+    return total;
+}
+
 /** The upper 32 bits of a product, rounded. */
 static inline int32_t dtn_dsp_top(int32_t x, int32_t y)
 {

@@ -101,6 +101,16 @@ static inline int32_t dtn_dsp_s8(int32_t number)
     return number < INT8_MIN ? INT8_MIN : number > INT8_MAX ? INT8_MAX : number;
 }
 
+static inline int32_t dtn_dsp_s16(int32_t number)
+{
+    return number < INT16_MIN ? INT16_MIN : number > INT16_MAX ? INT16_MAX : number;
+}
+
+static inline int32_t dtn_dsp_plus_product(int32_t x, int32_t y, int32_t sum)
+{
+    return x * y + sum;
+}
+
 static inline int32_t dtn_dsp_top(int32_t x, int32_t y)
 {
     return (int32_t)(((int64_t)x * y + (INT64_C(1) << 31)) >> 32);

@@ -304,14 +304,15 @@
 /* clang-format on */
 
 /**
- * Adds the products of 16 * `turns` inputs, at least one turn, to the sums of four rows of weights, `pitch` apart. For
- * each four inputs there are two words: elements 0 and 2, then 1 and 3.
+ * Adds the products of `fours` times four inputs to the sums of four rows of weights, `pitch` apart. For each four
+ * inputs there are two words: elements 0 and 2, then 1 and 3.
  */
-static inline void dtn_dsp_add_four_rows(const uint32_t *inputs, size_t turns, const int8_t *weights, size_t pitch,
+static inline void dtn_dsp_add_four_rows(const uint32_t *inputs, size_t fours, const int8_t *weights, size_t pitch,
                                          uint32_t sums[4])
 {
     const uint32_t *in = inputs;
-    const uint32_t *end = inputs + 8 * turns;
+    const uint32_t *last_turn = inputs + fours / 4 * 8;
+    const uint32_t *end = inputs + 2 * fours;
     const int8_t *last = weights + 3 * pitch;
     uint32_t a = sums[0];
     uint32_t b = sums[1];
@@ -321,9 +322,12 @@ static inline void dtn_dsp_add_four_rows(const uint32_t *inputs, size_t turns, c
     uint32_t y;
     uint32_t m;
     uint32_t n;
-    do {
+    while (in != last_turn) {
         DTN_DSP_4(DTN_DSP_FOUR_ROWS());
-    } while (in != end);
+    }
+    while (in != end) {
+        DTN_DSP_FOUR_ROWS();
+    }
     sums[0] = a;
     sums[1] = b;
     sums[2] = c;
@@ -331,20 +335,24 @@ static inline void dtn_dsp_add_four_rows(const uint32_t *inputs, size_t turns, c
 }
 
 /** The same for two rows of weights. */
-static inline void dtn_dsp_add_two_rows(const uint32_t *inputs, size_t turns, const int8_t *weights, size_t pitch,
+static inline void dtn_dsp_add_two_rows(const uint32_t *inputs, size_t fours, const int8_t *weights, size_t pitch,
                                         uint32_t sums[2])
 {
     const uint32_t *in = inputs;
-    const uint32_t *end = inputs + 8 * turns;
+    const uint32_t *last_turn = inputs + fours / 4 * 8;
+    const uint32_t *end = inputs + 2 * fours;
     uint32_t a = sums[0];
     uint32_t b = sums[1];
     uint32_t x;
     uint32_t y;
     uint32_t m;
     uint32_t n;
-    do {
+    while (in != last_turn) {
         DTN_DSP_4(DTN_DSP_TWO_ROWS());
-    } while (in != end);
+    }
+    while (in != end) {
+        DTN_DSP_TWO_ROWS();
+    }
     sums[0] = a;
     sums[1] = b;
 }

@@ -4,11 +4,11 @@
  */
 #pragma once
 
-static inline void dtn_dsp_add_rows(const uint32_t *inputs, size_t turns, const int8_t *weights, size_t pitch,
+static inline void dtn_dsp_add_rows(const uint32_t *inputs, size_t fours, const int8_t *weights, size_t pitch,
                                     size_t rows, uint32_t *sums)
 {
     for (size_t i = 0; i < rows; i++) {
-        for (size_t four = 0; four < 4 * turns; four++) {
+        for (size_t four = 0; four < fours; four++) {
             uint32_t bytes = dtn_dsp_load(weights + i * pitch + 4 * four);
             sums[i] = dtn_dsp_both(inputs[2 * four], dtn_dsp_even(bytes), sums[i]);
             sums[i] = dtn_dsp_both(inputs[2 * four + 1], dtn_dsp_odd(bytes), sums[i]);
@@ -16,16 +16,16 @@ static inline void dtn_dsp_add_rows(const uint32_t *inputs, size_t turns, const 
     }
 }
 
-static inline void dtn_dsp_add_four_rows(const uint32_t *inputs, size_t turns, const int8_t *weights, size_t pitch,
+static inline void dtn_dsp_add_four_rows(const uint32_t *inputs, size_t fours, const int8_t *weights, size_t pitch,
                                          uint32_t sums[4])
 {
-    dtn_dsp_add_rows(inputs, turns, weights, pitch, 4, sums);
+    dtn_dsp_add_rows(inputs, fours, weights, pitch, 4, sums);
 }
 
-static inline void dtn_dsp_add_two_rows(const uint32_t *inputs, size_t turns, const int8_t *weights, size_t pitch,
+static inline void dtn_dsp_add_two_rows(const uint32_t *inputs, size_t fours, const int8_t *weights, size_t pitch,
                                         uint32_t sums[2])
 {
-    dtn_dsp_add_rows(inputs, turns, weights, pitch, 2, sums);
+    dtn_dsp_add_rows(inputs, fours, weights, pitch, 2, sums);
 }
 
 static inline void dtn_dsp_add_nine(const int8_t *input, size_t column, size_t row, uint32_t offsets,

@@ -106,7 +106,7 @@ __attribute__((noinline)) static void short_row(const dtn_cm_product_t *p)
         /* A single row is paired with itself. */
         const size_t next = i + 1 < p->channels ? 1 : 0;
         uint32_t sums[2] = {(uint32_t)p->bias[i], (uint32_t)p->bias[i + next]};
-        dtn_dsp_add_fours(words, depth / 4, p->weights + i * depth, next * depth, 2, sums);
+        dtn_dsp_add_two_rows(words, depth / 4, p->weights + i * depth, next * depth, sums);
         p->output[i] = dtn_dsp_scaled(addend, factor, sums[0]);
         p->output[i + next] = dtn_dsp_scaled(addend, factor, sums[1]);
     }
@@ -118,13 +118,14 @@ static void long_row(const dtn_cm_product_t *p)
     uint32_t words[DTN_DSP_PART / 2];
     const dtn_cm_scale_t scale = p->scale; /* a copy, which no store to the output can change */
     const uint32_t start = weight_offset_term(p, p->input);
+    const dtn_dsp_row_t row = {p->input, p->weights, p->depth, p->input_offset};
     for (size_t first = 0; first < p->channels; first += WAITING) {
         uint32_t sums[WAITING];
         size_t channels = dtn_dsp_min(p->channels - first, WAITING);
         for (size_t i = 0; i < channels; i++) {
             sums[i] = start + (p->bias == NULL ? 0U : (uint32_t)p->bias[first + i]);
         }
-        dtn_dsp_add_row(p, words, first, channels, sums);
+        dtn_dsp_add_row(&row, words, first, channels, sums);
         for (size_t i = 0; i < channels; i++) {
             dtn_cm_factor_t factor = dtn_cm_factor(&scale, first + i);
             p->output[first + i] = dtn_cm_scaled(&scale, &factor, sums[i]);

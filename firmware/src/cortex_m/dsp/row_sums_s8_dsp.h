@@ -17,83 +17,66 @@ static inline size_t dtn_dsp_min(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Adds the products of four inputs, unpacked to two words, with four weights. */
-static inline uint32_t dtn_dsp_add_four(const uint32_t *words, const int8_t *weights, uint32_t sum)
-{
-    uint32_t bytes = dtn_dsp_load(weights);
-    sum = dtn_dsp_both(words[1], dtn_dsp_odd(bytes), sum);
-    return dtn_dsp_both(words[0], dtn_dsp_even(bytes), sum);
-}
-
-/* Adds the products of fours with four rows of weights, or with two. */
-static inline void dtn_dsp_add_fours(const uint32_t *words, size_t fours, const int8_t *weights, size_t pitch,
-                                     size_t rows, uint32_t *sums)
-{
-    const size_t turns = fours / 4;
-    if (turns != 0 && rows == 4) {
-        dtn_dsp_add_four_rows(words, turns, weights, pitch, sums);
-    } else if (turns != 0) {
-        dtn_dsp_add_two_rows(words, turns, weights, pitch, sums);
-    }
-    for (size_t i = 4 * turns; i < fours; i++) {
-        for (size_t j = 0; j < rows; j++) {
-            sums[j] = dtn_dsp_add_four(words + 2 * i, weights + j * pitch + 4 * i, sums[j]);
-        }
-    }
-}
+/* A row of inputs, and the rows of weights of some channels. */
+typedef struct {
+    const int8_t *input;
+    const int8_t *weights;
+    size_t depth;
+    int32_t input_offset;
+} dtn_dsp_row_t;
 
 /* Functions of their own, whose loops then have all registers. */
 __attribute__((noinline)) static void dtn_dsp_add_to_four(const uint32_t *words, size_t fours, const int8_t *weights,
                                                           size_t pitch, uint32_t sums[4])
 {
-    dtn_dsp_add_fours(words, fours, weights, pitch, 4, sums);
+    dtn_dsp_add_four_rows(words, fours, weights, pitch, sums);
 }
 
 __attribute__((noinline)) static void dtn_dsp_add_to_two(const uint32_t *words, size_t fours, const int8_t *weights,
                                                          size_t pitch, uint32_t sums[2])
 {
-    dtn_dsp_add_fours(words, fours, weights, pitch, 2, sums);
+    dtn_dsp_add_two_rows(words, fours, weights, pitch, sums);
 }
 
 /* The same with the elements of a part that make no four. */
-__attribute__((noinline)) static void dtn_dsp_add_rest(const dtn_cm_product_t *p, size_t at, size_t count, size_t first,
+__attribute__((noinline)) static void dtn_dsp_add_rest(const dtn_dsp_row_t *row, size_t at, size_t count, size_t first,
                                                        size_t channels, uint32_t *sums)
 {
-    const int8_t *weights = p->weights + first * p->depth + at;
+    const int8_t *weights = row->weights + first * row->depth + at;
     for (size_t k = count / 4 * 4; k < count; k++) {
-        int32_t input = p->input[at + k] + p->input_offset;
+        int32_t input = row->input[at + k] + row->input_offset;
         for (size_t i = 0; i < channels; i++) {
-            sums[i] += (uint32_t)(input * weights[i * p->depth + k]);
+            sums[i] += (uint32_t)(input * weights[i * row->depth + k]);
         }
     }
 }
 
 /* Adds the products of a part of a row, from element `at` on, to the sums of channels from `first` on. */
-static inline void dtn_dsp_add_part(const dtn_cm_product_t *p, const uint32_t *words, size_t at, size_t first,
+static inline void dtn_dsp_add_part(const dtn_dsp_row_t *row, const uint32_t *words, size_t at, size_t first,
                                     size_t channels, uint32_t *sums)
 {
-    size_t count = dtn_dsp_min(p->depth - at, DTN_DSP_PART);
-    const int8_t *weights = p->weights + first * p->depth + at;
-    size_t i = 0;
+    size_t count = dtn_dsp_min(row->depth - at, DTN_DSP_PART);
+    const int8_t *weights = row->weights + first * row->depth + at;
+    size_t i = count < 4 ? channels : 0;
     for (; channels - i >= 4; i += 4) {
-        dtn_dsp_add_to_four(words, count / 4, weights + i * p->depth, p->depth, &sums[i]);
+        dtn_dsp_add_to_four(words, count / 4, weights + i * row->depth, row->depth, &sums[i]);
     }
     for (; i < channels; i += 2) {
         /* A single row is paired with itself; the second sum is not used. */
-        dtn_dsp_add_to_two(words, count / 4, weights + i * p->depth, i + 1 < channels ? p->depth : 0, &sums[i]);
+        dtn_dsp_add_to_two(words, count / 4, weights + i * row->depth, i + 1 < channels ? row->depth : 0, &sums[i]);
     }
     if (count % 4 != 0) {
-        dtn_dsp_add_rest(p, at, count, first, channels, sums);
+        dtn_dsp_add_rest(row, at, count, first, channels, sums);
     }
 }
 
 /* Adds the products of a row, unpacked a part at a time, to the sums of up to DTN_CM_ROW_SUMS channels. */
-static inline void dtn_dsp_add_row(const dtn_cm_product_t *p, uint32_t words[DTN_DSP_PART / 2], size_t first,
+static inline void dtn_dsp_add_row(const dtn_dsp_row_t *row, uint32_t words[DTN_DSP_PART / 2], size_t first,
                                    size_t channels, uint32_t *sums)
 {
-    for (size_t at = 0; at < p->depth; at += DTN_DSP_PART) {
-        dtn_dsp_unpack(p->input + at, dtn_dsp_twice(p->input_offset), dtn_dsp_min(p->depth - at, DTN_DSP_PART) / 4,
-                       words, 2);
-        dtn_dsp_add_part(p, words, at, first, channels, sums);
+    for (size_t at = 0; at < row->depth; at += DTN_DSP_PART) {
+        dtn_dsp_unpack(row->input + at, dtn_dsp_twice(row->input_offset),
+                       dtn_dsp_min(row->depth - at, DTN_DSP_PART) / 4, words, 2);
+        dtn_dsp_add_part(row, words, at, first, channels, sums);
     }
 }

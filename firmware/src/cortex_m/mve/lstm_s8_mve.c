@@ -1,5 +1,6 @@
 #include <arm_mve.h>
 
+#include "../inner_loops.h"
 #include "../lstm_s8.h"
 #include "double_rounding_mve.h"
 
@@ -113,19 +114,31 @@ static inline int32x4_t held(int32x4_t numbers, int32_t lo, int32_t hi)
     return vminq_s32(vmaxq_s32(numbers, vdupq_n_s32(lo)), vdupq_n_s32(hi));
 }
 
+/* Four scaled sums of inputs and of hidden states as gates. */
+static inline int32x4_t joined(int32x4_t of_input, int32x4_t of_hidden)
+{
+    return held(vaddq_s32(held(of_input, INT16_MIN, INT16_MAX), of_hidden), INT16_MIN, INT16_MAX);
+}
+
 void dtn_cm_lstm_gates(const int32_t *input_sums, dtn_cm_lstm_factor_t input_factor, const int32_t *hidden_sums,
                        dtn_cm_lstm_factor_t hidden_factor, int16_t *gates, size_t count)
 {
     if (input_factor.shift >= 0 || hidden_factor.shift >= 0) {
-        dtn_cm_lstm_gates_general(input_sums, input_factor, hidden_sums, hidden_factor, gates, count);
+        int32_t of_input[DTN_CM_ROW_SUMS], of_hidden[DTN_CM_ROW_SUMS];
+        dtn_cm_lstm_scale(input_sums, input_factor, of_input, count);
+        dtn_cm_lstm_scale(hidden_sums, hidden_factor, of_hidden, count);
+        for (size_t i = 0; i < count; i += LANES) {
+            const mve_pred16_t there = vctp32q((uint32_t)(count - i));
+            int32x4_t a = vldrwq_z_s32(of_input + i, there), b = vldrwq_z_s32(of_hidden + i, there);
+            vstrhq_p_s32(gates + i, joined(a, b), there);
+        }
         return;
     }
     for (size_t i = 0; i < count; i += LANES) {
         const mve_pred16_t there = vctp32q((uint32_t)(count - i));
         int32x4_t a = scaled(vldrwq_z_s32(input_sums + i, there), input_factor.multiplier, input_factor.shift);
         int32x4_t b = scaled(vldrwq_z_s32(hidden_sums + i, there), hidden_factor.multiplier, hidden_factor.shift);
-        a = held(vaddq_s32(held(a, INT16_MIN, INT16_MAX), b), INT16_MIN, INT16_MAX);
-        vstrhq_p_s32(gates + i, a, there);
+        vstrhq_p_s32(gates + i, joined(a, b), there);
     }
 }
 

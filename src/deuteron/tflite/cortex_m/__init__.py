@@ -101,7 +101,7 @@ def lower(model: FlatModel, index: int) -> tuple[CpuCall, ...]:
         raise site.unsupported(f"its condition {what}; {site.op.name} needs a constant condition", _HINT_CONTROL_FLOW)
     if lowering is None:
         raise site.unsupported("no C operator computes it on a Cortex-M", _HINT_OPERATOR)
-    site.require(site.input(lowering.operand), *lowering.types)
+    site.require(site.input(lowering.operand), *lowering.types, hint=lowering.hint)
     try:
         return lowering.lower(site)
     except _CONTRADICTIONS as error:

@@ -21,9 +21,12 @@ from deuteron.tflite.cortex_m.fixed_point import I64, factor, product
 from deuteron.tflite.cortex_m.geometry import SAME
 from deuteron.tflite.cortex_m.reduction import reduced_axes
 from deuteron.tflite.cortex_m.site import Site
-from deuteron.tflite.flat_model import FlatModel, FlatTensor
+from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
 
 Mask = npt.NDArray[np.bool_]
+
+LAYERS = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
+"""Operators with weights."""
 
 _WORD = 1 << 31
 _TIE = Fraction(1, 1 << 40)
@@ -45,7 +48,7 @@ class Channels:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """A CONV_2D, DEPTHWISE_CONV_2D or FULLY_CONNECTED with constant weights.
+    """A CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED or TRANSPOSE_CONV with constant weights.
 
     Attributes:
         weights: distances from the zero point, as [outputs, positions of the kernel, inputs]; of a depthwise layer
@@ -53,7 +56,8 @@ class Layer:
         bias: an integer for each output.
         source: the input channel of each output of a depthwise layer; None for other layers.
         addends: what each input channel adds to each output if it has its constant value; 0 where it varies.
-        foldable: whether an input channel is constant, and adds the same everywhere: no padding hides it.
+        foldable: whether an input channel is constant, and adds the same everywhere: no padding hides it, and no gap
+            of a TRANSPOSE_CONV.
     """
 
     weights: I64
@@ -66,6 +70,11 @@ class Layer:
     def reads(self) -> Mask:
         """True if an output [o] has weights other than zero for an input channel [i]."""
         return (self.weights != 0).max(axis=1, initial=False)
+
+
+def ends(op: FlatOperator) -> tuple[int, int]:
+    """Return the positions of a layer's input and bias among its operands; its weights are at 1."""
+    return (2, 3) if op.name == "TRANSPOSE_CONV" else (0, 2)
 
 
 def varying(channels: int) -> Channels:
@@ -106,16 +115,16 @@ def channels_of(site: Site, position: int, found: Mapping[int, Channels]) -> Cha
 
 def layer_of(site: Site, found: Mapping[int, Channels]) -> Layer | None:
     """Return an operator as a layer whose channels can be removed; None for others."""
-    name = site.op.name
-    if name not in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED") or not _is_plain(site):
+    name, (position, at_bias) = site.op.name, ends(site.op)
+    if name not in LAYERS or not _is_plain(site) or (name == "TRANSPOSE_CONV" and not site.is_constant(0)):
         return None
-    x, weights = site.input(0), site.input(1)
-    has_bias = site.has_input(2)
+    x, weights = site.input(position), site.input(1)
+    has_bias = site.has_input(at_bias)
     if not site.is_constant(1) or weights.dtype != "INT8" or weights.quant is None or site.option("WeightsFormat"):
         return None
-    if has_bias and site.input(2).dtype not in ("INT32", "INT64"):
+    if has_bias and site.input(at_bias).dtype not in ("INT32", "INT64"):
         return None
-    if (has_bias and not site.is_constant(2)) or not x.shape or len(set(weights.quant.zero_points)) != 1:
+    if (has_bias and not site.is_constant(at_bias)) or not x.shape or len(set(weights.quant.zero_points)) != 1:
         return None
     stored = site.constant(1).astype(np.int64) - weights.quant.zero_points[0]
     source: I64 | None = None
@@ -129,10 +138,10 @@ def layer_of(site: Site, found: Mapping[int, Channels]) -> Layer | None:
         stored = stored.reshape(outputs, -1, stored.shape[-1])
         if stored.shape[-1] != x.shape[-1]:  # groups, or rows that lie across several dimensions
             return None
-    bias = site.constant(2).astype(np.int64).ravel() if has_bias else np.zeros(outputs, np.int64)
+    bias = site.constant(at_bias).astype(np.int64).ravel() if has_bias else np.zeros(outputs, np.int64)
     if bias.size != outputs:
         return None
-    channels = channels_of(site, 0, found)
+    channels = channels_of(site, position, found)
     distances = channels.values - site.zero_point(x)
     foldable = channels.known & ((distances == 0) | (not _is_padded(site)))
     sums = stored.sum(axis=1)
@@ -144,8 +153,10 @@ def layer_of(site: Site, found: Mapping[int, Channels]) -> Layer | None:
 
 
 def _is_plain(site: Site) -> bool:
-    """True if the first operand and the result are quantised as a whole, and the file computes them as integers."""
-    tensors = [site.input(0), *(site.output(i) for i in range(len(site.op.outputs)))] if site.op.inputs else []
+    """True if the input and the result are quantised as a whole, and the file computes them as integers."""
+    tensors = (
+        [site.input(ends(site.op)[0]), *(site.output(i) for i in range(len(site.op.outputs)))] if site.op.inputs else []
+    )
     return bool(tensors) and all(_is_quantized(tensor) for tensor in tensors)
 
 
@@ -154,7 +165,9 @@ def _is_quantized(tensor: FlatTensor) -> bool:
 
 
 def _is_padded(site: Site) -> bool:
-    """Return True if the window of a layer reaches over the edge of its input."""
+    """Return True if some outputs do not see the whole window of a layer."""
+    if site.op.name == "TRANSPOSE_CONV":
+        return True
     if site.op.name == "FULLY_CONNECTED" or site.option("Padding") != SAME:
         return False
     x, y, kernel = site.input().shape, site.output().shape, site.input(1).shape
@@ -166,7 +179,7 @@ def _is_padded(site: Site) -> bool:
 
 
 def _layer_values(site: Site, layer: Layer) -> Channels | None:
-    if site.input().dtype != "INT8":
+    if site.input(ends(site.op)[0]).dtype != "INT8":
         return None
     if layer.source is None:
         constant = ~(layer.reads & ~layer.foldable).any(axis=1)
@@ -187,7 +200,7 @@ def _layer_values(site: Site, layer: Layer) -> Channels | None:
 
 def _scaled(site: Site, total: int, scale: float) -> int | None:
     """A layer's sum in steps of the output; None where it depends on the rounding of a float64 product."""
-    scale_in, scale_out = site.scale(site.input()), float(site.scale(site.output()))
+    scale_in, scale_out = site.scale(site.input(ends(site.op)[0])), float(site.scale(site.output()))
     if site.op.name != "FULLY_CONNECTED":
         product_in = float(scale_in * np.float32(scale)) if site.op.is_unsigned else float(scale_in) * scale
         return int(product(total, factor(product_in / scale_out)))

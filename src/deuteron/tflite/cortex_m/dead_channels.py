@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.tflite.cortex_m.constant_channels import Channels, Layer, Mask, analyse
+from deuteron.tflite.cortex_m.constant_channels import LAYERS, Channels, Layer, Mask, analyse, ends
 from deuteron.tflite.cortex_m.site import Site
 from deuteron.tflite.flat_model import NO_TENSOR, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.quantization import Quant
@@ -88,12 +88,13 @@ def _removed(
 
 def macs(model: FlatModel) -> int:
     """Return the multiply-accumulates of a model's layers with constant weights."""
-    layers = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED")
-    return sum(_macs(model, op) for op in model.operators if op.name in layers)
+    return sum(_macs(model, op) for op in model.operators if op.name in LAYERS)
 
 
 def _macs(model: FlatModel, op: FlatOperator) -> int:
     weights, results = model.tensors[op.inputs[1]].shape, math.prod(model.tensors[op.outputs[0]].shape)
+    if op.name == "TRANSPOSE_CONV":
+        return math.prod(model.tensors[op.inputs[2]].shape) * math.prod(weights[:3])
     return results * math.prod(weights[1:3] if op.name == "DEPTHWISE_CONV_2D" else weights[1:])
 
 
@@ -149,9 +150,10 @@ class _Needs:
 
     def _mix(self, op: FlatOperator, layer: Layer) -> None:
         """A layer needs each input channel that it cannot add to the bias."""
-        if op.inputs[0] in self._kept:
+        source = op.inputs[ends(op)[0]]
+        if source in self._kept:
             rows = layer.reads[self._kept[op.outputs[0]]]
-            self._kept[op.inputs[0]] |= rows.any(axis=0) & ~layer.foldable
+            self._kept[source] |= rows.any(axis=0) & ~layer.foldable
 
     def _links(self, index: int, op: FlatOperator) -> list[tuple[int, Indices]]:
         """Return for each computed operand the channel that an output channel reads, -1 for none; [] if they mix."""
@@ -226,11 +228,8 @@ class _Removal:
             return self._layer(op, layer)
         out = self._tensors[op.outputs[0]]
         if op.name in _VIEWS:
-            shape = np.array(out.shape, "<i4")
-            wanted = self._add(FlatTensor(f"{out.name}/shape", shape.shape, "INT32", data=shape.tobytes()))
-            return FlatOperator(
-                "RESHAPE", (op.inputs[0], wanted), op.outputs, "ReshapeOptions", {"NewShape": tuple(out.shape)}
-            )
+            inputs, options = (op.inputs[0], self._shape_of(op.outputs[0])), {"NewShape": tuple(out.shape)}
+            return FlatOperator("RESHAPE", inputs, op.outputs, "ReshapeOptions", options)
         channels = self._kept[op.outputs[0]]
         inputs = [i if i in self._kept or i < 0 else self._operand(op, i, channels) for i in op.inputs]
         return replace(op, inputs=tuple(inputs))
@@ -245,22 +244,32 @@ class _Removal:
         return self._chosen(tensor, [(-1, channels)])
 
     def _layer(self, op: FlatOperator, layer: Layer) -> FlatOperator:
-        x, weights, *rest = op.inputs
+        position, at_bias = ends(op)
+        x, weights, written = op.inputs[position], op.inputs[1], self._kept[op.outputs[0]]
         read = self._kept.get(x, np.ones(self._model.tensors[x].shape[-1], bool))
-        written = self._kept[op.outputs[0]]
-        of_weights = self._model.tensors[weights]
         axes = [(0, written), (-1, read)] if layer.source is None else [(-1, written)]
         folded = layer.addends[:, ~read].sum(axis=1) if layer.source is None else np.zeros_like(layer.bias)
-        bias = rest[0] if rest else NO_TENSOR
-        if bias >= 0 or folded[written].any():
-            rest = [self._bias(op, bias, (layer.bias + folded)[written], written), *rest[1:]]
-        return replace(op, inputs=(x, self._chosen(of_weights, axes), *rest))
+        inputs = [*op.inputs[:at_bias], *([NO_TENSOR] if len(op.inputs) == at_bias else op.inputs[at_bias:])]
+        if inputs[at_bias] >= 0 or folded[written].any():
+            inputs[at_bias] = self._bias(op, inputs[at_bias], (layer.bias + folded)[written], written)
+        elif len(op.inputs) == at_bias:
+            del inputs[at_bias]
+        inputs[1] = self._chosen(self._model.tensors[weights], axes)
+        if op.name == "TRANSPOSE_CONV":
+            inputs[0] = self._shape_of(op.outputs[0])
+        return replace(op, inputs=tuple(inputs))
+
+    def _shape_of(self, tensor: int) -> int:
+        """A constant with the shape that a tensor has now."""
+        out = self._tensors[tensor]
+        shape = np.array(out.shape, "<i4")
+        return self._add(FlatTensor(f"{out.name}/shape", shape.shape, "INT32", data=shape.tobytes()))
 
     def _bias(self, op: FlatOperator, index: int, values: Indices, written: Mask) -> int:
         if index >= 0:
             tensor = self._model.tensors[index]
         else:
-            x, weights = (self._model.tensors[i].quant for i in op.inputs[:2])
+            x, weights = (self._model.tensors[i].quant for i in (op.inputs[ends(op)[0]], op.inputs[1]))
             products = np.float32(x.scale if x else 1) * np.array(weights.scales if weights else (1,), np.float32)
             quant = Quant(tuple(map(float, products)), (0,) * products.size, None if products.size == 1 else 0)
             tensor = FlatTensor(f"{self._model.tensors[op.outputs[0]].name}/bias", (written.size,), "INT32", quant)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from deuteron.tflite.cortex_m.call import CpuCall
-from deuteron.tflite.cortex_m.site import Site
+from deuteron.tflite.cortex_m.site import HINT_QUANTIZE, Site
 
 ACTIVATIONS = ("INT8", "INT16")
 """The types of quantised activations."""
@@ -19,12 +19,14 @@ class Lowering:
         types: allowed types of the input `operand`, by their schema names.
         operand: the input whose type decides.
         note: further constraints of the operator, for the reference; may be empty.
+        hint: what to write instead with another type.
     """
 
     lower: Callable[[Site], tuple[CpuCall, ...]]
     types: tuple[str, ...]
     operand: int = 0
     note: str = ""
+    hint: str = HINT_QUANTIZE
 
 
 def by_type(

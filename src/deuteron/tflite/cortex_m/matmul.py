@@ -16,6 +16,8 @@ from deuteron.tflite.cortex_m.lowering import Lowering
 from deuteron.tflite.cortex_m.regions import Region, Shape, broadcast_strides, copies, whole
 from deuteron.tflite.cortex_m.site import Site
 
+_HINT_SCALES = "quantise the second operand with one scale, or write the product as FULLY_CONNECTED"
+
 
 def batch_matmul(site: Site) -> tuple[CpuCall, ...]:
     """Lower BATCH_MATMUL: the C operators take the second operand transposed, and as many batches of both."""
@@ -34,6 +36,9 @@ def batch_matmul(site: Site) -> tuple[CpuCall, ...]:
     if a.dtype == "FLOAT32":
         real = BatchMatmulF32Params(*sizes)
         return (*before, *behind, CpuCall(BY_UNQUANTIZED["batch_matmul_f32"], (first, second), (site.out(),), real))
+    if b.quant is not None and len(b.quant.scales) != 1:
+        scales = f"tensor `{b.name}` has {len(b.quant.scales)} scales"
+        raise site.unsupported(f"{scales}; LiteRT reads one here, and computes with a factor of 0", _HINT_SCALES)
     multiplier, shift = factor(float(site.scale(a) * site.scale(b)) / float(site.scale(out)))
     zero_points = [site.zero_point(tensor) for tensor in (a, b, out)]
     if a.dtype == "INT16":

@@ -118,11 +118,11 @@ class Site:
             raise self.unsupported(f"tensor `{tensor.name}` is {tensor.dtype}; {allowed} are allowed")
         return NUMPY[tensor.dtype]
 
-    def require(self, tensor: FlatTensor, *allowed: str) -> str:
+    def require(self, tensor: FlatTensor, *allowed: str, hint: str = HINT_QUANTIZE) -> str:
         """The type of a tensor, which must be one of some."""
         if tensor.dtype not in allowed:
             types = " or ".join(allowed)
-            raise self.unsupported(f"tensor `{tensor.name}` is {tensor.dtype}; {types} is allowed")
+            raise self.unsupported(f"tensor `{tensor.name}` is {tensor.dtype}; {types} is allowed", hint)
         return tensor.dtype
 
     def quant(self, tensor: FlatTensor) -> Quant:

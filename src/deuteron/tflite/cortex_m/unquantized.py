@@ -16,6 +16,10 @@ from deuteron.tflite.cortex_m.regions import copies, whole
 from deuteron.tflite.cortex_m.site import LIMITS, NUMPY, Site
 from deuteron.tflite.cortex_m.walk import along, reduced_axes
 
+_HINT_DIVISION = (
+    "divide in float, between DEQUANTIZE and QUANTIZE, or multiply by a reciprocal; LiteRT's quantised division shifts "
+    "by more than 31 bits, and gives the largest number for 1 / 100"
+)
 ADD, SUB, MUL, DIV, FLOOR_DIV, FLOOR_MOD, SQUARED_DIFFERENCE, PRELU = range(8)
 """Kinds of arithmetic."""
 
@@ -108,7 +112,7 @@ OPERATORS: Mapping[str, Lowering] = MappingProxyType(
     {
         "ADD_N": Lowering(add_n, ("FLOAT32", "INT32")),
         "CUMSUM": Lowering(cumsum, TYPES, note="constant axis"),
-        "DIV": Lowering(arithmetic(DIV), ("FLOAT32", "INT32")),
+        "DIV": Lowering(arithmetic(DIV), ("FLOAT32", "INT32"), hint=_HINT_DIVISION),
         "FLOOR_DIV": Lowering(arithmetic(FLOOR_DIV, activation=False), ("FLOAT32", "INT8", "INT16", "INT32")),
         "FLOOR_MOD": Lowering(arithmetic(FLOOR_MOD, activation=False), ("INT8", "INT16", *WHOLE)),
         "REDUCE_PROD": Lowering(reduction(PRODUCT), TYPES),
