@@ -97,18 +97,20 @@ def subject(
     time_out: float | None = None,
     flash: "FlashOptions | None" = None,
     origin: str | Path | None = None,
+    baud: int | None = None,
 ) -> "Subject":
     """Return a subject that can be run and compared with its reference, and reports an emulator's counts.
 
     Args:
         path: a build directory, a TFLite file, a program, or with `on` also the directory of firmware.
-        on: a board, in an emulator; the host by default.
+        on: a board, in an emulator; or a line to one, `serial:PORT` or `tcp:HOST:PORT`; the host by default.
         target: target of a TFLite file that is not compiled yet.
         etrecord: ETRecord of a program: its reference on the host, and the source lines of its steps on a board.
         tflite: options of a TFLite file.
-        time_out: seconds after which an emulator counts as hung.
+        time_out: seconds after which an emulator, or a run on a board, counts as hung.
         flash: flash timing of an emulated board.
         origin: build of the firmware, for a comparison.
+        baud: rate of a serial port in bits per second.
 
     Raises:
         OptionError: an option does not fit.
@@ -127,6 +129,7 @@ def subject(
         time_out=time_out,
         flash=flash or FlashOptions(),
         origin=origin,
+        baud=baud,
     )
 
 

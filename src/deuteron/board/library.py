@@ -61,6 +61,10 @@ _DEVICES = (*_DMA, "sleep", "timer")
 """Drivers for the override and the fetches, with their interrupts; waiting for an NPU needs all but the DMA."""
 _FAULT_INJECTION = "faults"
 _EVENTS = "events"
+_LINE = "uart"
+"""The driver of the serial line, for the harness."""
+_SHARED = {"runner": ("runner/*.c",)}
+"""What the applications of all images share."""
 PROFILING = "-DDTN_PROFILING=1"
 """Compiler option for code that records events."""
 _EVENTLESS = frozenset({"operators", "cortex_m", "tflite", "io", "messages", "kernels", "inner"})
@@ -131,9 +135,9 @@ def stand_ins(firmwares: Iterable[Firmware]) -> tuple[tuple[Source, ...], tuple[
     return starts, tuple(source for first in patterns for source in _named({"stand_in": first[:-1]}))
 
 
-def port(board: Board, *, dma: bool, fetches: bool, npu: bool = False) -> tuple[Source, ...]:
-    """Return the sources that a board adds for copies by DMA, for fetches of weights, or for its own NPU."""
-    left_out: set[str] = set()
+def port(board: Board, *, dma: bool, fetches: bool, npu: bool = False, line: bool = False) -> tuple[Source, ...]:
+    """Return the sources that a board adds for copies by DMA, fetches of weights, its own NPU, or its serial line."""
+    left_out: set[str] = set() if line else {_LINE}
     if not dma:
         left_out.add(_OVERRIDE)
     if not fetches:
@@ -147,13 +151,20 @@ def port(board: Board, *, dma: bool, fetches: bool, npu: bool = False) -> tuple[
 def runner(*, profiling: bool = False) -> tuple[Source, ...]:
     """Return the program that runs a bundle on files of the host."""
     left_out = (_FAULT_INJECTION,) if profiling else (_FAULT_INJECTION, _EVENTS)
-    return tuple(source for source in _named({"semihost": ("semihost/*.c",)}) if source.path.stem not in left_out)
+    sources = _named({**_SHARED, "semihost": ("semihost/*.c",)})
+    return tuple(source for source in sources if source.path.stem not in left_out)
+
+
+def harness() -> tuple[Source, ...]:
+    """Return the program that runs a bundle by requests over a serial line."""
+    return tuple(_named({**_SHARED, "harness": ("harness/*.c",)}))
 
 
 def port_flags(board: Board) -> tuple[str, ...]:
     """Return the include options for the port's headers."""
     return tuple(
-        f"-I{FIRMWARE / folder}" for folder in (f"port/{board.name}", "port/cortex_m", "port/ethosu", "semihost")
+        f"-I{FIRMWARE / folder}"
+        for folder in (f"port/{board.name}", "port/cortex_m", "port/ethosu", "runner", "semihost", "harness")
     )
 
 

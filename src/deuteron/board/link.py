@@ -10,7 +10,7 @@ from deuteron.board import ethosu_driver, library, record
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, Placement, emit
-from deuteron.board.record import Arenas, FirmwareOptions, IoCopy, Kernels, Weights
+from deuteron.board.record import Arenas, FirmwareOptions, Harness, IoCopy, Kernels, Weights
 from deuteron.board.size import NPU_DRIVER
 from deuteron.board.tensor_places import padded
 from deuteron.board.toolchain import PLACE_ALL, Object, Region, Source, Toolchain
@@ -58,8 +58,8 @@ def link(
     """Return the image in `work`, with weights and arenas in the first allowed memories where all fits.
 
     The port, the override of the copies and the selection of kernels are objects before the library, because the linker
-    takes from an archive only undefined symbols. By default the application is the runner for files of the
-    host, with its buffers in free SRAM; `extra` adds objects.
+    takes from an archive only undefined symbols. By default the options choose the application; the one for files of
+    the host has its buffers in free SRAM. `extra` adds objects.
 
     Raises:
         CapacityError: no allowed placement fits.
@@ -80,15 +80,19 @@ def link(
         archives = (*archives, NPU_ARCHIVE)
         core += _write_npu_driver(driver, toolchain, core_flags, work)
     fetches = any(delegate.partition.fetches_weights for delegate in bundle.delegates)
-    port_files = library.port(board, dma=options.io_copy is IoCopy.DMA, fetches=fetches, npu=driver is not None)
+    is_serial = options.harness is Harness.SERIAL
+    port_files = library.port(
+        board, dma=options.io_copy is IoCopy.DMA, fetches=fetches, npu=driver is not None, line=is_serial
+    )
     port = toolchain.compile((*port_files, *starts), flags, library.FIRMWARE)
     table = () if options.kernels is Kernels.ALL else (_write_selection(kernels, work),)
     if application is None:
-        port += toolchain.compile(library.runner(profiling=profiling), flags, library.FIRMWARE)
+        chosen = library.harness() if is_serial else library.runner(profiling=profiling)
+        port += toolchain.compile(chosen, flags, library.FIRMWARE)
     script = library.linker_script(board)
     sized = () if options.stack is None else (f"-Wl,--defsym=__dtn_stack_bytes={options.stack}",)
     local = replace(toolchain, cache=work / "objects")
-    buffers = _runner_bytes(bundle) if application is None else 0
+    buffers = _runner_bytes(bundle) if application is None and not is_serial else 0
     needed: tuple[Region, ...] = ()
     for placement in _placements(options):
         generated = (*_write_model(bundle, placement, work), *table)

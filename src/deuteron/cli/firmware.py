@@ -61,6 +61,13 @@ if TYPE_CHECKING:
     type=PATH,
     help="Arm's driver: a checkout, or its headers and library. The image then runs on silicon, not in the emulator.",
 )
+@click.option(
+    "--harness",
+    default="semihost",
+    show_default=True,
+    metavar="semihost|serial",
+    help="Run on files of the host by semihosting, or by requests over a serial line (`--on serial:PORT`).",
+)
 @click.option("--diff", "other", metavar="OTHER", type=PATH, help="Show the changes from another firmware directory.")
 @click.option("--force", is_flag=True, help="Replace the output directory if it exists.")
 def command(
@@ -80,6 +87,7 @@ def command(
     flash: FlashOptions,
     use_profiling: bool,
     ethos_u_driver: Path | None,
+    harness: str,
     other: Path | None,
     force: bool,
 ) -> None:
@@ -99,6 +107,7 @@ def command(
         use_profiling,
         None if ethos_u_driver is None else str(ethos_u_driver),
         choice(record.Arenas, "--arenas", arenas),
+        choice(record.Harness, "--harness", harness),
     )
     before = record.read(other) if other else None
     with printer.work(f"building firmware for {board}"):
