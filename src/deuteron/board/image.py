@@ -60,7 +60,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
     is_serial = options.harness is Harness.SERIAL
     with tempfile.TemporaryDirectory(prefix="deuteron-firmware-") as scratch:
         work = Path(scratch)
-        extra = (_write_hash(program_sha256, work),) if options.use_profiling or is_serial else ()
+        extra = (write_hash(program_sha256, work),) if options.use_profiling or is_serial else ()
         if is_serial:
             extra += (harness_image.write(bundle, board, planned_flash, work, profiling=options.use_profiling),)
         linked = link(bundle, board, options, kernels, toolchain, work, extra=extra)
@@ -95,7 +95,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
     return Image(firmware, files)
 
 
-def _write_hash(sha256: str, work: Path) -> Source:
+def write_hash(sha256: str, work: Path) -> Source:
     """Return the C file with the program's hash, which profiles of the image contain."""
     text = ", ".join(f"0x{byte:02x}" for byte in bytes.fromhex(sha256))
     path = work / "program.c"

@@ -6,6 +6,7 @@ import time
 import zlib
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from typing import Any
 
 from deuteron.board.harness import frames
 from deuteron.board.harness.line import Line
@@ -131,7 +132,7 @@ class Identity:
             raise FormatError(f"the board's identity has {len(data)} bytes, not {_IDENTITY.size}")
         *first, sha, profiling = _IDENTITY.unpack(data)[:6]
         *numbers, counts, core, stack, error, ticks, board = _IDENTITY.unpack(data)[6:]
-        values = (
+        values: tuple[Any, ...] = (
             *first, sha.hex(), bool(profiling), *numbers, counts == 1, core, stack, error, ticks,
             board.rstrip(b"\0").decode("ascii", "replace"),
         )  # fmt: skip
@@ -276,7 +277,8 @@ class Client:
             if is_damaged or time.monotonic() >= again:
                 self.sent_again += 1
                 self._line.send(frame)
-                wait = wait if is_damaged else min(2 * wait, _LONGEST_WAIT)
+                if command == Command.RUN and not is_damaged:
+                    wait = min(2 * wait, _LONGEST_WAIT)  # it may take long, and each request waits in a buffer
                 again = time.monotonic() + wait
 
     def _block_bytes(self) -> int:

@@ -331,8 +331,17 @@ class _Search:
 
 
 def live_outputs(bundle: Bundle, index: int) -> tuple[int, ...]:
-    """Return the outputs of a step that a later step or the caller reads; scratch memory is none of them."""
-    return tuple(value for value in bundle.steps[index].outputs if last_read(bundle, index, value) > index)
+    """Return the outputs of a step that a later step or the caller reads.
+
+    Scratch memory is none of them, nor is the status of the state, of which the executor writes only a word.
+    """
+    status = None if bundle.state is None else (bundle.state.memory, 0)
+    return tuple(
+        value
+        for value in bundle.steps[index].outputs
+        if (bundle.values[value].memory, bundle.values[value].offset) != status
+        and last_read(bundle, index, value) > index
+    )
 
 
 def last_read(bundle: Bundle, index: int, value: int) -> int:
