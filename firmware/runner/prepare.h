@@ -1,6 +1,6 @@
 /**
  * @file
- * What all applications on the boards under `port/` share: the runner for files of the host (`semihost/`) and the one
+ * The part that all applications on the boards under `port/` share: the runner for files of the host (`semihost/`) and the one
  * for a serial line (`harness/`).
  */
 #pragma once

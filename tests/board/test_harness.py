@@ -3,7 +3,6 @@
 import random
 import struct
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +21,6 @@ from deuteron.board.harness.program import BoardProgram
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.translate import translate
 from deuteron.errors import BoardError, InputError, InternalError
-from deuteron.views.run.first_difference import live_outputs
 
 RESETS = (0, 4)
 
@@ -136,7 +134,9 @@ def test_restarts_in_runs_lose_nothing(bundle: Bundle, device: Device, seed: int
     chance = random.Random(seed)
     samples = [[x] for x in stream(9, seed=seed)]
     device.restart_at(chance.randrange(len(bundle.steps)))
-    runs = program.run_all(samples, RESETS, lambda done, _: device.restart_at(1) if done == 6 and program.restarts < 2 else None)
+    runs = program.run_all(
+        samples, RESETS, lambda done, _: device.restart_at(1) if done == 6 and program.restarts < 2 else None
+    )
     assert as_bytes([run.outputs for run in runs]) == on_host(bundle, samples, RESETS)
     assert program.restarts == 2
 

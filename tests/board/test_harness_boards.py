@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import numpy as np
 import pytest
 from tests import full, store
 from tests.board.serial_boards import SERIAL, emulated, linked
@@ -17,7 +16,12 @@ HERE = Path(__file__).parent
 PAIRS = [("digits", "imxrt700", "an505"), ("digits", "cortex-m55", "an547")] + [
     (example.name, target, board)
     for example in api.REFERENCES
-    for target, board in (("cortex-m33", "an505"), ("imxrt700", "an505"), ("cortex-m55", "an547"), ("ethos-u55-128", "an547"))
+    for target, board in (
+        ("cortex-m33", "an505"),
+        ("imxrt700", "an505"),
+        ("cortex-m55", "an547"),
+        ("ethos-u55-128", "an547"),
+    )
     if (example.name, target) not in {("digits", "imxrt700"), ("digits", "cortex-m55")}
 ]
 

@@ -4,7 +4,7 @@
  *
  * An application prepares an executor, describes it in a `dtn_harness_t`, and calls `dtn_harness_poll` forever. The
  * port provides two functions, `dtn_port_getc` and `dtn_port_putc`. Nothing here allocates, recurses, or needs a timer.
- * Memory beside the program: one `dtn_harness_t`, and the events that the application gives the executor.
+ * Memory in addition to the program: one `dtn_harness_t`, and the events that the application gives the executor.
  */
 #ifndef DEUTERON_HARNESS_H
 #define DEUTERON_HARNESS_H
@@ -63,7 +63,7 @@ enum {
     DTN_HARNESS_EVENTS = 4, /**< the events of the last run, as `dtn_event_t` */
 };
 
-/** Result of a run: what `DTN_HARNESS_RUN` returns. */
+/** Result of a run, which `DTN_HARNESS_RUN` returns. */
 typedef struct {
     uint32_t error;      /**< a NeutronError, 0 for none */
     uint32_t step;       /**< completed steps */
@@ -74,7 +74,7 @@ typedef struct {
     uint32_t lost;       /**< events that did not fit */
 } dtn_harness_run_t;
 
-/** What the application says about the board and the program. */
+/** Facts about the board and the program, from the application. */
 typedef struct {
     const char *board;      /**< its name, shorter than DTN_HARNESS_NAME_BYTES */
     const uint8_t *program; /**< SHA-256 of the .pte that the bundle was made from, 32 bytes */

@@ -331,6 +331,7 @@ def profile(
     ticks_per_second: int | None = None,
     output: str | Path | None = None,
     force: bool = False,
+    baud: int | None = None,
 ) -> "Profiled":
     """Profile a build: times by module, line, operator and kernel.
 
@@ -339,13 +340,14 @@ def profile(
         target: as for `explain`.
         etrecord: as for `explain`.
         tflite: as for `explain`.
-        on: `host`, `sim`, or a board, in an emulator.
+        on: `host`, `sim`, a board, in an emulator, or a line to one, `serial:PORT` or `tcp:HOST:PORT`.
         samples: inputs of the runs; random ones by default.
         runs: number of runs, which repeat the samples; by default one per sample.
         events: a file from a board or from ExecuTorch; nothing runs then.
         ticks_per_second: clock rate of an ETDump in that file.
         output: a directory for record, page, trace and other tools' files; none by default.
         force: replace `output`.
+        baud: rate of a serial port in bits per second.
 
     Raises:
         OptionError: an option does not fit, or `output` exists.
@@ -365,6 +367,7 @@ def profile(
         ticks_per_second=ticks_per_second,
         output=None if output is None else Path(output),
         force=force,
+        baud=baud,
     )
 
 

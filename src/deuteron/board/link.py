@@ -14,7 +14,7 @@ from deuteron.board.record import Arenas, FirmwareOptions, Harness, IoCopy, Kern
 from deuteron.board.size import NPU_DRIVER
 from deuteron.board.tensor_places import padded
 from deuteron.board.toolchain import PLACE_ALL, Object, Region, Source, Toolchain
-from deuteron.errors import CapacityError
+from deuteron.errors import CapacityError, OptionError
 from deuteron.npu.neutron.kernels.selection import FILE_NAME, Selection
 from deuteron.operators.program import Kernel
 
@@ -65,6 +65,7 @@ def link(
         CapacityError: no allowed placement fits.
     """
     profiling = options.use_profiling
+    _check_emulated(board, options)
     core_flags = (*board.flags, library.PROFILING) if profiling else board.flags
     flags = (*core_flags, *library.port_flags(board))
     firmwares = [delegate.firmware for delegate in bundle.delegates]
@@ -79,7 +80,7 @@ def link(
     if driver:
         archives = (*archives, NPU_ARCHIVE)
         core += _write_npu_driver(driver, toolchain, core_flags, work)
-    fetches = any(delegate.partition.fetches_weights for delegate in bundle.delegates)
+    fetches = bool(board.machine) and any(delegate.partition.fetches_weights for delegate in bundle.delegates)
     is_serial = options.harness is Harness.SERIAL
     port_files = library.port(
         board, dma=options.io_copy is IoCopy.DMA, fetches=fetches, npu=driver is not None, line=is_serial
@@ -104,12 +105,26 @@ def link(
             shutil.copyfile(item.path, work / item.path.name)
         inputs = (*(item.path.name for item in objects), *archives)
         regions, fits = toolchain.link(
-            inputs, (*board.flags, PLACE_ALL, *sized, f"-L{script.parent}"), script, work / record.ELF
+            inputs,
+            (*board.flags, PLACE_ALL, *sized, *(f"-L{folder}" for folder in library.script_folders(board))),
+            script,
+            work / record.ELF,
         )
         needed = tuple(replace(r, used=r.used + buffers) if r.name == _FREE else r for r in regions)
         if fits and all(region.used <= region.size for region in needed):
             return Linked(placement, regions, (*objects, *core))
     raise _overflow(bundle, board, options.weights, needed)
+
+
+def _check_emulated(board: Board, options: FirmwareOptions) -> None:
+    """Reject options that need a device of the emulated boards."""
+    if board.machine:
+        return
+    if options.harness is not Harness.SERIAL:
+        raise OptionError(
+            f"the board `{board.name}` is not emulated, and semihosting needs a debugger",
+            hint="add `--harness serial`, and run it with `--on serial:PORT`",
+        )
 
 
 def _npu_driver(bundle: Bundle, options: FirmwareOptions) -> ethosu_driver.EthosUDriver | None:

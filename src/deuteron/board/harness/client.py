@@ -83,7 +83,7 @@ class RestartedError(BoardError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """What a board says about itself and its program.
+    """A board's description of itself and its program.
 
     Attributes:
         block_bytes: most bytes of data in a frame.

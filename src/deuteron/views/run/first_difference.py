@@ -20,7 +20,7 @@ _FLOATS = (ElementType.F32, ElementType.F64)
 
 
 class Finding(Enum):
-    """What is known about a difference; the value describes it."""
+    """Classification of a difference; the value describes it."""
 
     CONSTANT = "a constant that the step reads has other bytes on the board"
     INPUT = "an input of the step was right when it was written, and has changed since"
