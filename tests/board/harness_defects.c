@@ -8,7 +8,9 @@
 #define WRONG_CONSTANT 1  /* the pool adds 1 to one element */
 #define OVERWRITTEN 2     /* something writes to the input of the second convolution */
 #define DAMAGED_WEIGHTS 3 /* a weight of the linear layer changes after the program was checked */
-#define LATE 4            /* the last bytes of the pool arrive later, as by a DMA whose wait returns too early */
+#define LATE 4            /* the first bytes of the pool arrive later, as by a DMA whose wait returns too early */
+
+enum { SECOND_INPUT_BYTES = 512 };
 
 int32_t genuine(const dtn_operator_call_t *call, dtn_phase_t phase);
 
@@ -50,7 +52,7 @@ void dtn_on_system_tick(void)
 static void delay(const dtn_operator_call_t *call)
 {
     const dtn_tensor_t *out = &call->values[call->input_count];
-    destination = (uint8_t *)out->data + out->bytes - LATE_BYTES;
+    destination = (uint8_t *)out->data;
     memcpy(late, destination, LATE_BYTES);
     memset(destination, 0x55, LATE_BYTES);
     SYSTICK[1] = DELAY;
@@ -62,8 +64,7 @@ static void delay(const dtn_operator_call_t *call)
 int32_t REPLACED(const dtn_operator_call_t *call, dtn_phase_t phase)
 {
 #if DEFECT == OVERWRITTEN
-    static uint32_t calls;
-    if (phase == DTN_PHASE_RUN && ++calls % 2 == 0) {
+    if (phase == DTN_PHASE_RUN && call->values[0].bytes == SECOND_INPUT_BYTES) {
         ((uint8_t *)call->values[0].data)[7] ^= 0x40;
     }
 #elif DEFECT == DAMAGED_WEIGHTS
