@@ -11,10 +11,6 @@
 
 #include "core.h"
 
-#ifndef DTN_BOARD_CACHES
-#define DTN_BOARD_CACHES 0
-#endif
-
 #define DTN_CACHE_LINE UINT32_C(32)
 #define DTN_CCR_CACHES (UINT32_C(3) << 16) /**< data cache, instruction cache */
 

@@ -3,8 +3,10 @@
 #include "deuteron/port.h"
 
 #include "board.h"
-#include "cache.h"
 #include "dma.h"
+#if DTN_BOARD_CACHES
+#include "cache.h"
+#endif
 
 /* NULL on the emulated boards, whose clocks and counter always run. */
 __attribute__((weak)) void dtn_board_start(void);
