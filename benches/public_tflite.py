@@ -34,7 +34,7 @@ BOARD = "an547"
 SAMPLES = 3
 PARTIAL = "partial"
 """Key of a row that is sent before LiteRT runs."""
-OUTSIDE = ("model", "semihost", "port", "libc", "application", "stand_in", "padding")
+OUTSIDE = ("model", "runner", "semihost", "port", "libc", "application", "stand_in", "padding")
 """Modules of an image that are no code of the library."""
 
 Row = dict[str, Any]

@@ -38,6 +38,7 @@ def test_exit_codes() -> None:
         "OptionError": 2,
         "UnsupportedError": 1,
         "CapacityError": 1,
+        "BoardError": 1,
         "FormatError": 1,
         "VerifyError": 2,
         "MissingToolError": 2,

@@ -4,18 +4,13 @@
 #include "deuteron/profile.h"
 #include "events.h"
 #include "faults.h"
-#include "fetch.h"
 #include "heap.h"
-#include "npu.h"
 #include "options.h"
 #include "runner.h"
 #include "semihost.h"
 #include "startup.h"
 
 int main(void);
-
-/* A NULL pointer in images of bundles without fetches: those do not link fetch.c. */
-__attribute__((weak)) NeutronError dtn_fetch_install(uint32_t latency_ns, uint32_t bytes_per_second);
 
 /* NULL in images of programs without state, which do not link state.c. */
 __attribute__((weak)) NeutronError dtn_executor_reset(dtn_executor_t *executor);
@@ -101,20 +96,13 @@ static void set_fault(const dtn_options_t *options)
 
 static void prepare(dtn_executor_t *executor, const dtn_options_t *options, dtn_runner_header_t *header)
 {
-    NeutronError error = neutronInit();
-    if (error == ENONE && dtn_fetch_install != NULL) {
-        error = dtn_fetch_install(options->flash_latency_ns, options->flash_bytes_per_second);
-    }
-    if (dtn_npu_start != NULL && !dtn_npu_start()) {
+    dtn_prepared_t prepared = dtn_runner_prepare(executor, options->flash_latency_ns, options->flash_bytes_per_second);
+    header->init_ticks = prepared.init_ticks;
+    if (!prepared.is_npu_started) {
         dtn_usage_error("the NPU's driver does not start", "");
     }
-    uint32_t start = dtn_port_ticks();
-    if (error == ENONE) {
-        error = dtn_executor_init(executor, &dtn_bundle, dtn_bundle_memories);
-    }
-    header->init_ticks = dtn_port_ticks() - start;
-    if (error != ENONE) {
-        print_error(error, "bundle version ", dtn_bundle.version);
+    if (prepared.error != ENONE) {
+        print_error(prepared.error, "bundle version ", dtn_bundle.version);
         dtn_semihost_exit(DTN_EXIT_FAILED);
     }
 }

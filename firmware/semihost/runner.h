@@ -29,12 +29,7 @@
 
 #include <stdint.h>
 
-#include "deuteron/bundle.h"
-#include "deuteron/executor.h"
-
-/** The program and its memories, from the C file that `deuteron firmware` generates. */
-extern const dtn_bundle_t dtn_bundle;
-extern const dtn_memory_t dtn_bundle_memories[];
+#include "prepare.h"
 
 #define DTN_RUNNER_MAGIC UINT32_C(0x454E5444) /**< bytes `DTNE` */
 #define DTN_RUNNER_VERSION UINT32_C(1)

@@ -118,6 +118,10 @@ class FormatError(DeuteronError):
     """Bytes that do not follow their format: damaged, truncated or of another version."""
 
 
+class BoardError(DeuteronError):
+    """A board that cannot be reached, does not answer, restarts, or reports a fault."""
+
+
 class VerifyError(DeuteronError):
     """A graph or program violates a rule of its representation."""
 

@@ -126,7 +126,7 @@ def with_flags(flag: str, sources: Sequence[str | Path]) -> tuple[Source, ...]:
 def copying_image(payload: bytes) -> Path:
     """The runner with a program whose copies are all made in interrupts, and go wrong on demand."""
     *others, copies = COPYING
-    files = ("semihost/main.c", "semihost/heap.c", "semihost/options.c", "semihost/faults.c")
+    files = ("runner/prepare.c", "semihost/main.c", "semihost/heap.c", "semihost/options.c", "semihost/faults.c")
     generated = generate(bundle_of(payload), "ethosu-copies")
     sources = (*START, *others, *with_flags("-DDTN_IO_DMA_BYTES=1", [copies]), *FAMILY, *files, *EXECUTOR, *generated)
     wrapped = ("-Wl,--wrap=dtn_dma_start", "-Wl,--wrap=dtn_dma_stop")
@@ -158,7 +158,14 @@ def test_a_copy_that_fails_ends_its_run_and_no_other(payloads: tuple[bytes, byte
 
 @pytest.mark.slow
 def test_the_npus_own_counters_are_read_round_each_partition(payloads: tuple[bytes, bytes], tmp_path: Path) -> None:
-    runner = ("semihost/main.c", "semihost/heap.c", "semihost/options.c", "semihost/events.c", "src/profile/profile.c")
+    runner = (
+        "runner/prepare.c",
+        "semihost/main.c",
+        "semihost/heap.c",
+        "semihost/options.c",
+        "semihost/events.c",
+        "src/profile/profile.c",
+    )
     executor = [source for source in EXECUTOR if "/executor/" in source]
     profiled = with_flags("-DDTN_PROFILING=1", [*executor, *FAMILY, *runner, "tests/board/npu_cycles.c"])
     others = (*START, "src/io/io_copy.c", *(source for source in EXECUTOR if source not in executor))

@@ -17,6 +17,7 @@ BOARDS = ("an505", "an547")
 TICKS_HZ = 20_000_000
 
 RUNNER = (
+    "runner/prepare.c",
     "semihost/main.c",
     "semihost/heap.c",
     "semihost/options.c",

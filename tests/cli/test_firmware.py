@@ -55,7 +55,7 @@ def test_the_report_as_json_and_the_difference(build: Path, firmware: Path, tmp_
     more = ("firmware", build, "--board", "an505", "-o", out, "--kernels", "all", "--io-copy", "dma", "-q")
     result = deuteron(*more, "--weights", "sram", "--json")
     data = json.loads(result.out)
-    assert (data["schema"], data["directory"], data["weights"]) == (7, str(out), "sram")
+    assert (data["schema"], data["directory"], data["weights"]) == (8, str(out), "sram")
     assert data["options"] == {
         "kernels": "all", "weights": "sram", "io_copy": "dma", "stack": None, "flash": FLASH, "use_profiling": False,
         "arenas": "auto",
@@ -273,7 +273,7 @@ def test_runs_that_there_are_not(build: Path, firmware: Path, tmp_path: Path, de
     assert refused(build, "--on", "an505", "--build", build) == (
         f"error: `--build` names the build of firmware, but `{build}` is a build itself\n\nhint: leave out `--build`\n"
     )
-    assert refused(build, "--build", build) == ("error: `--build` is for emulators\n\nhint: name a board with `--on`\n")
+    assert refused(build, "--build", build) == ("error: `--build` is for boards\n\nhint: name a board with `--on`\n")
     assert refused(firmware, "--on", "an547") == (
         f"error: `{firmware}` is firmware for the board `an505`, not for `an547`\n\n"
         "hint: run it with `--on an505`, or build it for `an547`\n"
@@ -286,10 +286,10 @@ def test_runs_that_there_are_not(build: Path, firmware: Path, tmp_path: Path, de
         "error: this already runs on the host\n\nhint: name a board with `--on`\n"
     )
     assert (
-        refused(build, "--time-out", "3") == "error: `--time-out` is for emulators\n\nhint: name a board with `--on`\n"
+        refused(build, "--time-out", "3") == "error: `--time-out` is for boards\n\nhint: name a board with `--on`\n"
     )
     assert refused(build, "--flash-bandwidth", "1MB/s") == (
-        "error: the options about the flash are for emulators\n\nhint: name a board with `--on`\n"
+        "error: the options about the flash are for boards\n\nhint: name a board with `--on`\n"
     )
     assert refused(build, "--on", "an505", "--flash-latency-ns", "-1") == (
         "error: `--flash-latency-ns` is -1, it must be at least 0 and below 2^32\n"

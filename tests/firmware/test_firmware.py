@@ -39,6 +39,7 @@ PROGRAMS = (
     "test_crc32_1",
     "test_threads",
     "test_state",
+    "test_harness",
     "test_cache",
     "test_cache_ethosu",
     "test_npu_cycles",

@@ -179,6 +179,10 @@ void *dtn_executor_input(const dtn_executor_t *executor, uint32_t index);
  * NULL as above. */
 const void *dtn_executor_output(const dtn_executor_t *executor, uint32_t index);
 
+/** Address of value `index` of the bundle: an input, an output, an intermediate value or a constant, which must not be
+ * written; NULL as above. It holds the value from the step that writes it to the first that reuses its memory. */
+void *dtn_executor_value(const dtn_executor_t *executor, uint32_t index);
+
 /**
  * @name Inputs and outputs in buffers of the caller's
  * The program then reads an input, or writes an output, in the caller's buffer, such as one of two camera frames, and
@@ -236,6 +240,10 @@ NeutronError dtn_executor_unbind(dtn_executor_t *executor, const dtn_binding_t *
 
 /** Sets the initial state, and abandons an unfinished run. Does nothing for a program without state. */
 NeutronError dtn_executor_reset(dtn_executor_t *executor);
+
+/** Address of the tensors of the state, one after the other, and their bytes; NULL and 0 without state, during a run in
+ * steps, or if init failed. */
+void *dtn_executor_state(const dtn_executor_t *executor, uint32_t *bytes);
 
 /** Bytes of a saved state: those of all its tensors and a header of 16 bytes; 0 for a program without state. */
 uint32_t dtn_state_bytes(const dtn_bundle_t *bundle);

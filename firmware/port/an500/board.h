@@ -24,6 +24,10 @@
 #define DTN_BOARD_CMSDK_TIMERS {0x40000000U, 0x40001000U}
 #define DTN_BOARD_CMSDK_INTERRUPTS {8, 9}
 
+/** The first UART, of CMSDK, and its clock. */
+#define DTN_BOARD_UART 0x40004000U
+#define DTN_BOARD_UART_HZ DTN_CORE_HZ
+
 /** The interrupts in use: X(number, name of the handler). 30 and 31 have no device; software pends them. */
 #define DTN_BOARD_INTERRUPTS(X)                                                                                        \
     X(8, dtn_on_timer0)                                                                                                \

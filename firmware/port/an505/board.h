@@ -24,6 +24,10 @@
 #define DTN_BOARD_CMSDK_TIMERS {0x50000000U, 0x50001000U}
 #define DTN_BOARD_CMSDK_INTERRUPTS {3, 4}
 
+/** The first UART, of CMSDK, and its clock. */
+#define DTN_BOARD_UART 0x50200000U
+#define DTN_BOARD_UART_HZ DTN_CORE_HZ
+
 /** The interrupts in use: X(number, name of the handler). */
 #define DTN_BOARD_INTERRUPTS(X)                                                                                        \
     X(3, dtn_on_timer0)                                                                                                \

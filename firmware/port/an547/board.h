@@ -20,6 +20,10 @@
 /** The free-running counter of the FPGA's system control block. */
 #define DTN_BOARD_COUNTER (*(const volatile uint32_t *)0x59302018U)
 
+/** The first UART, of CMSDK, and its clock. */
+#define DTN_BOARD_UART 0x59303000U
+#define DTN_BOARD_UART_HZ UINT32_C(25000000)
+
 /** The interrupts in use: X(number, name of the handler). 30 and 31 have no device; software pends them. */
 #define DTN_BOARD_INTERRUPTS(X)                                                                                        \
     X(3, dtn_on_timer0)                                                                                                \

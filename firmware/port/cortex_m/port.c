@@ -1,12 +1,22 @@
-/* The port for the boards under `port/`: no heap, no NPU clock gate, and data caches that start-up leaves off. */
+/* The port for the boards under `port/`: no heap, no NPU clock gate, and data caches that are off, unless a board turns
+ * them on with cache.h. */
 #include "deuteron/port.h"
 
 #include "board.h"
 #include "dma.h"
+#if DTN_BOARD_CACHES
+#include "cache.h"
+#endif
+
+/* NULL on the emulated boards, whose clocks and counter always run. */
+__attribute__((weak)) void dtn_board_start(void);
 
 bool dtn_port_init(void)
 {
-    return true; /* the counter always runs */
+    if (dtn_board_start != NULL) {
+        dtn_board_start();
+    }
+    return true;
 }
 
 void dtn_port_deinit(void)
@@ -54,12 +64,20 @@ void dtn_port_clock(bool on)
 
 void dtn_port_cache_clean(const void *data, size_t bytes)
 {
+#if DTN_BOARD_CACHES
+    dtn_cache_clean(data, bytes);
+#else
     (void)data;
     (void)bytes;
+#endif
 }
 
 void dtn_port_cache_invalidate(void *data, size_t bytes)
 {
+#if DTN_BOARD_CACHES
+    dtn_cache_invalidate(data, bytes);
+#else
     (void)data;
     (void)bytes;
+#endif
 }

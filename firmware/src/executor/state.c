@@ -132,6 +132,14 @@ NeutronError dtn_executor_reset(dtn_executor_t *executor)
     return index == executor->bundle->step_count ? ENONE : dtn_step_call(executor, index, DTN_PHASE_CHECK);
 }
 
+void *dtn_executor_state(const dtn_executor_t *executor, uint32_t *bytes)
+{
+    dtn_tensor_t values[2];
+    bool is_found = find(executor, values) == ENONE;
+    *bytes = is_found ? values[TENSORS].bytes : 0;
+    return is_found ? values[TENSORS].data : NULL;
+}
+
 uint32_t dtn_state_bytes(const dtn_bundle_t *bundle)
 {
     uint32_t index = bundle == NULL ? 0 : begin_of(bundle);

@@ -97,18 +97,20 @@ def subject(
     time_out: float | None = None,
     flash: "FlashOptions | None" = None,
     origin: str | Path | None = None,
+    baud: int | None = None,
 ) -> "Subject":
     """Return a subject that can be run and compared with its reference, and reports an emulator's counts.
 
     Args:
         path: a build directory, a TFLite file, a program, or with `on` also the directory of firmware.
-        on: a board, in an emulator; the host by default.
+        on: a board, in an emulator; or a line to one, `serial:PORT` or `tcp:HOST:PORT`; the host by default.
         target: target of a TFLite file that is not compiled yet.
         etrecord: ETRecord of a program: its reference on the host, and the source lines of its steps on a board.
         tflite: options of a TFLite file.
-        time_out: seconds after which an emulator counts as hung.
+        time_out: seconds after which an emulator, or a run on a board, counts as hung.
         flash: flash timing of an emulated board.
         origin: build of the firmware, for a comparison.
+        baud: rate of a serial port in bits per second.
 
     Raises:
         OptionError: an option does not fit.
@@ -127,6 +129,7 @@ def subject(
         time_out=time_out,
         flash=flash or FlashOptions(),
         origin=origin,
+        baud=baud,
     )
 
 
@@ -328,6 +331,7 @@ def profile(
     ticks_per_second: int | None = None,
     output: str | Path | None = None,
     force: bool = False,
+    baud: int | None = None,
 ) -> "Profiled":
     """Profile a build: times by module, line, operator and kernel.
 
@@ -336,13 +340,14 @@ def profile(
         target: as for `explain`.
         etrecord: as for `explain`.
         tflite: as for `explain`.
-        on: `host`, `sim`, or a board, in an emulator.
+        on: `host`, `sim`, a board, in an emulator, or a line to one, `serial:PORT` or `tcp:HOST:PORT`.
         samples: inputs of the runs; random ones by default.
         runs: number of runs, which repeat the samples; by default one per sample.
         events: a file from a board or from ExecuTorch; nothing runs then.
         ticks_per_second: clock rate of an ETDump in that file.
         output: a directory for record, page, trace and other tools' files; none by default.
         force: replace `output`.
+        baud: rate of a serial port in bits per second.
 
     Raises:
         OptionError: an option does not fit, or `output` exists.
@@ -362,6 +367,7 @@ def profile(
         ticks_per_second=ticks_per_second,
         output=None if output is None else Path(output),
         force=force,
+        baud=baud,
     )
 
 

@@ -297,7 +297,7 @@ def convert_file(
 
 def firmware(
     path: str | Path,
-    board: str,
+    board: str | Path,
     output: str | Path | None = None,
     *,
     target: str | None = None,
@@ -310,7 +310,7 @@ def firmware(
 
     Args:
         path: a build directory; a TFLite file, which is compiled first; or any ExecuTorch program.
-        board: a name that `deuteron firmware --help` lists.
+        board: a name that `deuteron firmware --help` lists, or the directory of a port, as a Path.
         output: must not exist yet, unless `force` is set.
         target: target of a TFLite file, or of a program that does not name its own.
         etrecord: ExecuTorch's ETRecord of a program, for source lines of the model.
@@ -327,7 +327,7 @@ def firmware(
     from deuteron.board.toolchain import Toolchain
     from deuteron.runtime.build_directory import opened
 
-    chosen = boards.load(board)
+    chosen = boards.read_port(board) if isinstance(board, Path) else boards.load(board)
     if output is not None:
         image.check_output(Path(output), force=force)
     with opened(path, target, etrecord=etrecord, tflite=tflite) as directory:

@@ -1,14 +1,20 @@
-"""Boards by name: frozen records, read from the TOML presets next to this file.
+"""Boards by name: frozen records, read from the TOML presets next to this file, and ports of other boards.
 
 The linker scripts in `firmware/port/<board>/` place code and data; a preset has the options of compiler and emulator.
+The directory of a port has a linker script with its name, and a preset `port.toml` without an emulator.
 """
 
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from pathlib import Path
 
 from deuteron.arch.preset import Table
-from deuteron.errors import OptionError
+from deuteron.errors import InputError, OptionError, unreadable
+from deuteron.native import FIRMWARE
+
+PORT = "port.toml"
+"""File of a port's directory that describes the board."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +28,9 @@ class Board:
         tcm: true if data are in tightly coupled memory instead of SRAM.
         cpu: the core.
         flags: compiler options for the core.
-        machine: QEMU's name of the board.
+        machine: QEMU's name of the board; empty if it is not emulated.
         tick_hz: rate of the counter that `dtn_port_ticks` reads.
+        directory: C files, `board.h` and linker script of its port.
     """
 
     name: str
@@ -34,6 +41,7 @@ class Board:
     flags: tuple[str, ...]
     machine: str
     tick_hz: int
+    directory: Path
 
 
 @cache
@@ -50,6 +58,8 @@ def load(name: str) -> Board:
     Raises:
         OptionError: there is none; the hint lists all.
     """
+    if name not in names() and (FIRMWARE / "port" / name / PORT).is_file():
+        return read_port(FIRMWARE / "port" / name)
     if name not in names():
         listed = ", ".join(f"`{n}`" for n in names())
         raise OptionError(
@@ -59,14 +69,43 @@ def load(name: str) -> Board:
     return parse(name, (resources.files("deuteron.board") / "presets" / f"{name}.toml").read_text("utf-8"))
 
 
-def parse(name: str, text: str) -> Board:
-    """Return the board that a preset describes.
+def read_port(directory: Path) -> Board:
+    """Return the board of a port's directory, whose name is the board's.
+
+    Raises:
+        InputError: a file of the port is missing.
+        OptionError: its name is that of another board, or is not a name.
+        FormatError: `port.toml` is damaged.
+    """
+    directory = directory.absolute()
+    name = directory.name
+    if name in names() or not name.isidentifier():
+        raise OptionError(
+            f"a port cannot have the name `{name}`",
+            hint="name its directory by letters, digits and underscores, other than an emulated board",
+        )
+    try:
+        text = (directory / PORT).read_text("utf-8")
+    except OSError as e:
+        raise unreadable(directory / PORT, e) from e
+    for needed in ("board.h", f"{name}.ld", "uart.c"):
+        if not (directory / needed).is_file():
+            raise InputError(
+                f"the port `{directory}` has no `{needed}`",
+                hint="docs/guides/boards.md lists the files of a port",
+            )
+    return parse(name, text, directory)
+
+
+def parse(name: str, text: str, directory: Path | None = None) -> Board:
+    """Return the board that a preset describes; a port with its directory has no emulator.
 
     Raises:
         FormatError: when the text is not TOML, or a field is missing, unknown or of the wrong type.
     """
     table = Table.parse(text, f"board `{name}`")
-    cpu, emulator = table.table("cpu"), table.table("emulator")
+    cpu = table.table("cpu")
+    emulator = table.table("emulator") if directory is None else table.table("clock")
     board = Board(
         name=name,
         title=table.text("title"),
@@ -74,8 +113,9 @@ def parse(name: str, text: str) -> Board:
         tcm=table.flag("tcm"),
         cpu=cpu.text("name"),
         flags=cpu.texts("flags"),
-        machine=emulator.text("machine"),
+        machine=emulator.text("machine") if directory is None else "",
         tick_hz=emulator.number("tick_hz"),
+        directory=directory or FIRMWARE / "port" / name,
     )
     for part in (table, cpu, emulator):
         part.finish()

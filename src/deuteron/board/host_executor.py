@@ -261,6 +261,15 @@ def _addresses(buffers: "Sequence[ctypes.Array[ctypes.c_char]]") -> "ctypes.Arra
     return (ctypes.c_void_p * max(1, len(buffers)))(*map(ctypes.addressof, buffers))
 
 
+def error_text(code: int) -> str:
+    """Return the text of a NeutronError with its numbers; only the numbers if the library is not built."""
+    numbers = f"reason {code >> 8 & 0xFF}, detail {code >> 16}"
+    try:
+        return f"{_load().dtn_error_string(code).decode()} ({numbers})"
+    except MissingToolError:
+        return numbers
+
+
 @cache
 def _load() -> Any:
     """The library, with the types of its functions, once it is known to have these structures."""

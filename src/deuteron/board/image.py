@@ -7,13 +7,13 @@ from importlib.metadata import version
 from pathlib import Path
 
 from deuteron.arch import cores, targets
-from deuteron.board import boards, flash, record, size, stack
+from deuteron.board import boards, flash, harness_image, record, size, stack
 from deuteron.board.arena import arena_of
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.link import link
 from deuteron.board.override import check_override
-from deuteron.board.record import Arenas, Firmware, FirmwareOptions, IoCopy, Kernels, StepInfo
+from deuteron.board.record import Arenas, Firmware, FirmwareOptions, Harness, IoCopy, Kernels, StepInfo
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
@@ -56,9 +56,13 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
     bundle = bundle_of(directory)
     kernels = KERNELS if options.kernels is Kernels.ALL else called(bundle)
     program_sha256 = manifest.files[manifests.PROGRAM].sha256
+    planned_flash = options.flash.of(flash.planned_for(manifest.target, manifest.options.memory))
+    is_serial = options.harness is Harness.SERIAL
     with tempfile.TemporaryDirectory(prefix="deuteron-firmware-") as scratch:
         work = Path(scratch)
-        extra = (_write_hash(program_sha256, work),) if options.use_profiling else ()
+        extra = (write_hash(program_sha256, work),) if options.use_profiling or is_serial else ()
+        if is_serial:
+            extra += (harness_image.write(bundle, board, planned_flash, work, profiling=options.use_profiling),)
         linked = link(bundle, board, options, kernels, toolchain, work, extra=extra)
         elf, map_file = work / record.ELF, work / record.MAP
         if options.io_copy is IoCopy.DMA:
@@ -85,13 +89,13 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         regions=linked.regions,
         sizes=sizes,
         stack=bound,
-        flash=options.flash.of(flash.planned_for(manifest.target, manifest.options.memory)),
+        flash=planned_flash,
         files={name: entry_of(data) for name, data in files.items()},
     )
     return Image(firmware, files)
 
 
-def _write_hash(sha256: str, work: Path) -> Source:
+def write_hash(sha256: str, work: Path) -> Source:
     """Return the C file with the program's hash, which profiles of the image contain."""
     text = ", ".join(f"0x{byte:02x}" for byte in bytes.fromhex(sha256))
     path = work / "program.c"

@@ -1,5 +1,6 @@
 """Lists the C files of an image, and names the object of each: `<module>.<file>`."""
 
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +63,10 @@ _DEVICES = (*_DMA, "sleep", "timer")
 """Drivers for the override and the fetches, with their interrupts; waiting for an NPU needs all but the DMA."""
 _FAULT_INJECTION = "faults"
 _EVENTS = "events"
+_LINE = "uart"
+"""The driver of the serial line, for the harness."""
+_SHARED = {"runner": ("runner/*.c",)}
+"""Sources that the applications of all images share."""
 PROFILING = "-DDTN_PROFILING=1"
 """Compiler option for code that records events."""
 _EVENTLESS = frozenset({"operators", "cortex_m", "tflite", "io", "messages", "kernels", "inner"})
@@ -132,35 +137,51 @@ def stand_ins(firmwares: Iterable[Firmware]) -> tuple[tuple[Source, ...], tuple[
     return starts, tuple(source for first in patterns for source in _named({"stand_in": first[:-1]}))
 
 
-def port(board: Board, *, dma: bool, fetches: bool, npu: bool = False) -> tuple[Source, ...]:
-    """Return the sources that a board adds for copies by DMA, for fetches of weights, or for its own NPU."""
-    left_out: set[str] = set()
+def port(board: Board, *, dma: bool, fetches: bool, npu: bool = False, line: bool = False) -> tuple[Source, ...]:
+    """Return the sources that a board adds for copies by DMA, fetches of weights, its own NPU, or its serial line."""
+    left_out: set[str] = set() if line else {_LINE}
     if not dma:
         left_out.add(_OVERRIDE)
     if not fetches:
         left_out.add(_FETCHES)
     if not dma and not fetches:
         left_out.update(_DEVICES if not npu else _DMA)
-    sources = _named({"port": ("port/cortex_m/*.c", f"port/{board.name}/*.c")})
-    return tuple(source for source in sources if source.path.stem not in left_out)
+    shared = _named({"port": ("port/cortex_m/*.c",)})
+    own = (Source(f"port.{path.stem}", path) for path in sorted(board.directory.glob("*.c")))
+    return tuple(source for source in (*shared, *own) if source.path.stem not in left_out)
 
 
 def runner(*, profiling: bool = False) -> tuple[Source, ...]:
     """Return the program that runs a bundle on files of the host."""
     left_out = (_FAULT_INJECTION,) if profiling else (_FAULT_INJECTION, _EVENTS)
-    return tuple(source for source in _named({"semihost": ("semihost/*.c",)}) if source.path.stem not in left_out)
+    sources = _named({**_SHARED, "semihost": ("semihost/*.c",)})
+    return tuple(source for source in sources if source.path.stem not in left_out)
+
+
+def harness() -> tuple[Source, ...]:
+    """Return the program that runs a bundle by requests over a serial line."""
+    return tuple(_named({**_SHARED, "harness": ("harness/*.c",)}))
 
 
 def port_flags(board: Board) -> tuple[str, ...]:
     """Return the include options for the port's headers."""
-    return tuple(
-        f"-I{FIRMWARE / folder}" for folder in (f"port/{board.name}", "port/cortex_m", "port/ethosu", "semihost")
-    )
+    shared = ("port/cortex_m", "port/ethosu", "runner", "semihost", "harness")
+    included = tuple(f"-I{folder}" for folder in (board.directory, *(FIRMWARE / folder for folder in shared)))
+    if board.directory.is_relative_to(FIRMWARE):
+        return included
+    # Objects are cached by their options and the firmware's headers: headers of a user's port must count, too.
+    headers = b"".join(path.read_bytes() for path in sorted(board.directory.rglob("*.h")))
+    return (*included, f"-DDTN_PORT_HEADERS=0x{zlib.crc32(headers):08x}u")
 
 
 def linker_script(board: Board) -> Path:
     """Return the board's linker script."""
-    return FIRMWARE / "port" / board.name / f"{board.name}.ld"
+    return board.directory / f"{board.name}.ld"
+
+
+def script_folders(board: Board) -> tuple[Path, ...]:
+    """Return the directories in which the linker finds the scripts that a board's script includes."""
+    return (board.directory, FIRMWARE / "port" / "template")
 
 
 def _named(patterns: Mapping[str, Iterable[str]]) -> Iterator[Source]:

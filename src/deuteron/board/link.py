@@ -10,11 +10,11 @@ from deuteron.board import ethosu_driver, library, record
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Bundle
 from deuteron.board.emit import EmitOptions, Placement, emit
-from deuteron.board.record import Arenas, FirmwareOptions, IoCopy, Kernels, Weights
+from deuteron.board.record import Arenas, FirmwareOptions, Harness, IoCopy, Kernels, Weights
 from deuteron.board.size import NPU_DRIVER
 from deuteron.board.tensor_places import padded
 from deuteron.board.toolchain import PLACE_ALL, Object, Region, Source, Toolchain
-from deuteron.errors import CapacityError
+from deuteron.errors import CapacityError, OptionError
 from deuteron.npu.neutron.kernels.selection import FILE_NAME, Selection
 from deuteron.operators.program import Kernel
 
@@ -58,13 +58,14 @@ def link(
     """Return the image in `work`, with weights and arenas in the first allowed memories where all fits.
 
     The port, the override of the copies and the selection of kernels are objects before the library, because the linker
-    takes from an archive only undefined symbols. By default the application is the runner for files of the
-    host, with its buffers in free SRAM; `extra` adds objects.
+    takes from an archive only undefined symbols. By default the options choose the application; the one for files of
+    the host has its buffers in free SRAM. `extra` adds objects.
 
     Raises:
         CapacityError: no allowed placement fits.
     """
     profiling = options.use_profiling
+    _check_emulated(board, options)
     core_flags = (*board.flags, library.PROFILING) if profiling else board.flags
     flags = (*core_flags, *library.port_flags(board))
     firmwares = [delegate.firmware for delegate in bundle.delegates]
@@ -79,16 +80,20 @@ def link(
     if driver:
         archives = (*archives, NPU_ARCHIVE)
         core += _write_npu_driver(driver, toolchain, core_flags, work)
-    fetches = any(delegate.partition.fetches_weights for delegate in bundle.delegates)
-    port_files = library.port(board, dma=options.io_copy is IoCopy.DMA, fetches=fetches, npu=driver is not None)
+    fetches = bool(board.machine) and any(delegate.partition.fetches_weights for delegate in bundle.delegates)
+    is_serial = options.harness is Harness.SERIAL
+    port_files = library.port(
+        board, dma=options.io_copy is IoCopy.DMA, fetches=fetches, npu=driver is not None, line=is_serial
+    )
     port = toolchain.compile((*port_files, *starts), flags, library.FIRMWARE)
     table = () if options.kernels is Kernels.ALL else (_write_selection(kernels, work),)
     if application is None:
-        port += toolchain.compile(library.runner(profiling=profiling), flags, library.FIRMWARE)
+        chosen = library.harness() if is_serial else library.runner(profiling=profiling)
+        port += toolchain.compile(chosen, flags, library.FIRMWARE)
     script = library.linker_script(board)
     sized = () if options.stack is None else (f"-Wl,--defsym=__dtn_stack_bytes={options.stack}",)
     local = replace(toolchain, cache=work / "objects")
-    buffers = _runner_bytes(bundle) if application is None else 0
+    buffers = _runner_bytes(bundle) if application is None and not is_serial else 0
     needed: tuple[Region, ...] = ()
     for placement in _placements(options):
         generated = (*_write_model(bundle, placement, work), *table)
@@ -100,12 +105,26 @@ def link(
             shutil.copyfile(item.path, work / item.path.name)
         inputs = (*(item.path.name for item in objects), *archives)
         regions, fits = toolchain.link(
-            inputs, (*board.flags, PLACE_ALL, *sized, f"-L{script.parent}"), script, work / record.ELF
+            inputs,
+            (*board.flags, PLACE_ALL, *sized, *(f"-L{folder}" for folder in library.script_folders(board))),
+            script,
+            work / record.ELF,
         )
         needed = tuple(replace(r, used=r.used + buffers) if r.name == _FREE else r for r in regions)
         if fits and all(region.used <= region.size for region in needed):
             return Linked(placement, regions, (*objects, *core))
     raise _overflow(bundle, board, options.weights, needed)
+
+
+def _check_emulated(board: Board, options: FirmwareOptions) -> None:
+    """Reject options that need a device of the emulated boards."""
+    if board.machine:
+        return
+    if options.harness is not Harness.SERIAL:
+        raise OptionError(
+            f"the board `{board.name}` is not emulated, and semihosting needs a debugger",
+            hint="add `--harness serial`, and run it with `--on serial:PORT`",
+        )
 
 
 def _npu_driver(bundle: Bundle, options: FirmwareOptions) -> ethosu_driver.EthosUDriver | None:

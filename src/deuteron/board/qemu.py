@@ -15,7 +15,7 @@ from pathlib import Path
 from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.boards import Board
 from deuteron.board.bundle import Value
-from deuteron.board.record import ELF, Firmware
+from deuteron.board.record import ELF, Firmware, Harness
 from deuteron.errors import CapacityError, FormatError, InternalError, OptionError
 from deuteron.runtime.system_programs import find_program
 
@@ -130,6 +130,11 @@ def run(
             f"`{directory}` was linked with a driver for an Ethos-U, which the emulator of `{board.name}` does not "
             "have",
             hint="build the firmware without `--ethos-u-driver`: the core then executes the NPU's commands",
+        )
+    if firmware.options.harness is Harness.SERIAL:
+        raise OptionError(
+            f"`{directory}` was built with `--harness serial`: it waits for requests on a serial line",
+            hint="run it with `--on serial:PORT` or `--on tcp:HOST:PORT`, or build it without `--harness serial`",
         )
     with tempfile.TemporaryDirectory(prefix="deuteron-qemu-") as scratch:
         work = Path(scratch)

@@ -44,6 +44,13 @@ class IoCopy(Enum):
     DMA = "dma"
 
 
+class Harness(Enum):
+    """Application of the image: for files of the host by semihosting, or for requests over a serial line."""
+
+    SEMIHOST = "semihost"
+    SERIAL = "serial"
+
+
 @dataclass(frozen=True, slots=True)
 class FirmwareOptions:
     """Options of a firmware build.
@@ -58,6 +65,7 @@ class FirmwareOptions:
         ethosu_driver: directory of Arm's driver, with which the image runs on silicon; None for the Ethos-U stand-in
             of emulated boards.
         arenas: `auto` is SRAM if all fits, else external memory.
+        harness: application of the image.
     """
 
     kernels: Kernels = Kernels.SELECTED
@@ -68,6 +76,7 @@ class FirmwareOptions:
     use_profiling: bool = False
     ethosu_driver: str | None = None
     arenas: Arenas = Arenas.AUTO
+    harness: Harness = Harness.SEMIHOST
 
     def __post_init__(self) -> None:
         if self.stack is not None and not 0 < self.stack < 1 << 32:
@@ -129,7 +138,7 @@ class Firmware:
     files: Mapping[str, FileEntry]
 
 
-FILE = RecordFile("firmware.json", 7, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
+FILE = RecordFile("firmware.json", 8, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
 ELF = "firmware.elf"
 MAP = "firmware.map"
 

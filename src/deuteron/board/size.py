@@ -104,7 +104,9 @@ MODULES = (
     "stand_in",
     NPU_DRIVER,
     "port",
+    "runner",
     "semihost",
+    "harness",
     "application",
     LIBRARY,
     PADDED,
@@ -116,7 +118,8 @@ MODULES = (
 * `messages`: error texts, which only images that print them have.
 * `stand_in`: executes NPU commands on the core of an emulated board.
 * `npu_driver`: the driver of an NPU's maker.
-* `application`: replaces the runner `semihost`.
+* `runner`: shared code of `semihost`, the application for files of the host, and `harness`, that for a serial line.
+* `application`: replaces these.
 """
 
 WITH_PARTS = ("operators", "cortex_m", "kernels", "model")

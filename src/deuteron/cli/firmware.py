@@ -12,6 +12,7 @@ from deuteron.cli.flash import flash_options
 from deuteron.cli.options import PATH, choice, etrecord_option, note_missing_facts, tflite_options, tflite_target_option
 from deuteron.cli.options import command as new_command
 from deuteron.cli.printer import Printer
+from deuteron.errors import OptionError
 
 if TYPE_CHECKING:
     from deuteron.builds.options import TfliteOptions
@@ -22,7 +23,12 @@ if TYPE_CHECKING:
 @tflite_target_option
 @tflite_options
 @etrecord_option
-@click.option("--board", required=True, metavar="an500|an505|an547", help="The board to build for.")
+@click.option(
+    "--board",
+    metavar="an500|an505|an547",
+    help="The board to build for; with `--harness serial` also `nucleo_h743zi` and `nucleo_u575zi`.",
+)
+@click.option("--port", metavar="DIR", type=PATH, help="Directory of a port of your board, instead of `--board`.")
 @click.option("-o", "--output", metavar="OUT", required=True, type=PATH, help="Directory to write.")
 @click.option(
     "--kernels",
@@ -61,6 +67,13 @@ if TYPE_CHECKING:
     type=PATH,
     help="Arm's driver: a checkout, or its headers and library. The image then runs on silicon, not in the emulator.",
 )
+@click.option(
+    "--harness",
+    default="semihost",
+    show_default=True,
+    metavar="semihost|serial",
+    help="Run on files of the host by semihosting, or by requests over a serial line (`--on serial:PORT`).",
+)
 @click.option("--diff", "other", metavar="OTHER", type=PATH, help="Show the changes from another firmware directory.")
 @click.option("--force", is_flag=True, help="Replace the output directory if it exists.")
 def command(
@@ -70,7 +83,8 @@ def command(
     target: str | None,
     etrecord: Path | None,
     tflite: "TfliteOptions",
-    board: str,
+    board: str | None,
+    port: Path | None,
     output: Path,
     kernels: str,
     weights: str,
@@ -80,6 +94,7 @@ def command(
     flash: FlashOptions,
     use_profiling: bool,
     ethos_u_driver: Path | None,
+    harness: str,
     other: Path | None,
     force: bool,
 ) -> None:
@@ -99,11 +114,18 @@ def command(
         use_profiling,
         None if ethos_u_driver is None else str(ethos_u_driver),
         choice(record.Arenas, "--arenas", arenas),
+        choice(record.Harness, "--harness", harness),
     )
     before = record.read(other) if other else None
-    with printer.work(f"building firmware for {board}"):
+    if (board is None) == (port is None):
+        raise OptionError(
+            "firmware is for one board: a name or the directory of a port",
+            hint="give either `--board NAME` or `--port DIR`",
+        )
+    chosen = port or str(board)
+    with printer.work(f"building firmware for {chosen}"):
         image = api.firmware(
-            path, board, output, target=target, etrecord=etrecord, tflite=tflite, options=options, force=force
+            path, chosen, output, target=target, etrecord=etrecord, tflite=tflite, options=options, force=force
         )
     note_missing_facts(printer, path, target, etrecord)
     if printer.as_json:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from deuteron.builds.options import TfliteOptions
     from deuteron.views.events.record import Profile
 
-ON = "host|sim|an500|an505|an547"
+ON = "host|sim|an500|an505|an547|LINE"
 BY = ("module", "line", "operator", "kernel")
 
 
@@ -25,7 +25,12 @@ BY = ("module", "line", "operator", "kernel")
 @tflite_target_option
 @tflite_options
 @etrecord_option
-@click.option("--on", metavar=ON, help="Host, simulator or board that runs the build.  [default: host]")
+@click.option(
+    "--on",
+    metavar=ON,
+    help="Host, simulator, emulated board or line to a board (`serial:PORT`, `tcp:HOST:PORT`).  [default: host]",
+)
+@click.option("--baud", type=click.IntRange(1), metavar="N", help="Rate of a serial port.  [default: 115200]")
 @click.option("-o", "--output", metavar="OUT", type=PATH, help="Directory to write.  [default: DIR/profile_ON]")
 @click.option(
     "--runs",
@@ -56,6 +61,7 @@ def command(
     etrecord: Path | None,
     tflite: "TfliteOptions",
     on: str | None,
+    baud: int | None,
     output: Path | None,
     runs: int | None,
     inputs: tuple[Path, ...],
@@ -109,16 +115,18 @@ def command(
         _refuse("a run on this host uses the host's clock", {"--ticks-per-second": ticks_per_second})
     if on == "sim":
         _refuse("the simulator runs once, for any input", {"--runs": runs, "--input": inputs})
+    from deuteron.board.harness.line import is_line
     from deuteron.views.profile.run import default_output
 
-    place = "board" if from_events else on or "host"
+    place = on or "host"
+    folder = "board" if from_events or is_line(on) else place
     samples = None
     if inputs:
         from deuteron.views.run.samples import read_samples
 
         build = build_directory(directory, target, etrecord=etrecord, tflite=tflite, profiling=True)
         samples = read_samples(api.read_manifest(build), inputs)
-    with printer.work(f"profiling on {place}"):
+    with printer.work(f"profiling on {'board' if from_events else place}"):
         profiled = api.profile(
             directory,
             target=target,
@@ -129,8 +137,9 @@ def command(
             runs=runs,
             events=from_events,
             ticks_per_second=ticks_per_second,
-            output=output or default_output(directory, place),
+            output=output or default_output(directory, folder),
             force=force,
+            baud=baud,
         )
     _show(printer, profiled.profile, by, sort, top)
     note_missing_facts(printer, directory, target, etrecord)

@@ -101,8 +101,12 @@ class _Command(Command):
     help="With --stream: start a new stream, from the initial state, at sample N; may be repeated.",
 )
 @click.option(
-    "--on", metavar="BOARD", help="Run on a board (`an500`, `an505`, `an547`) in an emulator, not on the host."
+    "--on",
+    metavar="BOARD|LINE",
+    help="Run on a board (`an500`, `an505`, `an547`) in an emulator, or on one at a line (`serial:/dev/ttyACM0`, "
+    "`tcp:HOST:PORT`), not on the host.",
 )
+@click.option("--baud", type=click.IntRange(1), metavar="N", help="Rate of a serial port.  [default: 115200]")
 @click.option(
     "--build", "origin", metavar="DIR", type=PATH, help="Build that the firmware was made from, for `--compare host`."
 )
@@ -110,7 +114,7 @@ class _Command(Command):
     "--time-out",
     type=click.FloatRange(min=0, min_open=True),
     metavar="SECONDS",
-    help="Time after which an emulator counts as hung.",
+    help="Time after which an emulator, or a run on a board, counts as hung.",
 )
 @flash_options
 @click.option("--target", metavar="NAME", help="Target of a TFLite file that is not compiled yet.  [default: imxrt700]")
@@ -129,6 +133,7 @@ def command(
     stream: tuple[str, ...],
     resets: tuple[int, ...],
     on: str | None,
+    baud: int | None,
     origin: Path | None,
     time_out: float | None,
     flash: FlashOptions,
@@ -141,7 +146,8 @@ def command(
 
     On the host, builds and .pte files run in ExecuTorch's runtime. A TFLite file is converted, unless it already is,
     and runs on the NPU driver alone; a file that Vela compiled for an Ethos-U runs as it is. With `--on`, DIR is a
-    build, for which firmware is made, or a directory of `deuteron firmware`; the emulator counts instructions.
+    build, for which firmware is made, or a directory of `deuteron firmware`; the emulator counts instructions. A board
+    at a line must have firmware with `--harness serial`.
     """
     from deuteron import api
     from deuteron.views.run import samples as files
@@ -150,7 +156,15 @@ def command(
     if inputs and samples is not None:
         raise OptionError("`--samples` makes random samples, `--input` reads them", hint="leave one of them out")
     subject = api.subject(
-        path, on=on, target=target, etrecord=etrecord, tflite=tflite, time_out=time_out, flash=flash, origin=origin
+        path,
+        on=on,
+        target=target,
+        etrecord=etrecord,
+        tflite=tflite,
+        time_out=time_out,
+        flash=flash,
+        origin=origin,
+        baud=baud,
     )
     subject.check(compare)
     if compare == "float" and (inputs or samples is not None):

@@ -221,7 +221,8 @@ def test_what_cannot_be_profiled_is_said(build: Build, tmp_path: Path, capsys: p
     said = error([build("residual"), "--on", "moon"], capsys)
     assert (
         said
-        == "error: unknown value `moon` of `--on`\n\nhint: choose one of `host`, `sim`, `an500`, `an505`, `an547`\n"
+        == "error: unknown value `moon` of `--on`\n\nhint: choose one of `host`, `sim`, `an500`, `an505`, `an547`, "
+        "or a line: `serial:PORT`, `tcp:HOST:PORT`\n"
     )
     said = error([], capsys)
     assert said == (

@@ -57,7 +57,7 @@ def profile(build: Build, name: str, inputs: Sequence[Sequence[Array]], event_ca
         image.write(built, directory, force=False)
         report = qemu.run(directory, built.record, chosen, inputs, event_capacity=event_capacity)
     received = board.read(report.packets, build.program_sha256, PACKETS)
-    stream = _stream(build, received.packets, PACKETS)
+    stream = stream_of(build, received.packets, PACKETS)
     running = replace(build, sections=_sections(built.record), arena=arena_planning(build.directory))
     made_here = builds.profile(running, name, stream)
     stand_in = (_STAND_IN,) if built.record.sizes.module("stand_in").total else ()
@@ -109,11 +109,12 @@ def from_events(build: Build, path: Path, ticks_per_second: int | None = None) -
         )
     received = board.read(data, build.program_sha256, str(path))
     running = replace(build, arena=arena_planning(build.directory))
-    profiled = builds.profile(running, PLACE, _stream(build, received.packets, str(path)))
+    profiled = builds.profile(running, PLACE, stream_of(build, received.packets, str(path)))
     return BoardProfile(profiled, data, received.warnings)
 
 
-def _stream(build: Build, packets: Sequence[board.Packet], where: str) -> Stream:
+def stream_of(build: Build, packets: Sequence[board.Packet], where: str) -> Stream:
+    """Return the events of packets from a build's firmware; `where` is their place in errors."""
     program = build.instructions
     steps = steps_of(image.bundle_of(build.directory), program)
     return board.stream(packets, steps, program, where, qemu.INSTRUCTIONS_PER_SECOND)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deuteron.board import boards
+from deuteron.board.harness.line import is_line
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
 from deuteron.builds.options import TfliteOptions
@@ -19,8 +20,10 @@ from deuteron.views.events.exports import inspector
 from deuteron.views.events.exports.node_data import node_data
 from deuteron.views.events.sources import etdump, host, simulated
 from deuteron.views.profile import on_board as board
+from deuteron.views.profile import on_line
 from deuteron.views.profile import subject as builds
 from deuteron.views.profile.subject import Build
+from deuteron.views.run.line import LineOptions
 from deuteron.views.run.samples import repeated
 
 PLACES = ("host", "sim", *boards.names())
@@ -58,6 +61,7 @@ def profile_build(
     ticks_per_second: int | None = None,
     output: Path | None = None,
     force: bool = False,
+    baud: int | None = None,
 ) -> Profiled:
     """Profile runs of a build.
 
@@ -66,22 +70,27 @@ def profile_build(
         target: target of a TFLite file.
         etrecord: ETRecord of a program.
         tflite: options of a TFLite file.
-        on: one of PLACES.
+        on: one of PLACES, or a line to a board.
         samples: inputs of the runs; random ones by default.
         runs: number of runs, which repeat the samples; by default one per sample.
         events: a file from a board or from ExecuTorch; nothing runs then.
         ticks_per_second: clock rate of an ETDump in that file.
         output: a directory to write; the default one is always replaced, another with `force` only.
         force: replace `output`.
+        baud: rate of a serial port in bits per second.
 
     Raises:
         OptionError: an option does not fit, or `output` exists.
         DeuteronError: the directory is not a build, or the run failed.
     """
-    place = board.PLACE if events else on
+    place = board.PLACE if events or is_line(on) else on
+    if baud is not None and not is_line(on):
+        raise OptionError("`--baud` is for a serial port", hint="name the port with `--on serial:PORT`")
     if place not in (*PLACES, board.PLACE):
         listed = ", ".join(f"`{name}`" for name in PLACES)
-        raise OptionError(f"unknown value `{on}` of `--on`", hint=f"choose one of {listed}")
+        raise OptionError(
+            f"unknown value `{on}` of `--on`", hint=f"choose one of {listed}, or a line: `serial:PORT`, `tcp:HOST:PORT`"
+        )
     if output not in (None, default_output(directory, place)):
         outputs.check_output(output, force=force, record=record.NAME)
     build = builds.read(build_directory(directory, target, etrecord=etrecord, tflite=tflite, profiling=True))
@@ -92,7 +101,11 @@ def profile_build(
             samples = seeded_inputs(build.manifest, runs or 1)
         for sample in samples:
             check_inputs(build.manifest, sample)
-        sent = profile_and_packets(build, ProfileRequest(place, repeated(samples, runs)))
+        chosen = repeated(samples, runs)
+        if is_line(on):
+            sent = on_line.profile(build, LineOptions(on, baud), chosen)
+        else:
+            sent = profile_and_packets(build, ProfileRequest(place, chosen))
     written = () if output is None else write(sent.profile, build, output, sent.packets)
     warnings = (*build.warnings, *sent.warnings, *builds.warnings(build, sent.profile))
     return Profiled(sent.profile, warnings, tuple(written))

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from deuteron.board.flash import FlashOptions
+from deuteron.board.harness.line import is_line
 from deuteron.builds import manifest as manifests
 from deuteron.builds.options import DEFAULT_TARGET, TfliteOptions
 from deuteron.errors import OptionError
@@ -23,6 +24,7 @@ def subject(
     flash: FlashOptions = FlashOptions(),
     origin: Path | None = None,
     tflite: TfliteOptions = TfliteOptions(),
+    baud: int | None = None,
 ) -> Subject:
     """Return the subject of a run; arguments and errors are those of `deuteron.api.subject`, which calls this."""
     check_given(path)
@@ -35,14 +37,21 @@ def subject(
         ("the options about the flash are", has_flash),
     ):
         if value and not on:
-            raise OptionError(f"{what} for emulators", hint="name a board with `--on`")
+            raise OptionError(f"{what} for boards", hint="name a board with `--on`")
+    on_line = is_line(on)
+    if baud is not None and not on_line:
+        raise OptionError("`--baud` is for a serial port", hint="name the port with `--on serial:PORT`")
+    if on_line and has_flash:
+        raise OptionError(
+            "the options about the flash are for emulators", hint="leave them out: a board has its own flash"
+        )
     if etrecord and (not is_program(path) or build_around(path)):
         raise OptionError(
             f"`--etrecord` is for a program without its build, but `{path}` is not one",
             hint="leave it out, or give the `.pte` file",
         )
     if on:
-        chosen = _on_board(path, on, target, etrecord, time_out, flash, origin, tflite)
+        chosen = _on_board(path, on, target, etrecord, time_out, flash, origin, tflite, baud)
     else:
         chosen = _on_host(path, target, Path(etrecord) if etrecord else None, tflite)
     if target and chosen.is_compiled and not (on and is_program(path)):
@@ -59,16 +68,21 @@ def _on_board(
     flash: FlashOptions,
     origin: Path | None,
     tflite: TfliteOptions,
+    baud: int | None,
 ) -> Subject:
-    """Return the subject for a board in an emulator."""
+    """Return the subject for a board in an emulator, or at the end of a line."""
     from deuteron.views.run.board import OnBoard  # loads slowly
+    from deuteron.views.run.line import LineOptions, OnLine
 
+    host = None
     if is_tflite(path):
         host = _tflite_on_host(path, target, tflite)
-        return OnBoard(build_directory(path, target, tflite=tflite), board, time_out, flash, origin, host)
-    if is_program(path):
+        path = build_directory(path, target, tflite=tflite)
+    elif is_program(path):
         path = build_directory(path, target, etrecord=etrecord)
-    return OnBoard(path, board, time_out, flash, origin)
+    if is_line(board):
+        return OnLine(path, LineOptions(board, baud, time_out), origin, host)
+    return OnBoard(path, board, time_out, flash, origin, host)
 
 
 def _on_host(path: Path, target: str | None, etrecord: Path | None, tflite: TfliteOptions) -> Subject:

@@ -86,6 +86,46 @@ class Received:
     warnings: tuple[str, ...]
 
 
+def write(
+    sha256: str,
+    hz: int,
+    run: int,
+    start: int,
+    stop: int,
+    events: Sequence[tuple[int, int, int, int]],
+    *,
+    counts: bool,
+    lost: int = 0,
+) -> bytes:
+    """Return the packet of a run, for `read`.
+
+    Args:
+        sha256: hash of the image's program, in hexadecimal.
+        hz: ticks per second.
+        run: number of the run.
+        start: ticks at its start.
+        stop: ticks at its end.
+        events: kind, index, start and stop of each event.
+        counts: whether ticks count instructions.
+        lost: events that were not recorded.
+    """
+    data = b"".join(_EVENT.pack(*event) for event in events)
+    head = _HEADER.pack(
+        MAGIC,
+        VERSION,
+        bytes.fromhex(sha256),
+        hz,
+        _INSTRUCTIONS if counts else 0,
+        run,
+        start,
+        stop,
+        len(events),
+        lost,
+        0,
+    )[:-4]
+    return head + zlib.crc32(data, zlib.crc32(head)).to_bytes(4, "little") + data
+
+
 def is_packets(data: bytes) -> bool:
     """Return true for bytes that start like packets."""
     return data[: len(MAGIC)] == MAGIC

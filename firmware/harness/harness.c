@@ -1,0 +1,342 @@
+/* Requests and their replies, spec/harness.md. A reply is built in the buffer of its request. */
+#include <string.h>
+
+#include "deuteron/crc32.h"
+#include "deuteron/port.h"
+#include "deuteron/profile.h"
+#include "frame.h"
+
+/* NULL if the port has no pin, and in images of programs without state, which do not link state.c. */
+__attribute__((weak)) void dtn_port_trigger(uint32_t step, bool on);
+__attribute__((weak)) NeutronError dtn_executor_reset(dtn_executor_t *executor);
+__attribute__((weak)) void *dtn_executor_state(const dtn_executor_t *executor, uint32_t *bytes);
+
+/* Header of a request or reply. */
+typedef struct {
+    uint8_t version;
+    uint8_t what; /* the command, or the status */
+    uint16_t sequence;
+    uint32_t session;
+} header_t;
+
+/* Part of an area: how READ, WRITE and CHECKSUM start. */
+typedef struct {
+    uint32_t area;
+    uint32_t index;
+    uint32_t offset;
+} part_t;
+
+/* Reply to IDENTIFY. */
+typedef struct {
+    uint32_t block_bytes;
+    uint32_t bundle_version;
+    uint32_t counts_crc;
+    uint32_t crc;
+    uint8_t program[DTN_PROGRAM_HASH_BYTES];
+    uint32_t is_profiling;
+    uint32_t state_bytes;
+    uint32_t event_capacity;
+    uint32_t inputs;
+    uint32_t outputs;
+    uint32_t values;
+    uint32_t steps;
+    uint32_t core_hz;
+    uint32_t ticks_hz;
+    uint32_t counts;
+    uint32_t core;
+    uint32_t stack_bytes;
+    uint32_t init_error;
+    uint32_t init_ticks;
+    char board[DTN_HARNESS_NAME_BYTES];
+} identity_t;
+
+typedef char identity_fits[sizeof(identity_t) <= DTN_HARNESS_BLOCK_BYTES ? 1 : -1];
+
+enum { WORD = 4 };
+
+static uint8_t *data_of(dtn_harness_t *harness)
+{
+    return harness->frame.bytes + DTN_HARNESS_HEADER_BYTES;
+}
+
+/* Sets the reply's data; returns its status. */
+static uint8_t reply(dtn_harness_t *harness, const void *data, uint32_t bytes)
+{
+    if (bytes != 0) {
+        memcpy(data_of(harness), data, bytes);
+    }
+    harness->frame.count = DTN_HARNESS_HEADER_BYTES + bytes;
+    return DTN_HARNESS_OK;
+}
+
+static uint8_t reply_error(dtn_harness_t *harness, NeutronError error)
+{
+    uint32_t word = (uint32_t)error;
+    (void)reply(harness, &word, sizeof word);
+    return DTN_HARNESS_PROGRAM;
+}
+
+static void *state_of(const dtn_harness_t *harness, uint32_t *bytes)
+{
+    *bytes = 0;
+    return dtn_executor_state == NULL ? NULL : dtn_executor_state(harness->executor, bytes);
+}
+
+static uint8_t identify(dtn_harness_t *harness)
+{
+    const dtn_bundle_t *bundle = harness->bundle;
+    const dtn_harness_info_t *info = &harness->info;
+    identity_t identity = {
+        .block_bytes = DTN_HARNESS_BLOCK_BYTES,
+        .bundle_version = bundle->version,
+        .counts_crc = bundle->counts_crc,
+        .crc = bundle->crc,
+        .is_profiling = DTN_PROFILING,
+        .event_capacity = harness->executor->event_capacity,
+        .inputs = bundle->input_count,
+        .outputs = bundle->output_count,
+        .values = bundle->value_count,
+        .steps = bundle->step_count,
+        .core_hz = info->core_hz,
+        .ticks_hz = info->ticks_hz,
+        .counts = info->counts,
+        .core = info->core,
+        .stack_bytes = info->stack_bytes,
+        .init_error = info->init_error,
+        .init_ticks = info->init_ticks,
+    };
+    (void)state_of(harness, &identity.state_bytes);
+    memcpy(identity.program, info->program, sizeof identity.program);
+    for (uint32_t i = 0; i + 1 < sizeof identity.board && info->board[i] != '\0'; i++) {
+        identity.board[i] = info->board[i];
+    }
+    return reply(harness, &identity, sizeof identity);
+}
+
+/* Start and size of an area; NULL if there is none. */
+static uint8_t *area_of(const dtn_harness_t *harness, const part_t *part, uint32_t *bytes)
+{
+    const dtn_bundle_t *bundle = harness->bundle;
+    dtn_executor_t *executor = harness->executor;
+    uint32_t index = part->index;
+    switch (part->area) {
+    case DTN_HARNESS_INPUT:
+        if (index >= bundle->input_count) {
+            return NULL;
+        }
+        index = bundle->inputs[index];
+        break;
+    case DTN_HARNESS_OUTPUT:
+        if (index >= bundle->output_count) {
+            return NULL;
+        }
+        index = bundle->outputs[index];
+        break;
+    case DTN_HARNESS_VALUE:
+        break;
+    case DTN_HARNESS_STATE:
+        return index == 0 ? (uint8_t *)state_of(harness, bytes) : NULL;
+    case DTN_HARNESS_EVENTS:
+        *bytes = executor->event_count * (uint32_t)sizeof(dtn_event_t);
+        return index == 0 ? (uint8_t *)executor->events : NULL;
+    default:
+        return NULL;
+    }
+    if (index >= bundle->value_count) {
+        return NULL;
+    }
+    *bytes = bundle->values[index].bytes;
+    return (uint8_t *)dtn_executor_value(executor, index);
+}
+
+/* The start of a part of an area, NULL if it is not in the area. */
+static uint8_t *part_of(const dtn_harness_t *harness, const part_t *part, uint32_t bytes)
+{
+    uint32_t size = 0;
+    uint8_t *start = area_of(harness, part, &size);
+    bool is_inside = start != NULL && part->offset <= size && bytes <= size - part->offset;
+    return is_inside ? start + part->offset : NULL;
+}
+
+static uint8_t write(dtn_harness_t *harness, uint32_t bytes)
+{
+    part_t part;
+    if (bytes < sizeof part) {
+        return DTN_HARNESS_LENGTH;
+    }
+    memcpy(&part, data_of(harness), sizeof part);
+    bytes -= (uint32_t)sizeof part;
+    uint8_t *at = part_of(harness, &part, bytes);
+    if (at == NULL || (part.area != DTN_HARNESS_INPUT && part.area != DTN_HARNESS_STATE)) {
+        return DTN_HARNESS_RANGE;
+    }
+    harness->is_resumable = false; /* the memory of an input is reused during a run */
+    memcpy(at, data_of(harness) + sizeof part, bytes);
+    return reply(harness, NULL, 0);
+}
+
+/* READ and CHECKSUM: a part and its number of bytes. */
+static uint8_t read(dtn_harness_t *harness, uint32_t given, bool is_checksum)
+{
+    part_t part;
+    uint32_t bytes;
+    if (given != sizeof part + sizeof bytes) {
+        return DTN_HARNESS_LENGTH;
+    }
+    memcpy(&part, data_of(harness), sizeof part);
+    memcpy(&bytes, data_of(harness) + sizeof part, sizeof bytes);
+    const uint8_t *at = part_of(harness, &part, bytes);
+    if (at == NULL || (!is_checksum && bytes > DTN_HARNESS_BLOCK_BYTES)) {
+        return DTN_HARNESS_RANGE;
+    }
+    if (!is_checksum) {
+        return reply(harness, at, bytes);
+    }
+    uint32_t crc = dtn_crc32(0, at, bytes);
+    return reply(harness, &crc, sizeof crc);
+}
+
+static uint8_t reset(dtn_harness_t *harness)
+{
+    harness->is_resumable = false;
+    NeutronError error = dtn_executor_reset == NULL ? ENONE : dtn_executor_reset(harness->executor);
+    return error == ENONE ? reply(harness, NULL, 0) : reply_error(harness, error);
+}
+
+static void trigger(uint32_t step, bool on)
+{
+    if (dtn_port_trigger != NULL) {
+        dtn_port_trigger(step, on);
+    }
+}
+
+/* Runs steps until `stop` of them are complete, or all. */
+static NeutronError run_steps(dtn_executor_t *executor, uint32_t stop)
+{
+    NeutronError error = ENONE;
+    while (error == ENONE && executor->step < stop && dtn_executor_steps_left(executor) != 0) {
+        uint32_t step = executor->step;
+        trigger(step, true);
+        error = dtn_executor_step(executor);
+        trigger(step, false);
+    }
+    if (error == ENONE && dtn_executor_steps_left(executor) == 0) {
+        error = dtn_executor_finish(executor, NULL);
+    }
+    return error;
+}
+
+/* RUN: whether to go on with the last run, and the number of completed steps at which to stop. */
+static uint8_t run(dtn_harness_t *harness, uint32_t bytes)
+{
+    uint32_t given[2];
+    dtn_executor_t *executor = harness->executor;
+    if (bytes != sizeof given) {
+        return DTN_HARNESS_LENGTH;
+    }
+    memcpy(given, data_of(harness), sizeof given);
+    bool goes_on = given[0] != 0;
+    if (goes_on && (!harness->is_resumable || dtn_executor_steps_left(executor) == 0)) {
+        return DTN_HARNESS_RUN_STATE;
+    }
+    dtn_harness_run_t *result = &harness->run;
+    trigger(DTN_HARNESS_WHOLE_RUN, true);
+    result->start = dtn_port_ticks();
+    NeutronError error = goes_on ? ENONE : dtn_executor_start(executor, NULL);
+    error = error == ENONE ? run_steps(executor, given[1]) : error;
+    result->stop = dtn_port_ticks();
+    trigger(DTN_HARNESS_WHOLE_RUN, false);
+    harness->is_resumable = error == ENONE;
+    result->error = (uint32_t)error;
+    result->step = executor->step;
+    result->stack_used = dtn_stack_used();
+    result->events = executor->event_count;
+#if DTN_PROFILING
+    result->lost = executor->event_lost;
+#else
+    result->lost =
+        executor->events == NULL || executor->step < executor->event_count ? 0 : executor->step - executor->event_count;
+#endif
+    return DTN_HARNESS_OK;
+}
+
+static uint8_t execute(dtn_harness_t *harness, uint32_t command, uint32_t bytes, bool is_repeated)
+{
+    if (command == DTN_HARNESS_IDENTIFY) {
+        return bytes == 0 ? identify(harness) : DTN_HARNESS_LENGTH;
+    }
+    if (command > DTN_HARNESS_RUN) {
+        return DTN_HARNESS_COMMAND;
+    }
+    if (harness->info.init_error != 0) {
+        return reply_error(harness, (NeutronError)harness->info.init_error);
+    }
+    switch (command) {
+    case DTN_HARNESS_RESET:
+        return bytes == 0 ? reset(harness) : DTN_HARNESS_LENGTH;
+    case DTN_HARNESS_WRITE:
+        return write(harness, bytes);
+    case DTN_HARNESS_READ:
+    case DTN_HARNESS_CHECKSUM:
+        return read(harness, bytes, command == DTN_HARNESS_CHECKSUM);
+    default:
+        /* The other commands may be repeated; a run would change the state, and has overwritten its inputs. */
+        if (!is_repeated) {
+            harness->run_status = run(harness, bytes);
+        }
+        return harness->run_status == DTN_HARNESS_OK ? reply(harness, &harness->run, sizeof harness->run)
+                                                     : harness->run_status;
+    }
+}
+
+/* The status of the reply to a complete frame. */
+static uint8_t handle(dtn_harness_t *harness, const header_t *header)
+{
+    uint32_t bytes = harness->frame.count - DTN_HARNESS_HEADER_BYTES;
+    harness->frame.count = DTN_HARNESS_HEADER_BYTES;
+    if (header->version != DTN_HARNESS_PROTOCOL) {
+        return DTN_HARNESS_VERSION;
+    }
+    bool is_first = header->what == DTN_HARNESS_IDENTIFY && header->session != harness->session;
+    if (header->session == 0 || (!is_first && header->session != harness->session)) {
+        return DTN_HARNESS_SESSION;
+    }
+    uint16_t ahead = is_first ? 1 : (uint16_t)(header->sequence - harness->sequence);
+    if (ahead > 1 || (ahead == 0 && header->what != harness->command)) {
+        return DTN_HARNESS_SEQUENCE;
+    }
+    harness->session = header->session;
+    harness->sequence = header->sequence;
+    harness->command = header->what;
+    return execute(harness, header->what, bytes, ahead == 0);
+}
+
+static void answer(dtn_harness_t *harness, header_t header, uint8_t status)
+{
+    header.version = DTN_HARNESS_PROTOCOL;
+    header.what = status;
+    memcpy(harness->frame.bytes, &header, sizeof header);
+    dtn_frame_send(&harness->frame);
+}
+
+void dtn_harness_fault(dtn_harness_t *harness, const void *data, uint32_t bytes)
+{
+    header_t header = {.sequence = harness->sequence, .session = harness->session};
+    (void)reply(harness, data, bytes);
+    answer(harness, header, DTN_HARNESS_FAULT);
+}
+
+void dtn_harness_poll(dtn_harness_t *harness)
+{
+    for (int32_t byte = dtn_port_getc(); byte >= 0; byte = dtn_port_getc()) {
+        dtn_frame_state_t state = dtn_frame_put(&harness->frame, (uint8_t)byte);
+        header_t header = {0};
+        if (state == DTN_FRAME_COMPLETE) {
+            memcpy(&header, harness->frame.bytes, sizeof header);
+            answer(harness, header, handle(harness, &header));
+        } else if (state == DTN_FRAME_DAMAGED) {
+            harness->frame.count = DTN_HARNESS_HEADER_BYTES;
+            answer(harness, header, DTN_HARNESS_DAMAGED);
+        }
+    }
+}

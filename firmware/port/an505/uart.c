@@ -1,0 +1,2 @@
+/* The UART of this board. */
+#include "cmsdk_uart.h"

@@ -1,0 +1,6 @@
+#include "board.h"
+
+void dtn_board_start(void)
+{
+    dtn_cycles_start();
+}

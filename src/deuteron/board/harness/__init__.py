@@ -1,0 +1,1 @@
+"""Host side of the harness (`spec/harness.md`): runs programs on boards over a serial line."""

@@ -1,0 +1,150 @@
+"""Lines to boards: a serial port, or a TCP connection to a probe or a network."""
+
+import contextlib
+import socket
+from abc import ABC, abstractmethod
+from typing import Any
+
+from deuteron import extras
+from deuteron.errors import BoardError, OptionError
+
+SERIAL, TCP = "serial:", "tcp:"
+BAUD = 115_200
+"""Default rate of a serial port in bits per second."""
+
+_CONNECT_SECONDS = 5.0
+_SEND_SECONDS = 5.0
+_CHUNK = 4096
+_BITS_PER_BYTE = 10
+
+
+class Line(ABC):
+    """A line; every method returns within its time limit."""
+
+    name: str
+    bytes_per_second: float = 1e6
+    """Rate of the line, an estimate for waiting times."""
+
+    @abstractmethod
+    def send(self, data: bytes) -> None:
+        """Send all bytes; BoardError if the line takes none for seconds, or is lost."""
+
+    @abstractmethod
+    def receive(self, seconds: float) -> bytes:
+        """Return the bytes that have arrived, after at most that time; empty for none. BoardError if it is lost."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the line."""
+
+
+def is_line(on: str | None) -> bool:
+    """Return true for the name of a line: `serial:PORT` or `tcp:HOST:PORT`."""
+    return on is not None and on.startswith((SERIAL, TCP))
+
+
+def open_line(name: str, baud: int | None = None) -> Line:
+    """Open the line of a name.
+
+    Args:
+        name: `serial:PORT` or `tcp:HOST:PORT`.
+        baud: rate of a serial port in bits per second; None for the default.
+
+    Raises:
+        OptionError: the name has another form, or a rate is given for TCP.
+        MissingToolError: pyserial is not installed, for a serial port.
+        BoardError: the line cannot be opened.
+    """
+    if name.startswith(SERIAL):
+        return _SerialLine(name.removeprefix(SERIAL), baud or BAUD)
+    host, colon, port = name.removeprefix(TCP).rpartition(":")
+    if not (name.startswith(TCP) and colon and host and port.isdecimal() and 0 < int(port) < 1 << 16):
+        raise OptionError(
+            f"`--on {name}` does not name a line", hint="use `--on serial:/dev/ttyACM0` or `--on tcp:HOST:PORT`"
+        )
+    if baud is not None:
+        raise OptionError("`--baud` is for serial ports, and TCP has no rate", hint="leave it out")
+    return _TcpLine(host.strip("[]"), int(port))
+
+
+class _SerialLine(Line):
+    def __init__(self, port: str, baud: int) -> None:
+        if not port:
+            raise OptionError("`--on serial:` names no port", hint="use `--on serial:/dev/ttyACM0`, or `serial:COM3`")
+        extras.require("boards", "serial", "a serial port")
+        import serial
+
+        self.name = f"serial:{port}"
+        self.bytes_per_second = baud / _BITS_PER_BYTE
+        self._lost: Any = (serial.SerialException, OSError, TypeError)  # pyserial raises TypeError on a closed port
+        try:
+            self._port: Any = serial.Serial(port, baud, timeout=0, write_timeout=_SEND_SECONDS, exclusive=True)
+        except (ValueError, *self._lost) as e:
+            raise BoardError(
+                f"the serial port `{port}` cannot be opened: {_reason(e)}",
+                hint="check its name, the cable, your permissions, and that no other program uses it",
+            ) from e
+
+    def send(self, data: bytes) -> None:
+        try:
+            self._port.write(data)
+        except self._lost as e:
+            raise _lost(self.name, e) from e
+
+    def receive(self, seconds: float) -> bytes:
+        try:
+            self._port.timeout = seconds
+            first: bytes = self._port.read(1)
+            return first + self._port.read(self._port.in_waiting) if first else b""
+        except self._lost as e:
+            raise _lost(self.name, e) from e
+
+    def close(self) -> None:
+        with contextlib.suppress(*self._lost):
+            self._port.close()
+
+
+class _TcpLine(Line):
+    def __init__(self, host: str, port: int) -> None:
+        self.name = f"tcp:{host}:{port}"
+        try:
+            self._socket = socket.create_connection((host, port), timeout=_CONNECT_SECONDS)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except OSError as e:
+            raise BoardError(
+                f"`{self.name}` cannot be connected: {_reason(e)}",
+                hint="check host and port, and that the emulator, probe or server is running",
+            ) from e
+
+    def send(self, data: bytes) -> None:
+        try:
+            self._socket.settimeout(_SEND_SECONDS)
+            self._socket.sendall(data)
+        except OSError as e:
+            raise _lost(self.name, e) from e
+
+    def receive(self, seconds: float) -> bytes:
+        try:
+            self._socket.settimeout(max(seconds, 1e-3))
+            data = self._socket.recv(_CHUNK)
+        except TimeoutError:
+            return b""
+        except OSError as e:
+            raise _lost(self.name, e) from e
+        if not data:
+            raise _lost(self.name, None)
+        return data
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def _lost(name: str, error: Exception | None) -> BoardError:
+    reason = "the other side closed it" if error is None else _reason(error)
+    return BoardError(f"the line `{name}` is lost: {reason}", hint="check the cable and the board, and run again")
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error) or type(error).__name__

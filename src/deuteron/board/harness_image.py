@@ -1,0 +1,47 @@
+"""The C file that an image with the harness has in addition to the bundle: facts about it, and memory for events."""
+
+from pathlib import Path
+
+from deuteron.board.boards import Board
+from deuteron.board.bundle import Bundle
+from deuteron.board.flash import Flash
+from deuteron.board.toolchain import Source
+
+_EVENTS_PER_PARTITION = 512
+"""Space for events of the commands of a partition; a run reports events that did not fit."""
+
+_TEXT = """\
+/* The image with this program, for deuteron/harness.h; written by `deuteron`: do not edit. */
+#include "image.h"
+
+#include "deuteron/profile.h"
+
+static dtn_event_t events[{capacity}];
+
+const dtn_harness_image_t dtn_harness_image = {{
+    .board = "{board}",
+    .program = dtn_profile_program,
+    .counts = {counts},
+    .flash_latency_ns = {latency},
+    .flash_bytes_per_second = {bandwidth},
+    .events = events,
+    .event_capacity = {capacity},
+}};
+"""
+
+
+def write(bundle: Bundle, board: Board, flash: Flash, work: Path, *, profiling: bool) -> Source:
+    """Write the file to the directory `work`; return it."""
+    events = len(bundle.steps) + (len(bundle.delegates) * _EVENTS_PER_PARTITION if profiling else 0)
+    path = work / "harness_image.c"
+    path.write_text(
+        _TEXT.format(
+            board=board.name,
+            counts="DTN_PROFILE_INSTRUCTIONS" if board.machine else "DTN_PROFILE_TIME",
+            latency=flash.latency_ns,
+            bandwidth=flash.bandwidth,
+            capacity=max(1, events),
+        ),
+        encoding="ascii",
+    )
+    return Source("model.harness_image", path)

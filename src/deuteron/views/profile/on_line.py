@@ -1,0 +1,43 @@
+"""Profiles of runs on a board at the end of a line: measured times of each step."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from deuteron.board import image
+from deuteron.runtime.host import Array
+from deuteron.views.events.sources import packets
+from deuteron.views.memory import arena_planning
+from deuteron.views.profile import on_board
+from deuteron.views.profile import subject as builds
+from deuteron.views.profile.on_board import BoardProfile
+from deuteron.views.profile.subject import Build
+from deuteron.views.run.line import LineOptions, connected, expected_of_build
+
+
+def profile(build: Build, options: LineOptions, inputs: Sequence[Sequence[Array]]) -> BoardProfile:
+    """Profile runs on the board at a line, whose firmware was made from the build.
+
+    Raises:
+        BoardError: the board does not answer, or fails.
+        InputError: it has another program.
+    """
+    expected = expected_of_build(build.directory, image.bundle_of(build.directory))
+    with connected(options, expected) as (program, identity):
+        runs = program.run_all(inputs, None)
+    sent = b"".join(
+        packets.write(
+            identity.program_sha256,
+            identity.ticks_hz,
+            number,
+            run.result.start,
+            run.result.stop,
+            run.events,
+            counts=identity.counts_instructions,
+            lost=run.result.lost,
+        )
+        for number, run in enumerate(runs)
+    )
+    received = packets.read(sent, build.program_sha256, options.name)
+    running = replace(build, arena=arena_planning(build.directory))
+    profiled = builds.profile(running, identity.board, on_board.stream_of(build, received.packets, options.name))
+    return BoardProfile(profiled, sent, received.warnings)

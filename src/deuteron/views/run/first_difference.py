@@ -1,0 +1,376 @@
+"""Finds the first step whose result on a board differs from the host's, and what explains it."""
+
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from deuteron.board.arrays import Array, from_bytes, to_bytes
+from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, StepKind, Value
+from deuteron.board.harness.client import Area
+from deuteron.board.harness.program import BoardProgram
+from deuteron.board.host_executor import HostExecutor
+
+_LINE = 32
+"""Bytes of a line of the data cache of a Cortex-M7, M55 and M85."""
+
+_FLOATS = (ElementType.F32, ElementType.F64)
+
+
+class Finding(Enum):
+    """Classification of a difference; the value describes it."""
+
+    CONSTANT = "a constant that the step reads has other bytes on the board"
+    INPUT = "an input of the step was right when it was written, and has changed since"
+    STEP = "the inputs of the step are right, and its result is not"
+    UNINTERRUPTED = "step by step all results are right; they differ in runs without a pause between steps"
+    NOT_AGAIN = "step by step, and in another run, all results are right"
+    HOST = "the results of all steps are those of the host's executor, whose outputs differ from the reference's"
+
+
+_CAUSES: Mapping[Finding, Sequence[str]] = {
+    Finding.CONSTANT: (
+        "the image is not completely loaded, or its flash or external memory is damaged",
+        "the memory of the weights is read too fast: wait states, clock of the external flash",
+    ),
+    Finding.INPUT: (
+        "a DMA or another master writes to this memory, or a DMA ended later than its wait said",
+        "a line of the data cache was invalidated before it was cleaned, or not invalidated after a DMA",
+        "the stack or another buffer overlaps the arena: see `deuteron firmware` for its map",
+    ),
+    Finding.UNINTERRUPTED: (
+        "a DMA or the NPU has not ended when the next step starts: check the waits of the port",
+        "a line of the data cache is not cleaned or invalidated in time: check `dtn_port_cache_clean` and "
+        "`dtn_port_cache_invalidate`",
+    ),
+    Finding.NOT_AGAIN: (
+        "an unstable clock or supply, an interrupt that changes registers, or a DMA with a race",
+        "run more samples to see how often it happens",
+    ),
+    Finding.HOST: ("a defect of Deuteron: please report the build",),
+}
+_NPU_CAUSES = (
+    "the data cache is not cleaned before the NPU reads, or not invalidated after it wrote",
+    "weights were still being fetched: the port's wait for a fetch returns too early",
+    "the clock or the configuration of the NPU, or another version of it",
+)
+_FLOAT_CAUSES = (
+    "compiler options that change floating point: `-ffast-math`, contraction, flush-to-zero, another C library",
+    "FPU flags of the core that differ between the library and the image",
+)
+_CPU_CAUSES = (
+    "compiler options or core flags of the image, or a kernel that was replaced or changed",
+    "an interrupt handler that does not save the FPU's or the vector registers",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepDifference:
+    """The first difference of a sample.
+
+    Attributes:
+        sample: its number.
+        finding: what is known.
+        step: number of the step, -1 without one.
+        title: description of the step.
+        source: the model's line, empty if unknown.
+        value: description of the tensor that differs.
+        elements, of: number of elements that differ, and of all.
+        index: of the first one that differs.
+        board, host: its values.
+        written_by: number of the step that wrote the tensor, -1 for an input of the program or a constant.
+        lines: whether all differing bytes are in whole lines of a data cache.
+        is_npu: whether the step runs on an NPU.
+        is_float: whether its tensors are floating point.
+    """
+
+    sample: int
+    finding: Finding
+    step: int = -1
+    title: str = ""
+    source: str = ""
+    value: str = ""
+    elements: int = 0
+    of: int = 0
+    index: tuple[int, ...] = ()
+    board: float = 0
+    host: float = 0
+    written_by: int = -1
+    lines: bool = False
+    is_npu: bool = False
+    is_float: bool = False
+
+    @property
+    def causes(self) -> tuple[str, ...]:
+        """Return the usual causes, the likeliest first."""
+        if self.finding is not Finding.STEP:
+            return tuple(_CAUSES[self.finding])
+        kind = _NPU_CAUSES if self.is_npu else _FLOAT_CAUSES if self.is_float else _CPU_CAUSES
+        cache = ("whole cache lines differ: one was not cleaned or not invalidated",) if self.lines else ()
+        return (*cache, *kind)
+
+    def text(self) -> str:
+        """Return the report."""
+        return "\n".join(self._text())
+
+    def _text(self) -> Iterator[str]:
+        if self.step < 0:
+            yield f"sample {self.sample}: {self.finding.value}"
+        else:
+            yield f"first difference of sample {self.sample}: step {self.step}, {self.title}"
+            if self.source:
+                yield f"  {self.source}"
+            yield f"  {self.finding.value}"
+            yield (
+                f"  {self.value}: {self.elements} of {self.of} elements differ, first at {list(self.index)}: "
+                f"{self.board:g} on the board, {self.host:g} on the host"
+            )
+            if self.finding is Finding.INPUT:
+                yield "  it was written " + (f"by step {self.written_by}" if self.written_by >= 0 else "by the host")
+        yield "  usual causes:"
+        yield from (f"    {cause}" for cause in self.causes)
+
+    def to_json(self) -> dict[str, object]:
+        """Return the difference as plain values."""
+        return {
+            "sample": self.sample,
+            "finding": self.finding.name.lower(),
+            "step": self.step,
+            "title": self.title,
+            "source": self.source,
+            "value": self.value,
+            "elements": self.elements,
+            "of": self.of,
+            "index": list(self.index),
+            "board": self.board,
+            "host": self.host,
+            "written_by": self.written_by,
+            "causes": list(self.causes),
+        }
+
+
+def find(
+    bundle: Bundle,
+    program: BoardProgram,
+    history: Sequence[Sequence[Array]],
+    sample: Sequence[Array],
+    number: int,
+    reference: Sequence[Array],
+) -> StepDifference:
+    """Run a sample step by step on the board and on the host, and return the first difference.
+
+    One run compares the checksum of each result that a later step or the caller reads. If all are equal, runs without
+    pauses are bisected, because a late DMA may need them to show.
+
+    Args:
+        bundle: the program.
+        program: the board, connected.
+        history: samples from the last initial state up to this one, for a program with state.
+        sample: its inputs.
+        number: its number.
+        reference: the outputs that the board's differ from.
+    """
+    search = _Search(bundle, program, history, sample, number)
+    found = search.step_by_step() or search.uninterrupted()
+    if found.finding is Finding.NOT_AGAIN and not search.is_reference(reference):
+        return StepDifference(number, Finding.HOST)
+    return found
+
+
+class _Search:
+    """Search for the first difference of a sample."""
+
+    def __init__(
+        self,
+        bundle: Bundle,
+        program: BoardProgram,
+        history: Sequence[Sequence[Array]],
+        sample: Sequence[Array],
+        number: int,
+    ) -> None:
+        self._bundle = bundle
+        self._program = program
+        self._history = history
+        self._sample = sample
+        self._number = number
+        self._results = self._on_host()
+        self._live = [live_outputs(bundle, index) for index in range(len(bundle.steps))]
+
+    def _host(self) -> HostExecutor:
+        """Return the host's executor in the state before the sample."""
+        host = HostExecutor(self._bundle)
+        host.reset()
+        for before in self._history:
+            host.run(before)
+        return host
+
+    def is_reference(self, reference: Sequence[Array]) -> bool:
+        """Return true if the host's executor gives these outputs."""
+        ours = self._host().run(self._sample)
+        return all(a.tobytes() == b.tobytes() for a, b in zip(ours, reference, strict=True))
+
+    def _on_host(self) -> list[dict[int, bytes]]:
+        """Return the bytes that each step writes on the host, by value."""
+        values, steps = self._bundle.values, self._bundle.steps
+        return [
+            {
+                output: to_bytes(values[output], array)
+                for output, array in zip(steps[result.index].outputs, result.outputs, strict=True)
+            }
+            for result in self._host().values(self._sample)
+        ]
+
+    def _start(self) -> None:
+        """Bring the board to the state before the sample, and write its inputs."""
+        self._program.client.reset()
+        for before in self._history:
+            self._program.write_inputs(before)
+            self._program.checked(self._program.client.run())
+        self._program.write_inputs(self._sample)
+
+    def step_by_step(self) -> StepDifference | None:
+        """Compare each step's results right after it."""
+        self._start()
+        for index, written in enumerate(self._results):
+            self._program.checked(self._program.client.run(stop=index + 1, resume=index > 0))
+            for output in self._live[index]:
+                if self._differs(output, written[output]):
+                    return self._explained(index, output)
+        return None
+
+    def uninterrupted(self) -> StepDifference:
+        """Find the first point of a run without pauses where a live value differs, by bisection."""
+        count = len(self._results)
+        if self._differing_at(count) is None:
+            return StepDifference(self._number, Finding.NOT_AGAIN)
+        low, high = 0, count  # all values are right after `low` steps, one is wrong after `high`
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self._differing_at(middle) is None else (low, middle)
+        found = self._differing_at(high)
+        if found is None:
+            return StepDifference(self._number, Finding.NOT_AGAIN)
+        return self._difference(Finding.UNINTERRUPTED, high - 1, *found)
+
+    def _differing_at(self, steps: int) -> tuple[int, bytes] | None:
+        """Return a value that differs after a run of that many steps, and its bytes on the host."""
+        self._start()
+        self._program.checked(self._program.client.run(stop=steps))
+        for index in range(steps - 1, -1, -1):
+            for output in self._live[index]:
+                is_live = steps <= last_read(self._bundle, index, output)
+                if is_live and self._differs(output, self._results[index][output]):
+                    return output, self._results[index][output]
+        return None
+
+    def _explained(self, index: int, output: int) -> StepDifference:
+        """Say whether a wrong result has wrong inputs, which are in memory until the next step."""
+        bundle = self._bundle
+        step = bundle.steps[index]
+        for value in step.inputs:
+            memory = bundle.values[value].memory
+            if memory == len(bundle.memories) - 1:
+                continue  # a partition reuses the memory of its inputs
+            is_constant = memory >= MEMORY_CONSTANT
+            wanted = self._constant(value) if is_constant else self._before(index, value)
+            if wanted is not None and self._differs(value, wanted):
+                finding = Finding.CONSTANT if is_constant else Finding.INPUT
+                return self._difference(finding, index, value, wanted)
+        return self._difference(Finding.STEP, index, output, self._results[index][output])
+
+    def _constant(self, index: int) -> bytes:
+        value = self._bundle.values[index]
+        return self._bundle.constants[value.memory - MEMORY_CONSTANT][value.offset : value.offset + value.bytes]
+
+    def _before(self, step: int, value: int) -> bytes | None:
+        """Return the bytes of a value before a step; None if they are not known."""
+        writer = self._writer(step, value)
+        if writer >= 0:
+            return self._results[writer][value]
+        if value in self._bundle.inputs:
+            position = self._bundle.inputs.index(value)
+            return to_bytes(self._bundle.values[value], self._sample[position])
+        return None
+
+    def _writer(self, step: int, value: int) -> int:
+        """Return the last step before `step` that writes a value, -1 if there is none."""
+        return next((i for i in range(step - 1, -1, -1) if value in self._bundle.steps[i].outputs), -1)
+
+    def _differs(self, value: int, wanted: bytes) -> bool:
+        return self._program.client.checksum(Area.VALUE, value, len(wanted)) != zlib.crc32(wanted)
+
+    def _difference(self, finding: Finding, index: int, value: int, wanted: bytes) -> StepDifference:
+        info, step = self._bundle.values[value], self._bundle.steps[index]
+        found = self._program.client.read(Area.VALUE, value, len(wanted))
+        raw = np.frombuffer(found, np.uint8) != np.frombuffer(wanted, np.uint8)
+        if not raw.any():
+            return StepDifference(self._number, Finding.NOT_AGAIN)
+        ours, theirs = from_bytes(info, found), from_bytes(info, wanted)
+        bits = np.dtype(f"u{ours.dtype.itemsize}")
+        where = np.argwhere(np.ascontiguousarray(ours).view(bits) != np.ascontiguousarray(theirs).view(bits))
+        first = tuple(int(i) for i in where[0])
+        return StepDifference(
+            sample=self._number,
+            finding=finding,
+            step=index,
+            title=step.title,
+            source=step.source,
+            value=info.note,
+            elements=len(where),
+            of=ours.size,
+            index=first,
+            board=float(ours[first]),
+            host=float(theirs[first]),
+            written_by=self._writer(index, value) if finding is Finding.INPUT else -1,
+            lines=_fills_lines(raw, info.offset),
+            is_npu=step.kind is StepKind.DELEGATE,
+            is_float=any(self._bundle.values[v].type in _FLOATS for v in (*step.inputs, *step.outputs)),
+        )
+
+
+def live_outputs(bundle: Bundle, index: int) -> tuple[int, ...]:
+    """Return the outputs of a step that a later step or the caller reads.
+
+    Scratch memory is none of them, nor is the status of the state, of which the executor writes only a word.
+    """
+    status = None if bundle.state is None else (bundle.state.memory, 0)
+    return tuple(
+        value
+        for value in bundle.steps[index].outputs
+        if (bundle.values[value].memory, bundle.values[value].offset) != status
+        and last_read(bundle, index, value) > index
+    )
+
+
+def last_read(bundle: Bundle, index: int, value: int) -> int:
+    """Return the last step that reads what step `index` writes to a value, the number of steps for an output.
+
+    Reads through another value of the same bytes count, until a step writes there again; `index` if nothing reads it.
+    """
+    place = bundle.values[value]
+    last = index
+    for later in range(index + 1, len(bundle.steps)):
+        step = bundle.steps[later]
+        if any(_overlap(bundle, place, other) for other in step.inputs):
+            last = later
+        if any(_overlap(bundle, place, other) for other in step.outputs):
+            return last
+    return len(bundle.steps) if any(_overlap(bundle, place, output) for output in bundle.outputs) else last
+
+
+def _overlap(bundle: Bundle, place: Value, other: int) -> bool:
+    value = bundle.values[other]
+    return (
+        place.memory == value.memory
+        and place.offset < value.offset + value.bytes
+        and value.offset < place.offset + place.bytes
+    )
+
+
+def _fills_lines(differs: "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]", offset: int) -> bool:
+    """Return true if most bytes of the cache lines with differences differ, and other lines have none."""
+    where = np.flatnonzero(differs) + offset
+    lines = len(set((where // _LINE).tolist()))
+    return len(where) > lines * _LINE // 2 and lines * _LINE < len(differs)

@@ -1,0 +1,304 @@
+"""Runs a build, or firmware, on a board at the end of a line (`spec/harness.md`)."""
+
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from deuteron.board import image, qemu, record
+from deuteron.board.arrays import dtype_name
+from deuteron.board.bundle import Bundle
+from deuteron.board.harness.client import Client, Identity
+from deuteron.board.harness.line import open_line
+from deuteron.board.harness.program import BoardProgram, BoardRun, Expected
+from deuteron.board.tables import Tables
+from deuteron.builds import manifest as manifests
+from deuteron.builds.manifest import TensorInfo
+from deuteron.errors import InternalError, OptionError
+from deuteron.runtime.inputs import Array, Sample
+from deuteron.views.compare.board import HostComparison, compare
+from deuteron.views.run import first_difference
+from deuteron.views.run.board import Model
+from deuteron.views.run.first_difference import StepDifference
+from deuteron.views.run.host import BuildOnHost
+from deuteron.views.run.subjects import Progress, Subject
+from deuteron.views.run.tflite import BundleOnHost
+
+
+@dataclass(frozen=True, slots=True)
+class LineOptions:
+    """How to reach a board.
+
+    Attributes:
+        name: of the line: `serial:PORT` or `tcp:HOST:PORT`.
+        baud: rate of a serial port in bits per second; None for the default.
+        time_out: seconds after which a run counts as hung; None for the default.
+    """
+
+    name: str
+    baud: int | None = None
+    time_out: float | None = None
+
+
+@contextmanager
+def connected(options: LineOptions, expected: Expected) -> Generator[tuple[BoardProgram, Identity]]:
+    """Yield the board with the expected program; raises the errors of `open_line` and of `BoardProgram.connect`."""
+    line = open_line(options.name, options.baud)
+    try:
+        client = Client(line) if options.time_out is None else Client(line, run_seconds=options.time_out)
+        program = BoardProgram(client, expected)
+        yield program, program.connect()
+    finally:
+        line.close()
+
+
+def expected_of_build(directory: Path, bundle: Bundle) -> Expected:
+    """Return what a board must have for a build."""
+    return Expected(
+        program_sha256=manifests.read(directory).files[manifests.PROGRAM].sha256,
+        inputs=tuple(bundle.values[i] for i in bundle.inputs),
+        outputs=tuple(bundle.values[i] for i in bundle.outputs),
+        steps=tuple(step.title for step in bundle.steps),
+        tables_crc=Tables.of(bundle).crc,
+    )
+
+
+def _expected(build: Path | None, bundle: Bundle | None, firmware: record.Firmware | None) -> Expected:
+    """Return what a board must have for a build, or for firmware whose build is not known."""
+    if build is not None and bundle is not None:
+        return expected_of_build(build, bundle)
+    if firmware is None:
+        raise InternalError("neither a build nor firmware is known")
+    titles = tuple(step.title for step in firmware.steps)
+    return Expected(firmware.program_sha256, firmware.inputs, firmware.outputs, titles)
+
+
+@dataclass(frozen=True, slots=True)
+class LineComparison:
+    """Outputs of a board compared with the host's, with the first step that differs in the first wrong sample."""
+
+    outputs: HostComparison
+    first: StepDifference | None
+
+    @property
+    def passed(self) -> bool:
+        """Return true if all bits are equal."""
+        return self.outputs.passed
+
+    def text(self) -> str:
+        """Return the report."""
+        return self.outputs.text() if self.first is None else f"{self.outputs.text()}\n\n{self.first.text()}"
+
+    def to_json(self) -> Mapping[str, object]:
+        """Return the report as plain values."""
+        first = None if self.first is None else self.first.to_json()
+        return {**self.outputs.to_json(), "first_difference": first}
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """The last runs: samples, the board, and what it did."""
+
+    samples: Sequence[Sample]
+    identity: Identity
+    runs: Sequence[BoardRun]
+    sent_again: int
+    restarts: int
+
+    @property
+    def outputs(self) -> list[Sample]:
+        return [run.outputs for run in self.runs]
+
+
+class OnLine(Subject):
+    """A build whose firmware is on a board, or that firmware."""
+
+    def __init__(
+        self, path: Path, options: LineOptions, origin: Path | None = None, host: Subject | None = None
+    ) -> None:
+        """Use a build or firmware directory; `origin` is the build of firmware, `host` that of a file on the host."""
+        self._path = path
+        self._options = options
+        self._host = host
+        self.is_compiled = host is None
+        self._ran: _Ran | None = None
+        self._firmware: record.Firmware | None = None
+        if (path / record.FILE.name).is_file():
+            self._firmware = record.read(path)
+            _check_serial(path, self._firmware)
+            if origin is not None:
+                image.check_origin(path, self._firmware, origin)
+        elif origin is not None:
+            raise OptionError(
+                f"`--build` names the build of firmware, but `{path}` is a build itself", hint="leave out `--build`"
+            )
+        self._origin = origin if self._firmware else path
+        self._bundle = None if self._origin is None else image.bundle_of(self._origin)
+        self._expected = _expected(self._origin, self._bundle, self._firmware)
+
+    @property
+    def build(self) -> Path | None:
+        """Return the build, if it is known."""
+        return self._origin
+
+    @property
+    def model(self) -> Model:
+        """Return the inputs and outputs of the program."""
+        inputs, outputs = (
+            tuple(TensorInfo(value.shape, dtype_name(value)) for value in values)
+            for values in (self._expected.inputs, self._expected.outputs)
+        )
+        return Model(inputs, outputs)
+
+    def check(self, reference: str | None) -> None:
+        """Reject other references than the host, and firmware without its build."""
+        if reference in ("reference", "pytorch", "litert"):
+            raise OptionError("a board is compared with the host", hint="use `--compare host`")
+        if reference and self._origin is None:
+            raise OptionError(
+                f"`{self._path}` is firmware, which does not run on the host",
+                hint="give the build that it was made from with `--build DIR`",
+            )
+
+    def run(
+        self, samples: Sequence[Sample], progress: Progress | None = None, resets: Collection[int] | None = None
+    ) -> list[Sample]:
+        """Return the outputs for each sample; `resets` are used in place of the attribute unless None."""
+        with connected(self._options, self._expected) as (program, identity):
+            return self._run(program, identity, samples, progress, resets)
+
+    def _run(
+        self,
+        program: BoardProgram,
+        identity: Identity,
+        samples: Sequence[Sample],
+        progress: Progress | None,
+        resets: Collection[int] | None,
+    ) -> list[Sample]:
+        resets = self.resets if resets is None else resets
+        on = f"on {identity.board}"
+        runs = program.run_all(samples, resets, None if progress is None else lambda done, of: progress(on, done, of))
+        self._ran = _Ran(samples, identity, runs, program.client.sent_again, program.restarts)
+        return self._ran.outputs
+
+    def run_in_turn(self, samples: Iterable[Sample]) -> Iterator[list[Array]]:
+        """Yield the outputs for one sample after the other; `text` reports on all."""
+        runs: list[BoardRun] = []
+        with connected(self._options, self._expected) as (program, identity):
+            for sample in samples:
+                (run,) = program.run_all([sample], None)
+                runs.append(replace(run, outputs=()))
+                self._ran = _Ran((), identity, tuple(runs), program.client.sent_again, program.restarts)
+                yield list(run.outputs)
+
+    def compare(
+        self, samples: Sequence[Sample], progress: Callable[[int, int], object] | None = None
+    ) -> LineComparison:
+        """Compare the board's outputs with the host's; in the first wrong sample, find the first step that differs."""
+        if self._origin is None or self._bundle is None:
+            raise OptionError("the build of this firmware is not known", hint="name it with `--build DIR`")
+        with connected(self._options, self._expected) as (program, identity):
+            ran = self._ran
+            ours = ran.outputs if ran and ran.samples is samples else self._run(program, identity, samples, None, None)
+            theirs: list[Sample] = []
+            for i, outputs in enumerate(self._reference(self._origin).run_each(samples)):
+                if progress is not None:
+                    progress(i, len(samples))
+                theirs.append(tuple(outputs))
+            compared = compare(identity.board, ours, theirs)
+            if compared.passed:
+                return LineComparison(compared, None)
+            number = compared.differences[0].sample
+            history = samples[self._start(number) : number]
+            first = first_difference.find(self._bundle, program, history, samples[number], number, theirs[number])
+            return LineComparison(compared, first)
+
+    def _reference(self, build: Path) -> Subject:
+        """Return the build on the host."""
+        of_file = self._host is None and manifests.TFLITE in manifests.read(build).files
+        host = self._host or (BundleOnHost(build) if of_file else BuildOnHost(build))
+        host.resets = self.resets
+        return host
+
+    def _start(self, number: int) -> int:
+        """Return the sample with the initial state that a sample's sequence starts from."""
+        resets = self.resets
+        return number if resets is None else max((i for i in resets if i <= number), default=0)
+
+    def text(self) -> str:
+        """Return the times of the first run by step, of preparation and of all runs, the stack and the line."""
+        return "" if self._ran is None else "\n".join(_lines(self._ran, self._expected))
+
+    def to_json(self) -> Mapping[str, object]:
+        """Return the times of every run by step, and the stack."""
+        return {} if self._ran is None else _json(self._ran, self._expected)
+
+
+def _check_serial(path: Path, firmware: record.Firmware) -> None:
+    if firmware.options.harness is not record.Harness.SERIAL:
+        raise OptionError(
+            f"`{path}` was built for semihosting: it has no harness for a serial line",
+            hint=f"build it with `--harness serial`, or run it with `--on {firmware.board}`",
+        )
+
+
+def _scaled(identity: Identity, ticks: int) -> int:
+    """Return instructions of an emulated core, cycles where ticks are the core's, or ticks."""
+    return qemu.instructions(ticks, identity.ticks_hz) if identity.counts_instructions else ticks
+
+
+def _unit(identity: Identity) -> str:
+    if identity.counts_instructions:
+        return "instructions"
+    return "cycles" if identity.ticks_hz == identity.core_hz else "ticks"
+
+
+def _kind(identity: Identity) -> str:
+    return "counted" if identity.counts_instructions else "measured"
+
+
+def _lines(ran: _Ran, expected: Expected) -> Iterator[str]:
+    identity, run = ran.identity, ran.runs[0]
+    rows = [(_scaled(identity, ticks), f"step {i}: {expected.steps[i]}") for i, ticks in run.steps]
+    total = _scaled(identity, run.ticks)
+    rows += [(total - sum(count for count, _ in rows), "executor"), (total, "run")]
+    width = max(len(f"{count:,}") for count, _ in rows)
+    yield f"\n{_unit(identity)} of sample 0 on {identity.board} ({_kind(identity)})"
+    yield from (f"  {count:>{width},}  {title}" for count, title in rows)
+    if not identity.counts_instructions:
+        yield f"run: {1e3 * run.ticks / identity.ticks_hz:,.3f} ms (measured)"
+    init = _scaled(identity, identity.init_ticks)
+    yield f"once before the first run: {init:,} to check and prepare the program"
+    totals = [_scaled(identity, each.ticks) for each in ran.runs]
+    if len(totals) > 1:
+        yield f"samples 0 to {len(totals) - 1}: {min(totals):,} to {max(totals):,} a run"
+    if run.result.stack_used:
+        yield f"stack: {run.result.stack_used:,} B used of {identity.stack_bytes:,} B"
+    if ran.sent_again or ran.restarts:
+        yield f"line: {ran.sent_again:,} requests were sent again; the board restarted {ran.restarts} times"
+
+
+def _json(ran: _Ran, expected: Expected) -> Mapping[str, object]:
+    identity = ran.identity
+    runs = [
+        {
+            _unit(identity): _scaled(identity, run.ticks),
+            "stack_bytes": run.result.stack_used,
+            "steps": [
+                {"index": i, "title": expected.steps[i], _unit(identity): _scaled(identity, ticks)}
+                for i, ticks in run.steps
+            ],
+        }
+        for run in ran.runs
+    ]
+    counts = {
+        "kind": _kind(identity),
+        "unit": _unit(identity),
+        "hz": qemu.INSTRUCTIONS_PER_SECOND if identity.counts_instructions else identity.ticks_hz,
+        "init": _scaled(identity, identity.init_ticks),
+        "stack_bytes_available": identity.stack_bytes,
+        "runs": runs,
+        "sent_again": ran.sent_again,
+        "restarts": ran.restarts,
+    }
+    return {"board": identity.board, "core": f"0x{identity.core:08X}", "counts": counts}

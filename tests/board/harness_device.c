@@ -1,0 +1,110 @@
+/* A board with the harness in this process, for ctypes: a line of bytes, and a reset in the middle of a run. */
+#include <setjmp.h>
+#include <string.h>
+
+#include "deuteron/harness.h"
+
+extern const dtn_bundle_t dtn_bundle;
+extern const dtn_memory_t dtn_bundle_memories[];
+
+void device_start(const uint8_t *program);
+void device_restart_at(uint32_t step);
+uint32_t device_runs(void);
+uint32_t device_feed(const uint8_t *bytes, uint32_t count, uint8_t *reply, uint32_t capacity);
+void device_fault(void);
+
+enum { EVENTS = 64 };
+
+#define NEVER UINT32_C(0xFFFFFFFE)
+
+static dtn_executor_t executor;
+static dtn_harness_t harness;
+static dtn_event_t events[EVENTS];
+static const uint8_t *hash;
+static const uint8_t *incoming;
+static uint32_t incoming_count;
+static uint8_t *outgoing;
+static uint32_t outgoing_count;
+static uint32_t outgoing_capacity;
+static uint32_t restart_step = NEVER;
+static uint32_t runs;
+static jmp_buf power;
+
+void device_start(const uint8_t *program)
+{
+    hash = program;
+    memset(&harness, 0, sizeof harness);
+    for (uint32_t i = 0; i < dtn_bundle.memory_count; i++) {
+        memset(dtn_bundle_memories[i].data, 0xA5, dtn_bundle_memories[i].bytes);
+    }
+    harness.info = (dtn_harness_info_t){.board = "host", .program = program, .core_hz = 1000, .ticks_hz = 1000};
+    harness.info.init_error = (uint32_t)dtn_executor_init(&executor, &dtn_bundle, dtn_bundle_memories);
+    harness.bundle = &dtn_bundle;
+    harness.executor = &executor;
+    executor.events = events;
+    executor.event_capacity = EVENTS;
+}
+
+void device_restart_at(uint32_t step)
+{
+    restart_step = step;
+}
+
+uint32_t device_runs(void)
+{
+    return runs;
+}
+
+uint32_t device_feed(const uint8_t *bytes, uint32_t count, uint8_t *reply, uint32_t capacity)
+{
+    incoming = bytes;
+    incoming_count = count;
+    outgoing = reply;
+    outgoing_count = 0;
+    outgoing_capacity = capacity;
+    if (setjmp(power) == 0) {
+        dtn_harness_poll(&harness);
+    } else {
+        restart_step = NEVER;
+        device_start(hash);
+    }
+    return outgoing_count;
+}
+
+void device_fault(void)
+{
+    const uint32_t fault[8] = {5, UINT32_C(1) << 15 | UINT32_C(1) << 9, 0, 0, 0x60000000, 0x20000F00, 0x1234, 0x5678};
+    harness.info.init_error = 0;
+    dtn_harness_fault(&harness, fault, sizeof fault);
+}
+
+int32_t dtn_port_getc(void)
+{
+    if (incoming_count == 0) {
+        return -1;
+    }
+    incoming_count--;
+    return *incoming++;
+}
+
+bool dtn_port_putc(uint8_t byte)
+{
+    if (outgoing_count == outgoing_capacity) {
+        return false;
+    }
+    outgoing[outgoing_count++] = byte;
+    return true;
+}
+
+uint32_t dtn_stack_used(void)
+{
+    return 0;
+}
+
+void dtn_port_trigger(uint32_t step, bool on)
+{
+    runs += step == DTN_HARNESS_WHOLE_RUN && on;
+    if (on && step == restart_step) {
+        longjmp(power, 1);
+    }
+}

@@ -1,0 +1,251 @@
+"""The protocol of the serial line: no fault of the line or the board gives a wrong result, a hang, or a vague error."""
+
+import random
+import struct
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests import full
+from tests.board import harness_device
+from tests.board.harness_device import Device, Faults, FaultyLine, as_bytes
+from tests.board.host import HostFirmware
+from tests.board.test_state import stream, summing
+
+from deuteron.board.bundle import Bundle
+from deuteron.board.harness import frames
+from deuteron.board.harness.client import Area, Client, Command
+from deuteron.board.harness.program import BoardProgram
+from deuteron.board.host_executor import HostExecutor
+from deuteron.board.translate import translate
+from deuteron.errors import BoardError, InputError, InternalError
+
+RESETS = (0, 4)
+
+
+@pytest.fixture(scope="module")
+def bundle() -> Bundle:
+    """A program with state: a run that is repeated or left out changes all later results."""
+    return translate(summing(), name="summing")
+
+
+@pytest.fixture(scope="module")
+def device(bundle: Bundle, firmware: HostFirmware, tmp_path_factory: pytest.TempPathFactory) -> Device:
+    return Device(firmware, bundle, tmp_path_factory.mktemp("harness") / "device")
+
+
+def on_host(bundle: Bundle, samples: list[list[np.ndarray]], resets: tuple[int, ...]) -> list[list[bytes]]:
+    host = HostExecutor(bundle)
+    results = []
+    for number, sample in enumerate(samples):
+        if number in resets:
+            host.reset()
+        results.append(host.run(sample))
+    return as_bytes(results)
+
+
+def connected(bundle: Bundle, device: Device, faults: Faults = Faults(), seed: int = 0, **options: float):
+    device.start()
+    device.restart_at(0xFFFFFFFE)
+    program = harness_device.program(bundle, FaultyLine(device, faults, seed), **options)
+    program.connect()
+    return program
+
+
+@given(st.lists(st.binary(max_size=600), max_size=4), st.randoms())
+def test_frames_arrive_whole_in_any_pieces(contents: list[bytes], chance: random.Random):
+    line = b"".join(frames.encode(content) for content in contents)
+    decoder, arrived = frames.Decoder(), []
+    while line:
+        count = chance.randrange(1, len(line) + 1)
+        arrived += decoder.feed(line[:count])
+        line = line[count:]
+    assert arrived == contents
+
+
+def test_a_run_and_what_is_around_it(bundle: Bundle, device: Device):
+    program = connected(bundle, device)
+    identity, client = program.client.identity, program.client
+    assert (identity.board, identity.steps, identity.inputs, identity.outputs) == ("host", len(bundle.steps), 1, 1)
+    assert identity.state_bytes == bundle.state_bytes - 16
+    x = stream(1)[0]
+    run = program.run([x], is_reset=True)
+    assert as_bytes([run.outputs]) == on_host(bundle, [[x]], (0,))
+    assert [index for index, _ in run.steps] == list(range(len(bundle.steps)))
+    assert (run.result.step, run.result.lost) == (len(bundle.steps), 0)
+    # State: read, changed by a run, and written back.
+    before = client.read(Area.STATE, 0, identity.state_bytes)
+    second = program.run([x], is_reset=False).outputs[0]
+    assert client.read(Area.STATE, 0, identity.state_bytes) != before
+    client.write(Area.STATE, 0, before)
+    assert program.run([x], is_reset=False).outputs[0].tobytes() == second.tobytes()
+
+
+def test_intermediate_values_are_those_of_the_host(bundle: Bundle, device: Device):
+    program = connected(bundle, device)
+    sample = [stream(1)[0]]
+    host = HostExecutor(bundle)
+    host.reset()
+    program.client.reset()
+    program.write_inputs(sample)
+    for result in host.values(sample):
+        ran = program.client.run(stop=result.index + 1, resume=result.index > 0)
+        assert ran.step == result.index + 1
+        for value, array in zip(bundle.steps[result.index].outputs, result.outputs, strict=True):
+            if bundle.values[value].note != "status":
+                assert program.client.read(Area.VALUE, value, array.nbytes) == array.tobytes()
+
+
+FAULTS = {
+    "lost": Faults(lost=0.004),
+    "doubled": Faults(doubled=0.004),
+    "flipped": Faults(flipped=0.004),
+    "late": Faults(late=0.5),
+    "repeated": Faults(repeated=0.2),
+    "all": Faults(0.002, 0.002, 0.002, 0.3, 0.1),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_bad_line_changes_no_result(bundle: Bundle, device: Device, name: str):
+    program = connected(bundle, device, FAULTS[name], seed=len(name))
+    samples = [[x] for x in stream(12)]
+    runs = program.run_all(samples, RESETS)
+    assert as_bytes([run.outputs for run in runs]) == on_host(bundle, samples, RESETS)
+    assert program.restarts == 0
+    assert program.client.sent_again > 0
+
+
+def test_a_run_is_not_repeated_when_its_reply_is_lost(bundle: Bundle, device: Device):
+    program = connected(bundle, device, Faults(lost=0.015), seed=5, seconds=20, run_seconds=20)
+    program.client.reset()
+    program.write_inputs([stream(1)[0]])
+    before = device.runs
+    program.client.run()
+    assert device.runs == before + 1
+
+
+@pytest.mark.parametrize("seed", full.first(range(40), 4))
+def test_restarts_in_runs_lose_nothing(bundle: Bundle, device: Device, seed: int):
+    """A program with state goes on from its last initial state."""
+    program = connected(bundle, device, Faults(late=0.2, flipped=0.001), seed)
+    chance = random.Random(seed)
+    samples = [[x] for x in stream(9, seed=seed)]
+    device.restart_at(chance.randrange(len(bundle.steps)))
+    runs = program.run_all(
+        samples, RESETS, lambda done, _: device.restart_at(1) if done == 6 and program.restarts < 2 else None
+    )
+    assert as_bytes([run.outputs for run in runs]) == on_host(bundle, samples, RESETS)
+    assert program.restarts == 2
+
+
+def test_a_board_that_restarts_in_every_run(bundle: Bundle, device: Device):
+    program = connected(bundle, device)
+    with pytest.raises(BoardError) as error:
+        program.run_all([[x] for x in stream(2)], None, lambda *_: device.restart_at(2))
+    assert str(error.value) == (
+        "test line: the board restarted 4 times, last in sample 0\n\n"
+        "hint: check the board's supply, watchdog and reset, and that only one program uses the line"
+    )
+
+
+def test_silence(bundle: Bundle, device: Device):
+    with pytest.raises(BoardError) as error:
+        connected(bundle, device, Faults(lost=1), seconds=0.02)
+    assert str(error.value) == (
+        "test line: the board did not answer `identify` within 0.02 s\n\n"
+        "hint: check power, cable, port and `--baud`, and that the image was built with `--harness serial`"
+    )
+
+
+def test_a_board_that_hangs_in_a_run(bundle: Bundle, device: Device):
+    program = connected(bundle, device, run_seconds=0.02)
+    device.sends = 0
+    try:
+        with pytest.raises(BoardError, match=r"the board did not end a run within 0\.02 s\n\nhint: it hangs,"):
+            program.client.run()
+    finally:
+        device.sends = 1 << 16
+
+
+@pytest.mark.parametrize("what", ["space", "sends"])
+def test_buffers_that_are_always_full(bundle: Bundle, device: Device, what: str):
+    """The receive buffer holds half a frame, or the line takes half of a reply: an error, and no part of a result."""
+    program = connected(bundle, device, seconds=0.02)
+    setattr(device, what, 12)
+    try:
+        with pytest.raises(BoardError, match="the board did not answer `write` within"):
+            program.run([stream(1)[0]], is_reset=False)
+    finally:
+        setattr(device, what, 1 << 16)
+
+
+def test_another_program(bundle: Bundle, device: Device):
+    program = harness_device.program(bundle, FaultyLine(device))
+    program.expected = harness_device.expected(bundle, bytes(32))
+    with pytest.raises(InputError) as error:
+        program.connect()
+    assert str(error.value) == (
+        "test line: the board runs the program with SHA-256 000102030405, that of the build has 000000000000\n\n"
+        "hint: load the firmware of this build, or give the build that the firmware was made from"
+    )
+    program.expected = replace(harness_device.expected(bundle), tables_crc=0)
+    with pytest.raises(InputError, match="the tables of the program on the board have checksum 0x"):
+        program.connect()
+
+
+class _OtherVersion(FaultyLine):
+    """A line on which every request has another version of the protocol."""
+
+    def send(self, data: bytes) -> None:
+        (content,) = frames.Decoder().feed(data)
+        assert content is not None
+        super().send(frames.encode(bytes((9,)) + content[1:]))
+
+
+def test_an_old_protocol(bundle: Bundle, device: Device):
+    program = harness_device.program(bundle, _OtherVersion(device))
+    with pytest.raises(BoardError) as error:
+        program.connect()
+    assert str(error.value) == (
+        "test line: the board has version 1 of the protocol, this version of Deuteron has version 1\n\n"
+        "hint: build the firmware with this version of Deuteron and load it, or use the one that built it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("command", "data", "status"),
+    [
+        (Command.READ, struct.pack("<4I", Area.INPUT, 1, 0, 4), "RANGE"),
+        (Command.READ, struct.pack("<4I", Area.INPUT, 0, 12, 5), "RANGE"),
+        (Command.READ, struct.pack("<4I", Area.INPUT, 0, 0xFFFFFFF0, 0x20), "RANGE"),
+        (Command.READ, struct.pack("<4I", Area.VALUE, 0, 0, 257), "RANGE"),
+        (Command.READ, struct.pack("<4I", 5, 0, 0, 1), "RANGE"),
+        (Command.READ, b"", "LENGTH"),
+        (Command.WRITE, struct.pack("<3I", Area.OUTPUT, 0, 0) + b"1234", "RANGE"),
+        (Command.WRITE, struct.pack("<3I", Area.EVENTS, 0, 0), "RANGE"),
+        (Command.WRITE, b"12345678901", "LENGTH"),
+        (Command.RUN, struct.pack("<2I", 1, 2), "RUN_STATE"),
+        (Command.RUN, b"", "LENGTH"),
+        (Command.RESET, b"1", "LENGTH"),
+        (6, b"", "COMMAND"),
+    ],
+)
+def test_requests_that_are_wrong(bundle: Bundle, device: Device, command: Command, data: bytes, status: str):
+    client = connected(bundle, device).client
+    if command == 6:
+        command = type("Unknown", (int,), {"name": "SIX"})(6)
+    for _ in range(2):
+        with pytest.raises(InternalError, match=f"the board rejects the command `{command.name.lower()}`: {status}$"):
+            client.request(command, data)
+
+
+def test_two_hosts_on_one_line(bundle: Bundle, device: Device):
+    first = connected(bundle, device)
+    second = BoardProgram(Client(FaultyLine(device)), first.expected)
+    second.connect()
+    with pytest.raises(BoardError, match="the board does not know this session at `reset`: it restarted, or another"):
+        first.client.reset()
+    second.client.reset()

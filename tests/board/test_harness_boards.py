@@ -1,0 +1,82 @@
+"""Boards at the end of a serial line, in the emulator: results, counts, and the step that goes wrong."""
+
+from pathlib import Path
+
+import pytest
+from tests import full, store
+from tests.board.serial_boards import SERIAL, emulated, linked
+
+from deuteron import api
+from deuteron.board import boards, record
+from deuteron.board.toolchain import Source
+from deuteron.views.run.first_difference import Finding, StepDifference
+from deuteron.views.run.line import OnLine
+
+HERE = Path(__file__).parent
+PAIRS = [("digits", "imxrt700", "an505"), ("digits", "cortex-m55", "an547")] + [
+    (example.name, target, board)
+    for example in api.REFERENCES
+    for target, board in (
+        ("cortex-m33", "an505"),
+        ("imxrt700", "an505"),
+        ("cortex-m55", "an547"),
+        ("ethos-u55-128", "an547"),
+    )
+    if (example.name, target) not in {("digits", "imxrt700"), ("digits", "cortex-m55")}
+]
+
+
+def subject(build: Path, line: str) -> OnLine:
+    chosen = api.subject(build, on=line)
+    assert isinstance(chosen, OnLine)
+    return chosen
+
+
+@pytest.mark.parametrize(("name", "target", "board"), full.first(PAIRS, 2))
+def test_the_line_and_semihosting_give_the_same(name: str, target: str, board: str) -> None:
+    """Outputs are equal; instructions of each step differ by at most 1, with which the counter is read."""
+    build = store.model(name, target=target)
+    by_files = api.subject(build, on=board)
+    samples = by_files.draw(2)
+    wanted = by_files.run(samples)
+    image = store.firmware(build, boards.load(board), SERIAL)
+    with emulated(image / record.ELF, boards.load(board), terminal=board == "an505") as line:
+        by_line = subject(build, line)
+        results = by_line.run(samples)
+    assert [[y.tobytes() for y in sample] for sample in results] == [[y.tobytes() for y in sample] for sample in wanted]
+    files, lines = (dict(each.to_json()["counts"])["runs"] for each in (by_files, by_line))
+    for counted, run in zip(files, lines, strict=True):
+        steps = [event["instructions"] for event in counted["events"] if event["kind"] == "step"]
+        assert len(steps) == len(run["steps"])
+        assert all(abs(a - step["instructions"]) <= 1 for a, step in zip(steps, run["steps"], strict=True))
+
+
+def compared(tmp_path: Path, defect: int) -> StepDifference | None:
+    """The first difference of an image with a defect."""
+    build, board = store.model("digits", target="cortex-m55"), boards.load("an547")
+    source = Source("test.defect", HERE / "harness_defects.c", flags=(f"-DDEFECT={defect}", "-O2"))
+    elf = linked(build, board, tmp_path, (source,))
+    with emulated(elf, board) as line:
+        chosen = subject(build, line)
+        result = chosen.compare(chosen.draw(1))
+    assert not result.passed
+    return result.first
+
+
+@pytest.mark.parametrize(
+    ("defect", "finding", "step", "title", "written_by"),
+    [
+        (1, Finding.STEP, 3, "cortex_m::quantized_max_pool2d.out", -1),
+        (2, Finding.INPUT, 4, "cortex_m::quantized_conv2d.out", 3),
+        (3, Finding.CONSTANT, 8, "cortex_m::quantized_linear.out", -1),
+        (4, Finding.UNINTERRUPTED, 4, "cortex_m::quantized_conv2d.out", -1),
+    ],
+)
+def test_the_first_wrong_step_is_named(
+    tmp_path: Path, defect: int, finding: Finding, step: int, title: str, written_by: int
+) -> None:
+    first = compared(tmp_path, defect)
+    assert first is not None
+    assert (first.finding, first.step, first.written_by) == (finding, step, written_by)
+    assert first.title.startswith(title)
+    assert "digits.py" in first.source

@@ -1,0 +1,111 @@
+"""Ports of boards that are not emulated: all compile without warnings and link; a port in a directory runs."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tests.board import harness_device
+from tests.board.host import command
+from tests.board.serial_boards import SERIAL, emulated
+from tests.board.test_harness import on_host
+from tests.board.test_state import stream, summing
+
+from deuteron.board import boards, harness_image, image
+from deuteron.board.flash import Flash
+from deuteron.board.harness.client import Client
+from deuteron.board.harness.line import open_line
+from deuteron.board.harness.program import BoardProgram
+from deuteron.board.link import link
+from deuteron.board.record import ELF, FirmwareOptions
+from deuteron.board.toolchain import Toolchain
+from deuteron.board.translate import translate
+from deuteron.errors import InputError, OptionError
+from deuteron.native import FIRMWARE
+
+PORTS = sorted(path.parent for path in (FIRMWARE / "port").glob(f"*/{boards.PORT}"))
+WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wconversion", "-Wmissing-prototypes", "-pedantic")
+
+
+def linked(board: boards.Board, folder: Path) -> Path:
+    bundle = translate(summing(), name="summing")
+    hashed = image.write_hash(harness_device.HASH.hex(), folder)
+    own = harness_image.write(bundle, board, Flash(0, 0), folder, profiling=False)
+    link(bundle, board, SERIAL, (), Toolchain.find(image.OBJECTS), folder, extra=(hashed, own))
+    return folder / ELF
+
+
+def test_there_are_ports() -> None:
+    assert [path.name for path in PORTS] == ["nucleo_h743zi", "nucleo_u575zi"]
+
+
+@pytest.mark.parametrize("directory", PORTS, ids=lambda path: path.name)
+def test_a_port_has_no_warnings_and_links(tmp_path: Path, directory: Path) -> None:
+    board = boards.load(directory.name)
+    assert board == boards.read_port(directory)
+    strict = replace(board, flags=(*board.flags, *WARNINGS))
+    assert linked(strict, tmp_path).is_file()
+    with pytest.raises(OptionError, match="is not emulated, and semihosting needs a debugger"):
+        link(
+            translate(summing(), name="summing"),
+            board,
+            FirmwareOptions(),
+            (),
+            Toolchain.find(image.OBJECTS),
+            tmp_path,
+        )
+
+
+def test_the_ring_buffer_of_the_template_has_no_warnings(tmp_path: Path) -> None:
+    source = FIRMWARE / "port" / "template" / "uart.c"
+    flags = ("-std=c99", *WARNINGS, "-I", FIRMWARE / "include")
+    command("cc", *flags, "-c", source, "-o", tmp_path / "uart.o")
+
+
+def port_of_an505(folder: Path) -> Path:
+    """A directory that a user could have written, for a board that the emulator has."""
+    directory = folder / "my_board"
+    directory.mkdir()
+    own = FIRMWARE / "port" / "an505"
+    for name in ("board.h", "uart.c"):
+        shutil.copy(own / name, directory / name)
+    shutil.copy(own / "an505.ld", directory / "my_board.ld")
+    flags = ", ".join(f'"{flag}"' for flag in boards.load("an505").flags)
+    (directory / boards.PORT).write_text(
+        f'title = "Mine"\ndma = false\ntcm = false\n[cpu]\nname = "cortex-m33"\nflags = [{flags}]\n'
+        "[clock]\ntick_hz = 20_000_000\n"
+    )
+    return directory
+
+
+def test_a_port_in_a_directory_runs(tmp_path: Path) -> None:
+    board = boards.read_port(port_of_an505(tmp_path))
+    elf = linked(board, tmp_path)
+    bundle = translate(summing(), name="summing")
+    samples: list[list[np.ndarray]] = [[x] for x in stream(3)]
+    with emulated(elf, boards.load("an505")) as name:
+        program = BoardProgram(Client(open_line(name)), harness_device.expected(bundle))
+        assert program.connect().board == "my_board"
+        runs = program.run_all(samples, (0,))
+        program.client.line.close()
+    assert harness_device.as_bytes([run.outputs for run in runs]) == on_host(bundle, samples, (0,))
+
+
+@pytest.mark.parametrize(
+    ("missing", "text"),
+    [("uart.c", "has no `uart.c`"), ("board.h", "has no `board.h`"), (boards.PORT, "cannot be read")],
+)
+def test_a_port_that_is_not_complete(tmp_path: Path, missing: str, text: str) -> None:
+    directory = port_of_an505(tmp_path)
+    (directory / missing).unlink()
+    with pytest.raises(InputError, match=text):
+        boards.read_port(directory)
+
+
+@pytest.mark.parametrize("name", ["an505", "my-board"])
+def test_a_port_with_the_name_of_another_board(tmp_path: Path, name: str) -> None:
+    directory = tmp_path / name
+    port_of_an505(tmp_path).rename(directory)
+    with pytest.raises(OptionError, match=f"a port cannot have the name `{name}`"):
+        boards.read_port(directory)
