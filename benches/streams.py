@@ -108,13 +108,11 @@ def measure(network: str, target: str, folder: Path) -> Row:
     """Return one row."""
     torch.manual_seed(0)
     module = NETWORKS[network]().eval()
-    recordings = [recording(3 * WINDOW, seed) for seed in range(8)]
-    windows = [one[:, :WINDOW] for one in recordings]
+    recordings = [recording(WINDOW, seed) for seed in range(4)]
     try:
         for name, stream in (("window", None), ("hop", STREAM)):
-            data = windows if stream is None else recordings
-            options = BuildOptions(stream=stream)
-            api.build(module, windows[0], target=target, calibration=data, options=options, output=folder / name)
+            options, x = BuildOptions(stream=stream), recordings[0]
+            api.build(module, x, target=target, calibration=recordings, options=options, output=folder / name)
     except DeuteronError as error:
         return Row(network, target, problem=error.message)
     frames = recording(STEPS * HOP, 100)
@@ -123,7 +121,7 @@ def measure(network: str, target: str, folder: Path) -> Row:
     subject: Any = api.subject(folder / "hop")
     subject.resets = (0,)
     host = np.stack([y for (y,) in subject.run(samples)])
-    observed, graph = capture.captured(module, [(windows[0],)])
+    observed, graph = capture.captured(module, [(recordings[0],)])
     made = streaming.streamed(observed, graph, observed.samples, STREAM)
     floats = np.stack([y.numpy() for (y,) in made.observed.run(hops)])
     compared = subject.compare(samples)
@@ -133,7 +131,7 @@ def measure(network: str, target: str, folder: Path) -> Row:
     try:
         now, outputs = counted(folder / "hop", board, samples)
         is_equal = all(map(np.array_equal, outputs, host))
-        whole, _ = counted(folder / "window", board, [(windows[0].numpy(),)])
+        whole, _ = counted(folder / "window", board, [(recordings[0].numpy(),)])
         counts = whole, now
     except DeuteronError as error:
         print(f"{network} on {target}: {error.message}", file=sys.stderr)

@@ -34,7 +34,7 @@ from deuteron.builds.manifest import (
     TensorInfo,
     entry_of,
 )
-from deuteron.builds.options import BuildOptions
+from deuteron.builds.options import Activations, BuildOptions
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.frontend import heterogeneous, mutable_buffers, output_dtypes, saved, upstream_caches
 from deuteron.frontend.backends import select
@@ -166,6 +166,8 @@ def build(
         variables = observed.variables
         if variables and trainer:
             raise _no_training(variables[0])
+        if not variables and options.state_dtype is Activations.INT16:
+            raise OptionError("`--state-dtype int16`: the model keeps nothing from run to run", hint="leave it out")
         subset = CalibrationSubset(variables)
         compiled = _compile(graph, inputs, variables, batches, checked, trainer, arch, options, steps, keep, subset)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
@@ -188,7 +190,9 @@ def build(
     evidence = _evidence(compiled.flow, program, outputs, batches, None if trainer else observed)
     files[SAMPLES] = samples.to_bytes(evidence.samples)
     warnings += subset.findings(examples) if calibration is not None else ()
+    warnings += subset.clipped(compiled.flow.state_ranges)
     warnings += evidence.findings
+    warnings += () if stream is None else stream.info.warnings
     manifest = Manifest(
         deuteron=importlib.metadata.version("deuteron"),
         executorch=importlib.metadata.version("executorch"),
