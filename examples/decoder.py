@@ -67,14 +67,14 @@ class Layer(nn.Module):
 class Decoder(nn.Module):
     """One letter to the scores of the next; earlier keys and values are buffers."""
 
-    def __init__(self) -> None:
+    def __init__(self, layers: int = LAYERS) -> None:
         super().__init__()
         self.letters, self.norm = nn.Embedding(len(LETTERS), WIDTH), Norm()
-        self.layers = nn.ModuleList([Layer() for _ in range(LAYERS)])
+        self.layers = nn.ModuleList([Layer() for _ in range(layers)])
         self.scores = nn.Linear(WIDTH, len(LETTERS), bias=False)
         self.register_buffer("turns", rotations(), persistent=False)
         self.register_buffer("position", torch.zeros(1, dtype=torch.int64), persistent=False)
-        for i in range(LAYERS):
+        for i in range(layers):
             self.register_buffer(f"keys{i}", torch.zeros(HEADS, LENGTH, HEAD), persistent=False)
             self.register_buffer(f"values{i}", torch.zeros(HEADS, LENGTH, HEAD), persistent=False)
 
@@ -112,10 +112,10 @@ def text() -> Tensor:
     return torch.tensor([known[letter] for topic in topics.values() for letter in topic if letter in known])
 
 
-def trained(steps: int) -> Decoder:
+def trained(steps: int, layers: int = LAYERS) -> Decoder:
     """Return a decoder after so many steps of training."""
     torch.manual_seed(0)
-    decoder, letters = Decoder(), text()
+    decoder, letters = Decoder(layers), text()
     optimizer = torch.optim.AdamW(decoder.parameters(), 3e-3)
     for step in range(steps):
         start = torch.randint(len(letters) - LENGTH - 1, (16,), generator=torch.Generator().manual_seed(step))
@@ -127,8 +127,12 @@ def trained(steps: int) -> Decoder:
     return decoder
 
 
-def net(steps: int = 600) -> tuple[nn.Module, Tensor, list[list[tuple[Tensor]]]]:
+def sequence(start: int) -> list[tuple[Tensor]]:
+    """Return the letters of the text from one on, as the inputs of a sequence of runs."""
+    letters = text()[start : start + LENGTH]
+    return [(letters[i : i + 1],) for i in range(LENGTH)]
+
+
+def net(steps: int = 600, layers: int = LAYERS) -> tuple[nn.Module, Tensor, list[list[tuple[Tensor]]]]:
     """Return the decoder, an example letter, and sequences of letters for calibration."""
-    letters = text()
-    sequences = [[(letters[at + i : at + i + 1],) for i in range(LENGTH)] for at in (0, 100000, 200000)]
-    return trained(steps), letters[:1], sequences
+    return trained(steps, layers), text()[:1], [sequence(start) for start in (0, 200000)]

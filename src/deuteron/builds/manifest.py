@@ -231,6 +231,8 @@ class StreamInfo:
         window_bytes: int8 values that live at once for a window, a lower bound of its SRAM.
         state_bytes: int8 values that live from run to run.
         hop_bytes: int8 values that live at once in a run, with the state: a lower bound of its SRAM.
+        outputs: for each output the dimension of time, and the frames of the first runs that precede the window's; -1
+            and 0 for an output for the whole window.
     """
 
     axis: int
@@ -243,6 +245,7 @@ class StreamInfo:
     window_bytes: int
     state_bytes: int
     hop_bytes: int = 0
+    outputs: tuple[tuple[int, int], ...] = ()
 
     @property
     def text(self) -> str:

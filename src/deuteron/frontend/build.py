@@ -42,7 +42,7 @@ from deuteron.frontend.cortex_m import lowering_check, program_checks
 from deuteron.frontend.cpu import much_in_float, need_runnable, no_out_variant, with_instructions
 from deuteron.frontend.eager import capture
 from deuteron.frontend.eager.observe import Observed
-from deuteron.frontend.eager.variables import Variable, stepped, stepping
+from deuteron.frontend.eager.variables import Stepping, Variable, stepped, stepping
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import not_exported
 from deuteron.frontend.inputs import Inputs, begun, check_calibration, check_example_inputs, check_module
@@ -104,7 +104,7 @@ class BuildResult:
     files: Mapping[str, bytes]
     losses: tuple[float, ...]
     samples: samples.Stored
-    floats: Callable[..., object]
+    floats: Stepping
     stored: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
     exact: Mapping[int, Source | None] = field(default_factory=dict[int, Source | None])
     variables: tuple[Variable, ...] = ()

@@ -116,6 +116,7 @@ def streamed(observed: Observed, graph: fx.GraphModule, samples: Sequence[Inputs
         macs=0,
         window_bytes=figures.live_elements(window.graph),
         state_bytes=sum(value.numel() for value in names),
+        outputs=tuple(_output(plan, node) for node in flat(window.graph.output_node().args[0])),
         hop_bytes=figures.live_elements(made.graph.graph, len(names)),
     )
     found = Model(observed, made.graph, info, frames)
@@ -134,6 +135,12 @@ def streamed(observed: Observed, graph: fx.GraphModule, samples: Sequence[Inputs
             variables=made.variables,
         ),
     )
+
+
+def _output(plan: Plan, node: object) -> tuple[int, int]:
+    """Return the dimension of time of an output, and the number of its frames before the window's."""
+    account = plan.accounts[node] if isinstance(node, fx.Node) else None
+    return (account.axis, max(0, account.lag)) if isinstance(account, Frames) else (-1, 0)
 
 
 def _frames(plan: Plan, node: fx.Node) -> Frames | None:
