@@ -1,9 +1,9 @@
 """A decoder with a KV cache that generates 64 letters: the board's bits against the host's, text, and instructions.
 
 `examples/decoder.py` trains on the topics of Python's `help`, 263,872 parameters. The host generates: 24 letters of a
-prompt are given, and each next letter is the one with the best score. An emulated Cortex-M55 gets the same letters, in
-one process; all scores must be the host's bit for bit. On an Ethos-U the core executes the NPU's commands. Instructions are
-counted. Quality is against the float model on the calibration data.
+prompt are given, and each next letter is the one with the best score. An emulated Cortex-M55 gets the same letters in
+one process; all scores must be the host's bit for bit. On an Ethos-U the core executes the NPU's commands.
+Instructions are counted. Quality is against the float model on the calibration data.
 
 make bench-decoder ARGS="--target cortex-m55"
 """
