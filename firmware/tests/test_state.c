@@ -107,6 +107,9 @@ static void build(program_t *program)
     program_operator(program, copy, next, sum, NULL, 0);
     program_operator(program, copy, y, last, NULL, 0);
     program_operator(program, dtn_op_state_end, tensors, status, NULL, 0);
+    for (uint32_t i = STEP_BEGIN; i < STEP_END; i++) {
+        program->steps[i].kind = DTN_STEP_CHANGE;
+    }
     program_finish(program);
 }
 
@@ -183,7 +186,8 @@ static void test_runs_and_resets(void)
     program_free(&program);
 }
 
-/* The state that an unsuccessful run of input 1 has left, which must be that before it, after it, or lost. */
+/* The state that an unsuccessful run of input 1 has left is that before it, or after it once all steps are done. It is
+ * lost if the change has stopped, as a reset of the processor does. */
 static void check_left(dtn_executor_t *executor, const uint8_t *before, uint32_t done, const char *what)
 {
     uint8_t saved[SAVED];
@@ -217,9 +221,10 @@ static void test_faults(void)
     dtn_executor_t executor;
     build(&program);
     CHECK_EQUAL(dtn_executor_init(&executor, &program.bundle, program.memories), ENONE);
-    for (uint32_t fault = 0; fault < 4 + STEPS + 2; fault++) {
+    enum { FAILING = 4, ABORTS = STEP_BEGIN }; /* nothing aborts a run after the change */
+    for (uint32_t fault = 0; fault < FAILING + ABORTS + 2; fault++) {
         /* The steps that can fail by themselves, then the steps after which the run is aborted, then both copies. */
-        static const uint32_t failing_steps[] = {STEP_NEXT, STEP_Y, STEP_SUM, STEP_LAST};
+        static const uint32_t failing_steps[FAILING] = {STEP_NEXT, STEP_Y, STEP_SUM, STEP_LAST};
         char what[32];
         uint8_t before[SAVED];
         int32_t y[COUNT];
@@ -228,18 +233,18 @@ static void test_faults(void)
         CHECK_EQUAL(run(&executor, 0, y), ENONE);
         CHECK_EQUAL(dtn_executor_save_state(&executor, before, SAVED), ENONE);
         uint32_t done;
-        if (fault < 4) {
+        if (fault < FAILING) {
             failing.step = fault;
             done = failing_steps[fault];
             check_error(run(&executor, 1, y), DTN_REASON_OPERATOR, done, what);
-        } else if (fault < 4 + STEPS) {
-            uint32_t left = fault - 4;
+        } else if (fault < FAILING + ABORTS) {
+            uint32_t left = fault - FAILING;
             done = left + 1;
             dtn_set_progress(go_on, &left);
             check_error(run(&executor, 1, y), DTN_REASON_ABORTED, 0, what);
             dtn_set_progress(NULL, NULL);
         } else {
-            failing.copy = fault - 4 - STEPS;
+            failing.copy = fault - FAILING - ABORTS;
             done = failing.copy * STEPS;
             check_error(run(&executor, 1, y), DTN_REASON_IO_COPY, failing.copy, what);
         }
@@ -256,7 +261,7 @@ static void test_abandoned_runs(void)
     dtn_executor_t executor;
     build(&program);
     CHECK_EQUAL(dtn_executor_init(&executor, &program.bundle, program.memories), ENONE);
-    for (uint32_t steps = 0; steps <= STEPS; steps++) {
+    for (uint32_t steps = 0; steps <= STEP_BEGIN + 1; steps++) { /* the last is the whole change */
         uint8_t before[SAVED];
         int32_t y[COUNT];
         const void *inputs[] = {input_of(1)};
@@ -270,7 +275,7 @@ static void test_abandoned_runs(void)
         check_error(dtn_executor_save_state(&executor, before, SAVED), DTN_REASON_RUN_STATE, 0, "a save in a run");
         check_error(dtn_executor_load_state(&executor, before, SAVED), DTN_REASON_RUN_STATE, 0, "a load in a run");
         executor.is_stepped = false; /* as a start leaves it that fails */
-        check_left(&executor, before, steps, "an abandoned run");
+        check_left(&executor, before, steps > STEP_BEGIN ? STEPS : steps, "an abandoned run");
     }
     program_free(&program);
 }

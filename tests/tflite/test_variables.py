@@ -184,19 +184,19 @@ def other_shape(net: StatefulNet) -> None:
 @pytest.mark.parametrize(
     ("make", "count"),
     [
-        (window, 3),
+        (window, 4),
         (read_after_assign, 2),
-        (delay_line, 4),
-        (swap, 4),
-        (swap_of_one_name, 4),
-        (two_reads, 3),
+        (delay_line, 7),
+        (swap, 5),
+        (swap_of_one_name, 5),
+        (two_reads, 4),
         (constant, 0),
         (assigned_constant, 1),
         (assigned_twice, 2),
         (inside_a_run, 0),
-        (shared_value, 2),
-        (float_sum, 1),
-        (other_shape, 1),
+        (shared_value, 4),
+        (float_sum, 2),
+        (other_shape, 2),
     ],
 )
 def test_runs_equal_litert(bench: Bench, tmp_path: Path, make: Callable[[StatefulNet], None], count: int) -> None:

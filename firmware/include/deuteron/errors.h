@@ -90,7 +90,7 @@ extern "C" {
       "a bound buffer overlaps a memory of the executor, a constant or another bound buffer")                          \
     X(86, BUFFER_SHARED, INVALID, TENSOR,                                                                              \
       "an input or output cannot be bound: other values share its bytes, or it is in a partition's scratch")           \
-    X(87, STATE_LOST, INVALID, STEP, "a run failed while it changed the state: reset it, or load a saved state")       \
+    X(87, STATE_LOST, INVALID, STEP, "a change of the state did not end: reset it, or load a saved state")             \
     X(88, STATE_SIZE, NO_MEMORY, NONE, "a buffer is smaller than a saved state of this program")                       \
     X(89, STATE_SAVED, INVALID, NONE, "a saved state is damaged or of another program, or this one has no state")
 

@@ -161,8 +161,8 @@ NeutronError dtn_executor_start(dtn_executor_t *executor, const void *const *inp
 /** Steps that the started run has left; 0 without one, and after an error. */
 uint32_t dtn_executor_steps_left(const dtn_executor_t *executor);
 
-/** Runs the next step: one operator, or one partition of an NPU. DTN_REASON_RUN_STATE if none is left; any other error
- * ends the run. */
+/** Runs the next step: one operator, one partition of an NPU, or the change of the state. DTN_REASON_RUN_STATE if none
+ * is left; any other error ends the run. */
 NeutronError dtn_executor_step(dtn_executor_t *executor);
 
 /** Copies the outputs, as `dtn_executor_run` does, and ends the run. DTN_REASON_RUN_STATE while steps are left, or
@@ -226,14 +226,14 @@ NeutronError dtn_executor_unbind(dtn_executor_t *executor, const dtn_binding_t *
  * of `dtn_executor_init`, which sets the initial values. The generated header names it (`SYMBOL_STATE_MEMORY`). Two
  * executors of one program have separate states if they have separate memories.
  *
- * A run that fails leaves a defined state:
+ * A run that fails leaves the state as it was before the run: the last steps change the state, all at once, and only
+ * copy. That includes runs that an NPU's error or `dtn_set_progress` ends, and unfinished runs in steps that another
+ * start abandons. One error comes after the run: that of an output's copy (`executor->step` equals
+ * `bundle->step_count`). The state is then that after the run: do not repeat it, and read the outputs in place
+ * (`dtn_executor_output`).
  *
- * - An error of an input's copy, or of a step before the first that changes the state: the state is unchanged.
- * - An error of a later step, or an unfinished run that another start abandons: the state is lost. Each run then ends
- *   with DTN_REASON_STATE_LOST until `dtn_executor_reset` or `dtn_executor_load_state`. A program that must go on
- *   where it was saves the state before a run.
- * - An error after the last step (`executor->step` equals `bundle->step_count`), such as that of an output's copy:
- *   the state is that after the run. Do not repeat the run; read the outputs in place (`dtn_executor_output`).
+ * If the processor is reset during the change, and the memory keeps its content, each run ends with
+ * DTN_REASON_STATE_LOST until `dtn_executor_reset` or `dtn_executor_load_state`.
  *
  * @{
  */

@@ -68,7 +68,7 @@ enum {
 };
 
 /**
- * Begins to change the state: precedes the first step that writes a tensor of it.
+ * Begins to change the state: precedes the copies to it, which are the last steps of a program.
  *
  * The outputs are the status and all tensors of the state. The input, if there is one, has the initial values of the
  * bytes that follow the filled ones. The check phase, and with it `dtn_executor_init`, sets the initial values. A run

@@ -167,15 +167,22 @@ NeutronError dtn_run_copy(dtn_executor_t *executor, uint32_t kind, const void *c
 
 NeutronError dtn_run_step(dtn_executor_t *executor)
 {
-    begun_t begun;
-    begin_step(executor, &begun);
-    NeutronError error = dtn_step_call(executor, executor->step, DTN_PHASE_RUN);
-    if (error != ENONE) {
-        return error;
-    }
-    record_step(executor, &begun);
-    executor->step++;
-    return dtn_error(dtn_progress(), 0);
+    bool changes = false;
+    bool goes_on;
+    do {
+        begun_t begun;
+        begin_step(executor, &begun);
+        NeutronError error = dtn_step_call(executor, executor->step, DTN_PHASE_RUN);
+        if (error != ENONE) {
+            return error;
+        }
+        record_step(executor, &begun);
+        goes_on = executor->bundle->steps[executor->step].kind == DTN_STEP_CHANGE;
+        changes = changes || goes_on;
+        executor->step++;
+    } while (goes_on);
+    /* Nothing aborts a run that has changed the state: it is complete. */
+    return changes ? ENONE : dtn_error(dtn_progress(), 0);
 }
 
 NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *inputs, void *const *outputs)
@@ -184,7 +191,7 @@ NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *input
         return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
     NeutronError error = dtn_run_start(executor, inputs);
-    for (uint32_t left = executor->bundle->step_count; error == ENONE && left != 0; left--) {
+    while (error == ENONE && executor->step < executor->bundle->step_count) {
         error = dtn_run_step(executor);
     }
     if (error == ENONE) {

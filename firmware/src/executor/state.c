@@ -1,6 +1,7 @@
 /*
  * State: memory that a program reads and writes, and that lasts from one run to the next. It is linked by programs with
- * state only. The state memory starts with a status, and the tensors follow.
+ * state only. The state memory starts with a status; the tensors follow, then working copies of some of them. The last
+ * steps of a program copy the next values to the tensors, without a pause (DTN_STEP_CHANGE) and without a way to fail.
  */
 #include <stddef.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 #include "step.h"
 #include "values.h"
 
-/* First word of the status: the state is that after the last complete run, or a run has started to change it. */
+/* First word of the status: the state is that after the last complete run, or a run has started to change it, and a
+ * reset of the processor has interrupted it. */
 #define COMPLETE UINT32_C(0x45544154)
 #define CHANGING UINT32_C(0x474E4843)
 
@@ -96,7 +98,7 @@ int32_t dtn_op_state_end(const dtn_operator_call_t *call, dtn_phase_t phase)
 static uint32_t begin_of(const dtn_bundle_t *bundle)
 {
     uint32_t i = 0;
-    while (i < bundle->step_count && (bundle->steps[i].kind != DTN_STEP_OPERATOR ||
+    while (i < bundle->step_count && (bundle->steps[i].kind == DTN_STEP_DELEGATE ||
                                       bundle->operators[bundle->steps[i].index] != dtn_op_state_begin)) {
         i++;
     }

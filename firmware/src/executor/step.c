@@ -64,7 +64,10 @@ static dtn_reason_t form_check(const dtn_bundle_t *bundle, const dtn_step_t *ste
     if (!words_check(bundle, step)) {
         return DTN_REASON_BUNDLE_STEP;
     }
-    if (step->kind == DTN_STEP_OPERATOR && step->index < bundle->operator_count &&
+    if (step->kind == DTN_STEP_CHANGE && step == &bundle->steps[bundle->step_count - 1]) {
+        return DTN_REASON_BUNDLE_STEP;
+    }
+    if (step->kind != DTN_STEP_DELEGATE && step->kind <= DTN_STEP_CHANGE && step->index < bundle->operator_count &&
         bundle->operators[step->index] != NULL) {
         return step->inputs + step->outputs > DTN_MAX_OPERATOR_VALUES ? DTN_REASON_OPERATOR : DTN_OK;
     }

@@ -166,6 +166,14 @@ class Bundle:
     state: State | None = None
 
     @property
+    def saved_bytes(self) -> int:
+        """Return the size of a saved state, 0 without one: a header and all tensors."""
+        if self.state is None:
+            return 0
+        last = self.state.tensors[-1]
+        return last.offset + last.bytes + -last.bytes % ALIGNMENT
+
+    @property
     def state_bytes(self) -> int:
         """Return the size of the state memory, 0 without one."""
         return 0 if self.state is None else self.memories[self.state.memory].bytes

@@ -141,10 +141,10 @@ class HostExecutor:
         """Return the state, which another executor of the same bundle can load, also on a board.
 
         Raises:
-            FormatError: the state is lost, because a run failed, or the program has none.
+            FormatError: the program has no state.
         """
-        saved = ctypes.create_string_buffer(max(1, self._bundle.state_bytes))
-        code = self._library.dtn_executor_save_state(self._host, saved, self._bundle.state_bytes)
+        saved = ctypes.create_string_buffer(max(1, self._bundle.saved_bytes))
+        code = self._library.dtn_executor_save_state(self._host, saved, self._bundle.saved_bytes)
         self._check(code, "the state cannot be saved")
         return saved.raw
 
@@ -158,7 +158,8 @@ class HostExecutor:
         given = self._given(inputs)
         self._check(self._library.dtn_executor_start(self._host, _addresses(given)), "the run failed")
         for index, step in enumerate(self._bundle.steps):
-            self._check(self._library.dtn_host_step(self._host), "the run failed")
+            if self._library.dtn_host_steps(self._host) == index:  # a change of the state is one step
+                self._check(self._library.dtn_host_step(self._host), "the run failed")
             yield StepResult(index, tuple(self._read(self._bundle.values[output]) for output in step.outputs))
 
     def _given(self, inputs: Sequence[Array]) -> "list[ctypes.Array[ctypes.c_char]]":

@@ -1,7 +1,7 @@
 """The state of a bundle: places and initial values of its tensors, and the steps that begin and end a change.
 
 The state memory starts with a status. Tensors whose initial bytes are all equal follow, then the others, whose initial
-bytes are a constant. `firmware/src/executor/state.c` has the two operators.
+bytes are a constant, then working copies. `firmware/src/executor/state.c` has the two operators.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from deuteron.board.bundle import ALIGNMENT, Step, StepKind, Value
+from deuteron.board.bundle import ALIGNMENT, Bundle, Step, StepKind
 from deuteron.runtime.program import Method, Place, TensorValue
 
 BEGIN, END = "dtn_op_state_begin", "dtn_op_state_end"
@@ -75,10 +75,10 @@ def padded(size: int) -> int:
     return size + -size % ALIGNMENT
 
 
-def first_change(steps: Sequence[Step], values: Sequence[Value], memory: int) -> int:
-    """Return the number of the first step that writes the state memory; 0 if none does."""
-    writes = (i for i, step in enumerate(steps) if any(values[output].memory == memory for output in step.outputs))
-    return next(writes, 0)
+def changes(bundle: Bundle) -> tuple[int, int]:
+    """Return the first step of the change of the state, and its last; 0 and 0 for a program without state."""
+    names = [bundle.operators[step.index] if step.kind is StepKind.OPERATOR else "" for step in bundle.steps]
+    return (names.index(BEGIN), names.index(END)) if bundle.state else (0, 0)
 
 
 def begin(operator: int, constant: Sequence[int], status: int, tensors: int, filled: tuple[int, ...]) -> Step:

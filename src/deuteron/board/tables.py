@@ -8,6 +8,10 @@ from itertools import accumulate
 from typing import Self
 
 from deuteron.board.bundle import Bundle, Step
+from deuteron.board.state import changes
+
+_CHANGE = 2
+"""`DTN_STEP_CHANGE` of deuteron/bundle.h."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +42,11 @@ class Tables:
         words = tuple((*step.inputs, *step.outputs, *step.params) for step in bundle.steps)
         firsts = accumulate((len(row) for row in words), initial=0)
         values = tuple((int(v.memory), v.offset, v.bytes, int(v.type)) for v in bundle.values)
-        steps = tuple(_row(step, first) for step, first in zip(bundle.steps, firsts, strict=False))
+        begin, end = changes(bundle)
+        steps = tuple(
+            _row(step, first, begin <= at < end)
+            for at, (step, first) in enumerate(zip(bundle.steps, firsts, strict=False))
+        )
         blocks = [block for delegate in bundle.delegates for block in delegate.partition.blocks]
         constants = [(len(content), zlib.crc32(content)) for content in bundle.constants]
         contents = (*constants, *((len(block.data), block.crc) for block in blocks))
@@ -64,8 +72,9 @@ class Tables:
         return cls(counts, values, steps, words, delegates, counts_crc, crc)
 
 
-def _row(step: Step, first: int) -> tuple[int, ...]:
-    return (int(step.kind), step.index, first, len(step.inputs), len(step.outputs), len(step.params))
+def _row(step: Step, first: int, changes_state: bool) -> tuple[int, ...]:
+    kind = _CHANGE if changes_state else int(step.kind)
+    return (kind, step.index, first, len(step.inputs), len(step.outputs), len(step.params))
 
 
 def _crc(words: Sequence[int], before: int = 0) -> int:

@@ -39,6 +39,7 @@ class TensorPlaces:
         self._unplanned = 0
         self._temporary = 0
         self._most = 0
+        self._working = 0
 
     def tensor(self, index: int, what: str) -> TensorValue:
         """Return the tensor with this index in the method; UnsupportedError if it is something else."""
@@ -77,6 +78,17 @@ class TensorPlaces:
         """Return the index in the bundle of bytes of the state memory."""
         return self._add(self._state_memory, offset, size, TensorSpec((size,), "uint8", (0,)), what)
 
+    def working_copy(self, size: int) -> int:
+        """Return the offset of new memory behind the tensors of the state."""
+        offset = self.layout.nbytes + self._working
+        self._working += padded(size)
+        return offset
+
+    def add(self, value: Value) -> int:
+        """Return the index in the bundle of a new value."""
+        self._values.append(value)
+        return len(self._values) - 1
+
     def prepared(self, tensor: TensorValue, what: str) -> int:
         """Return the index in the bundle of a precomputed constant."""
         memory, offset = self._place(tensor, what, may_be_unplanned=False)
@@ -111,7 +123,7 @@ class TensorPlaces:
         """Return the memories of values."""
         memories = [Memory(padded(size), f"memory {i} of the program's plan") for i, size in enumerate(self._arenas, 1)]
         if self.layout.tensors:
-            memories.append(Memory(self.layout.nbytes, state.NOTE))
+            memories.append(Memory(self.layout.nbytes + self._working, state.NOTE))
         if own := self._unplanned + self._most:
             memories.append(Memory(own, "inputs and outputs outside the plan, and scratch of single steps"))
         return tuple(memories)
@@ -148,8 +160,7 @@ class TensorPlaces:
         if spec.dtype not in _TYPES:
             message = f"{note} is a {spec.dtype} tensor, firmware supports {', '.join(_TYPES)}"
             raise UnsupportedError(message, hint="export the model with tensors of one of these types")
-        self._values.append(Value(memory, offset, size, _TYPES[spec.dtype], spec.shape, spec.dim_order, note))
-        return len(self._values) - 1
+        return self.add(Value(memory, offset, size, _TYPES[spec.dtype], spec.shape, spec.dim_order, note))
 
     def _place(self, tensor: TensorValue, what: str, may_be_unplanned: bool) -> tuple[int, int]:
         """Return memory and offset."""

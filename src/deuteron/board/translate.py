@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from deuteron.board import operators, state
+from deuteron.board import operators, state, state_changes
 from deuteron.board.bundle import CONTEXT_BYTES, MEMORY_CONSTANT, Bundle, Memory, Quantisation, Step, StepKind, Value
 from deuteron.board.io_in_scratch import placed
 from deuteron.board.operators import Argument, RefusedError, Tensor
 from deuteron.board.partition import Matrices, delegate_of, matrices_of
 from deuteron.board.sources import Origin, Origins
-from deuteron.board.state_writes import DirectWrites
 from deuteron.board.tensor_places import TensorPlaces
 from deuteron.builds.manifest import Manifest
 from deuteron.errors import CapacityError, FormatError, InputError, UnsupportedError, all_refused
@@ -119,10 +118,10 @@ class _Translator:
         if refused:
             raise all_refused(refused)
         self._check_reads(inputs)
-        steps, values = self._with_state(outputs)
+        steps = self._with_state()
         return Bundle(
             name=name,
-            values=tuple(values),
+            values=self._places.values,
             steps=tuple(steps),
             inputs=inputs,
             outputs=outputs,
@@ -152,11 +151,12 @@ class _Translator:
                     )
             known.update(step.outputs)
 
-    def _with_state(self, outputs: Sequence[int]) -> tuple[Sequence[Step], Sequence[Value]]:
-        """Return the steps and values, with the steps that begin and end a change of the state if there is any."""
+    def _with_state(self) -> Sequence[Step]:
+        """Return the steps, with the steps that begin and end a change of the state if there is any."""
         own = self._places.state
         if own is None:
-            return self._steps, self._places.values
+            return self._steps
+        before, change = state_changes.at_end(self._steps, self._functions, self._places, own, self._function)
         layout, size = self._places.layout, self._places.layout.nbytes - state.STATUS_BYTES
         status = self._places.state_part(0, state.STATUS_BYTES, "status of the state")
         tensors = self._places.state_part(state.STATUS_BYTES, size, "all tensors of the state")
@@ -165,11 +165,9 @@ class _Translator:
             spec = TensorSpec((len(data),), "uint8", (0,))
             value = TensorValue(spec, len(data), None, Constant(data, 0, len(data)), dynamic=False, external=False)
             constant = [self._places.prepared(value, "initial values of the state")]
-        direct = DirectWrites(self._steps, self._places.values, self._functions, outputs, own.memory)
-        at = state.first_change(direct.steps, direct.values, own.memory)
         begin = state.begin(self._function(state.BEGIN), constant, status, tensors, layout.filled)
         end = state.end(self._function(state.END), status, tensors)
-        return [*direct.steps[:at], begin, *direct.steps[at:], end], direct.values
+        return [*before, begin, *change, end]
 
     def _instructions(self) -> Sequence[Instruction]:
         chains = self._method.chains

@@ -1,5 +1,6 @@
 """`build.json`: the content of a build directory and the origin of every part; free of PyTorch."""
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -229,6 +230,9 @@ class StreamInfo:
         macs: multiply-accumulates in each run.
         window_bytes: int8 values that live at once for a window, a lower bound of its SRAM.
         state_bytes: int8 values that live from run to run.
+        hop_bytes: int8 values that live at once in a run, with the state: a lower bound of its SRAM.
+        outputs: for each output the dimension of time, and the frames of the first runs that precede the window's; -1
+            and 0 for an output for the whole window.
     """
 
     axis: int
@@ -240,17 +244,45 @@ class StreamInfo:
     macs: int
     window_bytes: int
     state_bytes: int
+    hop_bytes: int = 0
+    outputs: tuple[tuple[int, int], ...] = ()
 
     @property
     def text(self) -> str:
         """Return a sentence with the figures."""
         late = f", {counted(self.latency, 'frame')} late" if self.latency else ""
-        ratio = self.window_macs / max(1, self.macs)
         return (
-            f"stream: {counted(self.hop, 'new frame')} in each run{late}; {self.macs:,} multiply-accumulates in place "
-            f"of {self.window_macs:,} for the window of {self.window} frames ({ratio:.1f} times fewer); state "
-            f"{self.state_bytes:,} B, in place of {self.window_bytes:,} B or more for the window"
+            f"stream: {counted(self.hop, 'new frame')} in each run{late}; {self._work} for the window of {self.window} "
+            f"frames; SRAM {self.hop_bytes:,} B or more, of which {self.state_bytes:,} B are state, in place of "
+            f"{self.window_bytes:,} B or more for the window"
         )
+
+    @property
+    def _work(self) -> str:
+        if not self.window_macs:
+            return "no multiply-accumulates, as"
+        ratio = self.window_macs / self.macs if self.macs else math.inf
+        fewer = f" ({ratio:.1f} times fewer)" if 1 < ratio < math.inf else ""
+        return f"{self.macs:,} multiply-accumulates{fewer} in place of {self.window_macs:,}"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """Return sentences on figures that a stream does not lower."""
+        hint = "operators that read whole windows, and all behind them, are computed anew in each run"
+        found: list[str] = []
+        if self.macs > self.window_macs:
+            found.append(
+                f"`--stream`: a run needs {self.macs:,} multiply-accumulates, and the whole window "
+                f"{self.window_macs:,}; {hint}; a longer hop, or no stream, takes less"
+            )
+        elif self.macs == self.window_macs and self.macs and self.hop < self.window:
+            found.append(f"`--stream`: a run needs all multiply-accumulates of the window; {hint}")
+        if self.hop_bytes > self.window_bytes:
+            found.append(
+                f"`--stream`: a run needs {self.hop_bytes:,} B of SRAM or more, and the whole window "
+                f"{self.window_bytes:,} B: an operator reads the last frames of a large tensor; pool or narrow it first"
+            )
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

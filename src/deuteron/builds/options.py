@@ -180,6 +180,7 @@ class BuildOptions:
         calibration_method: choice of int8 activation ranges.
         equalise: equalise channel ranges across layers.
         correct_biases: correct the layers' biases for the mean error of quantised weights.
+        state_dtype: type of the tensors that live from run to run, and of the operators that compute and read them.
         min_sqnr: SQNR in dB that each output must reach on the calibration data: the fewest most sensitive layers get
             int16 activations. None for int8 everywhere.
         operators_not_to_delegate: edge operators kept on the CPU, by the names of ExecuTorch's NXP backend
@@ -202,6 +203,7 @@ class BuildOptions:
     partition: Partitioning = Partitioning.NPU_FIRST
     activations: Activations = Activations.INT8
     weights: WeightValues = WeightValues.INT8
+    state_dtype: Activations = Activations.INT8
     calibration_method: CalibrationMethod = CalibrationMethod.HISTOGRAM
     equalise: bool = False
     correct_biases: bool = False
@@ -272,7 +274,14 @@ class BuildOptions:
                 hint="leave out one of them",
             )
         if self.min_sqnr is not None:
-            self._check_mixed(arch)
+            self._check_mixed(arch, "--min-sqnr", "gives some layers int16 activations")
+        if self.state_dtype is Activations.INT16:
+            self._check_mixed(arch, "--state-dtype int16", "gives operators of the state int16 activations")
+            if self.min_sqnr is not None or self.use_qat:
+                other = "--use-qat" if self.use_qat else "--min-sqnr"
+                raise OptionError(
+                    f"`{other}` and `--state-dtype int16` exclude each other", hint="leave out one of them"
+                )
         if self.use_qat and self.stream is not None:
             raise OptionError(
                 "`--use-qat` and `--stream` exclude each other: models with state are not trained",
@@ -289,19 +298,18 @@ class BuildOptions:
                 hint="leave out one of them",
             )
 
-    def _check_mixed(self, arch: Arch) -> None:
+    def _check_mixed(self, arch: Arch, option: str, what: str) -> None:
         """Check that a target supports int8 and int16 activations in one program."""
         has_int16_npu = arch.npu is not None and arch.npu.has_int16
         if arch.cpu.operators is not CpuOperators.CORTEX_M or has_int16_npu:
             raise OptionError(
-                f"`--min-sqnr` gives some layers int16 activations, but `{arch.name}` has no operators for "
-                "both int8 and int16",
+                f"`{option}` {what}, but `{arch.name}` has no operators for both int8 and int16",
                 hint="choose a target whose CPU has them, such as `cortex-m55` or `imxrt700cm`"
                 + (", or use `--activations int16`" if has_int16_npu else ""),
             )
         if self.activations is Activations.INT16:
             raise OptionError(
-                "`--min-sqnr` and `--activations int16` exclude each other: the latter applies to all layers",
+                f"`{option}` and `--activations int16` exclude each other: the latter applies to all layers",
                 hint="leave out one of them",
             )
 

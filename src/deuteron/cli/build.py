@@ -55,6 +55,14 @@ if TYPE_CHECKING:
     help="Type of weights; int4 on Ethos-U targets.",
 )
 @click.option(
+    "--state-dtype",
+    default="int8",
+    show_default=True,
+    metavar="int8|int16",
+    help="Type of tensors that live from run to run, and of the operators that compute and read them; int16 on targets "
+    "whose CPU has both.",
+)
+@click.option(
     "--calibration-method",
     default="histogram",
     show_default=True,
@@ -112,6 +120,7 @@ def command(
     partition: str,
     activations: str,
     weights: str,
+    state_dtype: str,
     calibration_method: str,
     calibration: str | None,
     min_sqnr: float | None,
@@ -136,6 +145,7 @@ def command(
         partition=choice(api.Partitioning, "--partition", partition),
         activations=choice(api.Activations, "--activations", activations),
         weights=choice(api.WeightValues, "--weights", weights),
+        state_dtype=choice(api.Activations, "--state-dtype", state_dtype),
         calibration_method=choice(api.CalibrationMethod, "--calibration-method", calibration_method),
         min_sqnr=min_sqnr,
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),

@@ -34,7 +34,7 @@ from deuteron.builds.manifest import (
     TensorInfo,
     entry_of,
 )
-from deuteron.builds.options import BuildOptions
+from deuteron.builds.options import Activations, BuildOptions
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.frontend import heterogeneous, mutable_buffers, output_dtypes, saved, upstream_caches
 from deuteron.frontend.backends import select
@@ -42,7 +42,7 @@ from deuteron.frontend.cortex_m import lowering_check, program_checks
 from deuteron.frontend.cpu import much_in_float, need_runnable, no_out_variant, with_instructions
 from deuteron.frontend.eager import capture
 from deuteron.frontend.eager.observe import Observed
-from deuteron.frontend.eager.variables import Variable, stepped, stepping
+from deuteron.frontend.eager.variables import Stepping, Variable, stepped, stepping
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import not_exported
 from deuteron.frontend.inputs import Inputs, begun, check_calibration, check_example_inputs, check_module
@@ -104,7 +104,7 @@ class BuildResult:
     files: Mapping[str, bytes]
     losses: tuple[float, ...]
     samples: samples.Stored
-    floats: Callable[..., object]
+    floats: Stepping
     stored: Callable[[Sequence[torch.Tensor]], Sequence[torch.Tensor]]
     exact: Mapping[int, Source | None] = field(default_factory=dict[int, Source | None])
     variables: tuple[Variable, ...] = ()
@@ -166,6 +166,8 @@ def build(
         variables = observed.variables
         if variables and trainer:
             raise _no_training(variables[0])
+        if not variables and options.state_dtype is Activations.INT16:
+            raise OptionError("`--state-dtype int16`: the model keeps nothing from run to run", hint="leave it out")
         subset = CalibrationSubset(variables)
         compiled = _compile(graph, inputs, variables, batches, checked, trainer, arch, options, steps, keep, subset)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
@@ -188,7 +190,9 @@ def build(
     evidence = _evidence(compiled.flow, program, outputs, batches, None if trainer else observed)
     files[SAMPLES] = samples.to_bytes(evidence.samples)
     warnings += subset.findings(examples) if calibration is not None else ()
+    warnings += subset.clipped(compiled.flow.state_ranges)
     warnings += evidence.findings
+    warnings += () if stream is None else stream.info.warnings
     manifest = Manifest(
         deuteron=importlib.metadata.version("deuteron"),
         executorch=importlib.metadata.version("executorch"),

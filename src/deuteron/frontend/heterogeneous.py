@@ -79,7 +79,7 @@ def quantizer(
     recording: Recording[Any],
     sample: Callable[[], Inputs],
     activations: Activations = Activations.INT8,
-    search: mixed_precision.Search | None = None,
+    search: mixed_precision.Search | mixed_precision.StateNodes | None = None,
     *,
     runs_trials: bool = True,
 ) -> Any:
@@ -129,7 +129,7 @@ def quantizer(
                 pass
             if search:  # neighbours of int16 nodes may fit no partition; the lowering then ends with LeftOverError
                 search.run(model, Trial(), None if npu_backend.has_npu else Int16Trial())
-                rejected.on_cpu |= dict.fromkeys(search.int16_nodes, mixed_precision.WHY) if npu_backend.has_npu else {}
+                rejected.on_cpu |= dict.fromkeys(search.int16_nodes, search.why) if npu_backend.has_npu else {}
             return super().transform_for_annotation(model)
 
     return HeterogeneousQuantizer()

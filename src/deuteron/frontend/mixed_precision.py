@@ -16,9 +16,8 @@ from deuteron.builds.samples import evenly
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m import backend as cortex_m
 from deuteron.frontend.cortex_m.elementwise import LIMITS
+from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.inputs import Inputs
-
-WHY = "`--min-sqnr` gives it activations of 16 bits, which the NPU lacks"
 
 _SAMPLES = 16
 """Batches for the calibration and measurement of each trial."""
@@ -32,11 +31,13 @@ class Search:
         least: the signal-to-noise ratio that each output must reach, in dB.
         batches: returns the calibration batches.
         int16_nodes: names of the nodes with int16 activations.
+        why: why they are not on an NPU.
     """
 
     least: float
     batches: Callable[[], Iterable[Inputs]]
     int16_nodes: frozenset[str] = frozenset()
+    why: str = "`--min-sqnr` gives it activations of 16 bits, which the NPU lacks"
 
     def run(self, model: fx.GraphModule, quantizer: Any, int16_quantizer: Any = None) -> None:
         """Set `int16_nodes` for a model; `quantizer` annotates by it.
@@ -83,6 +84,54 @@ class Search:
             is_enough = sqnr(_with_readers(prepared, values[:half], able))[0] >= self.least
             few, enough = (few, half) if is_enough else (half, enough)
         self.int16_nodes = _with_readers(prepared, values[:enough], able)
+
+
+@dataclass(slots=True)
+class StateNodes:
+    """The operators that read state, or compute it from the state before, which get int16 activations.
+
+    Attributes:
+        count: the number of variables of the model, which are its last inputs and outputs.
+        int16_nodes: names of the nodes with int16 activations.
+        why: why they are not on an NPU.
+    """
+
+    count: int
+    int16_nodes: frozenset[str] = frozenset()
+    why: str = "`--state-dtype int16` gives it activations of 16 bits, which the NPU lacks"
+
+    def run(self, model: fx.GraphModule, quantizer: Any, _: Any = None) -> None:
+        """Set `int16_nodes` for a model.
+
+        Raises:
+            UnsupportedError: no operator with int16 activations computes a state.
+        """
+        prepared = quantizer.transform_for_annotation(copy.deepcopy(model))
+        able = cortex_m.int16_capable(prepared)
+        states = [node for node in prepared.graph.nodes if node.op == "placeholder"][-self.count :]
+        results = list(flat(prepared.graph.output_node().args[0]))[-self.count :]
+        values: set[str] = set()
+        for before, after in zip(states, results, strict=True):
+            if before.meta["val"].is_floating_point():
+                values |= {node.name for node in _between(before, after)}
+        self.int16_nodes = _with_readers(prepared, values, able)
+        if not self.int16_nodes:
+            raise UnsupportedError(
+                "`--state-dtype int16`: no operator that reads or computes a state has activations of 16 bits",
+                hint="leave it out, or build for a target whose CPU computes the state",
+            )
+
+
+def _between(before: fx.Node, after: fx.Node) -> set[fx.Node]:
+    """The nodes on the way from a state to its next value, with both."""
+    following, leading = {before}, {after}
+    for node in before.graph.nodes:
+        if not following.isdisjoint(node.all_input_nodes):
+            following.add(node)
+    for node in reversed(list(before.graph.nodes)):
+        if node in leading:
+            leading.update(node.all_input_nodes)
+    return {before, *(following & leading)}
 
 
 def _measured(model: fx.GraphModule, batches: Sequence[Inputs], quantizer: Any) -> tuple[float, list[str]]:

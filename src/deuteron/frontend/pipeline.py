@@ -160,6 +160,14 @@ class Flow:
         return self._floats
 
     @property
+    def state_ranges(self) -> Mapping[int, tuple[float, float]]:
+        """The least and the largest value of each variable that the program stores quantised, by its number."""
+        return {
+            index: ((low - zero_point) * scale, (high - zero_point) * scale)
+            for index, (scale, zero_point, low, high, *_) in self._stored.items()
+        }
+
+    @property
     def _has_cortex_m(self) -> bool:
         return self.arch.cpu.operators is CpuOperators.CORTEX_M
 
@@ -202,7 +210,7 @@ class Flow:
         return [self.sample] if self.calibration is None else self.calibration()
 
     def _quantizer(self) -> Any:
-        least = self.options.min_sqnr
+        search = self._int16_search()
         if self._has_cortex_m:
             quantizer = heterogeneous.quantizer(
                 self.arch,
@@ -211,12 +219,19 @@ class Flow:
                 self.recording,
                 lambda: self.sample,
                 self.options.activations,
-                None if least is None else mixed_precision.Search(least, self._batches),
-                runs_trials=not self.repeats or self.train is not None or least is not None,
+                search,
+                runs_trials=not self.repeats or self.train is not None or search is not None,
             )
         else:
             quantizer = self.npu_backend.quantizer()
         return quantizer if self.train is None else trainable(quantizer)
+
+    def _int16_search(self) -> mixed_precision.Search | mixed_precision.StateNodes | None:
+        """What selects the nodes with int16 activations beside others with int8."""
+        if self.options.min_sqnr is not None:
+            return mixed_precision.Search(self.options.min_sqnr, self._batches)
+        is_wide = self.options.state_dtype is Activations.INT16
+        return mixed_precision.StateNodes(len(self.variables)) if is_wide and self.variables else None
 
     def _partitioner(self) -> Any:
         if self._has_cortex_m:

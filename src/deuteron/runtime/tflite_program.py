@@ -76,7 +76,6 @@ class TfliteProgram:
         order = list(order)
         operators = [index for index in order if isinstance(index, int)]
         self._join_views(operators)
-        self._join_states(order)
         refused: list[UnsupportedError] = []
         for step in order:
             if not isinstance(step, int):
@@ -128,33 +127,6 @@ class TfliteProgram:
                 self._roots[view] = source
             elif source not in ends and self.model.tensors[source].data is None:
                 self._roots[source] = view
-
-    def _join_states(self, order: Sequence[Step]) -> None:
-        """Let the step that makes the next value of a state write it over the present one, if nothing reads that later.
-
-        Otherwise the program copies the next value at its end. The next value must have one writer, which is no input,
-        output, constant or other state.
-        """
-        ends, model = {*self.model.inputs, *self.model.own_outputs}, self.model
-        reads, writes = dict[int, list[int]](), dict[int, list[int]]()
-        for at, step in enumerate(order):
-            if isinstance(step, int):
-                if _is_view(op := model.operators[step]) and self.root(op.inputs[0]) == self.root(op.outputs[0]):
-                    continue
-                inputs, outputs = op.inputs, op.outputs
-            else:
-                _, inputs, outputs = step
-            for found, ends_of_step in ((reads, inputs), (writes, outputs)):
-                for tensor in ends_of_step:
-                    found.setdefault(self.root(tensor), []).append(at)
-        taken = set[int]()
-        for before, after in model.state_ends:
-            root, writers = self.root(after), writes.get(self.root(after), [])
-            is_apart = root not in taken and root not in ends and model.tensors[root].data is None
-            last = max(reads.get(before, [-1]))
-            if is_apart and len(writers) == 1 and last < writers[0] and self._is_alike(before, root):
-                self._roots[root] = before
-            taken.add(root)
 
     def _is_alike(self, one: int, other: int) -> bool:
         """Return true if two tensors have the same type and number of elements."""

@@ -4,6 +4,7 @@ import pytest
 import torch
 from tests.frontend.state.test_capture_state import made, stream
 
+from deuteron.builds.manifest import Source
 from deuteron.frontend.eager import capture
 from deuteron.frontend.eager.variables import Variable, stepped
 from deuteron.frontend.inputs import First, Inputs, check_calibration
@@ -33,6 +34,17 @@ def test_a_state_that_grows_to_the_end_of_the_calibration_is_reported(sequences:
     assert len(subset.batches) == len(sequences[0])
     if grows:
         assert found[0].startswith("the variable `h` reaches ")
+
+
+def test_a_state_far_outside_of_its_range_is_reported_with_its_line():
+    source = Source("models/net.py", 7, "m.h.add_(x)", "")
+    subset = CalibrationSubset([Variable("h", torch.zeros(1, 2), source)])
+    assert list(subset.observe(iter(steps([1.0, 4.0, 2.0]))))
+    assert list(subset.clipped({0: (-3.3, 3.2)})) == []
+    (found,) = subset.clipped({0: (-2.0, 1.9)})
+    assert found.startswith(
+        "the variable `h`, at net.py:7: `m.h.add_(x)`, reaches 4 in calibration, and its range ends at 2: runs clamp it"
+    )
 
 
 def test_each_sequence_starts_from_the_initial_state():

@@ -8,10 +8,13 @@ import torch
 from tests.frontend.streaming import networks
 
 from deuteron import api
+from deuteron.builds import manifest as manifests
 from deuteron.builds.options import BuildOptions, CalibrationMethod, StreamOptions
 from deuteron.cli.app import main
 from deuteron.errors import OptionError
+from deuteron.runtime.host import HostRunner
 from deuteron.views.compare.stream import StreamComparison
+from deuteron.views.compare.windows import OnWindows
 
 HOP = 4
 
@@ -88,3 +91,22 @@ def test_training_and_streams_exclude_each_other():
     options = BuildOptions(use_qat=True, stream=StreamOptions(1))
     with pytest.raises(OptionError, match="`--use-qat` and `--stream` exclude each other"):
         api.build(networks.Mdtc(), networks.rows(), target="cortex-m55", train=lambda _: iter(()), options=options)
+
+
+def test_a_function_for_windows_evaluates_a_stream(built: tuple[Path, Path]):
+    """Each window starts from the initial state; the frames of all hops are joined."""
+    runner = HostRunner(built[1] / manifests.PROGRAM)
+    stream = api.read_manifest(built[1]).stream
+    assert stream is not None
+    assert stream.outputs == ((1, 0),)
+
+    def step(x: torch.Tensor) -> list[torch.Tensor]:
+        return [torch.from_numpy(y.copy()) for y in runner.run([x.numpy()])]
+
+    model = OnWindows(stream, [spec.shape for spec in runner.inputs], step, runner.reset)
+    windows = [networks.rows(seed) for seed in (10, 11)]
+    wanted = api.subject(built[0]).run([(x.numpy(),) for x in windows])
+    for x, (y,) in zip(windows, wanted, strict=True):
+        assert np.array_equal(model(x)[0].numpy(), y)
+    hop = model(windows[0][:, :HOP])
+    assert hop[0].shape[1] == HOP

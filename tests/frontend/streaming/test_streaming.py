@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tests.frontend.streaming import networks
 from torch import Tensor, nn
 from torch.nn import functional
 
+from deuteron.builds.manifest import StreamInfo
 from deuteron.builds.options import StreamOptions
 from deuteron.errors import DeuteronError, InternalError, OptionError, UnsupportedError
 from deuteron.frontend.eager import capture
@@ -24,8 +26,8 @@ LSTM = partial(networks.Recurrent, nn.LSTM)
 STREAMED: dict[str, tuple[Callable[[], nn.Module], str, int, int]] = {
     "tcn": (networks.Tcn, "2:2", 12, 8 * (2 + 4 + 22)),
     "tcn, one frame": (networks.Tcn, "-1", 24, 8 * (2 + 4 + 23)),
-    "ds-cnn": (networks.DsCnn, "1:4", 6, 6 * 2 + 8 * 3 * (2 + 10)),
-    "ds-cnn, least hop": (networks.DsCnn, "1", 12, 6 * 2 + 8 * 3 * (2 + 11)),
+    "ds-cnn": (networks.DsCnn, "1:4", 6, 6 * 2 + 8 * 3 * 2 + 8 * 10),
+    "ds-cnn, least hop": (networks.DsCnn, "1", 12, 6 * 2 + 8 * 3 * 2 + 8 * 11),
     "fsmn": (networks.Fsmn, "1:2", 1, 2 * 8 * 3),
     "fsmn that looks ahead": (partial(networks.Fsmn, 2), "1:2:4", 1, 2 * 8 * (3 + 2 + 1)),
     "mdtc": (networks.Mdtc, "1:3", 1, 8 * (2 + 4 + 2 + 4)),
@@ -69,7 +71,9 @@ def test_a_stream_goes_on_from_run_to_run():
     outputs = found.observed.run(hops)
     assert len(hops) == len(outputs) == networks.WINDOW // 2
     torch.testing.assert_close(outputs[-1][0], module(x), rtol=0, atol=1e-5)
-    assert "12 times fewer" not in found.info.text
+    assert "times fewer" in found.info.text
+    assert found.info.hop_bytes > found.info.state_bytes
+    assert "pool or narrow it first" in found.info.warnings[0]  # the mean reads all 24 frames, in each run
     assert "2 new frames in each run" in found.info.text
 
 
@@ -107,6 +111,32 @@ def test_streams_of_example_zeros_equal_their_windows(apply: Callable[..., Tenso
     """The check changes the samples, and so it finds what zeros hide."""
     inputs = (torch.zeros(1, 4, 24), torch.zeros(1, 4))
     assert _applied(apply, options, *inputs[: apply.__code__.co_argcount - 1]).info.hop == 4
+
+
+def test_reductions_over_time_and_features_keep_the_features_sum():
+    """Only what the next frames need is state: a number per channel and frame, not the features too."""
+    reductions: dict[str, Callable[[Tensor], Tensor]] = {
+        "mean": lambda y: y.mean((1, 2)),
+        "kept": lambda y: y.mean((1, 2), keepdim=True),
+        "amax": lambda y: y.amax((1, 2)),
+        "sum": lambda y: y.sum((2, 1)),
+        "pool": lambda y: functional.adaptive_avg_pool2d(y[None], 1),
+    }
+    for name, reduce in reductions.items():
+        info = _applied(lambda m, x, reduce=reduce: reduce(_causal(m, x)), "2:4", torch.randn(1, 4, 24)).info
+        assert info.state_bytes == 4 * 2 + 20, name
+
+
+def test_figures_that_a_stream_does_not_lower():
+    info = StreamInfo(1, 10, 1, 1, 0, window_macs=100, macs=100, window_bytes=50, state_bytes=40, hop_bytes=60)
+    assert [one.split(";")[0] for one in info.warnings] == [
+        "`--stream`: a run needs all multiply-accumulates of the window",
+        "`--stream`: a run needs 60 B of SRAM or more, and the whole window 50 B: an operator reads the last frames of "
+        "a large tensor",
+    ]
+    assert "a run needs 101 multiply-accumulates" in replace(info, macs=101).warnings[0]
+    assert "no multiply-accumulates, as for the window" in replace(info, macs=0, window_macs=0).text
+    assert "(100.0 times fewer)" in replace(info, macs=1).text
 
 
 def test_first_frames_that_depend_on_an_input_without_frames_are_refused():
@@ -152,7 +182,8 @@ def test_the_check_finds_a_stream_that_differs(monkeypatch: pytest.MonkeyPatch):
             UnsupportedError,
             "`conv1d` reads zeros in place of 1 frame after the window, and `mean` reads all frames of its result, at "
             "`x = functional.relu(self.first(x))`",
-            "pad before the first frame alone, as causal layers do",
+            "pad before the first frame alone, as causal layers do: `functional.pad(x, (2, 0))` before the layer, and "
+            "`padding=0` in it; then train it so",
         ),
         (
             partial(networks.Fsmn, 2),

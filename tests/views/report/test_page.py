@@ -350,6 +350,12 @@ def test_what_runs_depth_first_is_told(show: Open):
     assert page.execute_script("return pathOf({parts: [1], about: []}, view)[0].textContent").count(STRIPE) == 1
 
 
+def test_state_is_listed(show: Open):
+    assert "State" not in one(show(profile()), "#sizes-body").text
+    page = show(replace(profile(), state=("h: int8 [1, 8], 8 B",)))
+    assert texts(page, "#sizes-body li") == ["h: int8 [1, 8], 8 B"]
+
+
 def test_runs_are_chosen(show: Open):
     made = profile()
     later = tuple(replace(e, run=1, start=2 * e.start, stop=2 * e.stop) for e in made.stream.events)

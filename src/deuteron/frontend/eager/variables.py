@@ -3,7 +3,7 @@
 import copy
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, cast
 
@@ -249,11 +249,20 @@ class Stepping:
 
     Attributes:
         graph: its last inputs and outputs are the variables.
-        values: the current values of the variables.
+        initial: the initial values of the variables.
+        values: their current values.
     """
 
     graph: fx.GraphModule
-    values: list[Tensor]
+    initial: Sequence[Tensor]
+    values: list[Tensor] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Give the variables their initial values."""
+        self.values = list(self.initial)
 
     def __call__(self, *inputs: Tensor) -> object:
         """Return the outputs of one run."""

@@ -1,6 +1,6 @@
 """Selects the calibration samples on which a quantised model is compared with the float model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -24,6 +24,9 @@ _HELD = 64 << 20
 
 _GROWTH = 1.25
 """The largest expected ratio of a variable's magnitude at the end of a sequence to that before."""
+
+_CLIPPED = 1.25
+"""The largest expected ratio of a variable's magnitude to the end of its quantised range."""
 
 _FACTOR = 16.0
 """The largest expected ratio of magnitudes between calibration and example inputs; 0..255 against 0..1 exceeds it."""
@@ -49,6 +52,8 @@ class CalibrationSubset:
     _steps: list[list[float]] = field(default_factory=list[list[float]])
     _longest: list[list[float]] = field(default_factory=list[list[float]])
     """The largest magnitude of each variable before each step, of the current and of the longest sequence."""
+    _largest: list[float] = field(default_factory=list[float])
+    """The largest magnitude of each variable."""
 
     @property
     def is_sequence(self) -> bool:
@@ -58,7 +63,7 @@ class CalibrationSubset:
     def observe(self, batches: Iterator[Inputs]) -> Iterator[Inputs]:
         """Yield the batches unchanged; forget those of an earlier calibration."""
         self.batches, self.total, self._stride, self._ends, self._are_equal = [], 0, 1, [], True
-        self._steps, self._longest = [], []
+        self._steps, self._longest, self._largest = [], [], []
         is_over = False
         for batch in batches:
             self._count(batch)
@@ -93,7 +98,9 @@ class CalibrationSubset:
         if isinstance(batch, First) or not self._steps:
             self._steps = []
         values = batch[len(batch) - len(self.variables) :]
-        self._steps.append([float(x.abs().max()) if x.is_floating_point() else 0.0 for x in values])
+        sizes = [float(x.abs().max()) if x.is_floating_point() else 0.0 for x in values]
+        self._steps.append(sizes)
+        self._largest = [max(pair) for pair in zip(self._largest or sizes, sizes, strict=True)]
         self._longest = max(self._longest, self._steps, key=len)
 
     def _growing(self) -> Iterator[str]:
@@ -105,9 +112,19 @@ class CalibrationSubset:
             before, after = max(sizes[:start]), max(sizes[start:])
             if after > _GROWTH * before:
                 yield (
-                    f"the variable `{variable.name}` reaches {after:.4g} in the last quarter of {len(sizes)} steps of "
-                    f"calibration, and {before:.4g} before: it still grows, and runs clamp it to this range; give a "
-                    "longer sequence"
+                    f"{_named(variable)} reaches {after:.4g} in the last quarter of {len(sizes)} steps of calibration, "
+                    f"and {before:.4g} before: it still grows, and runs clamp it to this range; give a longer sequence"
+                )
+
+    def clipped(self, ranges: Mapping[int, tuple[float, float]]) -> Iterator[str]:
+        """Warn about variables that calibration has seen far outside of their quantised ranges, by their numbers."""
+        for index, (low, high) in ranges.items():
+            most = max(abs(low), abs(high))
+            if self._largest and self._largest[index] > _CLIPPED * most:
+                yield (
+                    f"{_named(self.variables[index])} reaches {self._largest[index]:.4g} in calibration, and its range "
+                    f"ends at {most:.4g}: runs clamp it, and all later steps keep the error; use "
+                    "`--calibration-method minmax`, or `--state-dtype int16`"
                 )
 
     def findings(self, example: Inputs) -> tuple[str, ...]:
@@ -131,6 +148,12 @@ class CalibrationSubset:
         if self.total > 1 and not found and self._are_equal:
             found.append("all calibration batches are equal, and measure no more than one does; give unlike ones")
         return (*found, *self._growing())
+
+
+def _named(variable: Variable) -> str:
+    """Return the name and the line of a variable."""
+    source = variable.source
+    return f"the variable `{variable.name}`{f', at {source.short}: `{source.code}`,' if source else ''}"
 
 
 def _bytes(batch: Inputs) -> int:

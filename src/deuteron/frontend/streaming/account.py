@@ -13,7 +13,7 @@ from deuteron.errors import OptionError, UnsupportedError, counted
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.operators import called
 from deuteron.frontend.source_lines import source_of
-from deuteron.frontend.streaming.frames import Account, Frames, Step, Whole, shape_of
+from deuteron.frontend.streaming.frames import Account, Frames, Step, Whole, arguments_of, shape_of
 from deuteron.frontend.streaming.rules import step_of
 
 
@@ -174,7 +174,7 @@ def _need_whole(node: fx.Node, frames: Frames, reader: fx.Node) -> None:
             frames.looks_ahead or node,
             f"reads zeros in place of {counted(latency, 'frame')} after the window, and `{called(reader)}` reads all "
             "frames of its result",
-            "pad before the first frame alone, as causal layers do",
+            f"pad before the first frame alone, as causal layers do{_causal(frames.looks_ahead, frames.axis)}",
         )
     if frames.inexact:
         raise _refused(
@@ -183,6 +183,32 @@ def _need_whole(node: fx.Node, frames: Frames, reader: fx.Node) -> None:
             f"{frames.inexact} after a layer without padding",
             "pad all layers before the first frame, by (kernel - 1) * dilation, or none",
         )
+
+
+def _causal(node: fx.Node | None, axis: int) -> str:
+    """Return how to write a layer with padding at both ends so that it is causal; nothing for another operator."""
+    given = {} if node is None else arguments_of(node)
+    weight = given.get("weight")
+    if node is None or not isinstance(weight, fx.Node) or not (called(node) or "").startswith("conv"):
+        return ""
+    dims = len(shape_of(weight)) - 2
+    at = axis - len(shape_of(node)) + dims
+    padding, dilation = (_each(given.get(name), dims) for name in ("padding", "dilation"))
+    if not 0 <= at < dims or not padding[at]:
+        return ""
+    before = (shape_of(weight)[at + 2] - 1) * dilation[at]
+    pads = ", ".join(["0, 0"] * (dims - 1 - at) + [f"{before}, 0"])
+    rest = tuple(0 if i == at else size for i, size in enumerate(padding))
+    left = f"`padding={rest if any(rest) else 0}`"
+    return f": `functional.pad(x, ({pads}))` before the layer, and {left} in it; then train it so"
+
+
+def _each(value: object, count: int) -> list[int]:
+    """Return a number for each dimension; zeros for a padding by name."""
+    if isinstance(value, list | tuple):
+        numbers = [int(cast(int, one)) for one in cast("Sequence[object]", value)]
+        return numbers * count if len(numbers) == 1 else numbers
+    return [value if isinstance(value, int) else 0] * count
 
 
 def _check_output(plan: Plan, index: int, node: fx.Node, stream: StreamOptions) -> None:

@@ -24,8 +24,11 @@ def macs(graph: fx.GraphModule, inputs: Sequence[Tensor]) -> int:
     return int(counter.get_total_flops()) // 2
 
 
-def live_elements(graph: fx.Graph) -> int:
-    """Return the largest number of elements of inputs and results that live at once, without views of them."""
+def live_elements(graph: fx.Graph, lasting: int = 0) -> int:
+    """Return the largest number of elements of inputs and results that live at once, without views of them.
+
+    The last `lasting` inputs live all the time.
+    """
     order = {node: index for index, node in enumerate(graph.nodes)}
     owners: dict[fx.Node, fx.Node] = {}
     ends: dict[fx.Node, int] = {}
@@ -34,6 +37,8 @@ def live_elements(graph: fx.Graph) -> int:
             continue
         owners[node] = owners[node.all_input_nodes[0]] if called(node) in _VIEWS else node
         ends[owners[node]] = max(ends.get(owners[node], 0), *(order[user] for user in (node, *node.users)))
+    inputs = [node for node in order if node.op == "placeholder"]
+    ends |= dict.fromkeys(inputs[len(inputs) - lasting :], len(order))
     sizes = {node: _elements(node) for node in ends}
     return max(sum(sizes[one] for one, end in ends.items() if order[one] <= now <= end) for now in order.values())
 

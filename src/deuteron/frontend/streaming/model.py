@@ -15,7 +15,7 @@ from deuteron.frontend.eager.observe import Observed
 from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.inputs import First, Inputs
 from deuteron.frontend.quantize import inplace, operator_aliases
-from deuteron.frontend.streaming import figures
+from deuteron.frontend.streaming import figures, pooling
 from deuteron.frontend.streaming.account import Plan, planned
 from deuteron.frontend.streaming.check import check
 from deuteron.frontend.streaming.frames import Frames
@@ -100,6 +100,8 @@ def streamed(observed: Observed, graph: fx.GraphModule, samples: Sequence[Inputs
     operator_aliases.write(window)
     inplace.write(window)
     plan = planned(window.graph, stream)
+    if pooling.split(window, plan):
+        plan = planned(window.graph, stream)
     made = write(window, plan, samples[0])
     check(window, made, plan, samples)
     frames = tuple(_frames(plan, node) for node in window.graph.nodes if node.op == "placeholder")
@@ -114,6 +116,8 @@ def streamed(observed: Observed, graph: fx.GraphModule, samples: Sequence[Inputs
         macs=0,
         window_bytes=figures.live_elements(window.graph),
         state_bytes=sum(value.numel() for value in names),
+        outputs=tuple(_output(plan, node) for node in flat(window.graph.output_node().args[0])),
+        hop_bytes=figures.live_elements(made.graph.graph, len(names)),
     )
     found = Model(observed, made.graph, info, frames)
     first = next(found.hops(samples[:1]))
@@ -131,6 +135,12 @@ def streamed(observed: Observed, graph: fx.GraphModule, samples: Sequence[Inputs
             variables=made.variables,
         ),
     )
+
+
+def _output(plan: Plan, node: object) -> tuple[int, int]:
+    """Return the dimension of time of an output, and the number of its frames before the window's."""
+    account = plan.accounts[node] if isinstance(node, fx.Node) else None
+    return (account.axis, max(0, account.lag)) if isinstance(account, Frames) else (-1, 0)
 
 
 def _frames(plan: Plan, node: fx.Node) -> Frames | None:

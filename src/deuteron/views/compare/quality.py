@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from deuteron.builds.manifest import REFERENCE, Manifest, Source
 from deuteron.builds.options import Converter
@@ -15,6 +15,7 @@ from deuteron.builds.samples import Sample
 from deuteron.errors import InputError, MissingToolError, UnsupportedError, counted
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.views.compare.float_model import measured
+from deuteron.views.compare.windows import OnWindows
 
 if TYPE_CHECKING:
     import torch
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 Evaluate = Callable[[Callable[..., object]], object]
 """Returns a number, or numbers by name, for a model that it may call with tensors, one per input; `model(x)` returns
-the output, or a tuple of several."""
+the output, or a tuple of several. The model of a stream takes windows too, each from the initial state."""
 
 _RESULT_HINT = "return a number, such as the model's accuracy, or numbers by name"
 
@@ -186,21 +187,26 @@ def _metrics(evaluate: Evaluate, result: "BuildResult", runner: "HostRunner") ->
 
     affines = [(output.scale, output.zero_point) for output in result.manifest.quality.outputs]
 
-    def floats(*inputs: object) -> object:
+    def floats(*inputs: object) -> list[Any]:
         tensors, _ = _checked(inputs, result, runner)
         with torch.no_grad():
-            return _one_or_all(flat(result.floats(*tensors)))
+            return list(flat(result.floats(*tensors)))
 
-    def program(*inputs: object) -> object:
+    def program(*inputs: object) -> list[Any]:
         _, stored = _checked(inputs, result, runner)
         values = runner.run([x.numpy() for x in stored])
-        outputs = [
+        return [
             (torch.tensor(value).float() - zero_point) * scale if scale else torch.tensor(value)
             for value, (scale, zero_point) in zip(values, affines, strict=True)
         ]
-        return _one_or_all(outputs)
 
-    model, ours = (numbers(evaluate(one)) for one in (floats, program))
+    def called(step: Callable[..., list[Any]], reset: Callable[[], None]) -> Callable[..., object]:
+        stream, shapes = result.manifest.stream, [spec.shape for spec in runner.inputs]
+        model: Callable[..., Any] = step if stream is None else OnWindows(stream, shapes, step, reset)
+        return lambda *inputs: _one_or_all(model(*inputs))
+
+    steps = (floats, result.floats.reset), (program, runner.reset)
+    model, ours = (numbers(evaluate(called(*one))) for one in steps)
     if model.keys() != ours.keys():
         raise InputError("the function for `--evaluate` returns other names for the program", hint=_RESULT_HINT)
     return tuple(Metric(name, model[name], ours[name]) for name in model)

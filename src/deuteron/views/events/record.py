@@ -138,6 +138,7 @@ class Profile:
         npu_measure: origin of the cycles of kernel calls; a compiler that estimates them also estimates MACs and bytes.
         quality: the build's quality figures of its program.
         depth_first: sentences about depth-first chains of CPU operators in firmware, if any.
+        state: the tensors that last from one run to the next, with their sizes.
     """
 
     model: str
@@ -157,6 +158,7 @@ class Profile:
     npu_measure: Measure = Measure.SIMULATED
     quality: Quality = NOT_MEASURED
     depth_first: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
 
 
 def read(path: Path) -> Profile:

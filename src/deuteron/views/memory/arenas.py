@@ -38,6 +38,9 @@ class ArenaPlanning:
         """Yield the report as text."""
         yield f"{self.path} on {self.manifest.target}"
         yield f"SRAM: {self._total()}, at most {self.arena.memory.bound:,} B live at once"
+        state = self.arena.bundle.state
+        for tensor in () if state is None else state.tensors:
+            yield f"  state: {tensor.name or 'a tensor'}, {tensor.bytes:,} B"
         yield from larger_weights.lines(self.arena, self.manifest)
         yield from self.details()
 

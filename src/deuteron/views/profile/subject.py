@@ -12,7 +12,7 @@ from deuteron.errors import UnsupportedError
 from deuteron.npu.program import NpuProgram
 from deuteron.runtime import pte
 from deuteron.runtime.partitions import partitions_of
-from deuteron.runtime.program import DelegateCall, KernelCall, called
+from deuteron.runtime.program import DelegateCall, KernelCall, Method, called
 from deuteron.views.events import record
 from deuteron.views.events.events import Measure, SpanKind, Stream
 from deuteron.views.events.instructions import Instructions, PartitionCalls
@@ -38,6 +38,7 @@ class Build:
         sections: sizes of the firmware that runs it, if there is one.
         arena: the memory of that firmware's bundle, if it uses our plan.
         warnings: sentences about faults of its partitions.
+        state: the tensors that last from one run to the next.
     """
 
     directory: Path
@@ -48,6 +49,7 @@ class Build:
     sections: tuple[record.Section, ...] = ()
     arena: ArenaPlanning | None = None
     warnings: tuple[str, ...] = ()
+    state: tuple[str, ...] = ()
 
     @property
     def program_sha256(self) -> str:
@@ -82,14 +84,21 @@ def read(directory: Path) -> Build:
         partitions = tuple(zip(planned.simulation.partitions, planned.partitions, strict=True))
         basis, warnings = planned.simulation.basis, planned.warnings
     calls = tuple(_calls(run.program) for run, _ in partitions)
-    instructions = _instructions(directory / manifests.PROGRAM, manifest, calls)
-    return Build(directory, manifest, partitions, instructions, basis, warnings=warnings)
+    file = directory / manifests.PROGRAM
+    method = pte.read(file.read_bytes(), str(file)).methods[0]
+    instructions = _instructions(method, manifest, calls)
+    return Build(directory, manifest, partitions, instructions, basis, warnings=warnings, state=tuple(_state(method)))
 
 
-def _instructions(file: Path, manifest: Manifest, calls: tuple[PartitionCalls, ...]) -> Instructions:
+def _state(method: Method) -> Iterator[str]:
+    """Yield the tensors that last from one run to the next, with their sizes."""
+    for index, tensor in method.state:
+        name = tensor.name or f"value {index}"
+        yield f"{name}: {tensor.spec.dtype} {list(tensor.spec.shape)}, {tensor.bytes:,} B"
+
+
+def _instructions(method: Method, manifest: Manifest, calls: tuple[PartitionCalls, ...]) -> Instructions:
     """Return the meaning of the instructions of a build's program."""
-    program = pte.read(file.read_bytes(), str(file))
-    method = program.methods[0]
     ours = {partition.delegate: partition.number for partition in partitions_of(method)}
     listed = {number: i for i, op in enumerate(manifest.cpu_ops) for number in op.instructions}
     partitions: dict[int, int] = {}
@@ -139,6 +148,7 @@ def profile(build: Build, on: str, stream: Stream) -> record.Profile:
         basis=build.basis if stream.measure in (Measure.SIMULATED, Measure.ESTIMATED) else (),
         npu_measure=next((run.timeline.measure for run, _ in build.partitions), Measure.SIMULATED),
         quality=_quality(manifest),
+        state=build.state,
         depth_first=tuple(build.arena.depth_first()) if build.arena else (),
     )
 

@@ -54,6 +54,7 @@ def page_data(profile: Profile) -> Plain:
             for op in profile.cpu_ops
         ],
         "sections": [{"group": s.group, "name": s.name, "bytes": s.nbytes} for s in profile.sections],
+        "state": list(profile.state),
         "quality": _quality(profile.quality),
         "made": {
             "NPU": f"{profile.npu_macs_per_cycle} MACs per cycle, {profile.npu_hz / 1e6:g} MHz"

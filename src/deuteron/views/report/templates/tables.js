@@ -205,14 +205,18 @@ function plainTable(titles, rows, isAmount = () => false) {
 }
 
 function sizes() {
+  const state = !data.state.length ? [] : [
+    element("p", {}, "State, which lasts from one run to the next:"),
+    element("ul", {}, ...data.state.map((line) => element("li", {}, line))),
+  ];
   if (!data.sections.length) {
-    return [element("p", { className: "note" },
+    return [...state, element("p", { className: "note" },
       "No firmware was linked for this run; a profile of a board has its sizes.")];
   }
   const whole = data.sections.reduce((sum, section) => sum + section.bytes, 0);
   const rows = [...data.sections].sort((a, b) => b.bytes - a.bytes)
     .map((section) => [section.group, section.name, number(section.bytes), share(section.bytes / whole)]);
-  return [plainTable(["part of the firmware", "section or kernel", "bytes", "share"],
+  return [...state, plainTable(["part of the firmware", "section or kernel", "bytes", "share"],
     [...rows, ["all", "", number(whole), share(1)]], (i) => i > 1)];
 }
 

@@ -1,4 +1,4 @@
-"""Copies to the state that are left out: programs drawn at random compute the same, and what must stay stays."""
+"""A run changes the state at its end only: programs drawn at random compute the same, and stop at any step."""
 
 from dataclasses import dataclass, field
 
@@ -7,11 +7,13 @@ import numpy.typing as npt
 import pytest
 from tests.board.programs import ADD, Maker, payload
 
+from deuteron.arch.memory import MemoryOptions
 from deuteron.board import state
-from deuteron.board.bundle import Bundle, StepKind
+from deuteron.board.arena import planned
+from deuteron.board.bundle import Bundle
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.translate import translate
-from deuteron.runtime.program import Place, Program, TensorList, TensorValue
+from deuteron.runtime.program import Place, Program, TensorValue
 
 Floats = npt.NDArray[np.float32]
 
@@ -113,80 +115,64 @@ class Drawn:
         return [read(output) for output in self.outputs]
 
 
-def copies(bundle: Bundle) -> int:
-    """The number of copies that a bundle has."""
-    names = (bundle.operators[step.index] for step in bundle.steps if step.kind is StepKind.OPERATOR)
-    return sum(name == "dtn_cm_copy" for name in names)
+def change(bundle: Bundle) -> tuple[int, int]:
+    """The first and the last step of the change of the state, between which are copies to it alone."""
+    begin, end = state.changes(bundle)
+    assert end == len(bundle.steps) - 1
+    written = [bundle.steps[at].outputs for at in range(begin + 1, end)]
+    assert bundle.state is not None
+    assert {bundle.operators[bundle.steps[at].index] for at in range(begin + 1, end)} <= {"dtn_cm_copy"}
+    assert {bundle.values[one].memory for (one,) in written} <= {bundle.state.memory}
+    return begin, end
 
 
-def test_random_programs_compute_the_same() -> None:
+@pytest.mark.parametrize("memory", [None, MemoryOptions()], ids=["executorch", "planned"])
+def test_random_programs_stop_at_each_step_and_go_on(memory: MemoryOptions | None) -> None:
     rng = np.random.default_rng(37)
-    asked = left = 0
-    for number in range(300):
+    working = 0
+    for number in range(150):
         drawn = Drawn.of(rng)
         bundle = translate(drawn.program(), name="drawn")
-        asked += sum(out < 0 for *_, out in drawn.sums)
-        left += copies(bundle)
+        if memory is not None:
+            bundle = planned(bundle, memory, "cortex-m55").bundle
+        begin, _ = change(bundle)
+        working += bundle.state_bytes > bundle.saved_bytes
         executor = HostExecutor(bundle)
         states = {value: drawn.initial(i) for i, value in enumerate(drawn.states)}
         for _ in range(4):
             x = rng.integers(-9, 9, SHAPE).astype(np.float32)
+            abandoned = executor.values([x])
+            for _ in range(int(rng.integers(begin + 1))):
+                next(abandoned)
             for y, wanted in zip(executor.run([x]), drawn.run(x, states), strict=True):
                 np.testing.assert_array_equal(y, wanted, err_msg=f"program {number}")
-    assert 20 < asked - left < left
+    assert 20 < working < 140
 
 
-def moving(*, reads_old: bool = False, is_output: bool = False, writes_twice: bool = False) -> Bundle:
-    """`t = x + x; y = t + t; a = t`, and more that keeps the copy."""
+def test_an_operator_that_writes_a_state_in_place_has_a_working_copy() -> None:
+    """`a = a + x`, `y = a + a`: the sum writes the state itself."""
     make = Maker()
-    x, t, y, z = (make.tensor(SHAPE, "float32") for _ in range(4))
-    a = make.state(SHAPE, bytes(16), "float32")
-    for left, right, out in ((x, x, t), (t, a if reads_old else t, y), (y, y, z)):
-        make.call("aten::add.out", left, right, make.value(1), out, out)
-    make.copy_into(a, t)
-    if writes_twice:
-        make.copy_into(a, z)
-    return translate(make.program((x,), (t if is_output else z,)), name="moving")
+    x, y, t = (make.tensor(SHAPE, "float32") for _ in range(3))
+    a = make.state(SHAPE, np.ones(SHAPE, np.float32).tobytes(), "float32", "a")
+    make.call("aten::add.out", a, x, make.value(1), t, t)
+    make.call("aten::add.out", t, x, make.value(1), a, a)
+    make.call("aten::add.out", a, a, make.value(1), y, y)
+    bundle = translate(make.program((x,), (y,)), name="in_place")
+    assert (bundle.state_bytes, bundle.saved_bytes) == (48, 32)
+    assert [bundle.operators[step.index] for step in bundle.steps] == [
+        "dtn_cm_copy", *["dtn_op_add"] * 3, state.BEGIN, "dtn_cm_copy", state.END
+    ]  # fmt: skip
+    executor, total, one = HostExecutor(bundle), np.ones(SHAPE, np.float32), np.ones(SHAPE, np.float32)
+    for number in range(3):
+        for _ in range(number + 2):
+            abandoned = executor.values([one])
+            for _ in range(number + 2):
+                next(abandoned)
+        total = total + 2 * one
+        np.testing.assert_array_equal(executor.run([one])[0], 2 * total)
 
 
-def test_a_step_writes_the_state_in_place_of_a_copy() -> None:
-    bundle = moving()
-    assert [bundle.operators[step.index] for step in bundle.steps] == [state.BEGIN, *["dtn_op_add"] * 3, state.END]
-    assert bundle.state is not None
-    assert bundle.values[bundle.steps[1].outputs[0]].memory == bundle.state.memory
-    executor = HostExecutor(bundle)
-    x = np.array([[1, 2, 3, 4]], np.float32)
-    np.testing.assert_array_equal(executor.run([x])[0], 8 * x)
-    assert executor.save_state()[16:] == (2 * x).tobytes()
-
-
-@pytest.mark.parametrize(
-    ("case", "count"), [({"reads_old": True}, 1), ({"is_output": True}, 1), ({"writes_twice": True}, 2)]
-)
-def test_copies_that_stay(case: dict[str, bool], count: int) -> None:
-    """The old content is read later, the source is an output, or another copy follows."""
-    assert copies(moving(**case)) == count
-
-
-def test_all_writers_of_a_part_write_the_state() -> None:
-    """A cache that moves on by an element: `a = cat(a[1:], x)`."""
-    make = Maker()
-    x, rest, new = make.tensor((1,)), make.tensor((3,)), make.tensor((4,))
-    a = make.state((4,), bytes([1, 2, 3, 4]))
-    numbers = [make.value(number) for number in (0, 1, 4, 1)]
-    make.call("aten::slice_copy.Tensor_out", a, *numbers, rest, rest)
-    parts = make.value(TensorList((rest, x)))
-    make.call("aten::cat.out", parts, make.value(0), new, new)
-    make.copy_into(a, new)
-    bundle = translate(make.program((x,), (rest,)), name="cache")
-    assert copies(bundle) == 3  # the slice, and two parts that are the state's
-    executor = HostExecutor(bundle)
-    for number in range(5, 9):
-        executor.run([np.array([number], np.int8)])
-        assert executor.save_state()[16:20] == bytes(range(number - 3, number + 1))
-
-
-def test_an_npu_writes_the_state() -> None:
+def test_an_npu_leaves_the_state_until_the_end() -> None:
     make = Maker()
     shape = (1, 3, 5, 4)
     b, c = make.tensor(shape), make.tensor(shape)
@@ -195,20 +181,9 @@ def test_an_npu_writes_the_state() -> None:
     make.partition(payload(ADD, (0, 0)), b, c, s, m)
     make.copy_into(a, s)
     bundle = translate(make.program((b, c), (m,)), name="partition")
-    assert copies(bundle) == 0
-    assert bundle.state is not None
-    (step,) = (step for step in bundle.steps if step.kind is StepKind.DELEGATE)
-    assert [bundle.values[output].memory for output in step.outputs] == [bundle.state.memory, 0]
-    executor = HostExecutor(bundle)
-    rng = np.random.default_rng(0)
-    for _ in range(3):
-        inputs = [rng.integers(-128, 128, shape, np.int8) for _ in range(2)]
-        executor.run(inputs)
-        plain = Maker()
-        values = [plain.tensor(shape) for _ in range(4)]
-        plain.partition(payload(ADD, (0, 0)), *values)
-        wanted = HostExecutor(translate(plain.program(tuple(values[:2]), tuple(values[2:])), name="plain")).run(inputs)
-        assert executor.save_state()[16:76] == wanted[0].tobytes()
+    begin, end = change(bundle)
+    assert (begin, end) == (1, 3)
+    assert bundle.state_bytes == bundle.saved_bytes
 
 
 def test_a_tensor_is_a_value_with_a_place() -> None:

@@ -1,0 +1,73 @@
+"""Moves all changes of the state to the end of a run, so that a run that fails before leaves the state as it was.
+
+The copies at the end of a program may write the state. A tensor that another step writes gets a working copy in the
+state memory, which the planner gives to nothing else: operators such as SVDF change it in place. The run starts with a
+copy of the tensor, all other steps use the working copy, and the change of the state copies it back.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from deuteron.board.bundle import State, StateTensor, Step, StepKind, Value
+from deuteron.board.row_dependencies import COPY
+from deuteron.board.state import NO_INSTRUCTION
+from deuteron.board.tensor_places import TensorPlaces
+from deuteron.operators.cortex_m import RegionCopyParams
+
+Steps = list[Step]
+
+
+def at_end(
+    steps: Sequence[Step], operators: Sequence[str], places: TensorPlaces, state: State, operator: Callable[[str], int]
+) -> tuple[Steps, Steps]:
+    """Return the steps that leave the state as it is, and the copies that change it.
+
+    Args:
+        steps: the steps of the program.
+        operators: the names of their operators.
+        places: gets the values of working copies.
+        state: the tensors of the state.
+        operator: returns the index of an operator, which it adds if it is new.
+    """
+    values, at = places.values, len(steps)
+    while at and _is_change(steps[at - 1], operators, values, state):
+        at -= 1
+    before, change = list(steps[:at]), list(steps[at:])
+    used = sorted({index for step in before for index in (*step.inputs, *step.outputs)})
+    written = [values[index] for step in before for index in step.outputs]
+    tensors = [one for one in state.tensors if any(_is_part(value, one, state) for value in written)]
+    moved = dict[int, int]()
+    first, last = Steps(), Steps()
+    for tensor in tensors:
+        start = places.working_copy(tensor.bytes)
+        for index in used:
+            if _is_part(value := values[index], tensor, state):
+                moved[index] = places.add(replace(value, offset=value.offset - tensor.offset + start))
+        ends = [places.state_part(offset, tensor.bytes, f"state {tensor.name}") for offset in (tensor.offset, start)]
+        for found, (source, target) in ((first, ends), (last, ends[::-1])):
+            found.append(_copied(operator(COPY), source, target, tensor))
+
+    def renamed(indices: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(moved.get(index, index) for index in indices)
+
+    before = [replace(step, inputs=renamed(step.inputs), outputs=renamed(step.outputs)) for step in before]
+    return [*first, *before], [*last, *change]
+
+
+def _is_change(step: Step, operators: Sequence[str], values: Sequence[Value], state: State) -> bool:
+    """Tell whether a step only copies to the state."""
+    is_copy = step.kind is StepKind.OPERATOR and operators[step.index] == COPY
+    return is_copy and values[step.outputs[0]].memory == state.memory
+
+
+def _is_part(value: Value, tensor: StateTensor, state: State) -> bool:
+    is_inside = tensor.offset <= value.offset < tensor.offset + tensor.bytes
+    return value.memory == state.memory and is_inside
+
+
+def _copied(operator: int, source: int, target: int, tensor: StateTensor) -> Step:
+    """Return the step that copies a whole tensor."""
+    strides = (0, 0, 0, 0, tensor.bytes, 1)
+    params = RegionCopyParams(0, 0, (1, 1, 1, 1, 1, tensor.bytes), strides, strides).words()
+    title = f"working copy of the state {tensor.name}".rstrip()
+    return Step(StepKind.OPERATOR, operator, (source,), (target,), tuple(params), title, "", NO_INSTRUCTION)
