@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from deuteron.npu.neutron.tflite_partitioner import Mixed
     from deuteron.sweeps.run import SweepProgress, Swept
     from deuteron.views.compare.quality import Evaluate
+    from deuteron.views.shrink import Shrinking
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +294,27 @@ def convert_file(
         outputs.check_file(path, force=force)
     outputs.write_files(files)
     return conversion, tuple(files)
+
+
+def shrink(source: str | Path, output: str | Path, *, arena: int, force: bool = False) -> "Shrinking":
+    """Write a TFLite file with the same outputs whose tensor arena, by liveness, is at most `arena` bytes.
+
+    Chains of layers are cut into stripes of rows. Both files are run, and their outputs compared.
+
+    Raises:
+        DeuteronError: the file or the output cannot be used, or the model does not fit; nothing is written.
+    """
+    from deuteron.views import shrink as shrinking
+
+    source, output = Path(source), Path(output)
+    if arena <= 0:
+        raise OptionError(f"`--arena` is {arena}, it must be above 0")
+    outputs.check_file(output, force=force)
+    if output.exists() and source.exists() and output.samefile(source):
+        raise OptionError(f"`{output}` is the input file", hint="choose another name for the output")
+    done = shrinking.shrink(source, arena)
+    outputs.write_files({output: done.file})
+    return done
 
 
 def firmware(

@@ -58,9 +58,7 @@ class Emitter:
         writer: of the file format.
     """
 
-    def __init__(
-        self, segment: Segment, stripes: Sequence[Stripe], kept: frozenset[int], writer: StripeWriter
-    ) -> None:
+    def __init__(self, segment: Segment, stripes: Sequence[Stripe], kept: frozenset[int], writer: StripeWriter) -> None:
         self._segment, self._stripes, self._kept, self._writer = segment, stripes, kept, writer
         self._counts = segment.counts
         self._parts: dict[int, list[Part]] = {}

@@ -152,7 +152,9 @@ class Segment:
         stripes: list[Stripe] = []
         for index in range(number):
             parts = {
-                tensor: tuple(min(-(-at * height * counts[tensor] // least), counts[tensor]) for at in (index, index + 1))
+                tensor: tuple(
+                    min(-(-at * height * counts[tensor] // least), counts[tensor]) for at in (index, index + 1)
+                )
                 for tensor in self.outputs
             }
             needs: dict[int, Rows] = {tensor: (rows[0], rows[1]) for tensor, rows in parts.items() if rows[0] < rows[1]}
@@ -174,7 +176,9 @@ class Segment:
                 rows = rows_of[op.at] = op.stripe(wanted)
                 for read, part in zip(op.reads, rows.reads, strict=True):
                     if read.tensor in counts:
-                        needs[read.tensor] = _hull([part, *([needs[read.tensor]] if read.tensor in needs else [])]) or part
+                        needs[read.tensor] = (
+                            _hull([part, *([needs[read.tensor]] if read.tensor in needs else [])]) or part
+                        )
             stripes.append(Stripe(rows_of, outputs))
         return tuple(stripes)
 

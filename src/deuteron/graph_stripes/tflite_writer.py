@@ -1,13 +1,12 @@
 """Writes stripes as TFLite operators: slices, layers with explicit pads, and concatenations."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from deuteron.graph_stripes.emit import Emitter, Work, work_of
-from deuteron.graph_stripes.rows import OperatorRows, RowGraph, RowOperator, StripesError
+from deuteron.graph_stripes.rows import OperatorRows, RowGraph, RowOperator, Segment, StripesError
 from deuteron.graph_stripes.tflite_rows import SAME, Site, graph_of, padding, pads, row_slice, spans
 from deuteron.operators.row_dependencies import Rows
 from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
@@ -70,16 +69,29 @@ def cut(model: FlatModel, cuts: Sequence[Cut], *, for_vela: bool = False, graph:
         segment = graph.segment(each.first, each.last)
         if segment is None:
             raise StripesError(f"operators {each.first} to {each.last - 1} cannot be cut together")
-        stripes = segment.stripes(each.height, each.kept)
         writer.whole(range(at, each.first))
-        emitter = Emitter(segment, stripes, each.kept, writer)
-        emitter.run()
-        numbers.append(len(stripes))
-        works.append(work_of(segment, stripes, emitter.copied))
+        number, work = writer.segment(segment, each)
+        numbers.append(number)
+        works.append(work)
         at = each.last
     writer.whole(range(at, len(model.operators)))
     made = without_unused(replace(model, tensors=tuple(writer.tensors), operators=tuple(writer.operators)))
     return CutModel(made, tuple(writer.origins), tuple(numbers), tuple(works))
+
+
+def trial(model: FlatModel, graph: RowGraph, segment: Segment, each: Cut) -> tuple[FlatModel, Work]:
+    """Return a cut segment alone, as operators over the model's tensors, for estimates.
+
+    Raises:
+        StripesError: the segment cannot be cut in this way.
+    """
+    writer = _Writer(model, for_vela=False)
+    _, work = writer.segment(segment, each)
+    before = {*graph.inputs, *(tensor for writes in graph.writes[: each.first] for tensor in writes)}
+    later = {*graph.outputs, *(tensor for reads in graph.reads[each.last :] for tensor in reads)}
+    inside = {tensor for reads in graph.reads[each.first : each.last] for tensor in reads}
+    inputs, outputs = tuple(before & (later | inside)), tuple((before & later) | {*segment.outputs})
+    return FlatModel("", tuple(writer.tensors), inputs, outputs, tuple(writer.operators)), work
 
 
 class _Writer:
@@ -95,6 +107,13 @@ class _Writer:
         self._names = {tensor.name for tensor in model.tensors}
         self._writers = {i: at for at, op in enumerate(model.operators) for i in op.outputs}
 
+    def segment(self, segment: Segment, each: Cut) -> tuple[int, Work]:
+        """Add a segment in stripes, and return their number and work."""
+        stripes = segment.stripes(each.height, each.kept)
+        emitter = Emitter(segment, stripes, each.kept, self)
+        emitter.run()
+        return len(stripes), work_of(segment, stripes, emitter.copied)
+
     def whole(self, operators: range) -> None:
         """Add operators as they are."""
         self.operators += self.model.operators[operators.start : operators.stop]
@@ -109,12 +128,11 @@ class _Writer:
             array = np.frombuffer(tensor.data, np.uint8).reshape(tensor.shape[1], -1)[rows[0] : rows[1]]
             return self._tensor(tensor, value, rows[1] - rows[0], array.tobytes())
         result = self._tensor(tensor, value, rows[1] - rows[0])
-        begin, end = (self._integers((0, row, *each)) for row, each in ((rows[0], (0, 0)), (rows[1], tensor.shape[2:])))
-        end = self._integers((1, rows[1], *tensor.shape[2:]))
+        begin, end = self._integers((0, rows[0], 0, 0)), self._integers((1, rows[1], *tensor.shape[2:]))
         names = ("BeginMask", "EndMask", "EllipsisMask", "NewAxisMask", "ShrinkAxisMask")
         options = dict.fromkeys(names, 0) | {"Offset": False}
         inputs = (value, begin, end, self._integers((1, 1, 1, 1)))
-        self._add(FlatOperator("STRIDED_SLICE", inputs, (result,), "StridedSliceOptions", options), value)
+        self._add("STRIDED_SLICE", inputs, (result,), "StridedSliceOptions", options, value)
         return result
 
     def joined(self, values: Sequence[int], tensor: int, result: int | None = None) -> int:
@@ -122,7 +140,7 @@ class _Writer:
         if result is None:
             result = self._tensor(self.tensors[tensor], tensor, sum(self.tensors[i].shape[1] for i in values))
         options = {"Axis": 1, "FusedActivationFunction": 0}
-        self._add(FlatOperator("CONCATENATION", tuple(values), (result,), "ConcatenationOptions", options), tensor)
+        self._add("CONCATENATION", values, (result,), "ConcatenationOptions", options, tensor)
         return result
 
     def computed(self, op: RowOperator, rows: OperatorRows, operands: Sequence[int]) -> tuple[int, ...]:
@@ -146,7 +164,8 @@ class _Writer:
             inputs[1] = self._pads(op, rows, site)
         elif site.op.name in ("SLICE", "STRIDED_SLICE"):
             self._slice(rows, site, inputs, options)
-        self._add(replace(site.op, inputs=tuple(inputs), outputs=outputs, options=options), op.outputs[0])
+        own = site.op
+        self._add(own.name, inputs, outputs, own.kind, options, op.outputs[0], own)
         return outputs
 
     def _padded_layer(self, op: RowOperator, rows: OperatorRows, site: Site, inputs: list[int]) -> int:
@@ -169,18 +188,16 @@ class _Writer:
             for each, pair in zip(zip(sizes, outs, kernel, stride, strict=True), wanted, strict=True)
         ):
             return SAME
-        tensor = self.tensors[inputs[0]]
         inputs[0] = self._pad(inputs[0], ((0, 0), (top, bottom), sides, (0, 0)))
-        del tensor
         return _VALID
 
     def _pad(self, value: int, sizes: Sequence[tuple[int, int]]) -> int:
         """Return a tensor with its zero point around it."""
         tensor = self.tensors[value]
         shape = tuple(size + sum(pair) for size, pair in zip(tensor.shape, sizes, strict=True))
-        result = self._tensor(replace(tensor, shape=shape), value, shape[1])
+        result = self._tensor(tensor, value, shape[1], columns=shape[2])
         inputs = (value, self._integers([each for pair in sizes for each in pair], (len(sizes), 2)))
-        self._add(FlatOperator("PAD", inputs, (result,), "PadOptions", {}), value)
+        self._add("PAD", inputs, (result,), "PadOptions", {}, value)
         return result
 
     def _apart(self, value: int) -> int:
@@ -191,7 +208,7 @@ class _Writer:
         result = self._tensor(tensor, value, tensor.shape[1])
         names = ("StrideW", "StrideH", "FilterWidth", "FilterHeight")
         options = dict.fromkeys(names, 1) | {"Padding": _VALID, "FusedActivationFunction": 0}
-        self._add(FlatOperator("MAX_POOL_2D", (value,), (result,), "Pool2DOptions", options), value)
+        self._add("MAX_POOL_2D", (value,), (result,), "Pool2DOptions", options, value)
         return result
 
     def _pads(self, op: RowOperator, rows: OperatorRows, site: Site) -> int:
@@ -218,15 +235,17 @@ class _Writer:
             options |= {name: site.option(name) & ~2 for name in ("BeginMask", "EndMask")}
         inputs[1:3] = self._integers(begin), self._integers(end)
 
-    def _tensor(self, like: FlatTensor, source: int, rows: int, data: bytes | None = None) -> int:
+    def _tensor(
+        self, like: FlatTensor, source: int, rows: int, data: bytes | None = None, columns: int | None = None
+    ) -> int:
         """Add a tensor with another number of rows; `source` is the tensor whose values it has."""
-        shape = (like.shape[0], rows, *like.shape[2:])
+        shape = (like.shape[0], rows, like.shape[2] if columns is None else columns, like.shape[3])
         number = len(self.tensors)
         source = self._source.get(source, source)
         name = f"{self.model.tensors[source].name}/rows_{number}"
         while name in self._names:
             name += "'"
-        self.tensors.append(replace(like, name=name, shape=shape, data=data))
+        self.tensors.append(FlatTensor(name, shape, like.dtype, like.quant, data))
         self._source[number] = source
         return number
 
@@ -239,10 +258,25 @@ class _Writer:
             self.tensors.append(FlatTensor(f"stripes/constant_{len(self.tensors)}", array.shape, "INT32", None, key[0]))
         return self._constants[key]
 
-    def _add(self, op: FlatOperator, tensor: int) -> None:
+    def _add(
+        self,
+        name: str,
+        inputs: Sequence[int],
+        outputs: tuple[int, ...],
+        kind: str,
+        options: Mapping[str, object],
+        tensor: int,
+        like: FlatOperator | None = None,
+    ) -> None:
         """Add an operator that comes from the one that writes a tensor; from none for an input."""
         source = self._writers.get(self._source.get(tensor, tensor), -1)
-        self.operators.append(replace(op, origin=self.model.operators[source].number(source) if source >= 0 else ""))
+        origin = self.model.operators[source].number(source) if source >= 0 else ""
+        version = like.version if like else 1
+        is_unsigned = like.is_unsigned if like else False
+        made = FlatOperator(
+            name, tuple(inputs), outputs, kind, options, version=version, is_unsigned=is_unsigned, origin=origin
+        )
+        self.operators.append(made)
         self.origins.append(source)
 
 

@@ -1,0 +1,237 @@
+"""Chooses the segments of a TFLite model to cut, their stripes, and the rows to keep, for a limit of live bytes."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from deuteron.graph_stripes.liveness import Arena, arena_of, live_bytes
+from deuteron.graph_stripes.rows import RowGraph, Segment, Stripe, StripesError
+from deuteron.graph_stripes.tflite_rows import graph_of, nbytes
+from deuteron.graph_stripes.tflite_writer import Cut, CutModel, cut, trial
+from deuteron.tflite.flat_model import FlatModel
+
+KEEP_FROM = (None, 0, 12, 48)
+"""Multiply-accumulates per byte of a result from which on its rows are kept; None keeps none."""
+
+_MOST_POINTS = 20
+"""Ends of segments that are tried in a run of operators."""
+
+_DISPATCH = 1000
+"""Cost of an operator, in multiply-accumulates."""
+
+_NUMBERS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 112)
+"""Numbers of stripes that are tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shrunk:
+    """A model within a limit.
+
+    Attributes:
+        cut: the model.
+        cuts: the segments.
+        before: arena of the uncut model.
+        after: arena of this one.
+    """
+
+    cut: CutModel
+    cuts: tuple[Cut, ...]
+    before: Arena
+    after: Arena
+
+
+@dataclass(frozen=True, slots=True)
+class _Tried:
+    """One segment cut in one way: live bytes inside it, and its cost in multiply-accumulates and copied bytes."""
+
+    cut: Cut
+    live: int
+    cost: int
+
+
+class SegmentSearch:
+    """The search over segments of a model, which remembers what it has tried."""
+
+    def __init__(self, model: FlatModel) -> None:
+        self.model = model
+        self.graph: RowGraph = graph_of(model)
+        self.before = arena_of(model)
+        self.live = live_bytes(model, {})
+        self._sizes = {i: 0 if t.has_values else nbytes(t) for i, t in enumerate(model.tensors)}
+        self._bounds: dict[Cut, int] = {}
+        self._tried: dict[Cut, _Tried | None] = {}
+
+    def within(self, limit: int) -> Shrunk | None:
+        """Return the model with the least added work whose live bytes are within a limit; None if none is found."""
+        cuts = self._cuts(limit)
+        if cuts is None:
+            return None
+        made = cut(self.model, cuts, graph=self.graph)
+        return Shrunk(made, tuple(cuts), self.before, arena_of(made.model))
+
+    def least(self, above: int) -> Shrunk | None:
+        """Return the model with the least live bytes that is found, all of them above a limit that is too small."""
+        low, high, best = above, self.before.nbytes, None
+        while high - low > max(256, low // 64):
+            middle = (low + high) // 2
+            found = self.within(middle)
+            low, high, best = (low, found.after.nbytes, found) if found else (middle, high, best)
+        return best
+
+    @cached_property
+    def points(self) -> tuple[int, ...]:
+        """Positions in the order of operators where few bytes are live: the ends of segments."""
+        live, count = self.crossing, len(self.model.operators)
+        return tuple(
+            at
+            for at in range(count + 1)
+            if at in (0, count)
+            or self.graph.operators[at - 1] is None
+            or self.graph.operators[at] is None
+            or (live[at] <= live[at - 1] and live[at] <= live[at + 1])
+        )
+
+    @cached_property
+    def crossing(self) -> tuple[int, ...]:
+        """Bytes of rows that are live between operators: written before and read after each position."""
+        count = len(self.model.operators)
+        written = dict.fromkeys(self.graph.inputs, 0)
+        last: dict[int, int] = dict.fromkeys(self.graph.outputs, count)
+        for at in range(count):
+            written |= dict.fromkeys(self.graph.writes[at], at + 1)
+            for tensor in self.graph.reads[at]:
+                last[tensor] = max(at, last.get(tensor, 0))
+        return tuple(
+            sum(self._sizes[tensor] for tensor, begin in written.items() if begin <= at <= last.get(tensor, -1))
+            for at in range(count + 1)
+        )
+
+    def runs(self) -> Iterator[tuple[int, int]]:
+        """Yield the longest runs of operators that can be cut."""
+        begin = 0
+        for at, op in enumerate((*self.graph.operators, None)):
+            if op is None:
+                if at - begin > 1:
+                    yield begin, at
+                begin = at + 1
+
+    def segments(self, limit: int) -> Iterator[tuple[int, int]]:
+        """Yield the segments that hold an operator above the limit."""
+        for begin, end in self.runs():
+            above = [at for at in range(begin, end) if self.live[at] > limit]
+            if not above:
+                continue
+            points = [at for at in self.points if begin <= at <= end]
+            inside = sorted(points, key=lambda at: (self.crossing[at], at))[:_MOST_POINTS]
+            inside = sorted({*inside, begin, end})
+            for first in inside:
+                for last in inside:
+                    if last - first > 1 and any(first <= at < last for at in above):
+                        yield first, last
+
+    def _cuts(self, limit: int) -> list[Cut] | None:
+        """Return the segments of least cost, by the shortest path over positions between operators."""
+        count = len(self.model.operators)
+        found: dict[int, list[_Tried]] = {}
+        for first, last in self.segments(limit):
+            if (best := self._best(first, last, limit)) is not None:
+                found.setdefault(last, []).append(best)
+        cost: list[float] = [0] + [math.inf] * count
+        step: list[_Tried | None] = [None] * (count + 1)
+        for at in range(1, count + 1):
+            if self.live[at - 1] <= limit:
+                cost[at] = cost[at - 1]
+            for one in found.get(at, ()):
+                if cost[one.cut.first] + one.cost < cost[at]:
+                    cost[at], step[at] = cost[one.cut.first] + one.cost, one
+        if math.isinf(cost[count]):
+            return None
+        cuts, at = list[Cut](), count
+        while at > 0:
+            one = step[at]
+            cuts += [one.cut] if one else []
+            at = one.cut.first if one else at - 1
+        return cuts[::-1]
+
+    def _best(self, first: int, last: int, limit: int) -> _Tried | None:
+        """Return the way of least cost to cut a segment within a limit.
+
+        With more stripes less is live, and more is computed or copied: for each choice of kept rows the first
+        number of stripes that fits is taken.
+        """
+        segment = self.graph.segment(first, last)
+        if segment is None or self._outside(segment, first, last) > limit:
+            return None
+        best: _Tried | None = None
+        for threshold in KEEP_FROM:
+            for way in ways(segment, first, last, kept_from(segment, threshold)):
+                one = self._try(segment, way, limit)
+                if one is not None and one.live <= limit:
+                    best = one if best is None or one.cost < best.cost else best
+                    break
+        return best
+
+    def _outside(self, segment: Segment, first: int, last: int) -> int:
+        """Return a lower bound of the live bytes of a cut segment: its outputs with their parts, and what stays."""
+        outputs = sum(self._sizes[tensor] for tensor in segment.outputs)
+        return 2 * outputs + self._through(first, last)
+
+    def _through(self, first: int, last: int) -> int:
+        """Return the bytes that are live from before a segment to its end."""
+        later = {tensor for reads in self.graph.reads[last:] for tensor in reads} | {*self.graph.outputs}
+        before = {*self.graph.inputs, *(tensor for writes in self.graph.writes[:first] for tensor in writes)}
+        return sum(self._sizes[tensor] for tensor in before & later)
+
+    def _try(self, segment: Segment, way: Cut, limit: int) -> _Tried | None:
+        """Return a way with its live bytes; None for one that is impossible, or surely above the limit."""
+        if way in self._tried:
+            return self._tried[way]
+        try:
+            if way not in self._bounds:
+                stripes = segment.stripes(way.height, way.kept)
+                self._bounds[way] = bound(segment, stripes) + self._through(way.first, way.last)
+            if self._bounds[way] > limit:
+                return None
+            made, work = trial(self.model, self.graph, segment, way)
+            copied = arena_of(made).copied
+            cost = work.macs + copied + _DISPATCH * len(made.operators)
+            self._tried[way] = _Tried(way, max(live_bytes(made, {})), cost)
+        except StripesError:
+            self._tried[way] = None
+        return self._tried[way]
+
+
+def ways(segment: Segment, first: int, last: int, kept: frozenset[int]) -> Iterator[Cut]:
+    """Yield the ways to cut a segment with given rows to keep, fewest stripes first."""
+    heights = dict.fromkeys(-(-segment.count // number) for number in _NUMBERS if number <= segment.count)
+    return (Cut(first, last, height, kept) for height in heights)
+
+
+def bound(segment: Segment, stripes: Sequence[Stripe]) -> int:
+    """Return a lower bound of the live bytes inside a segment."""
+    most = done = 0
+    for stripe in stripes:
+        for op in segment.operators:
+            if (rows := stripe.operators.get(op.at)) is not None:
+                live = sum(
+                    (last - first) * segment.row_bytes[tensor]
+                    for tensor in op.outputs
+                    for first, last in [rows.computed]
+                )
+                live += sum(
+                    (last - first) * read.window.nbytes
+                    for read, (first, last) in zip(op.reads, rows.reads, strict=True)
+                )
+                most = max(most, live + done)
+        done += sum((last - first) * segment.row_bytes[tensor] for tensor, (first, last) in stripe.outputs.items())
+    return most
+
+
+def kept_from(segment: Segment, threshold: int | None) -> frozenset[int]:
+    """Return the operators whose rows are kept: those with so many multiply-accumulates per byte of their result."""
+    if threshold is None:
+        return frozenset()
+    return frozenset(
+        op.at for op in segment.operators if op.macs >= threshold * op.count * max(1, segment.row_bytes[op.outputs[0]])
+    )
