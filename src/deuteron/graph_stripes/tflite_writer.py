@@ -160,6 +160,8 @@ class _Writer:
             inputs[0] = self._integers(shape)
             if self.for_vela:
                 inputs[2] = self._apart(inputs[2])
+        elif site.op.name.startswith("RESIZE_"):
+            inputs[1] = self._integers(shape[1:3])
         elif site.op.name in ("PAD", "PADV2"):
             inputs[1] = self._pads(op, rows, site)
         elif site.op.name in ("SLICE", "STRIDED_SLICE"):
