@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deuteron.arch import targets
+from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.targets import EthosU
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
@@ -194,8 +195,7 @@ def _build_tflite(
     options: BuildOptions,
 ) -> Build:
     """The build of a TFLite file."""
-    from deuteron.board import arena
-    from deuteron.runtime import tflite_build
+    from deuteron.board import arena, vela_budget
 
     if function is not None:
         raise OptionError(
@@ -209,7 +209,7 @@ def _build_tflite(
     directory = None if output is None else Path(output)
     if directory is not None:
         outputs.check_output(directory, force=options.force)
-    manifest, files = tflite_build.build_of(path, target, options, calibration)
+    manifest, files = vela_budget.build_of(path, target, options, calibration)
     arena.check_program(files[manifests.PROGRAM], manifest)
     if directory is not None:
         text = manifest.to_json().encode()
@@ -230,6 +230,11 @@ def _check_options(model: str, target: str, options: BuildOptions) -> None:
     options.check(arch)
     if isinstance(arch.npu, EthosU):
         vela.check(arch.npu, options.vela)
+        if options.memory != MemoryOptions():
+            raise OptionError(
+                f"`--sram-budget` and `--depth-first` of `{arch.name}` are for TFLite files, and `{model}` is not one",
+                hint="tell Vela by `--memory-mode`, `--optimise` and `--arena-cache-size`",
+            )
     if options.partition is Partitioning.COST:
         from deuteron.views import costs
 

@@ -38,11 +38,6 @@ def arena_of(model: FlatModel) -> Arena:
     return Arena(max(live, default=0), work, copied, len(model.operators))
 
 
-def arena_in_place(model: FlatModel) -> int:
-    """Return the live bytes where slices and concatenations take no copies, as in Vela's programs."""
-    return max(live_bytes(model, _roots(model)), default=0)
-
-
 def live_bytes(model: FlatModel, roots: Mapping[int, int]) -> Sequence[int]:
     """Return the live bytes at each operator; a tensor lies in the memory of its root."""
     count = len(model.operators)
@@ -79,7 +74,7 @@ def _uses(model: FlatModel) -> Iterator[tuple[int, int]]:
     yield from ((alias.get(tensor, tensor), len(model.operators)) for tensor in model.outputs)
 
 
-def _roots(model: FlatModel) -> Mapping[int, int]:
+def roots_of(model: FlatModel) -> Mapping[int, int]:
     """Return the tensor in whose memory another lies: a slice in its source, a part in its concatenation."""
     roots: dict[int, int] = {}
     readers: dict[int, int] = {}

@@ -2,10 +2,10 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-from deuteron.graph_stripes.liveness import Arena, arena_of, live_bytes
+from deuteron.graph_stripes.liveness import Arena, arena_of, live_bytes, roots_of
 from deuteron.graph_stripes.rows import RowGraph, Segment, Stripe, StripesError
 from deuteron.graph_stripes.tflite_rows import graph_of, nbytes
 from deuteron.graph_stripes.tflite_writer import Cut, CutModel, cut, trial
@@ -16,9 +16,6 @@ KEEP_FROM = (None, 0, 12, 48)
 
 _MOST_POINTS = 20
 """Ends of segments that are tried in a run of operators."""
-
-_DISPATCH = 1000
-"""Cost of an operator, in multiply-accumulates."""
 
 _NUMBERS = (2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 112)
 """Numbers of stripes that are tried."""
@@ -42,7 +39,7 @@ class Shrunk:
 
 
 @dataclass(frozen=True, slots=True)
-class _Tried:
+class Tried:
     """One segment cut in one way: live bytes inside it, and its cost in multiply-accumulates and copied bytes."""
 
     cut: Cut
@@ -50,17 +47,49 @@ class _Tried:
     cost: int
 
 
-class SegmentSearch:
-    """The search over segments of a model, which remembers what it has tried."""
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What stripes cost beside multiply-accumulates, which cost 1.
 
-    def __init__(self, model: FlatModel) -> None:
-        self.model = model
-        self.graph: RowGraph = graph_of(model)
+    Attributes:
+        copied: a byte that is copied.
+        operator: an operator.
+        in_place: slices and concatenations copy nothing, as in Vela's programs; rows that are kept do.
+    """
+
+    copied: int
+    operator: int
+    in_place: bool
+
+
+RUNTIME = Costs(copied=1, operator=1000, in_place=False)
+"""A runtime that runs TFLite operators one by one on a CPU."""
+
+VELA = Costs(copied=64, operator=20_000, in_place=True)
+"""Vela's program on an Ethos-U, which does about 64 multiply-accumulates per cycle, and copies a byte per cycle."""
+
+
+class SegmentSearch:
+    """The search over segments of a model, which remembers what it has tried.
+
+    Args:
+        model: the model.
+        costs: of the runtime.
+        allowed: operators that may be cut, by index; None for all.
+    """
+
+    def __init__(self, model: FlatModel, costs: Costs = RUNTIME, allowed: frozenset[int] | None = None) -> None:
+        self.model, self.costs = model, costs
+        graph = graph_of(model)
+        if allowed is not None:
+            operators = tuple(op if op and op.at in allowed else None for op in graph.operators)
+            graph = replace(graph, operators=operators)
+        self.graph: RowGraph = graph
         self.before = arena_of(model)
-        self.live = live_bytes(model, {})
+        self.live = self._live(model)
         self._sizes = {i: 0 if t.has_values else nbytes(t) for i, t in enumerate(model.tensors)}
         self._bounds: dict[Cut, int] = {}
-        self._tried: dict[Cut, _Tried | None] = {}
+        self._tried: dict[Cut, Tried | None] = {}
 
     def within(self, limit: int) -> Shrunk | None:
         """Return the model with the least added work whose live bytes are within a limit; None if none is found."""
@@ -78,6 +107,22 @@ class SegmentSearch:
             found = self.within(middle)
             low, high, best = (low, found.after.nbytes, found) if found else (middle, high, best)
         return best
+
+    def _live(self, model: FlatModel) -> Sequence[int]:
+        return live_bytes(model, roots_of(model) if self.costs.in_place else {})
+
+    def single(self, limit: int) -> Iterator[Tried]:
+        """Yield for each end of a segment the cheapest segment with that end whose live bytes are within a limit."""
+        best: dict[int, Tried] = {}
+        for first, last in self.segments(limit):
+            one = self._best(first, last, limit)
+            if one is not None and (last not in best or one.cost < best[last].cost):
+                best[last] = one
+        yield from best.values()
+
+    def fitting(self, limit: int) -> tuple[Tried, ...]:
+        """Return the segments of least cost whose live bytes are within a limit; empty if there are none."""
+        return tuple(one for cut in self._cuts(limit) or () if (one := self._tried.get(cut)) is not None)
 
     @cached_property
     def points(self) -> tuple[int, ...]:
@@ -133,12 +178,12 @@ class SegmentSearch:
     def _cuts(self, limit: int) -> list[Cut] | None:
         """Return the segments of least cost, by the shortest path over positions between operators."""
         count = len(self.model.operators)
-        found: dict[int, list[_Tried]] = {}
+        found: dict[int, list[Tried]] = {}
         for first, last in self.segments(limit):
             if (best := self._best(first, last, limit)) is not None:
                 found.setdefault(last, []).append(best)
         cost: list[float] = [0] + [math.inf] * count
-        step: list[_Tried | None] = [None] * (count + 1)
+        step: list[Tried | None] = [None] * (count + 1)
         for at in range(1, count + 1):
             if self.live[at - 1] <= limit:
                 cost[at] = cost[at - 1]
@@ -154,7 +199,7 @@ class SegmentSearch:
             at = one.cut.first if one else at - 1
         return cuts[::-1]
 
-    def _best(self, first: int, last: int, limit: int) -> _Tried | None:
+    def _best(self, first: int, last: int, limit: int) -> Tried | None:
         """Return the way of least cost to cut a segment within a limit.
 
         With more stripes less is live, and more is computed or copied: for each choice of kept rows the first
@@ -163,7 +208,7 @@ class SegmentSearch:
         segment = self.graph.segment(first, last)
         if segment is None or self._outside(segment, first, last) > limit:
             return None
-        best: _Tried | None = None
+        best: Tried | None = None
         for threshold in KEEP_FROM:
             for way in ways(segment, first, last, kept_from(segment, threshold)):
                 one = self._try(segment, way, limit)
@@ -175,7 +220,7 @@ class SegmentSearch:
     def _outside(self, segment: Segment, first: int, last: int) -> int:
         """Return a lower bound of the live bytes of a cut segment: its outputs with their parts, and what stays."""
         outputs = sum(self._sizes[tensor] for tensor in segment.outputs)
-        return 2 * outputs + self._through(first, last)
+        return (outputs if self.costs.in_place else 2 * outputs) + self._through(first, last)
 
     def _through(self, first: int, last: int) -> int:
         """Return the bytes that are live from before a segment to its end."""
@@ -183,7 +228,7 @@ class SegmentSearch:
         before = {*self.graph.inputs, *(tensor for writes in self.graph.writes[:first] for tensor in writes)}
         return sum(self._sizes[tensor] for tensor in before & later)
 
-    def _try(self, segment: Segment, way: Cut, limit: int) -> _Tried | None:
+    def _try(self, segment: Segment, way: Cut, limit: int) -> Tried | None:
         """Return a way with its live bytes; None for one that is impossible, or surely above the limit."""
         if way in self._tried:
             return self._tried[way]
@@ -194,9 +239,10 @@ class SegmentSearch:
             if self._bounds[way] > limit:
                 return None
             made, work = trial(self.model, self.graph, segment, way)
-            copied = arena_of(made).copied
-            cost = work.macs + copied + _DISPATCH * len(made.operators)
-            self._tried[way] = _Tried(way, max(live_bytes(made, {})), cost)
+            copied = work.copied if self.costs.in_place else arena_of(made).copied
+            added = len(made.operators) - (way.last - way.first)
+            cost = work.macs + self.costs.copied * copied + self.costs.operator * added
+            self._tried[way] = Tried(way, max(self._live(made)), cost)
         except StripesError:
             self._tried[way] = None
         return self._tried[way]

@@ -56,7 +56,7 @@ class EthosUFile:
 
     def described(self, arch: Arch) -> tuple[Partition, ...]:
         """Return what a manifest says of the partitions; UnsupportedError for commands of another NPU."""
-        inside = self._inside()
+        inside = self.inside()
         names = Names(self.source).of
         return tuple(
             self._partition(number, part, arch, [(i, names) for i in inside[number]])
@@ -66,7 +66,7 @@ class EthosUFile:
     def nodes(self) -> Iterator[Node]:
         """Yield the operators that run on the NPU."""
         names = Names(self.source).of
-        for number, operators in enumerate(self._inside()):
+        for number, operators in enumerate(self.inside()):
             for index in operators:
                 op, tensors = self.source.operators[index], self.source.tensors
                 results = sum(math.prod(tensors[i].shape) for i in op.outputs)
@@ -127,8 +127,8 @@ class EthosUFile:
         named = (self.model.tensors[i] for i in tensors)
         return tuple(TensorInfo(t.shape, t.dtype.lower(), t.name) for t in named)
 
-    def _inside(self) -> list[list[int]]:
-        """The operators of the source that each partition computes: those that its outputs depend on, up to the CPU."""
+    def inside(self) -> list[list[int]]:
+        """Return the operators of the source that each partition computes: those that its outputs depend on, up to the CPU."""
         if self.source is self.model:
             return [[] for _ in self.partitions]
         on_cpu = {
@@ -169,9 +169,13 @@ def for_vela(source: FlatModel, file: Buffer) -> Buffer:
     return encode(replace(source, tensors=vela_hidden.tensors_of(source), operators=operators, metadata=metadata))
 
 
-def compiled(source: FlatModel | None, model: FlatModel) -> EthosUFile:
-    """Return a file that Vela compiled; FormatError where a partition is damaged."""
-    model = with_states_of(_restored(source, vela_hidden.shown(source, model)), source) if source else model
+def compiled(source: FlatModel | None, model: FlatModel, given: FlatModel | None = None) -> EthosUFile:
+    """Return a file that Vela compiled; FormatError where a partition is damaged.
+
+    `given` is the source in stripes, if Vela was given that.
+    """
+    if source:
+        model = with_states_of(_restored(source, vela_hidden.shown(given or source, model)), source)
     partitions = iter(partitions_of(model))
     found = {i: next(partitions) for i, op in enumerate(model.operators) if is_partition(op)}
     return EthosUFile(source or model, model, found)
