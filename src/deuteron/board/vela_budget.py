@@ -22,7 +22,7 @@ from deuteron.builds.manifest import Manifest, StripedSegment, TensorInfo
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import CapacityError, UnsupportedError, counted
 from deuteron.graph_stripes.rows import StripesError
-from deuteron.graph_stripes.search import VELA, SegmentSearch, Tried
+from deuteron.graph_stripes.search import KEEP_FROM, VELA, SegmentSearch, Tried
 from deuteron.graph_stripes.tflite_writer import CutModel, cut
 from deuteron.npu.ethosu.program import program_of
 from deuteron.runtime import pte, tflite_build
@@ -34,8 +34,11 @@ from deuteron.runtime.tflite_model import infos
 SAMPLES = 2
 """Random inputs for which a cut program and the uncut one are compared."""
 
-_LIMITS = (1.3, 1.15, 1.0, 0.9, 0.8, 0.7, 0.55)
+_LIMITS = (1.15, 1.0, 0.9, 0.8, 0.65)
 """Limits of live bytes inside a segment, as parts of the budget: Vela needs less or more than their estimate."""
+
+_POLICIES = (KEEP_FROM, (None,), (0,))
+"""Rows that are kept: as it costs least, none, all."""
 
 _ALWAYS = (0.7, 0.5, 0.35, 0.25)
 """The same without a budget, as parts of the uncut program's SRAM."""
@@ -98,16 +101,18 @@ class VelaSearch:
         self._budget = self._memory.sram_budget
         self._left = _SECONDS[self._memory.effort]
         self._notes: list[str] = []
+        self._outside = 0
 
     def chosen(self) -> VelaBuild:
         """Return the fastest program within the budget; without one, that with the least SRAM."""
         uncut = self._candidate(self._vela)
+        self._outside = uncut.sram - max((each.scratch_bytes for each in uncut.build.made.partitions), default=0)
         depth_first, budget = self._memory.depth_first, self._budget
         if budget is not None and uncut.sram <= budget and depth_first is not DepthFirst.ALWAYS:
             return uncut.build
-        found = [uncut, *self._uncut(uncut)]
+        found = [uncut, *self._uncut()]
         if depth_first is not DepthFirst.NEVER:
-            found += self._cut(uncut, min(found, key=lambda one: one.sram))
+            found += self._cut(min(found, key=lambda one: one.sram))
         taken = self._taken(found, uncut)
         before = min((one for one in found if one.model is None), key=lambda one: one.sram)
         return taken.build.noted(tuple(self._stripes(taken, before)), tuple(self._notes))
@@ -124,25 +129,24 @@ class VelaSearch:
                 return one
         raise self._too_large(found)
 
-    def _uncut(self, uncut: Candidate) -> Iterator[Candidate]:
+    def _uncut(self) -> Iterator[Candidate]:
         """Yield programs of the uncut model that Vela makes for less SRAM, unless options say how it must."""
         if self._vela.optimise is not Optimise.PERFORMANCE or self._vela.arena_cache_size is not None:
             return
-        for options in self._for_less(uncut):
+        for options in self._for_less():
             if (one := self._try(options)) is not None:
                 yield one
 
-    def _for_less(self, uncut: Candidate) -> Iterator[VelaOptions]:
+    def _for_less(self) -> Iterator[VelaOptions]:
         """Yield options for less SRAM: the fastest within what partitions may take, and the least."""
         yield replace(self._vela, optimise=Optimise.SIZE)
         if self._budget is not None:
-            outside = uncut.sram - max((each.scratch_bytes for each in uncut.build.made.partitions), default=0)
-            if self._budget - outside > 0:
-                yield replace(self._vela, arena_cache_size=self._budget - outside)
+            if self._budget > self._outside:
+                yield replace(self._vela, arena_cache_size=self._budget - self._outside)
 
-    def _cut(self, uncut: Candidate, least: Candidate) -> list[Candidate]:
+    def _cut(self, least: Candidate) -> list[Candidate]:
         """Return programs of the model in stripes."""
-        inside = frozenset(at for part in uncut.build.inside for at in part)
+        inside = frozenset(at for part in least.build.inside for at in part)
         search = SegmentSearch(self._builder.prepared.model, VELA, inside)
         found: list[Candidate] = []
         tight = replace(self._vela, optimise=Optimise.SIZE, arena_cache_size=None)
@@ -160,26 +164,27 @@ class VelaSearch:
                     if one is None:
                         continue
                     found.append(one)
-                    if self._budget is not None and one.sram > max(self._budget, 1.1 * max(s.live for s in segments)):
+                    live = self._outside + round(1.25 * max(each.live for each in segments))
+                    if self._budget is not None and one.sram > max(self._budget, live):
                         ruled_out.append(_covered(segments))  # other operators need more than the budget
         better = sorted((one for one in found if self._fits(one)), key=lambda one: one.cycles)[:2]
         for one in better if self._vela.arena_cache_size is None else ():
-            for options in list(self._for_less(uncut))[1:]:
+            for options in list(self._for_less())[1:]:
                 if (faster := self._try(options, one.segments)) is not None:
                     found.append(faster)
         return found
 
     def _proposed(self, search: SegmentSearch, least: Candidate) -> list[tuple[Tried, ...]]:
         """Return segments to cut together, those of least cost first."""
-        limits = [round(part * self._budget) for part in _LIMITS] if self._budget is not None else []
-        limits += (
-            [round(part * least.sram) for part in _ALWAYS] if self._memory.depth_first is DepthFirst.ALWAYS else []
-        )
+        limits = [round(part * least.sram) for part in _ALWAYS]
+        if self._budget is not None:
+            limits = [round(part * (self._budget - self._outside)) for part in _LIMITS]
         proposed: dict[tuple[object, ...], tuple[Tried, ...]] = {}
-        for limit in limits:
-            for segments in (search.fitting(limit), *((one,) for one in search.single(limit))):
-                if segments:
+        for limit in limits if limits[0] > 0 else ():
+            for thresholds in _POLICIES:
+                for segments in search.fitting(limit, thresholds):
                     proposed[tuple(one.cut for one in segments)] = segments
+            proposed |= {(one.cut,): (one,) for one in search.single(limit)}
         return sorted(proposed.values(), key=lambda segments: sum(one.cost for one in segments))
 
     def _fits(self, one: Candidate) -> bool:

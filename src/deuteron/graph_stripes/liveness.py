@@ -8,7 +8,9 @@ from deuteron.graph_stripes.tflite_rows import macs, nbytes
 from deuteron.tflite.flat_model import FlatModel
 
 _ALIGNMENT = 16
-_MOVES = frozenset(("CONCATENATION", "PAD", "PADV2", "SLICE", "STRIDED_SLICE"))
+MOVES = frozenset(("CONCATENATION", "PAD", "PADV2", "SLICE", "STRIDED_SLICE"))
+"""Operators that only move bytes."""
+
 _VIEWS = frozenset(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"))
 """Operators whose result a runtime may leave in the memory of the input."""
 
@@ -33,7 +35,7 @@ class Arena:
 def arena_of(model: FlatModel) -> Arena:
     """Return the arena of a model by liveness: a lower bound of what a planner of addresses reaches."""
     live = live_bytes(model, {})
-    copied = sum(nbytes(model.tensors[op.outputs[0]]) for op in model.operators if op.name in _MOVES)
+    copied = sum(nbytes(model.tensors[op.outputs[0]]) for op in model.operators if op.name in MOVES)
     work = sum(macs(model, at) for at in range(len(model.operators)))
     return Arena(max(live, default=0), work, copied, len(model.operators))
 

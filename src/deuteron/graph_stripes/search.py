@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from deuteron.graph_stripes.liveness import Arena, arena_of, live_bytes, roots_of
+from deuteron.graph_stripes.liveness import MOVES, Arena, arena_of, live_bytes, roots_of
 from deuteron.graph_stripes.rows import RowGraph, Segment, Stripe, StripesError
 from deuteron.graph_stripes.tflite_rows import graph_of, nbytes
 from deuteron.graph_stripes.tflite_writer import Cut, CutModel, cut, trial
@@ -53,8 +53,9 @@ class Costs:
 
     Attributes:
         copied: a byte that is copied.
-        operator: an operator.
-        in_place: slices and concatenations copy nothing, as in Vela's programs; rows that are kept do.
+        operator: an operator that computes, and without `in_place` any operator.
+        in_place: slices and concatenations copy nothing, as in Vela's programs; rows that are kept do. Between two
+            layers a tensor need not exist as a whole, if nothing else reads it.
     """
 
     copied: int
@@ -65,8 +66,14 @@ class Costs:
 RUNTIME = Costs(copied=1, operator=1000, in_place=False)
 """A runtime that runs TFLite operators one by one on a CPU."""
 
-VELA = Costs(copied=64, operator=20_000, in_place=True)
-"""Vela's program on an Ethos-U, which does about 64 multiply-accumulates per cycle, and copies a byte per cycle."""
+VELA = Costs(copied=64, operator=500_000, in_place=True)
+"""Vela's program on an Ethos-U, which does about 64 multiply-accumulates per cycle, and copies a byte per cycle.
+
+The cost of an operator is fitted to Vela's estimates of a U-Net in 2 to 16 stripes.
+"""
+
+_CASCADED = frozenset(("ADD", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "MUL", "SUB"))
+"""Operators between which Vela keeps only some rows of a tensor."""
 
 
 class SegmentSearch:
@@ -93,7 +100,7 @@ class SegmentSearch:
 
     def within(self, limit: int) -> Shrunk | None:
         """Return the model with the least added work whose live bytes are within a limit; None if none is found."""
-        cuts = self._cuts(limit)
+        cuts = self._cuts(limit, self.live, KEEP_FROM)
         if cuts is None:
             return None
         made = cut(self.model, cuts, graph=self.graph)
@@ -111,18 +118,44 @@ class SegmentSearch:
     def _live(self, model: FlatModel) -> Sequence[int]:
         return live_bytes(model, roots_of(model) if self.costs.in_place else {})
 
-    def single(self, limit: int) -> Iterator[Tried]:
+    def _count(self, model: FlatModel) -> int:
+        free = MOVES if self.costs.in_place else ()
+        return sum(op.name not in free for op in model.operators)
+
+    def single(self, limit: int, thresholds: Sequence[int | None] = KEEP_FROM) -> Iterator[Tried]:
         """Yield for each end of a segment the cheapest segment with that end whose live bytes are within a limit."""
         best: dict[int, Tried] = {}
         for first, last in self.segments(limit):
-            one = self._best(first, last, limit)
+            one = self._best(first, last, limit, thresholds)
             if one is not None and (last not in best or one.cost < best[last].cost):
                 best[last] = one
         yield from best.values()
 
-    def fitting(self, limit: int) -> tuple[Tried, ...]:
-        """Return the segments of least cost whose live bytes are within a limit; empty if there are none."""
-        return tuple(one for cut in self._cuts(limit) or () if (one := self._tried.get(cut)) is not None)
+    def fitting(self, limit: int, thresholds: Sequence[int | None] = KEEP_FROM) -> Iterator[tuple[Tried, ...]]:
+        """Yield segments of least cost whose live bytes are within a limit; other operators run whole, or cascaded."""
+        for live in (self.live, self.cascaded) if self.costs.in_place else (self.live,):
+            cuts = self._cuts(limit, live, thresholds)
+            if cuts:
+                yield tuple(one for cut in cuts if (one := self._tried.get(cut)) is not None)
+
+    @cached_property
+    def cascaded(self) -> Sequence[int]:
+        """Live bytes at each operator, of tensors that exist as a whole in Vela's cascades."""
+        model, operators = self.model, self.model.operators
+        readers: dict[int, list[str]] = {}
+        for op in operators:
+            for tensor in {*op.inputs}:
+                readers.setdefault(tensor, []).append(op.name)
+        rolled = {
+            op.outputs[0]
+            for op in operators
+            if op.name in _CASCADED
+            and len(names := readers.get(op.outputs[0], [])) == 1
+            and names[0] in _CASCADED
+            and op.outputs[0] not in model.outputs
+        }
+        empty = tuple(replace(t, shape=(0,)) if i in rolled else t for i, t in enumerate(model.tensors))
+        return self._live(replace(model, tensors=empty))
 
     @cached_property
     def points(self) -> tuple[int, ...]:
@@ -175,17 +208,20 @@ class SegmentSearch:
                     if last - first > 1 and any(first <= at < last for at in above):
                         yield first, last
 
-    def _cuts(self, limit: int) -> list[Cut] | None:
-        """Return the segments of least cost, by the shortest path over positions between operators."""
+    def _cuts(self, limit: int, live: Sequence[int], thresholds: Sequence[int | None]) -> list[Cut] | None:
+        """Return the segments of least cost, by the shortest path over positions between operators.
+
+        Operators outside of them have the given live bytes.
+        """
         count = len(self.model.operators)
         found: dict[int, list[Tried]] = {}
         for first, last in self.segments(limit):
-            if (best := self._best(first, last, limit)) is not None:
+            if (best := self._best(first, last, limit, thresholds)) is not None:
                 found.setdefault(last, []).append(best)
         cost: list[float] = [0] + [math.inf] * count
         step: list[Tried | None] = [None] * (count + 1)
         for at in range(1, count + 1):
-            if self.live[at - 1] <= limit:
+            if live[at - 1] <= limit:
                 cost[at] = cost[at - 1]
             for one in found.get(at, ()):
                 if cost[one.cut.first] + one.cost < cost[at]:
@@ -199,7 +235,7 @@ class SegmentSearch:
             at = one.cut.first if one else at - 1
         return cuts[::-1]
 
-    def _best(self, first: int, last: int, limit: int) -> Tried | None:
+    def _best(self, first: int, last: int, limit: int, thresholds: Sequence[int | None]) -> Tried | None:
         """Return the way of least cost to cut a segment within a limit.
 
         With more stripes less is live, and more is computed or copied: for each choice of kept rows the first
@@ -209,7 +245,7 @@ class SegmentSearch:
         if segment is None or self._outside(segment, first, last) > limit:
             return None
         best: Tried | None = None
-        for threshold in KEEP_FROM:
+        for threshold in thresholds:
             for way in ways(segment, first, last, kept_from(segment, threshold)):
                 one = self._try(segment, way, limit)
                 if one is not None and one.live <= limit:
@@ -240,7 +276,7 @@ class SegmentSearch:
                 return None
             made, work = trial(self.model, self.graph, segment, way)
             copied = work.copied if self.costs.in_place else arena_of(made).copied
-            added = len(made.operators) - (way.last - way.first)
+            added = self._count(made) - (way.last - way.first)
             cost = work.macs + self.costs.copied * copied + self.costs.operator * added
             self._tried[way] = Tried(way, max(self._live(made)), cost)
         except StripesError:
