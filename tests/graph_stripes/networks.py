@@ -41,7 +41,13 @@ class Network:
         return self.tensors[tensor].shape
 
     def add(
-        self, name: str, inputs: Sequence[int], shape: Sequence[int], kind: str, options: Mapping[str, Any], like: int = -1
+        self,
+        name: str,
+        inputs: Sequence[int],
+        shape: Sequence[int],
+        kind: str,
+        options: Mapping[str, Any],
+        like: int = -1,
     ) -> int:
         """An operator; `like` is a tensor whose quantisation the result has."""
         result = self.tensor(shape, self.tensors[like].quant if like >= 0 else None)
@@ -49,7 +55,14 @@ class Network:
         return result
 
     def layer(
-        self, x: int, channels: int, kernel: int = 3, stride: int = 1, pad: int = SAME, act: int = RELU, dilation: int = 1
+        self,
+        x: int,
+        channels: int,
+        kernel: int = 3,
+        stride: int = 1,
+        pad: int = SAME,
+        act: int = RELU,
+        dilation: int = 1,
     ) -> int:
         """A convolution; a depthwise one for 0 channels."""
         _, height, width, depth = self.shape(x)
@@ -136,7 +149,9 @@ class Network:
         """The mean of a map, and a fully connected layer."""
         axes = self.constant([1, 2], "INT32")
         mean = self.add("MEAN", (x, axes), (1, self.shape(x)[3]), "ReducerOptions", {"KeepDims": False})
-        weights = self.constant(self.rng.integers(-127, 128, (classes, self.shape(x)[3])), "INT8", Quant((1 / 128,), (0,)))
+        weights = self.constant(
+            self.rng.integers(-127, 128, (classes, self.shape(x)[3])), "INT8", Quant((1 / 128,), (0,))
+        )
         options = {"FusedActivationFunction": 0, "WeightsFormat": 0, "KeepNumDims": False}
         return self.add("FULLY_CONNECTED", (mean, weights, -1), (1, classes), "FullyConnectedOptions", options)
 
@@ -204,7 +219,9 @@ def yolo(side: int = 192) -> FlatModel:
 
     def block(x: int, channels: int) -> int:
         left, right = net.layer(x, channels // 2, 1), net.layer(x, channels // 2, 1)
-        return net.layer(net.concat(left, net.sum(net.layer(net.layer(right, channels // 2), channels // 2), right)), channels, 1)
+        return net.layer(
+            net.concat(left, net.sum(net.layer(net.layer(right, channels // 2), channels // 2), right)), channels, 1
+        )
 
     x = block(net.layer(net.layer(net.input, 16, 3, 2), 32, 3, 2), 32)
     middle = block(net.layer(x, 64, 3, 2), 64)
@@ -255,7 +272,11 @@ def random_network(seed: int) -> FlatModel:
             stride, dilation = (int(rng.integers(1, 3)), 1) if rng.random() < 0.8 else (1, 2)
             fits = min(height, width) > (kernel - 1) * dilation
             channels = 0 if rng.random() < 0.4 else int(rng.integers(4, 24))
-            live.append(net.layer(x, channels, kernel, stride, VALID if fits and rng.random() < 0.3 else SAME, dilation=dilation))
+            live.append(
+                net.layer(
+                    x, channels, kernel, stride, VALID if fits and rng.random() < 0.3 else SAME, dilation=dilation
+                )
+            )
         elif kind == 3 and min(height, width) > 3:
             pad = SAME if rng.random() < 0.4 else VALID
             pool = ("MAX", "AVERAGE")[int(rng.integers(2))]

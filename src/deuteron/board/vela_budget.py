@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from deuteron.arch import targets
@@ -22,7 +23,7 @@ from deuteron.builds.manifest import Manifest, StripedSegment, TensorInfo
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import CapacityError, UnsupportedError, counted
 from deuteron.graph_stripes.rows import StripesError
-from deuteron.graph_stripes.search import KEEP_FROM, VELA, SegmentSearch, Tried
+from deuteron.graph_stripes.search import KEEP_FROM, VELA, SegmentSearch, Tried, cost_of
 from deuteron.graph_stripes.tflite_writer import CutModel, cut
 from deuteron.npu.ethosu.program import program_of
 from deuteron.runtime import pte, tflite_build
@@ -34,11 +35,14 @@ from deuteron.runtime.tflite_model import infos
 SAMPLES = 2
 """Random inputs for which a cut program and the uncut one are compared."""
 
-_LIMITS = (1.15, 1.0, 0.9, 0.8, 0.65)
+_LIMITS = (1.05, 0.9, 0.75)
 """Limits of live bytes inside a segment, as parts of the budget: Vela needs less or more than their estimate."""
 
 _POLICIES = (KEEP_FROM, (None,), (0,))
 """Rows that are kept: as it costs least, none, all."""
+
+_NEAR = 1.01
+"""Corrected estimates that are tried first, as parts of the budget."""
 
 _ALWAYS = (0.7, 0.5, 0.35, 0.25)
 """The same without a budget, as parts of the uncut program's SRAM."""
@@ -46,7 +50,7 @@ _ALWAYS = (0.7, 0.5, 0.35, 0.25)
 _SECONDS = {Effort.FAST: 40.0, Effort.EXACT: 400.0}
 """Processor time for Vela's compilations, estimated from the number of operators."""
 
-_FITTING = 5
+_FITTING = 4
 """Cut programs within the budget after which the search ends; the cheapest ones by estimate come first."""
 
 
@@ -83,13 +87,65 @@ def build_of(
         CapacityError: no program for an Ethos-U fits; the error names the least that was found.
     """
     is_searched = isinstance(targets.load(target).npu, EthosU) and is_limited(options.memory)
-    choose = (lambda builder: VelaSearch(builder).chosen()) if is_searched else None
-    return tflite_build.build_of(path, target, options, calibration, choose)
+    return tflite_build.build_of(path, target, options, calibration, _chosen if is_searched else None)
+
+
+def _chosen(builder: VelaBuilder) -> VelaBuild:
+    return VelaSearch(builder).chosen()
 
 
 def is_limited(memory: MemoryOptions) -> bool:
     """Return True if options ask for less SRAM than Vela takes by itself."""
     return memory.sram_budget is not None or memory.depth_first is DepthFirst.ALWAYS
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    """Segments to cut, the bytes that Vela is expected to need, and the cost in multiply-accumulates."""
+
+    segments: tuple[Tried, ...]
+    expected: int
+    cost: int
+
+    @property
+    def ends(self) -> tuple[tuple[int, int], ...]:
+        """The ends of the segments; estimates for the same ends are wrong in the same way."""
+        return tuple((one.cut.first, one.cut.last) for one in self.segments)
+
+
+class _Waiting:
+    """Proposals that are not compiled yet; the cheapest that is expected to fit is next.
+
+    Args:
+        left: the proposals.
+        room: bytes for the partitions; 0 for as little as possible.
+        ratio: what Vela needs for the uncut model, as a multiple of what is expected.
+    """
+
+    def __init__(self, left: list[_Proposal], room: int, ratio: float) -> None:
+        self.left, self._room = left, room
+        self._ratios: dict[tuple[tuple[int, int], ...], float] = {}
+        self._seen = [ratio]
+
+    def next(self, count: int) -> list[_Proposal]:
+        """Take so many proposals."""
+        taken: list[_Proposal] = []
+        while self.left and len(taken) < count:
+            ends = {each.ends for each in taken}
+            best = min(self.left, key=lambda each: (each.ends in ends, *self._order(each)))
+            self.left.remove(best)
+            taken.append(best)
+        return taken
+
+    def learn(self, proposal: _Proposal, nbytes: int) -> None:
+        """Correct the expectation by what Vela needs."""
+        self._ratios[proposal.ends] = nbytes / max(1, proposal.expected)
+        self._seen.append(self._ratios[proposal.ends])
+
+    def _order(self, each: _Proposal) -> tuple[bool, float]:
+        expected = each.expected * self._ratios.get(each.ends, sum(self._seen) / len(self._seen))
+        is_above = expected > _NEAR * self._room
+        return is_above, expected if is_above else each.cost
 
 
 class VelaSearch:
@@ -140,9 +196,8 @@ class VelaSearch:
     def _for_less(self) -> Iterator[VelaOptions]:
         """Yield options for less SRAM: the fastest within what partitions may take, and the least."""
         yield replace(self._vela, optimise=Optimise.SIZE)
-        if self._budget is not None:
-            if self._budget > self._outside:
-                yield replace(self._vela, arena_cache_size=self._budget - self._outside)
+        if self._budget is not None and self._budget > self._outside:
+            yield replace(self._vela, arena_cache_size=self._budget - self._outside)
 
     def _cut(self, least: Candidate) -> list[Candidate]:
         """Return programs of the model in stripes."""
@@ -150,42 +205,36 @@ class VelaSearch:
         search = SegmentSearch(self._builder.prepared.model, VELA, inside)
         found: list[Candidate] = []
         tight = replace(self._vela, optimise=Optimise.SIZE, arena_cache_size=None)
-        ruled_out: list[frozenset[int]] = []
-        waiting = list(self._proposed(search, least))
-        workers = max(1, min(4, os.cpu_count() or 1))
+        waiting = self._proposed(search, least)
+        workers = max(1, min(2, os.cpu_count() or 1))
         with ThreadPoolExecutor(workers) as pool:
-            while waiting and self._left > 0 and self._fitting(found) < _FITTING:
-                batch: list[tuple[Tried, ...]] = []
-                while waiting and len(batch) < workers:
-                    segments = waiting.pop(0)
-                    if not any(_covered(segments) <= other for other in ruled_out):
-                        batch.append(segments)
-                for segments, one in zip(batch, pool.map(lambda each: self._try(tight, each), batch), strict=True):
-                    if one is None:
-                        continue
-                    found.append(one)
-                    live = self._outside + round(1.25 * max(each.live for each in segments))
-                    if self._budget is not None and one.sram > max(self._budget, live):
-                        ruled_out.append(_covered(segments))  # other operators need more than the budget
+            while waiting.left and self._left > 0 and self._fitting(found) < _FITTING:
+                batch = waiting.next(workers)
+                made = pool.map(partial(self._try, tight), [each.segments for each in batch])
+                for each, one in zip(batch, made, strict=True):
+                    if one is not None:
+                        waiting.learn(each, one.sram - self._outside)
+                        found.append(one)
         better = sorted((one for one in found if self._fits(one)), key=lambda one: one.cycles)[:2]
         for one in better if self._vela.arena_cache_size is None else ():
-            for options in list(self._for_less())[1:]:
-                if (faster := self._try(options, one.segments)) is not None:
-                    found.append(faster)
+            faster = (self._try(options, one.segments) for options in list(self._for_less())[1:])
+            found += (each for each in faster if each is not None)
         return found
 
-    def _proposed(self, search: SegmentSearch, least: Candidate) -> list[tuple[Tried, ...]]:
-        """Return segments to cut together, those of least cost first."""
-        limits = [round(part * least.sram) for part in _ALWAYS]
+    def _proposed(self, search: SegmentSearch, least: Candidate) -> "_Waiting":
+        """Return segments to cut together."""
+        size = least.sram - self._outside
+        room, parts = size, _ALWAYS
         if self._budget is not None:
-            limits = [round(part * (self._budget - self._outside)) for part in _LIMITS]
-        proposed: dict[tuple[object, ...], tuple[Tried, ...]] = {}
-        for limit in limits if limits[0] > 0 else ():
-            for thresholds in _POLICIES:
-                for segments in search.fitting(limit, thresholds):
-                    proposed[tuple(one.cut for one in segments)] = segments
-            proposed |= {(one.cut,): (one,) for one in search.single(limit)}
-        return sorted(proposed.values(), key=lambda segments: sum(one.cost for one in segments))
+            room, parts = self._budget - self._outside, _LIMITS
+        combined: list[tuple[Tried, ...]] = []
+        for limit in [round(part * room) for part in parts] if room > 0 else ():
+            for kept in _POLICIES:
+                combined += search.fitting(limit, kept)
+                search.single(limit, kept)
+        proposed = [_Proposal(each, search.expected(each), cost_of(each)) for each in search.proposed(combined)]
+        ratio = max(1.0, size / max(1, search.expected(())))
+        return _Waiting(proposed, room if self._budget is not None else 0, ratio)
 
     def _fits(self, one: Candidate) -> bool:
         return self._budget is None or one.sram <= self._budget
@@ -276,10 +325,6 @@ def _names(one: Candidate) -> Sequence[Sequence[str]]:
     made = one.build.made
     ends = [[info.name for info in (*part.inputs, *part.outputs)] for part in made.partitions]
     return [*ends, [op.node for op in made.cpu_ops]]
-
-
-def _covered(segments: Sequence[Tried]) -> frozenset[int]:
-    return frozenset(at for one in segments for at in range(one.cut.first, one.cut.last))
 
 
 def _seconds(operators: int) -> float:

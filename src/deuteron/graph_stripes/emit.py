@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Protocol
 
 from deuteron.graph_stripes.rows import OperatorRows, RowOperator, Segment, Stripe, StripesError
@@ -150,6 +151,6 @@ def work_of(segment: Segment, stripes: Sequence[Stripe], copied: int) -> Work:
         )
         again += op.macs * max(0, computed - op.count) // op.count
         ends = [rows.computed for stripe in stripes if (rows := stripe.operators.get(op.at))]
-        overlaps = (before[1] - after[0] for before, after in zip(ends, ends[1:], strict=False))
+        overlaps = (before[1] - after[0] for before, after in pairwise(ends))
         halo = max(halo, *overlaps, 0)
     return Work(again, copied, halo)

@@ -122,14 +122,31 @@ class SegmentSearch:
         free = MOVES if self.costs.in_place else ()
         return sum(op.name not in free for op in model.operators)
 
-    def single(self, limit: int, thresholds: Sequence[int | None] = KEEP_FROM) -> Iterator[Tried]:
-        """Yield for each end of a segment the cheapest segment with that end whose live bytes are within a limit."""
-        best: dict[int, Tried] = {}
+    def single(self, limit: int, thresholds: Sequence[int | None] = KEEP_FROM) -> None:
+        """Try every segment alone within a limit, for `proposed`."""
         for first, last in self.segments(limit):
-            one = self._best(first, last, limit, thresholds)
-            if one is not None and (last not in best or one.cost < best[last].cost):
-                best[last] = one
-        yield from best.values()
+            self._best(first, last, limit, thresholds)
+
+    def proposed(self, combined: Sequence[tuple[Tried, ...]]) -> list[tuple[Tried, ...]]:
+        """Return these cuts and all single segments tried; for the same ends those that are Pareto-optimal."""
+        singles = ((one,) for one in self._tried.values() if one is not None)
+        ordered = sorted(
+            (self.expected(each), cost_of(each), at, each) for at, each in enumerate((*combined, *singles))
+        )
+        least: dict[tuple[tuple[int, int], ...], int] = {}
+        kept: list[tuple[Tried, ...]] = []
+        for _, cost, _, each in ordered:
+            ends = tuple((one.cut.first, one.cut.last) for one in each)
+            if cost < least.get(ends, cost + 1):
+                kept.append(each)
+                least[ends] = cost
+        return kept
+
+    def expected(self, segments: Sequence[Tried]) -> int:
+        """Return the bytes that Vela is expected to need: inside the segments, and where others exist as a whole."""
+        cut = {at for one in segments for at in range(one.cut.first, one.cut.last)}
+        outside = (nbytes for at, nbytes in enumerate(self.cascaded) if at not in cut)
+        return max(max(outside, default=0), *(one.live for one in segments), 0)
 
     def fitting(self, limit: int, thresholds: Sequence[int | None] = KEEP_FROM) -> Iterator[tuple[Tried, ...]]:
         """Yield segments of least cost whose live bytes are within a limit; other operators run whole, or cascaded."""
@@ -308,6 +325,11 @@ def bound(segment: Segment, stripes: Sequence[Stripe]) -> int:
                 most = max(most, live + done)
         done += sum((last - first) * segment.row_bytes[tensor] for tensor, (first, last) in stripe.outputs.items())
     return most
+
+
+def cost_of(segments: Sequence[Tried]) -> int:
+    """Return the cost of segments."""
+    return sum(one.cost for one in segments)
 
 
 def kept_from(segment: Segment, threshold: int | None) -> frozenset[int]:

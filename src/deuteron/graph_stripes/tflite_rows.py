@@ -21,38 +21,15 @@ _RANK, _CHANNELS = 4, 3
 _POWERS_OF_TWO = (2, 4, 8, 16)
 """Factors of a resize whose arithmetic is the same for a part of the rows."""
 
-_UNARY = [
-    "ABS",
-    "CAST",
-    "CEIL",
-    "COS",
-    "DEQUANTIZE",
-    "ELU",
-    "EXP",
-    "FLOOR",
-    "GELU",
-    "HARD_SWISH",
-    "L2_NORMALIZATION",
-    "LEAKY_RELU",
-    "LOG",
-    "LOGISTIC",
-    "LOG_SOFTMAX",
-    "NEG",
-    "QUANTIZE",
-    "RELU",
-    "RELU6",
-    "RELU_0_TO_1",
-    "RELU_N1_TO_1",
-    "ROUND",
-    "RSQRT",
-    "SIGN",
-    "SIN",
-    "SOFTMAX",
-    "SQRT",
-    "SQUARE",
-    "TANH",
-]
-_BINARY = ["ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "PRELU", "SQUARED_DIFFERENCE", "SUB"]
+_UNARY = tuple(
+    name
+    for names in (
+        "ABS CAST CEIL COS DEQUANTIZE ELU EXP FLOOR GELU HARD_SWISH L2_NORMALIZATION LEAKY_RELU LOG LOGISTIC",
+        "LOG_SOFTMAX NEG QUANTIZE RELU RELU6 RELU_0_TO_1 RELU_N1_TO_1 ROUND RSQRT SIGN SIN SOFTMAX SQRT SQUARE TANH",
+    )
+    for name in names.split()
+)
+_BINARY = ("ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "PRELU", "SQUARED_DIFFERENCE", "SUB")
 
 
 @dataclass(frozen=True, slots=True)

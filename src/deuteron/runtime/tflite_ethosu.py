@@ -128,7 +128,7 @@ class EthosUFile:
         return tuple(TensorInfo(t.shape, t.dtype.lower(), t.name) for t in named)
 
     def inside(self) -> list[list[int]]:
-        """Return the operators of the source that each partition computes: those that its outputs depend on, up to the CPU."""
+        """Return the source's operators that each partition computes: what its outputs depend on, up to the CPU."""
         if self.source is self.model:
             return [[] for _ in self.partitions]
         on_cpu = {

@@ -1,4 +1,4 @@
-"""Cuts a TFLite file into stripes of rows, so that any runtime needs a smaller tensor arena, and verifies the result."""
+"""Cuts a TFLite file into stripes of rows, so that runtimes need a smaller tensor arena, and verifies the result."""
 
 import tempfile
 from collections.abc import Callable, Sequence
