@@ -107,3 +107,16 @@ def test_options_that_vela_programs_do_not_have_are_refused(file: Path):
     options = BuildOptions(memory=MemoryOptions(weights_budget=1000))
     with pytest.raises(OptionError, match="`--weights-budget` is for programs that Deuteron plans"):
         vela_budget.build_of(file, TARGET, options)
+
+
+def test_a_transposed_convolution_behind_a_slice_is_kept_apart(tmp_path: Path):
+    net = Network((1, 6, 8, 16))
+    x = net.layer(net.input, 16, 1)
+    begin, size = net.constant([0, 2, 0, 0], "INT32"), net.constant([1, 3, 8, 16], "INT32")
+    x = net.add("SLICE", (x, begin, size), (1, 3, 8, 16), "SliceOptions", {}, x)
+    path = tmp_path / "net.tflite"
+    path.write_bytes(encode(net.model(net.transposed(x, 12))))
+    build_model(str(path), target=TARGET, output=tmp_path / "b")
+    sample = [np.random.default_rng(0).integers(-128, 128, (1, 6, 8, 16)).astype(np.int8)]
+    (got,) = HostExecutor(image.bundle_of(tmp_path / "b")).run(sample)
+    np.testing.assert_array_equal(got, Litert(path.read_bytes()).run(sample)[0])

@@ -26,6 +26,7 @@ from deuteron.graph_stripes.rows import StripesError
 from deuteron.graph_stripes.search import KEEP_FROM, VELA, SegmentSearch, Tried, cost_of
 from deuteron.graph_stripes.tflite_writer import CutModel, cut
 from deuteron.npu.ethosu.program import program_of
+from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.runtime import pte, tflite_build
 from deuteron.runtime.inputs import seeded_inputs
 from deuteron.runtime.pte_writer import Delegated
@@ -35,8 +36,8 @@ from deuteron.runtime.tflite_model import infos
 SAMPLES = 2
 """Random inputs for which a cut program and the uncut one are compared."""
 
-_LIMITS = (1.05, 0.9, 0.75)
-"""Limits of live bytes inside a segment, as parts of the budget: Vela needs less or more than their estimate."""
+_LIMITS = (1.0, 0.85)
+"""Limits of live bytes inside a segment, as parts of the budget."""
 
 _POLICIES = (KEEP_FROM, (None,), (0,))
 """Rows that are kept: as it costs least, none, all."""
@@ -44,8 +45,11 @@ _POLICIES = (KEEP_FROM, (None,), (0,))
 _NEAR = 1.01
 """Corrected estimates that are tried first, as parts of the budget."""
 
-_ALWAYS = (0.7, 0.5, 0.35, 0.25)
-"""The same without a budget, as parts of the uncut program's SRAM."""
+_PARTS = (0.7, 0.5, 0.35, 0.25)
+"""Lower limits, as parts of the uncut program's SRAM."""
+
+_RETRIES = 3
+"""Searches for a larger budget, so that an error names one that is enough."""
 
 _SECONDS = {Effort.FAST: 40.0, Effort.EXACT: 400.0}
 """Processor time for Vela's compilations, estimated from the number of operators."""
@@ -151,8 +155,8 @@ class _Waiting:
 class VelaSearch:
     """The search for one file."""
 
-    def __init__(self, builder: VelaBuilder) -> None:
-        self._builder = builder
+    def __init__(self, builder: VelaBuilder, retries: int = _RETRIES) -> None:
+        self._builder, self._retries = builder, retries
         self._memory, self._vela = builder.options.memory, builder.options.vela
         self._budget = self._memory.sram_budget
         self._left = _SECONDS[self._memory.effort]
@@ -224,11 +228,11 @@ class VelaSearch:
     def _proposed(self, search: SegmentSearch, least: Candidate) -> "_Waiting":
         """Return segments to cut together."""
         size = least.sram - self._outside
-        room, parts = size, _ALWAYS
-        if self._budget is not None:
-            room, parts = self._budget - self._outside, _LIMITS
+        room = size if self._budget is None else self._budget - self._outside
+        limits = [round(part * room) for part in _LIMITS if self._budget is not None]
+        limits += [limit for part in _PARTS if (limit := round(part * size)) < _LIMITS[-1] * room]
         combined: list[tuple[Tried, ...]] = []
-        for limit in [round(part * room) for part in parts] if room > 0 else ():
+        for limit in limits if room > 0 else ():
             for kept in _POLICIES:
                 combined += search.fitting(limit, kept)
                 search.single(limit, kept)
@@ -251,7 +255,7 @@ class VelaSearch:
 
     def _candidate(self, options: VelaOptions, segments: tuple[Tried, ...] = ()) -> Candidate:
         model = self._builder.prepared.model
-        made = cut(model, [one.cut for one in segments], for_vela=True) if segments else None
+        made = cut(model, [one.cut for one in segments]) if segments else None
         self._left -= _seconds(len((made.model if made else model).operators))
         build = self._builder.built(options, made.model if made else None, is_cached=True)
         return Candidate(build, sram_of(build), options, segments, made)
@@ -278,22 +282,40 @@ class VelaSearch:
         if taken.model is None:
             return
         model = self._builder.prepared.model
+        known = Names(model).of
         for one, stripes, work in zip(taken.segments, taken.model.stripes, taken.model.work, strict=True):
-            names = [model.tensors[model.operators[at].outputs[0]].name for at in range(one.cut.first, one.cut.last)]
+            names = [known[model.operators[at].outputs[0]] for at in range(one.cut.first, one.cut.last)]
             figures = (work.halo, work.macs, work.copied, before.sram, taken.sram, before.cycles, taken.cycles)
             yield StripedSegment(tuple(names), stripes, one.cut.height, *figures)
 
     def _too_large(self, found: Sequence[Candidate]) -> CapacityError:
-        least = min(found, key=lambda one: one.sram)
+        """Return the error for a budget in which no program fits; it names one in which this search finds one."""
         uncut = min((one for one in found if one.model is None), key=lambda one: one.sram)
-        how = ", in stripes" if least.model else ""
+        least = min(found, key=lambda one: one.sram).sram
+        if self._retries and self._memory.depth_first is not DepthFirst.NEVER and least < uncut.sram:
+            memory = replace(self._memory, sram_budget=least)
+            builder = replace(self._builder, options=replace(self._builder.options, memory=memory))
+            try:
+                least = sram_of(VelaSearch(builder, retries=self._retries - 1).chosen())
+            except _TooSmallError as error:
+                least = error.least
+        how = ", in stripes" if least < uncut.sram else ""
         tried = counted(sum(one.model is not None for one in found), "cut")
         other = ", or leave out `--depth-first never`" if self._memory.depth_first is DepthFirst.NEVER else ""
-        return CapacityError(
-            f"the program needs {least.sram:,} bytes of SRAM{how}, the budget is {self._budget or 0:,}; as Vela places "
-            f"it at least {uncut.sram:,} ({tried} tried)",
-            hint=f"give `--sram-budget {least.sram}`{other}, or `--effort exact` for more cuts",
+        return _TooSmallError(
+            f"the program needs {least:,} bytes of SRAM{how}, the budget is {self._budget or 0:,}; as Vela places it "
+            f"at least {uncut.sram:,} ({tried} tried)",
+            least,
+            hint=f"give `--sram-budget {least}`{other}, or `--effort exact` for more cuts",
         )
+
+
+class _TooSmallError(CapacityError):
+    """A budget that is too small, with the least that is enough."""
+
+    def __init__(self, message: str, least: int, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.least = least
 
 
 @dataclass(frozen=True, slots=True)

@@ -314,6 +314,12 @@ class Manifest:
     stream: StreamInfo | None = None
     stripes: tuple[StripedSegment, ...] = ()
 
+    def stripe_lines(self) -> Iterator[str]:
+        """Yield the segments that were cut before another compiler got them, if there are any."""
+        if self.stripes:
+            yield "cut into stripes of rows before Vela; outputs stay the same:"
+        yield from (f"  {segment}" for segment in self.stripes)
+
     def to_json(self) -> str:
         """Return the text of `build.json`."""
         return FILE.to_json(self)

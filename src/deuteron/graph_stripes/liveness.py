@@ -17,7 +17,7 @@ _VIEWS = frozenset(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"))
 
 @dataclass(frozen=True, slots=True)
 class Arena:
-    """What a runtime needs that runs the operators one by one.
+    """The needs of a runtime that runs the operators one by one.
 
     Attributes:
         nbytes: largest number of bytes of tensors that are live at the same time, each a multiple of 16.
@@ -41,7 +41,7 @@ def arena_of(model: FlatModel) -> Arena:
 
 
 def live_bytes(model: FlatModel, roots: Mapping[int, int]) -> Sequence[int]:
-    """Return the live bytes at each operator; a tensor lies in the memory of its root."""
+    """Return the live bytes at each operator; a tensor is in the memory of its root."""
     count = len(model.operators)
     first: dict[int, int] = {}
     last: dict[int, int] = {}
@@ -77,7 +77,7 @@ def _uses(model: FlatModel) -> Iterator[tuple[int, int]]:
 
 
 def roots_of(model: FlatModel) -> Mapping[int, int]:
-    """Return the tensor in whose memory another lies: a slice in its source, a part in its concatenation."""
+    """Return the tensor whose memory has another: a slice is in its source, a part in its concatenation."""
     roots: dict[int, int] = {}
     readers: dict[int, int] = {}
     for op in model.operators:

@@ -185,7 +185,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Stripe:
-    """What one stripe computes.
+    """The rows that one stripe computes.
 
     Attributes:
         operators: rows of the operators that run, by index.

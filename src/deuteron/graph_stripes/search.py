@@ -49,7 +49,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What stripes cost beside multiply-accumulates, which cost 1.
+    """The costs of stripes, in multiply-accumulates.
 
     Attributes:
         copied: a byte that is copied.

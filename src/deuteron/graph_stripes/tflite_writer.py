@@ -50,20 +50,19 @@ class CutModel:
     work: tuple[Work, ...]
 
 
-def cut(model: FlatModel, cuts: Sequence[Cut], *, for_vela: bool = False, graph: RowGraph | None = None) -> CutModel:
+def cut(model: FlatModel, cuts: Sequence[Cut], *, graph: RowGraph | None = None) -> CutModel:
     """Return a model with these segments in stripes; inputs, outputs and all values stay the same.
 
     Args:
         model: whose operators are in execution order.
         cuts: disjoint segments in order.
-        for_vela: keep transposed convolutions apart from slices, which Vela 5.1 and 5.2 combine wrongly.
         graph: the model by rows, if it is known.
 
     Raises:
         StripesError: a segment cannot be cut in this way.
     """
     graph = graph or graph_of(model)
-    writer = _Writer(model, for_vela=for_vela)
+    writer = _Writer(model)
     at, numbers, works = 0, list[int](), list[Work]()
     for each in cuts:
         segment = graph.segment(each.first, each.last)
@@ -85,7 +84,7 @@ def trial(model: FlatModel, graph: RowGraph, segment: Segment, each: Cut) -> tup
     Raises:
         StripesError: the segment cannot be cut in this way.
     """
-    writer = _Writer(model, for_vela=False)
+    writer = _Writer(model)
     _, work = writer.segment(segment, each)
     before = {*graph.inputs, *(tensor for writes in graph.writes[: each.first] for tensor in writes)}
     later = {*graph.outputs, *(tensor for reads in graph.reads[each.last :] for tensor in reads)}
@@ -97,8 +96,8 @@ def trial(model: FlatModel, graph: RowGraph, segment: Segment, each: Cut) -> tup
 class _Writer:
     """Adds operators and tensors to those of a model; a value is the index of a tensor."""
 
-    def __init__(self, model: FlatModel, *, for_vela: bool) -> None:
-        self.model, self.for_vela = model, for_vela
+    def __init__(self, model: FlatModel) -> None:
+        self.model = model
         self.tensors = list(model.tensors)
         self.operators: list[FlatOperator] = []
         self.origins: list[int] = []
@@ -158,8 +157,6 @@ class _Writer:
             options["Padding"] = _VALID
         elif site.op.name == "TRANSPOSE_CONV":
             inputs[0] = self._integers(shape)
-            if self.for_vela:
-                inputs[2] = self._apart(inputs[2])
         elif site.op.name.startswith("RESIZE_"):
             inputs[1] = self._integers(shape[1:3])
         elif site.op.name in ("PAD", "PADV2"):
@@ -200,17 +197,6 @@ class _Writer:
         result = self._tensor(tensor, value, shape[1], columns=shape[2])
         inputs = (value, self._integers([each for pair in sizes for each in pair], (len(sizes), 2)))
         self._add("PAD", inputs, (result,), "PadOptions", {}, value)
-        return result
-
-    def _apart(self, value: int) -> int:
-        """Return a copy of a slice, by a pool over single values."""
-        tensor = self.tensors[value]
-        if value < len(self.model.tensors):
-            return value
-        result = self._tensor(tensor, value, tensor.shape[1])
-        names = ("StrideW", "StrideH", "FilterWidth", "FilterHeight")
-        options = dict.fromkeys(names, 1) | {"Padding": _VALID, "FusedActivationFunction": 0}
-        self._add("MAX_POOL_2D", (value,), (result,), "Pool2DOptions", options, value)
         return result
 
     def _pads(self, op: RowOperator, rows: OperatorRows, site: Site) -> int:

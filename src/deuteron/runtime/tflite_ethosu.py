@@ -160,13 +160,14 @@ def for_vela(source: FlatModel, file: Buffer) -> Buffer:
 
     It has no memory plan of its converter: Vela adds one under the same name. LSTMs are custom
     operators in it, so that they stay on the CPU: in Vela's own their state is no tensor that lasts.
-    So are operators whose commands are wrong.
+    So are operators whose commands are wrong. Transposed convolutions are apart from slices.
     """
     operators = tuple(vela_hidden.kept(source, number) for number in range(len(source.operators)))
-    if PLAN not in source.metadata and operators == source.operators:
+    shown = vela_hidden.apart(replace(source, tensors=vela_hidden.tensors_of(source), operators=operators))
+    if PLAN not in source.metadata and shown.operators == source.operators:
         return file
     metadata = {name: data for name, data in source.metadata.items() if name != PLAN}
-    return encode(replace(source, tensors=vela_hidden.tensors_of(source), operators=operators, metadata=metadata))
+    return encode(replace(shown, metadata=metadata))
 
 
 def compiled(source: FlatModel | None, model: FlatModel, given: FlatModel | None = None) -> EthosUFile:
