@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from deuteron.api.make import firmware as firmware
     from deuteron.api.make import install_fvps as install_fvps
     from deuteron.api.make import merge_kernel_selections as merge_kernel_selections
+    from deuteron.api.make import shrink as shrink
     from deuteron.api.make import sweep as sweep
     from deuteron.board.emit import EmitOptions as EmitOptions
     from deuteron.board.emit import Placement as Placement
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
     from deuteron.npu.neutron.tflite_partitioner import Mixed as Mixed
     from deuteron.runtime.inputs import check_inputs as check_inputs
     from deuteron.runtime.inputs import seeded_inputs as seeded_inputs
+    from deuteron.views.shrink import Shrinking as Shrinking
 
 _NAMES = {
     "api.ask": (
@@ -75,7 +77,7 @@ _NAMES = {
     ),
     "api.make": (
         "Build", "build", "build_model", "bundle", "convert_file", "execute", "firmware", "install_fvps",
-        "merge_kernel_selections", "sweep",
+        "merge_kernel_selections", "shrink", "sweep",
     ),
     "board.emit": ("EmitOptions", "Placement"),
     "board.flash": ("FlashOptions",),
@@ -97,6 +99,7 @@ _NAMES = {
     "npu.neutron.kernels.names": ("kernel_names",),
     "npu.neutron.tflite_partitioner": ("Mixed",),
     "runtime.inputs": ("check_inputs", "seeded_inputs"),
+    "views.shrink": ("Shrinking",),
 }  # fmt: skip
 """Module below `deuteron` -> its public names."""
 

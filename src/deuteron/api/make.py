@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deuteron.arch import targets
+from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.targets import EthosU
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from deuteron.npu.neutron.tflite_partitioner import Mixed
     from deuteron.sweeps.run import SweepProgress, Swept
     from deuteron.views.compare.quality import Evaluate
+    from deuteron.views.shrink import Shrinking
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,8 +195,7 @@ def _build_tflite(
     options: BuildOptions,
 ) -> Build:
     """The build of a TFLite file."""
-    from deuteron.board import arena
-    from deuteron.runtime import tflite_build
+    from deuteron.board import arena, vela_budget
 
     if function is not None:
         raise OptionError(
@@ -208,7 +209,7 @@ def _build_tflite(
     directory = None if output is None else Path(output)
     if directory is not None:
         outputs.check_output(directory, force=options.force)
-    manifest, files = tflite_build.build_of(path, target, options, calibration)
+    manifest, files = vela_budget.build_of(path, target, options, calibration)
     arena.check_program(files[manifests.PROGRAM], manifest)
     if directory is not None:
         text = manifest.to_json().encode()
@@ -229,6 +230,11 @@ def _check_options(model: str, target: str, options: BuildOptions) -> None:
     options.check(arch)
     if isinstance(arch.npu, EthosU):
         vela.check(arch.npu, options.vela)
+        if options.memory != MemoryOptions():
+            raise OptionError(
+                f"`--sram-budget` and `--depth-first` of `{arch.name}` are for TFLite files, and `{model}` is not one",
+                hint="tell Vela by `--memory-mode`, `--optimise` and `--arena-cache-size`",
+            )
     if options.partition is Partitioning.COST:
         from deuteron.views import costs
 
@@ -293,6 +299,27 @@ def convert_file(
         outputs.check_file(path, force=force)
     outputs.write_files(files)
     return conversion, tuple(files)
+
+
+def shrink(source: str | Path, output: str | Path, *, arena: int, force: bool = False) -> "Shrinking":
+    """Write a TFLite file with the same outputs whose tensor arena, by liveness, is at most `arena` bytes.
+
+    Chains of layers are cut into stripes of rows. Both files are run, and their outputs compared.
+
+    Raises:
+        DeuteronError: the file or the output cannot be used, or the model does not fit; nothing is written.
+    """
+    from deuteron.views import shrink as shrinking
+
+    source, output = Path(source), Path(output)
+    if arena <= 0:
+        raise OptionError(f"`--arena` is {arena}, it must be above 0")
+    outputs.check_file(output, force=force)
+    if output.exists() and source.exists() and output.samefile(source):
+        raise OptionError(f"`{output}` is the input file", hint="choose another name for the output")
+    done = shrinking.shrink(source, arena)
+    outputs.write_files({output: done.file})
+    return done
 
 
 def firmware(

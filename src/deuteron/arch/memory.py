@@ -49,6 +49,9 @@ class SpeedForFlash(Enum):
     NEVER = "never"
 
 
+_OF_VELA = ("sram_budget", "effort", "depth_first")
+"""Options of programs that Vela compiles."""
+
 _OF_CPU = ("flash_budget", "speed_for_flash")
 """Options of programs for a CPU alone."""
 
@@ -103,8 +106,8 @@ class MemoryOptions(Partial):
         """
         if arch.npu is None or not arch.npu.plans_sram:
             for option in fields(self):
-                of_cpu = arch.npu is None and option.name in ("sram_budget", "depth_first", *_OF_CPU)
-                if getattr(self, option.name) != option.default and not of_cpu:
+                allowed = ("sram_budget", "depth_first", *_OF_CPU) if arch.npu is None else _OF_VELA
+                if getattr(self, option.name) != option.default and option.name not in allowed:
                     raise self._refused(f"--{option.name.replace('_', '-')}", arch)
             return
         for option in fields(self):
@@ -131,7 +134,7 @@ class MemoryOptions(Partial):
             )
         return OptionError(
             f"`{option}` is for programs that Deuteron plans, Vela plans those for `{arch.name}`",
-            hint="tell Vela by `--memory-mode`, `--optimise` and `--arena-cache-size`",
+            hint="give `--sram-budget`, or tell Vela by `--memory-mode`, `--optimise` and `--arena-cache-size`",
         )
 
     def sram(self, arch: Arch) -> int:

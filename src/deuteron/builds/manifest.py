@@ -286,6 +286,44 @@ class StreamInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class StripedSegment:
+    """Operators that were cut into stripes of rows before another compiler got them.
+
+    Attributes:
+        operators: the nodes of the model, in their order.
+        stripes: number of stripes.
+        height: rows of the last operator in a stripe.
+        halo: largest number of rows of one operator that two neighbouring stripes compute.
+        macs: multiply-accumulates that are computed again.
+        kept: bytes of rows that are copied from one stripe for the next.
+        sram_before: bytes of SRAM of the program in which nothing is cut.
+        sram: bytes of SRAM of this program.
+        cycles_before: the compiler's estimate of the cycles of the program in which nothing is cut.
+        cycles: that of this program.
+    """
+
+    operators: tuple[str, ...]
+    stripes: int
+    height: int
+    halo: int
+    macs: int
+    kept: int
+    sram_before: int
+    sram: int
+    cycles_before: int
+    cycles: int
+
+    def __str__(self) -> str:
+        """Return one line for reports."""
+        first, last = self.operators[0], self.operators[-1]
+        return (
+            f"`{first}` to `{last}` in {counted(self.stripes, 'stripe')} of {counted(self.height, 'row')}: "
+            f"halo {counted(self.halo, 'row')}, {self.macs:,} MACs again, {self.kept:,} B of rows kept; SRAM "
+            f"{self.sram_before:,} -> {self.sram:,} B, estimated cycles {self.cycles_before:,} -> {self.cycles:,}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Manifest:
     """Content of `build.json`."""
 
@@ -306,6 +344,13 @@ class Manifest:
     quality: Quality = NOT_MEASURED
     dead_channels: tuple[DeadChannels, ...] = ()
     stream: StreamInfo | None = None
+    stripes: tuple[StripedSegment, ...] = ()
+
+    def stripe_lines(self) -> Iterator[str]:
+        """Yield the segments that were cut before another compiler got them, if there are any."""
+        if self.stripes:
+            yield "cut into stripes of rows before Vela; outputs stay the same:"
+        yield from (f"  {segment}" for segment in self.stripes)
 
     def to_json(self) -> str:
         """Return the text of `build.json`."""

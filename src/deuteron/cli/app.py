@@ -43,6 +43,7 @@ GROUPS = {
     "Make a program": (
         Entry("build", "Compile a PyTorch model for a target"),
         Entry("convert", "Convert a TFLite file for the NPU"),
+        Entry("shrink", "Cut a TFLite file so that it needs a smaller tensor arena"),
     ),
     "Look into a program": (
         Entry("explain", "Show where each operator of a build runs, why, and what that costs"),

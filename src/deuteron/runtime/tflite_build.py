@@ -2,7 +2,7 @@
 
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -10,6 +10,7 @@ from pathlib import Path
 from deuteron.arch import targets
 from deuteron.arch.cores import Work
 from deuteron.arch.targets import Arch, EthosU
+from deuteron.arch.vela import VelaOptions
 from deuteron.builds.manifest import (
     PROGRAM,
     TFLITE,
@@ -20,6 +21,7 @@ from deuteron.builds.manifest import (
     Node,
     Partition,
     PartitionOp,
+    StripedSegment,
     TensorInfo,
     entry_of,
     tflite_name,
@@ -43,17 +45,17 @@ from deuteron.runtime import (
     tflite_model,
     tflite_quantize,
     vela,
-    vela_compile,
-    vela_hidden,
 )
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, Ref, refs
 from deuteron.runtime.tflite_calls import DEQUANTIZE, QUANTIZE, call_of
 from deuteron.runtime.tflite_ethosu import LAYERS, nbytes, terms
 from deuteron.runtime.tflite_program import Step, TfliteProgram
+from deuteron.runtime.vela_compile import by_vela
 from deuteron.tflite.cortex_m import lower
 from deuteron.tflite.cortex_m.dead_channels import RemovedChannels
 from deuteron.tflite.decode import decode
+from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator
 from deuteron.tflite.variables import resolved, with_states_of
 
@@ -89,7 +91,11 @@ def check_options(path: Path, target: str, options: BuildOptions, *, quantizes: 
 
 
 def build_of(
-    path: Path, target: str, options: BuildOptions = BuildOptions(), calibration: object | None = None
+    path: Path,
+    target: str,
+    options: BuildOptions = BuildOptions(),
+    calibration: object | None = None,
+    choose: "Choose | None" = None,
 ) -> tuple[Manifest, dict[str, bytes]]:
     """Convert the file, and return the manifest `build.json` and the files of the build.
 
@@ -101,6 +107,7 @@ def build_of(
         target: a name of `deuteron targets`.
         options: of the build.
         calibration: samples, or the name of a file with them, for a float file that is quantised first.
+        choose: chooses among builds for an Ethos-U; by default the file is compiled as it is.
 
     Raises:
         OptionError: an option is not for TFLite files or not for the target.
@@ -115,7 +122,8 @@ def build_of(
             kept = TfliteOptions(keep_dead_channels=options.tflite.keep_dead_channels)
             options, notes = replace(options, tflite=kept), (note,)
         try:
-            made = _for_ethosu(source, arch, options) if isinstance(arch.npu, EthosU) else _made(source, arch, options)
+            is_ethosu = isinstance(arch.npu, EthosU)
+            made = _for_ethosu(source, arch, options, choose) if is_ethosu else _made(source, arch, options)
         except UnsupportedError as error:
             if not tflite_quantize.has_float_layers(source, options.tflite.signature):
                 raise
@@ -142,6 +150,7 @@ def build_of(
             DeadChannels(each.op, each.tensor, each.channels, each.constant, each.unread, each.macs, each.macs_left)
             for each in made.removed
         ),
+        stripes=made.stripes,
     )
     return manifest, files
 
@@ -159,6 +168,7 @@ class _Made:
     files: Mapping[str, bytes]
     notes: tuple[str, ...]
     removed: tuple[RemovedChannels, ...]
+    stripes: tuple[StripedSegment, ...] = ()
 
 
 def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
@@ -200,20 +210,90 @@ def _made(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
     )
 
 
-def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
+def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions, choose: "Choose | None") -> _Made:
     """The file for an Ethos-U: compiled by Vela, now or before, and what that leaves to the CPU."""
-    model, left = decode(source, partial=True), dict[str, str]()
-    removed: tuple[RemovedChannels, ...] = ()
+    model = decode(source, partial=True)
     if vela.is_compiled(model):
         tflite_model.check_compiled(options.tflite)
         found = resolved(source, model)
-        file, notes = tflite_ethosu.compiled(None, found.model), found.notes
-    else:
-        prepared = tflite_model.prepare(source, options.tflite)
-        result = _by_vela(prepared, arch, options)
-        file, notes = tflite_ethosu.compiled(prepared.model, decode(result.file, partial=True)), prepared.notes
-        left.update(result.left)
-        removed = prepared.removed
+        return _around_vela(tflite_ethosu.compiled(None, found.model), arch, {}, found.notes, ())
+    builder = VelaBuilder(tflite_model.prepare(source, options.tflite), arch, options)
+    return (choose or VelaBuilder.built)(builder).made
+
+
+@dataclass(frozen=True, slots=True)
+class VelaBuild:
+    """A file that Vela compiled.
+
+    Attributes:
+        made: the program.
+        inside: the operators of the model that each partition computes.
+        cycles: Vela's estimate of the cycles of all partitions.
+    """
+
+    made: "_Made"
+    inside: tuple[tuple[int, ...], ...]
+    cycles: int
+
+    @property
+    def program(self) -> bytes:
+        """The program as a `.pte`."""
+        return pte_writer.write(self.made.contents, self.made.family.delegate_id)
+
+    def noted(self, stripes: tuple[StripedSegment, ...], notes: tuple[str, ...]) -> "VelaBuild":
+        """Return the build with a record of its stripes, and further notes."""
+        return replace(self, made=replace(self.made, stripes=stripes, notes=(*self.made.notes, *notes)))
+
+
+@dataclass(frozen=True, slots=True)
+class VelaBuilder:
+    """Compiles a file with Vela, as it is or in stripes.
+
+    Attributes:
+        prepared: the file.
+        arch: the target.
+        options: of the build.
+    """
+
+    prepared: tflite_model.Prepared
+    arch: Arch
+    options: BuildOptions
+
+    def built(
+        self, options: VelaOptions | None = None, given: FlatModel | None = None, *, is_cached: bool = False
+    ) -> VelaBuild:
+        """Return the build.
+
+        Args:
+            options: for Vela, by default those of the build.
+            given: the model in stripes, for Vela.
+            is_cached: keep Vela's result on this machine.
+
+        Raises:
+            UnsupportedError: Vela does not compile the file.
+        """
+        prepared = self.prepared
+        shown = (
+            replace(prepared, model=given, source=encode(given), is_unsigned=False, removed=()) if given else prepared
+        )
+        result = by_vela(shown, self.arch, options or self.options.vela, is_cached=is_cached)
+        file = tflite_ethosu.compiled(prepared.model, decode(result.file, partial=True), given)
+        made = _around_vela(file, self.arch, result.left, prepared.notes, prepared.removed)
+        return VelaBuild(made, tuple(map(tuple, file.inside())), result.figure("cycles_total"))
+
+
+Choose = Callable[[VelaBuilder], VelaBuild]
+"""Chooses among builds of one file."""
+
+
+def _around_vela(
+    file: tflite_ethosu.EthosUFile,
+    arch: Arch,
+    left: Mapping[str, str],
+    notes: tuple[str, ...],
+    removed: tuple[RemovedChannels, ...],
+) -> _Made:
+    """The program of a file that Vela compiled, with what it leaves to the CPU."""
     refused = {i: _left_by_vela(file.model, op, left) for i, op in enumerate(file.model.operators)}
     mixed = _apart(Mixed(file.model, tuple(range(len(file.model.operators))), refused, b""))
     known = dict(enumerate(file.steps()))
@@ -230,31 +310,6 @@ def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions) -> _Made:
         notes=notes,
         removed=removed,
     )
-
-
-def _by_vela(prepared: tflite_model.Prepared, arch: Arch, options: BuildOptions) -> vela_compile.VelaResult:
-    """Compile the file with Vela; if Vela stops, the file without operators that it never takes.
-
-    If it loses inputs or outputs, also without the operators that write and read them.
-    """
-    vela_hidden.check_names(prepared.model)
-    npu, model = arch.need_ethosu(), prepared.model
-    try:
-        result = vela_compile.compile_file(tflite_ethosu.for_vela(model, prepared.file), npu, options.vela)
-    except UnsupportedError:
-        if (file := vela_hidden.hidden(model)) is None:
-            raise
-        result = vela_compile.compile_file(file, npu, options.vela)
-    lost = vela_hidden.lost(model, decode(result.file, partial=True))
-    if lost and (file := vela_hidden.hidden(model, lost)) is not None:
-        result = vela_compile.compile_file(file, npu, options.vela)
-        lost = vela_hidden.lost(model, decode(result.file, partial=True))
-    if lost:
-        raise UnsupportedError(
-            f"Vela loses the input or output `{model.tensors[lost[0]].name}` of the file, or moves it",
-            hint="build for the CPU alone, such as `--target cortex-m55`",
-        )
-    return result
 
 
 def _left_by_vela(model: FlatModel, op: FlatOperator, left: Mapping[str, str]) -> UnsupportedError:

@@ -56,7 +56,7 @@ class EthosUFile:
 
     def described(self, arch: Arch) -> tuple[Partition, ...]:
         """Return what a manifest says of the partitions; UnsupportedError for commands of another NPU."""
-        inside = self._inside()
+        inside = self.inside()
         names = Names(self.source).of
         return tuple(
             self._partition(number, part, arch, [(i, names) for i in inside[number]])
@@ -66,7 +66,7 @@ class EthosUFile:
     def nodes(self) -> Iterator[Node]:
         """Yield the operators that run on the NPU."""
         names = Names(self.source).of
-        for number, operators in enumerate(self._inside()):
+        for number, operators in enumerate(self.inside()):
             for index in operators:
                 op, tensors = self.source.operators[index], self.source.tensors
                 results = sum(math.prod(tensors[i].shape) for i in op.outputs)
@@ -127,8 +127,8 @@ class EthosUFile:
         named = (self.model.tensors[i] for i in tensors)
         return tuple(TensorInfo(t.shape, t.dtype.lower(), t.name) for t in named)
 
-    def _inside(self) -> list[list[int]]:
-        """The operators of the source that each partition computes: those that its outputs depend on, up to the CPU."""
+    def inside(self) -> list[list[int]]:
+        """Return the source's operators that each partition computes: what its outputs depend on, up to the CPU."""
         if self.source is self.model:
             return [[] for _ in self.partitions]
         on_cpu = {
@@ -160,18 +160,23 @@ def for_vela(source: FlatModel, file: Buffer) -> Buffer:
 
     It has no memory plan of its converter: Vela adds one under the same name. LSTMs are custom
     operators in it, so that they stay on the CPU: in Vela's own their state is no tensor that lasts.
-    So are operators whose commands are wrong.
+    So are operators whose commands are wrong. Transposed convolutions are apart from slices.
     """
     operators = tuple(vela_hidden.kept(source, number) for number in range(len(source.operators)))
-    if PLAN not in source.metadata and operators == source.operators:
+    shown = vela_hidden.apart(replace(source, tensors=vela_hidden.tensors_of(source), operators=operators))
+    if PLAN not in source.metadata and shown.operators == source.operators:
         return file
     metadata = {name: data for name, data in source.metadata.items() if name != PLAN}
-    return encode(replace(source, tensors=vela_hidden.tensors_of(source), operators=operators, metadata=metadata))
+    return encode(replace(shown, metadata=metadata))
 
 
-def compiled(source: FlatModel | None, model: FlatModel) -> EthosUFile:
-    """Return a file that Vela compiled; FormatError where a partition is damaged."""
-    model = with_states_of(_restored(source, vela_hidden.shown(source, model)), source) if source else model
+def compiled(source: FlatModel | None, model: FlatModel, given: FlatModel | None = None) -> EthosUFile:
+    """Return a file that Vela compiled; FormatError where a partition is damaged.
+
+    `given` is the source in stripes, if Vela was given that.
+    """
+    if source:
+        model = with_states_of(_restored(source, vela_hidden.shown(given or source, model)), source)
     partitions = iter(partitions_of(model))
     found = {i: next(partitions) for i, op in enumerate(model.operators) if is_partition(op)}
     return EthosUFile(source or model, model, found)

@@ -1,22 +1,33 @@
-"""Runs Vela on a TFLite file, in a separate process."""
+"""Runs Vela on a TFLite file, in a separate process, with what Vela would compile wrongly hidden from it."""
 
+import csv
+import hashlib
+import json
+import os
 import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 
-from deuteron.arch.targets import EthosU
+from deuteron.arch.targets import Arch, EthosU
 from deuteron.arch.vela import DEFAULTS, VelaOptions
 from deuteron.errors import UnsupportedError
 from deuteron.extras import require
+from deuteron.native import cache_directory
+from deuteron.runtime import tflite_ethosu, tflite_model, vela_hidden
+from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer
 
 _MAIN = "from ethosu.vela.vela import main; main()"
 _TIME_OUT = 1800
 """Seconds until Vela counts as hung."""
+
+_MOST_KEPT = 400
+"""Results in the cache; older ones are removed."""
 
 _FAULT = re.compile(r"^\s*(?:Error|ERROR)\b:?\s*(?!processing line \d+ of )(.*)$", re.MULTILINE)
 """A line about something that is wrong; Vela's exit code is 0 all the same.
@@ -37,10 +48,19 @@ class VelaResult:
     Attributes:
         file: the TFLite file, in which partitions are custom operators.
         left: why Vela leaves an operator to the CPU, by the name of the tensor that it writes.
+        summary: Vela's estimates by the names of their columns.
     """
 
     file: bytes
     left: Mapping[str, str]
+    summary: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def figure(self, name: str) -> int:
+        """Return an estimate as a whole number, 0 if Vela gives none."""
+        try:
+            return round(float(self.summary.get(name, "0") or 0))
+        except ValueError:
+            return 0
 
 
 def compile_file(source: Buffer, npu: EthosU, options: VelaOptions) -> VelaResult:
@@ -81,8 +101,62 @@ def compile_file(source: Buffer, npu: EthosU, options: VelaOptions) -> VelaResul
             last = lines[-1] if lines else f"it ended with {done.returncode} and said nothing"
             raise _refused(f"Vela does not compile the file: {last}")
         left = {match["tensor"]: match["why"].strip() for match in _LEFT.finditer(said)}
-        return VelaResult(made.read_bytes(), left)
+        rows = [row for path in out.glob("*_summary_*.csv") for row in csv.DictReader(path.read_text().splitlines())]
+        return VelaResult(made.read_bytes(), left, rows[-1] if rows else {})
+
+
+def compile_cached(source: Buffer, npu: EthosU, options: VelaOptions) -> VelaResult:
+    """Return `compile_file`, from the cache of this machine if it has been done before."""
+    config = Path(options.vela_config).read_bytes() if options.vela_config else b""
+    seed = repr((version("ethos-u-vela"), npu.target, options)).encode()
+    key = hashlib.sha256(hashlib.sha256(bytes(source)).digest() + hashlib.sha256(config).digest() + seed).hexdigest()
+    folder = cache_directory() / "vela"
+    kept = folder / f"{key[:32]}.json"
+    try:
+        entry = json.loads(kept.read_text("utf-8"))
+        return VelaResult(bytes.fromhex(entry["file"]), entry["left"], entry["summary"])
+    except (OSError, ValueError, KeyError):  # not there, or damaged
+        result = compile_file(source, npu, options)
+    text = json.dumps({"file": result.file.hex(), "left": dict(result.left), "summary": dict(result.summary)})
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=folder, prefix=".new-", delete=False) as fresh:
+            fresh.write(text)
+        Path(fresh.name).replace(kept)
+        for old in sorted(folder.glob("*.json"), key=os.path.getmtime)[:-_MOST_KEPT]:
+            old.unlink(missing_ok=True)
+    except OSError:
+        pass  # without a cache it only takes longer
+    return result
 
 
 def _refused(message: str) -> UnsupportedError:
     return UnsupportedError(message, hint="build for the CPU alone, such as `--target cortex-m55`")
+
+
+def by_vela(
+    prepared: tflite_model.Prepared, arch: Arch, options: VelaOptions, *, is_cached: bool = False
+) -> VelaResult:
+    """Compile the file with Vela; if Vela stops, the file without operators that it never takes.
+
+    If it loses inputs or outputs, also without the operators that write and read them.
+    """
+    vela_hidden.check_names(prepared.model)
+    npu, model = arch.need_ethosu(), prepared.model
+    compiled = compile_cached if is_cached else compile_file
+    try:
+        result = compiled(tflite_ethosu.for_vela(model, prepared.file), npu, options)
+    except UnsupportedError:
+        if (file := vela_hidden.hidden(model)) is None:
+            raise
+        result = compiled(file, npu, options)
+    lost = vela_hidden.lost(model, decode(result.file, partial=True))
+    if lost and (file := vela_hidden.hidden(model, lost)) is not None:
+        result = compiled(file, npu, options)
+        lost = vela_hidden.lost(model, decode(result.file, partial=True))
+    if lost:
+        raise UnsupportedError(
+            f"Vela loses the input or output `{model.tensors[lost[0]].name}` of the file, or moves it",
+            hint="build for the CPU alone, such as `--target cortex-m55`",
+        )
+    return result

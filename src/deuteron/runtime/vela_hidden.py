@@ -38,6 +38,9 @@ _WRONG = ("REDUCE_MAX", "REDUCE_MIN")
 _SLICES = ("SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V", "UNPACK")
 """Operators that Vela turns into an offset of what reads their results."""
 
+_SINGLE = dict.fromkeys(("StrideW", "StrideH", "FilterWidth", "FilterHeight", "Padding"), 1)
+"""Options of a pool over single values, without pads."""
+
 _ODD = ("BOOL", "INT64")
 """Types that it stores in another form: true is -1 on an Ethos-U85. NEG there ignores the input's zero point."""
 
@@ -63,9 +66,33 @@ def hidden(source: FlatModel, lost: Collection[int] = ()) -> bytes | None:
     operators = tuple(_hidden(source, number, lost) for number in range(len(source.operators)))
     if operators == source.operators or not source.is_complete:
         return None
-    tensors = tensors_of(source)
     metadata = {name: data for name, data in source.metadata.items() if name != PLAN}
-    return encode(replace(source, tensors=tensors, operators=operators, metadata=metadata))
+    return encode(apart(replace(source, tensors=tensors_of(source), operators=operators, metadata=metadata)))
+
+
+def apart(model: FlatModel) -> FlatModel:
+    """Return a model whose transposed convolutions read no slice: a pool over single values stands between them.
+
+    Vela 5.1 and 5.2 pad a transposed convolution that reads a slice at the wrong side.
+    """
+    sliced = {i for op in model.operators if op.name in _SLICES for i in op.outputs}
+    tensors, operators = [*model.tensors], list[FlatOperator]()
+    for op in model.operators:
+        if op.name in VIEWS and op.inputs[0] in sliced:
+            sliced.add(op.outputs[0])
+        if op.name == "TRANSPOSE_CONV" and op.inputs[2] in sliced:
+            source = tensors[op.inputs[2]]
+            tensors.append(replace(source, name=f"{source.name}/apart_{len(tensors)}"))
+            operators.append(
+                FlatOperator("MAX_POOL_2D", (op.inputs[2],), (len(tensors) - 1,), "Pool2DOptions", _SINGLE)
+            )
+            op = replace(op, inputs=(*op.inputs[:2], len(tensors) - 1, *op.inputs[3:]))  # noqa: PLW2901
+        operators.append(op)
+    return (
+        replace(model, tensors=tuple(tensors), operators=tuple(operators))
+        if len(tensors) > len(model.tensors)
+        else model
+    )
 
 
 def tensors_of(source: FlatModel) -> tuple[FlatTensor, ...]:

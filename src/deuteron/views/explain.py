@@ -127,6 +127,8 @@ class Explanation:
             larger = list(larger_weights.lines(self.arena, self.manifest))
             yield from ("", *larger) if larger else ()
         yield from self._dead_channel_lines()
+        if self.manifest.stripes:
+            yield from ("", *self.manifest.stripe_lines())
         yield from self._island_lines()
         yield from self._quality_lines(shared)
 
@@ -232,6 +234,7 @@ class Explanation:
                 for node in self.manifest.nodes
             ],
             "dead_channels": [asdict(layer) for layer in self.manifest.dead_channels],
+            "stripes": [asdict(segment) for segment in self.manifest.stripes],
             "added": [
                 {"op": op.op, "node": op.node, "why": op.why, "estimated_cycles": cost}
                 for op, cost in zip(self.manifest.cpu_ops, self.costs.added, strict=True)

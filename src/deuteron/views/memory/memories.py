@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Protocol
 
 from deuteron.builds import hazards
+from deuteron.builds import manifest as manifests
+from deuteron.builds.manifest import StripedSegment
 from deuteron.builds.output import check_file, write_files
 from deuteron.errors import FormatError
 from deuteron.npu.program import NO_SRAM, PREFETCH_AREA, Content, Memory
@@ -94,6 +96,8 @@ class Planning:
     partitions: tuple[PartitionPlan, ...]
     arena: ArenaPlanning | None = None
     """The plan of CPU tensors, unless ExecuTorch's plan is used."""
+    stripes: tuple[StripedSegment, ...] = ()
+    """The segments that were cut before another compiler got them."""
 
     def lines(self) -> Iterator[str]:
         """Yield the report as text."""
@@ -102,6 +106,9 @@ class Planning:
             yield self.summary()
         if self.arena is not None:
             yield from self.arena.details()
+        if self.stripes:
+            yield "cut into stripes of rows before Vela; outputs stay the same:"
+            yield from (f"  {segment}" for segment in self.stripes)
         for number, part in enumerate(self.partitions):
             yield ""
             yield f"npu {number}: {part.summary()}"
@@ -158,6 +165,7 @@ class Planning:
             "tensors": self.simulation.tensors,
             "state": self.simulation.state,
             "bundle": None if self.arena is None else self.arena.to_json(),
+            "stripes": [asdict(segment) for segment in self.stripes],
             "warnings": list(self.warnings),
             "partitions": [asdict(part) for part in self.partitions],
         }
@@ -206,7 +214,8 @@ def _planning(directory: Path, arena: ArenaPlanning | None) -> Planning:
                 hint="`deuteron sim` lists all errors; build the model again",
             )
     parts = tuple(_partition(run) for run in simulation.partitions)
-    return Planning(str(directory), simulation.target, simulation, parts, arena)
+    stripes = manifests.read(directory).stripes
+    return Planning(str(directory), simulation.target, simulation, parts, arena, stripes)
 
 
 class Drawable(Protocol):

@@ -1,0 +1,354 @@
+"""Fits TFLite files for an Ethos-U into a budget of SRAM: cuts them into stripes of rows before Vela compiles them.
+
+Vela's own cascades end at tensors with several readers. The search cuts through these, compiles the most promising
+cuts, and takes the fastest program that fits by Vela's estimate; the uncut program is always a candidate. The program
+that is taken computes the same outputs as the uncut one for random inputs, bit for bit.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from deuteron.arch import targets
+from deuteron.arch.memory import DepthFirst, Effort, MemoryOptions
+from deuteron.arch.targets import EthosU
+from deuteron.arch.vela import Optimise, VelaOptions
+from deuteron.board.bundle import Bundle
+from deuteron.board.host_executor import HostExecutor
+from deuteron.board.translate import translate
+from deuteron.builds.manifest import Manifest, StripedSegment, TensorInfo
+from deuteron.builds.options import BuildOptions
+from deuteron.errors import CapacityError, UnsupportedError, counted
+from deuteron.graph_stripes.rows import StripesError
+from deuteron.graph_stripes.search import KEEP_FROM, VELA, SegmentSearch, Tried, cost_of
+from deuteron.graph_stripes.tflite_writer import CutModel, cut
+from deuteron.npu.ethosu.program import program_of
+from deuteron.npu.neutron.tflite.operator_view import Names
+from deuteron.runtime import pte, tflite_build
+from deuteron.runtime.inputs import seeded_inputs
+from deuteron.runtime.pte_writer import Delegated
+from deuteron.runtime.tflite_build import VelaBuild, VelaBuilder
+from deuteron.runtime.tflite_model import infos
+
+SAMPLES = 2
+"""Random inputs for which a cut program and the uncut one are compared."""
+
+_LIMITS = (1.0, 0.85)
+"""Limits of live bytes inside a segment, as parts of the budget."""
+
+_POLICIES = (KEEP_FROM, (None,), (0,))
+"""Rows that are kept: as it costs least, none, all."""
+
+_NEAR = 1.01
+"""Corrected estimates that are tried first, as parts of the budget."""
+
+_PARTS = (0.7, 0.5, 0.35, 0.25)
+"""Lower limits, as parts of the uncut program's SRAM."""
+
+_RETRIES = 3
+"""Searches for a larger budget, so that an error names one that is enough."""
+
+_SECONDS = {Effort.FAST: 40.0, Effort.EXACT: 400.0}
+"""Processor time for Vela's compilations, estimated from the number of operators."""
+
+_FITTING = 4
+"""Cut programs within the budget after which the search ends; the cheapest ones by estimate come first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A program that Vela made.
+
+    Attributes:
+        build: the program.
+        sram: bytes of SRAM: all partitions, CPU tensors, inputs and outputs.
+        segments: what is cut.
+        model: the model in stripes; None for the uncut one.
+        options: of Vela.
+    """
+
+    build: VelaBuild
+    sram: int
+    options: VelaOptions
+    segments: tuple[Tried, ...] = ()
+    model: CutModel | None = None
+
+    @property
+    def cycles(self) -> int:
+        """Vela's estimate."""
+        return self.build.cycles
+
+
+def build_of(
+    path: Path, target: str, options: BuildOptions = BuildOptions(), calibration: object | None = None
+) -> tuple[Manifest, dict[str, bytes]]:
+    """Convert a TFLite file as `tflite_build.build_of`, within the budget of SRAM if there is one.
+
+    Raises:
+        CapacityError: no program for an Ethos-U fits; the error names the least that was found.
+    """
+    is_searched = isinstance(targets.load(target).npu, EthosU) and is_limited(options.memory)
+    return tflite_build.build_of(path, target, options, calibration, _chosen if is_searched else None)
+
+
+def _chosen(builder: VelaBuilder) -> VelaBuild:
+    return VelaSearch(builder).chosen()
+
+
+def is_limited(memory: MemoryOptions) -> bool:
+    """Return True if options ask for less SRAM than Vela takes by itself."""
+    return memory.sram_budget is not None or memory.depth_first is DepthFirst.ALWAYS
+
+
+@dataclass(frozen=True, slots=True)
+class _Proposal:
+    """Segments to cut, the bytes that Vela is expected to need, and the cost in multiply-accumulates."""
+
+    segments: tuple[Tried, ...]
+    expected: int
+    cost: int
+
+    @property
+    def ends(self) -> tuple[tuple[int, int], ...]:
+        """The ends of the segments; estimates for the same ends are wrong in the same way."""
+        return tuple((one.cut.first, one.cut.last) for one in self.segments)
+
+
+class _Waiting:
+    """Proposals that are not compiled yet; the cheapest that is expected to fit is next.
+
+    Args:
+        left: the proposals.
+        room: bytes for the partitions; 0 for as little as possible.
+        ratio: what Vela needs for the uncut model, as a multiple of what is expected.
+    """
+
+    def __init__(self, left: list[_Proposal], room: int, ratio: float) -> None:
+        self.left, self._room = left, room
+        self._ratios: dict[tuple[tuple[int, int], ...], float] = {}
+        self._seen = [ratio]
+
+    def next(self, count: int) -> list[_Proposal]:
+        """Take so many proposals."""
+        taken: list[_Proposal] = []
+        while self.left and len(taken) < count:
+            ends = {each.ends for each in taken}
+            best = min(self.left, key=lambda each: (each.ends in ends, *self._order(each)))
+            self.left.remove(best)
+            taken.append(best)
+        return taken
+
+    def learn(self, proposal: _Proposal, nbytes: int) -> None:
+        """Correct the expectation by what Vela needs."""
+        self._ratios[proposal.ends] = nbytes / max(1, proposal.expected)
+        self._seen.append(self._ratios[proposal.ends])
+
+    def _order(self, each: _Proposal) -> tuple[bool, float]:
+        expected = each.expected * self._ratios.get(each.ends, sum(self._seen) / len(self._seen))
+        is_above = expected > _NEAR * self._room
+        return is_above, expected if is_above else each.cost
+
+
+class VelaSearch:
+    """The search for one file."""
+
+    def __init__(self, builder: VelaBuilder, retries: int = _RETRIES) -> None:
+        self._builder, self._retries = builder, retries
+        self._memory, self._vela = builder.options.memory, builder.options.vela
+        self._budget = self._memory.sram_budget
+        self._left = _SECONDS[self._memory.effort]
+        self._notes: list[str] = []
+        self._outside = 0
+
+    def chosen(self) -> VelaBuild:
+        """Return the fastest program within the budget; without one, that with the least SRAM."""
+        uncut = self._candidate(self._vela)
+        self._outside = uncut.sram - max((each.scratch_bytes for each in uncut.build.made.partitions), default=0)
+        depth_first, budget = self._memory.depth_first, self._budget
+        if budget is not None and uncut.sram <= budget and depth_first is not DepthFirst.ALWAYS:
+            return uncut.build
+        found = [uncut, *self._uncut()]
+        if depth_first is not DepthFirst.NEVER:
+            found += self._cut(min(found, key=lambda one: one.sram))
+        taken = self._taken(found, uncut)
+        before = min((one for one in found if one.model is None), key=lambda one: one.sram)
+        return taken.build.noted(tuple(self._stripes(taken, before)), tuple(self._notes))
+
+    def _taken(self, found: Sequence[Candidate], uncut: Candidate) -> Candidate:
+        """Return the best candidate that computes what the uncut program computes."""
+        budget = self._budget
+        if budget is None:
+            order = sorted(found, key=lambda one: (one.sram, one.cycles))
+        else:
+            order = sorted((one for one in found if one.sram <= budget), key=lambda one: (one.cycles, one.sram))
+        for one in order:
+            if one.model is None or self._is_same(uncut, one):
+                return one
+        raise self._too_large(found)
+
+    def _uncut(self) -> Iterator[Candidate]:
+        """Yield programs of the uncut model that Vela makes for less SRAM, unless options say how it must."""
+        if self._vela.optimise is not Optimise.PERFORMANCE or self._vela.arena_cache_size is not None:
+            return
+        for options in self._for_less():
+            if (one := self._try(options)) is not None:
+                yield one
+
+    def _for_less(self) -> Iterator[VelaOptions]:
+        """Yield options for less SRAM: the fastest within what partitions may take, and the least."""
+        yield replace(self._vela, optimise=Optimise.SIZE)
+        if self._budget is not None and self._budget > self._outside:
+            yield replace(self._vela, arena_cache_size=self._budget - self._outside)
+
+    def _cut(self, least: Candidate) -> list[Candidate]:
+        """Return programs of the model in stripes."""
+        inside = frozenset(at for part in least.build.inside for at in part)
+        search = SegmentSearch(self._builder.prepared.model, VELA, inside)
+        found: list[Candidate] = []
+        tight = replace(self._vela, optimise=Optimise.SIZE, arena_cache_size=None)
+        waiting = self._proposed(search, least)
+        workers = max(1, min(2, os.cpu_count() or 1))
+        with ThreadPoolExecutor(workers) as pool:
+            while waiting.left and self._left > 0 and self._fitting(found) < _FITTING:
+                batch = waiting.next(workers)
+                made = pool.map(partial(self._try, tight), [each.segments for each in batch])
+                for each, one in zip(batch, made, strict=True):
+                    if one is not None:
+                        waiting.learn(each, one.sram - self._outside)
+                        found.append(one)
+        better = sorted((one for one in found if self._fits(one)), key=lambda one: one.cycles)[:2]
+        for one in better if self._vela.arena_cache_size is None else ():
+            faster = (self._try(options, one.segments) for options in list(self._for_less())[1:])
+            found += (each for each in faster if each is not None)
+        return found
+
+    def _proposed(self, search: SegmentSearch, least: Candidate) -> "_Waiting":
+        """Return segments to cut together."""
+        size = least.sram - self._outside
+        room = size if self._budget is None else self._budget - self._outside
+        limits = [round(part * room) for part in _LIMITS if self._budget is not None]
+        limits += [limit for part in _PARTS if (limit := round(part * size)) < _LIMITS[-1] * room]
+        combined: list[tuple[Tried, ...]] = []
+        for limit in limits if room > 0 else ():
+            for kept in _POLICIES:
+                combined += search.fitting(limit, kept)
+                search.single(limit, kept)
+        proposed = [_Proposal(each, search.expected(each), cost_of(each)) for each in search.proposed(combined)]
+        ratio = max(1.0, size / max(1, search.expected(())))
+        return _Waiting(proposed, room if self._budget is not None else 0, ratio)
+
+    def _fits(self, one: Candidate) -> bool:
+        return self._budget is None or one.sram <= self._budget
+
+    def _fitting(self, found: Sequence[Candidate]) -> int:
+        return sum(map(self._fits, found)) if self._budget is not None else 0
+
+    def _try(self, options: VelaOptions, segments: tuple[Tried, ...] = ()) -> Candidate | None:
+        """Return a program, None if it cannot be made."""
+        try:
+            return self._candidate(options, segments)
+        except (StripesError, UnsupportedError):
+            return None
+
+    def _candidate(self, options: VelaOptions, segments: tuple[Tried, ...] = ()) -> Candidate:
+        model = self._builder.prepared.model
+        made = cut(model, [one.cut for one in segments]) if segments else None
+        self._left -= _seconds(len((made.model if made else model).operators))
+        build = self._builder.built(options, made.model if made else None, is_cached=True)
+        return Candidate(build, sram_of(build), options, segments, made)
+
+    def _is_same(self, uncut: Candidate, one: Candidate) -> bool:
+        """Return True if a cut program has no hazards and computes the outputs of the uncut one; note it otherwise."""
+        if _names(uncut) != _names(one):
+            return False
+        for number, payload in enumerate(_payloads(one.build)):
+            entry = one.build.made.partitions[number]
+            if program_of(payload, f"npu {number}").hazards(entry.dataflow):
+                self._notes.append("a program in stripes was left out: its commands have a hazard")
+                return False
+        model = self._builder.prepared.model
+        first, second = (HostExecutor(_bundle(each.build)) for each in (uncut, one))
+        for sample in seeded_inputs(_Inputs(infos(model, model.own_inputs)), SAMPLES):
+            pair = (first.run_from_reset(sample), second.run_from_reset(sample))
+            if any(a.tobytes() != b.tobytes() for a, b in zip(*pair, strict=True)):
+                self._notes.append("a program in stripes was left out: Vela's commands compute other outputs")
+                return False
+        return True
+
+    def _stripes(self, taken: Candidate, before: Candidate) -> Iterator[StripedSegment]:
+        if taken.model is None:
+            return
+        model = self._builder.prepared.model
+        known = Names(model).of
+        for one, stripes, work in zip(taken.segments, taken.model.stripes, taken.model.work, strict=True):
+            names = [known[model.operators[at].outputs[0]] for at in range(one.cut.first, one.cut.last)]
+            figures = (work.halo, work.macs, work.copied, before.sram, taken.sram, before.cycles, taken.cycles)
+            yield StripedSegment(tuple(names), stripes, one.cut.height, *figures)
+
+    def _too_large(self, found: Sequence[Candidate]) -> CapacityError:
+        """Return the error for a budget in which no program fits; it names one in which this search finds one."""
+        uncut = min((one for one in found if one.model is None), key=lambda one: one.sram)
+        least = min(found, key=lambda one: one.sram).sram
+        if self._retries and self._memory.depth_first is not DepthFirst.NEVER and least < uncut.sram:
+            memory = replace(self._memory, sram_budget=least)
+            builder = replace(self._builder, options=replace(self._builder.options, memory=memory))
+            try:
+                least = sram_of(VelaSearch(builder, retries=self._retries - 1).chosen())
+            except _TooSmallError as error:
+                least = error.least
+        how = ", in stripes" if least < uncut.sram else ""
+        tried = counted(sum(one.model is not None for one in found), "cut")
+        other = ", or leave out `--depth-first never`" if self._memory.depth_first is DepthFirst.NEVER else ""
+        return _TooSmallError(
+            f"the program needs {least:,} bytes of SRAM{how}, the budget is {self._budget or 0:,}; as Vela places it "
+            f"at least {uncut.sram:,} ({tried} tried)",
+            least,
+            hint=f"give `--sram-budget {least}`{other}, or `--effort exact` for more cuts",
+        )
+
+
+class _TooSmallError(CapacityError):
+    """A budget that is too small, with the least that is enough."""
+
+    def __init__(self, message: str, least: int, hint: str) -> None:
+        super().__init__(message, hint=hint)
+        self.least = least
+
+
+@dataclass(frozen=True, slots=True)
+class _Inputs:
+    """The inputs of a program."""
+
+    inputs: Sequence[TensorInfo]
+
+
+def sram_of(build: VelaBuild) -> int:
+    """Return the bytes of SRAM of a program: working memory of partitions, CPU tensors, inputs and outputs.
+
+    Raises:
+        UnsupportedError: firmware lacks an operator of the program.
+    """
+    return sum(memory.bytes for memory in _bundle(build).memories)
+
+
+def _bundle(build: VelaBuild) -> Bundle:
+    return translate(pte.read(build.program), name="model")
+
+
+def _payloads(build: VelaBuild) -> Sequence[bytes]:
+    return [step.payload for step in build.made.contents.steps if isinstance(step, Delegated)]
+
+
+def _names(one: Candidate) -> Sequence[Sequence[str]]:
+    """Return the inputs and outputs of the partitions, and the operators on the CPU."""
+    made = one.build.made
+    ends = [[info.name for info in (*part.inputs, *part.outputs)] for part in made.partitions]
+    return [*ends, [op.node for op in made.cpu_ops]]
+
+
+def _seconds(operators: int) -> float:
+    """Return the processor time of a compilation, measured on a desktop processor."""
+    return 0.6 + 0.006 * operators
