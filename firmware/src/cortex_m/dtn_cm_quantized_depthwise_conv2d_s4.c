@@ -3,7 +3,7 @@
 
 /* Weights that are unpacked to the stack at once: of so many channels, or fewer where there are many taps. The inner
  * loops want blocks of channels. */
-enum { UNPACKED = 512, CHANNELS = 16, BLOCK = 4 };
+enum { UNPACKED = 512, CHANNELS = 32, BLOCK = 4 };
 
 /* The weights of `channels` channels from `first` on, at all positions of the kernel. */
 static void unpack(const int8_t *packed, size_t pitch, size_t taps, size_t channels, int8_t weights[UNPACKED])

@@ -78,18 +78,25 @@ __attribute__((noinline)) static void short_row(const dtn_cm_product_t *p)
 {
     uint32_t words[DTN_DSP_PART / 2];
     const dtn_cm_factor_t factor = dtn_cm_factor(&p->scale, 0);
+    const int32_t addend = dtn_dsp_addend(&p->scale);
     const size_t depth = p->depth;
     const size_t whole = p->channels / 4 * 4;
     dtn_dsp_unpack(p->input, 0, depth / 4, words, 2);
     if (whole != 0) {
         dtn_dsp_multiply_fours_s4(words, p->weights, depth, whole / 4, words + depth / 16 * 8, words + depth / 2,
-                                  p->bias, p->output, dtn_dsp_addend(&p->scale), factor.multiplier,
-                                  (int32_t)factor.drop);
+                                  p->bias, p->output, addend, factor.multiplier, (int32_t)factor.drop);
     }
-    if (whole != p->channels) {
-        uint32_t sums[4] = {0, 0, 0, 0};
-        four_sums(p, words, whole, depth / 4, 0, sums);
-        store(p, &p->scale, whole, p->channels - whole, sums);
+    for (size_t i = whole; i < p->channels; i += DTN_CM_PACKED) {
+        const int8_t *packed = p->weights + i / DTN_CM_PACKED * depth;
+        uint32_t a = 0;
+        uint32_t b = 0;
+        for (size_t k = 0; k < depth; k += 4) {
+            add_four(words + k / 2, packed + k, &a, &b);
+        }
+        p->output[i] = dtn_dsp_scaled(addend, factor, dtn_cm_first_sum(a) + (uint32_t)p->bias[i]);
+        if (i + 1 < p->channels) {
+            p->output[i + 1] = dtn_dsp_scaled(addend, factor, dtn_cm_second_sum(a, b) + (uint32_t)p->bias[i + 1]);
+        }
     }
 }
 

@@ -120,47 +120,66 @@ void dtn_cm_three_rows_s4(const dtn_cm_block_t *block, const int8_t *const rows[
     }
 }
 
-/* The last up to four channels of one row, for any shifts. */
-static void last_channels(const dtn_cm_block_t *block, size_t first, const int8_t *row, int8_t *output)
+/* One row with shifts that are not all below 0. */
+static void one_row_general(const dtn_cm_block_t *block, const int8_t *row, int8_t *output)
 {
-    const int8_t *w = block->weights + first / DTN_CM_PACKED * block->depth;
-    const size_t count = block->count - first < DTN_MVE_LANES ? block->count - first : DTN_MVE_LANES;
-    const int8_t *v = count > DTN_CM_PACKED ? w + block->depth : w;
-    int32_t sums[DTN_MVE_LANES];
-    vstrwq_s32(sums, vshrq_n_s32(four_sums(row, w, v, block->depth), 4));
-    for (size_t j = 0; j < count; j++) {
-        sums[j] = dtn_cm_plus(sums[j], block->starts[first + j]);
+    const int8_t *w = block->weights;
+    for (size_t j = 0; j < block->count; j += DTN_CM_PACKED) {
+        const size_t count = block->count - j < DTN_CM_PACKED ? 1 : DTN_CM_PACKED;
+        int32_t sums[DTN_MVE_LANES];
+        vstrwq_s32(sums, vshrq_n_s32(four_sums(row, w, w, block->depth), 4));
+        for (size_t i = 0; i < count; i++) {
+            sums[i] = dtn_cm_plus(sums[i], block->starts[j + i]);
+        }
+        store_general(block, j, count, sums, output);
+        w += block->depth;
     }
-    store_general(block, first, count, sums, output);
 }
 
 void dtn_cm_one_row_s4(const dtn_cm_block_t *block, const int8_t *row, int8_t *output)
 {
     const dtn_cm_scale_t *scale = block->scale;
+    if (scale->largest_shift >= 0) {
+        one_row_general(block, row, output);
+        return;
+    }
+    const int32_t *multipliers = scale->multipliers;
+    const int32_t *shifts = scale->shifts;
+    const int32_t *starts = block->starts;
+    const int8_t *weights = block->weights;
     const size_t depth = block->depth;
-    size_t first = 0;
-    if (scale->largest_shift < 0) {
-        factors_t factors;
-        find_factors(block, &factors);
-        const size_t step = factors.step;
-        const int32_t *multipliers = factors.multipliers;
-        const int32_t *shifts = factors.shifts;
-        const int32_t *starts = block->starts;
-        const int8_t *weights = block->weights;
-        dtn_cm_lanes_t lanes = common_lanes(scale);
-        for (; first + DTN_MVE_LANES <= block->count; first += DTN_MVE_LANES) {
-            const int32x4_t sums = vshrq_n_s32(four_sums(row, weights, weights + depth, depth), 4);
+    const bool is_shared = scale->step == 0;
+    size_t left = block->count;
+    dtn_cm_lanes_t lanes = common_lanes(scale);
+    if (is_shared) {
+        lanes.multipliers = vdupq_n_s32(*multipliers);
+        lanes.shifts = vdupq_n_s32(*shifts);
+    } else {
+        multipliers += block->first;
+        shifts += block->first;
+    }
+    for (; left >= DTN_MVE_LANES; left -= DTN_MVE_LANES) {
+        const int32x4_t sums = vshrq_n_s32(four_sums(row, weights, weights + depth, depth), 4);
+        if (!is_shared) {
             lanes.multipliers = vldrwq_s32(multipliers);
             lanes.shifts = vldrwq_s32(shifts);
-            vstrbq_s32(output + first, dtn_cm_scaled_lanes(vaddq_s32(sums, vldrwq_s32(starts)), &lanes));
-            weights += DTN_CM_PACKED * depth;
-            multipliers += step;
-            shifts += step;
-            starts += DTN_MVE_LANES;
+            multipliers += DTN_MVE_LANES;
+            shifts += DTN_MVE_LANES;
         }
+        vstrbq_s32(output, dtn_cm_scaled_lanes(vaddq_s32(sums, vldrwq_s32(starts)), &lanes));
+        weights += DTN_CM_PACKED * depth;
+        starts += DTN_MVE_LANES;
+        output += DTN_MVE_LANES;
     }
-    for (; first < block->count; first += DTN_MVE_LANES) {
-        last_channels(block, first, row, output);
+    if (left != 0) {
+        const mve_pred16_t there = vctp32q((uint32_t)left);
+        const int8_t *second = left > DTN_CM_PACKED ? weights + depth : weights;
+        const int32x4_t sums = vshrq_n_s32(four_sums(row, weights, second, depth), 4);
+        if (!is_shared) {
+            lanes.multipliers = vldrwq_z_s32(multipliers, there);
+            lanes.shifts = vldrwq_z_s32(shifts, there);
+        }
+        vstrbq_p_s32(output, dtn_cm_scaled_lanes(vaddq_s32(sums, vldrwq_z_s32(starts, there)), &lanes), there);
     }
 }
 
