@@ -60,7 +60,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What decides how many layers get four bits.
+    """Limits on the number of layers that get four bits.
 
     Attributes:
         all_layers: every layer gets them.

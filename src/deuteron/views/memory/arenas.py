@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from deuteron.board import arena, image, larger_weights
+from deuteron.board import arena, image, larger_weights, packed_weights
 from deuteron.board.arena import Arena
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest
@@ -39,6 +39,7 @@ class ArenaPlanning:
         yield f"{self.path} on {self.manifest.target}"
         yield f"SRAM: {self._total()}, at most {self.arena.memory.bound:,} B live at once"
         yield from larger_weights.lines(self.arena, self.manifest)
+        yield from larger_weights.packed_lines(self.arena.bundle, self.manifest)
         yield from self.details()
 
     def _total(self) -> str:
@@ -110,6 +111,7 @@ class ArenaPlanning:
             "flash": self.manifest.options.memory.flash_budget,
             "constants": sum(map(len, self.arena.bundle.constants)),
             "larger_weights": [asdict(choice) for choice in self.arena.larger],
+            "packed_weights": [asdict(layer) for layer in packed_weights.layers(self.arena.bundle)],
             "memory": asdict(self.arena.memory),
             "warnings": [],
         }
