@@ -275,7 +275,7 @@ def results(options: argparse.Namespace) -> Results:
         subject = trained(name)
         own = [progress(subject.row(way)) for way in WAYS]
         rows += own
-        if not budgets:
+        if name == next(iter(NETWORKS)):
             budgets = subject.budgets(own[2].flash, own[0].flash)
     by = {(row.network, row.way): row for row in rows}
 

@@ -3,8 +3,8 @@
  * Weights of four bits, two in a byte.
  *
  * Rows of weights are in pairs. A byte of a pair of rows w and v, taken as an int8, is w[k] + 16 * v[k]. Behind the
- * last of an odd number of rows is a row of zeros. So a packed row is a row of int8 weights itself: the inner loops
- * multiply it as it is, and w again, shifted to the upper half of the byte, as the sums b and a:
+ * last of an odd number of rows is a row of zeros. So a packed row is a row of int8 weights itself. The inner loops
+ * multiply it as it is, for the sum b. They multiply w, shifted to the upper half of the byte, for the sum a:
  *
  *   a = 16 * sum(x * w),    b = sum(x * w) + 16 * sum(x * v)
  *

@@ -21,7 +21,7 @@ def packed(rows: Weights) -> Weights | None:
     """Return rows [..., rows, elements] in pairs: [..., ceil(rows / 2), elements]; None if they need more bits.
 
     A byte is the weight of the first row of a pair plus 16 times that of the second. Weights of four bits are from -8
-    to 7; a byte cannot have a second weight of -8 beside a first one below 0.
+    to 7. A byte cannot have a second weight of -8 if the first is below 0.
     """
     *outer, count, elements = rows.shape
     if rows.size and not (rows.min() >= -8 and rows.max() <= 7):
