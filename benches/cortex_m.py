@@ -4,7 +4,8 @@ Layers are those of MLPerf Tiny's networks and some more, in images made like an
 with -Os. The emulator counts instructions. CMSIS-NN is commit 99f736a6 of 2026-07-15, with the same compiler and -O3:
 DSP instructions on the Cortex-M33 and vectors on the Cortex-M55. The last column is plain C that gathers windows and
 computes four channels at a time. No layer may exceed the bar of its board, a share of CMSIS-NN's instructions, nor may
-the geometric mean of the shares. Outputs must equal integer arithmetic in NumPy. Cycles are estimated.
+the geometric mean of the shares. Layers with packed weights of four bits have a bar of their own: a share of the int8
+layer's instructions. Outputs must equal integer arithmetic in NumPy. Cycles are estimated.
 
 make bench-cortex-m
 """
@@ -13,7 +14,7 @@ import argparse
 import sys
 import tempfile
 from collections.abc import Sequence
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from statistics import geometric_mean
 
@@ -33,8 +34,10 @@ from deuteron.board.link import link
 from deuteron.board.size import Sizes
 from deuteron.board.stack import Bound
 from deuteron.board.toolchain import Toolchain
-from deuteron.operators import winograd
+from deuteron.operators import packed_weights, winograd
 from deuteron.operators.cortex_m import (
+    PackedConvolutionParams,
+    PackedLinearParams,
     QuantizedConvolutionParams,
     QuantizedLinearParams,
     WinogradConvolutionParams,
@@ -90,6 +93,8 @@ class Layer:
     depthwise: bool = False
     winograd: bool = False
     """By Winograd's algorithm, which only cores with DSP instructions have."""
+    bits: int = 8
+    """Of the weights: 4 are packed."""
 
 
 def peers(m33: Pair, m55: Pair) -> dict[str, Pair]:
@@ -133,6 +138,15 @@ LAYERS = (
     Layer("conv 1x1 16->32 /2, 32x32", (32, 32), (16, 32), {}, (1, 1), 2),
 )  # fmt: skip
 
+PACKED = tuple(replace(layer, name=f"{layer.name}, 4 bits", peers={}, bits=4) for layer in LAYERS if not layer.winograd)
+"""The same layers with packed weights of four bits."""
+
+MOST_FOR_PACKED = 1.15
+"""The largest share of the int8 layer's instructions that a layer with packed weights may take."""
+
+FOR_CALL = 160
+"""Instructions beyond that for a call, which count in small layers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -164,7 +178,8 @@ def convolution(layer: Layer, generator: np.random.Generator) -> Call:
     seen = in_c // groups
     in_offset, out_offset = 5, -3
     x = generator.integers(-128, 128, (1, in_h, in_w, in_c)).astype(np.int8)
-    weights = generator.integers(-127, 128, (out_c, kernel_h, kernel_w, seen)).astype(np.int8)
+    most = 7 if layer.bits == 4 else 127
+    weights = generator.integers(-most, most + 1, (out_c, kernel_h, kernel_w, seen)).astype(np.int8)
     bias = generator.integers(-3000, 3000, out_c).astype(np.int32)
     multipliers = generator.integers(1 << 30, 1 << 31, out_c).astype(np.int32)
     products = kernel_h * kernel_w * seen
@@ -185,8 +200,12 @@ def convolution(layer: Layer, generator: np.random.Generator) -> Call:
         own = WinogradConvolutionParams(*astuple(params))
         inputs = (x, winograd.transformed(weights), multipliers, shifts, folded)
         return Call("dtn_cm_winograd_conv2d", inputs, own, winograd_bytes(own), expected, macs)
+    function = "dtn_cm_quantized_depthwise_conv2d" if layer.depthwise else "dtn_cm_quantized_conv2d"
+    if layer.bits == 4:
+        function, params = f"{function}_s4", PackedConvolutionParams(*astuple(params))
+        stored = packed(stored.reshape(packed_weights.rows_of(params, depthwise=layer.depthwise)))
     return Call(
-        "dtn_cm_quantized_depthwise_conv2d" if layer.depthwise else "dtn_cm_quantized_conv2d",
+        function,
         (x, stored, multipliers, shifts, bias if layer.depthwise else folded),
         params,
         0 if layer.depthwise or layer.kernel == (1, 1) else 4 * products,
@@ -195,12 +214,21 @@ def convolution(layer: Layer, generator: np.random.Generator) -> Call:
     )
 
 
+def packed(rows: npt.NDArray[np.int8]) -> Array:
+    """Return weights [groups, rows, elements] packed to four bits."""
+    data = packed_weights.packed(rows)
+    if data is None:
+        raise ValueError("the weights need more than four bits")
+    return data
+
+
 def linear(layer: Layer, generator: np.random.Generator) -> Call:
     """The call of a fully connected layer, with a kernel sum as bundles have it."""
     features, outputs = layer.channels
     in_offset, out_offset = 5, -3
     x = generator.integers(-128, 128, (1, features)).astype(np.int8)
-    weights = generator.integers(-127, 128, (outputs, features)).astype(np.int8)
+    most = 7 if layer.bits == 4 else 127
+    weights = generator.integers(-most, most + 1, (outputs, features)).astype(np.int8)
     bias = generator.integers(-3000, 3000, outputs).astype(np.int32)
     multiplier, shift = int(generator.integers(1 << 30, 1 << 31)), -int(np.log2(64 * np.sqrt(features)))
     folded = (bias + in_offset * weights.sum(axis=1, dtype=np.int64)).astype(np.int32)
@@ -220,8 +248,11 @@ def linear(layer: Layer, generator: np.random.Generator) -> Call:
         1,
     )
     expected = requantized(sums, np.array([multiplier]), np.array([shift]), out_offset)
-    inputs = (x, weights, folded)
-    return Call("dtn_cm_quantized_linear", inputs, params, None, expected, features * outputs)
+    macs = features * outputs
+    if layer.bits == 4:
+        own = PackedLinearParams(*astuple(params))
+        return Call("dtn_cm_quantized_linear_s4", (x, packed(weights), folded), own, None, expected, macs)
+    return Call("dtn_cm_quantized_linear", (x, weights, folded), params, None, expected, macs)
 
 
 @dataclass(slots=True)
@@ -310,9 +341,41 @@ def mean_share(results: Sequence[Result]) -> float:
     return geometric_mean(share for result in results if (share := result.share) is not None)
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A layer with packed weights of four bits beside the same with int8 weights."""
+
+    layer: str
+    board: str
+    int8: int
+    int4: int
+
+    @property
+    def share(self) -> float:
+        """The share of the int8 layer's instructions."""
+        return self.int4 / self.int8
+
+
+def compared(results: Sequence[Result]) -> list[Compared]:
+    """Layers with weights of either form."""
+    plain = {(result.layer, result.board): result.instructions for result in results}
+    return [
+        Compared(layer.name, board, plain[layer.name, board], plain[four.name, board])
+        for four in PACKED
+        for layer in LAYERS
+        for board in BOARDS
+        if four.name == f"{layer.name}, 4 bits" and (four.name, board) in plain
+    ]
+
+
 def problems(results: Sequence[Result]) -> list[str]:
     """Return the broken bounds of layers and of their means."""
     found = [problem for result in results for problem in result.problems()]
+    found += [
+        f"{pair.layer} on {pair.board}: 4 bits take {pair.share:.2f} of the instructions, {MOST_FOR_PACKED} are allowed"
+        for pair in compared(results)
+        if pair.int4 > MOST_FOR_PACKED * pair.int8 + FOR_CALL
+    ]
     for board, bar in BARS.items():
         own = [result for result in results if result.board == board]
         if own and mean_share(own) > bar.mean:
@@ -336,13 +399,17 @@ def measure(board: Board, toolchain: Toolchain) -> list[Result]:
     """A row per layer."""
     generator = np.random.default_rng(1)
     own = layers_of(board)
-    half = len(own) // 2
-    return [row for layers in (own[:half], own[half:]) for row in _image(layers, board, toolchain, generator)]
+    parts = [layers[at : at + MOST] for layers in (own, PACKED) for at in range(0, len(layers), MOST)]
+    return [row for layers in parts for row in _image(layers, board, toolchain, generator)]
 
 
 def layers_of(board: Board) -> Sequence[Layer]:
     """Return the layers that the board's core has inner loops for."""
     return [layer for layer in LAYERS if not layer.winograd or cores.load(board.cpu).inner is InnerWork.DSP]
+
+
+MOST = 12
+"""Layers of an image, which has up to 16 outputs."""
 
 
 def _image(layers: Sequence[Layer], board: Board, toolchain: Toolchain, generator: np.random.Generator) -> list[Result]:
@@ -381,7 +448,8 @@ def results(_: argparse.Namespace) -> Results:
         f"geometric mean on {name}: {mean_share([r for r in rows if r.board == name]):.3f} of CMSIS-NN's instructions"
         for name in BOARDS
     ]
-    tables = [table(rows, columns), cortex_m_cycles.report()]
+    four = {"layer": "layer", "board": "board", "8 bits": "int8", "4 bits": "int4", "ratio": "share:.2f"}
+    tables = [table(rows, columns), table(compared(rows), four), cortex_m_cycles.report()]
     silicon = [asdict(row) for row in cortex_m_cycles.PUBLISHED]
     data = {"compiler": toolchain.version, "silicon": silicon}
     return Results("counted; cycles are estimated", rows, tables, problems(rows), notes, data)

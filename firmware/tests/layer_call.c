@@ -2,12 +2,40 @@
 
 #include <string.h>
 
+#include "../src/cortex_m/packed_weights.h"
 #include "../src/cortex_m/winograd.h"
 
 const dtn_operator_t layer_operators[LAYER_KINDS] = {
-    dtn_cm_quantized_conv2d, dtn_cm_quantized_depthwise_conv2d, dtn_cm_quantized_transpose_conv2d,
-    dtn_cm_quantized_linear, dtn_cm_quantized_batch_matmul,     dtn_cm_winograd_conv2d,
+    dtn_cm_quantized_conv2d,    dtn_cm_quantized_depthwise_conv2d,    dtn_cm_quantized_transpose_conv2d,
+    dtn_cm_quantized_linear,    dtn_cm_quantized_batch_matmul,        dtn_cm_winograd_conv2d,
+    dtn_cm_quantized_conv2d_s4, dtn_cm_quantized_depthwise_conv2d_s4, dtn_cm_quantized_linear_s4,
 };
+
+static bool is_conv(layer_kind_t kind)
+{
+    return kind == CONV || kind == PACKED_CONV;
+}
+
+static bool is_depthwise(layer_kind_t kind)
+{
+    return kind == DEPTHWISE || kind == PACKED_DEPTHWISE;
+}
+
+static bool is_linear(layer_kind_t kind)
+{
+    return kind == LINEAR || kind == PACKED_LINEAR;
+}
+
+/* The weight of a row of a group of so many rows; packed weights have two rows of a group in a byte. */
+static int32_t weight_at(const layer_t *layer, int32_t group, int32_t rows, int32_t row, int32_t elements, int32_t at)
+{
+    const int8_t *weights = (const int8_t *)layer->call.values[1].data;
+    if (layer->kind < PACKED_CONV) {
+        return weights[(group * rows + row) * elements + at];
+    }
+    const int8_t byte = weights[(group * ((rows + 1) / 2) + row / 2) * elements + at];
+    return row % 2 == 0 ? dtn_cm_first_weight(byte) : dtn_cm_second_weight(byte);
+}
 
 static int32_t zero_point(uint64_t *state)
 {
@@ -77,25 +105,28 @@ static void random_convolution(layer_t *layer, uint64_t *state)
     if (layer->kind != TRANSPOSED && p->batches == 1 && test_between(state, 0, 1) == 1) {
         random_rows(p, state);
     }
-    int32_t inputs = layer->kind == DEPTHWISE ? 1 : test_between(state, 1, 6);
-    p->groups = layer->kind == DEPTHWISE ? test_between(state, 1, 40)
-                : layer->kind == CONV    ? test_between(state, 1, 2)
-                                         : 1;
+    int32_t inputs = is_depthwise(layer->kind) ? 1 : test_between(state, 1, 6);
+    p->groups = is_depthwise(layer->kind) ? test_between(state, 1, 40)
+                : is_conv(layer->kind)    ? test_between(state, 1, 2)
+                                          : 1;
     p->in_c = p->groups * inputs;
     int32_t many = test_between(state, 0, 3) == 0 ? 140 : 36;
     int32_t most = test_between(state, 0, 2) == 0 ? 1 : test_between(state, 0, 1) == 0 ? 6 : many / p->groups + 1;
-    p->out_c = p->groups * test_between(state, 1, most);
+    p->out_c = p->groups * (layer->kind == PACKED_DEPTHWISE ? 1 : test_between(state, 1, most));
     p->in_offset = -zero_point(state);
     p->out_offset = zero_point(state);
     p->act_min = test_between(state, 0, 3) == 0 ? test_between(state, -128, 0) : -128;
     p->act_max = test_between(state, 0, 3) == 0 ? test_between(state, 0, 127) : 127;
-    int32_t addend = test_between(state, 0, layer->kind == CONV ? 2 : 1);
+    int32_t addend = layer->kind == PACKED_CONV ? 2 : test_between(state, 0, layer->kind == CONV ? 2 : 1);
     p->has_bias = addend == 1;
     p->has_kernel_sum = addend == 2;
     layer->call.param_count = sizeof *p / sizeof(uint32_t);
     int32_t patch = p->kernel_h * p->kernel_w * inputs;
     add_value(layer, false, DTN_TYPE_S8, p->batches * p->in_h * p->in_w * p->in_c);
-    add_value(layer, false, DTN_TYPE_S8, p->out_c * patch);
+    add_value(layer, false, DTN_TYPE_S8,
+              layer->kind == PACKED_CONV        ? p->groups * ((p->out_c / p->groups + 1) / 2) * patch
+              : layer->kind == PACKED_DEPTHWISE ? (patch + 1) / 2 * p->out_c
+                                                : p->out_c * patch);
     for (int32_t i = 0; i < (addend == 0 ? 2 : 3); i++) {
         add_value(layer, false, DTN_TYPE_S32, 4 * p->out_c);
     }
@@ -151,24 +182,26 @@ static void random_winograd(layer_t *layer, uint64_t *state)
 
 static void random_linear(layer_t *layer, uint64_t *state)
 {
-    int32_t addend = test_between(state, 0, 2);
+    int32_t addend = layer->kind == PACKED_LINEAR ? 2 : test_between(state, 0, 2);
     bool is_wide = test_between(state, 0, 3) == 0;
     dtn_cm_quantized_linear_params_t *p = &layer->params.linear;
-    *p = (dtn_cm_quantized_linear_params_t){test_between(state, 1, 5),
-                                            test_between(state, 1, is_wide ? 80 : 300),
-                                            test_between(state, 1, is_wide ? 140 : 20),
-                                            -zero_point(state),
-                                            test_between(state, 0, 1) * -zero_point(state),
-                                            zero_point(state),
-                                            a_multiplier(state),
-                                            a_shift(state),
-                                            -128,
-                                            127,
-                                            addend == 1,
-                                            addend == 2};
+    *p = (dtn_cm_quantized_linear_params_t){
+        test_between(state, 1, 5),
+        test_between(state, 1, is_wide ? 80 : 300),
+        test_between(state, 1, is_wide ? 140 : 20),
+        -zero_point(state),
+        layer->kind == PACKED_LINEAR ? 0 : test_between(state, 0, 1) * -zero_point(state),
+        zero_point(state),
+        a_multiplier(state),
+        a_shift(state),
+        -128,
+        127,
+        addend == 1,
+        addend == 2};
     layer->call.param_count = sizeof *p / sizeof(uint32_t);
     add_value(layer, false, DTN_TYPE_S8, p->rows * p->in_features);
-    add_value(layer, false, DTN_TYPE_S8, p->out_features * p->in_features);
+    add_value(layer, false, DTN_TYPE_S8,
+              (layer->kind == PACKED_LINEAR ? (p->out_features + 1) / 2 : p->out_features) * p->in_features);
     if (addend != 0) {
         add_value(layer, false, DTN_TYPE_S32, 4 * p->out_features);
     }
@@ -193,7 +226,7 @@ void layer_random(layer_t *layer, uint64_t *state)
 {
     *layer = (layer_t){.kind = (layer_kind_t)test_between(state, 0, LAYER_KINDS - 1)};
     layer->call.params = layer->params.words;
-    if (layer->kind == LINEAR) {
+    if (is_linear(layer->kind)) {
         random_linear(layer, state);
     } else if (layer->kind == MATMUL) {
         random_matmul(layer, state);
@@ -300,7 +333,8 @@ void layer_fill(const layer_t *layer, uint32_t index, uint64_t *state)
     if (is_winograd(layer)) {
         fill_winograd(layer, index, state);
     }
-    bool is_factor = (layer->kind <= TRANSPOSED || layer->kind == WINOGRAD) && (index == 2 || index == 3);
+    bool has_factors = !is_linear(layer->kind) && layer->kind != MATMUL;
+    bool is_factor = has_factors && (index == 2 || index == 3);
     if (is_factor && test_between(state, 0, 31) != 0) {
         for (uint32_t j = 0; j < value->bytes / 4; j++) {
             ((int32_t *)value->data)[j] = index == 2 ? a_multiplier(state) : a_shift(state);
@@ -324,9 +358,9 @@ static int64_t window_sum(const layer_t *layer, int32_t b, int32_t oy, int32_t o
 {
     const dtn_cm_windows_t *p = &layer->params.conv;
     const int8_t *input = (const int8_t *)layer->call.values[0].data;
-    const int8_t *weights = (const int8_t *)layer->call.values[1].data;
     int32_t seen = p->in_c / p->groups;
-    int32_t first = channel / (p->out_c / p->groups) * seen;
+    int32_t outputs = p->out_c / p->groups;
+    int32_t first = channel / outputs * seen;
     bool has_addend = p->has_bias + p->has_kernel_sum == 1;
     int64_t sum = has_addend ? ((const int32_t *)layer->call.values[4].data)[channel] : 0;
     for (int32_t ky = 0; ky < p->kernel_h; ky++) {
@@ -345,12 +379,14 @@ static int64_t window_sum(const layer_t *layer, int32_t b, int32_t oy, int32_t o
             bool is_inside = y >= 0 && y < p->in_h && x >= 0 && x < p->in_w;
             for (int32_t c = 0; c < seen; c++) {
                 int64_t at = ((b * p->in_h + y) * p->in_w + x) * p->in_c + first + c;
-                int64_t tap = layer->kind == DEPTHWISE ? (ky * p->kernel_w + kx) * p->out_c + channel
-                                                       : ((channel * p->kernel_h + ky) * p->kernel_w + kx) * seen + c;
+                int32_t tap = ky * p->kernel_w + kx;
                 /* A kernel sum has what the offset adds everywhere. */
                 int32_t offset = p->has_kernel_sum == 1 ? 0 : p->in_offset;
-                int32_t weight =
-                    layer->kind == WINOGRAD ? winograd_weight(layer, channel, ky * 3 + kx, c) : weights[tap];
+                int32_t weight = layer->kind == WINOGRAD ? winograd_weight(layer, channel, tap, c)
+                                 : is_depthwise(layer->kind)
+                                     ? weight_at(layer, 0, 0, tap, p->out_c, channel)
+                                     : weight_at(layer, channel / outputs, outputs, channel % outputs,
+                                                 p->kernel_h * p->kernel_w * seen, tap * seen + c);
                 sum += (is_inside ? input[at] + offset : offset - p->in_offset) * weight;
             }
         }
@@ -379,13 +415,12 @@ static void expect_linear(const layer_t *layer, int8_t *out)
 {
     const dtn_cm_quantized_linear_params_t *p = &layer->params.linear;
     const int8_t *input = (const int8_t *)layer->call.values[0].data;
-    const int8_t *weights = (const int8_t *)layer->call.values[1].data;
     for (int32_t row = 0; row < p->rows; row++) {
         for (int32_t c = 0; c < p->out_features; c++) {
             int64_t sum = p->has_bias + p->has_kernel_sum == 1 ? ((const int32_t *)layer->call.values[2].data)[c] : 0;
             for (int32_t k = 0; k < p->in_features; k++) {
                 int32_t x = input[row * p->in_features + k] + (p->has_kernel_sum == 1 ? 0 : p->in_offset);
-                sum += x * (weights[c * p->in_features + k] + p->weight_offset);
+                sum += x * (weight_at(layer, 0, 0, c, p->in_features, k) + p->weight_offset);
             }
             *out++ = finished(sum, p->multiplier, p->shift, p->out_offset, p->act_min, p->act_max);
         }
@@ -411,7 +446,7 @@ static void expect_matmul(const layer_t *layer, int8_t *out)
 
 void layer_expect(const layer_t *layer, int8_t *out)
 {
-    if (layer->kind == LINEAR) {
+    if (is_linear(layer->kind)) {
         expect_linear(layer, out);
     } else if (layer->kind == MATMUL) {
         expect_matmul(layer, out);

@@ -8,7 +8,18 @@
 #include "test.h"
 
 /** A layer, independent of its operator's name. */
-typedef enum { CONV, DEPTHWISE, TRANSPOSED, LINEAR, MATMUL, WINOGRAD, LAYER_KINDS } layer_kind_t;
+typedef enum {
+    CONV,
+    DEPTHWISE,
+    TRANSPOSED,
+    LINEAR,
+    MATMUL,
+    WINOGRAD,
+    PACKED_CONV,
+    PACKED_DEPTHWISE,
+    PACKED_LINEAR,
+    LAYER_KINDS
+} layer_kind_t;
 
 enum { LAYER_WORDS = 24 };
 

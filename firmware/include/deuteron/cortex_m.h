@@ -405,6 +405,80 @@ typedef dtn_cm_quantized_conv2d_params_t dtn_cm_quantized_depthwise_conv2d_param
  */
 int32_t dtn_cm_quantized_depthwise_conv2d(const dtn_operator_call_t *call, dtn_phase_t phase);
 
+/* quantized_conv2d_s4 */
+
+enum {
+    DTN_CM_QUANTIZED_CONV2D_S4_INPUT = 0,
+    DTN_CM_QUANTIZED_CONV2D_S4_WEIGHTS = 1,
+    DTN_CM_QUANTIZED_CONV2D_S4_MULTIPLIERS = 2,
+    DTN_CM_QUANTIZED_CONV2D_S4_SHIFTS = 3,
+    DTN_CM_QUANTIZED_CONV2D_S4_KERNEL_SUM = 4,
+    DTN_CM_QUANTIZED_CONV2D_S4_SCRATCH = 5,
+    DTN_CM_QUANTIZED_CONV2D_S4_OUTPUT = 6,
+};
+
+typedef struct {
+    int32_t batches;
+    int32_t in_h;
+    int32_t in_w;
+    int32_t in_c;
+    int32_t out_h;
+    int32_t out_w;
+    int32_t out_c;
+    int32_t groups;
+    int32_t kernel_h;
+    int32_t kernel_w;
+    int32_t stride_h;
+    int32_t stride_w;
+    int32_t pad_h;
+    int32_t pad_w;
+    int32_t dilation_h;
+    int32_t dilation_w;
+    int32_t in_offset;
+    int32_t out_offset;
+    int32_t act_min;
+    int32_t act_max;
+    int32_t has_bias;
+    int32_t has_kernel_sum;
+} dtn_cm_quantized_conv2d_s4_params_t;
+
+/**
+ * Convolution with packed weights of four bits: the results of the operator with int8 weights.
+ *
+ * Weights are rows in pairs: a byte is the weight of the first row plus 16 times that of the second. Behind the last
+ * of an odd number of rows is a row of zeros. `quantized_conv2d_s4` has a kernel sum; its weights are
+ * [groups, ceil(out_c / groups / 2), kernel_h, kernel_w, in_c / groups], with a row for each output channel of a
+ * group. The depthwise operator has as many output channels as input channels and at most 512 positions of the kernel;
+ * its weights are [ceil(kernel_h * kernel_w / 2), out_c], with a row for each position.
+ *
+ * Values: input, weights, multipliers, shifts, kernel_sum, scratch, output.
+ */
+int32_t dtn_cm_quantized_conv2d_s4(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* quantized_depthwise_conv2d_s4 */
+
+enum {
+    DTN_CM_QUANTIZED_DEPTHWISE_CONV2D_S4_INPUT = 0,
+    DTN_CM_QUANTIZED_DEPTHWISE_CONV2D_S4_WEIGHTS = 1,
+    DTN_CM_QUANTIZED_DEPTHWISE_CONV2D_S4_MULTIPLIERS = 2,
+    DTN_CM_QUANTIZED_DEPTHWISE_CONV2D_S4_SHIFTS = 3,
+};
+
+typedef dtn_cm_quantized_conv2d_s4_params_t dtn_cm_quantized_depthwise_conv2d_s4_params_t;
+
+/**
+ * Convolution with packed weights of four bits: the results of the operator with int8 weights.
+ *
+ * Weights are rows in pairs: a byte is the weight of the first row plus 16 times that of the second. Behind the last
+ * of an odd number of rows is a row of zeros. `quantized_conv2d_s4` has a kernel sum; its weights are
+ * [groups, ceil(out_c / groups / 2), kernel_h, kernel_w, in_c / groups], with a row for each output channel of a
+ * group. The depthwise operator has as many output channels as input channels and at most 512 positions of the kernel;
+ * its weights are [ceil(kernel_h * kernel_w / 2), out_c], with a row for each position.
+ *
+ * Values: input, weights, multipliers, shifts, bias if has_bias, scratch, output.
+ */
+int32_t dtn_cm_quantized_depthwise_conv2d_s4(const dtn_operator_call_t *call, dtn_phase_t phase);
+
 /* quantized_transpose_conv2d */
 
 enum {
@@ -461,6 +535,40 @@ typedef struct {
  * Values: input, weights, bias if has_bias, kernel_sum if has_kernel_sum, output.
  */
 int32_t dtn_cm_quantized_linear(const dtn_operator_call_t *call, dtn_phase_t phase);
+
+/* quantized_linear_s4 */
+
+enum {
+    DTN_CM_QUANTIZED_LINEAR_S4_INPUT = 0,
+    DTN_CM_QUANTIZED_LINEAR_S4_WEIGHTS = 1,
+    DTN_CM_QUANTIZED_LINEAR_S4_KERNEL_SUM = 2,
+    DTN_CM_QUANTIZED_LINEAR_S4_OUTPUT = 3,
+};
+
+typedef struct {
+    int32_t rows;
+    int32_t in_features;
+    int32_t out_features;
+    int32_t in_offset;
+    int32_t weight_offset;
+    int32_t out_offset;
+    int32_t multiplier;
+    int32_t shift;
+    int32_t act_min;
+    int32_t act_max;
+    int32_t has_bias;
+    int32_t has_kernel_sum;
+} dtn_cm_quantized_linear_s4_params_t;
+
+/**
+ * Linear layer with packed weights of four bits: the results of the operator with int8 weights.
+ *
+ * Weights are packed as those of `quantized_conv2d_s4`: [ceil(out_features / 2), in_features]. Their offset is 0, and
+ * there is a kernel sum.
+ *
+ * Values: input, weights, kernel_sum, output.
+ */
+int32_t dtn_cm_quantized_linear_s4(const dtn_operator_call_t *call, dtn_phase_t phase);
 
 /* quantized_batch_matmul */
 

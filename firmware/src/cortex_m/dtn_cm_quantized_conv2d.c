@@ -1,31 +1,8 @@
 #include <string.h>
 
+#include "convolution_groups.h"
 #include "dot_product_s8.h"
-#include "inner_loops.h"
 #include "window_runs.h"
-
-static dtn_cm_group_t group_of(const dtn_cm_convolution_t *layer, size_t index)
-{
-    const dtn_cm_windows_t *p = layer->p;
-    dtn_cm_group_t group = {
-        .p = p,
-        .joined = p->groups == 1 && p->dilation_w == 1,
-        .offset = p->has_kernel_sum == 1 ? 0 : p->in_offset,
-        .pad_value = p->has_kernel_sum == 1 ? -p->in_offset : 0,
-    };
-    group.inputs = (size_t)(p->in_c / p->groups);
-    group.outputs = (size_t)(p->out_c / p->groups);
-    group.patch = (size_t)p->kernel_h * (size_t)p->kernel_w * group.inputs;
-    size_t first = index * group.outputs;
-    group.input = layer->input + index * group.inputs;
-    group.weights = layer->weights + first * group.patch;
-    group.bias = layer->bias == NULL ? NULL : layer->bias + first;
-    group.output = layer->output + first;
-    group.scale = layer->scale;
-    group.scale.multipliers += first;
-    group.scale.shifts += first;
-    return group;
-}
 
 /* ---- Convolutions that the inner loops do not support: every run is read in place ---- */
 
@@ -103,51 +80,13 @@ static void in_place(const dtn_cm_group_t *group)
     }
 }
 
-/* ---- Kernels of one by one without padding: every row of the map times the weights ---- */
-
-static void points(const dtn_cm_group_t *group)
-{
-    const dtn_cm_windows_t *p = group->p;
-    bool joined = p->stride_h == 1 && p->stride_w == 1;
-    size_t lines = (size_t)p->batches * (size_t)p->out_h;
-    dtn_cm_product_t product = {
-        .input = group->input,
-        .weights = group->weights,
-        .bias = group->bias,
-        .output = group->output,
-        .rows = joined ? lines * (size_t)p->out_w : (size_t)p->out_w,
-        .depth = group->inputs,
-        .channels = group->outputs,
-        .input_pitch = (size_t)p->stride_w * (size_t)p->in_c,
-        .output_pitch = (size_t)p->out_c,
-        .input_offset = group->offset,
-        .scale = group->scale,
-    };
-    size_t line_bytes = (size_t)p->in_w * (size_t)p->in_c;
-    for (int32_t b = 0; b < (joined ? 1 : p->batches); b++) {
-        product.input = group->input + (size_t)b * (size_t)p->in_h * line_bytes;
-        for (int32_t oy = 0; oy < (joined ? 1 : p->out_h); oy++) {
-            dtn_cm_multiply(&product);
-            product.input += (size_t)p->stride_h * line_bytes;
-            product.output += product.rows * product.output_pitch;
-        }
-    }
-}
-
-/* An axis may have one more output than the map has windows: that one is padding. */
-static bool is_point(const dtn_cm_windows_t *p)
-{
-    return p->kernel_h == 1 && p->kernel_w == 1 && p->pad_h == 0 && p->pad_w == 0 &&
-           (p->out_h - 1) * p->stride_h < p->in_h && (p->out_w - 1) * p->stride_w < p->in_w;
-}
-
 static void run(const dtn_cm_convolution_t *layer, const dtn_tensor_t *scratch)
 {
     const dtn_cm_windows_t *p = layer->p;
     for (size_t i = 0; i < (size_t)p->groups; i++) {
-        dtn_cm_group_t group = group_of(layer, i);
-        if (is_point(p)) {
-            points(&group);
+        dtn_cm_group_t group = dtn_cm_group_of(layer, i, (size_t)(p->out_c / p->groups));
+        if (dtn_cm_is_point(p)) {
+            dtn_cm_points(&group, dtn_cm_multiply);
         } else if (!dtn_cm_convolve(&group, scratch->data, scratch->bytes)) {
             in_place(&group);
         }

@@ -42,6 +42,12 @@ typedef struct {
 /** matmul_s8.c: fills the output with sums of (input + offset) * (weight + offset) and the bias, scaled. */
 void dtn_cm_multiply(const dtn_cm_product_t *product);
 
+/**
+ * matmul_s4.c: the same with packed weights (packed_weights.h), `depth` bytes for each two channels. There is a kernel
+ * sum as bias, and both offsets are 0.
+ */
+void dtn_cm_multiply_s4(const dtn_cm_product_t *product);
+
 /** Most sums of `dtn_cm_add_row`. */
 enum { DTN_CM_ROW_SUMS = 32 };
 
@@ -71,6 +77,9 @@ typedef struct {
 
 /** conv2d_s8.c: fills the group's channels of the output with the scaled sums of its windows. */
 bool dtn_cm_convolve(const dtn_cm_group_t *group, void *scratch, size_t bytes);
+
+/** conv2d_s4.c: the same with packed weights, and kernel sums. */
+bool dtn_cm_convolve_s4(const dtn_cm_group_t *group, void *scratch, size_t bytes);
 
 /**
  * depthwise_conv2d_s8.c: the same for a depthwise convolution, all of its channels. `in_offset` is added to inputs; the

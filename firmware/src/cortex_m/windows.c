@@ -93,6 +93,7 @@ bool dtn_cm_convolution(const dtn_operator_call_t *call, dtn_cm_convolution_t *c
         .bias = call->input_count > ADDEND ? (const int32_t *)values[ADDEND].data : NULL,
         .output = (int8_t *)values[call->input_count + call->output_count - 1].data,
         .channels = (size_t)p->out_c,
+        .taps_pitch = (size_t)p->out_c,
         .scale = {multipliers, shifts, 1, 0, p->out_offset, p->act_min, p->act_max},
     };
     return dtn_cm_are_factors(&convolution->scale, (size_t)p->out_c);

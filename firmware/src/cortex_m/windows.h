@@ -20,7 +20,8 @@ typedef struct {
     const int8_t *weights;
     const int32_t *bias; /**< or kernel sums: one per channel, or NULL */
     int8_t *output;
-    size_t channels; /**< of the output: all, or some that lie side by side */
+    size_t channels;   /**< of the output: all, or some that lie side by side */
+    size_t taps_pitch; /**< of a depthwise convolution: elements from a position of the kernel to the next */
     dtn_cm_scale_t scale;
 } dtn_cm_convolution_t;
 

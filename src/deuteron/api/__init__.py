@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from deuteron.builds.options import Partitioning as Partitioning
     from deuteron.builds.options import StreamOptions as StreamOptions
     from deuteron.builds.options import TfliteOptions as TfliteOptions
+    from deuteron.builds.options import WeightBits as WeightBits
     from deuteron.builds.options import WeightValues as WeightValues
     from deuteron.frontend.examples import COMBINED as COMBINED
     from deuteron.frontend.examples import EXAMPLES as EXAMPLES
@@ -92,6 +93,7 @@ _NAMES = {
         "Partitioning",
         "StreamOptions",
         "TfliteOptions",
+        "WeightBits",
         "WeightValues",
     ),
     "frontend.examples": ("COMBINED", "EXAMPLES", "REFERENCES", "ExampleModel"),

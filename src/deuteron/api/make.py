@@ -84,6 +84,8 @@ def build(
         DeuteronError: the model, an option or the output directory cannot be used; nothing is left half-written.
     """
     _check_options(name or type(module).__name__, target, options)
+    if options.max_loss is not None and evaluate is None:
+        raise OptionError("`--max-loss` needs a function that evaluates the model", hint="give it by `--evaluate`")
     directory = None if output is None else Path(output)
     if directory is not None:
         outputs.check_output(directory, force=options.force)
@@ -114,6 +116,7 @@ def build(
             name=name,
             progress=progress,
             keep=keep,
+            score=None if options.max_loss is None or evaluate is None else partial(quality.score, evaluate),
         )
 
     if options.partition is Partitioning.COST:

@@ -123,6 +123,11 @@ def _has_budget(memory: MemoryOptions) -> bool:
     return memory.sram_budget is not None or memory.flash_budget is not None
 
 
+def constant_bytes(program: bytes, manifest: Manifest) -> int:
+    """Return the bytes of flash of a program's constants; raises the errors of `translate`."""
+    return winograd.constant_bytes(translate(pte.read(program), manifest, name=manifest.model.name))
+
+
 def check_program(program: bytes, manifest: Manifest) -> None:
     """Check a program that is about to be written: one with operators that firmware lacks is for ExecuTorch's runtime.
 

@@ -1,9 +1,11 @@
-"""Text on the layers of a program that take more flash to be faster."""
+"""Text on the layers of a program whose weights take more flash to be faster, or less."""
 
 from collections.abc import Iterator
 
+from deuteron.board import packed_weights
 from deuteron.board.arena import Arena
-from deuteron.builds.manifest import Manifest
+from deuteron.board.bundle import Bundle
+from deuteron.builds.manifest import CpuOp, Manifest
 
 
 def lines(arena: Arena, manifest: Manifest) -> Iterator[str]:
@@ -12,12 +14,45 @@ def lines(arena: Arena, manifest: Manifest) -> Iterator[str]:
     if budget is None:
         return
     yield f"flash: {sum(map(len, arena.bundle.constants)):,} B of constants of {budget:,} B"
-    ops = {at: op for op in manifest.cpu_ops for at in op.instructions}
+    ops = _ops(manifest)
     for choice in arena.larger:
-        op = ops.get(choice.instruction)
-        source = f"  {op.source[0].short}" if op and op.source else ""
-        name = f"{op.op} {op.node}".rstrip() if op else f"instruction {choice.instruction}"
+        name, source = _named(ops.get(choice.instruction), choice.instruction)
         yield (
             f"  {name}: Winograd's algorithm, weights {choice.weights[0]:,} B -> {choice.weights[1]:,} B, "
             f"{choice.instructions[0]:,} -> {choice.instructions[1]:,} instructions (estimated){source}"
         )
+
+
+def packed_lines(bundle: Bundle, manifest: Manifest) -> Iterator[str]:
+    """Yield the layers with weights of four bits, if there are any: bytes, and the SQNR of the layer by itself."""
+    layers = packed_weights.layers(bundle)
+    if not layers:
+        return
+    total, whole = sum(layer.bytes for layer in layers), sum(layer.int8_bytes for layer in layers)
+    yield f"weights of four bits: {total:,} B instead of {whole:,} B"
+    ops = _ops(manifest)
+    for layer in layers:
+        op = ops.get(layer.instruction)
+        name, source = _named(op, layer.instruction)
+        sqnr = None if op is None else _own_sqnr(op, manifest)
+        loss = "" if sqnr is None else f", {sqnr:.1f} dB by itself"
+        yield f"  {name}: {layer.bytes:,} B instead of {layer.int8_bytes:,} B{loss}{source}"
+
+
+def _own_sqnr(op: CpuOp, manifest: Manifest) -> float | None:
+    """Return the SQNR of a layer by itself: of its result, or of that of the activation behind it."""
+    own = {layer.name: layer.own for layer in manifest.quality.layers}
+    at = next((at for at, node in enumerate(manifest.nodes) if node.name == op.computes), None)
+    behind = () if at is None else manifest.nodes[at : at + 2]
+    return next((own[node.quantised] for node in behind if node.quantised in own), None)
+
+
+def _ops(manifest: Manifest) -> dict[int, CpuOp]:
+    return {at: op for op in manifest.cpu_ops for at in op.instructions}
+
+
+def _named(op: CpuOp | None, instruction: int) -> tuple[str, str]:
+    """Return the name of a layer, and its line of the model."""
+    if op is None:
+        return f"instruction {instruction}", ""
+    return f"{op.op} {op.node}".rstrip(), f"  {op.source[0].short}" if op.source else ""

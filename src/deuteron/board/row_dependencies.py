@@ -12,6 +12,8 @@ from deuteron.arch.cores import Core, Work
 from deuteron.operators import params as p
 from deuteron.operators import row_dependencies, rules
 from deuteron.operators.cortex_m import (
+    PackedConvolutionParams,
+    PackedLinearParams,
     PadParams,
     QuantizedConvolutionParams,
     QuantizedLinearParams,
@@ -22,11 +24,18 @@ from deuteron.operators.limits import ALIGNMENT
 from deuteron.operators.params import KernelParams, row_copy
 from deuteron.operators.program import Kernel, KernelCall
 from deuteron.operators.row_dependencies import Rowwise, Window
-from deuteron.operators.work import DEPTHWISE, TRANSPOSED, work_of
+from deuteron.operators.work import DEPTHWISE, PACKED_DEPTHWISE, TRANSPOSED, work_of
 
 COPY = "dtn_cm_copy"
 CONVOLUTION = "dtn_cm_quantized_conv2d"
+LINEAR = "dtn_cm_quantized_linear"
 WINOGRAD = "dtn_cm_winograd_conv2d"
+PACKED = {
+    CONVOLUTION: "dtn_cm_quantized_conv2d_s4",
+    DEPTHWISE: PACKED_DEPTHWISE,
+    LINEAR: "dtn_cm_quantized_linear_s4",
+}
+"""The operator with packed weights of four bits for each that has int8 weights."""
 
 RECORDS: dict[str, type[KernelParams]] = {
     COPY: p.CopyParams,  # its first word is the offset of the operand
@@ -34,7 +43,10 @@ RECORDS: dict[str, type[KernelParams]] = {
     WINOGRAD: WinogradConvolutionParams,
     DEPTHWISE: QuantizedConvolutionParams,
     TRANSPOSED: QuantizedConvolutionParams,
-    "dtn_cm_quantized_linear": QuantizedLinearParams,
+    LINEAR: QuantizedLinearParams,
+    PACKED[CONVOLUTION]: PackedConvolutionParams,
+    PACKED[DEPTHWISE]: PackedConvolutionParams,
+    PACKED[LINEAR]: PackedLinearParams,
     "dtn_cm_quantized_avg_pool2d": p.AveragePoolParams,
     "dtn_cm_quantized_max_pool2d": p.MaxPoolParams,
     "dtn_cm_quantized_activation": p.LutParams,

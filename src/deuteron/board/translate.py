@@ -7,6 +7,7 @@ from deuteron.board import operators, state, state_changes
 from deuteron.board.bundle import CONTEXT_BYTES, MEMORY_CONSTANT, Bundle, Memory, Quantisation, Step, StepKind, Value
 from deuteron.board.io_in_scratch import placed
 from deuteron.board.operators import Argument, RefusedError, Tensor
+from deuteron.board.packed_weights import packed
 from deuteron.board.partition import Matrices, delegate_of, matrices_of
 from deuteron.board.sources import Origin, Origins
 from deuteron.board.tensor_places import TensorPlaces
@@ -46,7 +47,7 @@ def translate(program: Program, manifest: Manifest | None = None, *, name: str, 
     """
     for candidate in program.methods:
         if candidate.name == method:
-            return _with_quantization(placed(_Translator(candidate, manifest).bundle(name)), program)
+            return _with_quantization(packed(placed(_Translator(candidate, manifest).bundle(name))), program)
     known = ", ".join(f"`{candidate.name}`" for candidate in program.methods)
     raise InputError(f"the program has no method `{method}`", hint=f"its methods are {known}")
 

@@ -68,6 +68,17 @@ class WeightValues(Enum):
     INT4 = "int4"
 
 
+class WeightBits(Enum):
+    """Bits of the weights of layers on a Cortex-M; the value is the name on the command line.
+
+    `AUTO`: four bits for those layers that lose least by it, eight for the others.
+    """
+
+    AUTO = "auto"
+    EIGHT = "8"
+    FOUR = "4"
+
+
 class CalibrationMethod(Enum):
     """Choice of a tensor's range from the calibration data; the value is the name on the command line.
 
@@ -177,6 +188,9 @@ class BuildOptions:
         activations: type of activations; int16 on targets without an NPU, where operators without an int16 form use
             int8, and on an Ethos-U.
         weights: type of weights; int4 for an Ethos-U only.
+        weights_bits: bits of the weights of layers on a Cortex-M. `AUTO` keeps `min_sqnr`, or `max_loss`, or fits the
+            weights into `memory.flash_budget`; without these it keeps 20 dB.
+        max_loss: with `AUTO`, how much lower the number of the evaluation function may be than for the float model.
         calibration_method: choice of int8 activation ranges.
         equalise: equalise channel ranges across layers.
         correct_biases: correct the layers' biases for the mean error of quantised weights.
@@ -204,6 +218,8 @@ class BuildOptions:
     activations: Activations = Activations.INT8
     weights: WeightValues = WeightValues.INT8
     state_dtype: Activations = Activations.INT8
+    weights_bits: WeightBits = WeightBits.EIGHT
+    max_loss: float | None = None
     calibration_method: CalibrationMethod = CalibrationMethod.HISTOGRAM
     equalise: bool = False
     correct_biases: bool = False
@@ -229,8 +245,15 @@ class BuildOptions:
                     hint="give one edge operator per item, for example `aten::convolution`",
                 )
 
+        if self.max_loss is not None and not 0 <= self.max_loss < float("inf"):
+            raise OptionError(f"`--max-loss {self.max_loss:g}` is not a number of at least 0")
         if self.min_sqnr is not None and not 0 < self.min_sqnr <= MOST:
             raise OptionError(f"`--min-sqnr {self.min_sqnr:g}` is not above 0 and at most {MOST:g} dB")
+
+    @property
+    def has_packed_weights(self) -> bool:
+        """Return true if layers may get weights of four bits."""
+        return self.weights_bits is not WeightBits.EIGHT
 
     @property
     def measuring(self) -> str | None:
@@ -273,7 +296,8 @@ class BuildOptions:
                 "adapts the ranges",
                 hint="leave out one of them",
             )
-        if self.min_sqnr is not None:
+        self._check_weights_bits(arch)
+        if self.min_sqnr is not None and self.weights_bits is not WeightBits.AUTO:
             self._check_mixed(arch, "--min-sqnr", "gives some layers int16 activations")
         if self.state_dtype is Activations.INT16:
             self._check_mixed(arch, "--state-dtype int16", "gives operators of the state int16 activations")
@@ -295,6 +319,30 @@ class BuildOptions:
         if (self.activations, self.weights) == (Activations.INT16, WeightValues.INT4):
             raise OptionError(
                 "`--activations int16` and `--weights int4` exclude each other: ExecuTorch supports only one of them",
+                hint="leave out one of them",
+            )
+
+    def _check_weights_bits(self, arch: Arch) -> None:
+        """Check that a target supports weights of four bits."""
+        if self.max_loss is not None and self.weights_bits is not WeightBits.AUTO:
+            raise OptionError(
+                "`--max-loss` limits the loss of `--weights-bits auto`", hint="give both, or leave it out"
+            )
+        if self.weights_bits is WeightBits.EIGHT:
+            return
+        name = f"`--weights-bits {self.weights_bits.value}`"
+        if arch.cpu.operators is not CpuOperators.CORTEX_M:
+            uses_vela = arch.npu is not None and arch.npu.uses_vela
+            raise OptionError(
+                f"{name} is for layers that a Cortex-M runs, and the CPU of `{arch.name}` has no such operators",
+                hint="use `--weights int4` for an Ethos-U"
+                if uses_vela
+                else "choose a target whose CPU has them, such as `cortex-m55` or `imxrt700cm`",
+            )
+        if Activations.INT16 in (self.activations, self.state_dtype):
+            other = "--activations" if self.activations is Activations.INT16 else "--state-dtype"
+            raise OptionError(
+                f"{name} and `{other} int16` exclude each other: the operators for int16 have int8 weights",
                 hint="leave out one of them",
             )
 

@@ -63,6 +63,20 @@ if TYPE_CHECKING:
     "whose CPU has both.",
 )
 @click.option(
+    "--weights-bits",
+    default="8",
+    show_default=True,
+    metavar="auto|8|4",
+    help="Bits of the weights of layers on a Cortex-M; auto: 4 where least is lost, within `--min-sqnr`, `--max-loss` "
+    "or `--flash-budget`.",
+)
+@click.option(
+    "--max-loss",
+    type=float,
+    metavar="NUMBER",
+    help="With `--weights-bits auto`, how much `--evaluate` may lose against the float model.",
+)
+@click.option(
     "--calibration-method",
     default="histogram",
     show_default=True,
@@ -80,7 +94,8 @@ if TYPE_CHECKING:
     "--min-sqnr",
     type=float,
     metavar="DB",
-    help="Raise the most sensitive layers to 16 bits until each output reaches this SQNR.",
+    help="Raise the most sensitive layers to 16 bits until each output reaches this SQNR; with `--weights-bits auto`, "
+    "the SQNR that it keeps.",
 )
 @click.option(
     "--operators-not-to-delegate",
@@ -121,6 +136,8 @@ def command(
     activations: str,
     weights: str,
     state_dtype: str,
+    weights_bits: str,
+    max_loss: float | None,
     calibration_method: str,
     calibration: str | None,
     min_sqnr: float | None,
@@ -146,6 +163,8 @@ def command(
         activations=choice(api.Activations, "--activations", activations),
         weights=choice(api.WeightValues, "--weights", weights),
         state_dtype=choice(api.Activations, "--state-dtype", state_dtype),
+        weights_bits=choice(api.WeightBits, "--weights-bits", weights_bits),
+        max_loss=max_loss,
         calibration_method=choice(api.CalibrationMethod, "--calibration-method", calibration_method),
         min_sqnr=min_sqnr,
         operators_not_to_delegate=tuple(op.strip() for item in operators_not_to_delegate for op in item.split(",")),

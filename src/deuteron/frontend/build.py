@@ -34,7 +34,7 @@ from deuteron.builds.manifest import (
     TensorInfo,
     entry_of,
 )
-from deuteron.builds.options import Activations, BuildOptions
+from deuteron.builds.options import Activations, BuildOptions, WeightBits
 from deuteron.errors import DeuteronError, OptionError, UnsupportedError
 from deuteron.frontend import heterogeneous, mutable_buffers, output_dtypes, saved, upstream_caches
 from deuteron.frontend.backends import select
@@ -71,6 +71,9 @@ NOTHING_DELEGATED = (
     "the program runs on the CPU alone"
 )
 
+
+Score = Callable[[Callable[..., object]], float]
+"""Measures a callable model: a larger number is better."""
 
 _Check = Callable[[Iterable[object]], Iterator[Inputs]]
 """Checks calibration batches and yields the inputs of each run."""
@@ -126,6 +129,7 @@ def build(
     name: str | None = None,
     progress: Progress | None = None,
     keep: Mapping[str, str] = MappingProxyType({}),
+    score: Score | None = None,
 ) -> BuildResult:
     """Build a module for a target.
 
@@ -140,6 +144,7 @@ def build(
         name: the model's name in the manifest; its class by default.
         progress: called when each step begins.
         keep: nodes that must stay on the CPU, as `manifest.Node.quantised`, and why.
+        score: measures a callable model, for `options.max_loss`: a larger number is better.
 
     Raises:
         DeuteronError: see the classes in `deuteron.errors`.
@@ -148,6 +153,11 @@ def build(
     options.check(arch)
     time = None if options.stream is None else options.stream.axis
     model, inputs = check_module(module), check_example_inputs(example_inputs)
+    flash_left: int | None = None
+    if options.weights_bits is WeightBits.AUTO and options.memory.flash_budget is not None:
+        calibration = None if calibration is None else [*calibration]
+        plain = build(module, example_inputs, target=target, calibration=calibration, options=_int8(options), keep=keep)
+        flash_left = options.memory.flash_budget - arena.constant_bytes(plain.pte, plain.manifest)
     examples = inputs
     first, calibration = _first_batches(calibration, inputs, time)
     batches = [inputs] if calibration is None else calibration
@@ -169,7 +179,11 @@ def build(
         if not variables and options.state_dtype is Activations.INT16:
             raise OptionError("`--state-dtype int16`: the model keeps nothing from run to run", hint="leave it out")
         subset = CalibrationSubset(variables)
-        compiled = _compile(graph, inputs, variables, batches, checked, trainer, arch, options, steps, keep, subset)
+        if variables and score:
+            raise _no_score(variables[0])
+        compiled = _compile(
+            graph, inputs, variables, batches, checked, trainer, arch, options, steps, keep, subset, score, flash_left
+        )
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
     npu_backend, recording = compiled.flow.npu_backend, compiled.flow.recording
     files = {
@@ -249,6 +263,29 @@ def _trainer(train: Train | None, options: BuildOptions, steps: "_StepReporter")
     return Trainer(train, getattr(train, "__name__", "train"), steps.begin)
 
 
+def _int8(options: BuildOptions) -> BuildOptions:
+    """Return the options of the same build with int8 weights, without limits."""
+    memory = replace(options.memory, flash_budget=None, sram_budget=None)
+    return replace(options, weights_bits=WeightBits.EIGHT, max_loss=None, min_sqnr=None, use_qat=False, memory=memory)
+
+
+def _called(module: fx.GraphModule, *inputs: object) -> object:
+    """Return the outputs of a model for a user's inputs."""
+    with torch.no_grad():
+        outputs = lowering_check.flat(module(*(torch.as_tensor(x).clone() for x in inputs)))
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _no_score(variable: Variable) -> UnsupportedError:
+    source = variable.source
+    return UnsupportedError(
+        f"the model keeps the variable `{variable.name}` from run to run, and `--max-loss` measures models without "
+        "variables",
+        where=str(source) if source else None,
+        hint="use `--min-sqnr` or `--flash-budget`",
+    )
+
+
 def _no_training(variable: Variable) -> UnsupportedError:
     source = variable.source
     return UnsupportedError(
@@ -290,10 +327,12 @@ def _compile(
     steps: "_StepReporter",
     keep: Mapping[str, str],
     subset: CalibrationSubset,
+    score: Score | None,
+    flash_left: int | None,
 ) -> _Compiled:
     """Compile an exported graph with ExecuTorch's session and the same recipe that users of recipes have."""
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
-    is_read_again = asks or options.measuring
+    is_read_again = asks or options.measuring or options.has_packed_weights
     batches = tuple(calibration) if is_read_again else calibration
 
     def calibrated() -> Iterator[Inputs]:
@@ -310,6 +349,8 @@ def _compile(
         rejected=heterogeneous.RejectedNodes(keep),
         variables=variables,
         repeats=True,
+        score=None if score is None else lambda module: score(partial(_called, module)),
+        flash_left=flash_left,
     )
     session = run(flow, capture.Captured(model), sample)
     manager = session.get_executorch_program_manager()

@@ -16,7 +16,7 @@ from torch.export import ExportedProgram
 
 from deuteron.arch.targets import Arch, CpuOperators
 from deuteron.builds.manifest import CpuOp
-from deuteron.builds.options import Activations, BuildOptions
+from deuteron.builds.options import Activations, BuildOptions, WeightBits
 from deuteron.errors import InternalError, OptionError
 from deuteron.frontend import heterogeneous, mixed_precision, mutable_buffers, output_dtypes, ranges, upstream_caches
 from deuteron.frontend.backends import select
@@ -117,6 +117,9 @@ class Flow:
         rejected: nodes that the NPU's quantiser annotated and its partitioner rejected.
         variables: of the model, which are its last inputs and outputs; mutable buffers of the program.
         repeats: whether the caller repeats a run that ends with `heterogeneous.LeftOverError`.
+        score: measures a model for `options.max_loss`: a larger number is better.
+        flash_left: bytes that int8 weights leave of the flash budget of `WeightBits.AUTO`; below 0 if they exceed it.
+        packed: nodes of layers with weights of four bits, once the model has been quantised.
         stage: the current stage.
         on_cpu: the operators on the CPU, once the program is complete.
     """
@@ -132,6 +135,9 @@ class Flow:
     rejected: heterogeneous.RejectedNodes = field(default_factory=heterogeneous.RejectedNodes)
     variables: tuple[Variable, ...] = ()
     repeats: bool = False
+    score: Callable[[fx.GraphModule], float] | None = None
+    flash_left: int | None = None
+    packed: tuple[str, ...] = ()
     stage: Stage = Stage.EXPORT
     on_cpu: tuple[CpuOp, ...] = ()
     _floats: fx.GraphModule | None = None
@@ -228,7 +234,7 @@ class Flow:
 
     def _int16_search(self) -> mixed_precision.Search | mixed_precision.StateNodes | None:
         """What selects the nodes with int16 activations beside others with int8."""
-        if self.options.min_sqnr is not None:
+        if self.options.min_sqnr is not None and not self.options.has_packed_weights:
             return mixed_precision.Search(self.options.min_sqnr, self._batches)
         is_wide = self.options.state_dtype is Activations.INT16
         return mixed_precision.StateNodes(len(self.variables)) if is_wide and self.variables else None
@@ -294,7 +300,7 @@ class Flow:
         upstream.fold_batch_norms(model)
         if self.options.equalise:
             equalise.equalise(model, self._batches())
-        if self.options.correct_biases:
+        if self._corrects_biases:
             biases.add(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             cortex_m_decompositions.write(
@@ -333,9 +339,32 @@ class Flow:
             calibrate(model, self.calibration())
             bias_scales.widen(model)
         self._floats = without_observers(model)  # trained with the other, whose weights it has
-        if self.options.correct_biases:
+        if self.options.has_packed_weights:
+            self.packed = self._pack_weights(model)
+        if self._corrects_biases:
             biases.correct(model, self._floats, self._batches())
         return model
+
+    @property
+    def _corrects_biases(self) -> bool:
+        """True if biases make up for the rounding of weights; training does it otherwise."""
+        return self.options.correct_biases or (self.options.has_packed_weights and self.train is None)
+
+    def _pack_weights(self, model: fx.GraphModule) -> tuple[str, ...]:
+        """Give layers of a calibrated model weights of four bits; return their nodes."""
+        from deuteron.frontend.quantize import weight_bits  # here, because torchao is not quiet when it is loaded
+
+        layers = weight_bits.layers_of(model, lambda node: heterogeneous.mark_of(node) is not None)
+        left = self.flash_left
+        limits = weight_bits.Limits(
+            self.options.weights_bits is WeightBits.FOUR,
+            self.options.min_sqnr,
+            self.score,
+            self.options.max_loss,
+            None if left is None else left + sum(layer.bytes[0] for layer in layers),
+        )
+        chooser = weight_bits.Chooser(model, self.float_model, layers, self._batches())
+        return tuple(layer.name for layer in chooser.run(limits, trains=self.train is not None))
 
     def _quantized(self, model: fx.GraphModule) -> fx.GraphModule:
         """The quantised model."""

@@ -51,7 +51,7 @@ def scratch(operator: CpuOperator, params: KernelParams) -> tuple[tuple[int, str
     match params:
         case WinogradConvolutionParams():
             return ((winograd_bytes(params), "uint8"),)
-        case QuantizedConvolutionParams() if operator.name == "quantized_conv2d":
+        case QuantizedConvolutionParams() if operator.name in ("quantized_conv2d", "quantized_conv2d_s4"):
             return ((gather_bytes(params), "uint8"),)
         case MaxPoolParams() if operator.scratch:
             return ((math.prod(params.output), "int64"),)

@@ -102,6 +102,18 @@ class WinogradConvolutionParams(QuantizedConvolutionParams):
 
 
 @dataclass(frozen=True, slots=True)
+class PackedConvolutionParams(QuantizedConvolutionParams):
+    """Convolution with packed weights of four bits: the results of the operator with int8 weights.
+
+    Weights are rows in pairs: a byte is the weight of the first row plus 16 times that of the second. Behind the last
+    of an odd number of rows is a row of zeros. `quantized_conv2d_s4` has a kernel sum; its weights are
+    [groups, ceil(out_c / groups / 2), kernel_h, kernel_w, in_c / groups], with a row for each output channel of a
+    group. The depthwise operator has as many output channels as input channels and at most 512 positions of the kernel;
+    its weights are [ceil(kernel_h * kernel_w / 2), out_c], with a row for each position.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class QuantizedLinearParams(KernelParams):
     """Linear layer: input [rows, in_features] by weights [out_features, in_features], one factor for all channels.
 
@@ -121,6 +133,15 @@ class QuantizedLinearParams(KernelParams):
     act_max: int
     has_bias: int
     has_kernel_sum: int
+
+
+@dataclass(frozen=True, slots=True)
+class PackedLinearParams(QuantizedLinearParams):
+    """Linear layer with packed weights of four bits: the results of the operator with int8 weights.
+
+    Weights are packed as those of `quantized_conv2d_s4`: [ceil(out_features / 2), in_features]. Their offset is 0, and
+    there is a kernel sum.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,6 +281,8 @@ CPU_OPERATORS: tuple[CpuOperator, ...] = (
     CpuOperator("quantized_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias", "kernel_sum"), ("scratch",)),
     CpuOperator("winograd_conv2d", (*_CONVOLUTION, "kernel_sum"), WinogradConvolutionParams, (), ("scratch",)),
     CpuOperator("quantized_depthwise_conv2d", _CONVOLUTION, QuantizedConvolutionParams, ("bias",), ("scratch",)),
+    CpuOperator("quantized_conv2d_s4", (*_CONVOLUTION, "kernel_sum"), PackedConvolutionParams, (), ("scratch",)),
+    CpuOperator("quantized_depthwise_conv2d_s4", _CONVOLUTION, PackedConvolutionParams, ("bias",), ("scratch",)),
     CpuOperator(
         "quantized_transpose_conv2d",
         _CONVOLUTION,
@@ -268,6 +291,7 @@ CPU_OPERATORS: tuple[CpuOperator, ...] = (
         ("scratch", "output_scratch"),
     ),
     CpuOperator("quantized_linear", ("input", "weights"), QuantizedLinearParams, ("bias", "kernel_sum")),
+    CpuOperator("quantized_linear_s4", ("input", "weights", "kernel_sum"), PackedLinearParams),
     CpuOperator("quantized_batch_matmul", ("a", "b"), QuantizedBatchMatmulParams, (), ("scratch",)),
 )
 

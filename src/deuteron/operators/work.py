@@ -19,6 +19,7 @@ from deuteron.operators.params import AveragePoolParams, CopyParams, KernelParam
 from deuteron.operators.recurrent import GruParams, LstmParams, RnnParams
 
 DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d"
+PACKED_DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d_s4"
 TRANSPOSED = "dtn_cm_quantized_transpose_conv2d"
 
 WORKS: Mapping[str, Work] = MappingProxyType(
@@ -62,7 +63,7 @@ def work_of(function: str, record: KernelParams, elements: int) -> tuple[Work, i
             if function == TRANSPOSED:
                 each = taps * record.in_c * record.out_c
                 return Work.CONVOLUTION, elements, record.in_h * record.in_w * each
-            if function == DEPTHWISE:
+            if function in (DEPTHWISE, PACKED_DEPTHWISE):
                 plain = (record.kernel_w, record.stride_w, record.dilation_w) == (3, 1, 1)
                 return (Work.DEPTHWISE if plain else Work.APART), elements, elements * taps
             depth = taps * (record.in_c // record.groups)

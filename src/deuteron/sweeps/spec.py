@@ -14,8 +14,9 @@ from typing import cast
 from deuteron.arch import targets
 from deuteron.arch.memory import Effort, FetchPolicy
 from deuteron.arch.sizes import parse_size
+from deuteron.arch.targets import CpuOperators
 from deuteron.arch.vela import Optimise
-from deuteron.builds.options import Partitioning
+from deuteron.builds.options import Partitioning, WeightBits
 from deuteron.builds.parameters import every
 from deuteron.errors import FormatError, InputError, OptionError, unreadable
 
@@ -32,6 +33,7 @@ class Point:
         model: name in the sweep's file.
         target: a name of `deuteron targets`.
         partition: division between NPU and CPU, see `deuteron build`.
+        weights_bits: bits of the weights of layers on a Cortex-M, see `deuteron build`.
         vela_system_config: option of Vela, as the next three.
         memory_mode: option of Vela.
         optimise: option of Vela.
@@ -49,6 +51,7 @@ class Point:
     model: str
     target: str
     partition: str | None = None
+    weights_bits: str | None = None
     vela_system_config: str | None = None
     memory_mode: str | None = None
     optimise: str | None = None
@@ -62,14 +65,14 @@ class Point:
     clock: int | None = None
 
 
-BUILD_AXES = ("partition", "vela_system_config", "memory_mode", "optimise", "arena_cache_size")
+BUILD_AXES = ("partition", "weights_bits", "vela_system_config", "memory_mode", "optimise", "arena_cache_size")
 """Axes that need another lowering."""
 
 PLAN_AXES = ("fetch_constants_to_sram", "effort", "sram_budget", "weights_budget")
 """Axes that need another plan."""
 
 FLASH_AXES = ("flash_bandwidth", "flash_latency")
-_VELA_AXES = BUILD_AXES[1:]
+_VELA_AXES = BUILD_AXES[2:]
 _PLURALS = {"models": "model", "targets": "target"}
 MOST = (1 << 63) - 1
 """Maximum of an integer column."""
@@ -83,6 +86,7 @@ MOST_VALUES = 50_000
 _SIZES = ("sram_budget", "weights_budget", "arena_cache_size", "flash_bandwidth", "clock")
 _CHOICES: Mapping[str, type[Enum]] = {
     "partition": Partitioning,
+    "weights_bits": WeightBits,
     "optimise": Optimise,
     "fetch_constants_to_sram": FetchPolicy,
     "effort": Effort,
@@ -93,8 +97,10 @@ KEYS = ("models", "targets", *AXES[2:], "evaluate", "code_size")
 
 def lacking(point: Point) -> tuple[str, ...]:
     """Return the axes with a value that has no effect on the point's target."""
-    npu = targets.load(point.target).npu
+    arch = targets.load(point.target)
+    npu = arch.npu
     absent = () if npu and npu.uses_vela else _VELA_AXES
+    absent += () if arch.cpu.operators is CpuOperators.CORTEX_M else ("weights_bits",)
     if npu is None or not npu.plans_sram:
         absent += (*(axis for axis in PLAN_AXES if npu or axis != "sram_budget"), *FLASH_AXES)
     if npu and not npu.scales_clock:

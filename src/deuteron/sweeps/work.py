@@ -11,7 +11,7 @@ from typing import Any
 
 from deuteron.arch import targets
 from deuteron.arch.memory import DepthFirst, Effort, FetchPolicy, MemoryOptions
-from deuteron.board import image
+from deuteron.board import image, packed_weights
 from deuteron.board.arena import Arena, planned
 from deuteron.board.bundle import Bundle
 from deuteron.builds import hazards
@@ -198,7 +198,7 @@ def _row(point: Point, made: SweptBuild, build: OpenBuild) -> Row:
 
 def _cpu_row(point: Point, made: SweptBuild, manifest: Manifest) -> Row:
     """Return the row of a CPU-only point; no command prints its figures."""
-    arch, cycles, sram = targets.load(manifest.target), _cpu_cycles(made), None
+    arch, cycles, sram, saved = targets.load(manifest.target), _cpu_cycles(made), None, 0
     if arch.npu is None:
         plan = _arena(made, _memory_of(point, manifest.options.memory) or manifest.options.memory)
         if isinstance(plan, str):
@@ -206,11 +206,12 @@ def _cpu_row(point: Point, made: SweptBuild, manifest: Manifest) -> Row:
         cut, whole = plan.instructions
         cycles = None if cycles is None else cycles + cut - whole
         sram = sum(part.bytes for part in plan.bundle.memories)
+        saved = sum(layer.int8_bytes - layer.bytes for layer in packed_weights.layers(plan.bundle))
     known = arch.npu.clock.value if arch.npu and arch.npu.scales_clock else None
     hz = known if point.clock is None else point.clock
     microseconds = None if cycles is None or hz is None else cycles * 1e6 / hz
     return {
-        **_begin(point, made, manifest),
+        **_begin(point, made, manifest, saved),
         "fits": True,
         "why": "",
         "kind": "estimated",
@@ -223,15 +224,15 @@ def _cpu_row(point: Point, made: SweptBuild, manifest: Manifest) -> Row:
     }
 
 
-def _begin(point: Point, made: SweptBuild, manifest: Manifest) -> Row:
-    """Return the common columns of a build's rows."""
+def _begin(point: Point, made: SweptBuild, manifest: Manifest, saved: int = 0) -> Row:
+    """Return the common columns of a build's rows; packed weights take `saved` bytes less than those of the program."""
     macs = sum(node.macs for node in manifest.nodes)
     on_npu = sum(node.macs for node in manifest.nodes if node.partition is not None)
     outputs = [output.sqnr for output in manifest.quality.outputs if output.channels]
     metrics = manifest.quality.metrics
     return {
         **asdict(point),
-        "flash_bytes": (made.directory / manifests.PROGRAM).stat().st_size,
+        "flash_bytes": (made.directory / manifests.PROGRAM).stat().st_size - saved,
         "code_bytes": made.code.nbytes,
         "code": made.code.how or None,
         "npu_share": on_npu / macs if macs else None,
@@ -251,7 +252,8 @@ def _refused(point: Point, why: str) -> Row:
 
 
 COLUMNS: Mapping[str, str] = {
-    "number": "int64", "model": "string", "target": "string", "partition": "string", "vela_system_config": "string",
+    "number": "int64", "model": "string", "target": "string", "partition": "string", "weights_bits": "string",
+    "vela_system_config": "string",
     "memory_mode": "string", "optimise": "string", "arena_cache_size": "int64", "fetch_constants_to_sram": "string",
     "effort": "string", "sram_budget": "int64", "weights_budget": "int64", "flash_bandwidth": "int64",
     "flash_latency": "int64", "clock": "int64", "ignored": "string", "fits": "bool", "why": "string", "kind": "string",

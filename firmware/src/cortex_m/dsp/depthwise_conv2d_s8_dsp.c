@@ -234,7 +234,7 @@ static void some_channels(const dtn_cm_convolution_t *layer, size_t channel, siz
         for (int32_t left = p->kernel_h * p->kernel_w; left > 0; left--) {
             uint32_t bytes = dtn_dsp_load(weights);
             *tap++ = (tap_t){dtn_dsp_even(bytes), dtn_dsp_odd(bytes)};
-            weights += p->out_c;
+            weights += layer->taps_pitch;
         }
     }
     all_pixels(layer, &chunk, is_shared);

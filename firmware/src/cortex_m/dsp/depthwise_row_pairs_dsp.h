@@ -183,7 +183,7 @@ typedef struct {
 
 static void dtn_dsp_pairs_channels(dtn_dsp_row_pairs_t *pairs, const dtn_cm_convolution_t *layer, size_t first)
 {
-    const size_t pitch = (size_t)layer->p->out_c;
+    const size_t pitch = layer->taps_pitch;
     for (size_t i = 0; i < DTN_DSP_PAIRS_CHANNELS; i++) {
         dtn_dsp_pairs_channel_t *channel = &pairs->channels[i];
         const int8_t *w = layer->weights + first + i;

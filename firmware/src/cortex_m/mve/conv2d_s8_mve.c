@@ -2,6 +2,11 @@
 #include "matmul_blocks_mve.h"
 #include "vectors_mve.h"
 
+/* Rows of weights of a block of channels; another form of weights has another number. */
+#ifndef DTN_CM_ROWS_OF_BLOCK
+#define DTN_CM_ROWS_OF_BLOCK DTN_CM_BLOCK
+#endif
+
 /* Windows of up to DTN_CM_SHORT elements that are gathered before they are multiplied. */
 enum { BATCH = 12 };
 
@@ -76,7 +81,7 @@ static void multiply(const dtn_cm_group_t *group, waiting_t *waiting)
                 dtn_cm_one_row(&block, window, output + i * pitch);
             }
         }
-        block.weights += DTN_CM_BLOCK * group->patch;
+        block.weights += DTN_CM_ROWS_OF_BLOCK * group->patch;
         block.starts += DTN_CM_BLOCK;
     }
     waiting->output += waiting->count * pitch;

@@ -196,11 +196,11 @@ static void lines_of_windows(const chunk_t *chunk, const int8_t *input, int8_t *
     }
 }
 
-/* Weights of the chunk's channels, tap by tap: the outer loop is over y, or over x. */
-static inline void collect_weights(chunk_t *chunk, const int8_t *from, size_t count, bool is_y_outside)
+/* Weights of the chunk's channels, tap by tap, each `channels` behind the other: the outer loop is over y, or over x.
+ */
+static inline void collect_weights(chunk_t *chunk, const int8_t *from, size_t channels, size_t count, bool is_y_outside)
 {
     const dtn_cm_windows_t *p = chunk->p;
-    const size_t channels = (size_t)p->out_c;
     int32_t outer = is_y_outside ? p->kernel_h : p->kernel_w;
     int32_t inner = is_y_outside ? p->kernel_w : p->kernel_h;
     size_t outer_step = is_y_outside ? (size_t)p->kernel_w * channels : channels;
@@ -229,9 +229,9 @@ static void some_channels(chunk_t *chunk, const dtn_cm_convolution_t *layer, siz
     const axis_t *x = &axes[0];
     const axis_t *y = &axes[1];
     if (count < LANES) {
-        collect_weights(chunk, layer->weights + channel, count, true);
+        collect_weights(chunk, layer->weights + channel, layer->taps_pitch, count, true);
     } else {
-        collect_weights(chunk, layer->weights + channel, LANES, along != y);
+        collect_weights(chunk, layer->weights + channel, layer->taps_pitch, LANES, along != y);
     }
     for (int32_t b = 0; b < p->batches; b++) {
         const int8_t *image = layer->input + input + (size_t)b * (size_t)p->in_h * y->in_step;
@@ -253,7 +253,7 @@ static __attribute__((noinline)) void one_pixel(const dtn_cm_convolution_t *laye
     const int32_t in_offset = p->in_offset;
     const size_t column = column_of(p);
     const size_t next_row = row_of(p) - (size_t)taps.columns * column;
-    const size_t pitch = (size_t)p->out_c;
+    const size_t pitch = layer->taps_pitch;
     const size_t next_weights = (size_t)(p->kernel_w - taps.columns) * pitch;
     dtn_cm_lanes_t lanes = {
         .offset = layer->scale.offset, .lo = vdupq_n_s32(layer->scale.lo), .hi = vdupq_n_s32(layer->scale.hi)};
@@ -292,7 +292,7 @@ static void few_pixels(const dtn_cm_convolution_t *layer)
                 size_t x = (size_t)(columns.start + columns.first * p->dilation_w);
                 taps_t taps = {
                     .input = image + (y * (size_t)p->in_w + x) * (size_t)p->in_c,
-                    .weights = layer->weights + (size_t)(rows.first * p->kernel_w + columns.first) * (size_t)p->out_c,
+                    .weights = layer->weights + (size_t)(rows.first * p->kernel_w + columns.first) * layer->taps_pitch,
                     .rows = rows.end - rows.first,
                     .columns = columns.end - columns.first,
                 };

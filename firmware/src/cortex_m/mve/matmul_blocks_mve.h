@@ -50,3 +50,10 @@ static inline bool dtn_cm_takes_short_rows(const dtn_cm_block_t *block)
 /** Rows of up to DTN_CM_SHORT inputs. */
 void dtn_cm_short_rows(const dtn_cm_block_t *block, const int8_t *input, size_t input_pitch, size_t rows,
                        int8_t *output, size_t output_pitch);
+
+/** matmul_s4_mve.c has the same for packed weights (packed_weights.h); the first channel of a block is even. */
+void dtn_cm_three_rows_s4(const dtn_cm_block_t *block, const int8_t *const rows[DTN_CM_TRIPLE], const int32_t *more,
+                          int8_t *output, size_t pitch);
+void dtn_cm_one_row_s4(const dtn_cm_block_t *block, const int8_t *row, int8_t *output);
+void dtn_cm_short_rows_s4(const dtn_cm_block_t *block, const int8_t *input, size_t input_pitch, size_t rows,
+                          int8_t *output, size_t output_pitch);

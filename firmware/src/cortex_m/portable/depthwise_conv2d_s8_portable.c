@@ -16,6 +16,7 @@ typedef struct {
     int8_t *output;
     size_t channels;
     size_t input_block; /* from the input of a block to that of the next */
+    size_t taps_pitch;
     uint32_t bias[CHUNK];
     uint32_t whole[CHUNK]; /* the bias plus the input offset's term for a window inside the map */
     dtn_cm_factor_t factors[CHUNK];
@@ -76,8 +77,8 @@ static inline void all_pixels(const dtn_cm_windows_t *params, const chunk_t *giv
     const steps_t steps = {
         (size_t)p.dilation_w * (size_t)p.in_c,
         (size_t)p.dilation_h * (size_t)p.in_w * (size_t)p.in_c,
-        (size_t)p.out_c,
-        (size_t)p.kernel_w * (size_t)p.out_c,
+        chunk.taps_pitch,
+        (size_t)p.kernel_w * chunk.taps_pitch,
     };
     const int8_t *image = chunk.input;
     int8_t *out = chunk.output;
@@ -144,10 +145,9 @@ static void few_channels(const dtn_cm_windows_t *p, const chunk_t *chunk, size_t
 /* The sum of the weights of a channel. */
 static int32_t total(const dtn_cm_convolution_t *layer, size_t channel)
 {
-    size_t out_c = (size_t)layer->p->out_c;
     int32_t sum = 0;
     for (int32_t tap = 0; tap < layer->p->kernel_h * layer->p->kernel_w; tap++) {
-        sum += layer->weights[(size_t)tap * out_c + channel];
+        sum += layer->weights[(size_t)tap * layer->taps_pitch + channel];
     }
     return sum;
 }
@@ -164,6 +164,7 @@ static void some_channels(const dtn_cm_convolution_t *layer, size_t channel, siz
         .output = layer->output + channel,
         .channels = count,
         .input_block = BLOCK * step,
+        .taps_pitch = layer->taps_pitch,
         .scale = layer->scale,
     };
     for (size_t j = 0; j < count || j < BLOCK; j++) {

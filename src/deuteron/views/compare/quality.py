@@ -170,6 +170,21 @@ def evaluated(manifest: Manifest, result: "BuildResult", evaluate: Evaluate) -> 
     return replace(manifest, quality=replace(manifest.quality, metrics=metrics))
 
 
+def score(evaluate: Evaluate, model: Callable[..., object]) -> float:
+    """Return the one number of the user function for a model.
+
+    Raises:
+        InputError: the function returns several numbers, or none.
+    """
+    found = numbers(evaluate(model))
+    if len(found) != 1:
+        raise InputError(
+            f"the function for `--evaluate` returns {len(found)} numbers, and `--max-loss` is for one",
+            hint="let it return one number that is larger for a better model",
+        )
+    return next(iter(found.values()))
+
+
 @contextmanager
 def _program(result: "BuildResult") -> "Generator[HostRunner]":
     """Yield a runner of a build's program."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from deuteron.board import arena, image, larger_weights
+from deuteron.board import arena, image, larger_weights, packed_weights
 from deuteron.board.arena import Arena
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest
@@ -42,6 +42,7 @@ class ArenaPlanning:
         for tensor in () if state is None else state.tensors:
             yield f"  state: {tensor.name or 'a tensor'}, {tensor.bytes:,} B"
         yield from larger_weights.lines(self.arena, self.manifest)
+        yield from larger_weights.packed_lines(self.arena.bundle, self.manifest)
         yield from self.details()
 
     def _total(self) -> str:
@@ -113,6 +114,7 @@ class ArenaPlanning:
             "flash": self.manifest.options.memory.flash_budget,
             "constants": sum(map(len, self.arena.bundle.constants)),
             "larger_weights": [asdict(choice) for choice in self.arena.larger],
+            "packed_weights": [asdict(layer) for layer in packed_weights.layers(self.arena.bundle)],
             "memory": asdict(self.arena.memory),
             "warnings": [],
         }

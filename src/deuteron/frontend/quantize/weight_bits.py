@@ -1,0 +1,300 @@
+"""Gives layers weights of four bits: those that lose least for each byte of flash that they save.
+
+Each layer's loss is measured alone: the noise in the model's outputs with only its weights rounded. Layers are ordered
+by this loss per byte, and the first of them get four bits. How many is decided on the quantised model, so that it keeps
+the required quality; or by the flash that the weights may take. Nothing is random.
+"""
+
+import copy
+import math
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, cast
+
+import torch
+from torch import Tensor, fx
+from torchao.quantization.pt2e import FakeQuantizeBase, ObserverBase
+
+from deuteron.builds.quality import LITTLE, decibels
+from deuteron.builds.samples import evenly
+from deuteron.errors import CapacityError, UnsupportedError
+from deuteron.frontend.cortex_m.lowering_check import flat
+from deuteron.frontend.inputs import Inputs, copies
+from deuteron.frontend.operators import called
+from deuteron.frontend.quantize import bias_scales, learned_rounding
+from deuteron.frontend.quantize.decompositions import set_value, value_of
+
+LARGEST = 7
+"""The largest weight of four bits; the smallest is its negative."""
+
+MOST_TAPS = 512
+"""Most positions of a depthwise kernel, as firmware has it."""
+
+_SAMPLES = 16
+"""Batches on which losses and quality are measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """A layer whose weights may have four bits.
+
+    Attributes:
+        name: its node.
+        weight: the node of its weights.
+        groups: of its channels.
+        bytes: of its weights with eight and with four bits.
+    """
+
+    name: str
+    weight: fx.Node
+    groups: int
+    bytes: tuple[int, int]
+
+    @property
+    def saved(self) -> int:
+        """Return the bytes that four bits save."""
+        return self.bytes[0] - self.bytes[1]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Limits on the number of layers that get four bits.
+
+    Attributes:
+        all_layers: every layer gets them.
+        min_sqnr: SQNR in dB that each output keeps; None for the usual one.
+        score: measures a model: a larger number is better.
+        max_loss: how much the score may fall below the float model's.
+        weight_bytes: bytes that the weights of all layers may take.
+    """
+
+    all_layers: bool = False
+    min_sqnr: float | None = None
+    score: Callable[[fx.GraphModule], float] | None = None
+    max_loss: float | None = None
+    weight_bytes: int | None = None
+
+
+def layers_of(prepared: fx.GraphModule, npu: Callable[[fx.Node], bool]) -> list[Layer]:
+    """The layers of a prepared model that may have weights of four bits; `npu` is true for nodes of an NPU."""
+    return [
+        layer
+        for node in prepared.graph.nodes
+        if called(node) in ("conv2d", "linear") and not npu(node) and (layer := _layer(prepared, node)) is not None
+    ]
+
+
+def _layer(prepared: fx.GraphModule, node: fx.Node) -> Layer | None:
+    quantizer = _quantizer(prepared, node)
+    if quantizer is None or quantizer.dtype != torch.int8:
+        return None
+    source = cast(fx.Node, node.args[1]).all_input_nodes[0]
+    if source.op != "get_attr" or len(prepared.graph.find_nodes(op="get_attr", target=source.target)) != 1:
+        return None
+    shape = tuple(value_of(prepared, source).shape)
+    groups = cast(int, node.args[6]) if len(node.args) > 6 else 1
+    if len(node.args) > 4 and isinstance(node.args[4], str):
+        return None
+    elements, taps = math.prod(shape[1:]), math.prod(shape[2:])
+    if groups == 1 or shape[1] > 1:  # rows of output channels, in pairs
+        packed = groups * -(-shape[0] // groups // 2) * elements
+    elif groups == shape[0] and taps <= MOST_TAPS:  # depthwise: rows of positions, in pairs
+        packed = -(-taps // 2) * shape[0]
+    else:
+        return None
+    whole = shape[0] * elements
+    return Layer(node.name, source, groups, (whole, packed)) if packed < whole else None
+
+
+def _quantizer(model: fx.GraphModule, node: fx.Node) -> Any:
+    """The observer, or in training the fake quantiser, of a layer's weights."""
+    weight = node.args[1]
+    module = (
+        model.get_submodule(str(weight.target)) if isinstance(weight, fx.Node) and weight.op == "call_module" else 0
+    )
+    return module if isinstance(module, ObserverBase | FakeQuantizeBase) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Rounded:
+    """The weights of a layer in four bits.
+
+    Attributes:
+        whole: the whole numbers, [groups, channels, elements].
+        limit: the range of each channel, or one for all.
+        nearest: the square error of the layer's results with nearest values, and with these.
+    """
+
+    whole: Tensor
+    limit: Tensor
+    losses: tuple[float, float]
+
+
+class Chooser:
+    """Chooses the layers of a calibrated model that get four bits, and gives them these."""
+
+    def __init__(
+        self,
+        prepared: fx.GraphModule,
+        floats: fx.GraphModule,
+        layers: Sequence[Layer],
+        batches: Iterable[Inputs],
+    ) -> None:
+        self._prepared = prepared
+        self._floats = floats
+        self._layers = layers
+        self._batches = evenly(list(batches), _SAMPLES)
+        self._rounded: dict[str, Rounded] = {}
+        self.losses: Mapping[str, float] = {}
+
+    def run(self, limits: Limits, *, trains: bool = False) -> tuple[Layer, ...]:
+        """Give the chosen layers weights of four bits and return them; with `trains` training rounds the weights.
+
+        Raises:
+            UnsupportedError: the quality is out of reach.
+            CapacityError: the weights of all layers in four bits need more bytes.
+        """
+        moments = learned_rounding.measured(self._floats, [each.name for each in self._layers], self._batches)
+        self._rounded = {each.name: self._round(each, moments[each.name]) for each in self._layers}
+        chosen = tuple(self._layers) if limits.all_layers else self._chosen(limits)
+        self._apply(self._prepared, chosen, trains=trains)
+        return chosen
+
+    def _round(self, layer: Layer, moments: Tensor) -> Rounded:
+        rows = learned_rounding.rows_of(value_of(self._floats, layer.weight), layer.groups)
+        quantizer = self._quantizer_of(self._prepared, layer)
+        per_channel = quantizer.qscheme == torch.per_channel_symmetric
+        limit = learned_rounding.limits(rows, moments, LARGEST, per_channel=per_channel)
+        scale = (limit / LARGEST).clamp_min(float(torch.finfo(torch.float32).eps))
+        nearest = (rows / scale).round().clamp(-LARGEST, LARGEST)
+        whole = learned_rounding.rounded(rows, scale, moments, LARGEST)
+        errors = [learned_rounding.losses(values, rows, scale, moments) for values in (nearest, whole)]
+        if errors[1] > errors[0]:
+            whole = nearest
+        return Rounded(whole, limit.flatten() if per_channel else limit.flatten()[:1], (errors[0], errors[1]))
+
+    def _quantizer_of(self, model: fx.GraphModule, layer: Layer) -> Any:
+        node = next(node for node in model.graph.nodes if node.name == layer.name)
+        return _quantizer(model, node)
+
+    def _apply(self, model: fx.GraphModule, chosen: Iterable[Layer], *, trains: bool = False) -> None:
+        """Give layers of a prepared model weights of four bits."""
+        nodes = {node.name: node for node in model.graph.nodes}
+        chosen = tuple(chosen)
+        for layer in chosen:
+            quantizer = _quantizer(model, nodes[layer.name])
+            observer: Any = quantizer if isinstance(quantizer, ObserverBase) else quantizer.activation_post_process
+            for one in (quantizer, observer):
+                one.quant_min, one.quant_max = -LARGEST, LARGEST
+            limit = self._rounded[layer.name].limit.to(observer.max_val.dtype).reshape(observer.max_val.shape)
+            observer.max_val.copy_(limit)
+            observer.min_val.copy_(-limit)
+        bias_scales.widen(model)
+        for layer in () if trains else chosen:
+            scale: Tensor = self._quantizer_of(model, layer).calculate_qparams()[0]
+            whole, weight = self._rounded[layer.name].whole, value_of(model, layer.weight)
+            step = scale.double().reshape(layer.groups, -1, 1) if scale.numel() > 1 else scale.double()
+            set_value(model, nodes[layer.weight.name], (whole * step).reshape(weight.shape).to(weight.dtype))
+
+    def _chosen(self, limits: Limits) -> tuple[Layer, ...]:
+        self.losses = self._measured_losses()
+        order = sorted(self._layers, key=lambda each: (self.losses[each.name] / each.saved, each.name))
+        if limits.weight_bytes is not None:
+            return self._within(order, limits)
+        score, least = self._requirement(limits)
+        if score(()) < least:
+            return ()
+        few, many = 0, len(order) + 1  # `few` layers keep the quality, `many` do not
+        while many - few > 1:
+            half = (few + many) // 2
+            few, many = (half, many) if score(order[:half]) >= least else (few, half)
+        return tuple(order[:few])
+
+    def _within(self, order: Sequence[Layer], limits: Limits) -> tuple[Layer, ...]:
+        """The first layers of the order with which the weights fit: of all such numbers, the one with the best quality.
+
+        With more flash there are more numbers to choose from, so the quality is never lower.
+        """
+        total = sum(each.bytes[0] for each in order)
+        left = [total - sum(each.saved for each in order[:count]) for count in range(len(order) + 1)]
+        most = cast(int, limits.weight_bytes)
+        fitting = [count for count in range(len(order) + 1) if left[count] <= most]
+        if not fitting:
+            raise CapacityError(
+                f"the weights of {len(order)} layers take {left[-1]:,} bytes with four bits each, the flash budget "
+                f"leaves {max(0, most):,}",
+                hint=f"raise `--flash-budget` by {left[-1] - most:,} bytes or more",
+            )
+        score, least = self._requirement(limits, usual=-math.inf)
+        scores = {count: score(order[:count]) for count in fitting}
+        best = max(fitting, key=lambda count: (scores[count], -count))
+        if scores[best] < least:
+            raise UnsupportedError(
+                f"weights that fit into the flash budget leave a quality of {scores[best]:.4g}, {least:.4g} are "
+                "required",
+                hint="raise `--flash-budget`, require less, or train with `--use-qat`",
+            )
+        return tuple(order[:best])
+
+    def _requirement(self, limits: Limits, usual: float = LITTLE) -> tuple[Callable[[Sequence[Layer]], float], float]:
+        """The measure of quality of a choice, and its least value."""
+        if limits.score is not None and limits.max_loss is not None:
+            score = limits.score
+            return (lambda chosen: score(self._quantized(chosen))), score(self._floats) - limits.max_loss
+        return self._sqnr, usual if limits.min_sqnr is None else limits.min_sqnr
+
+    def _quantized(self, chosen: Sequence[Layer]) -> fx.GraphModule:
+        from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e
+
+        model = copy.deepcopy(self._prepared)
+        self._apply(model, chosen)
+        return convert_pt2e(model)
+
+    def _sqnr(self, chosen: Sequence[Layer]) -> float:
+        """The SQNR of the worst output in dB."""
+        return self._ratio(self._outputs(self._quantized(chosen)))
+
+    @cached_property
+    def _wanted(self) -> list[list[Tensor]]:
+        return self._outputs(self._floats)
+
+    def _outputs(self, model: fx.GraphModule) -> list[list[Tensor]]:
+        """The float outputs of each batch."""
+        with torch.no_grad():
+            return [
+                [x.double() for x in flat(model(*copies(batch))) if isinstance(x, Tensor) and x.is_floating_point()]
+                for batch in self._batches
+            ]
+
+    def _ratio(self, outputs: list[list[Tensor]]) -> float:
+        ratios: list[float] = []
+        for wanted, actual in zip(zip(*self._wanted, strict=True), zip(*outputs, strict=True), strict=True):
+            signal = sum(float((x**2).sum()) for x in wanted)
+            noise = sum(float(((y - x) ** 2).sum()) for x, y in zip(wanted, actual, strict=True))
+            ratios.append(decibels(signal, noise))
+        return min(ratios, default=math.inf)
+
+    def _measured_losses(self) -> dict[str, float]:
+        """The noise that each layer alone adds to the outputs, as a share of their signal: of the worst output."""
+        found: dict[str, float] = {}
+        for layer in self._layers:
+            rounded, weight = self._rounded[layer.name], value_of(self._floats, layer.weight).detach()
+            step = rounded.limit / LARGEST
+            step = step.reshape(layer.groups, -1, 1) if step.numel() > 1 else step
+            with _replaced(weight, (rounded.whole * step).reshape(weight.shape)):
+                outputs = self._outputs(self._floats)
+            found[layer.name] = 10 ** (-self._ratio(outputs) / 10)
+        return found
+
+
+@contextmanager
+def _replaced(tensor: Tensor, values: Tensor) -> Generator[None]:
+    """Give a tensor other values for a while."""
+    own = tensor.clone()
+    tensor.copy_(values)
+    try:
+        yield
+    finally:
+        tensor.copy_(own)

@@ -1,0 +1,196 @@
+"""Weights of four bits: how they are rounded, which layers get them, and what a program of them computes."""
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.frontend.building import failure
+from torch import Tensor, fx, nn
+
+from deuteron import api
+from deuteron.arch import targets
+from deuteron.board import image
+from deuteron.board.host_executor import HostExecutor
+from deuteron.board.packed_weights import layers as packed_layers
+from deuteron.builds.options import BuildOptions
+from deuteron.errors import CapacityError, OptionError, UnsupportedError
+from deuteron.frontend import heterogeneous
+from deuteron.frontend.backends import select
+from deuteron.frontend.log_suppression import quiet
+from deuteron.frontend.lowering_record import Recording
+from deuteron.frontend.quality.float_model import without_observers
+from deuteron.frontend.quantize import learned_rounding
+from deuteron.frontend.quantize.calibration import calibrate
+from deuteron.frontend.quantize.weight_bits import Chooser, Layer, Limits, layers_of
+
+TARGET = "cortex-m33"
+
+
+class Small(nn.Module):
+    """2x8x8 to 4 values: a convolution, a depthwise one, one of two groups, and a linear layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second = nn.Conv2d(2, 6, 3, padding=1), nn.Conv2d(6, 6, 3, groups=6)
+        self.third, self.last = nn.Conv2d(6, 10, 1, groups=2), nn.Linear(10, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = torch.relu(self.third(torch.relu(self.second(torch.relu(self.first(x))))))
+        return self.last(x.mean((2, 3)))
+
+
+GENERATOR = torch.Generator().manual_seed(1)
+BATCHES = [(torch.randn(1, 2, 8, 8, generator=GENERATOR),) for _ in range(6)]
+BYTES = {"conv2d": (108, 54), "conv2d_1": (54, 30), "conv2d_2": (30, 18), "linear": (40, 20)}
+"""Bytes of the weights of each layer with eight and with four bits."""
+
+
+@pytest.fixture(scope="module")
+def prepared() -> fx.GraphModule:
+    """A calibrated model."""
+    from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
+
+    arch = targets.load(TARGET)
+    backend = select.of(arch, BuildOptions())
+    quantizer = heterogeneous.quantizer(
+        arch, backend, heterogeneous.RejectedNodes(), Recording[Any](), lambda: BATCHES[0]
+    )
+    exported = torch.export.export(Small().eval(), BATCHES[0], strict=True).module(check_guards=False)
+    with backend.imported(), quiet():
+        model = prepare_pt2e(exported, quantizer)
+        calibrate(model, BATCHES)
+    return model
+
+
+def chosen(prepared: fx.GraphModule, limits: Limits) -> tuple[Layer, ...]:
+    """The layers that get four bits."""
+    model = copy.deepcopy(prepared)
+    return Chooser(model, without_observers(model), layers_of(model, lambda _: False), BATCHES).run(limits)
+
+
+def test_layers_that_the_cpu_runs_may_have_four_bits(prepared: fx.GraphModule) -> None:
+    assert {layer.name: layer.bytes for layer in layers_of(prepared, lambda _: False)} == BYTES
+    named = [layer.name for layer in layers_of(prepared, lambda node: node.name == "conv2d_1")]
+    assert named == ["conv2d", "conv2d_2", "linear"]
+
+
+def test_a_budget_gets_the_best_quality_that_fits(prepared: fx.GraphModule) -> None:
+    whole, least = (sum(each[i] for each in BYTES.values()) for i in (0, 1))
+    assert chosen(prepared, Limits(weight_bytes=whole)) == ()
+    assert len(chosen(prepared, Limits(weight_bytes=least))) == len(BYTES)
+    for budget in (whole - 1, (whole + least) // 2):
+        taken = {layer.name for layer in chosen(prepared, Limits(weight_bytes=budget))}
+        assert sum(nbytes[name in taken] for name, nbytes in BYTES.items()) <= budget
+    with pytest.raises(CapacityError, match=rf"take {least} bytes with four bits each, the flash budget leaves 121"):
+        chosen(prepared, Limits(weight_bytes=least - 1))
+
+
+def test_a_limit_of_quality_is_kept(prepared: fx.GraphModule) -> None:
+    def noise(model: fx.GraphModule) -> float:
+        floats = without_observers(prepared)
+        return -sum(float((model(*batch)[0] - floats(*batch)[0]).square().sum()) for batch in BATCHES)
+
+    counts = [len(chosen(prepared, Limits(min_sqnr=least))) for least in (1.0, 25.0, 100.0)]
+    assert counts == sorted(counts, reverse=True)
+    assert (counts[0], counts[-1]) == (len(BYTES), 0)
+    assert len(chosen(prepared, Limits(score=noise, max_loss=1e6))) == len(BYTES)
+    assert chosen(prepared, Limits(score=noise, max_loss=0.0)) == ()
+    with pytest.raises(UnsupportedError, match="leave a quality of"):
+        chosen(prepared, Limits(min_sqnr=100.0, weight_bytes=130))
+
+
+def moments_of(x: Tensor) -> Tensor:
+    return (x.T @ x)[None]
+
+
+def test_rounding_lowers_the_error_of_results() -> None:
+    """Inputs that depend on each other let errors of weights cancel."""
+    generator = torch.Generator().manual_seed(2)
+    mixing = torch.randn(4, 24, generator=generator, dtype=torch.float64)
+    x = torch.randn(500, 4, generator=generator, dtype=torch.float64) @ mixing
+    x += 0.1 * torch.randn(500, 24, generator=generator, dtype=torch.float64)
+    rows = torch.randn(1, 8, 24, generator=generator, dtype=torch.float64)
+    moments = moments_of(x)
+    scale = learned_rounding.limits(rows, moments, 7, per_channel=True) / 7
+    nearest = (rows / scale).round().clamp(-7, 7)
+    whole = learned_rounding.rounded(rows, scale, moments, 7)
+    assert torch.equal(whole, whole.round())
+    assert float(whole.abs().max()) <= 7
+    found, plain = (learned_rounding.losses(each, rows, scale, moments) for each in (whole, nearest))
+    assert found < 0.3 * plain
+    results = float(((x @ (whole * scale - rows)[0].T) ** 2).sum())
+    assert found == pytest.approx(results)
+    assert torch.equal(whole, learned_rounding.rounded(rows, scale, moments, 7))
+
+
+def test_a_layer_without_inputs_keeps_its_nearest_weights() -> None:
+    rows, scale = torch.linspace(-1, 1, 12, dtype=torch.float64).reshape(1, 2, 6), torch.full((1, 2, 1), 1 / 7)
+    whole = learned_rounding.rounded(rows, scale.double(), torch.zeros(1, 6, 6, dtype=torch.float64), 7)
+    assert torch.equal(whole, (rows * 7).round())
+
+
+@pytest.mark.parametrize(
+    ("layer", "shape"),
+    [
+        (nn.Conv2d(4, 6, 3, 2, 1, 2, groups=2), (2, 4, 9, 8)),
+        (nn.Conv2d(4, 4, (3, 1), groups=4), (1, 4, 7, 7)),
+        (nn.Linear(5, 3), (2, 4, 5)),
+    ],
+    ids=["groups", "depthwise", "linear"],
+)
+def test_moments_give_the_error_of_a_layer(layer: nn.Module, shape: tuple[int, ...]) -> None:
+    x = torch.randn(shape, generator=GENERATOR)
+    exported = torch.export.export(layer.eval(), (x,), strict=True).module()
+    name = next(node.name for node in exported.graph.nodes if node.op == "call_function")
+    moments = learned_rounding.measured(exported, [name], [(x,)])[name]
+    weight = layer.weight.detach()
+    error = torch.randn(weight.shape, generator=GENERATOR).double()
+    rows = learned_rounding.rows_of(error, getattr(layer, "groups", 1))
+    found = float(((rows @ moments) * rows).sum())
+    changed = copy.deepcopy(layer).double()
+    changed.weight.data, changed.bias.data = error, torch.zeros_like(changed.bias.data)
+    assert found == pytest.approx(float((changed(x.double()).detach() ** 2).sum()), rel=1e-5)
+
+
+def test_a_build_has_packed_weights_and_the_results_of_its_program(tmp_path: Path) -> None:
+    options = api.BuildOptions(weights_bits=api.WeightBits.FOUR)
+    build = api.build(
+        Small().eval(), BATCHES[0], target=TARGET, calibration=BATCHES, options=options, output=tmp_path / "build"
+    )
+    bundle = image.bundle_of(tmp_path / "build")
+    assert sorted((each.int8_bytes, each.bytes) for each in packed_layers(bundle)) == sorted(BYTES.values())
+    assert min(output.sqnr for output in build.manifest.quality.outputs) > 15
+    samples = [[batch[0].numpy()] for batch in BATCHES]
+    executor = HostExecutor(bundle)
+    for sample, outputs in zip(samples, api.run_each(tmp_path / "build", samples), strict=True):
+        np.testing.assert_array_equal(executor.run(sample)[0], outputs[0])
+
+
+@pytest.mark.parametrize(
+    ("target", "options", "text"),
+    [
+        (
+            "imxrt700",
+            {},
+            "`--weights-bits 4` is for layers that a Cortex-M runs, and the CPU of `imxrt700` has no such ",
+        ),
+        ("ethos-u55-128", {}, "hint: use `--weights int4` for an Ethos-U"),
+        (TARGET, {"activations": api.Activations.INT16}, "`--weights-bits 4` and `--activations int16` exclude each"),
+        (TARGET, {"max_loss": 1.0}, "`--max-loss` limits the loss of `--weights-bits auto`"),
+    ],
+    ids=["no operators", "ethos-u", "int16", "max loss"],
+)
+def test_options_that_do_not_fit_are_refused(target: str, options: dict[str, Any], text: str) -> None:
+    options = {"weights_bits": api.WeightBits.FOUR, **options}
+    found = failure(OptionError, Small(), BATCHES[0], target=target, options=api.BuildOptions(**options))
+    assert text in found
+
+
+def test_a_largest_loss_needs_a_function() -> None:
+    options = api.BuildOptions(weights_bits=api.WeightBits.AUTO, max_loss=1.0)
+    found = failure(OptionError, Small(), BATCHES[0], target=TARGET, options=options)
+    assert "`--max-loss` needs a function that evaluates the model" in found
