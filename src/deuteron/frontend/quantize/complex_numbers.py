@@ -17,8 +17,8 @@ Pair = tuple[fx.Node, fx.Node]
 """The real and imaginary part of a tensor."""
 
 _NAMES = """
-_unsafe_view add alias cat clone contiguous detach expand flatten flip index index_select lift_fresh_copy mean movedim neg
-permute repeat reshape roll select slice squeeze stack sub sum t transpose unsqueeze view zero
+_unsafe_view add alias cat clone contiguous detach expand flatten flip index index_select lift_fresh_copy mean movedim
+neg permute repeat reshape roll select slice squeeze stack sub sum t transpose unsqueeze view zero
 """
 _OF_PARTS = frozenset(_NAMES.split())
 """Operators that compute each part of a result of the same parts of their operands, in place too."""
