@@ -29,6 +29,8 @@ def rewritten(
     with upstream_caches.exporting():
         model = torch.export.export(module.eval(), (x,), strict=True).module(check_guards=False)
     assert isinstance(model, fx.GraphModule)
+    for check in model.graph.find_nodes(op="call_function", target=torch.ops.aten._assert_tensor_metadata.default):
+        model.graph.erase_node(check)  # it compares dtypes, and both runs below are in float64
     before = rewrite_equivalence.original(model, (x,))
     for rewrite in passes:
         rewrite(model)

@@ -47,6 +47,11 @@ def tokens(count: int, dtype: torch.dtype) -> list[tuple[Tensor, Tensor]]:
     return [(torch.randn(2, 8, 16), mask) for mask in kept]
 
 
+def filled(mask: Tensor) -> Tensor:
+    """An addend of scores, as `nn.MultiheadAttention` makes it of a padding mask."""
+    return torch.zeros(2, 8).masked_fill(mask, -torch.inf)
+
+
 CASES: list[tuple[nn.Module | Any, torch.dtype | None]] = [
     (Attention(lambda s: s.masked_fill(~EARLIER, -torch.inf).softmax(-1)), None),
     (Attention(lambda s: torch.where(EARLIER, s, torch.tensor(LOWEST)).softmax(-1)), None),
@@ -59,11 +64,12 @@ CASES: list[tuple[nn.Module | Any, torch.dtype | None]] = [
     (Attention(lambda s, k: (s + (1.0 - k)[:, None] * -10000.0).softmax(-1)), torch.float32),
     (Attention(lambda s, k: (s + (1.0 - k.float())[:, None] * LOWEST).softmax(-1)), torch.int64),
     (Fused(lambda k: {"attn_mask": (k != 0)[:, None].expand(2, 8, 8)}), torch.int64),
+    (Fused(lambda k: {"attn_mask": filled(k == 0)[:, None].expand(2, 8, 8)}), torch.int64),
 ]
 
 
 BUILDS = list(product(range(len(CASES)), ("cortex-m55", "ethos-u55-128")))
-KINDS = [(case, "cortex-m55") for case in (0, 1, 3, 4, 6, 8, 10)] + [(case, "ethos-u55-128") for case in (2, 5, 9)]
+KINDS = [(case, "cortex-m55") for case in (0, 1, 3, 4, 6, 8, 10, 11)] + [(case, "ethos-u55-128") for case in (2, 5, 9)]
 
 
 @pytest.mark.parametrize(("case", "target"), full.only(BUILDS, *KINDS))

@@ -1,7 +1,7 @@
-"""Writes what reads and changes the elements that a mask selects as a choice between all elements.
+"""Writes reads and changes of the elements that a mask selects as a choice between all elements.
 
 `y[mask] *= 0.1` becomes `y = where(mask, y * 0.1, y)`: a selection has a size that depends on data, a choice has not.
-What is computed of each selected element is computed of every element.
+The model computes the same function of every element as of the selected ones.
 """
 
 import math
@@ -20,7 +20,7 @@ from deuteron.frontend.quantize.decompositions import call
 aten = torch.ops.aten
 
 _OF_ELEMENTS = frozenset({"dropout", "to", "_to_copy", "clone", "detach", "alias"})
-"""Operators, beside the pointwise ones, that compute each selected element by itself."""
+"""Operators without PyTorch's tag of pointwise ones that compute each selected element by itself."""
 
 _OF_ROWS = _OF_ELEMENTS | {"linear", "layer_norm"}
 
@@ -152,7 +152,7 @@ class _Pass:
         return call(node, aten.div.Tensor, total, count if size == 1 else call(node, aten.mul.Tensor, count, size))
 
     def _is_same(self, one: _Mask, other: _Mask) -> bool:
-        """True for the same mask, also if it was computed again and nothing that could change it lies between."""
+        """True for the same mask, also if the model computes it again without a change in between."""
         if (one.before, one.behind) != (other.before, other.behind):
             return False
         return one.node is other.node or self._is_repeated(one.node, other.node)

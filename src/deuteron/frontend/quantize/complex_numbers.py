@@ -17,8 +17,8 @@ Pair = tuple[fx.Node, fx.Node]
 """The real and imaginary part of a tensor."""
 
 _NAMES = """
-_unsafe_view add alias cat clone contiguous detach expand flatten flip index index_select lift_fresh_copy mean movedim neg
-permute repeat reshape roll select slice squeeze stack sub sum t transpose unsqueeze view zero
+_unsafe_view add alias cat clone contiguous detach expand flatten flip index index_select lift_fresh_copy mean movedim
+neg permute repeat reshape roll select slice squeeze stack sub sum t transpose unsqueeze view zero
 """
 _OF_PARTS = frozenset(_NAMES.split())
 """Operators that compute each part of a result of the same parts of their operands, in place too."""
@@ -133,8 +133,8 @@ class _Pass:
         if not isinstance(a, fx.Node):
             (a, b), (c, d) = (c, d), (a, b)
         return (
-            _sum(node, aten.sub.Tensor, product(a, c), product(b, d)),
-            _sum(node, aten.add.Tensor, product(a, d), product(b, c)),
+            _sum(node, aten.sub.Tensor, product(a, c), product(b, d), a),
+            _sum(node, aten.add.Tensor, product(a, d), product(b, c), a),
         )
 
 
@@ -152,13 +152,17 @@ def _is_zero(one: Any) -> bool:
     return not isinstance(one, fx.Node) and one == 0
 
 
-def _sum(node: fx.Node, operator: object, a: fx.Node | None, b: fx.Node | None) -> fx.Node:
-    """Return a sum or difference of products, of which one may be zero."""
-    if a is not None and b is not None:
-        return call(node, operator, a, b)
-    if a is None and b is not None:
+def _sum(node: fx.Node, operator: object, a: fx.Node | None, b: fx.Node | None, like: fx.Node) -> fx.Node:
+    """Return a sum or difference of products, of which one or both may be zero."""
+    if b is None:
+        return call(node, aten.mul.Tensor, like, 0.0) if a is None else a
+    if a is None:
         return call(node, aten.neg.default, b) if operator is aten.sub.Tensor else b
-    return cast(fx.Node, a)
+    return call(node, operator, a, b)
+
+
+def _is_zeros(node: fx.Node) -> bool:
+    return node.target is aten.mul.Tensor and node.args[1] == 0.0
 
 
 Parts = Callable[[Any], tuple[Any, Any]]
@@ -183,6 +187,8 @@ def _exponential(node: fx.Node, parts: Parts) -> Pair | None:
     real, imaginary = parts(node.args[0])
     if not isinstance(imaginary, fx.Node):
         return None
+    if _is_zeros(real):
+        return call(node, aten.cos.default, imaginary), call(node, aten.sin.default, imaginary)
     return _turned(node, call(node, aten.exp.default, real), imaginary)
 
 

@@ -8,7 +8,9 @@ from torch._guards import detect_fake_mode
 from torch.fx.node import map_arg
 
 from deuteron.frontend.operators import called, reads_inputs
-from deuteron.frontend.quantize.decompositions import constant, constant_value
+from deuteron.frontend.quantize.decompositions import call, constant, constant_value
+
+aten = torch.ops.aten
 
 
 def narrow(model: fx.GraphModule) -> None:
@@ -20,7 +22,8 @@ def narrow(model: fx.GraphModule) -> None:
     nodes = [node for node in model.graph.nodes if _is_double(node)]
     outputs, constants = set(model.graph.output_node().all_input_nodes), dict[fx.Node, Tensor]()
     for node in nodes:
-        if not reads_inputs(node) and (value := constant_value(model, node)) is not None:
+        is_number = node.op == "get_attr" or (_widens(node) and not reads_inputs(node))
+        if is_number and (value := constant_value(model, node)) is not None:
             constants[node] = value
         elif node in outputs or node.op == "placeholder" or _widens(node):
             return
@@ -30,8 +33,8 @@ def narrow(model: fx.GraphModule) -> None:
         if node in constants:
             number = constant(model, node, node.name, constants[node])
             number.meta = {**node.meta, **number.meta}
-            node.replace_all_uses_with(number)
-            changed.add(number)
+            node.replace_all_uses_with(number if node.op == "get_attr" else call(node, aten.clone.default, number))
+            changed |= {number, *number.users}
         elif node.op == "call_function" and (node in nodes or not changed.isdisjoint(node.all_input_nodes)):
             node.args = cast(Any, tuple(map(_narrowed, node.args)))
             node.kwargs = {key: _narrowed(value) for key, value in node.kwargs.items()}

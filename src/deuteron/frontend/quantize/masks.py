@@ -186,7 +186,7 @@ def _added(model: fx.GraphModule, node: fx.Node, addend: fx.Node) -> Callable[[f
             node.replace_input_with(addend, constant(model, node, f"{node.name}_mask", value.clamp(min=least)))
 
         return put_constant
-    chain = _chain(addend)
+    chain = _chain(model, addend)
     if chain is None:
         return None
     condition, views, numbers = chain
@@ -240,21 +240,35 @@ def _choose(mask: _Mask, threshold: float, number: float) -> None:
         product.replace_all_uses_with(call(product, aten.where.Scalar, is_left_out, number, 0.0))
 
 
-def _chain(node: fx.Node) -> tuple[fx.Node, list[fx.Node], Tensor] | None:
+def _chain(model: fx.GraphModule, node: fx.Node) -> tuple[fx.Node, list[fx.Node], Tensor] | None:
     """The only condition that a tensor depends on, and the views between the two; None for any other tensor.
 
     The third are the tensor's values where the condition is true and where it is false.
     """
     views, steps = list[fx.Node](), list[fx.Node]()
     while node.meta["val"].dtype != torch.bool:
-        inputs = node.all_input_nodes
+        inputs = [one for one in node.all_input_nodes if _number(model, one) is None]
         is_pointwise = torch.Tag.pointwise in getattr(node.target, "tags", ()) or node.target is aten.to.dtype
         if len(inputs) != 1 or not (is_pointwise or node.target in _VIEWS):
+            return None
+        if is_pointwise and inputs[0].meta["val"].shape != node.meta["val"].shape:
             return None
         (steps if is_pointwise else views).append(node)
         (node,) = inputs
     values = torch.tensor([True, False])
     for step in reversed(steps):
-        args, kwargs = map_arg(cast(Any, (step.args, step.kwargs)), lambda _, values=values: values)
+
+        def value_of(one: fx.Node, values: Tensor = values) -> Tensor:
+            number = _number(model, one)
+            return values if number is None else number
+
+        args, kwargs = map_arg(cast(Any, (step.args, step.kwargs)), value_of)
         values = cast(Tensor, cast(Any, step.target)(*args, **kwargs))
     return node, views, values
+
+
+def _number(model: fx.GraphModule, node: fx.Node) -> Tensor | None:
+    """Return the only value of a constant, such as the zeros that `nn.MultiheadAttention` fills by its mask."""
+    value = constant_value(model, node)
+    is_one = value is not None and bool(value.numel()) and bool((value == value.flatten()[0]).all())
+    return cast(Tensor, value).flatten()[0] if is_one else None

@@ -60,12 +60,14 @@ class Doubles(fx.Interpreter):
     """
 
     def run_node(self, n: fx.Node) -> Any:
-        """Return the value of a node, floats in float64."""
+        """Return the value of a node, floats in float64, complex numbers of these."""
         value = super().run_node(n)
         if not isinstance(value, Tensor):
             return value
         if value.is_floating_point():
             return value.double()
+        if value.is_complex():
+            return value.to(torch.complex128)
         return value.clone() if n.op == "get_attr" else value
 
 
