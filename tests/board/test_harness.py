@@ -196,21 +196,34 @@ def test_another_program(bundle: Bundle, device: Device):
         program.connect()
 
 
-class _OtherVersion(FaultyLine):
+class _OlderHost(FaultyLine):
     """A line on which every request has another version of the protocol."""
 
     def send(self, data: bytes) -> None:
-        (content,) = frames.Decoder().feed(data)
-        assert content is not None
-        super().send(frames.encode(bytes((9,)) + content[1:]))
+        super().send(_with_version(9, data))
 
 
-def test_an_old_protocol(bundle: Bundle, device: Device):
-    program = harness_device.program(bundle, _OtherVersion(device))
+class _NewerBoard(FaultyLine):
+    """A line on which every reply has another version of the protocol."""
+
+    def receive(self, seconds: float) -> bytes:
+        return _with_version(2, super().receive(seconds))
+
+
+def _with_version(version: int, data: bytes) -> bytes:
+    """Change the version of the frames."""
+    contents = [content for content in frames.Decoder().feed(data) if content is not None]
+    return b"".join(frames.encode(bytes((version,)) + content[1:]) for content in contents)
+
+
+@pytest.mark.parametrize(("line", "version"), [(_OlderHost, 1), (_NewerBoard, 2)])
+def test_another_version_of_the_protocol(bundle: Bundle, device: Device, line: type[FaultyLine], version: int):
+    """A board rejects requests of another version, and a host rejects replies of another."""
+    program = harness_device.program(bundle, line(device))
     with pytest.raises(BoardError) as error:
         program.connect()
     assert str(error.value) == (
-        "test line: the board has version 1 of the protocol, this version of Deuteron has version 1\n\n"
+        f"test line: the board has version {version} of the protocol, this version of Deuteron has version 1\n\n"
         "hint: build the firmware with this version of Deuteron and load it, or use the one that built it"
     )
 
