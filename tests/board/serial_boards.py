@@ -69,8 +69,9 @@ def _listening(process: "subprocess.Popen[str]", port: int) -> str:
 
 
 def linked(build: Path, board: Board, folder: Path, extra: Sequence[Source] = ()) -> Path:
-    """The image of a build with the harness and further objects, in a folder; its weights are in memory that can be
-    written, unlike the flash of the an547.
+    """The image of a build with the harness and further objects, in a folder.
+
+    Its weights are in memory that can be written, unlike the flash of the an547.
     """
     bundle = image.bundle_of(build)
     sha256 = manifests.read(build).files[manifests.PROGRAM].sha256
