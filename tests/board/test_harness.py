@@ -142,6 +142,33 @@ def test_restarts_in_runs_lose_nothing(bundle: Bundle, device: Device, seed: int
     assert program.restarts == 2
 
 
+@pytest.mark.full
+def test_a_hundred_thousand_frames(bundle: Bundle, device: Device):
+    """Every fault at random, with restarts: all results are right, or an error says that the board restarts."""
+    chance = random.Random(41)
+    frames_sent = given_up = 0
+    while frames_sent < 100_000:
+        program = connected(bundle, device, Faults(0.001, 0.001, 0.001, 0.3, 0.05), chance.randrange(1 << 30))
+        line = program.client.line
+        assert isinstance(line, FaultyLine)
+        samples = [[x] for x in stream(20, seed=chance.randrange(1 << 30))]
+
+        def restart(done: int, of: int) -> None:
+            if chance.random() < 0.05:
+                device.restart_at(chance.randrange(len(bundle.steps)))
+
+        try:
+            runs = program.run_all(samples, RESETS, restart)
+        except BoardError as error:
+            if "the board restarted 4 times" not in error.message:
+                raise
+            given_up += 1
+        else:
+            assert as_bytes([run.outputs for run in runs]) == on_host(bundle, samples, RESETS)
+        frames_sent += line.sent
+    assert given_up < frames_sent // 5_000
+
+
 def test_a_board_that_restarts_in_every_run(bundle: Bundle, device: Device):
     program = connected(bundle, device)
     with pytest.raises(BoardError) as error:
