@@ -188,6 +188,18 @@ def test_silence(bundle: Bundle, device: Device):
     )
 
 
+class _Noise(FaultyLine):
+    """A line that never stops sending."""
+
+    def receive(self, seconds: float) -> bytes:
+        return bytes(range(1, 256))
+
+
+def test_noise_without_end(bundle: Bundle, device: Device):
+    with pytest.raises(BoardError, match="the board did not answer `identify` within"):
+        harness_device.program(bundle, _Noise(device), seconds=0.05).connect()
+
+
 def test_a_board_that_hangs_in_a_run(bundle: Bundle, device: Device):
     program = connected(bundle, device, run_seconds=0.02)
     device.sends = 0
