@@ -7,7 +7,7 @@
 
 #define WRONG_CONSTANT 1  /* the pool adds 1 to one element */
 #define OVERWRITTEN 2     /* something writes to the input of the second convolution */
-#define DAMAGED_WEIGHTS 3 /* a weight of the linear layer changes after the program was checked */
+#define DAMAGED_WEIGHTS 3 /* weights of the linear layer change after the program was checked */
 #define LATE 4            /* the first bytes of the pool arrive later, as by a DMA whose wait returns too early */
 
 enum { SECOND_INPUT_BYTES = 512 };
@@ -69,7 +69,7 @@ int32_t REPLACED(const dtn_operator_call_t *call, dtn_phase_t phase)
     }
 #elif DEFECT == DAMAGED_WEIGHTS
     if (phase == DTN_PHASE_RUN) {
-        ((uint8_t *)call->values[1].data)[3] = 0x5A;
+        memset(call->values[1].data, 0x5A, 64);
     }
 #endif
     int32_t reason = genuine(call, phase);

@@ -6,13 +6,14 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from deuteron.board import harness_image, image
 from deuteron.board.boards import Board
 from deuteron.board.flash import Flash
 from deuteron.board.link import link
-from deuteron.board.record import ELF, FirmwareOptions, Harness
+from deuteron.board.record import ELF, FirmwareOptions, Harness, Weights
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.builds import manifest as manifests
 
@@ -68,11 +69,15 @@ def _listening(process: "subprocess.Popen[str]", port: int) -> str:
 
 
 def linked(build: Path, board: Board, folder: Path, extra: Sequence[Source] = ()) -> Path:
-    """The image of a build with the harness and further objects, in a folder."""
+    """The image of a build with the harness and further objects, in a folder.
+
+    Its weights are in memory that can be written, unlike the flash of the an547.
+    """
     bundle = image.bundle_of(build)
     sha256 = manifests.read(build).files[manifests.PROGRAM].sha256
     hash_file = image.write_hash(sha256, folder)
     own = harness_image.write(bundle, board, Flash(0, 0), folder, profiling=False)
     tools = Toolchain.find(image.OBJECTS)
-    link(bundle, board, SERIAL, image.called(bundle), tools, folder, extra=(hash_file, own, *extra))
+    options = replace(SERIAL, weights=Weights.EXTERNAL)
+    link(bundle, board, options, image.called(bundle), tools, folder, extra=(hash_file, own, *extra))
     return folder / ELF

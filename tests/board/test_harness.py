@@ -21,6 +21,7 @@ from deuteron.board.harness.program import BoardProgram
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.translate import translate
 from deuteron.errors import BoardError, InputError, InternalError
+from deuteron.views.run.first_difference import live_outputs
 
 RESETS = (0, 4)
 
@@ -94,7 +95,7 @@ def test_intermediate_values_are_those_of_the_host(bundle: Bundle, device: Devic
         ran = program.client.run(stop=result.index + 1, resume=result.index > 0)
         assert ran.step == result.index + 1
         for value, array in zip(bundle.steps[result.index].outputs, result.outputs, strict=True):
-            if bundle.values[value].note != "status":
+            if value in live_outputs(bundle, result.index):
                 assert program.client.read(Area.VALUE, value, array.nbytes) == array.tobytes()
 
 
@@ -141,6 +142,33 @@ def test_restarts_in_runs_lose_nothing(bundle: Bundle, device: Device, seed: int
     assert program.restarts == 2
 
 
+@pytest.mark.full
+def test_a_hundred_thousand_frames(bundle: Bundle, device: Device):
+    """Every fault at random, with restarts: all results are right, or an error says that the board restarts."""
+    chance = random.Random(41)
+    frames_sent = given_up = 0
+    while frames_sent < 100_000:
+        program = connected(bundle, device, Faults(0.001, 0.001, 0.001, 0.3, 0.05), chance.randrange(1 << 30))
+        line = program.client.line
+        assert isinstance(line, FaultyLine)
+        samples = [[x] for x in stream(20, seed=chance.randrange(1 << 30))]
+
+        def restart(done: int, of: int) -> None:
+            if chance.random() < 0.05:
+                device.restart_at(chance.randrange(len(bundle.steps)))
+
+        try:
+            runs = program.run_all(samples, RESETS, restart)
+        except BoardError as error:
+            if "the board restarted 4 times" not in error.message:
+                raise
+            given_up += 1
+        else:
+            assert as_bytes([run.outputs for run in runs]) == on_host(bundle, samples, RESETS)
+        frames_sent += line.sent
+    assert given_up < frames_sent // 5_000
+
+
 def test_a_board_that_restarts_in_every_run(bundle: Bundle, device: Device):
     program = connected(bundle, device)
     with pytest.raises(BoardError) as error:
@@ -158,6 +186,18 @@ def test_silence(bundle: Bundle, device: Device):
         "test line: the board did not answer `identify` within 0.02 s\n\n"
         "hint: check power, cable, port and `--baud`, and that the image was built with `--harness serial`"
     )
+
+
+class _Noise(FaultyLine):
+    """A line that never stops sending."""
+
+    def receive(self, seconds: float) -> bytes:
+        return bytes(range(1, 256))
+
+
+def test_noise_without_end(bundle: Bundle, device: Device):
+    with pytest.raises(BoardError, match="the board did not answer `identify` within"):
+        harness_device.program(bundle, _Noise(device), seconds=0.05).connect()
 
 
 def test_a_board_that_hangs_in_a_run(bundle: Bundle, device: Device):
@@ -196,21 +236,34 @@ def test_another_program(bundle: Bundle, device: Device):
         program.connect()
 
 
-class _OtherVersion(FaultyLine):
+class _OlderHost(FaultyLine):
     """A line on which every request has another version of the protocol."""
 
     def send(self, data: bytes) -> None:
-        (content,) = frames.Decoder().feed(data)
-        assert content is not None
-        super().send(frames.encode(bytes((9,)) + content[1:]))
+        super().send(_with_version(9, data))
 
 
-def test_an_old_protocol(bundle: Bundle, device: Device):
-    program = harness_device.program(bundle, _OtherVersion(device))
+class _NewerBoard(FaultyLine):
+    """A line on which every reply has another version of the protocol."""
+
+    def receive(self, seconds: float) -> bytes:
+        return _with_version(2, super().receive(seconds))
+
+
+def _with_version(version: int, data: bytes) -> bytes:
+    """Change the version of the frames."""
+    contents = [content for content in frames.Decoder().feed(data) if content is not None]
+    return b"".join(frames.encode(bytes((version,)) + content[1:]) for content in contents)
+
+
+@pytest.mark.parametrize(("line", "version"), [(_OlderHost, 1), (_NewerBoard, 2)])
+def test_another_version_of_the_protocol(bundle: Bundle, device: Device, line: type[FaultyLine], version: int):
+    """A board rejects requests of another version, and a host rejects replies of another."""
+    program = harness_device.program(bundle, line(device))
     with pytest.raises(BoardError) as error:
         program.connect()
     assert str(error.value) == (
-        "test line: the board has version 1 of the protocol, this version of Deuteron has version 1\n\n"
+        f"test line: the board has version {version} of the protocol, this version of Deuteron has version 1\n\n"
         "hint: build the firmware with this version of Deuteron and load it, or use the one that built it"
     )
 

@@ -285,9 +285,7 @@ def test_runs_that_there_are_not(build: Path, firmware: Path, tmp_path: Path, de
     assert refused(build, "--compare", "host") == (
         "error: this already runs on the host\n\nhint: name a board with `--on`\n"
     )
-    assert (
-        refused(build, "--time-out", "3") == "error: `--time-out` is for boards\n\nhint: name a board with `--on`\n"
-    )
+    assert refused(build, "--time-out", "3") == "error: `--time-out` is for boards\n\nhint: name a board with `--on`\n"
     assert refused(build, "--flash-bandwidth", "1MB/s") == (
         "error: the options about the flash are for boards\n\nhint: name a board with `--on`\n"
     )

@@ -36,6 +36,9 @@ _FAULT = struct.Struct("<8I")
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 10.0
 """Seconds before a request is sent again, at first and at most."""
 
+_DRAIN_SECONDS = 0.5
+"""Longest time for which old bytes of the line are dropped."""
+
 _CHECKSUM_BYTES_PER_SECOND = 100_000
 """Slowest rate of a checksum on a board."""
 
@@ -198,7 +201,8 @@ class Client:
     def connect(self) -> Identity:
         """Start a session and return what the board says about itself."""
         self._decoder.clear()
-        while self._line.receive(0):
+        end = time.monotonic() + _DRAIN_SECONDS
+        while self._line.receive(0) and time.monotonic() < end:
             pass
         self._session = secrets.randbelow((1 << 32) - 1) + 1
         self._sequence = 0

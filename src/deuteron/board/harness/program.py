@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.bundle import Value
@@ -15,20 +14,6 @@ RESTARTS = 3
 
 _STEP = 1
 _WRAP = 1 << 32
-
-
-class Signature(Protocol):
-    """Inputs and outputs of a program in the memory of a board."""
-
-    @property
-    def inputs(self) -> Sequence[Value]:
-        """Return its inputs."""
-        ...
-
-    @property
-    def outputs(self) -> Sequence[Value]:
-        """Return its outputs."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
