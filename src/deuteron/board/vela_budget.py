@@ -229,10 +229,12 @@ class VelaSearch:
         """Return segments to cut together."""
         size = least.sram - self._outside
         room = size if self._budget is None else self._budget - self._outside
-        limits = [round(part * room) for part in _LIMITS if self._budget is not None]
-        limits += [limit for part in _PARTS if (limit := round(part * size)) < _LIMITS[-1] * room]
+        parts = _LIMITS if self._budget is not None and room > 0 else ()
+        limits = [round(part * room) for part in parts]
+        lower = [round(part * size) for part in _PARTS]
+        limits += [limit for limit in lower if limit < _LIMITS[-1] * room] or lower
         combined: list[tuple[Tried, ...]] = []
-        for limit in limits if room > 0 else ():
+        for limit in limits:
             for kept in _POLICIES:
                 combined += search.fitting(limit, kept)
                 search.single(limit, kept)
