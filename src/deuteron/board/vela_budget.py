@@ -26,7 +26,6 @@ from deuteron.graph_stripes.rows import StripesError
 from deuteron.graph_stripes.search import KEEP_FROM, VELA, SegmentSearch, Tried, cost_of
 from deuteron.graph_stripes.tflite_writer import CutModel, cut
 from deuteron.npu.ethosu.program import program_of
-from deuteron.npu.neutron.tflite.operator_view import Names
 from deuteron.runtime import pte, tflite_build
 from deuteron.runtime.inputs import seeded_inputs
 from deuteron.runtime.pte_writer import Delegated
@@ -116,6 +115,11 @@ class _Proposal:
         """The ends of the segments; estimates for the same ends are wrong in the same way."""
         return tuple((one.cut.first, one.cut.last) for one in self.segments)
 
+    @property
+    def covered(self) -> frozenset[int]:
+        """The operators that are cut."""
+        return frozenset(at for first, last in self.ends for at in range(first, last))
+
 
 class _Waiting:
     """Proposals that are not compiled yet; the cheapest that is expected to fit is next.
@@ -123,11 +127,13 @@ class _Waiting:
     Args:
         left: the proposals.
         room: bytes for the partitions; 0 for as little as possible.
-        ratio: what Vela needs for the uncut model, as a multiple of what is expected.
+        uncut: bytes that Vela needs for the uncut model.
+        ratio: the same as a multiple of what is expected.
     """
 
-    def __init__(self, left: list[_Proposal], room: int, ratio: float) -> None:
-        self.left, self._room = left, room
+    def __init__(self, left: list[_Proposal], room: int, uncut: int, ratio: float) -> None:
+        self.left, self._room, self._uncut = left, room, uncut
+        self._idle: set[int] = set()
         self._ratios: dict[tuple[tuple[int, int], ...], float] = {}
         self._seen = [ratio]
 
@@ -143,13 +149,15 @@ class _Waiting:
 
     def learn(self, proposal: _Proposal, nbytes: int) -> None:
         """Correct the expectation by what Vela needs."""
+        if nbytes >= self._uncut:  # the peak is at operators outside of these
+            self._idle |= proposal.covered
         self._ratios[proposal.ends] = nbytes / max(1, proposal.expected)
         self._seen.append(self._ratios[proposal.ends])
 
-    def _order(self, each: _Proposal) -> tuple[bool, float]:
+    def _order(self, each: _Proposal) -> tuple[bool, bool, float]:
         expected = each.expected * self._ratios.get(each.ends, sum(self._seen) / len(self._seen))
         is_above = expected > _NEAR * self._room
-        return is_above, expected if is_above else each.cost
+        return each.covered <= self._idle, is_above, expected if is_above else each.cost
 
 
 class VelaSearch:
@@ -229,16 +237,18 @@ class VelaSearch:
         """Return segments to cut together."""
         size = least.sram - self._outside
         room = size if self._budget is None else self._budget - self._outside
-        limits = [round(part * room) for part in _LIMITS if self._budget is not None]
-        limits += [limit for part in _PARTS if (limit := round(part * size)) < _LIMITS[-1] * room]
+        parts = _LIMITS if self._budget is not None and room > 0 else ()
+        limits = [round(part * room) for part in parts]
+        lower = [round(part * size) for part in _PARTS]
+        limits += [limit for limit in lower if limit < _LIMITS[-1] * room] or lower
         combined: list[tuple[Tried, ...]] = []
-        for limit in limits if room > 0 else ():
+        for limit in limits:
             for kept in _POLICIES:
                 combined += search.fitting(limit, kept)
                 search.single(limit, kept)
         proposed = [_Proposal(each, search.expected(each), cost_of(each)) for each in search.proposed(combined)]
         ratio = max(1.0, size / max(1, search.expected(())))
-        return _Waiting(proposed, room if self._budget is not None else 0, ratio)
+        return _Waiting(proposed, room if self._budget is not None else 0, size, ratio)
 
     def _fits(self, one: Candidate) -> bool:
         return self._budget is None or one.sram <= self._budget
@@ -281,12 +291,11 @@ class VelaSearch:
     def _stripes(self, taken: Candidate, before: Candidate) -> Iterator[StripedSegment]:
         if taken.model is None:
             return
-        model = self._builder.prepared.model
-        known = Names(model).of
+        known = self._builder.names()
         for one, stripes, work in zip(taken.segments, taken.model.stripes, taken.model.work, strict=True):
-            names = [known[model.operators[at].outputs[0]] for at in range(one.cut.first, one.cut.last)]
+            names = known[one.cut.first : one.cut.last]
             figures = (work.halo, work.macs, work.copied, before.sram, taken.sram, before.cycles, taken.cycles)
-            yield StripedSegment(tuple(names), stripes, one.cut.height, *figures)
+            yield StripedSegment(names, stripes, one.cut.height, *figures)
 
     def _too_large(self, found: Sequence[Candidate]) -> CapacityError:
         """Return the error for a budget in which no program fits; it names one in which this search finds one."""

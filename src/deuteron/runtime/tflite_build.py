@@ -281,6 +281,11 @@ class VelaBuilder:
         made = _around_vela(file, self.arch, result.left, prepared.notes, prepared.removed)
         return VelaBuild(made, tuple(map(tuple, file.inside())), result.figure("cycles_total"))
 
+    def names(self) -> tuple[str, ...]:
+        """Return the name of each operator in the manifest."""
+        known = Names(self.prepared.model).of
+        return tuple(known[op.outputs[0]] if op.outputs else "" for op in self.prepared.model.operators)
+
 
 Choose = Callable[[VelaBuilder], VelaBuild]
 """Chooses among builds of one file."""

@@ -7,7 +7,7 @@ adds operators to tensors of bool, which it cannot place either; they go through
 """
 
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -38,7 +38,7 @@ _WRONG = ("REDUCE_MAX", "REDUCE_MIN")
 _SLICES = ("SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V", "UNPACK")
 """Operators that Vela turns into an offset of what reads their results."""
 
-_SINGLE = dict.fromkeys(("StrideW", "StrideH", "FilterWidth", "FilterHeight", "Padding"), 1)
+_SINGLE: Mapping[str, int] = dict.fromkeys(("StrideW", "StrideH", "FilterWidth", "FilterHeight", "Padding"), 1)
 """Options of a pool over single values, without pads."""
 
 _ODD = ("BOOL", "INT64")
