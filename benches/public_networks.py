@@ -7,7 +7,8 @@ deviation of the example inputs.
 
 A network agrees if the program gives what quantised PyTorch gives (`--compare`), and its worst output is at least
 `--least` dB from the eager module on fresh samples. Each build runs in a separate process, which ends after `--most`
-seconds of processor time. Rows are kept in `--rows FILE`, and not measured again.
+seconds of processor time. Rows are kept in `--rows FILE`, and not measured again. With `--check`, `deuteron check` of
+each network and target comes first, and must say the outcome of the build.
 
 make bench-public-networks ARGS=FOLDER
 """
@@ -23,7 +24,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -54,6 +55,8 @@ class Row:
         sqnr: of the worst output against the eager module, in dB.
         seconds: of processor time for the build.
         message: the error.
+        checked: the outcome that `deuteron check` says; empty without `--check`.
+        check_seconds: of processor time for the check.
     """
 
     network: str
@@ -62,6 +65,8 @@ class Row:
     sqnr: float | None = None
     seconds: float = 0.0
     message: str = ""
+    checked: str = ""
+    check_seconds: float = 0.0
 
 
 def networks(folder: Path) -> Iterator[str]:
@@ -139,6 +144,20 @@ def _processor_time() -> float:
     return time.process_time() + children.ru_utime + children.ru_stime
 
 
+def checked(network: str, target: str) -> tuple[str, float]:
+    """Return what `deuteron check` says of one network, and the seconds of processor time."""
+    begin = time.process_time()
+    try:
+        model = load(network)
+        begin = time.process_time()
+        calibration, _ = samples(model.example_inputs, model.calibration)
+        found = api.check(model.module, model.example_inputs, targets=[target], calibration=calibration)
+        outcome = found.targets[0].outcome.value
+    except Exception as e:  # noqa: BLE001 - a check never ends with an exception of its own
+        outcome = f"{type(e).__name__}: {e}"
+    return outcome, round(time.process_time() - begin, 1)
+
+
 def row(network: str, target: str, options: argparse.Namespace) -> Row:
     """Build and compare one network in a separate process."""
     most = int(options.most)
@@ -147,6 +166,7 @@ def row(network: str, target: str, options: argparse.Namespace) -> Row:
         resource.setrlimit(resource.RLIMIT_CPU, (most, most + 5))
 
     command = [sys.executable, __file__, "--one", network, target, "--least", str(options.least)]
+    command += ["--check"] if options.check else []
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=False, preexec_fn=limit, env=environment)
     if done.returncode:
@@ -172,6 +192,11 @@ def results(options: argparse.Namespace) -> Results:
         f"{r.network} on {r.target} {r.outcome}: {r.message}" for r in rows if r.outcome in ("failed", "differs")
     ]
     problems += [f"{r.network} on {r.target} takes {r.seconds:.0f} s" for r in rows if r.seconds > MOST]
+    problems += [
+        f"{r.network} on {r.target} {r.outcome}, and the check says it {r.checked}"
+        for r in rows
+        if r.checked and (r.checked == "builds") != (r.sqnr is not None) and r.outcome != "stopped"
+    ]
     notes: list[str] = []
     for target in options.target or TARGETS:
         same = [r for r in rows if r.target == target]
@@ -181,7 +206,15 @@ def results(options: argparse.Namespace) -> Results:
         notes.append(f"{target}: {len(same)} networks, {counts}; median build {median:.1f} s")
         problems += [f"the median build for {target} takes {median:.0f} s"] if median > MEDIAN else []
     columns = {"network": "network", "target": "target", "outcome": "outcome", "SQNR, dB": "sqnr:.1f"}
-    shown = table(rows, {**columns, "build, s": "seconds:.1f", "message": lambda r: r.message.partition("\n")[0][:120]})
+    shown = table(
+        rows,
+        {
+            **columns,
+            "build, s": "seconds:.1f",
+            "check": "checked",
+            "message": lambda r: r.message.partition("\n")[0][:120],
+        },
+    )
     return Results("measured", rows, [shown], problems, notes)
 
 
@@ -191,7 +224,9 @@ def _count(rows: Iterable[Row], outcome: str) -> int:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--one"]:
-        print(json.dumps(asdict(measured(sys.argv[2], sys.argv[3], float(sys.argv[5])))))
+        said, took = checked(sys.argv[2], sys.argv[3]) if sys.argv[6:] else ("", 0.0)
+        done = replace(measured(sys.argv[2], sys.argv[3], float(sys.argv[5])), checked=said, check_seconds=took)
+        print(json.dumps(asdict(done)))
         sys.exit()
     sys.exit(
         main(
@@ -199,6 +234,7 @@ if __name__ == "__main__":
             option("folder", type=Path, help="a folder of Python files with a list `NETWORKS`"),
             option("--least", type=float, default=10.0, help="dB below which a network is poor"),
             option("--most", type=float, default=300.0, help="seconds of processor time after which a build ends"),
+            option("--check", action="store_true", help="compare `deuteron check` with the real outcome"),
             LINES,
             only("--target", TARGETS),
         )

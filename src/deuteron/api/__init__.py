@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from deuteron.api.ask import sweep_page as sweep_page
     from deuteron.api.ask import sweep_table as sweep_table
     from deuteron.api.ask import targets as targets
+    from deuteron.api.checks import check as check
+    from deuteron.api.checks import check_model as check_model
     from deuteron.api.make import Build as Build
     from deuteron.api.make import build as build
     from deuteron.api.make import build_model as build_model
@@ -58,6 +60,8 @@ if TYPE_CHECKING:
     from deuteron.builds.options import TfliteOptions as TfliteOptions
     from deuteron.builds.options import WeightBits as WeightBits
     from deuteron.builds.options import WeightValues as WeightValues
+    from deuteron.builds.target_checks import ModelCheck as ModelCheck
+    from deuteron.builds.target_checks import TargetCheck as TargetCheck
     from deuteron.frontend.examples import COMBINED as COMBINED
     from deuteron.frontend.examples import EXAMPLES as EXAMPLES
     from deuteron.frontend.examples import REFERENCES as REFERENCES
@@ -76,6 +80,7 @@ _NAMES = {
         "formats", "inspect", "kernels", "missing", "operators", "plan", "profile", "read_manifest", "read_profile",
         "report", "run", "run_each", "simulate", "stream", "subject", "sweep_page", "sweep_table", "targets",
     ),
+    "api.checks": ("check", "check_model"),
     "api.make": (
         "Build", "build", "build_model", "bundle", "convert_file", "execute", "firmware", "install_fvps",
         "merge_kernel_selections", "shrink", "sweep",
@@ -96,6 +101,7 @@ _NAMES = {
         "WeightBits",
         "WeightValues",
     ),
+    "builds.target_checks": ("ModelCheck", "TargetCheck"),
     "frontend.examples": ("COMBINED", "EXAMPLES", "REFERENCES", "ExampleModel"),
     "npu.neutron.convert": ("Conversion", "ConvertOptions"),
     "npu.neutron.kernels.names": ("kernel_names",),

@@ -89,7 +89,7 @@ def build(
     directory = None if output is None else Path(output)
     if directory is not None:
         outputs.check_output(directory, force=options.force)
-    _need_pytorch()
+    need_pytorch()
     from deuteron.frontend import inputs, upstream_caches
     from deuteron.frontend.log_suppression import quiet
 
@@ -162,7 +162,7 @@ def build_model(
     _check_options(model, target, options)
     if output is not None:
         outputs.check_output(Path(output), force=options.force)
-    _need_pytorch()
+    need_pytorch()
     from deuteron.frontend.loader import load, load_evaluate, load_train
 
     if isinstance(calibration, str | Path):
@@ -220,7 +220,7 @@ def _build_tflite(
     return Build(manifest, files[manifests.PROGRAM], directory)
 
 
-def _need_pytorch() -> None:
+def need_pytorch() -> None:
     """Check that the packages for builds of PyTorch models are installed."""
     for package in ("torch", "executorch"):
         require("executorch", package, "a build of a PyTorch model")

@@ -159,7 +159,7 @@ def build(
         plain = build(module, example_inputs, target=target, calibration=calibration, options=_int8(options), keep=keep)
         flash_left = options.memory.flash_budget - arena.constant_bytes(plain.pte, plain.manifest)
     examples = inputs
-    first, calibration = _first_batches(calibration, inputs, time)
+    first, calibration = first_batches(calibration, inputs, time)
     batches = [inputs] if calibration is None else calibration
     checked: _Check = partial(check_calibration, example=inputs, time=time)
     steps = _StepReporter(progress, QAT_STEPS if options.use_qat else STEPS)
@@ -233,7 +233,7 @@ def build(
     return BuildResult(manifest, files, losses, evidence.samples, floats, stored, exact, variables)
 
 
-def _first_batches(
+def first_batches(
     calibration: Iterable[object] | None, inputs: Inputs, time: int | None
 ) -> tuple[tuple[Inputs, ...], Iterable[object] | None]:
     """Return the first calibration batches, and all batches from the first."""
@@ -379,12 +379,14 @@ def _evidence(
         return gather(flow.float_model, flow.module, program, outputs, batches, wanted)
 
 
-def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
+def run(flow: Flow, model: torch.nn.Module, inputs: Inputs, *, lowers: bool = True) -> Any:
     """Run ExecuTorch's session until it has made the program; errors name the line of the model.
+
+    Without `lowers`, the session ends with the quantised model.
 
     If the NPU rejects nodes that were quantised for it, the session runs again with these on the CPU.
     """
-    recipe = flow.recipe()
+    recipe = flow.recipe(lowers=lowers)
     from executorch.export import ExportSession
 
     with upstream_caches.active(), capture.known():

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests import full
@@ -281,6 +282,23 @@ def test_weights_of_layers_in_a_list_are_parameters():
     weights = [fx.Interpreter(graph).fetch_attr(str(one.target)) for one in graph.graph.find_nodes(op="get_attr")]
     assert len(weights) == 4
     assert all(isinstance(one, nn.Parameter) for one in weights)
+
+
+class Offsets(nn.Module):
+    """Adds a NumPy array to indices; a strict export has no value of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.offsets = np.array([0, 2, 5])
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + x.new_tensor(self.offsets)
+
+
+def test_a_numpy_array_is_a_constant():
+    samples = [(torch.tensor([[1, 0, 2]]),), (torch.tensor([[0, 1, 1]]),)]
+    observed, graph = captured(Offsets(), samples)
+    assert all(map(torch.equal, run(graph, samples[1]), observed.outputs[1]))
 
 
 def test_what_cannot_be_exported_names_the_line():

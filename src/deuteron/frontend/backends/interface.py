@@ -47,6 +47,11 @@ class NpuBackend(ABC):
     def quantizer(self) -> Any:
         """PT2E's quantiser for the NPU."""
 
+    @property
+    @abstractmethod
+    def quantizes_for(self) -> str:
+        """The properties of the NPU that the quantiser and the rewrites before it depend on, as text."""
+
     @abstractmethod
     def partitioner(self, state: Callable[[], Mapping[str, Any]], on_tagged: OnTagged) -> Any:
         """ExecuTorch's partitioner for the NPU; it calls `on_tagged` with each tagged program.

@@ -44,6 +44,11 @@ class NoNpuBackend(NpuBackend):
         """A quantiser that rewrites models and annotates nothing."""
         return upstream.rewriting_quantizer(self._options.converter)
 
+    @property
+    def quantizes_for(self) -> str:
+        """Empty: all CPUs have one quantiser."""
+        return ""
+
     def partitioner(self, state: Callable[[], Mapping[str, Any]], on_tagged: OnTagged) -> Any:
         """None."""
         del state, on_tagged

@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from deuteron.builds.manifest import Source
 from deuteron.builds.user_frames import last_user_line
-from deuteron.errors import DeuteronError, InputError, UnsupportedError
+from deuteron.errors import DeuteronError, InputError, InternalError, UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager import blocks, embeddings
 from deuteron.frontend.eager.code import is_library, written_at
@@ -195,10 +195,11 @@ def _exported(observed: Observed, *, strict: bool) -> ExportedProgram:
         program = torch.export.export(copied(observed.module), inputs, strict=strict)
     kept = [*program.state_dict.values(), *program.constants.values()]
     if any(isinstance(value, FakeTensor) for value in kept):
-        source = written_at(observed.codes, "data")
+        if (source := written_at(observed.codes, "data")) is None:  # as of a NumPy array; the non-strict export has it
+            raise InternalError("the exported program lacks the value of a constant")
         raise UnsupportedError(
-            f"PyTorch does not export changes of `.data`{f', at `{source.code}`' if source else ''}",
-            where=str(source) if source else None,
+            f"PyTorch does not export changes of `.data`, at `{source.code}`",
+            where=str(source),
             hint="write into the tensor itself, under `torch.no_grad()`, or compute a new one",
         )
     return program

@@ -51,6 +51,12 @@ class EthosUNpuBackend(NpuBackend):
         """ExecuTorch's quantiser."""
         return upstream.quantizer(self._npu, self._options)
 
+    @property
+    def quantizes_for(self) -> str:
+        """The TOSA profile of the NPU."""
+        with self.imported():
+            return str(upstream.compile_spec(self._npu, self._options.vela).tosa_spec)
+
     def partitioner(self, state: Callable[[], Mapping[str, Any]], on_tagged: OnTagged) -> Any:
         """ExecuTorch's partitioner, which records reasons."""
         del state

@@ -59,6 +59,11 @@ class NeutronNpuBackend(NpuBackend):
         """ExecuTorch's quantiser with corrected annotations."""
         return upstream.quantizer(self._target, self._options.converter)
 
+    @property
+    def quantizes_for(self) -> str:
+        """ExecuTorch's name of the target."""
+        return self._target
+
     def partitioner(self, state: Callable[[], Mapping[str, Any]], on_tagged: OnTagged) -> Any:
         """ExecuTorch's partitioner, which records reasons."""
         return upstream.partitioner(state, self._target, self._options, on_tagged)
