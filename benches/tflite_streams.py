@@ -89,7 +89,7 @@ def measure(path: Path, target: str) -> Row:
 
 
 def apart(path: Path, target: str) -> Row:
-    """Return one row, measured in a process of its own."""
+    """Return one row, measured in a new process."""
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         try:
             return pool.submit(measure, path, target).result()

@@ -7,7 +7,7 @@ from functools import cache
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, VERSION, Bundle, StepKind, Value
+from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, VERSION, Bundle, Value
 from deuteron.board.tables import Tables
 from deuteron.errors import OptionError
 from deuteron.npu.firmware import FirmwareBlock
@@ -153,7 +153,6 @@ def emit(bundle: Bundle, options: EmitOptions = EmitOptions()) -> Mapping[str, b
         "npus": sorted({delegate.firmware.symbol for delegate in bundle.delegates}),
         "blocks": blocks,
         "arenas": arenas,
-        "OPERATOR": StepKind.OPERATOR,
     }
     texts = {
         f"{symbol}.c": _render("bundle.c.j2", values),

@@ -123,7 +123,7 @@ class StateNodes:
 
 
 def _between(before: fx.Node, after: fx.Node) -> set[fx.Node]:
-    """The nodes on the way from a state to its next value, with both."""
+    """Return a state, its next value, and the nodes that compute the second from the first."""
     following, leading = {before}, {after}
     for node in before.graph.nodes:
         if not following.isdisjoint(node.all_input_nodes):

@@ -234,7 +234,7 @@ class Flow:
         return quantizer if self.train is None else trainable(quantizer)
 
     def _int16_search(self) -> mixed_precision.Search | mixed_precision.StateNodes | None:
-        """What selects the nodes with int16 activations beside others with int8."""
+        """Return the selection of nodes with int16 activations; None without any."""
         if self.options.min_sqnr is not None and not self.options.has_packed_weights:
             return mixed_precision.Search(self.options.min_sqnr, self._batches)
         is_wide = self.options.state_dtype is Activations.INT16
