@@ -15,12 +15,20 @@ Array = npt.NDArray[np.generic]
 FLOAT_STEPS = 2
 """Largest difference between float32 functions and LiteRT's, in steps of float32 (spec/rounding.md, section 7)."""
 
+SOFTMAX_STEPS = 4
+"""The same for SOFTMAX: an exponential, a sum of exponentials and their quotient each add to the difference."""
+
 _FLOAT_FUNCTIONS = frozenset(("COS", "ELU", "EXP", "GELU", "LOG", "LOGISTIC", "LOG_SOFTMAX", "SIN", "SOFTMAX", "TANH"))
 
 
 def is_float_function(model: FlatModel, op: FlatOperator) -> bool:
     """Return true if an operator computes a float function that LiteRT takes from its host's library."""
     return op.name in _FLOAT_FUNCTIONS and bool(op.outputs) and model.tensors[op.outputs[0]].dtype == "FLOAT32"
+
+
+def float_bound(op: FlatOperator) -> int:
+    """Return the largest difference of a float function, in steps of float32."""
+    return SOFTMAX_STEPS if op.name == "SOFTMAX" else FLOAT_STEPS
 
 
 def has_biases_without_type(source: Buffer) -> bool:

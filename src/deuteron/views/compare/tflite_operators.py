@@ -1,10 +1,10 @@
 """Compares firmware's results for a TFLite file with LiteRT's reference kernels: by operator, and from end to end.
 
 LiteRT runs each operator of the CPU on our own values, so that a difference belongs to the operator that makes it. The
-bytes must be the same; float functions such as TANH may be two steps of float32 apart. An NPU rounds differently
-(spec/rounding.md): each of its operators is also compiled by itself, and may be one step from LiteRT. Chained, these
-operators must give the bytes of the whole program. So the outputs, of which differing values are counted, differ by the
-steps of single operators alone.
+bytes must be the same; float functions such as TANH may be two steps of float32 apart, SOFTMAX four. An NPU rounds
+differently (spec/rounding.md): each of its operators is also compiled by itself, and may be one step from LiteRT.
+Chained, these operators must give the bytes of the whole program. So the outputs, of which differing values are
+counted, differ by the steps of single operators alone.
 """
 
 import math
@@ -27,8 +27,8 @@ from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.rewrite import rewrite
 from deuteron.views.compare.litert_values import (
-    FLOAT_STEPS,
     as_written,
+    float_bound,
     float_steps,
     has_biases_without_type,
     is_float_function,
@@ -281,7 +281,7 @@ def _result(model: FlatModel, index: int, name: str) -> TensorResult:
     """The result of an operator of the CPU."""
     op = model.operators[index]
     is_float = is_float_function(model, op)
-    return TensorResult(f"op {index} {op.title}", name, steps=FLOAT_STEPS if is_float else 0, is_float=is_float)
+    return TensorResult(f"op {index} {op.title}", name, steps=float_bound(op) if is_float else 0, is_float=is_float)
 
 
 def _initial(model: FlatModel, names: Sequence[str]) -> dict[str, Array]:
