@@ -175,8 +175,7 @@ NeutronError dtn_run_step(dtn_executor_t *executor)
     }
     record_step(executor, &begun);
     executor->step++;
-    dtn_reason_t reason = dtn_progress();
-    return reason == DTN_OK ? ENONE : dtn_error(reason, 0);
+    return dtn_error(dtn_progress(), 0);
 }
 
 NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *inputs, void *const *outputs)

@@ -55,8 +55,7 @@ NeutronError dtn_step_call(const dtn_executor_t *executor, uint32_t index, dtn_p
     if (step->kind == DTN_STEP_DELEGATE) {
         return dtn_delegate_call(executor, index, phase);
     }
-    dtn_reason_t reason = operator_call(executor, step, phase);
-    return reason == DTN_OK ? ENONE : dtn_error(reason, index);
+    return dtn_error(operator_call(executor, step, phase), index);
 }
 
 /* Checks that precede those of an operator or NPU. */
