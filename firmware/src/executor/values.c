@@ -10,17 +10,6 @@ const dtn_value_t *dtn_value(const dtn_bundle_t *bundle, uint32_t word)
     return &bundle->values[bundle->words[word]];
 }
 
-/* The address of a value in its memory, or among the constants. */
-static inline void *own_data(const dtn_executor_t *executor, const dtn_value_t *value)
-{
-    bool constant = value->memory >= DTN_MEMORY_CONSTANT;
-    const uint8_t *base =
-        (const uint8_t *)(constant ? executor->bundle->constants[value->memory - DTN_MEMORY_CONSTANT].data
-                                   : executor->memories[value->memory].data);
-    /* One pointer type for all values; the check of a step ensures that no constant is written. */
-    return (void *)(base + value->offset);
-}
-
 void *dtn_value_data(const dtn_executor_t *executor, const dtn_value_t *value)
 {
     const dtn_binding_t *binding = executor->bindings;
@@ -30,19 +19,21 @@ void *dtn_value_data(const dtn_executor_t *executor, const dtn_value_t *value)
     if (binding != NULL) {
         return binding->data;
     }
-    return own_data(executor, value);
+    bool constant = value->memory >= DTN_MEMORY_CONSTANT;
+    const uint8_t *base =
+        (const uint8_t *)(constant ? executor->bundle->constants[value->memory - DTN_MEMORY_CONSTANT].data
+                                   : executor->memories[value->memory].data);
+    /* One pointer type for all values; the check of a step ensures that no constant is written. */
+    return (void *)(base + value->offset);
 }
 
 void dtn_value_tensors(const dtn_executor_t *executor, uint32_t word, uint32_t count, dtn_tensor_t *tensors)
 {
-    const dtn_bundle_t *bundle = executor->bundle;
-    const uint32_t *words = bundle->words + word;
-    for (; count > 0; count--, words++, tensors++) {
-        const dtn_value_t *value = &bundle->values[*words];
+    for (; count > 0; count--, word++, tensors++) {
+        const dtn_value_t *value = dtn_value(executor->bundle, word);
+        tensors->data = dtn_value_data(executor, value);
         tensors->bytes = value->bytes;
         tensors->type = value->type;
-        /* Bound values are rare; the others' addresses take few instructions, which count for small operators. */
-        tensors->data = executor->bindings == NULL ? own_data(executor, value) : dtn_value_data(executor, value);
     }
 }
 

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "../cortex_m/float64_factor.h"
 #include "../cortex_m/inner_loops.h"
 #include "../cortex_m/int16.h"
@@ -63,8 +65,12 @@ static void run_s8(const params_t *p, const int8_t *input, const int8_t *weights
 {
     uint32_t sums[DTN_CM_ROW_SUMS];
     const uint32_t less = (uint32_t)weight_offset_term(p, input);
-    for (size_t j = 0; j < count; j++) {
-        sums[j] = (bias == NULL ? 0U : (uint32_t)bias[j]) - less;
+    if (bias != NULL && less == 0) {
+        memcpy(sums, bias, count * sizeof *sums);
+    } else {
+        for (size_t j = 0; j < count; j++) {
+            sums[j] = (bias == NULL ? 0U : (uint32_t)bias[j]) - less;
+        }
     }
     dtn_cm_add_row(input, -p->in_zp, weights, (size_t)p->in_features, count, sums);
     const dtn_cm_rounding_t rounding = {

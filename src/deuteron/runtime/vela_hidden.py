@@ -112,6 +112,7 @@ def kept(source: FlatModel, number: int) -> FlatOperator:
     is_odd = op.name == "NEG" or any(t.dtype in _ODD and t.data is None for t in ends)
     given = (source.tensors[i] for i in op.inputs if i >= 0)
     is_odd |= op.name in _WRONG or any(t.dtype == "INT32" and t.data is None for t in given)
+    is_odd |= _repeats_matrices(source, op) or _has_groups_with_zero_points(source, op)
     is_odd |= _is_built_in(source, op) or _is_mirrored_wrongly(source, op) or _makes_batches_of_a_slice(source, op)
     return _custom(op, number) if is_odd or _ignores_quants(source, op) else op
 
@@ -194,6 +195,22 @@ def _ignores_quants(source: FlatModel, op: FlatOperator) -> bool:
     Vela scales them, or refuses the file.
     """
     return op.name in (*VIEWS, *RESIZES) and has_two_quants(op, source.tensors)
+
+
+def _repeats_matrices(source: FlatModel, op: FlatOperator) -> bool:
+    """Return True for a product of more matrices with fewer ones, which repeat: Vela's commands read others."""
+    if op.name != "BATCH_MATMUL":
+        return False
+    first, second = (source.tensors[i].shape[:-2] for i in op.inputs)
+    return math.prod(first) != math.prod(second)
+
+
+def _has_groups_with_zero_points(source: FlatModel, op: FlatOperator) -> bool:
+    """Return True for a convolution in groups by weights with a zero point, which Vela's commands ignore."""
+    if op.name != "CONV_2D":
+        return False
+    x, weights = (source.tensors[i] for i in op.inputs[:2])
+    return x.shape[-1] != weights.shape[-1] and weights.quant is not None and any(weights.quant.zero_points)
 
 
 def _is_mirrored_wrongly(source: FlatModel, op: FlatOperator) -> bool:

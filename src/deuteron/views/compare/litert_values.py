@@ -15,6 +15,9 @@ Array = npt.NDArray[np.generic]
 FLOAT_STEPS = 2
 """Largest difference between float32 functions and LiteRT's, in steps of float32 (spec/rounding.md, section 7)."""
 
+SOFTMAX_STEPS = 4
+"""The same for SOFTMAX: an exponential, a sum of exponentials and their quotient each add to the difference."""
+
 _FLOAT_FUNCTIONS = frozenset(("COS", "ELU", "EXP", "GELU", "LOG", "LOGISTIC", "LOG_SOFTMAX", "SIN", "SOFTMAX", "TANH"))
 
 
@@ -23,16 +26,30 @@ def is_float_function(model: FlatModel, op: FlatOperator) -> bool:
     return op.name in _FLOAT_FUNCTIONS and bool(op.outputs) and model.tensors[op.outputs[0]].dtype == "FLOAT32"
 
 
+def float_bound(op: FlatOperator) -> int:
+    """Return the largest difference of a float function, in steps of float32."""
+    return SOFTMAX_STEPS if op.name == "SOFTMAX" else FLOAT_STEPS
+
+
+def smallest_step_of(op: FlatOperator) -> float:
+    """Return the magnitude whose float32 step is the smallest that counts.
+
+    GELU multiplies its operand by 1 + erf or 1 + tanh, which are steps of 1 apart and near 0 for operands from about -6
+    on. So its results differ by steps of the operand.
+    """
+    return 4.0 if op.name == "GELU" else 0.0
+
+
 def has_biases_without_type(source: Buffer) -> bool:
     """Return true if LiteRT reads an int32 bias of the file as int64 numbers, and what follows it."""
     model = decode(source, partial=True)
     return any(bias_without_type(op, model.tensors) is not None for op in model.operators)
 
 
-def float_steps(ours: Array, theirs: Array) -> npt.NDArray[np.float64]:
-    """Return differences of finite float32 values, in steps of the smaller."""
+def float_steps(ours: Array, theirs: Array, least: float = 0.0) -> npt.NDArray[np.float64]:
+    """Return differences of finite float32 values, in steps of the smaller, or of `least`."""
     a, b = ours.astype(np.float32), theirs.astype(np.float32)
-    step = np.spacing(np.minimum(np.abs(a), np.abs(b)))
+    step = np.spacing(np.maximum(np.minimum(np.abs(a), np.abs(b)), np.float32(least)))
     return np.abs(a.astype(np.float64) - b.astype(np.float64)) / step
 
 

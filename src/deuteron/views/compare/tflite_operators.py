@@ -1,10 +1,10 @@
 """Compares firmware's results for a TFLite file with LiteRT's reference kernels: by operator, and from end to end.
 
 LiteRT runs each operator of the CPU on our own values, so that a difference belongs to the operator that makes it. The
-bytes must be the same; float functions such as TANH may be two steps of float32 apart. An NPU rounds differently
-(spec/rounding.md): each of its operators is also compiled by itself, and may be one step from LiteRT. Chained, these
-operators must give the bytes of the whole program. So the outputs, of which differing values are counted, differ by the
-steps of single operators alone.
+bytes must be the same; float functions such as TANH may be two steps of float32 apart, SOFTMAX four. An NPU rounds
+differently (spec/rounding.md): each of its operators is also compiled by itself, and may be one step from LiteRT.
+Chained, these operators must give the bytes of the whole program. So the outputs, of which differing values are
+counted, differ by the steps of single operators alone.
 """
 
 import math
@@ -27,11 +27,12 @@ from deuteron.tflite.decode import decode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.rewrite import rewrite
 from deuteron.views.compare.litert_values import (
-    FLOAT_STEPS,
     as_written,
+    float_bound,
     float_steps,
     has_biases_without_type,
     is_float_function,
+    smallest_step_of,
 )
 from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress
 
@@ -68,6 +69,7 @@ class TensorResult:
         first: sample and index of the first that differs.
         steps: largest difference that is allowed.
         than: values that these differ from.
+        least: smallest magnitude whose steps count.
     """
 
     op: str
@@ -80,6 +82,7 @@ class TensorResult:
     steps: int = 0
     than: str = "LiteRT's"
     is_float: bool = False
+    least: float = 0
 
     @property
     def is_broken(self) -> bool:
@@ -97,7 +100,10 @@ class TensorResult:
         if not self.first:
             self.first = sample, *map(int, np.argwhere(differs)[0])
         one, other = ours[differs], theirs[differs]
-        apart = float_steps(one, other) if self.is_float else np.abs(one.astype(np.float64) - other.astype(np.float64))
+        if self.is_float:
+            apart = float_steps(one, other, self.least)
+        else:
+            apart = np.abs(one.astype(np.float64) - other.astype(np.float64))
         self.largest = max(self.largest, float(apart[np.isfinite(apart)].max(initial=0)))
 
     @property
@@ -281,7 +287,8 @@ def _result(model: FlatModel, index: int, name: str) -> TensorResult:
     """The result of an operator of the CPU."""
     op = model.operators[index]
     is_float = is_float_function(model, op)
-    return TensorResult(f"op {index} {op.title}", name, steps=FLOAT_STEPS if is_float else 0, is_float=is_float)
+    steps, least = (float_bound(op), smallest_step_of(op)) if is_float else (0, 0.0)
+    return TensorResult(f"op {index} {op.title}", name, steps=steps, is_float=is_float, least=least)
 
 
 def _initial(model: FlatModel, names: Sequence[str]) -> dict[str, Array]:
