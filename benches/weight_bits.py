@@ -9,6 +9,7 @@ make bench-weight-bits
 """
 
 import argparse
+import math
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -39,7 +40,7 @@ MOST_LOST = 1.0
 MOST_FLASH = 0.6
 """Of that with int8 weights, in the geometric mean over all networks."""
 
-CALIBRATION, HELD_BACK, CHECKED = 48, 300, 300
+CALIBRATION, HELD_BACK, CHECKED = 32, 200, 150
 STEPS = 5
 """Flash budgets between all weights with four bits, and with eight."""
 
@@ -170,7 +171,7 @@ def accuracy(model: Callable[..., Tensor], x: Tensor, labels: Tensor) -> float:
     """Percent of samples with the right class, one sample at a time."""
     return (
         100
-        * sum(int(torch.as_tensor(model(one[None])).argmax()) == y for one, y in zip(x, labels, strict=True))
+        * sum(int(torch.as_tensor(model(one[None])).argmax()) == int(y) for one, y in zip(x, labels, strict=True))
         / len(x)
     )
 
@@ -267,27 +268,35 @@ def problems(rows: list[Row], budgets: list[Budget]) -> list[str]:
     return found
 
 
+def of_int8(row: Row, rows: Mapping[tuple[str, str], Row]) -> float:
+    """The share of the flash with int8 weights; NaN if those were not built."""
+    plain = rows.get((row.network, "int8"))
+    return math.nan if plain is None else row.flash / plain.flash
+
+
 def results(options: argparse.Namespace) -> Results:
     """All networks in all ways, and budgets of the first."""
     rows: list[Row] = []
     budgets: list[Budget] = []
     for name in options.network or NETWORKS:
         subject = trained(name)
-        own = [progress(subject.row(way)) for way in WAYS]
-        rows += own
-        if name == next(iter(NETWORKS)):
-            budgets = subject.budgets(own[2].flash, own[0].flash)
+        own = {way: progress(subject.row(way)) for way in options.way or WAYS}
+        rows += own.values()
+        if name == next(iter(NETWORKS)) and len(own) == len(WAYS):
+            budgets = subject.budgets(own["4 bits"].flash, own["int8"].flash)
     by = {(row.network, row.way): row for row in rows}
 
     columns = {"network": "network", "weights": "way", "float, %": "floats:.1f", "program, %": "program:.1f"}
     columns |= {"SQNR, dB": "sqnr:.1f", "flash, B": "flash"}
-    columns |= {"of int8": lambda row: f"{row.flash / by[row.network, 'int8'].flash:.2f}"}
-    share = geometric_mean(row.flash / by[row.network, "int8"].flash for row in rows if row.way == "auto")
+    columns |= {"of int8": lambda row: f"{of_int8(row, by):.2f}"}
+    shares = [of_int8(row, by) for row in rows if row.way == "auto"]
     budget = {"network": "network", "budget, B": "budget", "flash, B": "flash", "SQNR, dB": "sqnr:.1f"}
-    notes = [f"auto: flash is {share:.2f} of that with int8 weights (geometric mean)"]
+    notes = (
+        [f"auto: flash is {geometric_mean(shares):.2f} of that with int8 weights (geometric mean)"] if shares else []
+    )
     tables = [table(rows, columns), table(budgets, budget)]
     return Results("measured", [*rows, *budgets], tables, problems(rows, budgets), notes)
 
 
 if __name__ == "__main__":
-    sys.exit(main(results, only("--network", NETWORKS)))
+    sys.exit(main(results, only("--network", NETWORKS), only("--way", WAYS)))
