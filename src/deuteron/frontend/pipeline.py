@@ -202,7 +202,7 @@ class Flow:
         return [self.sample] if self.calibration is None else self.calibration()
 
     def _quantizer(self) -> Any:
-        least = None if self.options.has_packed_weights else self.options.min_sqnr
+        least = self.options.min_sqnr if self.options.has_mixed_activations else None
         if self._has_cortex_m:
             quantizer = heterogeneous.quantizer(
                 self.arch,
