@@ -144,9 +144,6 @@ PACKED = tuple(replace(layer, name=f"{layer.name}, 4 bits", peers={}, bits=4) fo
 MOST_FOR_PACKED = 1.15
 """The largest share of the int8 layer's instructions that a layer with packed weights may take."""
 
-FOR_CALL = 160
-"""Instructions beyond that for a call, which count in small layers."""
-
 
 @dataclass(frozen=True, slots=True)
 class Call:
@@ -374,7 +371,7 @@ def problems(results: Sequence[Result]) -> list[str]:
     found += [
         f"{pair.layer} on {pair.board}: 4 bits take {pair.share:.2f} of the instructions, {MOST_FOR_PACKED} are allowed"
         for pair in compared(results)
-        if pair.int4 > MOST_FOR_PACKED * pair.int8 + FOR_CALL
+        if pair.share > MOST_FOR_PACKED
     ]
     for board, bar in BARS.items():
         own = [result for result in results if result.board == board]
