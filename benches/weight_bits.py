@@ -1,7 +1,7 @@
 """Trained networks with weights of eight and four bits: accuracy of the program on held-back data, SQNR, and flash.
 
-The networks are trained here, seeded, on data that scikit-learn ships. "auto" may lose one point of accuracy on a part
-of the training data; all other figures are of held-back data. "nearest" has weights of four bits that are rounded to
+The networks are trained here, seeded, on data that scikit-learn ships. The way auto may lose one point of accuracy on
+a part of the training data. All other figures are of held-back data. The way nearest rounds weights of four bits to
 their nearest values. Flash is that of all constants of the program. With one budget after the other, more flash never
 gives less SQNR on the calibration data.
 
