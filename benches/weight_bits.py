@@ -35,10 +35,10 @@ from deuteron.frontend.quantize import learned_rounding
 
 TARGET = "cortex-m33"
 MOST_LOST = 1.0
-"""Points of accuracy."""
+"""Points of accuracy that `auto` may lose."""
 
 MOST_FLASH = 0.6
-"""Of that with int8 weights, in the geometric mean over all networks."""
+"""The geometric mean, over all networks, of the share of the flash with int8 weights."""
 
 CALIBRATION, HELD_BACK, CHECKED = 32, 200, 150
 STEPS = 5
