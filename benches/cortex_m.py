@@ -94,7 +94,7 @@ class Layer:
     winograd: bool = False
     """By Winograd's algorithm, which only cores with DSP instructions have."""
     bits: int = 8
-    """Of the weights: 4 are packed."""
+    """Bits of a weight; weights of 4 bits are packed."""
 
 
 def peers(m33: Pair, m55: Pair) -> dict[str, Pair]:
@@ -340,7 +340,7 @@ def mean_share(results: Sequence[Result]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A layer with packed weights of four bits beside the same with int8 weights."""
+    """A layer with packed weights of four bits, and the same with int8 weights."""
 
     layer: str
     board: str

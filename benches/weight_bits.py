@@ -46,7 +46,7 @@ STEPS = 5
 
 
 class Residual(nn.Module):
-    """A 3x3 convolution beside the identity."""
+    """The sum of the input and a 3x3 convolution of it."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
