@@ -5,7 +5,7 @@ import pytest
 from deuteron import records
 from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.arch.vela import Optimise, VelaOptions
-from deuteron.builds.options import Activations, BuildOptions, CalibrationMethod, Converter, WeightValues
+from deuteron.builds.options import Activations, BuildOptions, CalibrationMethod, Converter, WeightBits, WeightValues
 from deuteron.errors import FormatError, OptionError
 
 
@@ -28,6 +28,8 @@ from deuteron.errors import FormatError, OptionError
         BuildOptions(
             activations=Activations.INT16,
             weights=WeightValues.INT4,
+            weights_bits=WeightBits.AUTO,
+            max_loss=1.5,
             calibration_method=CalibrationMethod.MSE,
             equalise=True,
             correct_biases=True,

@@ -247,7 +247,8 @@ def test_a_full_disk(folder: Path, whole: Path, tmp_path: Path, monkeypatch: pyt
 WRONG = {
     "models = ['a']\ntargets = ['imxrt700']\nclocks = ['1M']": "unknown entry `clocks`\n\nhint: did you mean `clock`?",
     "models = ['a']\ntargets = ['imxrt700']\nzzz = 1": "unknown entry `zzz`\n\nhint: allowed are `models`, `targets`, "
-    "`partition`, `vela_system_config`, `memory_mode`, `optimise`, `arena_cache_size`, `fetch_constants_to_sram`, "
+    "`partition`, `weights_bits`, `vela_system_config`, `memory_mode`, `optimise`, `arena_cache_size`, "
+    "`fetch_constants_to_sram`, "
     "`effort`, `sram_budget`, `weights_budget`, `flash_bandwidth`, `flash_latency`, `clock`, `evaluate`, `code_size`",
     "models = ['a']\ntargets = ['imxrt700']\ncode_size = 1": "`code_size` is 1\n\nhint: give `true` or `false`",
     "targets = ['imxrt700']": '`models` is missing\n\nhint: such as `models = ["digits"]`',

@@ -196,7 +196,7 @@ class BuildOptions:
         correct_biases: correct the layers' biases for the mean error of quantised weights.
         state_dtype: type of the tensors that live from run to run, and of the operators that compute and read them.
         min_sqnr: SQNR in dB that each output must reach on the calibration data: the fewest most sensitive layers get
-            int16 activations. None for int8 everywhere.
+            int16 activations, or with `WeightBits.AUTO` weights of eight bits. None for int8 everywhere.
         operators_not_to_delegate: edge operators kept on the CPU, by the names of ExecuTorch's NXP backend
             (`aten_convolution_default`; `aten::convolution` style colons are accepted).
         remove_quant_io_ops: let the application quantise inputs and dequantise outputs; the program's inputs and
@@ -251,6 +251,11 @@ class BuildOptions:
             raise OptionError(f"`--min-sqnr {self.min_sqnr:g}` is not above 0 and at most {MOST:g} dB")
 
     @property
+    def has_mixed_activations(self) -> bool:
+        """Return true if some layers may have int16 activations."""
+        return self.min_sqnr is not None and self.weights_bits is not WeightBits.AUTO
+
+    @property
     def has_packed_weights(self) -> bool:
         """Return true if layers may get weights of four bits."""
         return self.weights_bits is not WeightBits.EIGHT
@@ -297,7 +302,7 @@ class BuildOptions:
                 hint="leave out one of them",
             )
         self._check_weights_bits(arch)
-        if self.min_sqnr is not None and self.weights_bits is not WeightBits.AUTO:
+        if self.has_mixed_activations:
             self._check_mixed(arch, "--min-sqnr", "gives some layers int16 activations")
         if self.state_dtype is Activations.INT16:
             self._check_mixed(arch, "--state-dtype int16", "gives operators of the state int16 activations")

@@ -235,7 +235,7 @@ class Flow:
 
     def _int16_search(self) -> mixed_precision.Search | mixed_precision.StateNodes | None:
         """Return the selection of nodes with int16 activations; None without any."""
-        if self.options.min_sqnr is not None and not self.options.has_packed_weights:
+        if self.options.min_sqnr is not None and self.options.has_mixed_activations:
             return mixed_precision.Search(self.options.min_sqnr, self._batches)
         is_wide = self.options.state_dtype is Activations.INT16
         return mixed_precision.StateNodes(len(self.variables)) if is_wide and self.variables else None

@@ -15,8 +15,8 @@
 
 /* clang-format off */
 
-/* Of four bytes: elements 0 and 2 of both rows, as the sum b has them, into `bytes`, 1 and 3 into `odd`; the first row,
- * as the sum a has it, into `first` and `first_odd`. `mask` has the upper half of each byte. */
+/* Unpacks four bytes. `bytes` and `odd` get elements 0 and 2, then 1 and 3 of both rows, as the sum b has them.
+ * `first` and `first_odd` get those of the first row, as the sum a has them. `mask` has the upper half of each byte. */
 #define DTN_DSP_UNPACK_S4(bytes, odd, first, first_odd, mask) \
     "and " first ", " mask ", " bytes ", lsl #4\n" \
     "sxtb16 " odd ", " bytes ", ror #8\n" \

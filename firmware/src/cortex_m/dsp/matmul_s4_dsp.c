@@ -21,7 +21,7 @@ static inline void add_four(const uint32_t *words, const int8_t *packed, uint32_
     *a = dtn_dsp_both(words[0], dtn_dsp_even(first), *a);
 }
 
-/* The same for fours of two packed rows, which may be the same. A function of its own, whose loop has all registers. */
+/* The same for fours of two packed rows, which may be the same. The loop of a separate function has all registers. */
 __attribute__((noinline)) static void add_fours(const uint32_t *words, size_t fours, const int8_t *w, const int8_t *v,
                                                 uint32_t sums[4])
 {

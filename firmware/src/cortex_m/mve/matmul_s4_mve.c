@@ -56,7 +56,7 @@ static void add_packed(const int8_t *const rows[DTN_CM_TRIPLE], const int8_t *we
                      "vmladava.s8 r12, q0, q2\n"
                      "vmladava.s8 r10, q1, q2\n"
                      "letp lr, 2b\n"
-                     /* Of b remains 16 times the sum of the second row. */
+                     /* The sum b becomes 16 times the sum of the second row. */
                      "sub r2, r2, r0, asr #4\n"
                      "sub r8, r8, r4, asr #4\n"
                      "sub r12, r12, r10, asr #4\n"

@@ -87,9 +87,9 @@ def layers_of(prepared: fx.GraphModule, npu: Callable[[fx.Node], bool]) -> list[
 
 
 def _layer(prepared: fx.GraphModule, node: fx.Node) -> Layer | None:
-    quantizer = _quantizer(prepared, node)
-    if quantizer is None or quantizer.dtype != torch.int8:
-        return None
+    quantizers: list[Any] = [_quantizer(prepared, node, operand) for operand in (0, 1)]
+    if any(one is None or one.dtype != torch.int8 for one in quantizers):
+        return None  # in float, or with int16 activations
     source = cast(fx.Node, node.args[1]).all_input_nodes[0]
     if source.op != "get_attr" or len(prepared.graph.find_nodes(op="get_attr", target=source.target)) != 1:
         return None
@@ -108,12 +108,11 @@ def _layer(prepared: fx.GraphModule, node: fx.Node) -> Layer | None:
     return Layer(node.name, source, groups, (whole, packed)) if packed < whole else None
 
 
-def _quantizer(model: fx.GraphModule, node: fx.Node) -> Any:
-    """The observer, or in training the fake quantiser, of a layer's weights."""
-    weight = node.args[1]
-    module = (
-        model.get_submodule(str(weight.target)) if isinstance(weight, fx.Node) and weight.op == "call_module" else 0
-    )
+def _quantizer(model: fx.GraphModule, node: fx.Node, operand: int = 1) -> Any:
+    """The observer, or in training the fake quantiser, of a layer's weights, or of another operand."""
+    value = node.args[operand]
+    is_module = isinstance(value, fx.Node) and value.op == "call_module"
+    module = model.get_submodule(str(value.target)) if isinstance(value, fx.Node) and is_module else None
     return module if isinstance(module, ObserverBase | FakeQuantizeBase) else None
 
 

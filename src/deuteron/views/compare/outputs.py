@@ -114,7 +114,7 @@ class OutputResult:
 def results(manifest: Manifest, affines: Sequence[saved.Affine | None], *, is_wide: bool) -> list[OutputResult]:
     """Return the outputs of a build before any comparison; `is_wide` if an Ethos-U computes in int16."""
     batches = {info.shape[0] for info in manifest.inputs if info.shape}
-    allowed, is_mixed = MAX_WIDE_STEPS if is_wide else MAX_STEPS, manifest.options.min_sqnr is not None
+    allowed, is_mixed = MAX_WIDE_STEPS if is_wide else MAX_STEPS, manifest.options.has_mixed_activations
     return [
         OutputResult(
             index,
