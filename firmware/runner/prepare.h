@@ -1,7 +1,7 @@
 /**
  * @file
- * The part that all applications on the boards under `port/` share: the runner for files of the host (`semihost/`) and the one
- * for a serial line (`harness/`).
+ * The part that all applications on the boards under `port/` share: the runner for files of the host (`semihost/`) and
+ * the one for a serial line (`harness/`).
  */
 #pragma once
 
