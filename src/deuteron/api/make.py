@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deuteron.arch import targets
-from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.targets import EthosU
 from deuteron.builds import manifest as manifests
 from deuteron.builds import output as outputs
@@ -233,11 +232,7 @@ def _check_options(model: str, target: str, options: BuildOptions) -> None:
     options.check(arch)
     if isinstance(arch.npu, EthosU):
         vela.check(arch.npu, options.vela)
-        if options.memory != MemoryOptions():
-            raise OptionError(
-                f"`--sram-budget` and `--depth-first` of `{arch.name}` are for TFLite files, and `{model}` is not one",
-                hint="tell Vela by `--memory-mode`, `--optimise` and `--arena-cache-size`",
-            )
+        vela.check_memory(arch.npu, options.memory)
     if options.partition is Partitioning.COST:
         from deuteron.views import costs
 

@@ -247,6 +247,8 @@ class VelaSearch:
                 combined += search.fitting(limit, kept)
                 search.single(limit, kept)
         proposed = [_Proposal(each, search.expected(each), cost_of(each)) for each in search.proposed(combined)]
+        peak = max(range(len(search.live)), key=search.live.__getitem__)
+        proposed = [each for each in proposed if peak in each.covered] or proposed
         ratio = max(1.0, size / max(1, search.expected(())))
         return _Waiting(proposed, room if self._budget is not None else 0, size, ratio)
 

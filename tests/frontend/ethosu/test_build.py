@@ -379,7 +379,8 @@ def test_options_are_for_targets_that_have_what_they_are_about() -> None:
         "`--converter` is for a Neutron; the NPU of `ethos-u55-128` is an Arm Ethos-U\n\nhint: leave it out"
     )
     assert refused(OptionError, memory=MemoryOptions(sram_budget=1024)) == (
-        "`--sram-budget` is for programs that Deuteron plans, Vela plans those for `ethos-u55-128`\n\n"
+        "`--sram-budget`, `--depth-first` and `--effort` for `ethos-u55-128` need a TFLite file, not a "
+        "PyTorch model\n\n"
         "hint: tell Vela by `--memory-mode`, `--optimise` and `--arena-cache-size`"
     )
     assert refused(OptionError, partition=api.Partitioning.COST) == (

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deuteron.arch.memory import MemoryOptions
 from deuteron.arch.targets import EthosU
 from deuteron.arch.vela import DEFAULTS, VelaOptions
 from deuteron.errors import InputError, MissingToolError, OptionError
@@ -93,6 +94,15 @@ def check(npu: EthosU, options: VelaOptions) -> None:
                 hint=f"Vela takes {_listed(_PLACES[key])} there",
             )
     file.whole(_MODE + mode, "arena_cache_size")
+
+
+def check_memory(npu: EthosU, options: MemoryOptions) -> None:
+    """Check that a PyTorch model is built without a budget: only TFLite files are cut into stripes; OptionError."""
+    if options != MemoryOptions():
+        raise OptionError(
+            f"`--sram-budget`, `--depth-first` and `--effort` for `{npu.name}` need a TFLite file, not a PyTorch model",
+            hint="tell Vela by `--memory-mode`, `--optimise` and `--arena-cache-size`",
+        )
 
 
 @dataclass(frozen=True, slots=True)
