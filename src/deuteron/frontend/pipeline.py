@@ -46,6 +46,7 @@ from deuteron.frontend.quantize import (
     masks,
     norms,
     operator_aliases,
+    pools,
     promotion,
     recurrent_layers,
     resampling,
@@ -251,6 +252,7 @@ class Flow:
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             indexed_writes.write(model)
         synonyms.write(model)
+        pools.write(model)
         indexing.write(model)
         resampling.write(model)
         casts.merge_bool_casts(model)
