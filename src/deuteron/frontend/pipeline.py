@@ -51,6 +51,7 @@ from deuteron.frontend.quantize import (
     norms,
     operator_aliases,
     orders,
+    pools,
     promotion,
     recurrent_layers,
     resampling,
@@ -285,6 +286,7 @@ class Flow:
             indexed_writes.write(model)
         synonyms.write(model)
         orders.write(model, has_topk=not self._has_cortex_m)
+        pools.write(model)
         indexing.write(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             scatters.write(model)
