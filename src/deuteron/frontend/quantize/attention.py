@@ -19,10 +19,10 @@ LEAST = -1e4
 
 
 def attention(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
-    """Attention becomes two products with a softmax between them; None with dropout or a computed float mask."""
+    """Attention becomes two products with a softmax between them; None with dropout."""
     query, key, value, mask, dropout, is_causal = cast("Any", (*node.args, *(None, 0.0, False)[len(node.args) - 3 :]))
     allowed = None if mask is None else constant_value(model, mask)
-    if dropout or (mask is not None and allowed is None and mask.meta["val"].dtype != torch.bool):
+    if dropout:
         return None
     width = query.meta["val"].shape[-1]
     scale = cast("float | None", node.kwargs.get("scale"))
