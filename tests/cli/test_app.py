@@ -34,8 +34,10 @@ Options:
   -h, --help   Show this message and exit.
 
 Make a program:
+  check     Show what a build for each target would do, without building
   build     Compile a PyTorch model for a target
   convert   Convert a TFLite file for the NPU
+  shrink    Cut a TFLite file so that it needs a smaller tensor arena
 
 Look into a program:
   explain   Show where each operator of a build runs, why, and what that costs
@@ -130,8 +132,8 @@ NOT_SET = "check that the variable for it is set"
         (
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
-            "hint: the commands are `build`, `convert`, `explain`, `plan`, `inspect`, `report`, `ops`, `models`, "
-            "`targets`, `run`, `sim`, `profile`, `sweep`, `firmware`, `bundle`, `kernels`, `exec`, `fvp`, "
+            "hint: the commands are `check`, `build`, `convert`, `shrink`, `explain`, `plan`, `inspect`, `report`, `ops`, "
+            "`models`, `targets`, `run`, `sim`, `profile`, `sweep`, `firmware`, `bundle`, `kernels`, `exec`, `fvp`, "
             "`doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists the options\n"),
