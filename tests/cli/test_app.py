@@ -132,9 +132,9 @@ NOT_SET = "check that the variable for it is set"
         (
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
-            "hint: the commands are `check`, `build`, `convert`, `shrink`, `explain`, `plan`, `inspect`, `report`, `ops`, "
-            "`models`, `targets`, `run`, `sim`, `profile`, `sweep`, `firmware`, `bundle`, `kernels`, `exec`, `fvp`, "
-            "`doctor`\n",
+            "hint: the commands are `check`, `build`, `convert`, `shrink`, `explain`, `plan`, `inspect`, `report`, "
+            "`ops`, `models`, `targets`, `run`, `sim`, `profile`, `sweep`, `firmware`, `bundle`, `kernels`, `exec`, "
+            "`fvp`, `doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists the options\n"),
         (
