@@ -163,7 +163,7 @@ def test_operators_with_wrong_operands_are_refused(name: str, kind: str, tmp_pat
         _shrunk(file, tmp_path)
     except DeuteronError:
         return
-    assert name == "MAX_POOL_2D" and kind == "first"  # that is what it has
+    assert (name, kind) == ("MAX_POOL_2D", "first")  # it has one input
 
 
 def test_damaged_files_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
