@@ -76,6 +76,11 @@ class Limits:
     max_loss: float | None = None
     weight_bytes: int | None = None
 
+    @property
+    def has_quality(self) -> bool:
+        """Return true if the user limits the loss of quality."""
+        return self.min_sqnr is not None or self.max_loss is not None
+
 
 def layers_of(prepared: fx.GraphModule, npu: Callable[[fx.Node], bool]) -> list[Layer]:
     """The layers of a prepared model that may have weights of four bits; `npu` is true for nodes of an NPU."""
@@ -151,13 +156,15 @@ class Chooser:
     def run(self, limits: Limits, *, trains: bool = False) -> tuple[Layer, ...]:
         """Give the chosen layers weights of four bits and return them; with `trains` training rounds the weights.
 
+        Training changes the quality, so with it only the finished program can miss the limits.
+
         Raises:
-            UnsupportedError: the quality is out of reach.
+            UnsupportedError: weights of eight bits in all layers miss the limits, or no output has an SQNR.
             CapacityError: the weights of all layers in four bits need more bytes.
         """
         moments = learned_rounding.measured(self._floats, [each.name for each in self._layers], self._batches)
         self._rounded = {each.name: self._round(each, moments[each.name]) for each in self._layers}
-        chosen = tuple(self._layers) if limits.all_layers else self._chosen(limits)
+        chosen = tuple(self._layers) if limits.all_layers else self._chosen(limits, trains=trains)
         self._apply(self._prepared, chosen, trains=trains)
         return chosen
 
@@ -197,24 +204,33 @@ class Chooser:
             step = scale.double().reshape(layer.groups, -1, 1) if scale.numel() > 1 else scale.double()
             set_value(model, nodes[layer.weight.name], (whole * step).reshape(weight.shape).to(weight.dtype))
 
-    def _chosen(self, limits: Limits) -> tuple[Layer, ...]:
+    def _chosen(self, limits: Limits, *, trains: bool) -> tuple[Layer, ...]:
         self.losses = self._measured_losses()
         order = sorted(self._layers, key=lambda each: (self.losses[each.name] / each.saved, each.name))
         if limits.weight_bytes is not None:
-            return self._within(order, limits)
+            return self._within(order, limits, trains=trains)
         score, least = self._requirement(limits)
-        if score(()) < least:
-            return ()
+        if (whole := score(())) < least:
+            if trains or not limits.has_quality:
+                return ()
+            raise UnsupportedError(
+                f"weights of eight bits in all layers leave a quality of {whole:.4g}, {least:.4g} are required",
+                hint="require less, or leave out `--weights-bits auto`, so that `--min-sqnr` gives layers int16 "
+                "activations"
+                if limits.max_loss is None
+                else "require less, or train with `--use-qat`",
+            )
         few, many = 0, len(order) + 1  # `few` layers keep the quality, `many` do not
         while many - few > 1:
             half = (few + many) // 2
             few, many = (half, many) if score(order[:half]) >= least else (few, half)
         return tuple(order[:few])
 
-    def _within(self, order: Sequence[Layer], limits: Limits) -> tuple[Layer, ...]:
+    def _within(self, order: Sequence[Layer], limits: Limits, *, trains: bool) -> tuple[Layer, ...]:
         """The first layers of the order with which the weights fit: of all such numbers, the one with the best quality.
 
-        With more flash there are more numbers to choose from, so the quality is never lower.
+        With more flash there are more numbers to choose from, so the quality is never lower. Quality need not fall with
+        the number of layers, so each number that fits is measured.
         """
         total = sum(each.bytes[0] for each in order)
         left = [total - sum(each.saved for each in order[:count]) for count in range(len(order) + 1)]
@@ -229,11 +245,11 @@ class Chooser:
         score, least = self._requirement(limits, usual=-math.inf)
         scores = {count: score(order[:count]) for count in fitting}
         best = max(fitting, key=lambda count: (scores[count], -count))
-        if scores[best] < least:
+        if scores[best] < least and not trains:
             raise UnsupportedError(
                 f"weights that fit into the flash budget leave a quality of {scores[best]:.4g}, {least:.4g} are "
                 "required",
-                hint="raise `--flash-budget`, require less, or train with `--use-qat`",
+                hint="raise `--flash-budget` or require less",
             )
         return tuple(order[:best])
 
@@ -242,6 +258,11 @@ class Chooser:
         if limits.score is not None and limits.max_loss is not None:
             score = limits.score
             return (lambda chosen: score(self._quantized(chosen))), score(self._floats) - limits.max_loss
+        if not self._wanted[0][0].is_floating_point():
+            raise UnsupportedError(
+                "all outputs of the model are integers, which have no SQNR, and `--weights-bits auto` keeps one",
+                hint="measure the model with `--evaluate` and `--max-loss`, or use `--weights-bits 4`",
+            )
         return self._sqnr, usual if limits.min_sqnr is None else limits.min_sqnr
 
     def _quantized(self, chosen: Sequence[Layer]) -> fx.GraphModule:
@@ -260,20 +281,22 @@ class Chooser:
         return self._outputs(self._floats)
 
     def _outputs(self, model: fx.GraphModule) -> list[list[Tensor]]:
-        """The float outputs of each batch."""
+        """The float outputs of each batch; for a model without any, its integers."""
         with torch.no_grad():
-            return [
-                [x.double() for x in flat(model(*copies(batch))) if isinstance(x, Tensor) and x.is_floating_point()]
-                for batch in self._batches
-            ]
+            found = [[x for x in flat(model(*copies(batch))) if isinstance(x, Tensor)] for batch in self._batches]
+        return [[x for x in outputs if x.is_floating_point()] or outputs for outputs in found]
 
     def _ratio(self, outputs: list[list[Tensor]]) -> float:
+        """The SQNR of the worst output in dB; for integers, the ratio of all to those that differ."""
         ratios: list[float] = []
         for wanted, actual in zip(zip(*self._wanted, strict=True), zip(*outputs, strict=True), strict=True):
-            signal = sum(float((x**2).sum()) for x in wanted)
-            noise = sum(float(((y - x) ** 2).sum()) for x, y in zip(wanted, actual, strict=True))
+            signal = noise = 0.0
+            for x, y in zip(wanted, actual, strict=True):
+                is_float = x.is_floating_point()
+                signal += float((x.double() ** 2).sum()) if is_float else x.numel()
+                noise += float(((y.double() - x.double()) ** 2).sum()) if is_float else float((x != y).sum())
             ratios.append(decibels(signal, noise))
-        return min(ratios, default=math.inf)
+        return min(ratios)
 
     def _measured_losses(self) -> dict[str, float]:
         """The noise that each layer alone adds to the outputs, as a share of their signal: of the worst output."""
