@@ -25,6 +25,7 @@ from deuteron.frontend.lowering_record import Recording
 from deuteron.frontend.quality.float_model import without_observers
 from deuteron.frontend.quantize import learned_rounding
 from deuteron.frontend.quantize.calibration import calibrate
+from deuteron.frontend.quantize.decompositions import value_of
 from deuteron.frontend.quantize.weight_bits import Chooser, Layer, Limits, layers_of
 
 TARGET = "cortex-m33"
@@ -50,21 +51,26 @@ BYTES = {"conv2d": (108, 54), "conv2d_1": (54, 30), "conv2d_2": (30, 18), "linea
 """Bytes of the weights of each layer with eight and with four bits."""
 
 
-@pytest.fixture(scope="module")
-def prepared() -> fx.GraphModule:
+def calibrated(module: nn.Module, batches: list[tuple[Tensor, ...]]) -> fx.GraphModule:
     """A calibrated model."""
     from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
     arch = targets.load(TARGET)
     backend = select.of(arch, BuildOptions())
     quantizer = heterogeneous.quantizer(
-        arch, backend, heterogeneous.RejectedNodes(), Recording[Any](), lambda: BATCHES[0]
+        arch, backend, heterogeneous.RejectedNodes(), Recording[Any](), lambda: batches[0]
     )
-    exported = torch.export.export(Small().eval(), BATCHES[0], strict=True).module(check_guards=False)
+    exported = torch.export.export(module.eval(), batches[0], strict=True).module(check_guards=False)
     with backend.imported(), quiet():
         model = prepare_pt2e(exported, quantizer)
-        calibrate(model, BATCHES)
+        calibrate(model, batches)
     return model
+
+
+@pytest.fixture(scope="module")
+def prepared() -> fx.GraphModule:
+    """A calibrated model."""
+    return calibrated(Small(), BATCHES)
 
 
 def chosen(prepared: fx.GraphModule, limits: Limits) -> tuple[Layer, ...]:
@@ -149,10 +155,10 @@ def test_moments_give_the_error_of_a_layer(layer: nn.Module, shape: tuple[int, .
     x = torch.randn(shape, generator=GENERATOR)
     exported = torch.export.export(layer.eval(), (x,), strict=True).module()
     name = next(node.name for node in exported.graph.nodes if node.op == "call_function")
-    moments = learned_rounding.measured(exported, [name], [(x,)])[name]
-    weight = layer.weight.detach()
+    weight, groups = layer.weight.detach(), getattr(layer, "groups", 1)
+    ((_, moments),) = learned_rounding.measured(exported, {name: (groups, weight[0].numel())}, [(x,)])
     error = torch.randn(weight.shape, generator=GENERATOR).double()
-    rows = learned_rounding.rows_of(error, getattr(layer, "groups", 1))
+    rows = learned_rounding.rows_of(error, groups)
     found = float(((rows @ moments) * rows).sum())
     changed = copy.deepcopy(layer).double()
     changed.weight.data, changed.bias.data = error, torch.zeros_like(changed.bias.data)
@@ -265,3 +271,41 @@ def test_the_finished_program_is_measured_against_the_largest_loss(tmp_path: Pat
     else:
         api.build(layer, ROWS[0], train=train, evaluate=accuracy, **arguments)
     assert (tmp_path / "build").exists() == (loss <= 0.5)
+
+
+@pytest.mark.parametrize("bias", [400.0, 0.01])
+def test_a_large_bias_does_not_change_the_weights_by_more_than_a_step(bias: float) -> None:
+    """A bias in steps of both scales needs a larger range of the weights; they are rounded for that range."""
+    torch.manual_seed(0)
+    layer = nn.Linear(8, 4)
+    layer.bias.data[1] = bias
+    batches = [(1e-5 * row[0],) for row in ROWS]
+    model = calibrated(layer, batches)
+    floats, layers = without_observers(model), layers_of(model, lambda _: False)
+    before = value_of(floats, layers[0].weight).detach().clone()
+    Chooser(model, floats, layers, batches).run(Limits(all_layers=True))
+    (node,) = (node for node in model.graph.nodes if node.name == layers[0].name)
+    observer: Any = model.get_submodule(node.args[1].target)
+    step, after = float(observer.calculate_qparams()[0]), value_of(model, layers[0].weight).detach()
+    assert (step > 1) == (bias == 400.0)
+    whole = after.double() / step
+    assert float((whole - whole.round()).abs().max()) < 1e-5
+    assert float((after - before).abs().max()) <= step * (0.5 if bias == 400.0 else 2)
+
+
+def test_a_layer_of_many_inputs_gets_nearest_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moments of all pairs of inputs are few; layers whose moments do not fit together are measured in turns."""
+    monkeypatch.setattr(learned_rounding, "_MOST", 10**2)
+    monkeypatch.setattr(learned_rounding, "_HELD", 60)
+    model = calibrated(Small(), BATCHES)
+    floats, layers = without_observers(model), layers_of(model, lambda _: False)
+    shapes = {each.name: (each.groups, each.elements) for each in layers}
+    found = dict(learned_rounding.measured(floats, shapes, BATCHES))
+    assert {name: tuple(each.shape) for name, each in found.items()} == {
+        "conv2d": (1, 18), "conv2d_1": (6, 9), "conv2d_2": (2, 3, 3), "linear": (1, 10, 10)
+    }  # fmt: skip
+    rows = learned_rounding.rows_of(value_of(floats, layers[0].weight), 1)
+    step = learned_rounding.limits(rows, found["conv2d"], 7, per_channel=True) / 7
+    whole = learned_rounding.rounded(rows, step, found["conv2d"], 7)
+    assert torch.equal(whole, learned_rounding.nearest(rows, step, 7))
+    assert Chooser(model, floats, layers, BATCHES).run(Limits(all_layers=True)) == tuple(layers)

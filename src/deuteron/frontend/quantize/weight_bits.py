@@ -44,12 +44,14 @@ class Layer:
         name: its node.
         weight: the node of its weights.
         groups: of its channels.
+        elements: of a row of its weights.
         bytes: of its weights with eight and with four bits.
     """
 
     name: str
     weight: fx.Node
     groups: int
+    elements: int
     bytes: tuple[int, int]
 
     @property
@@ -110,7 +112,7 @@ def _layer(prepared: fx.GraphModule, node: fx.Node) -> Layer | None:
     else:
         return None
     whole = shape[0] * elements
-    return Layer(node.name, source, groups, (whole, packed)) if packed < whole else None
+    return Layer(node.name, source, groups, elements, (whole, packed)) if packed < whole else None
 
 
 def _quantizer(model: fx.GraphModule, node: fx.Node, operand: int = 1) -> Any:
@@ -128,12 +130,12 @@ class Rounded:
     Attributes:
         whole: the whole numbers, [groups, channels, elements].
         limit: the range of each channel, or one for all.
-        nearest: the square error of the layer's results with nearest values, and with these.
+        step: of the weights in the program, [groups, channels, 1].
     """
 
     whole: Tensor
     limit: Tensor
-    losses: tuple[float, float]
+    step: Tensor
 
 
 class Chooser:
@@ -162,28 +164,29 @@ class Chooser:
             UnsupportedError: weights of eight bits in all layers miss the limits, or no output has an SQNR.
             CapacityError: the weights of all layers in four bits need more bytes.
         """
-        moments = learned_rounding.measured(self._floats, [each.name for each in self._layers], self._batches)
-        self._rounded = {each.name: self._round(each, moments[each.name]) for each in self._layers}
+        layers = {each.name: each for each in self._layers}
+        shapes = {name: (each.groups, each.elements) for name, each in layers.items()}
+        for name, moments in learned_rounding.measured(self._floats, shapes, self._batches):
+            self._rounded[name] = self._round(layers[name], moments)
         chosen = tuple(self._layers) if limits.all_layers else self._chosen(limits, trains=trains)
         self._apply(self._prepared, chosen, trains=trains)
         return chosen
 
     def _round(self, layer: Layer, moments: Tensor) -> Rounded:
         rows = learned_rounding.rows_of(value_of(self._floats, layer.weight), layer.groups)
-        quantizer = self._quantizer_of(self._prepared, layer)
-        per_channel = quantizer.qscheme == torch.per_channel_symmetric
+        node = next(node for node in self._prepared.graph.nodes if node.name == layer.name)
+        per_channel = _quantizer(self._prepared, node).qscheme == torch.per_channel_symmetric
         limit = learned_rounding.limits(rows, moments, LARGEST, per_channel=per_channel)
-        scale = (limit / LARGEST).clamp_min(float(torch.finfo(torch.float32).eps))
-        nearest = (rows / scale).round().clamp(-LARGEST, LARGEST)
-        whole = learned_rounding.rounded(rows, scale, moments, LARGEST)
-        errors = [learned_rounding.losses(values, rows, scale, moments) for values in (nearest, whole)]
-        if errors[1] > errors[0]:
-            whole = nearest
-        return Rounded(whole, limit.flatten() if per_channel else limit.flatten()[:1], (errors[0], errors[1]))
-
-    def _quantizer_of(self, model: fx.GraphModule, layer: Layer) -> Any:
-        node = next(node for node in model.graph.nodes if node.name == layer.name)
-        return _quantizer(model, node)
+        needed = bias_scales.needed_range(self._prepared, node, LARGEST)
+        if needed is not None:  # before rounding, which is for one step
+            limit = torch.maximum(limit, needed.double().reshape(limit.shape) if per_channel else needed.double())
+        # As the observer stores and divides it.
+        step = (limit.float() / LARGEST).clamp_min(torch.finfo(torch.float32).eps).double()
+        nearest = learned_rounding.nearest(rows, step, LARGEST)
+        whole = learned_rounding.rounded(rows, step, moments, LARGEST)
+        nearest_loss, loss = (learned_rounding.losses(values, rows, step, moments) for values in (nearest, whole))
+        whole = nearest if loss > nearest_loss else whole
+        return Rounded(whole, limit.flatten() if per_channel else limit.flatten()[:1], step)
 
     def _apply(self, model: fx.GraphModule, chosen: Iterable[Layer], *, trains: bool = False) -> None:
         """Give layers of a prepared model weights of four bits."""
@@ -197,12 +200,10 @@ class Chooser:
             limit = self._rounded[layer.name].limit.to(observer.max_val.dtype).reshape(observer.max_val.shape)
             observer.max_val.copy_(limit)
             observer.min_val.copy_(-limit)
-        bias_scales.widen(model)
         for layer in () if trains else chosen:
-            scale: Tensor = self._quantizer_of(model, layer).calculate_qparams()[0]
-            whole, weight = self._rounded[layer.name].whole, value_of(model, layer.weight)
-            step = scale.double().reshape(layer.groups, -1, 1) if scale.numel() > 1 else scale.double()
-            set_value(model, nodes[layer.weight.name], (whole * step).reshape(weight.shape).to(weight.dtype))
+            rounded, weight = self._rounded[layer.name], value_of(model, layer.weight)
+            values = (rounded.whole * rounded.step).reshape(weight.shape).to(weight.dtype)
+            set_value(model, nodes[layer.weight.name], values)
 
     def _chosen(self, limits: Limits, *, trains: bool) -> tuple[Layer, ...]:
         self.losses = self._measured_losses()
@@ -303,9 +304,7 @@ class Chooser:
         found: dict[str, float] = {}
         for layer in self._layers:
             rounded, weight = self._rounded[layer.name], value_of(self._floats, layer.weight).detach()
-            step = rounded.limit / LARGEST
-            step = step.reshape(layer.groups, -1, 1) if step.numel() > 1 else step
-            with _replaced(weight, (rounded.whole * step).reshape(weight.shape)):
+            with _replaced(weight, (rounded.whole * rounded.step).reshape(weight.shape)):
                 outputs = self._outputs(self._floats)
             found[layer.name] = 10 ** (-self._ratio(outputs) / 10)
         return found
