@@ -1,21 +1,30 @@
 """TFLite files for an Ethos-U within a budget of SRAM: cut before Vela compiles them, never worse than Vela alone."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from tests import full
 from tests.graph_stripes.networks import Network, random_network
+from tests.tflite.stateful import StatefulNet
 
 from deuteron.api import build_model
-from deuteron.arch.memory import DepthFirst, MemoryOptions
-from deuteron.arch.vela import VelaOptions
+from deuteron.arch import targets
+from deuteron.arch.memory import DepthFirst, Effort, MemoryOptions
+from deuteron.arch.vela import Optimise, VelaOptions
 from deuteron.board import image, vela_budget
 from deuteron.board.host_executor import HostExecutor
+from deuteron.board.translate import translate
+from deuteron.board.vela_budget import VelaSearch
 from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import BuildOptions
-from deuteron.errors import CapacityError, OptionError
+from deuteron.errors import CapacityError, InternalError, OptionError
+from deuteron.runtime import pte, tflite_model, vela_compile
 from deuteron.runtime.litert import Litert
+from deuteron.runtime.tflite_build import VelaBuild, VelaBuilder
+from deuteron.runtime.vela_compile import VelaResult, compile_cached
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel
 
@@ -74,6 +83,7 @@ def test_a_program_that_vela_alone_cannot_fit_is_cut(file: Path, whole: tuple[in
     np.testing.assert_array_equal(got, first)
 
 
+@pytest.mark.full
 def test_what_cannot_fit_says_the_least_that_was_found(file: Path):
     with pytest.raises(CapacityError, match=r"needs [\d,]+ bytes of SRAM, in stripes, the budget is 9,000") as error:
         vela_budget.build_of(file, TARGET, _options(9000))
@@ -84,23 +94,103 @@ def test_what_cannot_fit_says_the_least_that_was_found(file: Path):
         vela_budget.build_of(file, TARGET, _options(least, DepthFirst.NEVER))
 
 
-@pytest.mark.parametrize("seed", full.first(range(40), 2))
-def test_random_networks_are_never_worse_than_vela_alone(seed: int, tmp_path: Path):
-    path = tmp_path / "net.tflite"
-    path.write_bytes(encode(random_network(seed)))
-    uncut, _ = vela_budget.build_of(path, TARGET, _options(None))
-    assert uncut.stripes == ()
+def _builder(file: bytes, options: BuildOptions = BuildOptions()) -> VelaBuilder:
+    return VelaBuilder(tflite_model.prepare(file, options.tflite), targets.load(TARGET), options)
+
+
+@pytest.mark.parametrize("seed", full.first(range(40), 1))
+def test_random_networks_are_never_worse_than_vela_alone(seed: int):
+    file = encode(random_network(seed))
+    alone = _builder(file, _options(40_000)).built(is_cached=True)
+    alone_fits = vela_budget.sram_of(alone) <= 40_000
+    budget = 40_000 if alone_fits else vela_budget.sram_of(alone) * 9 // 10
+    builder = _builder(file, _options(budget, DepthFirst.ALWAYS if alone_fits else DepthFirst.AUTO))
     try:
-        alone, _ = vela_budget.build_of(path, TARGET, _options(40_000, DepthFirst.NEVER))
+        searched = VelaSearch(builder, retries=0).chosen()
     except CapacityError:
-        alone = None
-    try:
-        searched, _ = vela_budget.build_of(path, TARGET, _options(40_000))
-    except CapacityError:
-        assert alone is None
+        assert not alone_fits
         return
-    if alone is not None and searched.stripes:
-        assert searched.stripes[0].cycles <= searched.stripes[0].cycles_before
+    assert vela_budget.sram_of(searched) <= budget
+    if alone_fits:
+        auto = VelaSearch(_builder(file, _options(budget))).chosen()
+        assert auto.cycles <= alone.cycles
+    executors = [HostExecutor(translate(pte.read(each.program), name="net")) for each in (alone, searched)]
+    model = builder.prepared.model
+    sample = [np.random.default_rng(seed).integers(-128, 128, model.tensors[model.inputs[0]].shape).astype(np.int8)]
+    for expected, got in zip(*(executor.run(sample) for executor in executors), strict=True):
+        np.testing.assert_array_equal(expected, got)
+
+
+def _stateful(step: int) -> bytes:
+    """A network whose output is its input and its state; the next state is the input and a constant."""
+    net = StatefulNet()
+    x, handle = net.input((1, 4)), net.variable("state", np.zeros((1, 4), np.int8))
+    step = net.tensor((1, 4), data=np.full((1, 4), step, np.int8))
+    fused = {"FusedActivationFunction": 0}
+    net.outputs.append(net.add("ADD", [x, net.read(handle, (1, 4))], (1, 4), kind="AddOptions", options=fused))
+    net.assign(handle, net.add("ADD", [x, step], (1, 4), kind="AddOptions", options=fused))
+    return net.file()
+
+
+def test_a_program_with_a_wrong_next_state_is_left_out():
+    searches = [VelaSearch(_builder(_stateful(step))) for step in (10, 20)]
+    right, wrong = (search.candidate(VelaOptions()) for search in searches)
+    assert searches[0].is_same(right, right)
+    assert not searches[0].is_same(right, wrong)
+
+
+def test_errors_name_no_budget_of_a_program_that_was_left_out(file: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(VelaSearch, "is_same", lambda self, uncut, one: False)
+    builder = _builder(file.read_bytes(), _options(64_000))
+    least = vela_budget.sram_of(builder.built(replace(builder.options.vela, optimise=Optimise.SIZE), is_cached=True))
+    with pytest.raises(CapacityError, match=f"needs {least:,} bytes of SRAM, the budget is 64,000") as error:
+        VelaSearch(builder).chosen()
+    assert f"--sram-budget {least}`" in str(error.value.hint)
+
+
+def test_an_error_of_one_cut_does_not_end_the_build(file: Path, monkeypatch: pytest.MonkeyPatch):
+    built = VelaBuilder.built
+
+    def failing(self: VelaBuilder, *args: Any, is_cached: bool = False) -> VelaBuild:
+        if len(args) > 1 and args[1] is not None:
+            raise InternalError("a partition has no commands")
+        return built(self, *args, is_cached=is_cached)
+
+    monkeypatch.setattr(VelaBuilder, "built", failing)
+    chosen = VelaSearch(_builder(file.read_bytes(), _options(None, DepthFirst.ALWAYS))).chosen()
+    assert chosen.made.stripes == ()
+    assert "a program that the search tried was left out: a partition has no commands" in chosen.made.notes
+    assert "the program is not in stripes: no cut of it can be used" in chosen.made.notes
+
+
+def test_depth_first_always_takes_a_program_in_stripes(file: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(vela_budget, "_PARTS", (0.7,))
+    monkeypatch.setattr(vela_budget, "_SECONDS", dict.fromkeys(Effort, 4.0))
+    chosen = VelaSearch(_builder(file.read_bytes(), _options(None, DepthFirst.ALWAYS))).chosen()
+    assert chosen.made.stripes
+
+
+def test_options_without_effect_are_refused(file: Path, tmp_path: Path):
+    with pytest.raises(OptionError, match="`--effort` is for a search within a budget"):
+        vela_budget.build_of(file, TARGET, BuildOptions(memory=MemoryOptions(effort=Effort.EXACT)))
+    npu = targets.load(TARGET).need_ethosu()
+    compiled = tmp_path / "compiled.tflite"
+    compiled.write_bytes(compile_cached(file.read_bytes(), npu, VelaOptions()).file)
+    memories = (_options(2000), _options(None, DepthFirst.ALWAYS), _options(None, DepthFirst.NEVER))
+    for options in memories:
+        with pytest.raises(OptionError, match="is for files that are not compiled yet"):
+            vela_budget.build_of(compiled, TARGET, BuildOptions(memory=options.memory))
+
+
+@pytest.mark.parametrize("text", ["[]", "3", '{"file": "", "left": 3, "summary": {}}', '{"file": 1}'])
+def test_a_damaged_cache_is_made_again(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("DEUTERON_CACHE", str(tmp_path))
+    monkeypatch.setattr(vela_compile, "compile_file", lambda *args: VelaResult(b"made", {}))
+    npu = targets.load(TARGET).need_ethosu()
+    compile_cached(b"file", npu, VelaOptions())
+    (kept,) = (tmp_path / "vela").glob("*.json")
+    kept.write_text(text)
+    assert compile_cached(b"file", npu, VelaOptions()).file == b"made"
 
 
 def test_options_that_vela_programs_do_not_have_are_refused(file: Path):

@@ -14,7 +14,8 @@ from tests import full
 from torch import nn
 
 import deuteron
-from deuteron.builds.options import Activations, BuildOptions, Partitioning
+from deuteron.arch.memory import MemoryOptions
+from deuteron.builds.options import Activations, BuildOptions, Partitioning, WeightBits
 from deuteron.errors import OptionError
 from deuteron.frontend.recipes import Recipe
 from deuteron.runtime.host import HostRunner
@@ -116,6 +117,13 @@ def test_options_that_a_recipe_cannot_keep_are_refused() -> None:
         "the option `use_qat` trains, and the recipe `neutron_cortex_m_int8_ptq` does not\n\n"
         "hint: leave it out, or take `Recipe.COMBINED_QAT`"
     )
+    for kind, options in (
+        (Recipe.CORTEX_M_PTQ, BuildOptions(weights_bits=WeightBits.AUTO, max_loss=1.0)),
+        (Recipe.CORTEX_M_QAT, BuildOptions(weights_bits=WeightBits.AUTO, min_sqnr=20.0)),
+        (Recipe.CORTEX_M_PTQ, BuildOptions(weights_bits=WeightBits.AUTO, memory=MemoryOptions(flash_budget=1000))),
+    ):
+        arguments = {"train_fn": print} if kind.trains else {}
+        assert "is checked on the finished program" in refusal(kind, options=options, **arguments)
     assert "`imxrt700` does not support `--activations int16`" in refusal(
         Recipe.NEUTRON_PTQ, options=BuildOptions(activations=Activations.INT16)
     )

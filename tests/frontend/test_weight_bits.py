@@ -1,6 +1,7 @@
 """Weights of four bits: how they are rounded, which layers get them, and what a program of them computes."""
 
 import copy
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from deuteron.frontend.lowering_record import Recording
 from deuteron.frontend.quality.float_model import without_observers
 from deuteron.frontend.quantize import learned_rounding
 from deuteron.frontend.quantize.calibration import calibrate
+from deuteron.frontend.quantize.decompositions import value_of
 from deuteron.frontend.quantize.weight_bits import Chooser, Layer, Limits, layers_of
 
 TARGET = "cortex-m33"
@@ -49,21 +51,26 @@ BYTES = {"conv2d": (108, 54), "conv2d_1": (54, 30), "conv2d_2": (30, 18), "linea
 """Bytes of the weights of each layer with eight and with four bits."""
 
 
-@pytest.fixture(scope="module")
-def prepared() -> fx.GraphModule:
+def calibrated(module: nn.Module, batches: list[tuple[Tensor, ...]]) -> fx.GraphModule:
     """A calibrated model."""
     from torchao.quantization.pt2e.quantize_pt2e import prepare_pt2e
 
     arch = targets.load(TARGET)
     backend = select.of(arch, BuildOptions())
     quantizer = heterogeneous.quantizer(
-        arch, backend, heterogeneous.RejectedNodes(), Recording[Any](), lambda: BATCHES[0]
+        arch, backend, heterogeneous.RejectedNodes(), Recording[Any](), lambda: batches[0]
     )
-    exported = torch.export.export(Small().eval(), BATCHES[0], strict=True).module(check_guards=False)
+    exported = torch.export.export(module.eval(), batches[0], strict=True).module(check_guards=False)
     with backend.imported(), quiet():
         model = prepare_pt2e(exported, quantizer)
-        calibrate(model, BATCHES)
+        calibrate(model, batches)
     return model
+
+
+@pytest.fixture(scope="module")
+def prepared() -> fx.GraphModule:
+    """A calibrated model."""
+    return calibrated(Small(), BATCHES)
 
 
 def chosen(prepared: fx.GraphModule, limits: Limits) -> tuple[Layer, ...]:
@@ -94,11 +101,13 @@ def test_a_limit_of_quality_is_kept(prepared: fx.GraphModule) -> None:
         floats = without_observers(prepared)
         return -sum(float((model(*batch)[0] - floats(*batch)[0]).square().sum()) for batch in BATCHES)
 
-    counts = [len(chosen(prepared, Limits(min_sqnr=least))) for least in (1.0, 25.0, 100.0)]
+    counts = [len(chosen(prepared, Limits(min_sqnr=least))) for least in (1.0, 25.0, 30.0)]
     assert counts == sorted(counts, reverse=True)
-    assert (counts[0], counts[-1]) == (len(BYTES), 0)
+    assert counts[0] == len(BYTES)
     assert len(chosen(prepared, Limits(score=noise, max_loss=1e6))) == len(BYTES)
-    assert chosen(prepared, Limits(score=noise, max_loss=0.0)) == ()
+    for limits in (Limits(min_sqnr=100.0), Limits(score=noise, max_loss=0.0)):
+        with pytest.raises(UnsupportedError, match="weights of eight bits in all layers leave a quality of"):
+            chosen(prepared, limits)
     with pytest.raises(UnsupportedError, match="leave a quality of"):
         chosen(prepared, Limits(min_sqnr=100.0, weight_bytes=130))
 
@@ -146,10 +155,10 @@ def test_moments_give_the_error_of_a_layer(layer: nn.Module, shape: tuple[int, .
     x = torch.randn(shape, generator=GENERATOR)
     exported = torch.export.export(layer.eval(), (x,), strict=True).module()
     name = next(node.name for node in exported.graph.nodes if node.op == "call_function")
-    moments = learned_rounding.measured(exported, [name], [(x,)])[name]
-    weight = layer.weight.detach()
+    weight, groups = layer.weight.detach(), getattr(layer, "groups", 1)
+    ((_, moments),) = learned_rounding.measured(exported, {name: (groups, weight[0].numel())}, [(x,)])
     error = torch.randn(weight.shape, generator=GENERATOR).double()
-    rows = learned_rounding.rows_of(error, getattr(layer, "groups", 1))
+    rows = learned_rounding.rows_of(error, groups)
     found = float(((rows @ moments) * rows).sum())
     changed = copy.deepcopy(layer).double()
     changed.weight.data, changed.bias.data = error, torch.zeros_like(changed.bias.data)
@@ -181,8 +190,14 @@ def test_a_build_has_packed_weights_and_the_results_of_its_program(tmp_path: Pat
         ("ethos-u55-128", {}, "hint: use `--weights int4` for an Ethos-U"),
         (TARGET, {"activations": api.Activations.INT16}, "`--weights-bits 4` and `--activations int16` exclude each"),
         (TARGET, {"max_loss": 1.0}, "`--max-loss` limits the loss of `--weights-bits auto`"),
+        (TARGET, {"min_sqnr": 60.0}, "`--weights-bits 4` and `--min-sqnr` exclude each other"),
+        (
+            TARGET,
+            {"weights_bits": api.WeightBits.AUTO, "min_sqnr": 60.0, "max_loss": 1.0},
+            "`--min-sqnr` and `--max-loss` exclude each other",
+        ),
     ],
-    ids=["no operators", "ethos-u", "int16", "max loss"],
+    ids=["no operators", "ethos-u", "int16", "max loss", "min sqnr", "both limits"],
 )
 def test_options_that_do_not_fit_are_refused(target: str, options: dict[str, Any], text: str) -> None:
     options = {"weights_bits": api.WeightBits.FOUR, **options}
@@ -194,3 +209,103 @@ def test_a_largest_loss_needs_a_function() -> None:
     options = api.BuildOptions(weights_bits=api.WeightBits.AUTO, max_loss=1.0)
     found = failure(OptionError, Small(), BATCHES[0], target=TARGET, options=options)
     assert "`--max-loss` needs a function that evaluates the model" in found
+
+
+class Largest(nn.Module):
+    """The index of the largest of 4 values."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = nn.Linear(8, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.layer(x).argmax(1)
+
+
+ROWS = [(torch.randn(1, 8, generator=GENERATOR),) for _ in range(8)]
+
+
+@pytest.mark.parametrize(("bits", "least"), [(api.WeightBits.AUTO, 100.0), (api.WeightBits.EIGHT, 20.0)])
+def test_integers_alone_have_no_sqnr_to_keep(bits: api.WeightBits, least: float) -> None:
+    options = api.BuildOptions(weights_bits=bits, min_sqnr=least)
+    found = failure(UnsupportedError, Largest(), ROWS[0], target=TARGET, calibration=ROWS, options=options)
+    assert "all outputs of the model are integers, which have no SQNR" in found
+
+
+def test_integers_alone_are_measured_by_the_users_function() -> None:
+    wanted = [int(Largest()(*row)) for row in ROWS]
+
+    def accuracy(model: Callable[..., Any]) -> float:
+        return sum(int(model(*row)) == index for row, index in zip(ROWS, wanted, strict=True)) / len(ROWS)
+
+    options = api.BuildOptions(weights_bits=api.WeightBits.AUTO, max_loss=1.0)
+    built = api.build(Largest(), ROWS[0], target=TARGET, calibration=ROWS, options=options, evaluate=accuracy)
+    assert built.manifest.quality.metrics[0].model == 1.0
+
+
+@pytest.mark.parametrize("loss", [0.25, 0.75])
+def test_the_finished_program_is_measured_against_the_largest_loss(tmp_path: Path, loss: float) -> None:
+    """Training changes the weights after the layers have been chosen."""
+    after_training: list[float] = []  # numbers of the float model and of the program
+
+    def train(model: fx.GraphModule) -> Iterator[float]:
+        after_training.extend([1.0, 1.0 - loss])
+        yield float(model(*ROWS[0]).sum())
+
+    def accuracy(model: Callable[..., Any]) -> float:
+        model(*ROWS[0])
+        return after_training.pop(0) if after_training else 1.0
+
+    layer = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)).eval()
+    options = api.BuildOptions(weights_bits=api.WeightBits.AUTO, max_loss=0.5, use_qat=True)
+    arguments: dict[str, Any] = {
+        "target": TARGET,
+        "calibration": ROWS,
+        "options": options,
+        "output": tmp_path / "build",
+    }
+    if loss > 0.5:
+        found = failure(UnsupportedError, layer, ROWS[0], train=train, evaluate=accuracy, **arguments)
+        assert found.startswith("the program loses 0.75, 0.5 are allowed by `--max-loss`: metric: 0.25, of the float")
+    else:
+        api.build(layer, ROWS[0], train=train, evaluate=accuracy, **arguments)
+    assert (tmp_path / "build").exists() == (loss <= 0.5)
+
+
+@pytest.mark.parametrize("bias", [400.0, 0.01])
+def test_a_large_bias_does_not_change_the_weights_by_more_than_a_step(bias: float) -> None:
+    """A bias in steps of both scales needs a larger range of the weights; they are rounded for that range."""
+    torch.manual_seed(0)
+    layer = nn.Linear(8, 4)
+    layer.bias.data[1] = bias
+    batches = [(1e-5 * row[0],) for row in ROWS]
+    model = calibrated(layer, batches)
+    floats, layers = without_observers(model), layers_of(model, lambda _: False)
+    before = value_of(floats, layers[0].weight).detach().clone()
+    Chooser(model, floats, layers, batches).run(Limits(all_layers=True))
+    (node,) = (node for node in model.graph.nodes if node.name == layers[0].name)
+    observer: Any = model.get_submodule(node.args[1].target)
+    step, after = float(observer.calculate_qparams()[0]), value_of(model, layers[0].weight).detach()
+    assert (step > 1) == (bias == 400.0)
+    whole = after.double() / step
+    assert float((whole - whole.round()).abs().max()) < 1e-5
+    assert float((after - before).abs().max()) <= step * (0.5 if bias == 400.0 else 2)
+
+
+def test_a_layer_of_many_inputs_gets_nearest_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moments of all pairs of inputs are few; layers whose moments do not fit together are measured in turns."""
+    monkeypatch.setattr(learned_rounding, "_MOST", 10**2)
+    monkeypatch.setattr(learned_rounding, "_HELD", 60)
+    model = calibrated(Small(), BATCHES)
+    floats, layers = without_observers(model), layers_of(model, lambda _: False)
+    shapes = {each.name: (each.groups, each.elements) for each in layers}
+    found = dict(learned_rounding.measured(floats, shapes, BATCHES))
+    assert {name: tuple(each.shape) for name, each in found.items()} == {
+        "conv2d": (1, 18), "conv2d_1": (6, 9), "conv2d_2": (2, 3, 3), "linear": (1, 10, 10)
+    }  # fmt: skip
+    rows = learned_rounding.rows_of(value_of(floats, layers[0].weight), 1)
+    step = learned_rounding.limits(rows, found["conv2d"], 7, per_channel=True) / 7
+    whole = learned_rounding.rounded(rows, step, found["conv2d"], 7)
+    assert torch.equal(whole, learned_rounding.nearest(rows, step, 7))
+    assert Chooser(model, floats, layers, BATCHES).run(Limits(all_layers=True)) == tuple(layers)

@@ -127,11 +127,15 @@ def build(
     else:
         result = made({})
     manifest = quality.of_program(result)
+    quality.check_sqnr(manifest)
+    keeps_limits = options.max_loss is None
     try:
         if evaluate is not None:
             manifest = quality.evaluated(manifest, result, evaluate)
-    finally:  # if the function fails, the build is still written
-        if directory is not None:
+            quality.check_loss(manifest)
+            keeps_limits = True
+    finally:  # if the function fails, the build is still written, unless its result is limited
+        if directory is not None and keeps_limits:
             text = manifest.to_json().encode()
             outputs.write(directory, {**result.files, manifests.NAME: text}, force=options.force)
     return Build(manifest, result.pte, directory, result.losses)

@@ -109,6 +109,12 @@ class MemoryOptions(Partial):
                 allowed = ("sram_budget", "depth_first", *_OF_CPU) if arch.npu is None else _OF_VELA
                 if getattr(self, option.name) != option.default and option.name not in allowed:
                     raise self._refused(f"--{option.name.replace('_', '-')}", arch)
+            is_searched = self.sram_budget is not None or self.depth_first is DepthFirst.ALWAYS
+            if self.effort is not Effort.FAST and not is_searched:
+                raise OptionError(
+                    f"`--effort` is for a search within a budget, and `{arch.name}` has none here",
+                    hint="give `--sram-budget` too, or leave it out",
+                )
             return
         for option in fields(self):
             if option.name in _OF_CPU and getattr(self, option.name) != option.default:

@@ -21,7 +21,7 @@ from deuteron.board.host_executor import HostExecutor
 from deuteron.board.translate import translate
 from deuteron.builds.manifest import Manifest, StripedSegment, TensorInfo
 from deuteron.builds.options import BuildOptions
-from deuteron.errors import CapacityError, UnsupportedError, counted
+from deuteron.errors import CapacityError, DeuteronError, UnsupportedError, counted
 from deuteron.graph_stripes.rows import StripesError
 from deuteron.graph_stripes.search import KEEP_FROM, VELA, SegmentSearch, Tried, cost_of
 from deuteron.graph_stripes.tflite_writer import CutModel, cut
@@ -32,8 +32,11 @@ from deuteron.runtime.pte_writer import Delegated
 from deuteron.runtime.tflite_build import VelaBuild, VelaBuilder
 from deuteron.runtime.tflite_model import infos
 
-SAMPLES = 2
-"""Random inputs for which a cut program and the uncut one are compared."""
+SAMPLES = 3
+"""Random inputs for which a cut program and the uncut one are compared; a state goes from one to the next."""
+
+_STATE_HEADER = 16
+"""Bytes before the values of a saved state: sizes and checksums, also of the program."""
 
 _LIMITS = (1.0, 0.85)
 """Limits of live bytes inside a segment, as parts of the budget."""
@@ -50,8 +53,11 @@ _PARTS = (0.7, 0.5, 0.35, 0.25)
 _RETRIES = 3
 """Searches for a larger budget, so that an error names one that is enough."""
 
-_SECONDS = {Effort.FAST: 40.0, Effort.EXACT: 400.0}
-"""Processor time for Vela's compilations, estimated from the number of operators."""
+_SECONDS = {Effort.FAST: 60.0, Effort.EXACT: 600.0}
+"""Processor time of a search with its retries, after which it compiles no further cuts."""
+
+_FIRST = 2 / 3
+"""The part of it for the given budget; the rest is for retries."""
 
 _FITTING = 4
 """Cut programs within the budget after which the search ends; the cheapest ones by estimate come first."""
@@ -163,17 +169,20 @@ class _Waiting:
 class VelaSearch:
     """The search for one file."""
 
-    def __init__(self, builder: VelaBuilder, retries: int = _RETRIES) -> None:
+    def __init__(self, builder: VelaBuilder, retries: int = _RETRIES, end: float | None = None) -> None:
         self._builder, self._retries = builder, retries
         self._memory, self._vela = builder.options.memory, builder.options.vela
         self._budget = self._memory.sram_budget
-        self._left = _SECONDS[self._memory.effort]
+        seconds = _SECONDS[self._memory.effort]
+        self._end = processor_time() + seconds if end is None else end
+        self._until = self._end - (1 - _FIRST) * seconds if end is None else end
         self._notes: list[str] = []
+        self._checked: dict[int, bool] = {}
         self._outside = 0
 
     def chosen(self) -> VelaBuild:
         """Return the fastest program within the budget; without one, that with the least SRAM."""
-        uncut = self._candidate(self._vela)
+        uncut = self.candidate(self._vela)
         self._outside = uncut.sram - max((each.scratch_bytes for each in uncut.build.made.partitions), default=0)
         depth_first, budget = self._memory.depth_first, self._budget
         if budget is not None and uncut.sram <= budget and depth_first is not DepthFirst.ALWAYS:
@@ -183,19 +192,28 @@ class VelaSearch:
             found += self._cut(min(found, key=lambda one: one.sram))
         taken = self._taken(found, uncut)
         before = min((one for one in found if one.model is None), key=lambda one: one.sram)
-        return taken.build.noted(tuple(self._stripes(taken, before)), tuple(self._notes))
+        if depth_first is DepthFirst.ALWAYS and taken.model is None:
+            self._notes.append("the program is not in stripes: no cut of it can be used")
+        return taken.build.noted(tuple(self._stripes(taken, before)), tuple(dict.fromkeys(self._notes)))
 
     def _taken(self, found: Sequence[Candidate], uncut: Candidate) -> Candidate:
         """Return the best candidate that computes what the uncut program computes."""
-        budget = self._budget
-        if budget is None:
-            order = sorted(found, key=lambda one: (one.sram, one.cycles))
-        else:
-            order = sorted((one for one in found if one.sram <= budget), key=lambda one: (one.cycles, one.sram))
-        for one in order:
-            if one.model is None or self._is_same(uncut, one):
+        is_cut = self._memory.depth_first is DepthFirst.ALWAYS
+
+        def order(one: Candidate) -> tuple[bool, int, int]:
+            figures = (one.sram, one.cycles) if self._budget is None else (one.cycles, one.sram)
+            return is_cut and one.model is None, *figures
+
+        for one in sorted(filter(self._fits, found), key=order):
+            if self._is_right(uncut, one):
                 return one
-        raise self._too_large(found)
+        raise self._too_large(found, uncut)
+
+    def _is_right(self, uncut: Candidate, one: Candidate) -> bool:
+        """Return True if a candidate computes what the uncut program computes; each is run once."""
+        if id(one) not in self._checked:
+            self._checked[id(one)] = one.model is None or self.is_same(uncut, one)
+        return self._checked[id(one)]
 
     def _uncut(self) -> Iterator[Candidate]:
         """Yield programs of the uncut model that Vela makes for less SRAM, unless options say how it must."""
@@ -220,7 +238,7 @@ class VelaSearch:
         waiting = self._proposed(search, least)
         workers = max(1, min(2, os.cpu_count() or 1))
         with ThreadPoolExecutor(workers) as pool:
-            while waiting.left and self._left > 0 and self._fitting(found) < _FITTING:
+            while waiting.left and processor_time() < self._until and self._fitting(found) < _FITTING:
                 batch = waiting.next(workers)
                 made = pool.map(partial(self._try, tight), [each.segments for each in batch])
                 for each, one in zip(batch, made, strict=True):
@@ -259,20 +277,23 @@ class VelaSearch:
         return sum(map(self._fits, found)) if self._budget is not None else 0
 
     def _try(self, options: VelaOptions, segments: tuple[Tried, ...] = ()) -> Candidate | None:
-        """Return a program, None if it cannot be made."""
+        """Return a program, None if it cannot be made; an error other than Vela's refusal is noted."""
         try:
-            return self._candidate(options, segments)
+            return self.candidate(options, segments)
         except (StripesError, UnsupportedError):
             return None
+        except DeuteronError as error:
+            self._notes.append(f"a program that the search tried was left out: {error.message}")
+            return None
 
-    def _candidate(self, options: VelaOptions, segments: tuple[Tried, ...] = ()) -> Candidate:
+    def candidate(self, options: VelaOptions, segments: tuple[Tried, ...] = ()) -> Candidate:
+        """Return the program of the model, or of the model with these segments in stripes."""
         model = self._builder.prepared.model
         made = cut(model, [one.cut for one in segments]) if segments else None
-        self._left -= _seconds(len((made.model if made else model).operators))
         build = self._builder.built(options, made.model if made else None, is_cached=True)
         return Candidate(build, sram_of(build), options, segments, made)
 
-    def _is_same(self, uncut: Candidate, one: Candidate) -> bool:
+    def is_same(self, uncut: Candidate, one: Candidate) -> bool:
         """Return True if a cut program has no hazards and computes the outputs of the uncut one; note it otherwise."""
         if _names(uncut) != _names(one):
             return False
@@ -284,8 +305,11 @@ class VelaSearch:
         model = self._builder.prepared.model
         first, second = (HostExecutor(_bundle(each.build)) for each in (uncut, one))
         for sample in seeded_inputs(_Inputs(infos(model, model.own_inputs)), SAMPLES):
-            pair = (first.run_from_reset(sample), second.run_from_reset(sample))
-            if any(a.tobytes() != b.tobytes() for a, b in zip(*pair, strict=True)):
+            pair = [[array.tobytes() for array in executor.run(sample)] for executor in (first, second)]
+            if model.states:
+                for results, executor in zip(pair, (first, second), strict=True):
+                    results.append(executor.save_state()[_STATE_HEADER:])
+            if pair[0] != pair[1]:
                 self._notes.append("a program in stripes was left out: Vela's commands compute other outputs")
                 return False
         return True
@@ -299,17 +323,19 @@ class VelaSearch:
             figures = (work.halo, work.macs, work.copied, before.sram, taken.sram, before.cycles, taken.cycles)
             yield StripedSegment(names, stripes, one.cut.height, *figures)
 
-    def _too_large(self, found: Sequence[Candidate]) -> CapacityError:
+    def _too_large(self, found: Sequence[Candidate], whole: Candidate) -> CapacityError:
         """Return the error for a budget in which no program fits; it names one in which this search finds one."""
-        uncut = min((one for one in found if one.model is None), key=lambda one: one.sram)
-        least = min(found, key=lambda one: one.sram).sram
+        ordered = sorted(found, key=lambda one: one.sram)
+        uncut = next(one for one in ordered if one.model is None)
+        least = next(one for one in ordered if self._is_right(whole, one)).sram
         if self._retries and self._memory.depth_first is not DepthFirst.NEVER and least < uncut.sram:
             memory = replace(self._memory, sram_budget=least)
             builder = replace(self._builder, options=replace(self._builder.options, memory=memory))
             try:
-                least = sram_of(VelaSearch(builder, retries=self._retries - 1).chosen())
+                least = sram_of(VelaSearch(builder, self._retries - 1, self._end).chosen())
             except _TooSmallError as error:
-                least = error.least
+                if processor_time() < self._end:
+                    least = error.least
         how = ", in stripes" if least < uncut.sram else ""
         tried = counted(sum(one.model is not None for one in found), "cut")
         other = ", or leave out `--depth-first never`" if self._memory.depth_first is DepthFirst.NEVER else ""
@@ -360,6 +386,6 @@ def _names(one: Candidate) -> Sequence[Sequence[str]]:
     return [*ends, [op.node for op in made.cpu_ops]]
 
 
-def _seconds(operators: int) -> float:
-    """Return the processor time of a compilation, measured on a desktop processor."""
-    return 0.6 + 0.006 * operators
+def processor_time() -> float:
+    """Return the seconds of processor time of this process and of those that it has run."""
+    return sum(os.times()[:4])

@@ -328,10 +328,20 @@ class BuildOptions:
             )
 
     def _check_weights_bits(self, arch: Arch) -> None:
-        """Check that a target supports weights of four bits."""
+        """Check that a target supports weights of four bits, and that the limits on their loss fit each other."""
         if self.max_loss is not None and self.weights_bits is not WeightBits.AUTO:
             raise OptionError(
                 "`--max-loss` limits the loss of `--weights-bits auto`", hint="give both, or leave it out"
+            )
+        if self.min_sqnr is not None and self.max_loss is not None:
+            raise OptionError(
+                "`--min-sqnr` and `--max-loss` exclude each other: each limits the loss of `--weights-bits auto`",
+                hint="leave out one of them",
+            )
+        if self.min_sqnr is not None and self.weights_bits is WeightBits.FOUR:
+            raise OptionError(
+                "`--weights-bits 4` and `--min-sqnr` exclude each other: the former gives four bits to all layers",
+                hint="use `--weights-bits auto`, which gives them to as many layers as keep the SQNR",
             )
         if self.weights_bits is WeightBits.EIGHT:
             return

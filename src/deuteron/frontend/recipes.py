@@ -11,7 +11,7 @@ from executorch.export import BackendRecipeProvider, ExportRecipe, RecipeType, r
 
 from deuteron.arch import targets
 from deuteron.arch.targets import Arch
-from deuteron.builds.options import BuildOptions, Partitioning
+from deuteron.builds.options import BuildOptions, Partitioning, WeightBits
 from deuteron.errors import OptionError
 from deuteron.frontend.pipeline import Flow
 
@@ -119,6 +119,16 @@ def _check_options(recipe: Recipe, options: BuildOptions) -> None:
         raise OptionError(
             f"the option `partition` `{options.partition.value}` compares several programs of a model, and the recipe "
             f"`{recipe.value}` makes one",
+            hint="leave it out, or use `deuteron.build`",
+        )
+    unchecked = {
+        "max_loss": options.max_loss is not None,
+        "min_sqnr": options.min_sqnr is not None and recipe.trains,
+        "memory.flash_budget": options.weights_bits is WeightBits.AUTO and options.memory.flash_budget is not None,
+    }
+    for name in (name for name, is_asked in unchecked.items() if is_asked):
+        raise OptionError(
+            f"the option `{name}` is checked on the finished program, and the recipe `{recipe.value}` does not see it",
             hint="leave it out, or use `deuteron.build`",
         )
     if options.stream is not None:

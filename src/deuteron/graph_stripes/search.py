@@ -7,7 +7,7 @@ from functools import cached_property
 
 from deuteron.graph_stripes.liveness import MOVES, Arena, arena_of, live_bytes, roots_of
 from deuteron.graph_stripes.rows import RowGraph, Segment, Stripe, StripesError
-from deuteron.graph_stripes.tflite_rows import graph_of, nbytes
+from deuteron.graph_stripes.tflite_rows import check_operands, graph_of, nbytes
 from deuteron.graph_stripes.tflite_writer import Cut, CutModel, cut, trial
 from deuteron.tflite.flat_model import FlatModel
 
@@ -83,9 +83,13 @@ class SegmentSearch:
         model: the model.
         costs: of the runtime.
         allowed: operators that may be cut, by index; None for all.
+
+    Raises:
+        FormatError: an operator lacks operands.
     """
 
     def __init__(self, model: FlatModel, costs: Costs = RUNTIME, allowed: frozenset[int] | None = None) -> None:
+        check_operands(model)
         self.model, self.costs = model, costs
         graph = graph_of(model)
         if allowed is not None:

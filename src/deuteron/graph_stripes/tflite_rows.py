@@ -7,8 +7,10 @@ from types import MappingProxyType
 
 import numpy as np
 
-from deuteron.graph_stripes.rows import RowGraph, RowOperator, RowRead
+from deuteron.errors import FormatError, counted
+from deuteron.graph_stripes.rows import RowGraph, RowOperator, RowRead, StripesError
 from deuteron.operators.row_dependencies import Window
+from deuteron.tflite.decode import HINT
 from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
 
 SAME = 0
@@ -30,6 +32,16 @@ _UNARY = tuple(
     for name in names.split()
 )
 _BINARY = ("ADD", "DIV", "MAXIMUM", "MINIMUM", "MUL", "PRELU", "SQUARED_DIFFERENCE", "SUB")
+_LAYERS = ("CONV_2D", "DEPTHWISE_CONV_2D", "TRANSPOSE_CONV")
+
+_OPERANDS: Mapping[str, int] = MappingProxyType(
+    dict.fromkeys((*_UNARY, "AVERAGE_POOL_2D", "CONCATENATION", "EXPAND_DIMS", "MAX_POOL_2D", "RESHAPE", "SQUEEZE"), 1)
+    | dict.fromkeys((*_BINARY, "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "PAD"), 2)
+    | dict.fromkeys(("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "SPLIT"), 2)
+    | dict.fromkeys(("PADV2", "SLICE", "SPLIT_V", "TRANSPOSE_CONV"), 3)
+    | {"STRIDED_SLICE": 4}
+)
+"""Inputs that operators must have; further ones are optional."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +73,14 @@ class Site:
     def integers(self, operand: int) -> list[int] | None:
         """Return the values of a constant of whole numbers, None of another tensor."""
         tensor = self.tensor(operand)
-        if tensor.data is None or tensor.dtype not in ("INT32", "INT64"):
+        if not tensor.data or tensor.dtype not in ("INT32", "INT64") or len(tensor.data) != nbytes(tensor):
             return None
         return [int(value) for value in np.frombuffer(tensor.data, tensor.dtype.lower())]
 
     def read(self, operand: int, start: int = 0, step: int = 1, length: int = 1, unit: int = 1) -> RowRead:
-        """Return an operand that is read by rows."""
+        """Return an operand that is read by rows; StripesError for one that has none."""
+        if not is_map(self.tensor(operand)):
+            raise StripesError("an operand has no rows")
         shape = self.tensor(operand).shape
         window = Window(row_bytes(self.tensor(operand)), shape[1], start, step, length, unit)
         return RowRead(operand, self.op.inputs[operand], window)
@@ -92,6 +106,24 @@ def is_map(tensor: FlatTensor) -> bool:
     return len(shape) == _RANK and shape[0] == 1 and 0 not in shape and tensor.dtype in ITEM_BYTES
 
 
+def check_operands(model: FlatModel) -> None:
+    """Raise FormatError for operators that lack inputs or outputs, and for layers with weights of another rank."""
+    for at, op in enumerate(model.operators):
+        needed = _OPERANDS.get(op.name)
+        if needed is None:
+            continue
+        where = f"operator {op.number(at)} ({op.title})"
+        if len(op.inputs) < needed or -1 in op.inputs[:needed] or not op.outputs:
+            has = sum(i >= 0 for i in op.inputs[:needed])
+            raise FormatError(
+                f"it has {has} of at least {counted(needed, 'input')}, and {counted(len(op.outputs), 'output')}",
+                where=where,
+                hint=HINT,
+            )
+        if op.name in _LAYERS and len(weights := model.tensors[op.inputs[1]].shape) != _RANK:
+            raise FormatError(f"its weights have {len(weights)} dimensions instead of {_RANK}", where=where, hint=HINT)
+
+
 def graph_of(model: FlatModel) -> RowGraph:
     """Return a model by rows."""
     tensors = model.tensors
@@ -113,8 +145,10 @@ def row_operator(model: FlatModel, at: int) -> RowOperator | None:
         return None
     if site.op.intermediates or any(model.tensors[i].has_values for i in site.op.outputs):
         return None
-    found = describe(site)
-    return None if found is None or any(not is_map(model.tensors[read.tensor]) for read in found.reads) else found
+    try:
+        return describe(site)
+    except StripesError:
+        return None
 
 
 def padding(site: Site, axis: int, kernel: int, stride: int) -> tuple[int, int]:
@@ -123,6 +157,18 @@ def padding(site: Site, axis: int, kernel: int, stride: int) -> tuple[int, int]:
         return 0, 0
     total = max(0, (site.out.shape[axis] - 1) * stride + kernel - site.tensor(0).shape[axis])
     return total // 2, total - total // 2
+
+
+def is_window(site: Site) -> bool:
+    """Return True for a window over rows and columns with an output of the size that it gives."""
+    x = site.tensor(0)
+    strides = site.option("StrideH"), site.option("StrideW")
+    if not is_map(x) or min(strides) < 1 or min(spans(site)) < 1:
+        return False
+    pairs = zip(x.shape[1:3], site.out.shape[1:3], spans(site), strides, strict=True)
+    if site.option("Padding") == SAME:
+        return all(-(-size // stride) == out for size, out, _, stride in pairs)
+    return all((size - span) // stride + 1 == out for size, out, span, stride in pairs)
 
 
 def spans(site: Site) -> tuple[int, int]:
@@ -137,7 +183,7 @@ def spans(site: Site) -> tuple[int, int]:
 def macs(model: FlatModel, at: int) -> int:
     """Return the multiply-accumulates of a layer, 0 for other operators."""
     op, tensors = model.operators[at], model.tensors
-    if op.name not in ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"):
+    if op.name not in (*_LAYERS, "FULLY_CONNECTED"):
         return 0
     weights, results = tensors[op.inputs[1]].shape, math.prod(tensors[op.outputs[0]].shape)
     if op.name == "TRANSPOSE_CONV":
@@ -146,6 +192,9 @@ def macs(model: FlatModel, at: int) -> int:
 
 
 def _layer(site: Site) -> RowOperator | None:
+    """A convolution; not one of float maps with int8 weights, whose input scale depends on all rows."""
+    if not is_window(site) or "FLOAT32" in {site.tensor(0).dtype} ^ {site.tensor(1).dtype}:
+        return None
     if any(site.tensors[i].data is None for i in site.op.inputs[1:] if i >= 0):
         return None
     kernel, stride = spans(site)[0], site.option("StrideH")
@@ -158,6 +207,8 @@ def _layer(site: Site) -> RowOperator | None:
 
 def _pool(site: Site) -> RowOperator | None:
     """A pool; one with pads keeps its own, which are not values, so it computes some rows more than it needs."""
+    if not is_window(site):
+        return None
     kernel, stride = spans(site)[0], site.option("StrideH")
     before, after = padding(site, 1, kernel, stride)
     lattice = None
@@ -173,6 +224,8 @@ def _transposed(site: Site) -> RowOperator | None:
     if any(site.tensors[i].data is None for at, i in enumerate(site.op.inputs) if i >= 0 and at != 2):
         return None
     kernel, stride, x = site.tensor(1).shape[1], site.option("StrideH"), site.tensor(2)
+    if "FLOAT32" in {x.dtype} ^ {site.tensor(1).dtype} or stride < 1:
+        return None
     if not is_map(x) or site.rows != x.shape[1] * stride or kernel < stride:
         return None
     if site.option("Padding") != SAME and kernel != stride:
@@ -222,7 +275,9 @@ def _concatenation(site: Site) -> RowOperator | None:
 def _split(site: Site) -> RowOperator | None:
     axis, x = (0, 1) if site.op.name == "SPLIT" else (2, 0)
     values = site.integers(axis)
-    is_inside = values is not None and values[0] % _RANK >= 2 and len(site.tensor(x).shape) == _RANK
+    is_inside = (
+        values is not None and len(values) == 1 and values[0] % _RANK >= 2 and len(site.tensor(x).shape) == _RANK
+    )
     return site.operator(site.read(x)) if is_inside else None
 
 

@@ -214,7 +214,7 @@ def _for_ethosu(source: Buffer, arch: Arch, options: BuildOptions, choose: "Choo
     """The file for an Ethos-U: compiled by Vela, now or before, and what that leaves to the CPU."""
     model = decode(source, partial=True)
     if vela.is_compiled(model):
-        tflite_model.check_compiled(options.tflite)
+        tflite_model.check_compiled(options.tflite, options.memory)
         found = resolved(source, model)
         return _around_vela(tflite_ethosu.compiled(None, found.model), arch, {}, found.notes, ())
     builder = VelaBuilder(tflite_model.prepare(source, options.tflite), arch, options)

@@ -5,13 +5,14 @@ import mmap
 import struct
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from deuteron.arch import targets
+from deuteron.arch.memory import MemoryOptions
 from deuteron.builds.manifest import TensorInfo
 from deuteron.builds.options import TfliteOptions
 from deuteron.errors import FormatError, InputError, InternalError, OptionError, UnsupportedError, unreadable
@@ -142,11 +143,15 @@ def load(
         return _loaded(data, model, conversion.container, conversion)
 
 
-def check_compiled(options: TfliteOptions) -> None:
+def check_compiled(options: TfliteOptions, memory: MemoryOptions = MemoryOptions()) -> None:
     """Raise OptionError for options that a compiled file does not take."""
     if options.shapes or options.signature is not None:
         message = "`--shape` and `--signature` are for files that are not compiled yet"
         raise OptionError(message, hint="give the file that it was made from, or leave them out")
+    for option in fields(memory):
+        if getattr(memory, option.name) != option.default:
+            message = f"`--{option.name.replace('_', '-')}` is for files that are not compiled yet"
+            raise OptionError(message, hint="give the file that it was made from, or leave it out")
 
 
 def has_c_operators(target: str) -> bool:

@@ -114,8 +114,8 @@ def compile_cached(source: Buffer, npu: EthosU, options: VelaOptions) -> VelaRes
     kept = folder / f"{key[:32]}.json"
     try:
         entry = json.loads(kept.read_text("utf-8"))
-        return VelaResult(bytes.fromhex(entry["file"]), entry["left"], entry["summary"])
-    except (OSError, ValueError, KeyError):  # not there, or damaged
+        return VelaResult(bytes.fromhex(entry["file"]), dict(entry["left"]), dict(entry["summary"]))
+    except (OSError, ValueError, LookupError, TypeError):  # not there, or damaged
         result = compile_file(source, npu, options)
     text = json.dumps({"file": result.file.hex(), "left": dict(result.left), "summary": dict(result.summary)})
     try:

@@ -66,7 +66,7 @@ class Encoder:
             self.table("Metadata", Name=self.text(name), Buffer=self.buffer(data))
             for name, data in model.metadata.items()
         ]
-        signatures = [self.signature(signature, model)] if signature else []
+        signatures = self.signature_defs(signature)
         root = self.table(
             "Model",
             Version=SCHEMA_VERSION,
@@ -79,6 +79,10 @@ class Encoder:
         )
         self.builder.Finish(root, file_identifier=FILE_IDENTIFIER)
         return bytes(self.builder.Output())
+
+    def signature_defs(self, name: str) -> list[int]:
+        """Offsets of the signatures: one of this name, none for ""."""
+        return [self.signature(name, self.model)] if name else []
 
     def subgraph(self, model: FlatModel) -> int:
         """Offset of a subgraph."""
@@ -122,6 +126,10 @@ class Encoder:
         """Offset of a vector of integers."""
         return int(self.builder.CreateNumpyVector(np.array(values, dtype)))
 
+    def floats(self, values: Sequence[float]) -> int:
+        """Offset of a vector of float32 values."""
+        return int(self.builder.CreateNumpyVector(np.array(values, "<f4")))
+
     def offsets(self, offsets: Sequence[int]) -> int:
         """Offset of a vector of tables."""
         self.builder.StartVector(4, len(offsets), 4)
@@ -153,13 +161,14 @@ class Encoder:
             fields["IsVariable"] = True
         return self.table("Tensor", **fields)
 
-    def quantization(self, quant: Quant) -> int:
-        """Offset of scales and zero points."""
+    def quantization(self, quant: Quant, **more: int) -> int:
+        """Offset of scales and zero points, and further fields."""
         return self.table(
             "QuantizationParameters",
-            Scale=int(self.builder.CreateNumpyVector(np.array(quant.scales, "<f4"))),
+            Scale=self.floats(quant.scales),
             ZeroPoint=self.integers(quant.zero_points, "<i8"),
             QuantizedDimension=quant.axis or 0,
+            **more,
         )
 
     def operator(self, op: FlatOperator, code: int) -> int:

@@ -1,33 +1,39 @@
 """Cuts a TFLite file into stripes of rows, so that runtimes need a smaller tensor arena, and verifies the result."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from io import BytesIO
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from deuteron.board import image
 from deuteron.board.host_executor import HostExecutor
 from deuteron.builds.options import TfliteOptions
-from deuteron.errors import CapacityError, DeuteronError, InternalError, UnsupportedError, counted
+from deuteron.errors import CapacityError, DeuteronError, FormatError, InternalError, UnsupportedError, counted
 from deuteron.graph_stripes.liveness import Arena
 from deuteron.graph_stripes.search import SegmentSearch, Shrunk
+from deuteron.graph_stripes.tflite_rows import ITEM_BYTES, nbytes
 from deuteron.runtime import tflite_model
 from deuteron.runtime.build_directory import build_directory
 from deuteron.runtime.inputs import Array, seeded_inputs
 from deuteron.runtime.litert import Litert
 from deuteron.runtime.vela import PLAN
-from deuteron.tflite.decode import Decoder, decode
+from deuteron.tflite.decode import DAMAGE, HINT, Decoder, decode
 from deuteron.tflite.encode import Encoder
-from deuteron.tflite.flat_model import Buffer, FlatModel
+from deuteron.tflite.flat_model import Buffer, FlatModel, FlatTensor
+from deuteron.tflite.quantization import Quant
 
-SAMPLES = 2
-"""Random inputs for which the outputs of both files are compared."""
+SAMPLES = 3
+"""Random inputs for which the outputs of both files are compared; a state goes from one to the next."""
 
 _CPU = "cortex-m55"
 """The target whose program verifies a file where LiteRT does not run it."""
+
+_REPORT = "report the file with this text; nothing was written"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +99,16 @@ def shrink(path: Path, limit: int) -> Shrinking:
         if found is None:
             raise _too_large(search, limit)
         file = _written(found.cut.model, model, source)
-        return Shrinking(file, found.before, found.after, _segments(model, found), _verified(bytes(source), file))
+        return Shrinking(file, found.before, found.after, _segments(model, found), verified(bytes(source), file))
+
+
+@dataclass(frozen=True, slots=True)
+class _Signature:
+    """The signature of a file: its key, and the names and positions of its inputs and outputs."""
+
+    key: str
+    inputs: tuple[tuple[str, int], ...]
+    outputs: tuple[tuple[str, int], ...]
 
 
 def _model(source: Buffer) -> FlatModel:
@@ -104,47 +119,109 @@ def _model(source: Buffer) -> FlatModel:
             "an operator has options that this schema of TFLite lacks; they would be lost",
             hint="write the file with an older exporter",
         )
-    if len(_signatures(source)) > 1:
-        raise UnsupportedError(
-            "the file has several signatures; one is allowed", hint="export the model with one signature"
-        )
+    for tensor in model.tensors:
+        if tensor.data and tensor.dtype in ITEM_BYTES and len(tensor.data) != nbytes(tensor):
+            has, needs = len(tensor.data), nbytes(tensor)
+            raise FormatError(f"constant `{tensor.name}` has {has:,} bytes, its shape needs {needs:,}", hint=HINT)
     return model
 
 
-def _signatures(source: Buffer) -> Sequence[Any]:
-    root: Any = Decoder(source, partial=True).root.raw
-    return [root.SignatureDefs(i) for i in range(root.SignatureDefsLength())]
+def _signature(source: Buffer, model: FlatModel) -> _Signature | None:
+    """Return the signature of a file, None without one."""
+    found: list[_Signature] = []
+    try:
+        for table in Decoder(source, partial=True).root.children("SignatureDefs"):
+            inputs, outputs = (
+                tuple(
+                    (one.text("Name"), _position(ends, one.integer("TensorIndex"), kind))
+                    for one in table.children(side)
+                )
+                for side, ends, kind in (("Inputs", model.inputs, "input"), ("Outputs", model.outputs, "output"))
+            )
+            found.append(_Signature(table.text("SignatureKey"), inputs, outputs))
+    except DAMAGE as error:
+        raise FormatError("the signature of the file is damaged", hint=HINT) from error
+    if len(found) > 1:
+        raise UnsupportedError(
+            "the file has several signatures; one is allowed", hint="export the model with one signature"
+        )
+    return next(iter(found), None)
+
+
+def _position(ends: Sequence[int], tensor: int, kind: str) -> int:
+    if tensor not in ends:
+        raise FormatError(f"the signature names tensor {tensor} as an {kind}, which the model does not have", hint=HINT)
+    return ends.index(tensor)
+
+
+Ranges = Mapping[tuple[str, tuple[int, ...]], Mapping[str, Sequence[float]]]
+"""Minimum and maximum of tensors, by name and shape."""
+
+
+def _ranges(source: Buffer, model: FlatModel) -> Ranges:
+    """Return the ranges that exporters note with quantised tensors; interpreters do not read them."""
+    ranges: dict[tuple[str, tuple[int, ...]], Mapping[str, Sequence[float]]] = {}
+    try:
+        tables = Decoder(source, partial=True).root.children("Subgraphs")[0].children("Tensors")
+        for tensor, table in zip(model.tensors, tables, strict=True):
+            if (quant := table.child("Quantization")) is not None:
+                found = {name: quant.floats(name) for name in ("Min", "Max")}
+                ranges[tensor.name, tensor.shape] = {name: values for name, values in found.items() if values}
+    except DAMAGE as error:
+        raise FormatError("the quantisation of a tensor is damaged", hint=HINT) from error
+    return ranges
 
 
 class _Encoder(Encoder):
-    """Writes a model with the signature of its source."""
+    """Writes a model with the signature and ranges of its source.
 
-    def __init__(self, model: FlatModel, source: FlatModel, signature: Any) -> None:
+    The sizes that a file may be resized to (`shape_signature`) are left out: its stripes have constant sizes.
+    """
+
+    def __init__(self, model: FlatModel, signature: _Signature | None, ranges: Ranges) -> None:
         super().__init__(model)
-        self._source, self._signature = source, signature
+        self._signature, self._ranges = signature, ranges
+        self._range: Mapping[str, Sequence[float]] = {}
 
-    def signature(self, name: str, model: FlatModel, subgraph: int = 0) -> int:
-        """Offset of the signature."""
+    def signature_defs(self, name: str) -> list[int]:
+        """Offsets of the signatures."""
+        if self._signature is None:
+            return []
         maps: dict[str, int] = {}
-        for side, before, after in (
-            ("Inputs", self._source.inputs, model.inputs),
-            ("Outputs", self._source.outputs, model.outputs),
+        for side, given, ends in (
+            ("Inputs", self._signature.inputs, self.model.inputs),
+            ("Outputs", self._signature.outputs, self.model.outputs),
         ):
-            given = [getattr(self._signature, side)(i) for i in range(getattr(self._signature, f"{side}Length")())]
-            places = [after[before.index(one.TensorIndex())] for one in given]
-            names = [self.text(one.Name().decode()) for one in given]
-            entries = [self.table("TensorMap", Name=n, TensorIndex=i) for n, i in zip(names, places, strict=True)]
-            maps[side] = self.offsets(entries)
-        return self.table("SignatureDef", SignatureKey=self.text(name), SubgraphIndex=subgraph, **maps)
+            named = [(self.text(text), ends[at]) for text, at in given]
+            maps[side] = self.offsets([self.table("TensorMap", Name=text, TensorIndex=i) for text, i in named])
+        key = self.text(self._signature.key)
+        return [self.table("SignatureDef", SignatureKey=key, SubgraphIndex=0, **maps)]
+
+    def tensor(self, tensor: FlatTensor) -> int:
+        """Offset of a tensor."""
+        self._range = self._ranges.get((tensor.name, tensor.shape), {})
+        return super().tensor(tensor)
+
+    def quantization(self, quant: Quant, **more: int) -> int:
+        """Offset of scales, zero points and ranges."""
+        return super().quantization(quant, **more, **{name: self.floats(each) for name, each in self._range.items()})
 
 
 def _written(model: FlatModel, source: FlatModel, data: Buffer) -> bytes:
-    """Return the bytes of the cut model, without a plan of memory for other tensors."""
+    """Return the bytes of the cut model, without a plan of memory for other tensors.
+
+    Files that are packed behind it, such as labels, stay.
+    """
     model = replace(model, metadata={name: value for name, value in model.metadata.items() if name != PLAN})
-    signature = next(iter(_signatures(data)), None)
-    if signature is None:
-        return Encoder(model).finish()
-    return _Encoder(model, source, signature).finish((signature.SignatureKey() or b"").decode())
+    file = BytesIO(_Encoder(model, _signature(data, source), _ranges(data, source)).finish())
+    if zipfile.is_zipfile(BytesIO(data)):
+        try:
+            with zipfile.ZipFile(BytesIO(data)) as packed, zipfile.ZipFile(file, "a") as behind:
+                for each in packed.infolist():
+                    behind.writestr(each, packed.read(each))
+        except (*DAMAGE, EOFError, NotImplementedError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
+            raise FormatError("the files behind the model, such as labels, are damaged", hint=HINT) from error
+    return file.getvalue()
 
 
 def _segments(model: FlatModel, found: Shrunk) -> tuple[CutSegment, ...]:
@@ -162,28 +239,30 @@ def _segments(model: FlatModel, found: Shrunk) -> tuple[CutSegment, ...]:
     )
 
 
-def _verified(before: bytes, after: bytes) -> str:
-    """Compare the outputs of both files for random inputs, and return what has run them.
+def verified(before: bytes, after: bytes) -> str:
+    """Compare the outputs of both files for random inputs, one run after the other, and return what has run them.
 
     Raises:
-        UnsupportedError: nothing here runs the file.
-        InternalError: the outputs differ.
+        UnsupportedError: nothing here runs the given file.
+        InternalError: the outputs differ, or what runs the given file refuses the other one.
     """
     samples = seeded_inputs(_Inputs(before), SAMPLES)
     why: DeuteronError | None = None
     for name, runner in (("LiteRT", _by_litert), (f"our executor for {_CPU}", _by_executor)):
         try:
-            first, second = runner(before), runner(after)
-            results = [(first(sample), second(sample)) for sample in samples]
+            expected = list(map(runner(before), samples))
         except DeuteronError as error:
             why = why or error
             continue
-        for expected, got in results:
-            if any(a.tobytes() != b.tobytes() for a, b in zip(expected, got, strict=True)):
-                raise InternalError(
-                    f"{name} computes other outputs with the file in stripes",
-                    hint="report the file with this text; nothing was written",
-                )
+        try:
+            got = list(map(runner(after), samples))
+        except DeuteronError as error:
+            raise InternalError(
+                f"{name} runs the given file and refuses the one in stripes: {error.message}", hint=_REPORT
+            ) from error
+        for first, second in zip(expected, got, strict=True):
+            if any(a.tobytes() != b.tobytes() for a, b in zip(first, second, strict=True)):
+                raise InternalError(f"{name} computes other outputs with the file in stripes", hint=_REPORT)
         return name
     raise UnsupportedError(
         f"the file in stripes cannot be compared with the given one: {why.message if why else ''}",
@@ -209,7 +288,7 @@ def _by_executor(file: bytes) -> Callable[[Sequence[Array]], list[Array]]:
         path = Path(scratch) / "model.tflite"
         path.write_bytes(file)
         build = build_directory(path, _CPU, tflite=TfliteOptions(keep_dead_channels=True))
-        return HostExecutor(image.bundle_of(build)).run_from_reset
+        return HostExecutor(image.bundle_of(build)).run
 
 
 def _too_large(search: SegmentSearch, limit: int) -> CapacityError:

@@ -21,10 +21,26 @@ def widen(model: fx.GraphModule) -> None:
     Such a bias decides the scale of the output, so that the step of the weights stays small against it.
     """
     for node in model.graph.nodes:
-        if called(node) in _LAYERS and len(node.args) > 2 and node.args[2] is not None:
-            inputs, weights = (_observer(model, cast(fx.Node, arg)) for arg in node.args[:2])
-            if inputs is not None and weights is not None:
-                _widen(inputs, weights, _bias(model, node.args[2]))
+        if called(node) in _LAYERS:
+            weights = _observer(model, cast(fx.Node, node.args[1]))
+            needed = None if weights is None else needed_range(model, node, weights.quant_max)
+            if needed is not None:
+                weights.max_val.copy_(torch.maximum(weights.max_val, needed))
+
+
+def needed_range(model: fx.GraphModule, node: fx.Node, largest: int) -> Tensor | None:
+    """The least range of a layer's weights, up to the quantised weight `largest`, for its bias: as `max_val` has it.
+
+    None if the layer has no bias, or its ranges are not measured.
+    """
+    if len(node.args) < 3 or node.args[2] is None:
+        return None
+    inputs, weights = (_observer(model, cast(fx.Node, arg)) for arg in node.args[:2])
+    bias = _bias(model, node.args[2])
+    if inputs is None or weights is None or bias is None or weights.max_val.numel() not in (1, bias.numel()):
+        return None
+    needed = bias / (float(inputs.calculate_qparams()[0]) * MOST) * (largest + 1)
+    return (needed if weights.max_val.numel() > 1 else needed.max()).reshape(weights.max_val.shape)
 
 
 def _observer(model: fx.GraphModule, node: fx.Node) -> Any:
@@ -39,12 +55,3 @@ def _bias(model: fx.GraphModule, node: Any) -> Tensor | None:
     while node.op == "call_module":
         node = node.args[0]
     return value_of(model, node).detach().abs() if node.op == "get_attr" else None
-
-
-def _widen(inputs: Any, weights: Any, bias: Tensor | None) -> None:
-    if bias is None or weights.max_val.numel() not in (1, bias.numel()):
-        return
-    scale = float(inputs.calculate_qparams()[0])
-    needed = bias / (scale * MOST) * (weights.quant_max + 1)
-    needed = needed if weights.max_val.numel() > 1 else needed.max()
-    weights.max_val.copy_(torch.maximum(weights.max_val, needed.reshape(weights.max_val.shape)))

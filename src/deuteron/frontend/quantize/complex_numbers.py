@@ -162,7 +162,7 @@ def _sum(node: fx.Node, operator: object, a: fx.Node | None, b: fx.Node | None, 
 
 
 def _is_zeros(node: fx.Node) -> bool:
-    return node.target is aten.mul.Tensor and node.args[1] == 0.0
+    return node.target is aten.mul.Tensor and _is_zero(node.args[1])
 
 
 Parts = Callable[[Any], tuple[Any, Any]]
@@ -230,8 +230,8 @@ _RULES: Mapping[str, Callable[[fx.Node, Parts], Pair | None]] = {
 
 _REALS: Mapping[str, Callable[[fx.Node, fx.Node, Any], fx.Node | None]] = {
     "view_as_real": lambda node, a, b: call(node, aten.stack.default, [a, b], -1),
-    "real": lambda _, *parts: parts[0],
-    "imag": lambda _, *parts: parts[1],
+    "real": lambda _, a, __: a,
+    "imag": lambda _, __, b: b,
     "abs": _length,
     "angle": lambda node, a, b: call(node, aten.atan2.default, b, a),
 }

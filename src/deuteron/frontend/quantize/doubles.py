@@ -40,7 +40,7 @@ def narrow(model: fx.GraphModule) -> None:
             node.kwargs = {key: _narrowed(value) for key, value in node.kwargs.items()}
             with mode:
                 values = map_arg(cast(Any, (node.args, node.kwargs)), lambda one: one.meta["val"])
-                node.meta["val"] = cast(Any, node.target)(*values[0], **values[1])
+                node.meta["val"] = node.target(*values[0], **values[1])
             changed.add(node)
     model.graph.eliminate_dead_code()
     model.recompile()

@@ -49,10 +49,11 @@ class _Along:
 
     def of_pair(self, real: fx.Node, imaginary: Any, n: int | None, *, is_half: bool = False) -> Pair:
         """Return the transform of complex or real numbers, with half of the frequencies of real ones."""
-        given = real.meta["val"].shape[self.dim]
-        n = n or given
-        cosines, sines = _waves(n // 2 + 1 if is_half else n, given, n)
-        cosines, sines = cosines * n**self.power, sines * (n**self.power if self.inverse else -(n**self.power))
+        given: int = real.meta["val"].shape[self.dim]
+        length = n or given
+        cosines, sines = _waves(length // 2 + 1 if is_half else length, given, length)
+        scale = float(length) ** self.power
+        cosines, sines = cosines * scale, sines * (scale if self.inverse else -scale)
         a, b = self.product(real, cosines, "cosines"), self.product(real, sines, "sines")
         if not isinstance(imaginary, fx.Node):
             return a, b
@@ -61,16 +62,17 @@ class _Along:
 
     def of_half(self, real: fx.Node, imaginary: fx.Node, n: int | None) -> fx.Node:
         """Return the real numbers of which half of the frequencies are given."""
-        given = real.meta["val"].shape[self.dim]
-        n = n or 2 * (given - 1)
-        cosines, sines = (wave.t() for wave in _waves(given, n, n))
+        given: int = real.meta["val"].shape[self.dim]
+        length = n or 2 * (given - 1)
+        cosines, sines = (wave.t() for wave in _waves(given, length, length))
         count = torch.full((given,), 2.0, dtype=torch.float64)
         count[0] = 1
-        if n % 2 == 0 and given > n // 2:
-            count[n // 2] = 1
-        count[n // 2 + 1 :] = 0
-        a = self.product(real, cosines * count * n**self.power, "cosines")
-        b = self.product(imaginary, sines * count * -(n**self.power), "sines")
+        if length % 2 == 0 and given > length // 2:
+            count[length // 2] = 1
+        count[length // 2 + 1 :] = 0
+        scale = float(length) ** self.power
+        a = self.product(real, cosines * count * scale, "cosines")
+        b = self.product(imaginary, sines * count * -scale, "sines")
         return call(self.node, aten.add.Tensor, a, b)
 
 

@@ -7,7 +7,7 @@ others for its error (GPTQ: Frantar et al., arXiv:2210.17323). The second moves 
 loss falls.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -28,9 +28,19 @@ _SHARES = torch.linspace(0.5, 1.0, 26, dtype=torch.float64)
 
 _SWEEPS = 3
 
+_MOST = 1 << 24
+"""Most second moments of a layer, 128 MiB: of 4096 inputs. A larger layer gets nearest values."""
+
+_HELD = 1 << 25
+"""Most second moments of layers that are measured in one run of the model."""
+
 
 class Moments(fx.Interpreter):
-    """Runs a float model and adds up the second moments of the inputs of layers, [groups, elements, elements]."""
+    """Runs a float model and adds up the second moments of the inputs of layers.
+
+    They are [groups, elements, elements], or [groups, elements] for a layer with more than `_MOST` of them: those of
+    single inputs.
+    """
 
     def __init__(self, module: fx.GraphModule, layers: Iterable[str]) -> None:
         super().__init__(module)
@@ -48,7 +58,9 @@ class Moments(fx.Interpreter):
         if n.name in self._layers:
             args, _ = self.fetch_args_kwargs_from_env(n)
             columns = _columns(called(n), *args).double()
-            moments = columns @ columns.transpose(1, 2)
+            groups, elements, _ = columns.shape
+            full = groups * elements**2 <= _MOST
+            moments = columns @ columns.transpose(1, 2) if full else (columns**2).sum(dim=2)
             self.of[n.name] = self.of[n.name] + moments if n.name in self.of else moments
         return super().run_node(n)
 
@@ -79,18 +91,23 @@ def limits(rows: Tensor, moments: Tensor, largest: int, *, per_channel: bool) ->
 
     Errors are weighted by the moments of single inputs.
     """
-    importance = moments.diagonal(dim1=1, dim2=2)[:, None, :]
+    importance = (moments if moments.dim() == 2 else moments.diagonal(dim1=1, dim2=2))[:, None, :]
     most = rows.abs().amax(dim=2, keepdim=True)
     most = most if per_channel else most.amax().expand_as(most)
     best, least = most.clone(), torch.full_like(most, torch.inf)
     for share in _SHARES:
         scale = (most * share / largest).clamp_min(torch.finfo(torch.float32).tiny)
-        error = (rows - scale * (rows / scale).round().clamp(-largest, largest)) ** 2 * importance
+        error = (rows - scale * nearest(rows, scale, largest)) ** 2 * importance
         total = error.sum(dim=2, keepdim=True)
         total = total if per_channel else total.sum().expand_as(total)
         better = total < least
         best, least = torch.where(better, most * share, best), torch.where(better, total, least)
     return best
+
+
+def nearest(rows: Tensor, scale: Tensor, largest: int) -> Tensor:
+    """The nearest whole numbers, from -largest to largest."""
+    return (rows / scale).round().clamp(-largest, largest)
 
 
 def rounded(rows: Tensor, scale: Tensor, moments: Tensor, largest: int) -> Tensor:
@@ -99,9 +116,11 @@ def rounded(rows: Tensor, scale: Tensor, moments: Tensor, largest: int) -> Tenso
     Args:
         rows: the weights.
         scale: the step of each channel, [groups, channels, 1].
-        moments: of the inputs, [groups, elements, elements].
+        moments: of the inputs, [groups, elements, elements]; or [groups, elements], which give nearest values.
         largest: the largest whole number.
     """
+    if moments.dim() == 2:
+        return nearest(rows, scale, largest)
     count = rows.shape[2]
     damping = _DAMPING * moments.diagonal(dim1=1, dim2=2).mean(dim=1).clamp_min(torch.finfo(torch.float32).tiny)
     damped = moments + damping[:, None, None] * torch.eye(count, dtype=moments.dtype)
@@ -138,11 +157,28 @@ def _improve(whole: Tensor, wanted: Tensor, moments: Tensor, largest: int) -> No
 def losses(whole: Tensor, rows: Tensor, scale: Tensor, moments: Tensor) -> float:
     """The loss of rounded weights: the square error of the results of the layer."""
     error = whole * scale - rows
+    if moments.dim() == 2:
+        return float((error**2 * moments[:, None, :]).sum())
     return float(((error @ moments) * error).sum())
 
 
-def measured(model: fx.GraphModule, layers: Iterable[str], batches: Iterable[Inputs]) -> Mapping[str, Tensor]:
-    """The moments of the inputs of layers of a float model."""
-    moments = Moments(model, layers)
-    moments.measure(batches)
-    return moments.of
+def measured(
+    model: fx.GraphModule, shapes: Mapping[str, tuple[int, int]], batches: Sequence[Inputs]
+) -> Iterator[tuple[str, Tensor]]:
+    """Yield the layers of a float model with the moments of their inputs; few moments exist at once.
+
+    `shapes` has the groups of each layer, and the elements of a row of its weights.
+    """
+    left = list(shapes)
+    while left:
+        some, held = list[str](), 0
+        while left:
+            groups, elements = shapes[left[0]]
+            count = groups * elements**2
+            held += count if count <= _MOST else groups * elements
+            if some and held > _HELD:
+                break
+            some.append(left.pop(0))
+        moments = Moments(model, some)
+        moments.measure(batches)
+        yield from moments.of.items()

@@ -44,12 +44,14 @@ class Layer:
         name: its node.
         weight: the node of its weights.
         groups: of its channels.
+        elements: of a row of its weights.
         bytes: of its weights with eight and with four bits.
     """
 
     name: str
     weight: fx.Node
     groups: int
+    elements: int
     bytes: tuple[int, int]
 
     @property
@@ -75,6 +77,11 @@ class Limits:
     score: Callable[[fx.GraphModule], float] | None = None
     max_loss: float | None = None
     weight_bytes: int | None = None
+
+    @property
+    def has_quality(self) -> bool:
+        """Return true if the user limits the loss of quality."""
+        return self.min_sqnr is not None or self.max_loss is not None
 
 
 def layers_of(prepared: fx.GraphModule, npu: Callable[[fx.Node], bool]) -> list[Layer]:
@@ -105,7 +112,7 @@ def _layer(prepared: fx.GraphModule, node: fx.Node) -> Layer | None:
     else:
         return None
     whole = shape[0] * elements
-    return Layer(node.name, source, groups, (whole, packed)) if packed < whole else None
+    return Layer(node.name, source, groups, elements, (whole, packed)) if packed < whole else None
 
 
 def _quantizer(model: fx.GraphModule, node: fx.Node, operand: int = 1) -> Any:
@@ -123,12 +130,12 @@ class Rounded:
     Attributes:
         whole: the whole numbers, [groups, channels, elements].
         limit: the range of each channel, or one for all.
-        nearest: the square error of the layer's results with nearest values, and with these.
+        step: of the weights in the program, [groups, channels, 1].
     """
 
     whole: Tensor
     limit: Tensor
-    losses: tuple[float, float]
+    step: Tensor
 
 
 class Chooser:
@@ -151,32 +158,35 @@ class Chooser:
     def run(self, limits: Limits, *, trains: bool = False) -> tuple[Layer, ...]:
         """Give the chosen layers weights of four bits and return them; with `trains` training rounds the weights.
 
+        Training changes the quality, so with it only the finished program can miss the limits.
+
         Raises:
-            UnsupportedError: the quality is out of reach.
+            UnsupportedError: weights of eight bits in all layers miss the limits, or no output has an SQNR.
             CapacityError: the weights of all layers in four bits need more bytes.
         """
-        moments = learned_rounding.measured(self._floats, [each.name for each in self._layers], self._batches)
-        self._rounded = {each.name: self._round(each, moments[each.name]) for each in self._layers}
-        chosen = tuple(self._layers) if limits.all_layers else self._chosen(limits)
+        layers = {each.name: each for each in self._layers}
+        shapes = {name: (each.groups, each.elements) for name, each in layers.items()}
+        for name, moments in learned_rounding.measured(self._floats, shapes, self._batches):
+            self._rounded[name] = self._round(layers[name], moments)
+        chosen = tuple(self._layers) if limits.all_layers else self._chosen(limits, trains=trains)
         self._apply(self._prepared, chosen, trains=trains)
         return chosen
 
     def _round(self, layer: Layer, moments: Tensor) -> Rounded:
         rows = learned_rounding.rows_of(value_of(self._floats, layer.weight), layer.groups)
-        quantizer = self._quantizer_of(self._prepared, layer)
-        per_channel = quantizer.qscheme == torch.per_channel_symmetric
+        node = next(node for node in self._prepared.graph.nodes if node.name == layer.name)
+        per_channel = _quantizer(self._prepared, node).qscheme == torch.per_channel_symmetric
         limit = learned_rounding.limits(rows, moments, LARGEST, per_channel=per_channel)
-        scale = (limit / LARGEST).clamp_min(float(torch.finfo(torch.float32).eps))
-        nearest = (rows / scale).round().clamp(-LARGEST, LARGEST)
-        whole = learned_rounding.rounded(rows, scale, moments, LARGEST)
-        errors = [learned_rounding.losses(values, rows, scale, moments) for values in (nearest, whole)]
-        if errors[1] > errors[0]:
-            whole = nearest
-        return Rounded(whole, limit.flatten() if per_channel else limit.flatten()[:1], (errors[0], errors[1]))
-
-    def _quantizer_of(self, model: fx.GraphModule, layer: Layer) -> Any:
-        node = next(node for node in model.graph.nodes if node.name == layer.name)
-        return _quantizer(model, node)
+        needed = bias_scales.needed_range(self._prepared, node, LARGEST)
+        if needed is not None:  # before rounding, which is for one step
+            limit = torch.maximum(limit, needed.double().reshape(limit.shape) if per_channel else needed.double())
+        # As the observer stores and divides it.
+        step = (limit.float() / LARGEST).clamp_min(torch.finfo(torch.float32).eps).double()
+        nearest = learned_rounding.nearest(rows, step, LARGEST)
+        whole = learned_rounding.rounded(rows, step, moments, LARGEST)
+        nearest_loss, loss = (learned_rounding.losses(values, rows, step, moments) for values in (nearest, whole))
+        whole = nearest if loss > nearest_loss else whole
+        return Rounded(whole, limit.flatten() if per_channel else limit.flatten()[:1], step)
 
     def _apply(self, model: fx.GraphModule, chosen: Iterable[Layer], *, trains: bool = False) -> None:
         """Give layers of a prepared model weights of four bits."""
@@ -190,31 +200,38 @@ class Chooser:
             limit = self._rounded[layer.name].limit.to(observer.max_val.dtype).reshape(observer.max_val.shape)
             observer.max_val.copy_(limit)
             observer.min_val.copy_(-limit)
-        bias_scales.widen(model)
         for layer in () if trains else chosen:
-            scale: Tensor = self._quantizer_of(model, layer).calculate_qparams()[0]
-            whole, weight = self._rounded[layer.name].whole, value_of(model, layer.weight)
-            step = scale.double().reshape(layer.groups, -1, 1) if scale.numel() > 1 else scale.double()
-            set_value(model, nodes[layer.weight.name], (whole * step).reshape(weight.shape).to(weight.dtype))
+            rounded, weight = self._rounded[layer.name], value_of(model, layer.weight)
+            values = (rounded.whole * rounded.step).reshape(weight.shape).to(weight.dtype)
+            set_value(model, nodes[layer.weight.name], values)
 
-    def _chosen(self, limits: Limits) -> tuple[Layer, ...]:
+    def _chosen(self, limits: Limits, *, trains: bool) -> tuple[Layer, ...]:
         self.losses = self._measured_losses()
         order = sorted(self._layers, key=lambda each: (self.losses[each.name] / each.saved, each.name))
         if limits.weight_bytes is not None:
-            return self._within(order, limits)
+            return self._within(order, limits, trains=trains)
         score, least = self._requirement(limits)
-        if score(()) < least:
-            return ()
+        if (whole := score(())) < least:
+            if trains or not limits.has_quality:
+                return ()
+            raise UnsupportedError(
+                f"weights of eight bits in all layers leave a quality of {whole:.4g}, {least:.4g} are required",
+                hint="require less, or leave out `--weights-bits auto`, so that `--min-sqnr` gives layers int16 "
+                "activations"
+                if limits.max_loss is None
+                else "require less, or train with `--use-qat`",
+            )
         few, many = 0, len(order) + 1  # `few` layers keep the quality, `many` do not
         while many - few > 1:
             half = (few + many) // 2
             few, many = (half, many) if score(order[:half]) >= least else (few, half)
         return tuple(order[:few])
 
-    def _within(self, order: Sequence[Layer], limits: Limits) -> tuple[Layer, ...]:
+    def _within(self, order: Sequence[Layer], limits: Limits, *, trains: bool) -> tuple[Layer, ...]:
         """The first layers of the order with which the weights fit: of all such numbers, the one with the best quality.
 
-        With more flash there are more numbers to choose from, so the quality is never lower.
+        With more flash there are more numbers to choose from, so the quality is never lower. Quality need not fall with
+        the number of layers, so each number that fits is measured.
         """
         total = sum(each.bytes[0] for each in order)
         left = [total - sum(each.saved for each in order[:count]) for count in range(len(order) + 1)]
@@ -229,11 +246,11 @@ class Chooser:
         score, least = self._requirement(limits, usual=-math.inf)
         scores = {count: score(order[:count]) for count in fitting}
         best = max(fitting, key=lambda count: (scores[count], -count))
-        if scores[best] < least:
+        if scores[best] < least and not trains:
             raise UnsupportedError(
                 f"weights that fit into the flash budget leave a quality of {scores[best]:.4g}, {least:.4g} are "
                 "required",
-                hint="raise `--flash-budget`, require less, or train with `--use-qat`",
+                hint="raise `--flash-budget` or require less",
             )
         return tuple(order[:best])
 
@@ -242,6 +259,11 @@ class Chooser:
         if limits.score is not None and limits.max_loss is not None:
             score = limits.score
             return (lambda chosen: score(self._quantized(chosen))), score(self._floats) - limits.max_loss
+        if not self._wanted[0][0].is_floating_point():
+            raise UnsupportedError(
+                "all outputs of the model are integers, which have no SQNR, and `--weights-bits auto` keeps one",
+                hint="measure the model with `--evaluate` and `--max-loss`, or use `--weights-bits 4`",
+            )
         return self._sqnr, usual if limits.min_sqnr is None else limits.min_sqnr
 
     def _quantized(self, chosen: Sequence[Layer]) -> fx.GraphModule:
@@ -260,29 +282,29 @@ class Chooser:
         return self._outputs(self._floats)
 
     def _outputs(self, model: fx.GraphModule) -> list[list[Tensor]]:
-        """The float outputs of each batch."""
+        """The float outputs of each batch; for a model without any, its integers."""
         with torch.no_grad():
-            return [
-                [x.double() for x in flat(model(*copies(batch))) if isinstance(x, Tensor) and x.is_floating_point()]
-                for batch in self._batches
-            ]
+            found = [[x for x in flat(model(*copies(batch))) if isinstance(x, Tensor)] for batch in self._batches]
+        return [[x for x in outputs if x.is_floating_point()] or outputs for outputs in found]
 
     def _ratio(self, outputs: list[list[Tensor]]) -> float:
+        """The SQNR of the worst output in dB; for integers, the ratio of all to those that differ."""
         ratios: list[float] = []
         for wanted, actual in zip(zip(*self._wanted, strict=True), zip(*outputs, strict=True), strict=True):
-            signal = sum(float((x**2).sum()) for x in wanted)
-            noise = sum(float(((y - x) ** 2).sum()) for x, y in zip(wanted, actual, strict=True))
+            signal = noise = 0.0
+            for x, y in zip(wanted, actual, strict=True):
+                is_float = x.is_floating_point()
+                signal += float((x.double() ** 2).sum()) if is_float else x.numel()
+                noise += float(((y.double() - x.double()) ** 2).sum()) if is_float else float((x != y).sum())
             ratios.append(decibels(signal, noise))
-        return min(ratios, default=math.inf)
+        return min(ratios)
 
     def _measured_losses(self) -> dict[str, float]:
         """The noise that each layer alone adds to the outputs, as a share of their signal: of the worst output."""
         found: dict[str, float] = {}
         for layer in self._layers:
             rounded, weight = self._rounded[layer.name], value_of(self._floats, layer.weight).detach()
-            step = rounded.limit / LARGEST
-            step = step.reshape(layer.groups, -1, 1) if step.numel() > 1 else step
-            with _replaced(weight, (rounded.whole * step).reshape(weight.shape)):
+            with _replaced(weight, (rounded.whole * rounded.step).reshape(weight.shape)):
                 outputs = self._outputs(self._floats)
             found[layer.name] = 10 ** (-self._ratio(outputs) / 10)
         return found

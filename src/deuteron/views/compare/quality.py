@@ -170,6 +170,54 @@ def evaluated(manifest: Manifest, result: "BuildResult", evaluate: Evaluate) -> 
     return replace(manifest, quality=replace(manifest.quality, metrics=metrics))
 
 
+def check_sqnr(manifest: Manifest) -> None:
+    """Check the outputs of a finished program against `--min-sqnr`.
+
+    Raises:
+        UnsupportedError: an output has less, or none has an SQNR.
+    """
+    least, quality = manifest.options.min_sqnr, manifest.quality
+    if least is None:
+        return
+    found = {index: output.sqnr for index, output in enumerate(quality.outputs) if output.channels}
+    if not found:
+        raise UnsupportedError(
+            "all outputs of the model are integers, which have no SQNR, and `--min-sqnr` requires one",
+            hint="leave it out, and measure the model with `--evaluate`",
+        )
+    worst = min(found, key=found.__getitem__)
+    if found[worst] < least:
+        most = int(found[worst])
+        raise UnsupportedError(
+            f"output {worst} of the {quality.measured} has an SQNR of {found[worst]:.2f} dB, {least:g} dB are required "
+            "by `--min-sqnr`",
+            hint=(f"ask for at most `--min-sqnr {most}`, or " if most >= 1 else "")
+            + "lose less elsewhere: with `--equalise --correct-biases`",
+        )
+
+
+def check_loss(manifest: Manifest) -> None:
+    """Check the number of the user's function for a finished program against `--max-loss`.
+
+    Raises:
+        UnsupportedError: it is too far below that of the float model.
+    """
+    most = manifest.options.max_loss
+    if most is None:
+        return
+    (metric,) = manifest.quality.metrics  # `score` has seen one number
+    if (loss := metric.model - metric.program) > most:
+        raise UnsupportedError(
+            f"the program loses {loss:.6g}, {most:g} are allowed by `--max-loss`: {metric.text()}",
+            hint=f"allow `--max-loss {_above(loss)}`, or build without `--weights-bits auto`",
+        )
+
+
+def _above(value: float) -> str:
+    """Return a number that is at least a positive value, in few digits."""
+    return next(text for digits in range(2, 18) if float(text := f"{value:.{digits}g}") >= value)
+
+
 def score(evaluate: Evaluate, model: Callable[..., object]) -> float:
     """Return the one number of the user function for a model.
 
