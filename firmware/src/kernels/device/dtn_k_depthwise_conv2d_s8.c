@@ -81,6 +81,7 @@ int32_t dtn_k_depthwise_conv2d_s8(const dtn_call_t *call, dtn_phase_t phase)
                 .weights = sums.weights,
                 .bias = sums.bias,
                 .output = sums.output,
+                .taps_pitch = (size_t)p->out_c,
             },
         .sums = sums,
     };
