@@ -22,7 +22,7 @@ def net():
 
 
 def sorts():
-    return Sorts(), (torch.rand(1, 4),)
+    return Sorts(), (torch.rand(1, 200),)
 """
 
 

@@ -96,6 +96,8 @@ class Provider(BackendRecipeProvider):
         _check(recipe_type, arch, trained=train is not None)
         options = cast(BuildOptions, kwargs.get("options", BuildOptions()))
         options.check(arch)
+        if isinstance(arch.npu, EthosU):
+            vela.check_memory(arch.npu, options.memory)
         _check_options(recipe_type, options)
         if options.measuring and kwargs.get("calibration_inputs_fn") is None:
             raise OptionError(

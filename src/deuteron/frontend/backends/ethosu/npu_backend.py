@@ -34,7 +34,6 @@ class EthosUNpuBackend(NpuBackend):
         """A context in which the backend can be imported."""
         check_executorch()
         vela.check(self._npu, self._options.vela)
-        vela.check_memory(self._npu, self._options.memory)
         yield
 
     @contextmanager
