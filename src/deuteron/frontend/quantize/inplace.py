@@ -206,9 +206,9 @@ def writes_into(nodes: Iterable[fx.Node], memory: fx.Node) -> bool:
     return any(_storage(arg) == _storage(memory) for node in nodes for arg in _written(node))
 
 
-def written_storages(model: fx.GraphModule) -> set[int]:
-    """Return the identities of the memories that operators write into."""
-    return {_storage(arg) for node in model.graph.nodes for arg in _written(node)}
+def last_writes(model: fx.GraphModule) -> dict[int, int]:
+    """Return, for each memory that operators write into, the position of the last such node in the graph."""
+    return {_storage(arg): index for index, node in enumerate(model.graph.nodes) for arg in _written(node)}
 
 
 def storage_of(value: Any) -> int:
