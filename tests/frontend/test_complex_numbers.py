@@ -56,3 +56,53 @@ def test_complex_numbers_become_pairs(function: Callable[[Tensor], Tensor]) -> N
 def test_models_with_other_operators_on_complex_numbers_stay() -> None:
     found = rewritten(Call(lambda x: torch.fft.rfft(x).tanh().real), (4, 8), complex_numbers.write)
     assert torch.ops.aten.fft_rfft.default in found
+
+
+def _product_in_place(x: Tensor) -> Tensor:
+    a = x * 1
+    z = torch.complex(a, x + 1)
+    z *= torch.complex(x + 2, x - 1)
+    return torch.view_as_real(z * z).sum(-1) + a
+
+
+def _view_in_place(x: Tensor) -> Tensor:
+    y = x * 1
+    torch.view_as_complex(y.view(4, 4, 2)).mul_(1j)
+    return y
+
+
+def _sum_in_place(x: Tensor) -> Tensor:
+    a = x * 1
+    z = torch.complex(a, x + 1)
+    z.add_(torch.complex(x, x)).div_(z.real.clone())
+    return z.imag + a
+
+
+IN_PLACE: list[Callable[[Tensor], Tensor]] = [
+    _product_in_place,
+    _view_in_place,
+    _sum_in_place,
+    lambda x: (x.to(torch.complex64).reshape(2, 16) * torch.complex(x, x).reshape(2, 16)).imag,
+    lambda x: torch.fft.rfft(x).angle().sin() + torch.fft.rfft(x).angle(),
+]
+
+
+@pytest.mark.parametrize("function", IN_PLACE)
+def test_complex_operators_in_place(function: Callable[[Tensor], Tensor]) -> None:
+    rewritten(Call(function), (4, 8), complex_numbers.write, inplace.write, rtol=1e-5)
+
+
+def _written_behind_its_conjugate(x: Tensor) -> Tensor:
+    z = torch.complex(x, x + 1)
+    w = z.conj()
+    z.mul_(2j)
+    return w.imag
+
+
+@pytest.mark.parametrize(
+    "function",
+    [_written_behind_its_conjugate, lambda x: torch.einsum("ab,bc,cd->ad", *[torch.complex(x, x)[:, :4]] * 3).real],
+)
+def test_complex_numbers_without_a_rule_stay(function: Callable[[Tensor], Tensor]) -> None:
+    found = rewritten(Call(function), (4, 8), complex_numbers.write, rtol=1e-5)
+    assert torch.ops.aten.complex.default in found

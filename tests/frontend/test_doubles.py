@@ -52,6 +52,22 @@ def test_doubles_that_float32_cannot_stand_for_are_refused(function: Callable[[T
 @pytest.mark.parametrize(
     "function",
     [
+        lambda x: ((x.double() + 1e9) - 1e9).float(),
+        lambda x: (x.double() * 1e-42 * 1e42).float(),
+        lambda x: ((x.double() + 1e9) > 1e9).float(),
+    ],
+)
+def test_results_that_need_float64_are_refused(function: Callable[[Tensor], Tensor]) -> None:
+    def narrow(model: fx.GraphModule) -> None:
+        doubles.narrow(model, (torch.randn(3, 4),))
+
+    with pytest.raises(UnsupportedError, match="float32 is not precise enough for the result of"):
+        rewritten(Call(function), (3, 4), narrow)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
         lambda x: x + (x[:, :0] * 2).sum(1, keepdim=True),
         lambda x: torch.cat([x[:, :0].relu(), x * 2], 1),
         lambda x: torch.cat([x[:0] + 1, x, x[:0], x * 2]),

@@ -62,6 +62,9 @@ SCATTERS: list[Callable[[Tensor], Tensor]] = [
     lambda x: x.index_put((torch.arange(3), x.argmax(1)), torch.tensor(2.0)),
     lambda x: x.index_put((x.argmax(0), torch.arange(4)), x[0] * 2),
     lambda x: torch.zeros(3, 4).index_put((torch.tensor([0, -1, 0]),), x, accumulate=True),
+    lambda x: torch.zeros(3, 4).index_put((x[:, 0].argsort(),), x[:1], accumulate=True),
+    lambda x: torch.zeros(3, 4).index_put((x[:, 0].argsort(),), x[:, :1], accumulate=True),
+    lambda x: torch.where(~(x > 9).scatter(1, x.argmax(1, keepdim=True), 1), x, 0.0),
 ]
 
 

@@ -271,7 +271,7 @@ class Flow:
         check_repeatable(model)
         self._original = rewrite_equivalence.original(model, self.sample)
         boolean_indices.write(model)
-        doubles.narrow(model)
+        doubles.narrow(model, self.sample)
         if self._has_cortex_m:
             complex_numbers.write(model)
         check_exported(model, takes_complex=not self._has_cortex_m)

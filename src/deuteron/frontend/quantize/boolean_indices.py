@@ -16,6 +16,7 @@ from torch.fx.node import map_arg
 
 from deuteron.frontend.operators import base_name, called, changes_operand, depends_on
 from deuteron.frontend.quantize.decompositions import call
+from deuteron.frontend.quantize.inplace import writes_into
 
 aten = torch.ops.aten
 
@@ -24,7 +25,9 @@ _OF_ELEMENTS = frozenset({"dropout", "to", "_to_copy", "clone", "detach", "alias
 
 _OF_ROWS = _OF_ELEMENTS | {"linear", "layer_norm"}
 
-_FUNCTIONS = "acos acosh asin atanh div lgamma log log10 log1p log2 logit pow reciprocal rsqrt sqrt xlogy"
+_FUNCTIONS = """
+acos acosh asin atanh div fmod lgamma log log10 log1p log2 logit pow reciprocal remainder rsqrt sqrt xlogy
+"""
 _PARTIAL = frozenset(_FUNCTIONS.split())
 """Functions that are not defined for all numbers: they get 1 in place of an element that is not selected."""
 
@@ -46,9 +49,19 @@ def write(model: fx.GraphModule) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Mask:
-    """A mask over some dimensions of a tensor, behind `before` others and ahead of `behind` others."""
+    """A mask over some dimensions of a tensor, behind `before` others and ahead of `behind` others.
+
+    Attributes:
+        node: the mask as the reader gets it, also after a later change of the model's own mask.
+        source: the model's own mask.
+        reader: the node that selects or writes elements.
+        before: the number of dimensions ahead of those of the mask.
+        behind: the number of dimensions behind them.
+    """
 
     node: fx.Node
+    source: fx.Node
+    reader: fx.Node
     before: int
     behind: int
 
@@ -70,8 +83,8 @@ class _Pass:
         """Add what a node selects or computes of selected elements, or replace it."""
         if node.target in (aten.index.Tensor, aten.masked_select.default):
             x, given = cast("tuple[fx.Node, Any]", node.args)
-            mask = _mask(x, given if isinstance(given, (list, tuple)) else [given])
-            if mask is not None and x not in self.whole:
+            mask = _mask(node, x, given if isinstance(given, (list, tuple)) else [_expanded(node, x, given)])
+            if mask is not None:
                 self._add(node, self._all(node, x, mask), mask)
         elif node.target in _PUTS:
             self._put(node)
@@ -90,7 +103,7 @@ class _Pass:
 
     def _put(self, node: fx.Node) -> None:
         x, indices, values, *accumulates = cast("tuple[fx.Node, list[fx.Node | None], fx.Node, bool]", node.args)
-        mask = _mask(x, indices)
+        mask = _mask(node, x, indices)
         if mask is None or any(accumulates):
             return
         if values in self.whole:
@@ -100,7 +113,7 @@ class _Pass:
         else:
             given = cast(Tensor, values.meta["val"])
             new = values
-            if given.dim() == mask.behind + 1 and given.shape[0] == 1 and not mask.before:
+            if given.dim() == mask.behind + 1 and _has_fixed_shape(given) and given.shape[0] == 1 and not mask.before:
                 new = call(node, aten.reshape.default, values, [*given.shape[1:]])
             elif given.dim() > mask.behind:
                 return
@@ -152,33 +165,58 @@ class _Pass:
         return call(node, aten.div.Tensor, total, count if size == 1 else call(node, aten.mul.Tensor, count, size))
 
     def _is_same(self, one: _Mask, other: _Mask) -> bool:
-        """True for the same mask, also if the model computes it again without a change in between."""
+        """True if two readers get the same mask, also if the model computes it again without a change in between."""
         if (one.before, one.behind) != (other.before, other.behind):
             return False
-        return one.node is other.node or self._is_repeated(one.node, other.node)
-
-    def _is_repeated(self, one: fx.Node, other: fx.Node) -> bool:
-        if not (one.op == other.op == "call_function") or (one.target, one.kwargs) != (other.target, other.kwargs):
-            return False
-        if one.args != other.args or changes_operand(one):
-            return False
         nodes = list(self.model.graph.nodes)
-        start, end = sorted(map(nodes.index, (one, other)))
-        copied = {*self.whole, *self.whole.values()}
-        return not any(changes_operand(node) and node.args[0] not in copied for node in nodes[start:end])
+        places = [nodes.index(reader) for reader in (one.reader, other.reader)]
+        if one.source is not other.source:
+            starts = sorted(nodes.index(source) for source in (one.source, other.source))
+            if not _is_repeated(one.source, other.source) or any(map(self._changes, nodes[slice(*starts)])):
+                return False
+            places += starts
+        between = nodes[min(places) : max(places)]
+        return not any(writes_into(between, mask.source) for mask in (one, other))
+
+    def _changes(self, node: fx.Node) -> bool:
+        """True for a change of a tensor that is no copy of selected elements."""
+        return changes_operand(node) and node.args[0] not in {*self.whole, *self.whole.values()}
 
 
-def _mask(x: fx.Node, indices: Any) -> _Mask | None:
-    """Return the mask of an index; None if there are other indices too."""
+def _is_repeated(one: fx.Node, other: fx.Node) -> bool:
+    """True if two nodes compute the same of the same operands."""
+    if not (one.op == other.op == "call_function") or changes_operand(one):
+        return False
+    return (one.target, one.args, one.kwargs) == (other.target, other.args, other.kwargs)
+
+
+def _expanded(node: fx.Node, x: fx.Node, mask: fx.Node) -> fx.Node:
+    """Return the mask of a `masked_select`, which repeats it along the dimensions ahead, in the tensor's shape."""
+    whole, given = cast(Tensor, x.meta["val"]), cast(Tensor, mask.meta["val"])
+    if not _has_fixed_shape(whole) or not _has_fixed_shape(given) or given.shape == whole.shape:
+        return mask
+    is_wider = torch.broadcast_shapes(whole.shape, given.shape) != whole.shape
+    return mask if is_wider else call(node, aten.expand.default, mask, [*whole.shape])
+
+
+def _mask(node: fx.Node, x: fx.Node, indices: Any) -> _Mask | None:
+    """Return the mask of an index; None if there are other indices too, or sizes that depend on data."""
     found = [(place, index) for place, index in enumerate(indices) if index is not None]
     if len(found) != 1:
         return None
-    before, index = found[0]
-    whole, mask = cast(Tensor, x.meta["val"]), cast(Tensor, index.meta["val"])
-    covered = tuple(whole.shape[before : before + mask.dim()])
-    if mask.dtype != torch.bool or not mask.dim() or tuple(mask.shape) != covered:
+    before, source = found[0]
+    whole, mask = cast(Tensor, x.meta["val"]), cast(Tensor, source.meta["val"])
+    if mask.dtype != torch.bool or not mask.dim() or not _has_fixed_shape(whole) or not _has_fixed_shape(mask):
         return None
-    return _Mask(index, before, whole.dim() - before - mask.dim())
+    if tuple(mask.shape) != tuple(whole.shape[before : before + mask.dim()]):
+        return None
+    is_changed = writes_into(node.graph.nodes, source)
+    index = call(node, aten.clone.default, source) if is_changed else source
+    return _Mask(index, source, node, before, whole.dim() - before - mask.dim())
+
+
+def _has_fixed_shape(value: Tensor) -> bool:
+    return all(isinstance(size, int) for size in value.shape)
 
 
 def _remove(model: fx.GraphModule, selected: Mapping[fx.Node, fx.Node]) -> None:

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, fx
 from torch.fx.node import map_arg
 
-from deuteron.frontend.operators import called
+from deuteron.frontend.operators import called, changes_operand
 from deuteron.frontend.quantize.decompositions import call, constant, constant_value
 from deuteron.frontend.quantize.fourier import TRANSFORMS
+from deuteron.frontend.quantize.inplace import last_writes, storage_of
 
 aten = torch.ops.aten
 
@@ -22,6 +23,9 @@ neg permute repeat reshape roll select slice squeeze stack sub sum t transpose u
 """
 _OF_PARTS = frozenset(_NAMES.split())
 """Operators that compute each part of a result of the same parts of their operands, in place too."""
+
+_WRITES = frozenset({"copy", "fill"})
+"""Operators whose rules write into the parts themselves."""
 
 _PRODUCTS = frozenset({"bmm", "einsum", "matmul", "mm", "mul"})
 """Operators that are linear in each of two operands."""
@@ -56,6 +60,8 @@ class _Pass:
         self.pairs = dict[fx.Node, Pair]()
         self.reals = dict[fx.Node, fx.Node]()
         self.done = set[fx.Node]()
+        self.order = {node: index for index, node in enumerate(model.graph.nodes)}
+        self.written = last_writes(model)
 
     def visit(self, node: fx.Node) -> bool:
         """Add the parts of a node, or the real tensor; False if there is no rule for it."""
@@ -63,11 +69,35 @@ class _Pass:
             self.done.add(node)
             return True
         result = self._parts(node)
+        if result is not None and self._is_written(node):
+            result = self._own(node, result)
         if isinstance(result, tuple):
             self.pairs[node] = result
         elif result is not None:
             self.reals[node] = result
         return result is not None
+
+    def _is_written(self, node: fx.Node) -> bool:
+        """True if a later operator writes into the memory of a node or of its operands."""
+        memories = map(_storage, (node, *node.all_input_nodes))
+        return any(self.written.get(memory, -1) > self.order[node] for memory in memories)
+
+    def _own(self, node: fx.Node, result: Pair | fx.Node) -> Pair | fx.Node | None:
+        """Return parts that share memory as the complex tensors do; None if the parts of a view are copies.
+
+        In-place operators change a tensor and its views, but not what was copied from it.
+        """
+        arguments = node.all_input_nodes
+        is_view = any(_storage(node) == _storage(arg) for arg in arguments)
+        memories = {_storage(part) for arg in arguments for part in (arg, *self.pairs.get(arg, ()))}
+        parts = result if isinstance(result, tuple) else (result,)
+        if is_view and called(node) != "lift_fresh_copy" and not all(_storage(part) in memories for part in parts):
+            return None
+        own = [
+            call(node, aten.clone.default, part) if not is_view and _storage(part) in memories else part
+            for part in parts
+        ]
+        return (own[0], own[1]) if isinstance(result, tuple) else own[0]
 
     def _parts(self, node: fx.Node) -> Pair | fx.Node | None:
         if not _is_complex(node) or node.op != "call_function":
@@ -81,12 +111,18 @@ class _Pass:
         name = called(node)
         if name in TRANSFORMS:
             return TRANSFORMS[name](self.model, node, self._pair)
-        if name in _PRODUCTS and len(node.args) == 2:
-            return self._product(node)
         if name in _OF_PARTS:
             return self._each(node)
-        rule = _RULES.get(name)
-        return None if rule is None else rule(node, self._pair)
+        if name in _PRODUCTS and len(node.args) == 2:
+            result = self._product(node)
+        else:
+            rule = _RULES.get(name)
+            result = None if rule is None else rule(node, self._pair)
+        if result is None or not changes_operand(node) or name in _WRITES:
+            return result
+        # Both parts are computed of the old ones.
+        a, b = self._pair(node.args[0])
+        return call(node, aten.copy_.default, a, result[0]), call(node, aten.copy_.default, b, result[1])
 
     def _real(self, node: fx.Node) -> fx.Node | None:
         """Return a real tensor that is computed of complex ones."""
@@ -120,14 +156,17 @@ class _Pass:
 
         return part(0), part(1)
 
-    def _product(self, node: fx.Node) -> Pair:
+    def _product(self, node: fx.Node) -> Pair | None:
         is_einsum = called(node) == "einsum"
-        first, second = cast("tuple[Any, Any]", node.args[1] if is_einsum else node.args)
+        operands, target = cast("tuple[Any, Any]", node.args[1] if is_einsum else node.args), _functional(node)
+        if len(operands) != 2:
+            return None
+        first, second = operands
 
         def product(a: Any, b: Any) -> fx.Node | None:
             if _is_zero(a) or _is_zero(b):
                 return None
-            return call(node, node.target, node.args[0], [a, b]) if is_einsum else call(node, node.target, a, b)
+            return call(node, target, node.args[0], [a, b]) if is_einsum else call(node, target, a, b)
 
         (a, b), (c, d) = self._pair(first), self._pair(second)
         if not isinstance(a, fx.Node):
@@ -141,6 +180,16 @@ class _Pass:
 def _is_complex(node: fx.Node) -> bool:
     value: object = node.meta.get("val")
     return isinstance(value, Tensor) and value.is_complex()
+
+
+def _storage(node: fx.Node) -> int:
+    return storage_of(node.meta["val"])
+
+
+def _functional(node: fx.Node) -> object:
+    """Return the variant of an operator that does not work in place."""
+    target = cast(Any, node.target)
+    return getattr(getattr(aten, called(node)), target._overloadname)  # noqa: SLF001 - it has no public name
 
 
 def _is_index(node: fx.Node) -> bool:
@@ -201,13 +250,22 @@ def _quotient(node: fx.Node, parts: Parts) -> Pair | None:
     (a, b), (c, d) = parts(node.args[0]), parts(node.args[1])
     if not _is_zero(d) or not isinstance(b, fx.Node):
         return None
-    return call(node, node.target, a, c), call(node, node.target, b, c)
+    target = _functional(node)
+    return call(node, target, a, c), call(node, target, b, c)
 
 
 def _written(node: fx.Node, parts: Parts) -> Pair:
     (a, b), (c, d) = parts(node.args[0]), parts(node.args[1])
     operators = [aten.copy_.default if isinstance(one, fx.Node) else aten.fill_.Scalar for one in (c, d)]
     return call(node, operators[0], a, c), call(node, operators[1], b, d)
+
+
+def _converted(node: fx.Node, parts: Parts) -> Pair:
+    real, imaginary = parts(node.args[0])
+    if isinstance(imaginary, fx.Node):
+        return real, imaginary
+    real = real if real.meta["val"].is_floating_point() else call(node, aten.to.dtype, real, torch.float32)
+    return real, call(node, aten.mul.Tensor, real, 0.0)
 
 
 def _length(node: fx.Node, real: fx.Node, imaginary: Any) -> fx.Node | None:
@@ -224,8 +282,8 @@ _RULES: Mapping[str, Callable[[fx.Node, Parts], Pair | None]] = {
     "exp": _exponential,
     **dict.fromkeys(("_conj", "conj", "conj_physical"), _conjugate),
     "div": _quotient,
-    **dict.fromkeys(("copy", "fill"), _written),
-    **dict.fromkeys(("resolve_conj", "resolve_neg", "to", "type_as"), lambda node, parts: parts(node.args[0])),
+    **dict.fromkeys(_WRITES, _written),
+    **dict.fromkeys(("resolve_conj", "resolve_neg", "to", "type_as"), _converted),
 }
 
 _REALS: Mapping[str, Callable[[fx.Node, fx.Node, Any], fx.Node | None]] = {

@@ -29,9 +29,11 @@ _POWERS: Mapping[tuple[str, bool], float] = {
 def _waves(count: int, given: int, n: int) -> tuple[Tensor, Tensor]:
     """Return cosines and sines of `count` frequencies at `given` places of a period of `n`; zeros behind its end."""
     places = torch.arange(given, dtype=torch.float64)
-    angles = torch.outer(torch.arange(count, dtype=torch.float64), places) * (2 * math.pi / n)
+    turns = torch.outer(torch.arange(count, dtype=torch.float64), places)
+    angles = turns * (2 * math.pi / n)
     is_used = (places < n).double()
-    return angles.cos() * is_used, angles.sin() * is_used
+    is_zero = 2 * turns % n == 0  # exactly: the sign of a zero decides between the angles pi and -pi
+    return angles.cos() * is_used, angles.sin().masked_fill(is_zero, 0.0) * is_used
 
 
 class _Along:
@@ -53,7 +55,7 @@ class _Along:
         length = n or given
         cosines, sines = _waves(length // 2 + 1 if is_half else length, given, length)
         scale = float(length) ** self.power
-        cosines, sines = cosines * scale, sines * (scale if self.inverse else -scale)
+        cosines, sines = cosines * scale, sines * (scale if self.inverse else -scale) + 0.0  # no -0
         a, b = self.product(real, cosines, "cosines"), self.product(real, sines, "sines")
         if not isinstance(imaginary, fx.Node):
             return a, b

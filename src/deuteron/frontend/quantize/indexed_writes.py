@@ -53,8 +53,11 @@ def _put_sums(
 ) -> fx.Node | None:
     """Return a tensor to whose rows others are added."""
     whole, rows = cast(Tensor, x.meta["val"]), cast(Tensor, values.meta["val"])
-    if index.meta["val"].dim() != 1 or rows.dim() != whole.dim() or not whole.is_floating_point():
+    if index.meta["val"].dim() != 1 or not whole.is_floating_point():
         return None
+    wanted = [len(index.meta["val"]) if i == dim else size for i, size in enumerate(whole.shape)]
+    if [*rows.shape] != wanted:
+        values = call(node, aten.expand.default, values, wanted)
     places = constant_value(model, index)
     if places is not None:
         index = constant(model, node, f"{node.name}_rows", places % whole.shape[dim])

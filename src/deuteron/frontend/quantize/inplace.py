@@ -6,7 +6,7 @@ which elements a view has.
 """
 
 import operator
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -199,6 +199,16 @@ def written_buffers(model: fx.GraphModule) -> list[fx.Node]:
     nodes = [node for node in model.graph.nodes if isinstance(node.meta.get("val"), Tensor)]
     written = {_storage(arg) for node in model.graph.nodes for arg in _written(node)}
     return [node for node in nodes if node.op == "get_attr" and _storage(node) in written]
+
+
+def writes_into(nodes: Iterable[fx.Node], memory: fx.Node) -> bool:
+    """True if one of the nodes writes into the memory of a tensor, directly or through a view."""
+    return any(_storage(arg) == _storage(memory) for node in nodes for arg in _written(node))
+
+
+def last_writes(model: fx.GraphModule) -> dict[int, int]:
+    """Return, for each memory that operators write into, the position of the last such node in the graph."""
+    return {_storage(arg): index for index, node in enumerate(model.graph.nodes) for arg in _written(node)}
 
 
 def storage_of(value: Any) -> int:

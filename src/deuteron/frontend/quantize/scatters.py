@@ -74,6 +74,8 @@ def _written(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
             x = call(node, aten.where.self, is_place, new, x)
         else:
             x = call(node, aten.where.ScalarSelf, is_place, value, x)
+    if x.meta["val"].dtype != node.meta["val"].dtype:  # a number changes the dtype of bools
+        x = call(node, aten.to.dtype, x, node.meta["val"].dtype)
     return x
 
 
