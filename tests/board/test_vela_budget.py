@@ -157,6 +157,8 @@ def test_an_error_of_one_cut_does_not_end_the_build(file: Path, monkeypatch: pyt
         return built(self, *args, is_cached=is_cached)
 
     monkeypatch.setattr(VelaBuilder, "built", failing)
+    monkeypatch.setattr(vela_budget, "_PARTS", (0.7,))
+    monkeypatch.setattr(vela_budget, "_SECONDS", dict.fromkeys(Effort, 4.0))
     chosen = VelaSearch(_builder(file.read_bytes(), _options(None, DepthFirst.ALWAYS))).chosen()
     assert chosen.made.stripes == ()
     assert "a program that the search tried was left out: a partition has no commands" in chosen.made.notes

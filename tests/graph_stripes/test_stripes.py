@@ -9,7 +9,7 @@ from tests import full
 
 from deuteron.graph_stripes.liveness import arena_of
 from deuteron.graph_stripes.rows import StripesError
-from deuteron.graph_stripes.search import SegmentSearch
+from deuteron.graph_stripes.search import RUNTIME, VELA, Costs, SegmentSearch
 from deuteron.graph_stripes.tflite_rows import graph_of
 from deuteron.graph_stripes.tflite_writer import Cut, cut
 from deuteron.runtime.litert import Litert
@@ -100,6 +100,17 @@ def test_the_least_arena_is_found_where_a_limit_is_too_small():
     assert least is not None
     assert search.within(least.after.nbytes) is not None
     assert 512 < least.after.nbytes < 0.75 * search.before.nbytes
+
+
+@pytest.mark.parametrize("costs", [RUNTIME, VELA])
+def test_bounds_are_below_what_stripes_need(costs: Costs):
+    net = Network((1, 32, 16, 8))
+    x = net.layer(net.input, 8)
+    search = SegmentSearch(net.model(net.layer(net.sum(x, x), 2)), costs)
+    search.single(8000)
+    tried = {way: one.live for way, one in search.tried.items() if one}
+    assert tried
+    assert all(search.bounds[way] <= live for way, live in tried.items())
 
 
 def test_an_operator_that_needs_all_rows_ends_a_segment():

@@ -33,7 +33,6 @@ class RowOperator:
         outputs: its results, which have the same rows.
         reads: the operands that it reads by rows; it reads all others whole.
         count: output rows.
-        grain: output rows that are computed together.
         lattice: for operators that choose their own pads: they read multiples of the first number of rows, and
             compute the second number of rows for each. Rows near the edges of a stripe are then wrong, and unused.
         macs: multiply-accumulates of all rows.
@@ -43,13 +42,12 @@ class RowOperator:
     outputs: tuple[int, ...]
     reads: tuple[RowRead, ...]
     count: int
-    grain: int = 1
     lattice: tuple[int, int] | None = None
     macs: int = 0
 
     def stripe(self, wanted: Rows) -> "OperatorRows":
         """Return what the operator reads and computes so that these output rows are right."""
-        first, last = wanted[0] - wanted[0] % self.grain, min(wanted[1] + -wanted[1] % self.grain, self.count)
+        first, last = wanted[0], min(wanted[1], self.count)
         reads = tuple(read.window.rows(first, last) for read in self.reads)
         if self.lattice is None:
             return OperatorRows(wanted, (first, last), reads)
@@ -127,7 +125,8 @@ class Segment:
     @property
     def count(self) -> int:
         """Rows of the output with the fewest rows: the largest number of stripes."""
-        return min(self.counts[tensor] for tensor in self.outputs)
+        counts = self.counts
+        return min(counts[tensor] for tensor in self.outputs)
 
     @property
     def counts(self) -> Mapping[int, int]:

@@ -99,8 +99,8 @@ class SegmentSearch:
         self.before = arena_of(model)
         self.live = self._live(model)
         self._sizes = {i: 0 if t.has_values else nbytes(t) for i, t in enumerate(model.tensors)}
-        self._bounds: dict[Cut, int] = {}
-        self._tried: dict[Cut, Tried | None] = {}
+        self.bounds: dict[Cut, int] = {}
+        self.tried: dict[Cut, Tried | None] = {}
 
     def within(self, limit: int) -> Shrunk | None:
         """Return the model with the least added work whose live bytes are within a limit; None if none is found."""
@@ -133,7 +133,7 @@ class SegmentSearch:
 
     def proposed(self, combined: Sequence[tuple[Tried, ...]]) -> list[tuple[Tried, ...]]:
         """Return these cuts and all single segments tried; for the same ends those that are Pareto-optimal."""
-        singles = ((one,) for one in self._tried.values() if one is not None)
+        singles = ((one,) for one in self.tried.values() if one is not None)
         ordered = sorted(
             (self.expected(each), cost_of(each), at, each) for at, each in enumerate((*combined, *singles))
         )
@@ -157,7 +157,7 @@ class SegmentSearch:
         for live in (self.live, self.cascaded) if self.costs.in_place else (self.live,):
             cuts = self._cuts(limit, live, thresholds)
             if cuts:
-                yield tuple(one for cut in cuts if (one := self._tried.get(cut)) is not None)
+                yield tuple(one for cut in cuts if (one := self.tried.get(cut)) is not None)
 
     @cached_property
     def cascaded(self) -> Sequence[int]:
@@ -281,54 +281,59 @@ class SegmentSearch:
 
     def _through(self, first: int, last: int) -> int:
         """Return the bytes that are live from before a segment to its end."""
+        return sum(self._sizes[tensor] for tensor in self._staying(first, last))
+
+    def _staying(self, first: int, last: int) -> frozenset[int]:
+        """Return the tensors that are live from before a segment to its end."""
         later = {tensor for reads in self.graph.reads[last:] for tensor in reads} | {*self.graph.outputs}
         before = {*self.graph.inputs, *(tensor for writes in self.graph.writes[:first] for tensor in writes)}
-        return sum(self._sizes[tensor] for tensor in before & later)
+        return frozenset(before & later)
+
+    def _bound(self, segment: Segment, stripes: Sequence[Stripe], staying: frozenset[int]) -> int:
+        """Return a lower bound of the live bytes inside a segment, and of the tensors that stay live over it.
+
+        Constants and moves in place need no bytes; a tensor that is read twice is there once.
+        """
+        most = done = 0
+        for stripe in stripes:
+            for op in segment.operators:
+                if (rows := stripe.operators.get(op.at)) is not None:
+                    first, last = rows.computed
+                    written = (last - first) * sum(segment.row_bytes[tensor] for tensor in op.outputs)
+                    read: dict[int, int] = {}
+                    for each, (low, high) in zip(op.reads, rows.reads, strict=True):
+                        if self._sizes[each.tensor] and each.tensor not in staying:
+                            read[each.tensor] = max(read.get(each.tensor, 0), (high - low) * each.window.nbytes)
+                    is_moved = self.costs.in_place and self.model.operators[op.at].name in MOVES
+                    live = max(written, *read.values(), 0) if is_moved else written + sum(read.values())
+                    most = max(most, live + (0 if self.costs.in_place else done))
+            done += sum((last - first) * segment.row_bytes[tensor] for tensor, (first, last) in stripe.outputs.items())
+        return max(most, done) + sum(self._sizes[tensor] for tensor in staying)
 
     def _try(self, segment: Segment, way: Cut, limit: int) -> Tried | None:
         """Return a way with its live bytes; None for one that is impossible, or surely above the limit."""
-        if way in self._tried:
-            return self._tried[way]
+        if way in self.tried:
+            return self.tried[way]
         try:
-            if way not in self._bounds:
+            if way not in self.bounds:
                 stripes = segment.stripes(way.height, way.kept)
-                self._bounds[way] = bound(segment, stripes) + self._through(way.first, way.last)
-            if self._bounds[way] > limit:
+                self.bounds[way] = self._bound(segment, stripes, self._staying(way.first, way.last))
+            if self.bounds[way] > limit:
                 return None
             made, work = trial(self.model, self.graph, segment, way)
             copied = work.copied if self.costs.in_place else arena_of(made).copied
             added = self._count(made) - (way.last - way.first)
             cost = work.macs + self.costs.copied * copied + self.costs.operator * added
-            self._tried[way] = Tried(way, max(self._live(made)), cost)
+            self.tried[way] = Tried(way, max(self._live(made)), cost)
         except StripesError:
-            self._tried[way] = None
-        return self._tried[way]
+            self.tried[way] = None
+        return self.tried[way]
 
 
 def ways(segment: Segment, first: int, last: int, kept: frozenset[int]) -> Iterator[Cut]:
     """Yield the ways to cut a segment with given rows to keep, fewest stripes first."""
     heights = dict.fromkeys(-(-segment.count // number) for number in _NUMBERS if number <= segment.count)
     return (Cut(first, last, height, kept) for height in heights)
-
-
-def bound(segment: Segment, stripes: Sequence[Stripe]) -> int:
-    """Return a lower bound of the live bytes inside a segment."""
-    most = done = 0
-    for stripe in stripes:
-        for op in segment.operators:
-            if (rows := stripe.operators.get(op.at)) is not None:
-                live = sum(
-                    (last - first) * segment.row_bytes[tensor]
-                    for tensor in op.outputs
-                    for first, last in [rows.computed]
-                )
-                live += sum(
-                    (last - first) * read.window.nbytes
-                    for read, (first, last) in zip(op.reads, rows.reads, strict=True)
-                )
-                most = max(most, live + done)
-        done += sum((last - first) * segment.row_bytes[tensor] for tensor, (first, last) in stripe.outputs.items())
-    return most
 
 
 def cost_of(segments: Sequence[Tried]) -> int:
