@@ -34,7 +34,7 @@ extern "C" {
 #endif
 
 /** Version of these tables; the executor rejects a bundle of another version. */
-#define DTN_BUNDLE_VERSION UINT32_C(2)
+#define DTN_BUNDLE_VERSION UINT32_C(3)
 
 /** Bytes of a Neutron's working memory for each pointer to a tensor on any target: one bundle fits all. */
 #define DTN_POINTER_BYTES UINT32_C(8)

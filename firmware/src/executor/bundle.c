@@ -110,7 +110,7 @@ static NeutronError delegates_check(const dtn_bundle_t *bundle)
         if (delegate->npu == NULL) {
             return dtn_error(DTN_REASON_NULL_POINTER, 0);
         }
-        if (delegate->first > bundle->constant_count || delegate->blocks > bundle->constant_count - delegate->first) {
+        if (!dtn_is_inside(delegate->first, delegate->blocks, bundle->constant_count)) {
             return dtn_error(DTN_REASON_DELEGATE_BLOCK, i);
         }
     }

@@ -167,9 +167,10 @@ NeutronError dtn_run_copy(dtn_executor_t *executor, uint32_t kind, const void *c
 
 NeutronError dtn_run_step(dtn_executor_t *executor)
 {
-    bool changes = false;
-    bool goes_on;
+    bool changes;
+    bool goes_on = false;
     do {
+        changes = goes_on;
         begun_t begun;
         begin_step(executor, &begun);
         NeutronError error = dtn_step_call(executor, executor->step, DTN_PHASE_RUN);
@@ -177,9 +178,7 @@ NeutronError dtn_run_step(dtn_executor_t *executor)
             return error;
         }
         record_step(executor, &begun);
-        goes_on = executor->bundle->steps[executor->step].kind == DTN_STEP_CHANGE;
-        changes = changes || goes_on;
-        executor->step++;
+        goes_on = executor->bundle->steps[executor->step++].kind == DTN_STEP_CHANGE;
     } while (goes_on);
     /* Nothing aborts a run that has changed the state: it is complete. */
     return changes ? ENONE : dtn_error(dtn_progress(), 0);

@@ -38,15 +38,15 @@ static bool words_check(const dtn_bundle_t *bundle, const dtn_step_t *step)
 
 static dtn_reason_t operator_call(const dtn_executor_t *executor, const dtn_step_t *step, dtn_phase_t phase)
 {
-    uint32_t first = step->first;
+    const dtn_bundle_t *bundle = executor->bundle;
     uint32_t values = step->inputs + step->outputs;
     dtn_operator_call_t call;
-    call.params = executor->bundle->words + first + values;
+    call.params = bundle->words + step->first + values;
     call.param_count = step->params;
     call.input_count = step->inputs;
     call.output_count = step->outputs;
-    dtn_value_tensors(executor, first, values, call.values);
-    return (dtn_reason_t)executor->bundle->operators[step->index](&call, phase);
+    dtn_value_tensors(executor, step->first, values, call.values);
+    return (dtn_reason_t)bundle->operators[step->index](&call, phase);
 }
 
 NeutronError dtn_step_call(const dtn_executor_t *executor, uint32_t index, dtn_phase_t phase)
@@ -64,15 +64,14 @@ static dtn_reason_t form_check(const dtn_bundle_t *bundle, const dtn_step_t *ste
     if (!words_check(bundle, step)) {
         return DTN_REASON_BUNDLE_STEP;
     }
-    if (step->kind == DTN_STEP_CHANGE && step == &bundle->steps[bundle->step_count - 1]) {
-        return DTN_REASON_BUNDLE_STEP;
-    }
-    if (step->kind != DTN_STEP_DELEGATE && step->kind <= DTN_STEP_CHANGE && step->index < bundle->operator_count &&
-        bundle->operators[step->index] != NULL) {
+    if (step->kind == DTN_STEP_DELEGATE) {
+        if (step->index < bundle->delegate_count) {
+            return step->params != 0 ? DTN_REASON_DELEGATE : DTN_OK;
+        }
+    } else if (step->kind <= DTN_STEP_CHANGE && step->index < bundle->operator_count &&
+               bundle->operators[step->index] != NULL &&
+               (step->kind != DTN_STEP_CHANGE || step != &bundle->steps[bundle->step_count - 1])) {
         return step->inputs + step->outputs > DTN_MAX_OPERATOR_VALUES ? DTN_REASON_OPERATOR : DTN_OK;
-    }
-    if (step->kind == DTN_STEP_DELEGATE && step->index < bundle->delegate_count) {
-        return step->params != 0 ? DTN_REASON_DELEGATE : DTN_OK;
     }
     return DTN_REASON_BUNDLE_STEP;
 }

@@ -8,7 +8,7 @@ from enum import IntEnum
 
 from deuteron.npu.firmware import Firmware, FirmwarePartition
 
-VERSION = 2
+VERSION = 3
 ALIGNMENT = 16
 MEMORY_CONSTANT = 0x10000
 """`Value.memory` of constants starts here: MEMORY_CONSTANT + k is `constants[k]`."""

@@ -389,7 +389,7 @@ def run(flow: Flow, model: torch.nn.Module, inputs: Inputs, *, lowers: bool = Tr
     recipe = flow.recipe(lowers=lowers)
     from executorch.export import ExportSession
 
-    with upstream_caches.active(), capture.known():
+    with upstream_caches.active(), capture.known(), mutable_buffers.emitted():
         while True:
             session = ExportSession(model, [inputs], recipe, generate_etrecord=flow.options.use_profiling)
             if _is_exported(session, flow):

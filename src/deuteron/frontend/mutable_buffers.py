@@ -1,6 +1,7 @@
 """Turns the variables of a program, its last inputs and outputs, into ExecuTorch's mutable buffers."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, cast
 
 import torch
@@ -20,6 +21,7 @@ from deuteron.errors import InternalError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.operators import called, is_dequantize, is_quantize
+from deuteron.frontend.upstream import access, names
 
 Affine = tuple[Any, ...]
 """Arguments of a quantise operator after the value: scale, zero point, range and dtype."""
@@ -131,9 +133,9 @@ def write(
     for node in buffers:  # before the inputs, as the verifier of exported programs wants it
         (inputs[0] if inputs else buffers[0]).prepend(node)
     taken = {*program.state_dict, *program.constants}
-    names = [_free(one.name, taken) for one in variables]
+    fqns = [_free(one.name, taken) for one in variables]
     state = dict(program.state_dict)
-    for index, (name, one, before, after) in enumerate(zip(names, variables, buffers, values, strict=True)):
+    for index, (name, one, before, after) in enumerate(zip(fqns, variables, buffers, values, strict=True)):
         state[name] = _stored(one.initial, affines.get(index))
         dtypes = state[name].dtype, before.meta["val"].dtype, after.meta["val"].dtype
         if len(set(dtypes)) != 1:
@@ -143,10 +145,10 @@ def write(
         before.meta["et_init_buffer"] = True  # ExecuTorch's `InitializedMutableBufferPass`: the program has its value
     old = {spec.arg.name: spec for spec in signature.input_specs}
     specs = {node.name: InputSpec(InputKind.BUFFER, TensorArgument(node.name), name, True) for node, name in
-             zip(buffers, names, strict=True)}  # fmt: skip
+             zip(buffers, fqns, strict=True)}  # fmt: skip
     output.args = ((*values, *outputs),)
     changed = [OutputSpec(OutputKind.BUFFER_MUTATION, TensorArgument(node.name), name) for node, name in
-               zip(values, names, strict=True)]  # fmt: skip
+               zip(values, fqns, strict=True)]  # fmt: skip
     kept = [OutputSpec(OutputKind.USER_OUTPUT, TensorArgument(node.name), None) for node in outputs]
     graph.lint()
     entry = program.module_call_graph[0]
@@ -169,6 +171,30 @@ def write(
         program.constants,
         verifiers=program.verifiers,
     )
+
+
+@contextmanager
+def emitted() -> Generator[None]:
+    """Let ExecuTorch emit mutable buffers with their own initial values in this context.
+
+    ExecuTorch looks for equal bytes among the constants, and takes a constant's number for that of an initial value.
+    """
+
+    def wrapped(original: Callable[..., Any]) -> Callable[..., Any]:
+        def emit(emitter: Any, spec: Any, *args: Any, **kwargs: Any) -> Any:
+            program = emitter.program_state
+            constants = program.cached_spec_hash_values
+            if spec.mem_id is not None:
+                program.cached_spec_hash_values = {}
+            try:
+                return original(emitter, spec, *args, **kwargs)
+            finally:
+                program.cached_spec_hash_values = constants
+
+        return emit
+
+    with access.replaced(names.EMIT_TENSOR, wrapped):
+        yield
 
 
 def _is_alias(node: fx.Node, buffers: Sequence[fx.Node]) -> bool:

@@ -3,6 +3,7 @@
 import random
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from tests import full
@@ -14,6 +15,7 @@ from torch.nn import functional
 from deuteron import api
 from deuteron.frontend.eager.capture import captured, run
 from deuteron.frontend.eager.state import Snapshot
+from deuteron.runtime import pte
 
 WIDTH = forms.WIDTH
 MUTATIONS = (
@@ -92,3 +94,34 @@ def test_a_program_steps_as_its_module_does(form: str, layer: str):
     quality = build.manifest.quality
     assert quality.measured == "program"
     assert quality.outputs[0].sqnr > (20 if form == "through_a_view" else 25)
+
+
+class Counters(nn.Module):
+    """A layer whose bias has the bytes of a counter's initial value, which is the last of several."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(WIDTH, WIDTH)
+        nn.init.zeros_(self.layer.bias)
+        for number in range(6, -1, -1):
+            self.register_buffer(f"n{number}", torch.full((WIDTH // 2,), number))
+
+    def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        total = self.n0 + 0
+        for number in range(7):
+            counter = self.get_buffer(f"n{number}")
+            total = total + counter
+            counter.add_(number + 1)
+        return self.layer(x), total
+
+
+def test_a_state_with_the_bytes_of_a_constant_has_its_own_initial_value():
+    (method,) = pte.read(
+        api.build(Counters().eval(), stream(1)[0], target="cortex-m55", calibration=stream(4)).pte
+    ).methods
+    initial = {
+        tensor.name: np.frombuffer(tensor.constant.data, np.int64).tolist()
+        for _, tensor in method.state
+        if tensor.constant is not None
+    }
+    assert initial == {f"n{number}": [number] * (WIDTH // 2) for number in range(7)}

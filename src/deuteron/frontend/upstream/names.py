@@ -87,6 +87,9 @@ EMITTED = tuple(
     PrivateName("executorch.exir.program._program", f"ExecutorchProgramManager.{name}", "emits a program again")
     for name in ("_execution_programs", "_config_methods", "_named_data", "_etrecord")
 )
+EMIT_TENSOR = PrivateName(
+    "executorch.exir.emit._emitter", "_Emitter._tensor_spec_to_evalue", "gives a state the number of its own content"
+)
 DELEGATE_MAP = PrivateName(
     "executorch.devtools.etrecord._etrecord", "ETRecord._delegate_map", "gets the names of kernel calls"
 )

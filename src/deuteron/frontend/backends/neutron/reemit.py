@@ -11,6 +11,7 @@ from typing import Any
 from torch import fx
 
 from deuteron.errors import InternalError
+from deuteron.frontend import mutable_buffers
 from deuteron.frontend.backends.neutron.handles import debug_handle_map
 from deuteron.frontend.backends.neutron.upstream import NeutronPartition, Recording, program_config
 from deuteron.frontend.nodes import computing, name_of
@@ -70,7 +71,9 @@ def _names(module: Any) -> tuple[str, ...]:
 
 def _emitted(manager: Any) -> Any:
     """A program manager of the same program, with the existing ETRecord."""
-    emitted = type(manager)(manager._execution_programs, manager._config_methods, program_config(), manager._named_data)
+    programs, methods, named = manager._execution_programs, manager._config_methods, manager._named_data
+    with mutable_buffers.emitted():
+        emitted = type(manager)(programs, methods, program_config(), named)
     record = manager._etrecord
     if record is not None:
         record._delegate_map = emitted.delegate_map  # the rest is unchanged: emitting changes debug handles of nodes
