@@ -33,7 +33,7 @@ typedef struct {
     uint32_t counts_crc;
     uint32_t crc;
     uint8_t program[DTN_PROGRAM_HASH_BYTES];
-    uint32_t is_profiling;
+    uint32_t flags;
     uint32_t state_bytes;
     uint32_t event_capacity;
     uint32_t inputs;
@@ -50,7 +50,14 @@ typedef struct {
     char board[DTN_HARNESS_NAME_BYTES];
 } identity_t;
 
-typedef char identity_fits[sizeof(identity_t) <= DTN_HARNESS_BLOCK_BYTES ? 1 : -1];
+#define FLAG_PROFILING UINT32_C(1)    /* runs record events inside steps */
+#define FLAG_NPU_EMULATED UINT32_C(2) /* the core executes the commands of the NPU */
+
+typedef char identity_is_packed[sizeof(identity_t) == 128 && 128 <= DTN_HARNESS_BLOCK_BYTES ? 1 : -1];
+
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "the words of the protocol are little-endian, and so must be the core"
+#endif
 
 enum { WORD = 4 };
 
@@ -91,7 +98,7 @@ static uint8_t identify(dtn_harness_t *harness)
         .bundle_version = bundle->version,
         .counts_crc = bundle->counts_crc,
         .crc = bundle->crc,
-        .is_profiling = DTN_PROFILING,
+        .flags = (DTN_PROFILING ? FLAG_PROFILING : 0) | (info->is_npu_emulated ? FLAG_NPU_EMULATED : 0),
         .event_capacity = harness->executor->event_capacity,
         .inputs = bundle->input_count,
         .outputs = bundle->output_count,
@@ -210,7 +217,7 @@ static void trigger(uint32_t step, bool on)
     }
 }
 
-/* Runs steps until `stop` of them are complete, or all. */
+/* Runs steps until at least `stop` of them are complete, or all: the executor completes some of them together. */
 static NeutronError run_steps(dtn_executor_t *executor, uint32_t stop)
 {
     NeutronError error = ENONE;
@@ -322,7 +329,7 @@ static void answer(dtn_harness_t *harness, header_t header, uint8_t status)
 void dtn_harness_fault(dtn_harness_t *harness, const void *data, uint32_t bytes)
 {
     header_t header = {.sequence = harness->sequence, .session = harness->session};
-    (void)reply(harness, data, bytes);
+    (void)reply(harness, data, bytes < DTN_HARNESS_BLOCK_BYTES ? bytes : DTN_HARNESS_BLOCK_BYTES);
     answer(harness, header, DTN_HARNESS_FAULT);
 }
 

@@ -4,6 +4,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "deuteron/executor.h"
@@ -13,6 +14,7 @@ typedef struct {
     const char *board;
     const uint8_t *program; /**< SHA-256 of the .pte that the bundle was made from */
     uint32_t counts;        /**< unit of `dtn_port_ticks`, of deuteron/profile.h */
+    bool is_npu_emulated;   /**< the core executes the commands of an NPU */
     uint32_t flash_latency_ns;
     uint32_t flash_bytes_per_second;
     dtn_event_t *events;

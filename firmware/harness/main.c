@@ -26,6 +26,7 @@ void dtn_fault(const dtn_fault_t *fault)
 int main(void)
 {
     const dtn_harness_image_t *image = &dtn_harness_image;
+    dtn_uart_start(); /* first: the preparation is the likeliest place of a fault */
     dtn_prepared_t prepared = dtn_runner_prepare(&executor, image->flash_latency_ns, image->flash_bytes_per_second);
     if (prepared.error == ENONE && !prepared.is_npu_started) {
         prepared.error = dtn_error(DTN_REASON_NPU_BUSY, 0);
@@ -44,8 +45,8 @@ int main(void)
         .stack_bytes = dtn_stack_bytes(),
         .init_error = (uint32_t)prepared.error,
         .init_ticks = prepared.init_ticks,
+        .is_npu_emulated = image->is_npu_emulated,
     };
-    dtn_uart_start();
     for (;;) {
         dtn_harness_poll(&harness);
     }

@@ -10,6 +10,8 @@
 #define DAMAGED_WEIGHTS 3 /* weights of the linear layer change after the program was checked */
 #define LATE 4            /* the first bytes of the pool arrive later, as by a DMA whose wait returns too early */
 
+#define FAULT 5 /* the check of the linear layer reads where there is no memory */
+
 enum { SECOND_INPUT_BYTES = 512 };
 
 int32_t genuine(const dtn_operator_call_t *call, dtn_phase_t phase);
@@ -70,6 +72,11 @@ int32_t REPLACED(const dtn_operator_call_t *call, dtn_phase_t phase)
 #elif DEFECT == DAMAGED_WEIGHTS
     if (phase == DTN_PHASE_RUN) {
         memset(call->values[1].data, 0x5A, 64);
+    }
+#endif
+#if DEFECT == FAULT
+    if (phase == DTN_PHASE_CHECK) {
+        (void)*(volatile uint32_t *)UINT32_C(0xF0000000);
     }
 #endif
     int32_t reason = genuine(call, phase);

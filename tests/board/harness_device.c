@@ -11,7 +11,8 @@ void device_start(const uint8_t *program);
 void device_restart_at(uint32_t step);
 uint32_t device_runs(void);
 uint32_t device_feed(const uint8_t *bytes, uint32_t count, uint8_t *reply, uint32_t capacity);
-void device_fault(void);
+uint32_t device_fault(uint32_t bytes, uint8_t *reply, uint32_t capacity);
+void device_damage_at(uint32_t step, uint32_t value);
 
 enum { EVENTS = 64 };
 
@@ -27,6 +28,8 @@ static uint8_t *outgoing;
 static uint32_t outgoing_count;
 static uint32_t outgoing_capacity;
 static uint32_t restart_step = NEVER;
+static uint32_t damage_step = NEVER;
+static uint32_t damaged_value;
 static uint32_t runs;
 static jmp_buf power;
 
@@ -50,6 +53,13 @@ void device_restart_at(uint32_t step)
     restart_step = step;
 }
 
+/* Changes the exponent of a value whenever a step starts, as another master of the memory. */
+void device_damage_at(uint32_t step, uint32_t value)
+{
+    damage_step = step;
+    damaged_value = value;
+}
+
 uint32_t device_runs(void)
 {
     return runs;
@@ -71,11 +81,16 @@ uint32_t device_feed(const uint8_t *bytes, uint32_t count, uint8_t *reply, uint3
     return outgoing_count;
 }
 
-void device_fault(void)
+/* Reports a fault, as the handler does that stops the processor. */
+uint32_t device_fault(uint32_t bytes, uint8_t *reply, uint32_t capacity)
 {
-    const uint32_t fault[8] = {5, UINT32_C(1) << 15 | UINT32_C(1) << 9, 0, 0, 0x60000000, 0x20000F00, 0x1234, 0x5678};
-    harness.info.init_error = 0;
-    dtn_harness_fault(&harness, fault, sizeof fault);
+    static const uint32_t fault[128] = {
+        5, UINT32_C(1) << 15 | UINT32_C(1) << 9, 0, 0, 0x60000000, 0x20000F00, 0x1234, 0x5678};
+    outgoing = reply;
+    outgoing_count = 0;
+    outgoing_capacity = capacity;
+    dtn_harness_fault(&harness, fault, bytes);
+    return outgoing_count;
 }
 
 int32_t dtn_port_getc(void)
@@ -104,6 +119,9 @@ uint32_t dtn_stack_used(void)
 void dtn_port_trigger(uint32_t step, bool on)
 {
     runs += step == DTN_HARNESS_WHOLE_RUN && on;
+    if (on && step == damage_step) {
+        ((uint8_t *)dtn_executor_value(&executor, damaged_value))[3] ^= 0x40;
+    }
     if (on && step == restart_step) {
         longjmp(power, 1);
     }

@@ -39,6 +39,15 @@ class Device:
         """Restart when this step starts."""
         self._library.device_restart_at(step)
 
+    def damage_at(self, step: int, value: int) -> None:
+        """Change a value whenever this step starts."""
+        self._library.device_damage_at(step, value)
+
+    def fault(self, count: int = 32) -> bytes:
+        """The report of a fault with so many bytes about it, as the handler sends it."""
+        sent = self._library.device_fault(count, self._reply, self.sends)
+        return self._reply.raw[:sent]
+
     @property
     def runs(self) -> int:
         """The number of runs, or continuations of runs."""
@@ -47,7 +56,8 @@ class Device:
     def feed(self, data: bytes) -> bytes:
         """What the board sends for these bytes."""
         data = data[: self.space]
-        return self._reply.raw[: self._library.device_feed(data, len(data), self._reply, self.sends)]
+        sent = self._library.device_feed(data, len(data), self._reply, self.sends)
+        return self._reply.raw[:sent]
 
 
 @dataclass(frozen=True, slots=True)

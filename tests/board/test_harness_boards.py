@@ -8,9 +8,14 @@ from tests.board.serial_boards import SERIAL, emulated, linked
 
 from deuteron import api
 from deuteron.board import boards, record
+from deuteron.board.image import bundle_of
+from deuteron.board.tables import Tables
 from deuteron.board.toolchain import Source
+from deuteron.errors import BoardError
+from deuteron.views.profile import on_line
+from deuteron.views.profile import subject as builds
 from deuteron.views.run.first_difference import Finding, StepDifference
-from deuteron.views.run.line import OnLine
+from deuteron.views.run.line import NPU_EMULATED, LineOptions, OnLine, _expected, expected_of_build
 
 HERE = Path(__file__).parent
 PAIRS = [("digits", "imxrt700", "an505"), ("digits", "cortex-m55", "an547")] + [
@@ -43,12 +48,34 @@ def test_the_line_and_semihosting_give_the_same(name: str, target: str, board: s
     with emulated(image / record.ELF, boards.load(board), terminal=board == "an505") as line:
         by_line = subject(build, line)
         results = by_line.run(samples)
+        profiled = on_line.profile(builds.read(build), LineOptions(line), samples[:1])
+        of_image = OnLine(image, LineOptions(line))
+        assert of_image.run(samples[:1])[0][0].tobytes() == results[0][0].tobytes()
+    has_npu = bool(bundle_of(build).delegates)
+    assert (NPU_EMULATED in by_line.text(), NPU_EMULATED in profiled.warnings) == (has_npu, has_npu)
+    assert record.read(image).tables_crc == Tables.of(bundle_of(build)).crc
     assert [[y.tobytes() for y in sample] for sample in results] == [[y.tobytes() for y in sample] for sample in wanted]
     files, lines = (dict(each.to_json()["counts"])["runs"] for each in (by_files, by_line))
     for counted, run in zip(files, lines, strict=True):
         steps = [event["instructions"] for event in counted["events"] if event["kind"] == "step"]
         assert len(steps) == len(run["steps"])
         assert all(abs(a - step["instructions"]) <= 1 for a, step in zip(steps, run["steps"], strict=True))
+
+
+def test_another_version_of_the_tables_is_refused_without_the_build(tmp_path: Path) -> None:
+    """`firmware.json` has the checksum of the tables, and not only that of the `.pte`."""
+    build, board = store.model("digits", target="cortex-m55"), boards.load("an547")
+    firmware = record.read(store.firmware(build, board, SERIAL))
+    assert _expected(None, None, firmware) == expected_of_build(build, bundle_of(build))
+
+
+def test_a_fault_while_the_program_is_prepared_is_reported(tmp_path: Path) -> None:
+    build, board = store.model("digits", target="cortex-m55"), boards.load("an547")
+    source = Source("test.defect", HERE / "harness_defects.c", flags=("-DDEFECT=5", "-O2"))
+    with emulated(linked(build, board, tmp_path, (source,)), board) as line:
+        chosen = subject(build, line)
+        with pytest.raises(BoardError, match=r"the processor stopped with a fault: .*Fault.*pc 0x"):
+            chosen.run(chosen.draw(1))
 
 
 def compared(tmp_path: Path, defect: int) -> StepDifference | None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.board import harness_device
+from tests.board import fetching, harness_device
 from tests.board.host import command
 from tests.board.serial_boards import SERIAL, emulated
 from tests.board.test_harness import on_host
@@ -20,7 +20,7 @@ from deuteron.board.link import link
 from deuteron.board.record import ELF, FirmwareOptions
 from deuteron.board.toolchain import Toolchain
 from deuteron.board.translate import translate
-from deuteron.errors import InputError, OptionError
+from deuteron.errors import InputError, InternalError, OptionError
 from deuteron.native import FIRMWARE
 
 PORTS = sorted(path.parent for path in (FIRMWARE / "port").glob(f"*/{boards.PORT}"))
@@ -85,6 +85,31 @@ def port_of_an505(folder: Path) -> Path:
         "[clock]\ntick_hz = 20_000_000\n"
     )
     return directory
+
+
+def test_every_file_that_a_port_includes_counts(tmp_path: Path) -> None:
+    """Objects of a user's port are never those of its earlier files."""
+    directory = port_of_an505(tmp_path)
+    (tmp_path / "pins.inc").write_text("/* none */\n")
+    with (directory / "uart.c").open("a") as source:
+        source.write('#include "../pins.inc"\n')
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+    linked(boards.read_port(directory), tmp_path / "first")
+    (tmp_path / "pins.inc").write_text('#error "other pins"\n')
+    with pytest.raises(InternalError, match="other pins"):
+        linked(boards.read_port(directory), tmp_path / "second")
+
+
+def test_a_program_that_fetches_weights_needs_a_driver_for_fetches(tmp_path: Path) -> None:
+    bundle, tools = fetching.bundle(np.random.default_rng(5)), Toolchain.find(image.OBJECTS)
+    with pytest.raises(OptionError) as error:
+        link(bundle, boards.load("nucleo_u575zi"), SERIAL, (), tools, tmp_path)
+    assert str(error.value) == (
+        "the program fetches weights during its runs, and the port of `nucleo_u575zi` has no driver for fetches\n\n"
+        "hint: build the model with `--fetch-constants-to-sram never`, or integrate its bundle with "
+        "`port/template/fetch_hooks.c`"
+    )
 
 
 def test_a_port_in_a_directory_runs(tmp_path: Path) -> None:

@@ -85,6 +85,7 @@ typedef struct {
     uint32_t stack_bytes;   /**< size of the stack, 0 if unknown */
     uint32_t init_error;    /**< result of `dtn_executor_init`: after an error, runs return it */
     uint32_t init_ticks;    /**< ticks that it took */
+    bool is_npu_emulated;   /**< the core executes the commands of the program's NPU */
 } dtn_harness_info_t;
 
 /** A frame while it arrives, and the reply to it. The fields are private. */
@@ -114,8 +115,8 @@ typedef struct {
  * for a run returns after the run. */
 void dtn_harness_poll(dtn_harness_t *harness);
 
-/** Replies to the request that is being handled that the processor stopped with a fault, with at most a block of data
- * about it, such as `dtn_fault_t`. For a fault handler, which must not return to the harness. */
+/** Replies to the last request, if there was one, that the processor stopped with a fault, with data about it, such as
+ * `dtn_fault_t`, of which at most a block is sent. For a fault handler, which must not return to the harness. */
 void dtn_harness_fault(dtn_harness_t *harness, const void *data, uint32_t bytes);
 
 /**
@@ -123,8 +124,9 @@ void dtn_harness_fault(dtn_harness_t *harness, const void *data, uint32_t bytes)
  * @{
  */
 
-/** Returns the next byte of the line, or -1 if none has arrived. It may first sleep until an interrupt. Bytes that
- * arrive during a run may be lost: the host sends them again. */
+/** Returns the next byte of the line, or -1 if none has arrived. It may first sleep until an interrupt, if it checks
+ * for a byte with interrupts disabled (PRIMASK), executes WFI, and enables them after it: a byte between check and WFI
+ * then still ends the sleep. Bytes that arrive during a run may be lost: the host sends them again. */
 int32_t dtn_port_getc(void);
 
 /** Sends a byte, waiting for space if needed; returns false if the line takes none within the port's time limit, after

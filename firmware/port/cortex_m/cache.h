@@ -29,9 +29,13 @@ static inline void dtn_cache_start(void)
     uint32_t size = DTN_CCSIDR;
     uint32_t last_set = size >> 13 & 0x7FFFU;
     uint32_t last_way = size >> 3 & 0x3FFU;
+    uint32_t shift = 32; /* the way is in the uppermost bits, as many as the last one has */
+    for (uint32_t ways = last_way; ways != 0; ways >>= 1) {
+        shift--;
+    }
     for (uint32_t set = 0; set <= last_set; set++) {
         for (uint32_t way = 0; way <= last_way; way++) {
-            DTN_DCISW = way << 30 | set * DTN_CACHE_LINE; /* four ways or fewer */
+            DTN_DCISW = (last_way == 0 ? 0 : way << shift) | set * DTN_CACHE_LINE;
         }
     }
     DTN_ICIALLU = 0;

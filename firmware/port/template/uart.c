@@ -13,9 +13,9 @@ typedef char ring_is_a_power_of_two[(RING_BYTES & (RING_BYTES - 1)) == 0 ? 1 : -
 void dtn_uart_start(void);
 void dtn_uart_received(uint8_t byte);
 
-static uint8_t ring[RING_BYTES];
-static volatile uint32_t written; /* by the interrupt only */
-static volatile uint32_t read;    /* by the harness only */
+static volatile uint8_t ring[RING_BYTES]; /* volatile as its counts, so that no write is moved past another */
+static volatile uint32_t written;         /* by the interrupt only */
+static volatile uint32_t read;            /* by the harness only */
 
 /* Starts clock, pins, rate and receive interrupt. */
 static void device_start(void)
@@ -51,7 +51,9 @@ void dtn_uart_received(uint8_t byte)
 int32_t dtn_port_getc(void)
 {
     if (read == written) {
-        return -1; /* or sleep until the next interrupt */
+        /* To sleep here: disable interrupts, compare again, WFI if still equal, enable interrupts. An interrupt that is
+         * pending ends WFI also while interrupts are disabled. */
+        return -1;
     }
     uint8_t byte = ring[read % RING_BYTES];
     read = read + 1;

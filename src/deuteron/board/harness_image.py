@@ -22,6 +22,7 @@ const dtn_harness_image_t dtn_harness_image = {{
     .board = "{board}",
     .program = dtn_profile_program,
     .counts = {counts},
+    .is_npu_emulated = {emulated},
     .flash_latency_ns = {latency},
     .flash_bytes_per_second = {bandwidth},
     .events = events,
@@ -30,14 +31,20 @@ const dtn_harness_image_t dtn_harness_image = {{
 """
 
 
-def write(bundle: Bundle, board: Board, flash: Flash, work: Path, *, profiling: bool) -> Source:
-    """Write the file to the directory `work`; return it."""
+def write(
+    bundle: Bundle, board: Board, flash: Flash, work: Path, *, profiling: bool, npu_driver: bool = False
+) -> Source:
+    """Write the file to the directory `work`; return it.
+
+    With `npu_driver`, the image has the driver of an NPU's maker, and the core emulates only NPUs without stand-in.
+    """
     events = len(bundle.steps) + (len(bundle.delegates) * _EVENTS_PER_PARTITION if profiling else 0)
     path = work / "harness_image.c"
     path.write_text(
         _TEXT.format(
             board=board.name,
             counts="DTN_PROFILE_INSTRUCTIONS" if board.machine else "DTN_PROFILE_TIME",
+            emulated=str(is_npu_emulated(bundle, npu_driver)).lower(),
             latency=flash.latency_ns,
             bandwidth=flash.bandwidth,
             capacity=max(1, events),
@@ -45,3 +52,8 @@ def write(bundle: Bundle, board: Board, flash: Flash, work: Path, *, profiling: 
         encoding="ascii",
     )
     return Source("model.harness_image", path)
+
+
+def is_npu_emulated(bundle: Bundle, npu_driver: bool) -> bool:
+    """Return true if the core executes commands of an NPU, so that times of these steps are not the NPU's."""
+    return any(not (npu_driver and delegate.firmware.stand_in) for delegate in bundle.delegates)

@@ -153,6 +153,13 @@ class HostExecutor:
         code = self._library.dtn_executor_load_state(self._host, saved, len(saved))
         self._check(code, "the state cannot be loaded")
 
+    def state_memory(self) -> bytes:
+        """Return the state memory as it is, empty for a program without state."""
+        state = self._bundle.state
+        if state is None:
+            return b""
+        return ctypes.string_at(self._library.dtn_host_memory(self._host, state.memory), self._bundle.state_bytes)
+
     def values(self, inputs: Sequence[Array]) -> Iterator[StepResult]:
         """Run step by step, and yield the results of each step."""
         given = self._given(inputs)

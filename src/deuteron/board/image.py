@@ -14,6 +14,7 @@ from deuteron.board.bundle import Bundle
 from deuteron.board.link import link
 from deuteron.board.override import check_override
 from deuteron.board.record import Arenas, Firmware, FirmwareOptions, Harness, IoCopy, Kernels, StepInfo
+from deuteron.board.tables import Tables
 from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
@@ -62,7 +63,15 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         work = Path(scratch)
         extra = (write_hash(program_sha256, work),) if options.use_profiling or is_serial else ()
         if is_serial:
-            extra += (harness_image.write(bundle, board, planned_flash, work, profiling=options.use_profiling),)
+            own = harness_image.write(
+                bundle,
+                board,
+                planned_flash,
+                work,
+                profiling=options.use_profiling,
+                npu_driver=options.ethosu_driver is not None,
+            )
+            extra = (*extra, own)
         linked = link(bundle, board, options, kernels, toolchain, work, extra=extra)
         elf, map_file = work / record.ELF, work / record.MAP
         if options.io_copy is IoCopy.DMA:
@@ -78,6 +87,7 @@ def build(directory: Path, board: Board, options: FirmwareOptions, toolchain: To
         options=options,
         model=bundle.name,
         program_sha256=program_sha256,
+        tables_crc=Tables.of(bundle).crc,
         weights=linked.placement.weights.value,
         arenas=linked.placement.arenas.value,
         kernels=tuple(kernel.name for kernel in kernels),

@@ -1,6 +1,5 @@
 """Lists the C files of an image, and names the object of each: `<module>.<file>`."""
 
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -166,12 +165,7 @@ def harness() -> tuple[Source, ...]:
 def port_flags(board: Board) -> tuple[str, ...]:
     """Return the include options for the port's headers."""
     shared = ("port/cortex_m", "port/ethosu", "runner", "semihost", "harness")
-    included = tuple(f"-I{folder}" for folder in (board.directory, *(FIRMWARE / folder for folder in shared)))
-    if board.directory.is_relative_to(FIRMWARE):
-        return included
-    # Objects are cached by their options and the firmware's headers: headers of a user's port must count, too.
-    headers = b"".join(path.read_bytes() for path in sorted(board.directory.rglob("*.h")))
-    return (*included, f"-DDTN_PORT_HEADERS=0x{zlib.crc32(headers):08x}u")
+    return tuple(f"-I{folder}" for folder in (board.directory, *(FIRMWARE / folder for folder in shared)))
 
 
 def linker_script(board: Board) -> Path:

@@ -65,9 +65,13 @@ def link(
         CapacityError: no allowed placement fits.
     """
     profiling = options.use_profiling
-    _check_emulated(board, options)
+    fetches = any(delegate.partition.fetches_weights for delegate in bundle.delegates)
+    _check_emulated(board, options, fetches)
     core_flags = (*board.flags, library.PROFILING) if profiling else board.flags
     flags = (*core_flags, *library.port_flags(board))
+    local = replace(toolchain, cache=work / "objects")
+    # A user's port may include any file, also from elsewhere: its objects, and those that include its headers, are new.
+    own = toolchain if board.directory.is_relative_to(library.FIRMWARE) else local
     firmwares = [delegate.firmware for delegate in bundle.delegates]
     starts, stand_ins = library.stand_ins(firmwares)
     sources = (*library.core(board, profiling=profiling), *library.families(firmwares))
@@ -80,19 +84,17 @@ def link(
     if driver:
         archives = (*archives, NPU_ARCHIVE)
         core += _write_npu_driver(driver, toolchain, core_flags, work)
-    fetches = bool(board.machine) and any(delegate.partition.fetches_weights for delegate in bundle.delegates)
     is_serial = options.harness is Harness.SERIAL
     port_files = library.port(
         board, dma=options.io_copy is IoCopy.DMA, fetches=fetches, npu=driver is not None, line=is_serial
     )
-    port = toolchain.compile((*port_files, *starts), flags, library.FIRMWARE)
+    port = own.compile((*port_files, *starts), flags, library.FIRMWARE)
     table = () if options.kernels is Kernels.ALL else (_write_selection(kernels, work),)
     if application is None:
         chosen = library.harness() if is_serial else library.runner(profiling=profiling)
-        port += toolchain.compile(chosen, flags, library.FIRMWARE)
+        port += own.compile(chosen, flags, library.FIRMWARE)
     script = library.linker_script(board)
     sized = () if options.stack is None else (f"-Wl,--defsym=__dtn_stack_bytes={options.stack}",)
-    local = replace(toolchain, cache=work / "objects")
     buffers = _runner_bytes(bundle) if application is None and not is_serial else 0
     needed: tuple[Region, ...] = ()
     for placement in _placements(options):
@@ -116,14 +118,20 @@ def link(
     raise _overflow(bundle, board, options.weights, needed)
 
 
-def _check_emulated(board: Board, options: FirmwareOptions) -> None:
-    """Reject options that need a device of the emulated boards."""
+def _check_emulated(board: Board, options: FirmwareOptions, fetches: bool) -> None:
+    """Reject options and programs that need a device of the emulated boards."""
     if board.machine:
         return
     if options.harness is not Harness.SERIAL:
         raise OptionError(
             f"the board `{board.name}` is not emulated, and semihosting needs a debugger",
             hint="add `--harness serial`, and run it with `--on serial:PORT`",
+        )
+    if fetches:
+        raise OptionError(
+            f"the program fetches weights during its runs, and the port of `{board.name}` has no driver for fetches",
+            hint="build the model with `--fetch-constants-to-sram never`, or integrate its bundle with "
+            "`port/template/fetch_hooks.c`",
         )
 
 

@@ -102,6 +102,7 @@ class Firmware:
         options: requested options.
         model: the program's name.
         program_sha256: hash of the `.pte` that it was made from.
+        tables_crc: checksum of the program's tables.
         weights: memory of weights and constants.
         arenas: memory of the program's arenas.
         kernels: linked kernels.
@@ -123,6 +124,7 @@ class Firmware:
     options: FirmwareOptions
     model: str
     program_sha256: str
+    tables_crc: int
     weights: str
     arenas: str
     kernels: tuple[str, ...]
@@ -138,7 +140,7 @@ class Firmware:
     files: Mapping[str, FileEntry]
 
 
-FILE = RecordFile("firmware.json", 8, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
+FILE = RecordFile("firmware.json", 9, "deuteron firmware DIR --board NAME -o OUT", "build the firmware again")
 ELF = "firmware.elf"
 MAP = "firmware.map"
 

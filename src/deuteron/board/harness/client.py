@@ -4,6 +4,8 @@ import secrets
 import struct
 import time
 import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import Any
@@ -41,6 +43,15 @@ _DRAIN_SECONDS = 0.5
 
 _CHECKSUM_BYTES_PER_SECOND = 100_000
 """Slowest rate of a checksum on a board."""
+
+_BLOCK_BYTES = range(256, (1 << 16) + 1, 4)
+"""Sizes of a block that a board may have."""
+
+_MOST_EVENTS = 1 << 20
+"""Most events that a board may have memory for: 16 MiB."""
+
+_FLAG_PROFILING, _FLAG_NPU_EMULATED = 1, 2
+_STEP_EVENT = 1
 
 
 class Command(IntEnum):
@@ -95,6 +106,7 @@ class Identity:
         crc: checksum of the tables.
         program_sha256: hash of the `.pte`, in hexadecimal.
         is_profiling: whether runs record events inside steps.
+        is_npu_emulated: whether the core emulates an NPU of the program.
         state_bytes: size of the state.
         event_capacity: events that a run can record.
         inputs, outputs, values, steps: their numbers.
@@ -113,6 +125,7 @@ class Identity:
     crc: int
     program_sha256: str
     is_profiling: bool
+    is_npu_emulated: bool
     state_bytes: int
     event_capacity: int
     inputs: int
@@ -130,16 +143,32 @@ class Identity:
 
     @classmethod
     def parse(cls, data: bytes) -> "Identity":
-        """Return the identity of a reply; FormatError for another size."""
+        """Return the identity of a reply; FormatError for another size, and for values that no board can have."""
         if len(data) != _IDENTITY.size:
             raise FormatError(f"the board's identity has {len(data)} bytes, not {_IDENTITY.size}")
-        *first, sha, profiling = _IDENTITY.unpack(data)[:6]
+        *first, sha, flags = _IDENTITY.unpack(data)[:6]
         *numbers, counts, core, stack, error, ticks, board = _IDENTITY.unpack(data)[6:]
         values: tuple[Any, ...] = (
-            *first, sha.hex(), bool(profiling), *numbers, counts == 1, core, stack, error, ticks,
-            board.rstrip(b"\0").decode("ascii", "replace"),
+            *first, sha.hex(), bool(flags & _FLAG_PROFILING), bool(flags & _FLAG_NPU_EMULATED), *numbers, counts == 1,
+            core, stack, error, ticks, board.rstrip(b"\0").decode("ascii", "replace"),
         )  # fmt: skip
-        return cls(**dict(zip((field.name for field in fields(cls)), values, strict=True)))
+        identity = cls(**dict(zip((field.name for field in fields(cls)), values, strict=True)))
+        identity._check()
+        return identity
+
+    def _check(self) -> None:
+        """Reject values with which the host would fail or wait without end."""
+        for name, value, is_allowed, allowed in (
+            ("bytes of a block", self.block_bytes, self.block_bytes in _BLOCK_BYTES, "a multiple of 4, 256 to 65536"),
+            ("rate of ticks", self.ticks_hz, self.ticks_hz > 0, "above 0 Hz"),
+            ("number of events that fit", self.event_capacity, self.event_capacity <= _MOST_EVENTS, "at most 2^20"),
+            ("name", repr(self.board), self.board.isascii() and self.board.isprintable(), "printable ASCII"),
+        ):
+            if not is_allowed:
+                raise FormatError(
+                    f"the board's identity is damaged: its {name} is {value}, it must be {allowed}",
+                    hint="build the firmware with this version of Deuteron and load it",
+                )
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,6 +213,7 @@ class Client:
         self._session = 0
         self._sequence = 0
         self._identity: Identity | None = None
+        self._is_connecting = False
         self.sent_again = 0
 
     @property
@@ -206,7 +236,13 @@ class Client:
             pass
         self._session = secrets.randbelow((1 << 32) - 1) + 1
         self._sequence = 0
-        self._identity = Identity.parse(self.request(Command.IDENTIFY))
+        self._is_connecting = True
+        try:
+            data = self.request(Command.IDENTIFY)
+        finally:
+            self._is_connecting = False
+        with self._located():
+            self._identity = Identity.parse(data)
         return self._identity
 
     def reset(self) -> None:
@@ -236,28 +272,61 @@ class Client:
             for at in range(0, size, block)
         )
         if len(data) != size:
-            raise FormatError(f"the board sent {len(data)} bytes of {area.name.lower()} {index}, not {size}")
+            message = f"the board sent {len(data)} bytes of {area.name.lower()} {index}, not {size}"
+            raise FormatError(message, where=self._line.name)
         self._check(area, index, data, "read")
         return data
 
     def checksum(self, area: Area, index: int, size: int) -> int:
         """Return the CRC-32 of the first `size` bytes of an area, computed by the board."""
-        seconds = self._seconds + size / _CHECKSUM_BYTES_PER_SECOND
-        return self._word(self.request(Command.CHECKSUM, _READ.pack(area, index, 0, size), seconds=seconds))
+        expected = size / _CHECKSUM_BYTES_PER_SECOND
+        data = _READ.pack(area, index, 0, size)
+        return self._word(
+            self.request(Command.CHECKSUM, data, seconds=self._seconds + expected, expected_seconds=expected)
+        )
 
     def run(self, *, stop: int = ALL_STEPS, resume: bool = False) -> RunResult:
-        """Run until `stop` steps are complete, from the start or from where the last run stopped."""
+        """Run until `stop` steps are complete, from the start or from where the last run stopped.
+
+        The result may have more steps than `stop`: the executor runs some steps together.
+        """
         data = self.request(Command.RUN, _TWO.pack(resume, stop), seconds=self._run_seconds)
         if len(data) != _RUN.size:
-            raise FormatError(f"the board's result of a run has {len(data)} bytes, not {_RUN.size}")
-        return RunResult(*_RUN.unpack(data))
+            message = f"the board's result of a run has {len(data)} bytes, not {_RUN.size}"
+            raise FormatError(message, where=self._line.name)
+        result, identity = RunResult(*_RUN.unpack(data)), self.identity
+        if result.step > identity.steps or result.events > identity.event_capacity:
+            raise FormatError(
+                f"the board's result of a run has {result.step:,} steps of {identity.steps:,}, and {result.events:,} "
+                f"events of at most {identity.event_capacity:,}",
+                where=self._line.name,
+            )
+        return result
 
     def events(self, result: RunResult) -> tuple[tuple[int, int, int, int], ...]:
         """Return the events of a run: kind, index, start and stop."""
-        return tuple(_EVENT.iter_unpack(self.read(Area.EVENTS, 0, result.events * _EVENT.size)))
+        events = tuple(_EVENT.iter_unpack(self.read(Area.EVENTS, 0, result.events * _EVENT.size)))
+        wrong = next((i for kind, i, *_ in events if kind == _STEP_EVENT and i >= self.identity.steps), None)
+        if wrong is not None:
+            message = f"an event of the board has step {wrong:,}, the program has {self.identity.steps:,}"
+            raise FormatError(message, where=self._line.name)
+        return events
 
-    def request(self, command: Command, data: bytes = b"", *, seconds: float | None = None) -> bytes:
+    @contextmanager
+    def _located(self) -> Generator[None]:
+        """Add the line's name to an error."""
+        try:
+            yield
+        except FormatError as e:
+            raise FormatError(e.message, where=self._line.name, hint=e.hint) from e
+
+    def request(
+        self, command: Command, data: bytes = b"", *, seconds: float | None = None, expected_seconds: float = 0
+    ) -> bytes:
         """Return the data of the reply to a request, which is sent again after damage and silence.
+
+        The wait doubles after each silence: a board executes every request that waits in its buffer.
+        `expected_seconds` is the time that the command may take on a board, and part of the first wait.
 
         Raises:
             BoardError: no reply came within `seconds`, or it is an error.
@@ -267,7 +336,7 @@ class Client:
         frame = frames.encode(_HEADER.pack(VERSION, command, self._sequence, self._session) + data)
         limit = self._seconds if seconds is None else seconds
         on_line = (len(frame) + self._block_bytes()) / self._line.bytes_per_second
-        wait = self._first_wait + on_line
+        wait = self._first_wait + on_line + expected_seconds
         end = time.monotonic() + limit + on_line
         self._line.send(frame)
         again = time.monotonic() + wait
@@ -281,8 +350,8 @@ class Client:
             if is_damaged or time.monotonic() >= again:
                 self.sent_again += 1
                 self._line.send(frame)
-                if command == Command.RUN and not is_damaged:
-                    wait = min(2 * wait, _LONGEST_WAIT)  # it may take long, and each request waits in a buffer
+                if not is_damaged:
+                    wait = min(2 * wait, max(wait, _LONGEST_WAIT))
                 again = time.monotonic() + wait
 
     def _block_bytes(self) -> int:
@@ -296,7 +365,9 @@ class Client:
                 is_damaged = True
                 continue
             version, status, sequence, session = _HEADER.unpack_from(content)
-            if (sequence, session) == (self._sequence, self._session):
+            # A processor that has stopped knows no session but its last.
+            is_stopped = status == Status.FAULT and self._is_connecting
+            if (sequence, session) == (self._sequence, self._session) or is_stopped:
                 return (version, status, content[_HEADER.size :]), False
             # Replies to requests that were sent twice, or to another host, are not for this request.
             is_damaged |= status == Status.DAMAGED and session == 0
@@ -322,9 +393,17 @@ class Client:
         if status == Status.PROGRAM:
             raise self._refused(self._word(data))
         if status == Status.FAULT:
-            raise BoardError(f"the processor stopped with a fault: {_fault(data)}", where=self._line.name)
+            raise BoardError(
+                f"the processor stopped with a fault: {_fault(data)}",
+                where=self._line.name,
+                hint="look up the addresses in `firmware.map`, and reset the board",
+            )
         name = Status(status).name if status in Status.__members__.values() else f"status {status}"
-        raise InternalError(f"the board rejects the command `{command.name.lower()}`: {name}", where=self._line.name)
+        raise BoardError(
+            f"the board rejects the command `{command.name.lower()}`: {name}",
+            where=self._line.name,
+            hint="build the firmware with this version of Deuteron and load it",
+        )
 
     def _refused(self, code: int) -> BoardError:
         return BoardError(
@@ -350,10 +429,9 @@ class Client:
                 "memory's clock and timing",
             )
 
-    @staticmethod
-    def _word(data: bytes) -> int:
+    def _word(self, data: bytes) -> int:
         if len(data) != _WORD.size:
-            raise FormatError(f"the board sent {len(data)} bytes in place of a word")
+            raise FormatError(f"the board sent {len(data)} bytes in place of a word", where=self._line.name)
         return int.from_bytes(data, "little")
 
 

@@ -1,7 +1,6 @@
 """Frames of the serial line: COBS, ended by a zero byte, with a CRC-32 at the end (`spec/harness.md`)."""
 
 import zlib
-from collections.abc import Iterator
 
 _CRC_BYTES = 4
 _LONGEST = 254
@@ -47,18 +46,20 @@ class Decoder:
         self._longest = longest
         self._open = bytearray()
 
-    def feed(self, data: bytes) -> Iterator[bytes | None]:
-        """Yield the content of each frame that these bytes complete, None for a damaged one."""
+    def feed(self, data: bytes) -> list[bytes | None]:
+        """Return the content of each frame that these bytes complete, None for a damaged one."""
+        contents: list[bytes | None] = []
         *ended, rest = data.split(b"\0")
         for part in ended:
             self._open += part
             if self._open:
-                yield decode(bytes(self._open))
+                contents.append(decode(bytes(self._open)))
                 self._open.clear()
         self._open += rest
         if len(self._open) > self._longest:
             self._open.clear()
-            yield None
+            contents.append(None)
+        return contents
 
     def clear(self) -> None:
         """Drop an incomplete frame."""

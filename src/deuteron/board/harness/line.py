@@ -110,6 +110,8 @@ class _TcpLine(Line):
         try:
             self._socket = socket.create_connection((host, port), timeout=_CONNECT_SECONDS)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        except UnicodeError as e:  # from the encoding of the name, as of an empty label
+            raise OptionError(f"`{host}` is not the name of a host", hint="use `--on tcp:HOST:PORT`") from e
         except OSError as e:
             raise BoardError(
                 f"`{self.name}` cannot be connected: {_reason(e)}",

@@ -7,7 +7,7 @@ from deuteron.board.arrays import Array, from_bytes, to_bytes
 from deuteron.board.bundle import Value
 from deuteron.board.harness.client import Area, Client, Identity, RestartedError, RunResult
 from deuteron.board.host_executor import error_text
-from deuteron.errors import BoardError, InputError
+from deuteron.errors import BoardError, FormatError, InputError
 
 RESTARTS = 3
 """Restarts of a board during samples, after which they are given up."""
@@ -95,6 +95,15 @@ class BoardProgram:
             raise InputError(
                 f"the tables of the program on the board have checksum 0x{identity.crc:08X}, those of this build "
                 f"0x{expected.tables_crc:08X}",
+                where=where,
+                hint="build the firmware with this version of Deuteron and load it",
+            )
+        counts = (identity.inputs, identity.outputs, identity.steps)
+        wanted = (len(expected.inputs), len(expected.outputs), len(expected.steps))
+        if counts != wanted:
+            raise FormatError(
+                f"the program on the board has {counts[0]:,} inputs, {counts[1]:,} outputs and {counts[2]:,} steps, "
+                f"that of the build has {wanted[0]:,}, {wanted[1]:,} and {wanted[2]:,}",
                 where=where,
                 hint="build the firmware with this version of Deuteron and load it",
             )

@@ -11,7 +11,7 @@ from deuteron.views.profile import on_board
 from deuteron.views.profile import subject as builds
 from deuteron.views.profile.on_board import BoardProfile
 from deuteron.views.profile.subject import Build
-from deuteron.views.run.line import LineOptions, connected, expected_of_build
+from deuteron.views.run.line import NPU_EMULATED, LineOptions, connected, expected_of_build
 
 
 def profile(build: Build, options: LineOptions, inputs: Sequence[Sequence[Array]]) -> BoardProfile:
@@ -40,4 +40,5 @@ def profile(build: Build, options: LineOptions, inputs: Sequence[Sequence[Array]
     received = packets.read(sent, build.program_sha256, options.name)
     running = replace(build, arena=arena_planning(build.directory))
     profiled = builds.profile(running, identity.board, on_board.stream_of(build, received.packets, options.name))
-    return BoardProfile(profiled, sent, received.warnings)
+    emulated = (NPU_EMULATED,) if identity.is_npu_emulated else ()
+    return BoardProfile(profiled, sent, (*received.warnings, *emulated))

@@ -1,8 +1,9 @@
 """Finds the first step whose result on a board differs from the host's, and what explains it."""
 
+import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -12,6 +13,7 @@ from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, ElementType, StepKind
 from deuteron.board.harness.client import Area
 from deuteron.board.harness.program import BoardProgram
 from deuteron.board.host_executor import HostExecutor
+from deuteron.errors import BoardError
 
 _LINE = 32
 """Bytes of a line of the data cache of a Cortex-M7, M55 and M85."""
@@ -25,6 +27,7 @@ class Finding(Enum):
     CONSTANT = "a constant that the step reads has other bytes on the board"
     INPUT = "an input of the step was right when it was written, and has changed since"
     STEP = "the inputs of the step are right, and its result is not"
+    RESULT = "the result of the step is wrong; whether all its inputs are right is unknown"
     UNINTERRUPTED = "step by step all results are right; they differ in runs without a pause between steps"
     NOT_AGAIN = "step by step, and in another run, all results are right"
     HOST = "the results of all steps are those of the host's executor, whose outputs differ from the reference's"
@@ -80,7 +83,7 @@ class StepDifference:
         elements, of: number of elements that differ, and of all.
         index: of the first one that differs.
         board, host: its values.
-        written_by: number of the step that wrote the tensor, -1 for an input of the program or a constant.
+        written_by: number of the step that wrote the tensor, -1 for an input of the program, the state or a constant.
         lines: whether all differing bytes are in whole lines of a data cache.
         is_npu: whether the step runs on an NPU.
         is_float: whether its tensors are floating point.
@@ -105,7 +108,7 @@ class StepDifference:
     @property
     def causes(self) -> tuple[str, ...]:
         """Return the usual causes, the likeliest first."""
-        if self.finding is not Finding.STEP:
+        if self.finding not in (Finding.STEP, Finding.RESULT):
             return tuple(_CAUSES[self.finding])
         kind = _NPU_CAUSES if self.is_npu else _FLOAT_CAUSES if self.is_float else _CPU_CAUSES
         cache = ("whole cache lines differ: one was not cleaned or not invalidated",) if self.lines else ()
@@ -128,7 +131,9 @@ class StepDifference:
                 f"{self.board:g} on the board, {self.host:g} on the host"
             )
             if self.finding is Finding.INPUT:
-                yield "  it was written " + (f"by step {self.written_by}" if self.written_by >= 0 else "by the host")
+                yield "  it was written " + (
+                    f"by step {self.written_by}" if self.written_by >= 0 else "by the host or an earlier run"
+                )
         yield "  usual causes:"
         yield from (f"    {cause}" for cause in self.causes)
 
@@ -144,8 +149,8 @@ class StepDifference:
             "elements": self.elements,
             "of": self.of,
             "index": list(self.index),
-            "board": self.board,
-            "host": self.host,
+            "board": _json_number(self.board),
+            "host": _json_number(self.host),
             "written_by": self.written_by,
             "causes": list(self.causes),
         }
@@ -212,14 +217,16 @@ class _Search:
         return all(a.tobytes() == b.tobytes() for a, b in zip(ours, reference, strict=True))
 
     def _on_host(self) -> list[dict[int, bytes]]:
-        """Return the bytes that each step writes on the host, by value."""
+        """Return the bytes that each step writes on the host, by value; keep the state before the sample."""
         values, steps = self._bundle.values, self._bundle.steps
+        host = self._host()
+        self._state = host.state_memory()
         return [
             {
                 output: to_bytes(values[output], array)
                 for output, array in zip(steps[result.index].outputs, result.outputs, strict=True)
             }
-            for result in self._host().values(self._sample)
+            for result in host.values(self._sample)
         ]
 
     def _start(self) -> None:
@@ -231,14 +238,26 @@ class _Search:
         self._program.write_inputs(self._sample)
 
     def step_by_step(self) -> StepDifference | None:
-        """Compare each step's results right after it."""
+        """Compare each step's results right after it, or after the steps that the executor runs together with it."""
         self._start()
+        done = 0
         for index, written in enumerate(self._results):
-            self._program.checked(self._program.client.run(stop=index + 1, resume=index > 0))
+            if done <= index:
+                done = self._run(index + 1, resume=done > 0)
             for output in self._live[index]:
-                if self._differs(output, written[output]):
-                    return self._explained(index, output)
+                is_kept = done == index + 1 or done <= last_read(self._bundle, index, output)
+                if is_kept and self._differs(output, written[output]):
+                    return self._explained(index, output, done)
         return None
+
+    def _run(self, stop: int, *, resume: bool = False) -> int:
+        """Run until `stop` steps are complete; return how many are, which may be more."""
+        done = self._program.checked(self._program.client.run(stop=stop, resume=resume)).step
+        if done < stop:
+            raise BoardError(
+                f"the board stopped after {done:,} steps, not {stop:,}", where=self._program.client.line.name
+            )
+        return done
 
     def uninterrupted(self) -> StepDifference:
         """Find the first point of a run without pauses where a live value differs, by bisection."""
@@ -255,9 +274,9 @@ class _Search:
         return self._difference(Finding.UNINTERRUPTED, high - 1, *found)
 
     def _differing_at(self, steps: int) -> tuple[int, bytes] | None:
-        """Return a value that differs after a run of that many steps, and its bytes on the host."""
+        """Return a value that differs after a run of at least that many steps, and its bytes on the host."""
         self._start()
-        self._program.checked(self._program.client.run(stop=steps))
+        steps = self._run(steps)
         for index in range(steps - 1, -1, -1):
             for output in self._live[index]:
                 is_live = steps <= last_read(self._bundle, index, output)
@@ -265,38 +284,84 @@ class _Search:
                     return output, self._results[index][output]
         return None
 
-    def _explained(self, index: int, output: int) -> StepDifference:
-        """Say whether a wrong result has wrong inputs, which are in memory until the next step."""
+    def _explained(self, index: int, output: int, done: int) -> StepDifference:
+        """Say whether a wrong result has wrong inputs; `done` steps are complete.
+
+        Inputs are in memory until a step reuses it. Those that these steps overwrite are read in another run, which
+        stops before the step.
+        """
+        result = self._difference(Finding.STEP, index, output, self._results[index][output])
+        inputs = self._bundle.steps[index].inputs
+        overwritten = [value for value in inputs if self._is_overwritten(value, index, done)]
+        is_known = True
+        for value in (*(value for value in inputs if value not in overwritten), *overwritten):
+            if overwritten and value == overwritten[0]:
+                self._start()
+                if self._run(index) > index:
+                    is_known = False
+                    break
+            wanted = self._wanted(index, value)
+            if wanted is None:
+                is_known = False
+            elif self._differs(value, wanted):
+                is_constant = self._bundle.values[value].memory >= MEMORY_CONSTANT
+                return self._difference(Finding.CONSTANT if is_constant else Finding.INPUT, index, value, wanted)
+        return result if is_known or result.finding is not Finding.STEP else replace(result, finding=Finding.RESULT)
+
+    def _is_overwritten(self, value: int, index: int, done: int) -> bool:
+        """Return true if steps from `index` on write to a value; a partition also writes to the working memory."""
         bundle = self._bundle
-        step = bundle.steps[index]
-        for value in step.inputs:
-            memory = bundle.values[value].memory
-            if memory == len(bundle.memories) - 1:
-                continue  # a partition reuses the memory of its inputs
-            is_constant = memory >= MEMORY_CONSTANT
-            wanted = self._constant(value) if is_constant else self._before(index, value)
-            if wanted is not None and self._differs(value, wanted):
-                finding = Finding.CONSTANT if is_constant else Finding.INPUT
-                return self._difference(finding, index, value, wanted)
-        return self._difference(Finding.STEP, index, output, self._results[index][output])
+        place, steps = bundle.values[value], bundle.steps[index:done]
+        in_working = place.memory == len(bundle.memories) - 1
+        return any(
+            (in_working and step.kind is StepKind.DELEGATE)
+            or any(_overlap(bundle, place, output) for output in step.outputs)
+            for step in steps
+        )
 
-    def _constant(self, index: int) -> bytes:
+    def _wanted(self, step: int, index: int) -> bytes | None:
+        """Return the bytes that a value must have before a step; None if they are not known.
+
+        A value may be a view: part of another value's bytes, or put together from several.
+        """
         value = self._bundle.values[index]
-        return self._bundle.constants[value.memory - MEMORY_CONSTANT][value.offset : value.offset + value.bytes]
+        if value.memory >= MEMORY_CONSTANT:
+            return self._bundle.constants[value.memory - MEMORY_CONSTANT][value.offset : value.offset + value.bytes]
+        wanted, is_known = bytearray(value.bytes), np.zeros(value.bytes, bool)
+        for other, data in self._written_before(step):
+            place = self._bundle.values[other]
+            start, stop = max(value.offset, place.offset), min(value.offset + value.bytes, place.offset + place.bytes)
+            if place.memory != value.memory or start >= stop:
+                continue
+            for at in np.flatnonzero(~is_known[start - value.offset : stop - value.offset]) + start:
+                wanted[at - value.offset] = data[at - place.offset]
+            is_known[start - value.offset : stop - value.offset] = True
+        state = self._bundle.state
+        if state is not None and value.memory == state.memory:
+            for at in np.flatnonzero(~is_known):
+                wanted[at] = self._state[value.offset + at]
+            is_known[:] = True
+        return bytes(wanted) if is_known.all() else None
 
-    def _before(self, step: int, value: int) -> bytes | None:
-        """Return the bytes of a value before a step; None if they are not known."""
-        writer = self._writer(step, value)
-        if writer >= 0:
-            return self._results[writer][value]
-        if value in self._bundle.inputs:
-            position = self._bundle.inputs.index(value)
-            return to_bytes(self._bundle.values[value], self._sample[position])
-        return None
+    def _written_before(self, step: int) -> Iterator[tuple[int, bytes]]:
+        """Yield values and their bytes, the last written first: those of earlier steps, then the program's inputs."""
+        for results in reversed(self._results[:step]):
+            yield from results.items()
+        for index, array in zip(self._bundle.inputs, self._sample, strict=True):
+            yield index, to_bytes(self._bundle.values[index], array)
 
     def _writer(self, step: int, value: int) -> int:
-        """Return the last step before `step` that writes a value, -1 if there is none."""
-        return next((i for i in range(step - 1, -1, -1) if value in self._bundle.steps[i].outputs), -1)
+        """Return the last step before `step` that writes to a value's bytes, -1 if there is none."""
+        bundle = self._bundle
+        place = bundle.values[value]
+        return next(
+            (
+                i
+                for i in range(step - 1, -1, -1)
+                if any(_overlap(bundle, place, output) for output in bundle.steps[i].outputs)
+            ),
+            -1,
+        )
 
     def _differs(self, value: int, wanted: bytes) -> bool:
         return self._program.client.checksum(Area.VALUE, value, len(wanted)) != zlib.crc32(wanted)
@@ -374,3 +439,8 @@ def _fills_lines(differs: "np.ndarray[tuple[int, ...], np.dtype[np.bool_]]", off
     where = np.flatnonzero(differs) + offset
     lines = len(set((where // _LINE).tolist()))
     return len(where) > lines * _LINE // 2 and lines * _LINE < len(differs)
+
+
+def _json_number(value: float) -> float | str:
+    """Return a number of JSON; text for NaN and infinities, which JSON has not."""
+    return value if math.isfinite(value) else str(value)

@@ -24,6 +24,8 @@ from deuteron.views.run.host import BuildOnHost
 from deuteron.views.run.subjects import Progress, Subject
 from deuteron.views.run.tflite import BundleOnHost
 
+NPU_EMULATED = "counts of NPU steps are those of the core, which emulates the NPU; they are not NPU times"
+
 
 @dataclass(frozen=True, slots=True)
 class LineOptions:
@@ -70,7 +72,7 @@ def _expected(build: Path | None, bundle: Bundle | None, firmware: record.Firmwa
     if firmware is None:
         raise InternalError("neither a build nor firmware is known")
     titles = tuple(step.title for step in firmware.steps)
-    return Expected(firmware.program_sha256, firmware.inputs, firmware.outputs, titles)
+    return Expected(firmware.program_sha256, firmware.inputs, firmware.outputs, titles, firmware.tables_crc)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +266,8 @@ def _lines(ran: _Ran, expected: Expected) -> Iterator[str]:
     rows += [(total - sum(count for count, _ in rows), "executor"), (total, "run")]
     width = max(len(f"{count:,}") for count, _ in rows)
     yield f"\n{_unit(identity)} of sample 0 on {identity.board} ({_kind(identity)})"
+    if identity.is_npu_emulated:
+        yield NPU_EMULATED
     yield from (f"  {count:>{width},}  {title}" for count, title in rows)
     if not identity.counts_instructions:
         yield f"run: {1e3 * run.ticks / identity.ticks_hz:,.3f} ms (measured)"
@@ -293,6 +297,7 @@ def _json(ran: _Ran, expected: Expected) -> Mapping[str, object]:
     ]
     counts = {
         "kind": _kind(identity),
+        "npu_emulated": identity.is_npu_emulated,
         "unit": _unit(identity),
         "hz": qemu.INSTRUCTIONS_PER_SECOND if identity.counts_instructions else identity.ticks_hz,
         "init": _scaled(identity, identity.init_ticks),
