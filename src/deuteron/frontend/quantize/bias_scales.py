@@ -24,7 +24,7 @@ def widen(model: fx.GraphModule) -> None:
         if called(node) in _LAYERS:
             weights = _observer(model, cast(fx.Node, node.args[1]))
             needed = None if weights is None else needed_range(model, node, weights.quant_max)
-            if needed is not None:
+            if weights is not None and needed is not None:
                 weights.max_val.copy_(torch.maximum(weights.max_val, needed))
 
 
