@@ -10,9 +10,10 @@ from typing import Any, cast
 from executorch.export import BackendRecipeProvider, ExportRecipe, RecipeType, recipe_registry
 
 from deuteron.arch import targets
-from deuteron.arch.targets import Arch
+from deuteron.arch.targets import Arch, EthosU
 from deuteron.builds.options import BuildOptions, Partitioning, WeightBits
 from deuteron.errors import OptionError
+from deuteron.frontend.backends.ethosu import vela
 from deuteron.frontend.pipeline import Flow
 
 BACKEND = "deuteron"
