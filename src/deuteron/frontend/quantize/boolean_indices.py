@@ -195,7 +195,7 @@ def _expanded(node: fx.Node, x: fx.Node, mask: fx.Node) -> fx.Node:
     whole, given = cast(Tensor, x.meta["val"]), cast(Tensor, mask.meta["val"])
     if not _has_fixed_shape(whole) or not _has_fixed_shape(given) or given.shape == whole.shape:
         return mask
-    is_wider = torch.broadcast_shapes(whole.shape, given.shape) != whole.shape
+    is_wider: bool = cast(Any, torch).broadcast_shapes(whole.shape, given.shape) != whole.shape
     return mask if is_wider else call(node, aten.expand.default, mask, [*whole.shape])
 
 
@@ -216,7 +216,7 @@ def _mask(node: fx.Node, x: fx.Node, indices: Any) -> _Mask | None:
 
 
 def _has_fixed_shape(value: Tensor) -> bool:
-    return all(isinstance(size, int) for size in value.shape)
+    return all(isinstance(size, int) for size in cast("tuple[object, ...]", value.shape))
 
 
 def _remove(model: fx.GraphModule, selected: Mapping[fx.Node, fx.Node]) -> None:

@@ -72,10 +72,12 @@ def _written(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
                 start, end = (number, number + 1) if i == dim else (0, size)
                 new = call(node, aten.slice.Tensor, new, i, start, end)
             x = call(node, aten.where.self, is_place, new, x)
+        elif x.meta["val"].dtype == torch.bool:  # `where` with a number would make integers of them
+            is_other = call(node, aten.logical_not.default, is_place)
+            changed = (aten.logical_or.default, is_place) if value else (aten.logical_and.default, is_other)
+            x = call(node, *changed, x)
         else:
             x = call(node, aten.where.ScalarSelf, is_place, value, x)
-    if x.meta["val"].dtype != node.meta["val"].dtype:  # a number changes the dtype of bools
-        x = call(node, aten.to.dtype, x, node.meta["val"].dtype)
     return x
 
 
