@@ -107,7 +107,7 @@ static void build(program_t *program)
     program_operator(program, copy, next, sum, NULL, 0);
     program_operator(program, copy, y, last, NULL, 0);
     program_operator(program, dtn_op_state_end, tensors, status, NULL, 0);
-    for (uint32_t i = STEP_BEGIN; i < STEP_END; i++) {
+    for (uint32_t i = STEP_BEGIN; i <= STEP_END; i++) {
         program->steps[i].kind = DTN_STEP_CHANGE;
     }
     program_finish(program);

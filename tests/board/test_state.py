@@ -324,7 +324,7 @@ def test_the_header_names_the_memory_and_its_tensors() -> None:
 def test_steps_of_the_change_have_a_kind_of_their_own() -> None:
     text = emit(translate(summing(), name="summing"))["dtn_bundle.c"].decode()
     kinds = [line.split(",")[0].strip(" {") for line in text.splitlines() if line.startswith("    {DTN_STEP_")]
-    assert kinds == ["DTN_STEP_OPERATOR"] * 2 + ["DTN_STEP_CHANGE"] * 3 + ["DTN_STEP_OPERATOR"]
+    assert kinds == ["DTN_STEP_OPERATOR"] * 2 + ["DTN_STEP_CHANGE"] * 4
 
 
 def test_an_npu_reads_and_writes_a_state() -> None:

@@ -69,7 +69,7 @@ typedef struct {
 enum {
     DTN_STEP_OPERATOR = 0, /**< a CPU operator, deuteron/operators.h */
     DTN_STEP_DELEGATE = 1, /**< an NPU: values in its own order, no parameters */
-    DTN_STEP_CHANGE = 2, /**< as DTN_STEP_OPERATOR, and the next step follows without a pause: a change of the state */
+    DTN_STEP_CHANGE = 2, /**< an operator of the change of the state: no pause and no abort until the end of the program */
 };
 
 /**

@@ -167,20 +167,15 @@ NeutronError dtn_run_copy(dtn_executor_t *executor, uint32_t kind, const void *c
 
 NeutronError dtn_run_step(dtn_executor_t *executor)
 {
-    bool changes;
-    bool goes_on = false;
-    do {
-        changes = goes_on;
-        begun_t begun;
-        begin_step(executor, &begun);
-        NeutronError error = dtn_step_call(executor, executor->step, DTN_PHASE_RUN);
-        if (error != ENONE) {
-            return error;
-        }
-        record_step(executor, &begun);
-        goes_on = executor->bundle->steps[executor->step++].kind == DTN_STEP_CHANGE;
-    } while (goes_on);
-    /* Nothing aborts a run that has changed the state: it is complete. */
+    begun_t begun;
+    begin_step(executor, &begun);
+    NeutronError error = dtn_step_call(executor, executor->step, DTN_PHASE_RUN);
+    if (error != ENONE) {
+        return error;
+    }
+    record_step(executor, &begun);
+    /* Nothing aborts a run that changes the state: its outputs are complete. */
+    bool changes = executor->bundle->steps[executor->step++].kind == DTN_STEP_CHANGE;
     return changes ? ENONE : dtn_error(dtn_progress(), 0);
 }
 
@@ -190,7 +185,7 @@ NeutronError dtn_executor_run(dtn_executor_t *executor, const void *const *input
         return dtn_error(DTN_REASON_NULL_POINTER, 0);
     }
     NeutronError error = dtn_run_start(executor, inputs);
-    while (error == ENONE && executor->step < executor->bundle->step_count) {
+    for (uint32_t left = executor->bundle->step_count; error == ENONE && left != 0; left--) {
         error = dtn_run_step(executor);
     }
     if (error == ENONE) {

@@ -69,8 +69,7 @@ static dtn_reason_t form_check(const dtn_bundle_t *bundle, const dtn_step_t *ste
             return step->params != 0 ? DTN_REASON_DELEGATE : DTN_OK;
         }
     } else if (step->kind <= DTN_STEP_CHANGE && step->index < bundle->operator_count &&
-               bundle->operators[step->index] != NULL &&
-               (step->kind != DTN_STEP_CHANGE || step != &bundle->steps[bundle->step_count - 1])) {
+               bundle->operators[step->index] != NULL) {
         return step->inputs + step->outputs > DTN_MAX_OPERATOR_VALUES ? DTN_REASON_OPERATOR : DTN_OK;
     }
     return DTN_REASON_BUNDLE_STEP;

@@ -28,10 +28,13 @@ NeutronError dtn_executor_step(dtn_executor_t *executor)
     if (dtn_executor_steps_left(executor) == 0) {
         return dtn_error(DTN_REASON_RUN_STATE, 0);
     }
-    NeutronError error = dtn_run_step(executor);
-    if (error != ENONE) {
-        executor->is_stepped = false;
-    }
+    const dtn_step_t *step;
+    NeutronError error;
+    do { /* a change of the state is one unit, which ends the program */
+        step = &executor->bundle->steps[executor->step];
+        error = dtn_run_step(executor);
+    } while (error == ENONE && step->kind == DTN_STEP_CHANGE && executor->step != executor->bundle->step_count);
+    executor->is_stepped = error == ENONE;
     return error;
 }
 

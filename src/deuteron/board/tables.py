@@ -44,7 +44,7 @@ class Tables:
         values = tuple((int(v.memory), v.offset, v.bytes, int(v.type)) for v in bundle.values)
         begin, end = changes(bundle)
         steps = tuple(
-            _row(step, first, begin <= at < end)
+            _row(step, first, bool(bundle.state) and begin <= at <= end)
             for at, (step, first) in enumerate(zip(bundle.steps, firsts, strict=False))
         )
         blocks = [block for delegate in bundle.delegates for block in delegate.partition.blocks]

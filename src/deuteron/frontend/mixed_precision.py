@@ -8,7 +8,7 @@ calibration data.
 import copy
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from torch import fx
 
@@ -109,7 +109,7 @@ class StateNodes:
         prepared = quantizer.transform_for_annotation(copy.deepcopy(model))
         able = cortex_m.int16_capable(prepared)
         states = [node for node in prepared.graph.nodes if node.op == "placeholder"][-self.count :]
-        results = list(flat(prepared.graph.output_node().args[0]))[-self.count :]
+        results = cast("list[fx.Node]", list(flat(prepared.graph.output_node().args[0])))[-self.count :]
         values: set[str] = set()
         for before, after in zip(states, results, strict=True):
             if before.meta["val"].is_floating_point():
