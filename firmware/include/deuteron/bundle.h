@@ -69,7 +69,8 @@ typedef struct {
 enum {
     DTN_STEP_OPERATOR = 0, /**< a CPU operator, deuteron/operators.h */
     DTN_STEP_DELEGATE = 1, /**< an NPU: values in its own order, no parameters */
-    DTN_STEP_CHANGE = 2, /**< an operator of the change of the state: no pause and no abort until the end of the program */
+    DTN_STEP_CHANGE =
+        2, /**< an operator of the change of the state: no pause and no abort until the end of the program */
 };
 
 /**
