@@ -384,7 +384,7 @@ def recorded(bundle: Bundle, board: Board) -> record.Firmware:
     """The part of an image's record that an emulator's run needs; the rest is empty."""
     return record.Firmware(
         deuteron="", compiler="", board=board.name, options=record.FirmwareOptions(), model=bundle.name,
-        program_sha256="", weights="", arenas="", kernels=(), inputs=(),
+        program_sha256="", tables_crc=0, weights="", arenas="", kernels=(), inputs=(),
         outputs=tuple(bundle.values[i] for i in bundle.outputs),
         steps=tuple(record.StepInfo(step.title, step.source) for step in bundle.steps),
         memories=bundle.memories, state=None, regions=(),

@@ -130,7 +130,7 @@ def test_what_no_driver_may_be_given_is_refused_on_the_board(payload: bytes, tmp
     layout, commands, _ = bundle.delegates[0].partition.blocks
     words = list(struct.unpack("<9I", layout.data))
     block = (
-        "error: bundle version 2: a block of a delegate does not exist, or is shorter than it says itself "
+        "error: bundle version 3: a block of a delegate does not exist, or is shorter than it says itself "
         "(reason 74, detail 0)\n"
     )
     refused = "error: run 0: the NPU's driver rejected the run of a partition, or it failed (reason 79, detail {})\n"

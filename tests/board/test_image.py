@@ -345,7 +345,7 @@ def test_a_program_that_the_driver_refuses_is_refused_in_its_words(built: Built,
     with pytest.raises(FormatError) as caught:
         qemu.run(tmp_path, record.read(directory), board, sample)
     assert str(caught.value) == (
-        "firmware.elf: the firmware failed: bundle version 2: the microcode is damaged: its CRC-32 does not match "
+        "firmware.elf: the firmware failed: bundle version 3: the microcode is damaged: its CRC-32 does not match "
         "(reason 21, detail 0)\n\nhint: build the firmware again"
     )
 

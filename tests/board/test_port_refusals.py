@@ -62,11 +62,11 @@ HEADERS = {
 @pytest.mark.parametrize("name", HEADERS)
 def test_a_header_that_does_not_fit_the_driver(board: Board, program: Bundle, name: str) -> None:
     word, value, reason = HEADERS[name]
-    assert said(board, changed(program, word, value), name) == (1, f"error: bundle version 2: {reason}\n")
+    assert said(board, changed(program, word, value), name) == (1, f"error: bundle version 3: {reason}\n")
 
 
 def test_working_memory_that_is_too_small(board: Board, program: Bundle) -> None:
     tensors, working = program.memories
     small = replace(program, memories=(tensors, replace(working, bytes=working.bytes - 16)))
-    assert said(board, small, "small") == (1, f"error: bundle version 2: {MEMORY}\n")
+    assert said(board, small, "small") == (1, f"error: bundle version 3: {MEMORY}\n")
     assert said(board, program, "not") == (0, "")

@@ -24,6 +24,7 @@ FIRMWARE = Firmware(
     options=FirmwareOptions(),
     model="small",
     program_sha256="00",
+    tables_crc=0,
     weights="flash",
     arenas="sram",
     kernels=(),

@@ -61,18 +61,16 @@ NeutronError dtn_step_call(const dtn_executor_t *executor, uint32_t index, dtn_p
 /* Checks that precede those of an operator or NPU. */
 static dtn_reason_t form_check(const dtn_bundle_t *bundle, const dtn_step_t *step)
 {
-    if (!words_check(bundle, step)) {
+    bool is_delegate = step->kind == DTN_STEP_DELEGATE;
+    if (step->kind > DTN_STEP_CHANGE || !words_check(bundle, step) ||
+        step->index >= (is_delegate ? bundle->delegate_count : bundle->operator_count) ||
+        (!is_delegate && bundle->operators[step->index] == NULL)) {
         return DTN_REASON_BUNDLE_STEP;
     }
-    if (step->kind == DTN_STEP_DELEGATE) {
-        if (step->index < bundle->delegate_count) {
-            return step->params != 0 ? DTN_REASON_DELEGATE : DTN_OK;
-        }
-    } else if (step->kind <= DTN_STEP_CHANGE && step->index < bundle->operator_count &&
-               bundle->operators[step->index] != NULL) {
-        return step->inputs + step->outputs > DTN_MAX_OPERATOR_VALUES ? DTN_REASON_OPERATOR : DTN_OK;
+    if (is_delegate) {
+        return step->params != 0 ? DTN_REASON_DELEGATE : DTN_OK;
     }
-    return DTN_REASON_BUNDLE_STEP;
+    return step->inputs + step->outputs > DTN_MAX_OPERATOR_VALUES ? DTN_REASON_OPERATOR : DTN_OK;
 }
 
 NeutronError dtn_step_check(const dtn_executor_t *executor, uint32_t index)
