@@ -187,7 +187,7 @@ def test_the_guide_from_tflite_runs_as_written(run: Commands, tmp_path: Path):
     shape = keeps_state.tensors[keeps_state.inputs[0]].shape
     np.save(tmp_path / "hops.npy", np.random.default_rng(0).integers(-128, 128, (5, *shape), np.int8))
     said = run(commands)
-    assert len(commands) == 19
+    assert len(commands) == 20
     for text in ("all bounds hold", "conv2d_s8", "QUANTIZE 0; DEQUANTIZE 4", "converted TFLite file", "CONV_2D  from "):
         assert text in said
     assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "y2.npy").read_bytes()
