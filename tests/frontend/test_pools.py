@@ -1,34 +1,66 @@
-"""Max-pools over three dimensions become pools over two and maxima of slices, with the same values."""
+"""Max-pools that give indices beside their values."""
+
+import inspect
 
 import pytest
 import torch
-from torch import fx, nn
+from tests import full
+from tests.frontend.building import failure
+from tests.frontend.combining import combine
+from tests.frontend.rewriting import rewritten
+from torch import Tensor, nn
+from torch.nn import functional
 
-from deuteron import api
-from deuteron.frontend.quantize import pools
+from deuteron.errors import UnsupportedError
+from deuteron.frontend.quantize import decompositions
 
-X = torch.linspace(-1, 1, 2 * 6 * 5 * 8).sin().mul(9).frac().reshape(2, 6, 5, 8)
-CASES = {
-    "slices of channels": (nn.MaxPool3d((1, 3, 3), (2, 1, 2)), X),
-    "one kernel": (nn.MaxPool3d(3, 2, 1), X),
-    "batch": (nn.MaxPool3d((2, 2, 2)), X[None]),
-    "ceil": (nn.MaxPool3d((3, 2, 3), 2, ceil_mode=True), X[None]),
-    "dilation": (nn.MaxPool3d((2, 1, 1), 1, dilation=(3, 1, 1)), X),
-}
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_values_stay(name: str):
-    pool, x = CASES[name]
-    model = torch.export.export(pool, (x,)).module(check_guards=False)
-    assert isinstance(model, fx.GraphModule)
-    pools.write(model)
-    assert not any("pool3d" in str(node.target) for node in model.graph.nodes)
-    assert torch.equal(model(x), pool(x))
+aten = torch.ops.aten
+IMAGE = (1, 3, 7, 8)
 
 
-@pytest.mark.slow
-def test_a_pool_that_also_drops_channels_is_built():
-    net = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.MaxPool3d((1, 3, 3), (2, 1, 2))).eval()
-    found = api.check(net, torch.rand(1, 3, 10, 10), targets=["cortex-m55", "ethos-u55-128cm"])
-    assert found.all_build
+class Values(nn.Module):
+    """The values alone are read."""
+
+    def __init__(self, *, up: bool = False) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.conv, self.up = nn.Conv2d(3, 8, 1), up
+
+    def forward(self, x: Tensor) -> Tensor:
+        values, _ = functional.max_pool2d(self.conv(x), 2, ceil_mode=self.up, return_indices=True)
+        return values
+
+
+class Both(Values):
+    """So are the indices."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        values, indices = functional.max_pool2d(self.conv(x), 2, return_indices=True)
+        return values + indices
+
+
+@pytest.mark.parametrize("up", [False, True])
+def test_a_pool_whose_values_alone_are_read_gives_these_alone(up: bool) -> None:
+    operators = rewritten(Values(up=up), IMAGE, decompositions.write)
+    assert operators.count(aten.max_pool2d.default) == 1
+    assert aten.max_pool2d_with_indices.default not in operators
+
+
+def test_it_is_int8_on_the_cpu() -> None:
+    lowered = combine(Values(), IMAGE, target="cortex-m55")
+    assert lowered.operators["cortex_m::quantized_max_pool2d"] == 1
+    assert lowered.steps == 0
+
+
+@pytest.mark.parametrize("target", full.first(["imxrt700cm", "cortex-m55"], 1))
+def test_indices_are_refused_where_nothing_gives_them(target: str) -> None:
+    code = "values, indices = functional.max_pool2d(self.conv(x), 2, return_indices=True)"
+    lines, first = inspect.getsourcelines(Both.forward)
+    number = first + [line.strip() for line in lines].index(code)
+    x = torch.ones(IMAGE)
+    assert failure(UnsupportedError, Both(), x, target=target, calibration=[x]) == (
+        f"{__file__}:{number}: `aten::max_pool2d_with_indices` gives indices, which no operator for int8 on the CPU "
+        f"does, at `{code}`\n\n"
+        "hint: leave out `return_indices=True`, or build for a target whose CPU runs "
+        "portable operators, such as `imxrt700` and `ethos-u55-128`"
+    )

@@ -168,7 +168,13 @@ def reshaped_to_another_scale() -> FlatModel:
     return two_quants("RESHAPE", (16, 8), (16, 8))
 
 
-ODD = (cast_of_bool, selected, wide_indices, negative)
+def repeated_matrices() -> FlatModel:
+    """A product in which the matrices of both operands repeat, each along another dimension."""
+    a, b = tensor("a", (2, 1, 4, 8), "INT8", Q), tensor("b", (1, 2, 8, 4), "INT8", Q)
+    return model("BATCH_MATMUL", [a, b], [tensor("y", (2, 2, 4, 4), "INT8", Q)], "BatchMatMulOptions")
+
+
+ODD = (cast_of_bool, selected, wide_indices, negative, repeated_matrices)
 
 TWO_QUANTS = (
     resized_to_another_scale,

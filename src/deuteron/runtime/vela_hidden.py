@@ -198,16 +198,17 @@ def _ignores_quants(source: FlatModel, op: FlatOperator) -> bool:
 
 
 def _repeats_matrices(source: FlatModel, op: FlatOperator) -> bool:
-    """Return True for a product of more matrices with fewer ones, which repeat: Vela's commands read others."""
-    if op.name != "BATCH_MATMUL":
+    """Return True for a product in which matrices of an operand repeat: Vela's commands read others."""
+    if op.name != "BATCH_MATMUL" or len(op.inputs) != 2:
         return False
-    first, second = (source.tensors[i].shape[:-2] for i in op.inputs)
-    return math.prod(first) != math.prod(second)
+    first, second = (list(source.tensors[i].shape[:-2]) for i in op.inputs)
+    rank = max(len(first), len(second))
+    return [1] * (rank - len(first)) + first != [1] * (rank - len(second)) + second
 
 
 def _has_groups_with_zero_points(source: FlatModel, op: FlatOperator) -> bool:
     """Return True for a convolution in groups by weights with a zero point, which Vela's commands ignore."""
-    if op.name != "CONV_2D":
+    if op.name != "CONV_2D" or len(op.inputs) < 2:
         return False
     x, weights = (source.tensors[i] for i in op.inputs[:2])
     return x.shape[-1] != weights.shape[-1] and weights.quant is not None and any(weights.quant.zero_points)

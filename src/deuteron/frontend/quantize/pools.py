@@ -8,7 +8,9 @@ from typing import Any, cast
 import torch
 from torch import Tensor, fx
 
+from deuteron.errors import UnsupportedError
 from deuteron.frontend.quantize.decompositions import call, replace
+from deuteron.frontend.source_lines import source_of
 
 aten = torch.ops.aten
 
@@ -50,6 +52,13 @@ def _pooled(_: fx.GraphModule, node: fx.Node) -> fx.Node:
     for number in range(cast(Tensor, node.meta["val"]).shape[-3]):
         start = number * stride[0] - padding[0]
         window = [slices[at] for at in range(start, start + kernel[0] * dilation[0], dilation[0]) if 0 <= at < depth]
+        if not window:
+            source = source_of(node)
+            raise UnsupportedError(
+                "`max_pool3d` has windows of padding alone, whose maximum is minus infinity",
+                where=str(source) if source else None,
+                hint="choose a padding below the kernel's size, with its dilation",
+            )
         results.append(reduce(lambda one, other: call(node, aten.maximum.default, one, other), window))
     return call(node, aten.cat.default, results, axis)
 
