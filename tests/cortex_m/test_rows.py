@@ -10,7 +10,7 @@ from tests.cortex_m.convolutions import Call, random_conv, random_depthwise, ran
 from tests.cortex_m.test_added import resize_bilinear
 from tests.cortex_m.test_pools import axis
 
-from deuteron.board.row_dependencies import COPY, CPU, ELEMENTWISE, RECORDS, CpuParams, Words
+from deuteron.board.row_dependencies import COPY, CPU, ELEMENTWISE, PACKED, RECORDS, CpuParams, Words
 from deuteron.operators import winograd
 from deuteron.operators.cortex_m import (
     PadParams,
@@ -182,8 +182,8 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "dtn_cm_pad": _pad,
     "dtn_cm_resize_bilinear": _resize,
 }
-ALIKE = {"dtn_cm_quantized_mul", "dtn_cm_quantized_div"}
-"""Elementwise as the sum is."""
+ALIKE = {"dtn_cm_quantized_mul", "dtn_cm_quantized_div", *PACKED.values()}
+"""Elementwise as the sum is, or with the rules and records of the layers whose weights they pack."""
 
 
 def test_every_operator_with_rows_is_held_against_its_whole_call() -> None:
