@@ -54,7 +54,7 @@ class Device:
         return self._library.device_runs()
 
     def feed(self, data: bytes) -> bytes:
-        """What the board sends for these bytes."""
+        """Return the bytes that the device sends after it has received `data`."""
         data = data[: self.space]
         sent = self._library.device_feed(data, len(data), self._reply, self.sends)
         return self._reply.raw[:sent]
@@ -126,7 +126,7 @@ class FaultyLine(Line):
 
 
 def expected(bundle: Bundle, program: bytes = HASH) -> Expected:
-    """What the device has."""
+    """Return the identity of a device that runs this bundle, as the host expects it."""
     return Expected(
         program.hex(),
         tuple(bundle.values[i] for i in bundle.inputs),

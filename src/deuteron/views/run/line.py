@@ -29,7 +29,7 @@ NPU_EMULATED = "counts of NPU steps are those of the core, which emulates the NP
 
 @dataclass(frozen=True, slots=True)
 class LineOptions:
-    """How to reach a board.
+    """Options of the connection to a board.
 
     Attributes:
         name: of the line: `serial:PORT` or `tcp:HOST:PORT`.
