@@ -1,6 +1,7 @@
 """Names and properties of operators in exported graphs, for all processors."""
 
 from collections.abc import Callable
+from typing import Any
 
 from torch import fx
 
@@ -74,3 +75,13 @@ def is_dequantize(node: fx.Node) -> bool:
 def is_quantize(node: fx.Node) -> bool:
     """True for operators that quantise."""
     return is_qdq(node) and not is_dequantize(node)
+
+
+def arguments_of(node: fx.Node) -> dict[str, Any]:
+    """Return the arguments of a call by name, with defaults."""
+    schema: Any = getattr(node.target, "_schema", None)
+    if schema is None:
+        return {}
+    values = {one.name: one.default_value if one.has_default_value() else None for one in schema.arguments}
+    values.update(zip(values, node.args, strict=False))
+    return values | dict(node.kwargs)

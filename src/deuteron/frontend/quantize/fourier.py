@@ -7,6 +7,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, fx
 
+from deuteron.frontend.operators import arguments_of
 from deuteron.frontend.quantize.decompositions import call, constant, constant_value
 
 aten = torch.ops.aten
@@ -78,12 +79,6 @@ class _Along:
         return call(self.node, aten.add.Tensor, a, b)
 
 
-def _arguments(node: fx.Node) -> dict[str, Any]:
-    schema: Any = cast(Any, node.target)._schema  # noqa: SLF001 - it has no public name
-    given = {argument.name: argument.default_value for argument in schema.arguments}
-    return given | dict(zip(given, node.args, strict=False)) | node.kwargs
-
-
 def _dims(given: Mapping[str, Any], rank: int) -> tuple[list[int], list[int | None]]:
     """Return the dimensions of a transform and their lengths."""
     dims, sizes = given["dim"], given["n" if "n" in given else "s"]
@@ -96,7 +91,7 @@ def _dims(given: Mapping[str, Any], rank: int) -> tuple[list[int], list[int | No
 
 def _forward(*, inverse: bool, is_half: bool) -> "Transform":
     def transform(model: fx.GraphModule, node: fx.Node, parts: Parts) -> Pair:
-        given = _arguments(node)
+        given = arguments_of(node)
         real, imaginary = parts(given["self"])
         dims, sizes = _dims(given, real.meta["val"].dim())
         for number, (dim, size) in enumerate(reversed([*zip(dims, sizes, strict=True)])):
@@ -108,7 +103,7 @@ def _forward(*, inverse: bool, is_half: bool) -> "Transform":
 
 
 def _to_real(model: fx.GraphModule, node: fx.Node, parts: Parts) -> fx.Node | None:
-    given = _arguments(node)
+    given = arguments_of(node)
     real, imaginary = parts(given["self"])
     if not isinstance(imaginary, fx.Node):
         return None
@@ -120,7 +115,7 @@ def _to_real(model: fx.GraphModule, node: fx.Node, parts: Parts) -> fx.Node | No
 
 def _of_frames(model: fx.GraphModule, node: fx.Node, parts: Parts) -> Pair | None:
     """A transform of each frame of a signal, with the window in its weights."""
-    given = _arguments(node)
+    given = arguments_of(node)
     x, imaginary = parts(given["self"])
     window, n = given["window"], cast(int, given["n_fft"])
     value = torch.ones(given["win_length"] or n) if window is None else constant_value(model, window)

@@ -11,6 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, fx
 
+from deuteron.frontend.operators import arguments_of
 from deuteron.frontend.quantize.decompositions import Decomposition, apply, call, constant, constant_value
 
 aten = torch.ops.aten
@@ -35,7 +36,7 @@ class _Wanted:
 
 def _sorted(wanted_of: Callable[[int, dict[str, Any]], _Wanted]) -> Decomposition:
     def decompose(model: fx.GraphModule, node: fx.Node) -> Sequence[fx.Node] | None:
-        given = _arguments(node)
+        given = arguments_of(node)
         x, dim = cast(fx.Node, given["self"]), cast(int, given["dim"])
         value = cast(Tensor, x.meta["val"])
         if not value.dim() or value.numel() * value.shape[dim] > MOST:
@@ -66,13 +67,6 @@ def _indices(model: fx.GraphModule, node: fx.Node, rows: fx.Node, wanted: _Wante
     return call(node, aten.sum.dim_IntList, chosen, [-1])
 
 
-def _arguments(node: fx.Node) -> dict[str, Any]:
-    """Return the arguments of an operator by name, with their defaults."""
-    schema: Any = cast(Any, node.target)._schema  # noqa: SLF001 - it has no public name
-    given = {argument.name: argument.default_value for argument in schema.arguments}
-    return given | dict(zip(given, node.args, strict=False)) | node.kwargs
-
-
 def _middle_of_all(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """The median of all elements, as the middle of one row."""
     row = call(node, aten.reshape.default, node.args[0], [-1])
@@ -91,7 +85,7 @@ def _order(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 def _quantile(model: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """Quantiles at known shares, each between two places of the sorted row."""
-    given = _arguments(node)
+    given = arguments_of(node)
     x, dim, q = cast(fx.Node, given["self"]), given["dim"], given["q"]
     shares = constant_value(model, q) if isinstance(q, fx.Node) else torch.tensor(q)
     if dim is None:

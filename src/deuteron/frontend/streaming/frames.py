@@ -113,16 +113,6 @@ class Step:
     target: Any = None
 
 
-def arguments_of(node: fx.Node) -> dict[str, Any]:
-    """Return the arguments of a call by name, with defaults."""
-    schema: Any = getattr(node.target, "_schema", None)
-    if schema is None:
-        return {}
-    values = {one.name: one.default_value if one.has_default_value() else None for one in schema.arguments}
-    values.update(zip(values, node.args, strict=False))
-    return values | dict(node.kwargs)
-
-
 def shape_of(node: fx.Node) -> tuple[int, ...]:
     """Return the shape of a tensor in the window."""
     return tuple(node.meta["val"].shape)

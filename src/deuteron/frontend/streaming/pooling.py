@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import fx
 
-from deuteron.frontend.operators import called
+from deuteron.frontend.operators import arguments_of, called
 from deuteron.frontend.streaming.account import Plan
-from deuteron.frontend.streaming.frames import arguments_of, dims_of, shape_of
+from deuteron.frontend.streaming.frames import dims_of, shape_of
 
 aten = torch.ops.aten
 

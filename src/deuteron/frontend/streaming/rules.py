@@ -10,8 +10,8 @@ import torch
 from torch import fx
 
 from deuteron.frontend.cortex_m.lowering_check import flat
-from deuteron.frontend.operators import called, reads_inputs
-from deuteron.frontend.streaming.frames import Arguments, Frames, Step, arguments_of, dims_of, shape_of
+from deuteron.frontend.operators import arguments_of, called, reads_inputs
+from deuteron.frontend.streaming.frames import Arguments, Frames, Step, dims_of, shape_of
 
 aten = torch.ops.aten
 

@@ -13,10 +13,10 @@ from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.inputs import Inputs
-from deuteron.frontend.operators import called, depends_on
+from deuteron.frontend.operators import arguments_of, called, depends_on
 from deuteron.frontend.source_lines import source_of
 from deuteron.frontend.streaming.account import Plan
-from deuteron.frontend.streaming.frames import Frames, Step, arguments_of
+from deuteron.frontend.streaming.frames import Frames, Step
 from deuteron.frontend.streaming.rules import END
 
 aten = torch.ops.aten
