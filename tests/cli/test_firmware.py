@@ -60,6 +60,7 @@ def test_the_report_as_json_and_the_difference(build: Path, firmware: Path, tmp_
         "kernels": "all", "weights": "sram", "io_copy": "dma", "stack": None, "flash": FLASH, "use_profiling": False,
         "arenas": "auto",
         "ethosu_driver": None,
+        "harness": "semihost",
     }  # fmt: skip
     assert "neutron_kernel_selection.c" not in data["files"]
     result = deuteron(*more, "--diff", firmware, "--force")

@@ -42,7 +42,11 @@ def test_a_network_builds_for_every_target(names: tuple[str, ...]):
 
 @pytest.mark.parametrize(
     "function",
-    [lambda x: torch.linalg.svdvals(x.reshape(2, 4)), lambda x: x * torch.rand_like(x), lambda x: x.sort(-1).values],
+    [
+        lambda x: torch.linalg.svdvals(x.reshape(2, 4)),
+        lambda x: x * torch.rand_like(x),
+        lambda x: x.repeat(1, 24).sort(-1).values,
+    ],
     ids=["no kernel", "draws", "sorts"],
 )
 def test_a_refusal_is_that_of_the_build(function):

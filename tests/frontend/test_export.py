@@ -99,7 +99,7 @@ def test_a_shape_that_depends_on_data():
     assert str(caught.value) == (
         f"{at(Masks(), 'y = x[')}: the result of `index` has the dynamic shape [?], at `y = x[x > 0]`\n\n"
         "hint: every shape must be known when compiling: remove dynamic dimensions, and replace operators whose result "
-        "size depends on data (masking, `nonzero`) by ones of fixed size (`torch.where`)"
+        "size depends on data by ones of fixed size, such as `y[mask]` by `torch.where(mask, y, 0)`"
     )
 
 
@@ -111,7 +111,7 @@ def test_an_input_that_is_marked_dynamic():
     assert str(caught.value) == (
         "input `x` has the dynamic shape [?, 2]\n\n"
         "hint: every shape must be known when compiling: remove dynamic dimensions, and replace operators whose result "
-        "size depends on data (masking, `nonzero`) by ones of fixed size (`torch.where`)"
+        "size depends on data by ones of fixed size, such as `y[mask]` by `torch.where(mask, y, 0)`"
     )
 
 
@@ -142,7 +142,8 @@ def test_a_weight_of_another_dtype():
     with pytest.raises(UnsupportedError) as caught:
         export(Halves(), X)
     assert str(caught.value) == (
-        "weight or constant `factor` is float16\n\nhint: quantisation starts from float32: compute in it alone"
+        f"{at(Halves(), 'self.factor.float')}: weight or constant `factor` is float16, at "
+        "`return x * self.factor.float()`\n\nhint: quantisation starts from float32: compute in it alone"
     )
 
 
@@ -156,7 +157,7 @@ def test_complex_values_have_no_int8_kernel():
         export(Spectrum(), X)
     assert str(caught.value) == (
         f"{at(Spectrum(), 'rfft')}: the result of `fft_rfft` is complex64, at `return torch.fft.rfft(x).abs()`\n\n"
-        "hint: quantisation starts from float32: compute in it alone"
+        "hint: compute with the real and the imaginary part as two tensors of float32"
     )
 
 
