@@ -43,7 +43,7 @@ from deuteron.operators.cortex_m import (
     WinogradConvolutionParams,
     winograd_bytes,
 )
-from deuteron.operators.params import KernelParams
+from deuteron.operators.kernel_params import KernelParams
 
 Array = npt.NDArray[np.generic]
 Whole = npt.NDArray[np.int64]

@@ -31,7 +31,7 @@ from deuteron.operators.cortex_m import (
     QuantizedMulParams,
     QuantizedSoftmaxParams,
 )
-from deuteron.operators.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
+from deuteron.operators.kernel_params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
 from deuteron.runtime.program import Constant, Place, TensorSpec, TensorValue
 
 STEM = "1->64 10x4 as ds_cnn lowers it"

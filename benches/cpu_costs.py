@@ -33,8 +33,8 @@ from deuteron.operators.cortex_m import (
     QuantizedSoftmaxParams,
     RegionCopyParams,
 )
-from deuteron.operators.params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
-from deuteron.operators.work import work_of
+from deuteron.operators.kernel_params import AveragePoolParams, KernelParams, LutParams, MaxPoolParams
+from deuteron.operators.operation_counts import work_of
 
 Weights = npt.NDArray[np.float64]
 

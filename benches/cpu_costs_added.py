@@ -7,7 +7,7 @@ from cortex_m import Array, Call
 
 from deuteron.arch.cores import Work
 from deuteron.numerics import softmax_table
-from deuteron.operators.added import (
+from deuteron.operators.custom_ops import (
     ArgmaxArgminParams,
     CompareParams,
     CumsumParams,
@@ -24,7 +24,7 @@ from deuteron.operators.int16 import (
     RequantizeParams,
     SumS16Params,
 )
-from deuteron.operators.params import KernelParams, ReduceSumParams, ResizeBilinearParams
+from deuteron.operators.kernel_params import KernelParams, ReduceSumParams, ResizeBilinearParams
 
 Row = tuple[str, Work, int, int, Call]
 """A call: what it is, its work, elements and terms."""

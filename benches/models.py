@@ -28,7 +28,7 @@ from deuteron.builds.samples import evenly
 from deuteron.errors import DeuteronError
 from deuteron.frontend.inputs import check_example_inputs
 from deuteron.views.compare.board import compare
-from deuteron.views.costs import costs
+from deuteron.views.offload_costs import costs
 
 BOARDS = {"imxrt700cm": "an505", "cortex-m55": "an547", "imxrt700": "an505", "cortex-m33": "an505"}
 """The targets, and a board with the core of each."""

@@ -26,7 +26,7 @@ from deuteron.arch.memory import FetchPolicy, MemoryOptions
 from deuteron.arch.silicon import Published, band_of
 from deuteron.npu.neutron.kernels.cost import cost
 from deuteron.npu.neutron.program import NeutronProgram
-from deuteron.operators.params import Conv2DParams
+from deuteron.operators.kernel_params import Conv2DParams
 from deuteron.views.simulate import Rates, Simulation, open_build
 
 OWN = ("cifarnet", "mobilenet_v1_025_128")

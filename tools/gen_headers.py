@@ -1,6 +1,6 @@
 """Write the generated headers of `firmware/include/deuteron/` from the Python definitions.
 
-`microcode.h` has the microcode and the kernels, `cortex_m.h` the Cortex-M operators, and `added.h` Deuteron's own.
+`microcode.h` has the microcode and the kernels, `cortex_m.h` the Cortex-M operators, and `custom_ops.h` Deuteron's own.
 `aten.h` has those of ExecuTorch's portable kernels, `tflite.h` those with TFLite's arithmetic, `version.h` the release.
 `operator_outputs.h` of `firmware/executorch/runner/` says which arguments operators write. Run without arguments to
 write them, with `--check` to fail when a committed one is stale.
@@ -15,9 +15,9 @@ from pathlib import Path
 from deuteron import __version__
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.npu.neutron.microcode import format as fmt
-from deuteron.operators.added import ADDED, FORMER_NAMES, NAMESPACE
 from deuteron.operators.cortex_m import CPU_OPERATORS, CpuOperator
-from deuteron.operators.params import BinaryParams, KernelParams, LutParams
+from deuteron.operators.custom_ops import ADDED, FORMER_NAMES, NAMESPACE
+from deuteron.operators.kernel_params import BinaryParams, KernelParams, LutParams
 from deuteron.operators.portable import ATEN_OPERATORS
 from deuteron.operators.program import Kernel
 from deuteron.operators.tflite import TFLITE_OPERATORS
@@ -258,8 +258,8 @@ def cpu_operators(
 def cortex_m() -> str:
     """The text of `cortex_m.h`."""
     about = (
-        "The operators of ExecuTorch's Cortex-M backend: values and parameter record of each. added.h has those that",
-        "Deuteron adds.",
+        "The operators of ExecuTorch's Cortex-M backend: values and parameter record of each. custom_ops.h has those",
+        "that Deuteron adds.",
         "",
         "Each is a CPU operator of bundles (deuteron/bundle.h); its parameter words are the record. Optional inputs",
         "follow the others, then the written values: scratch memory and the output.",
@@ -276,7 +276,7 @@ def _kernel_records() -> dict[type[KernelParams], str]:
 
 
 def added() -> str:
-    """The text of `added.h`."""
+    """The text of `custom_ops.h`."""
     about = (
         "The operators that Deuteron adds to ExecuTorch's Cortex-M backend: values and parameter record of each, as",
         "cortex_m.h has them of the backend's own.",
@@ -433,7 +433,7 @@ def version() -> str:
 HEADERS: tuple[tuple[Path, Callable[[], str]], ...] = (
     (INCLUDE / "microcode.h", microcode),
     (INCLUDE / "cortex_m.h", cortex_m),
-    (INCLUDE / "added.h", added),
+    (INCLUDE / "custom_ops.h", added),
     (INCLUDE / "aten.h", aten),
     (INCLUDE / "tflite.h", tflite),
     (INCLUDE / "tflite_unquantized.h", tflite_unquantized),

@@ -3,7 +3,7 @@
 #include "deuteron/port.h"
 #include "deuteron/profile.h"
 #include "events.h"
-#include "faults.h"
+#include "fault_injection.h"
 #include "heap.h"
 #include "options.h"
 #include "runner.h"

@@ -12,7 +12,7 @@
  *   --resets FILE             a byte per run: the state is reset before each run whose byte is not 0; default never
  *   --flash-latency-ns N      time until the flash delivers the first byte of a fetch; default 0
  *   --flash-bytes-per-second N  rate of a fetch after that; default unlimited
- *   --fault WHAT              for images with fault injection (faults.h)
+ *   --fault WHAT              for images with fault injection (fault_injection.h)
  *   --profile FILE            for images with DTN_PROFILING; written: a packet of events per run (deuteron/profile.h)
  *   --event-capacity N        with --profile: maximum events of a run; default all free memory
  *

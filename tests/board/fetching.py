@@ -11,7 +11,7 @@ from deuteron.npu.neutron.kernels.catalogue import FULLY_CONNECTED
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
-from deuteron.operators.params import FullyConnectedParams
+from deuteron.operators.kernel_params import FullyConnectedParams
 from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.operators.regions import Region
 from deuteron.operators.transfers import Fetch, Transfer, Wait

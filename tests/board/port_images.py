@@ -15,7 +15,7 @@ CHECKOUT = Path(__file__).parents[2]
 FIRMWARE = CHECKOUT / "firmware"
 BUILD = CHECKOUT / "build" / "board-tests"
 
-START = ("port/cortex_m/startup.c", "port/cortex_m/port.c", "semihost/semihost.c", "semihost/fault.c")
+START = ("port/cortex_m/startup.c", "port/cortex_m/port.c", "semihost/semihost.c", "semihost/fault_handler.c")
 """What every image takes."""
 
 COPYING = (

@@ -28,7 +28,7 @@ from deuteron.board.toolchain import Source, Toolchain
 from deuteron.board.translate import translate
 from deuteron.builds import manifest as manifests
 from deuteron.errors import CapacityError, OptionError
-from deuteron.operators import work
+from deuteron.operators import operation_counts
 from deuteron.runtime.program import TensorValue
 from deuteron.views.events import tables, text
 from deuteron.views.events.events import Clock, Event, Measure, SpanKind, Stream, Track
@@ -146,7 +146,9 @@ def test_operators_that_nobody_has_counted_are_said(
     counted = ArenaPlanning("", manifest, planned(bundle, ALWAYS, CORE)).to_json()
     assert counted["uncounted"] == 0
     assert counted["instructions"] is not None
-    monkeypatch.setattr(work, "WORKS", {**work.WORKS, "dtn_op_quantize_per_tensor": Work.UNKNOWN})
+    monkeypatch.setattr(
+        operation_counts, "WORKS", {**operation_counts.WORKS, "dtn_op_quantize_per_tensor": Work.UNKNOWN}
+    )
     view = ArenaPlanning("", manifest, planned(bundle, ALWAYS, CORE))
     (line,) = (line for line in view.lines() if "depth first" in line)
     assert "MACs recomputed, at most +" in line

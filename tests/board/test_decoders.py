@@ -9,9 +9,9 @@ from tests.board.host import HostFirmware
 from deuteron.arch.memory import DepthFirst, MemoryOptions
 from deuteron.board.arena import planned
 from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
-from deuteron.frontend.cortex_m.added.resize import positions
+from deuteron.frontend.cortex_m.custom_ops.resize import positions
 from deuteron.operators.cortex_m import PadParams, QuantizedConvolutionParams, QuantizedSoftmaxParams
-from deuteron.operators.params import KernelParams, MaxPoolParams, ResizeBilinearParams
+from deuteron.operators.kernel_params import KernelParams, MaxPoolParams, ResizeBilinearParams
 from deuteron.runtime.inputs import Array
 
 

@@ -16,7 +16,7 @@ from deuteron.board.arena import arena_of, planned
 from deuteron.board.bundle import StepKind
 from deuteron.errors import CapacityError
 from deuteron.runtime.inputs import Array
-from deuteron.sweeps import work
+from deuteron.sweeps import worker
 from deuteron.sweeps.lowering import SweptBuild
 from deuteron.sweeps.spec import Point
 from deuteron.views.compare.pytorch import compare
@@ -109,7 +109,7 @@ def test_the_options_of_a_build_given_again_plan_the_same() -> None:
     again = api.simulate(build, effort=memory.effort, sram_budget=memory.sram_budget)
     assert [run.timeline for run in again.partitions] == [run.timeline for run in api.simulate(build).partitions]
     points = [Point(0, "", "imxrt700cm", sram_budget=budget) for budget in (None, memory.sram_budget, 7_856)]
-    rows = work.evaluate(SweptBuild(build, "", ""), points)
+    rows = worker.evaluate(SweptBuild(build, "", ""), points)
     assert isinstance(rows, list)
     assert [(row["fits"], row.get("sram_bytes")) for row in rows] == [(True, 8_944), (True, 8_944), (False, None)]
 

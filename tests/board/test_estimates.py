@@ -8,7 +8,7 @@ from deuteron import api
 from deuteron.board import boards, image, qemu
 from deuteron.board.record import FirmwareOptions
 from deuteron.board.toolchain import Toolchain
-from deuteron.views import costs as placement
+from deuteron.views import offload_costs as placement
 
 pytestmark = pytest.mark.slow
 

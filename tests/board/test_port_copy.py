@@ -82,7 +82,7 @@ FAULTS = {
 @pytest.mark.parametrize("board_name", full.only(boards.names(), "an505", "an547"))
 def test_nothing_goes_on_copying_after_a_failure(board_name: str, fault: str) -> None:
     board = load(board_name)
-    sources = (*START, *COPYING, "semihost/faults.c", "tests/board/copy_faults.c")
+    sources = (*START, *COPYING, "semihost/fault_injection.c", "tests/board/copy_faults.c")
     done = run(board, build(board, "copy-faults", sources, WRAPPED), fault)
     assert (done.status, done.output) == (0, FAULTS[fault])
 

@@ -126,7 +126,13 @@ def with_flags(flag: str, sources: Sequence[str | Path]) -> tuple[Source, ...]:
 def copying_image(payload: bytes) -> Path:
     """The runner with a program whose copies are all made in interrupts, and go wrong on demand."""
     *others, copies = COPYING
-    files = ("runner/prepare.c", "semihost/main.c", "semihost/heap.c", "semihost/options.c", "semihost/faults.c")
+    files = (
+        "runner/prepare.c",
+        "semihost/main.c",
+        "semihost/heap.c",
+        "semihost/options.c",
+        "semihost/fault_injection.c",
+    )
     generated = generate(bundle_of(payload), "ethosu-copies")
     sources = (*START, *others, *with_flags("-DDTN_IO_DMA_BYTES=1", [copies]), *FAMILY, *files, *EXECUTOR, *generated)
     wrapped = ("-Wl,--wrap=dtn_dma_start", "-Wl,--wrap=dtn_dma_stop")

@@ -53,7 +53,7 @@ def program() -> tables.Bundle:
 @cache
 def sources() -> tuple[str | Path, ...]:
     """Those of the runner with the program, copies by DMA and faults on demand."""
-    return (*START, *COPYING, *RUNNER, "semihost/faults.c", *EXECUTOR, *generate(program(), "fetching"))
+    return (*START, *COPYING, *RUNNER, "semihost/fault_injection.c", *EXECUTOR, *generate(program(), "fetching"))
 
 
 @cache
@@ -213,7 +213,7 @@ WAITS = {
 
 @pytest.mark.parametrize("fault", WAITS)
 def test_a_wait_lasts_as_long_as_the_flash_needs_and_ends_all_that_is_queued(board: Board, fault: str) -> None:
-    files = ("semihost/faults.c", "port/cortex_m/fetch.c", "tests/board/fetch_faults.c")
+    files = ("semihost/fault_injection.c", "port/cortex_m/fetch.c", "tests/board/fetch_faults.c")
     done = run(board, build(board, "fetch-faults", (*START, *COPYING, *files), WRAPPED), fault)
     assert (done.status, done.output.splitlines()) == (0, list(WAITS[fault]))
 
@@ -244,7 +244,7 @@ def test_wrong_command_line_is_refused(tmp_path: Path, line: str) -> None:
 
 def test_faults_are_only_in_images_that_link_them() -> None:
     board = load("an505")
-    plain = build(board, "plain", tuple(s for s in sources() if s != "semihost/faults.c"))
+    plain = build(board, "plain", tuple(s for s in sources() if s != "semihost/fault_injection.c"))
     assert b"dtn_faults_set" in image(board).read_bytes()
     assert b"dtn_faults_set" not in plain.read_bytes()
     done = run(board, plain, "--fault", "io:fail:0")

@@ -34,7 +34,7 @@ from deuteron.operators.program import KernelCall
 from deuteron.runtime import build_directory as directories
 from deuteron.runtime import pte
 from deuteron.runtime.program import Program, TensorSpec, TensorValue
-from deuteron.views.events.instructions import Instructions
+from deuteron.views.events.instruction_map import Instructions
 from deuteron.views.memory.arenas import arena_planning
 from deuteron.views.profile.on_board import steps_of
 

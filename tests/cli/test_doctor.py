@@ -11,7 +11,7 @@ import pytest
 
 from deuteron import native
 from deuteron.board.toolchain import PREFIX
-from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream import private_apis
 from deuteron.views import installation
 
 from .conftest import Result
@@ -70,7 +70,7 @@ def machine(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return be
 
 
-COUNT = f"{len(names.NAMES)} of {len(names.NAMES)}"
+COUNT = f"{len(private_apis.NAMES)} of {len(private_apis.NAMES)}"
 
 GOOD = f"""\
 ok       click                 8.3.0          >=8.1
@@ -133,10 +133,10 @@ def test_names_that_a_release_of_executorch_lacks(
     deuteron: Run, machine: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ):
     machine()
-    monkeypatch.setattr(names, "missing", lambda: (names.EXPORT, names.CODEGEN))
+    monkeypatch.setattr(private_apis, "missing", lambda: (private_apis.EXPORT, private_apis.CODEGEN))
     result = deuteron("doctor")
     assert result.code == 1
-    count = f"{len(names.NAMES) - 2} of {len(names.NAMES)}"
+    count = f"{len(private_apis.NAMES) - 2} of {len(private_apis.NAMES)}"
     assert f"UNFIT    upstream names        {count:<15}private names of PyTorch and ExecuTorch\n" in result.out
     assert mends(result) == [
         "upstream names: install the releases above; these lack `torch.export.export`, `torch.fx.graph.Graph._codegen`"

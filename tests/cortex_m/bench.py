@@ -18,7 +18,7 @@ from tests import store
 from deuteron.arch.cores import InnerWork
 from deuteron.board import library
 from deuteron.operators.cortex_m import BY_OPERATOR
-from deuteron.operators.params import KernelParams
+from deuteron.operators.kernel_params import KernelParams
 
 Array = npt.NDArray[np.generic]
 

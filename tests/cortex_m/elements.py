@@ -15,7 +15,7 @@ from deuteron.operators.cortex_m import (
     QuantizedSoftmaxParams,
     RegionCopyParams,
 )
-from deuteron.operators.params import (
+from deuteron.operators.kernel_params import (
     AveragePoolParams,
     ExtremumParams,
     KernelParams,

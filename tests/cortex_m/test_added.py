@@ -10,12 +10,12 @@ from tests.cortex_m import wide
 from tests.cortex_m.bench import Array, Bench, RefusedError
 from tests.cortex_m.wide import Case
 
-from deuteron.frontend.cortex_m.added import library
-from deuteron.frontend.cortex_m.added.catalogue import DEFINITIONS
-from deuteron.frontend.cortex_m.added.resize import positions
+from deuteron.frontend.cortex_m.custom_ops import library
+from deuteron.frontend.cortex_m.custom_ops.catalogue import DEFINITIONS
+from deuteron.frontend.cortex_m.custom_ops.resize import positions
 from deuteron.native import CORTEX_M, load_cortex_m
 from deuteron.numerics import softmax_multiplier, softmax_table
-from deuteron.operators.added import (
+from deuteron.operators.custom_ops import (
     ADDED,
     BY_FORMER_NAME,
     BY_NAME,
@@ -29,7 +29,7 @@ from deuteron.operators.added import (
     WhereParams,
 )
 from deuteron.operators.int16 import ReduceSumS16Params
-from deuteron.operators.params import (
+from deuteron.operators.kernel_params import (
     AddParams,
     Dims5,
     LutParams,

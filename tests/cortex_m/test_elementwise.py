@@ -9,7 +9,7 @@ from tests.cortex_m.elements import extremes, factor, usual_add
 from tests.cortex_m.wheel import wheel
 
 from deuteron.operators.cortex_m import QuantizedAddParams, QuantizedDivParams, QuantizedMulParams
-from deuteron.operators.params import ExtremumParams, LutParams
+from deuteron.operators.kernel_params import ExtremumParams, LutParams
 
 SHAPES = (
     ((1,), (1,)),

@@ -10,7 +10,7 @@ from tests.cortex_m.wheel import wheel
 
 from deuteron.board import operators
 from deuteron.operators.cortex_m import GatherParams, PadParams, RegionCopyParams
-from deuteron.operators.params import CopyParams, Dims4
+from deuteron.operators.kernel_params import CopyParams, Dims4
 from deuteron.runtime.program import Place, TensorSpec, TensorValue
 
 COPY = RegionCopyParams(1, 2, (1, 1, 1, 1, 2, 3), (0, 0, 0, 0, 5, 1), (0, 0, 0, 0, 1, 2))

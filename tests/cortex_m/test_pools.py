@@ -7,7 +7,7 @@ import pytest
 from tests.cortex_m.bench import Array, Bench, RefusedError
 from tests.cortex_m.wheel import wheel
 
-from deuteron.operators.params import AveragePoolParams, MaxPoolParams
+from deuteron.operators.kernel_params import AveragePoolParams, MaxPoolParams
 
 NONE = np.zeros(0, np.uint8)
 

@@ -8,8 +8,8 @@ import pytest
 import torch
 from tests.cortex_m.bench import Array, Bench, RefusedError
 
-from deuteron.frontend.cortex_m.added import library
-from deuteron.operators.params import KernelParams
+from deuteron.frontend.cortex_m.custom_ops import library
+from deuteron.operators.kernel_params import KernelParams
 from deuteron.operators.recurrent import RECURRENT, GruParams, LstmParams, RnnParams
 
 Layer = GruParams | LstmParams | RnnParams

@@ -16,7 +16,7 @@ from torch._ops import OpOverloadPacket
 from deuteron.board import operators
 from deuteron.frontend.cortex_m import upstream
 from deuteron.native import load_cortex_m
-from deuteron.operators.added import BY_FORMER_NAME, BY_NAME, FORMER_NAMES, NAMESPACE
+from deuteron.operators.custom_ops import BY_FORMER_NAME, BY_NAME, FORMER_NAMES, NAMESPACE
 
 SCALES = (1.0, 0.5, 0.1, 1 / 255, 3e-5, 1e-30, 3e38)
 

@@ -21,7 +21,7 @@ from deuteron.operators.cortex_m import (
     WinogradConvolutionParams,
     winograd_bytes,
 )
-from deuteron.operators.params import (
+from deuteron.operators.kernel_params import (
     AveragePoolParams,
     CopyParams,
     ExtremumParams,

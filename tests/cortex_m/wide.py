@@ -16,7 +16,7 @@ from deuteron.operators.int16 import (
     RequantizeParams,
     SumS16Params,
 )
-from deuteron.operators.params import (
+from deuteron.operators.kernel_params import (
     Dims5,
     ExtremumParams,
     KernelParams,

@@ -16,7 +16,15 @@ INCLUDE = Path("firmware") / "include" / "deuteron"
 HEADERS = (
     *(
         INCLUDE / name
-        for name in ("microcode.h", "cortex_m.h", "added.h", "aten.h", "tflite.h", "tflite_unquantized.h", "version.h")
+        for name in (
+            "microcode.h",
+            "cortex_m.h",
+            "custom_ops.h",
+            "aten.h",
+            "tflite.h",
+            "tflite_unquantized.h",
+            "version.h",
+        )
     ),
     Path("firmware") / "executorch" / "runner" / "operator_outputs.h",
 )

@@ -7,8 +7,8 @@ from tests.cortex_m.bench import Array
 from torch import Tensor, fx, nn
 from torch.nn import functional
 
-from deuteron.frontend.cortex_m.added.catalogue import DEFINITIONS, PATTERNS
-from deuteron.frontend.cortex_m.added.lowering_pattern import Affine, Site
+from deuteron.frontend.cortex_m.custom_ops.catalogue import DEFINITIONS, PATTERNS
+from deuteron.frontend.cortex_m.custom_ops.lowering_pattern import Affine, Site
 
 aten = torch.ops.aten
 

@@ -13,7 +13,7 @@ from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor, nn
 
 from deuteron.errors import UnsupportedError
-from deuteron.frontend.cortex_m.added import decompositions, lowering
+from deuteron.frontend.cortex_m.custom_ops import decompositions, lowering
 
 quantized = torch.ops.quantized_decomposed
 

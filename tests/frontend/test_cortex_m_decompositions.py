@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from deuteron.errors import UnsupportedError
 from deuteron.frontend.cortex_m import decompositions
-from deuteron.frontend.cortex_m.added import decompositions as added
+from deuteron.frontend.cortex_m.custom_ops import decompositions as added
 from deuteron.frontend.quantize import recurrent
 
 aten = torch.ops.aten

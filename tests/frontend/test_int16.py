@@ -18,8 +18,8 @@ from deuteron.arch.cores import Work
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import saved
 from deuteron.frontend.cortex_m import lowering_check
-from deuteron.frontend.cortex_m.added.catalogue import PATTERNS
-from deuteron.frontend.cortex_m.added.lowering_pattern import Affine, Site
+from deuteron.frontend.cortex_m.custom_ops.catalogue import PATTERNS
+from deuteron.frontend.cortex_m.custom_ops.lowering_pattern import Affine, Site
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.cpu import cpu_ops
 from deuteron.frontend.inputs import check_module

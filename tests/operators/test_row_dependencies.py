@@ -9,8 +9,8 @@ import pytest
 from deuteron.npu.neutron.kernels import catalogue
 from deuteron.npu.neutron.kernels.catalogue import KERNELS
 from deuteron.npu.neutron.microcode.encode import encode
+from deuteron.operators import kernel_params as p
 from deuteron.operators import limits
-from deuteron.operators import params as p
 from deuteron.operators.program import Buffer, Kernel, KernelCall, Program, Ref
 from deuteron.operators.row_dependencies import ENTRIES, Rowwise, natural_rows, rowwise
 from deuteron.operators.rules import form_problem, limit_problem, operand_bytes

@@ -20,7 +20,7 @@ from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
 from deuteron.operators.access_footprint import reached_by
-from deuteron.operators.params import CopyParams
+from deuteron.operators.kernel_params import CopyParams
 from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.operators.rules import operand_bytes
 from deuteron.planner import Budget, check, plan, plan_within

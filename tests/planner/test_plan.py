@@ -11,7 +11,7 @@ from deuteron.errors import InternalError
 from deuteron.npu.neutron.kernels import catalogue
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.operators.regions import Region
 from deuteron.planner import Budget, check, plan, plan_within

@@ -18,7 +18,7 @@ from deuteron.npu.neutron.machine import hazards, simulate
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
-from deuteron.operators.params import Conv2DParams
+from deuteron.operators.kernel_params import Conv2DParams
 from deuteron.operators.program import Program
 from deuteron.planner import Budget, check, plan, plan_within
 from deuteron.planner.prefetch_cpsat import solve

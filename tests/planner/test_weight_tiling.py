@@ -9,7 +9,7 @@ from tests.npu.neutron.machine.plans import PROCESSOR
 from deuteron.arch.memory import FetchPolicy
 from deuteron.npu.neutron.kernels import catalogue
 from deuteron.npu.neutron.microcode.encode import encode
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.planner import Budget, check, plan, plan_within
 from deuteron.planner.weight_chunks import chunks

@@ -458,8 +458,8 @@ def test_operators_write_what_their_schemas_say() -> None:
     import torch
     from executorch.runtime import Runtime
 
-    from deuteron.frontend.cortex_m.added import library
-    from deuteron.operators.added import BY_NAME
+    from deuteron.frontend.cortex_m.custom_ops import library
+    from deuteron.operators.custom_ops import BY_NAME
 
     library.load()
     found: dict[str, tuple[tuple[int, ...], int]] = {}

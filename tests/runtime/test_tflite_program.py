@@ -12,7 +12,7 @@ from deuteron.board.translate import translate
 from deuteron.errors import FormatError, UnsupportedError
 from deuteron.operators import catalogue
 from deuteron.operators.cortex_m import BY_OPERATOR, QuantizedConvolutionParams
-from deuteron.operators.params import ExtremumParams, LutParams
+from deuteron.operators.kernel_params import ExtremumParams, LutParams
 from deuteron.runtime import pte, pte_writer
 from deuteron.runtime.tflite_program import TfliteProgram
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Temporary

@@ -18,9 +18,9 @@ from deuteron.cli.printer import Printer
 from deuteron.errors import InputError, OptionError
 from deuteron.npu.neutron.program import NeutronProgram
 from deuteron.npu.timeline import Hazard
-from deuteron.sweeps import dataset, lowering, run, work
-from deuteron.sweeps.table import Table
-from deuteron.sweeps.work import Row
+from deuteron.sweeps import dataset, lowering, run, worker
+from deuteron.sweeps.pareto import Table
+from deuteron.sweeps.worker import Row
 from deuteron.views.simulate import simulate_build
 
 TARGET = ["imxrt700"]
@@ -121,10 +121,10 @@ def test_names_that_are_no_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_an_unsound_program_does_not_fit(
     builds: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    work._planned.cache_clear()
+    worker._planned.cache_clear()
     monkeypatch.setattr(NeutronProgram, "hazards", lambda *_: (Hazard(0, "weights are overwritten"),))
     (row,) = swept(tmp_path / "sweep", builds["small.tflite"])
-    work._planned.cache_clear()
+    worker._planned.cache_clear()
     assert (row["fits"], row["cycles"]) == (False, None)
     assert str(row["why"]).startswith("the program is wrong: ")
     assert "weights are overwritten" in str(row["why"])
@@ -162,8 +162,8 @@ def test_commands_give_the_figures_again(
 def test_a_cpu_alone(builds: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A build for a chip with an NPU that runs nothing there: the chip's clock counts; no command tells a time."""
     manifest = replace(manifests.read(builds["small.tflite"]), partitions=())
-    monkeypatch.setattr(work, "_opened", lambda _: manifest)
-    monkeypatch.setattr(work, "_cpu_cycles", lambda _: 324_000)
+    monkeypatch.setattr(worker, "_opened", lambda _: manifest)
+    monkeypatch.setattr(worker, "_cpu_cycles", lambda _: 324_000)
     (row,) = swept(tmp_path / "known", builds["small.tflite"])
     assert (row["latency_us"], row["bound"], row["command"]) == (1000.0, "CPU", None)
     (row,) = swept(tmp_path / "asked", builds["small.tflite"], clock=["64800k"])

@@ -14,7 +14,7 @@ from selenium.webdriver.support.select import Select
 
 from deuteron import api
 from deuteron.errors import OptionError
-from deuteron.sweeps import dataset, page, work
+from deuteron.sweeps import dataset, page, worker
 
 
 @pytest.fixture
@@ -150,8 +150,8 @@ def test_what_is_ignored_or_not_known(browser: Chrome, whole: Path, tmp_path: Pa
     (tmp_path / dataset.NAME).write_bytes((whole / dataset.NAME).read_bytes())
     base = next(row for row in dataset.rows(whole) if row["fits"])
     base |= {"npu_us": 400.0, "cpu_us": 0.0, "latency_us": 400.0, "sram_budget": 4096, "ignored": "sram_budget, clock"}
-    alone: work.Row = {"npu_us": 0.0, "cpu_us": None, "latency_us": None, "sram_bytes": 1}
-    changes: list[work.Row] = [
+    alone: worker.Row = {"npu_us": 0.0, "cpu_us": None, "latency_us": None, "sram_bytes": 1}
+    changes: list[worker.Row] = [
         {},
         {"sram_budget": 600, "latency_us": 500.0},
         {"cpu_us": None, "latency_us": None},

@@ -17,7 +17,7 @@ from tests.sweeps.conftest import POINTS, files
 
 from deuteron import api
 from deuteron.errors import InputError, OptionError
-from deuteron.sweeps import lowering, pool, work
+from deuteron.sweeps import lowering, pool, worker
 
 DASK = [sys.executable, "-m", "dask"]
 
@@ -44,7 +44,7 @@ def scheduler(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @contextmanager
-def worker(scheduler: str, folder: Path, **options: Any) -> Iterator[None]:
+def worker_process(scheduler: str, folder: Path, **options: Any) -> Iterator[None]:
     """A worker, which begins anew when a task has killed it."""
     place = ["--local-directory", str(folder)]
     with process("worker", scheduler, "--nthreads", "1", "--no-dashboard", *place, cwd=folder, **options):
@@ -76,7 +76,7 @@ def test_a_scheduler_of_others_and_workers_that_are_killed_in_each_stage(
 ) -> None:
     """First it is another Deuteron's. Then the first task of each stage ends its worker, as lack of memory does."""
     directory = tmp_path / "sweep"
-    with worker(scheduler, tmp_path):
+    with worker_process(scheduler, tmp_path):
         monkeypatch.setattr(pool, "TIMEOUT", 30)
         with monkeypatch.context() as patch:
             patch.setattr(pool, "fingerprint", lambda: "9.9.9")
@@ -88,7 +88,7 @@ def test_a_scheduler_of_others_and_workers_that_are_killed_in_each_stage(
             )
         cloudpickle.register_pickle_by_value(sys.modules[__name__])
         try:
-            for module, stage in ((lowering, "make"), (work, "evaluate")):
+            for module, stage in ((lowering, "make"), (worker, "evaluate")):
                 monkeypatch.setattr(module, stage, killing(tmp_path / stage, getattr(module, stage)))
             assert api.sweep(folder / "sweep.toml", directory, scheduler=scheduler).points == POINTS
         finally:

@@ -12,7 +12,7 @@ from deuteron.builds import parameters
 from deuteron.cli.app import app
 from deuteron.cli.printer import Printer
 from deuteron.errors import DeuteronError, OptionError
-from deuteron.sweeps import dataset, lowering, spec, work
+from deuteron.sweeps import dataset, lowering, spec, worker
 
 AXES: dict[str, Any] = {
     "models": ["small.tflite", "large.tflite"],
@@ -130,9 +130,9 @@ def test_a_search_that_learns_nothing_says_so(
     axes: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Nobody has counted an operator on the CPU: no point has a time, and each trial is a guess."""
-    monkeypatch.setattr(work, "_cpu_cycles", lambda _: 0)
+    monkeypatch.setattr(worker, "_cpu_cycles", lambda _: 0)
     assert not api.sweep(axes, tmp_path / "all", workers=1, search=8).is_blind
-    monkeypatch.setattr(work, "_cpu_cycles", lambda _: None)
+    monkeypatch.setattr(worker, "_cpu_cycles", lambda _: None)
     assert not api.sweep(axes, tmp_path / "sram", workers=1, search=8, minimise=["sram"]).is_blind
     file, output = tmp_path / "sweep.toml", tmp_path / "blind"
     file.write_text("".join(f"{name} = {value!r}\n" for name, value in axes.items()))

@@ -20,7 +20,7 @@ from deuteron.arch.memory import MemoryOptions
 from deuteron.board import image
 from deuteron.board.arena import planned
 from deuteron.errors import DeuteronError, InputError
-from deuteron.sweeps import code, dataset, lowering, work
+from deuteron.sweeps import code_size, dataset, lowering, worker
 from deuteron.sweeps.spec import Point, lacking
 from deuteron.views.simulate import CheckedBuild, open_build, simulate_build
 
@@ -61,16 +61,16 @@ def test_plans_that_are_shared_are_those_of_the_replanner(whole: Path) -> None:
     made = lowering.SweptBuild(whole / str(row["command"]).split()[2], "", "")
     build = open_build(made.directory)
     replanner, built = build.replanner(), build.manifest.options.memory
-    roomy = work._all_in_sram(made, built.effort, built.depth_first)
+    roomy = worker._all_in_sram(made, built.effort, built.depth_first)
     assert roomy is not None
     for budget in (roomy.sram_bytes - 1, roomy.sram_bytes, roomy.sram_bytes + 100_000):
         memory = replace(built, sram_budget=budget, flash_bandwidth=20_000_000)
-        shared, alone = work._planned(made, memory), replanner(memory)
+        shared, alone = worker._planned(made, memory), replanner(memory)
         assert isinstance(shared, CheckedBuild)
         assert (shared.totals(), shared.sram_bytes, shared.memory) == (alone.totals(), alone.sram_bytes, memory)
         assert [part.entry for part in shared.partitions] == [part.entry for part in alone.partitions]
-        assert (work._linked(made, memory) is None) == (budget < roomy.sram_bytes)
-    refused = work._planned(made, replace(built, sram_budget=16))
+        assert (worker._linked(made, memory) is None) == (budget < roomy.sram_bytes)
+    refused = worker._planned(made, replace(built, sram_budget=16))
     assert isinstance(refused, str), "an error would keep what its traceback reaches"
 
 
@@ -98,7 +98,7 @@ def test_what_a_target_lacks_is_ignored_and_told(whole: Path, tmp_path: Path, mo
 @pytest.mark.slow
 def test_a_cpu_has_budgets_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What stripes compute again adds to the time."""
-    monkeypatch.setattr(work, "_cpu_cycles", lambda _: 1000)
+    monkeypatch.setattr(worker, "_cpu_cycles", lambda _: 1000)
     build = store.network(stripes_on_cpu, "stripes_on_cpu", target="cortex-m55")
     budgets = [4096, 10_240, 13_824]
     api.sweep({"models": [str(build)], "targets": ["cortex-m55"], "sram_budget": budgets}, tmp_path / "s", workers=1)
@@ -131,7 +131,7 @@ def test_pandas_and_others_read_the_folder_as_it_is(whole: Path) -> None:
     parquet = pytest.importorskip("pyarrow.dataset")
     table = parquet.dataset(whole / dataset.POINTS).to_table()
     assert table.num_rows == POINTS
-    assert table.column_names == [*work.COLUMNS]
+    assert table.column_names == [*worker.COLUMNS]
 
 
 def test_what_is_there_is_not_computed_again(folder: Path, whole: Path, tmp_path: Path) -> None:
@@ -198,25 +198,25 @@ def test_the_code_of_firmware_is_counted_once_for_a_build(
     assert (one["code_bytes"], one["code"]) == (other["code_bytes"], other["code"])
     build = tmp_path / "sweep" / str(one["command"]).split()[2]
     firmware = api.firmware(build, "an505").record
-    own = firmware.sizes.module(*code.MODULES)
+    own = firmware.sizes.module(*code_size.MODULES)
     assert (one["code_bytes"], one["code"]) == (own.text + own.rodata, f"linked for an505, {firmware.compiler}")
     (kept,) = (tmp_path / "sweep/builds").glob("*.code.json")
-    counted = code.CodeSize(own.text + own.rodata, str(one["code"]))
+    counted = code_size.CodeSize(own.text + own.rodata, str(one["code"]))
     with monkeypatch.context() as patch:
-        patch.setattr(code, "link", None)  # it is not linked again
-        assert code.code_of(build, kept) == counted
+        patch.setattr(code_size, "link", None)  # it is not linked again
+        assert code_size.code_of(build, kept) == counted
     other_compiler = json.loads(kept.read_bytes()) | {"compiler": "another", "nbytes": 1}
     kept.write_text(json.dumps(other_compiler))
-    assert code.code_of(build, kept) == code.code_of(build, kept) == counted
+    assert code_size.code_of(build, kept) == code_size.code_of(build, kept) == counted
     absent = tmp_path / "absent"
     with monkeypatch.context() as patch:
         patch.setenv("PATH", "")
-        told = code.code_of(build, absent)
+        told = code_size.code_of(build, absent)
     assert told.nbytes is None
     assert told.how.startswith("the compiler for Arm boards is not installed")
     assert not absent.exists()
-    monkeypatch.setattr(code.boards, "names", lambda: ("an547",))
-    assert code.code_of(build, absent) == code.CodeSize(None, "no board has a cortex-m33")
+    monkeypatch.setattr(code_size.boards, "names", lambda: ("an547",))
+    assert code_size.code_of(build, absent) == code_size.CodeSize(None, "no board has a cortex-m33")
     assert absent.exists()
 
 

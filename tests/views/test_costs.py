@@ -19,8 +19,8 @@ from deuteron.builds import samples
 from deuteron.builds.options import Partitioning
 from deuteron.frontend.build import BuildResult
 from deuteron.tflite.flat_model import TABLE
-from deuteron.views import costs as placement
 from deuteron.views import explain as explanation
+from deuteron.views import offload_costs as placement
 from deuteron.views.compare import pytorch as compare
 from deuteron.views.events.sources import simulated
 from deuteron.views.profile import subject as profiling

@@ -13,7 +13,7 @@ from tests.npu.ethosu.mixed import built
 from deuteron.builds import manifest as manifests
 from deuteron.errors import DeuteronError, InputError, OptionError, UnsupportedError
 from deuteron.npu.ethosu import database as databases
-from deuteron.npu.neutron.kernels.names import event_name
+from deuteron.npu.neutron.kernels.event_names import event_name
 from deuteron.npu.program import Memory
 from deuteron.npu.timeline import Activity, Measure
 from deuteron.views.events.events import SpanKind

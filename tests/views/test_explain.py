@@ -13,9 +13,9 @@ from deuteron.builds.manifest import CpuOp, Manifest, ModelInfo, Node
 from deuteron.builds.quality import PROGRAM, LayerQuality, Quality
 from deuteron.errors import OptionError
 from deuteron.npu.schedule import Schedule, Step
-from deuteron.views import costs as placement
-from deuteron.views.costs import Costs, Island
+from deuteron.views import offload_costs as placement
 from deuteron.views.explain import Explanation
+from deuteron.views.offload_costs import Costs, Island
 
 WHY = "ExecuTorch's NXP backend has no converter for `aten::gelu`"
 ADDED = "quantises for integer operators"

@@ -1,7 +1,7 @@
 /**
  * @file
- * The operators of ExecuTorch's Cortex-M backend: values and parameter record of each. added.h has those that
- * Deuteron adds.
+ * The operators of ExecuTorch's Cortex-M backend: values and parameter record of each. custom_ops.h has those
+ * that Deuteron adds.
  *
  * Each is a CPU operator of bundles (deuteron/bundle.h); its parameter words are the record. Optional inputs
  * follow the others, then the written values: scratch memory and the output.

@@ -8,10 +8,10 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "cache_line_split.h"
 #include "deuteron/driver.h"
 #include "deuteron/microcode.h"
 #include "deuteron/port.h"
-#include "whole_lines.h"
 
 /* The copies of the DMA; no bytes if there is nothing to wait for. */
 static whole_lines_t outstanding[DTN_CHANNELS];

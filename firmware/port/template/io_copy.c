@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "cache_line_split.h"
 #include "deuteron/port.h"
-#include "whole_lines.h"
 
 /* The copy of the DMA; no bytes if there is nothing to wait for. */
 static whole_lines_t outstanding;

@@ -8,7 +8,7 @@
 #include "deuteron/errors.h"
 #include "deuteron/port.h"
 #include "io.h"
-#include "step.h"
+#include "run_step.h"
 #include "values.h"
 
 #if DTN_PROFILING

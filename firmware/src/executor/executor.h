@@ -10,7 +10,7 @@
 #include "delegate.h"
 #include "deuteron/executor.h"
 #include "deuteron/port.h"
-#include "step.h"
+#include "run_step.h"
 
 /** Prepares an executor, which has its memories and contexts, for a bundle with checked tables. */
 static inline NeutronError dtn_executor_prepare(dtn_executor_t *executor, const dtn_bundle_t *bundle)

@@ -10,7 +10,7 @@
 #include "deuteron/crc32.h"
 #include "deuteron/errors.h"
 #include "deuteron/operators.h"
-#include "step.h"
+#include "run_step.h"
 #include "values.h"
 
 /* First word of the status: the state is that after the last complete run, or a run has started to change it, and a

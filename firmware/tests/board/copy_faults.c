@@ -2,7 +2,7 @@
 #include "board.h"
 #include "core.h"
 #include "deuteron/io.h"
-#include "faults.h"
+#include "fault_injection.h"
 #include "semihost.h"
 
 #include <string.h>

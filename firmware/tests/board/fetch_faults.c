@@ -4,7 +4,7 @@
 #include "core.h"
 #include "deuteron/driver.h"
 #include "deuteron/port.h"
-#include "faults.h"
+#include "fault_injection.h"
 #include "fetch.h"
 #include "semihost.h"
 

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     from deuteron.frontend.examples import ExampleModel as ExampleModel
     from deuteron.npu.neutron.convert import Conversion as Conversion
     from deuteron.npu.neutron.convert import ConvertOptions as ConvertOptions
-    from deuteron.npu.neutron.kernels.names import kernel_names as kernel_names
+    from deuteron.npu.neutron.kernels.event_names import kernel_names as kernel_names
     from deuteron.npu.neutron.tflite_partitioner import Mixed as Mixed
     from deuteron.runtime.inputs import check_inputs as check_inputs
     from deuteron.runtime.inputs import seeded_inputs as seeded_inputs

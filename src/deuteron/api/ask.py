@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from deuteron.board.flash import FlashOptions
     from deuteron.npu.neutron.support import Operator
     from deuteron.runtime.inputs import Array, Sample
-    from deuteron.sweeps.table import Table
+    from deuteron.sweeps.pareto import Table
     from deuteron.views.events.changes import ProfileChanges
     from deuteron.views.events.record import Profile
     from deuteron.views.explain import Explanation
@@ -489,6 +489,6 @@ def sweep_table(
     Raises:
         DeuteronError: there is no such goal, or no undamaged sweep.
     """
-    from deuteron.sweeps import table
+    from deuteron.sweeps import pareto
 
-    return table.table(Path(directory), at_most=at_most, minimise=minimise)
+    return pareto.table(Path(directory), at_most=at_most, minimise=minimise)

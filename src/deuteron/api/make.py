@@ -119,10 +119,10 @@ def build(
         )
 
     if options.partition is Partitioning.COST:
-        from deuteron.views import costs
+        from deuteron.views import offload_costs
 
         # Training changes the model but no cost: it runs once, when the partitioning is decided.
-        result, keep = costs.cheapest(target, partial(made, untrained=options.use_qat))
+        result, keep = offload_costs.cheapest(target, partial(made, untrained=options.use_qat))
         result = made(keep) if options.use_qat else result
     else:
         result = made({})
@@ -238,9 +238,9 @@ def _check_options(model: str, target: str, options: BuildOptions) -> None:
         vela.check(arch.npu, options.vela)
         vela.check_memory(arch.npu, options.memory)
     if options.partition is Partitioning.COST:
-        from deuteron.views import costs
+        from deuteron.views import offload_costs
 
-        costs.check_target(target)
+        offload_costs.check_target(target)
 
 
 def convert_file(

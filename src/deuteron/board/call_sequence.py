@@ -12,7 +12,7 @@ from itertools import chain
 from deuteron.board.bundle import ALIGNMENT, MEMORY_CONSTANT, Bundle, ElementType, Memory, Step, StepKind, Value
 from deuteron.board.row_dependencies import COPY, RECORDS, TRANSPOSED, CpuParams, Words
 from deuteron.operators import catalogue
-from deuteron.operators.params import CopyParams, KernelParams
+from deuteron.operators.kernel_params import CopyParams, KernelParams
 from deuteron.operators.program import Buffer, Kernel, KernelCall, Program, Ref
 
 NOTE = "inputs, outputs and intermediate tensors"

@@ -14,7 +14,7 @@ from deuteron.board.bundle import MEMORY_CONSTANT, Bundle, Step, StepKind, Value
 from deuteron.board.row_dependencies import COPY, CPU
 from deuteron.npu.provenance import Stripe
 from deuteron.operators.access_footprint import Ints, reached_by
-from deuteron.operators.params import CopyParams, KernelParams
+from deuteron.operators.kernel_params import CopyParams, KernelParams
 from deuteron.operators.program import KernelCall
 from deuteron.operators.shadow_memory import NOTHING, Contents
 

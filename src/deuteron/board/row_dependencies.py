@@ -9,7 +9,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from deuteron.arch.cores import Core, Work
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 from deuteron.operators import row_dependencies, rules
 from deuteron.operators.cortex_m import (
     PackedConvolutionParams,
@@ -20,11 +20,11 @@ from deuteron.operators.cortex_m import (
     QuantizedSoftmaxParams,
     WinogradConvolutionParams,
 )
+from deuteron.operators.kernel_params import KernelParams, row_copy
 from deuteron.operators.limits import ALIGNMENT
-from deuteron.operators.params import KernelParams, row_copy
+from deuteron.operators.operation_counts import DEPTHWISE, PACKED_DEPTHWISE, TRANSPOSED, work_of
 from deuteron.operators.program import Kernel, KernelCall
 from deuteron.operators.row_dependencies import Rowwise, Window
-from deuteron.operators.work import DEPTHWISE, PACKED_DEPTHWISE, TRANSPOSED, work_of
 
 COPY = "dtn_cm_copy"
 CONVOLUTION = "dtn_cm_quantized_conv2d"

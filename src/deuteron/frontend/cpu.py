@@ -19,7 +19,7 @@ from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator
 from deuteron.frontend.source_lines import source_of
 from deuteron.frontend.unsupported_hints import REWRITES
 from deuteron.native import CORTEX_M, load_cortex_m, stale
-from deuteron.npu.neutron.kernels import names
+from deuteron.npu.neutron.kernels import event_names
 
 _HINT = "write the model with operators that the NPU or ExecuTorch's portable and quantized kernels have"
 _QUANTIZES = Work.QUANTIZE, "quantises what integer operators read"
@@ -207,7 +207,7 @@ def _lacks_out(name: str) -> bool:
 
 def _no_kernel(name: str, op: CpuOp | None) -> UnsupportedError:
     source = op.source[0] if op and op.source else None
-    rewrite = REWRITES.get(names.base_name(name))
+    rewrite = REWRITES.get(event_names.base_name(name))
     return UnsupportedError(
         f"nothing can run the operator `{op.op if op else name}`: "
         "neither the NPU nor the CPU kernels of ExecuTorch's runtime"

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from deuteron.npu.families import family_of
-from deuteron.npu.neutron.kernels.names import event_name
+from deuteron.npu.neutron.kernels.event_names import event_name
 from deuteron.npu.provenance import KernelOrigin
 
 _METHOD = "forward"

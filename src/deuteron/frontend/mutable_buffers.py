@@ -21,7 +21,7 @@ from deuteron.errors import InternalError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.operators import called, is_dequantize, is_quantize
-from deuteron.frontend.upstream import access, names
+from deuteron.frontend.upstream import access, private_apis
 
 Affine = tuple[Any, ...]
 """Arguments of a quantise operator after the value: scale, zero point, range and dtype."""
@@ -193,7 +193,7 @@ def emitted() -> Generator[None]:
 
         return emit
 
-    with access.replaced(names.EMIT_TENSOR, wrapped):
+    with access.replaced(private_apis.EMIT_TENSOR, wrapped):
         yield
 
 

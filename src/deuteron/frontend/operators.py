@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import fx
 
-from deuteron.npu.neutron.kernels import names
+from deuteron.npu.neutron.kernels import event_names
 
 _QDQ = ("quantize_per_tensor", "dequantize_per_tensor", "quantize_per_channel", "dequantize_per_channel")
 
@@ -26,7 +26,7 @@ def operator_name(target: object) -> str:
 
 def base_name(target: object) -> str:
     """The operator's name without namespace and overload."""
-    return names.base_name(operator_name(target))
+    return event_names.base_name(operator_name(target))
 
 
 def called(node: fx.Node) -> str:

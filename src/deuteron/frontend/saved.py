@@ -15,7 +15,7 @@ from torch import Tensor, fx, nn
 from torch.export import ExportedProgram
 
 from deuteron.errors import FormatError, InputError
-from deuteron.frontend.cortex_m.added import library
+from deuteron.frontend.cortex_m.custom_ops import library
 from deuteron.frontend.inputs import copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.operators import is_quantize

@@ -17,7 +17,7 @@ from torch import fx
 from torch.export import ExportedProgram
 
 from deuteron.frontend.ranges import scalar_search
-from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream import private_apis
 from deuteron.frontend.upstream.access import PrivateName, missing, replaced, value_of
 
 
@@ -25,11 +25,11 @@ from deuteron.frontend.upstream.access import PrivateName, missing, replaced, va
 def active() -> Generator[None]:
     """Use the shortcuts in this context, in which nothing else changes the modules of PyTorch and ExecuTorch."""
     shortcuts: list[tuple[PrivateName, Callable[[Any], object]]] = [
-        (names.RUN_DECOMPOSITIONS, _decomposed_once),
-        (names.NXP_RECOMPILE, _traced_once),
-        (names.HISTOGRAM_SEARCH, scalar_search),
-        (names.VALIDATE_CACHE_KEY, _cache_quantization),
-        (names.ANNOTATION_CALLABLE, _cached_annotation),
+        (private_apis.RUN_DECOMPOSITIONS, _decomposed_once),
+        (private_apis.NXP_RECOMPILE, _traced_once),
+        (private_apis.HISTOGRAM_SEARCH, scalar_search),
+        (private_apis.VALIDATE_CACHE_KEY, _cache_quantization),
+        (private_apis.ANNOTATION_CALLABLE, _cached_annotation),
     ]
     with ExitStack() as stack:
         for name, shortcut in shortcuts:
@@ -43,12 +43,14 @@ def active() -> Generator[None]:
 @contextmanager
 def exporting() -> Generator[None]:
     """Use the shortcuts of PyTorch's export in this context."""
-    shortcuts: list[tuple[PrivateName, Callable[[Any], object]]] = [(names.CONSTRAINT_GUARDS, _guarded_if_dynamic)]
-    if not missing([names.STRICT_EXPORT]):
+    shortcuts: list[tuple[PrivateName, Callable[[Any], object]]] = [
+        (private_apis.CONSTRAINT_GUARDS, _guarded_if_dynamic)
+    ]
+    if not missing([private_apis.STRICT_EXPORT]):
         shortcuts += [
-            (names.GRAPH_RECOMPILE, _generated_when_used),
-            (names.GRAPH_REDUCE, _generated_to_copy),
-            (names.STRICT_EXPORT, _generated_to_export),
+            (private_apis.GRAPH_RECOMPILE, _generated_when_used),
+            (private_apis.GRAPH_REDUCE, _generated_to_copy),
+            (private_apis.STRICT_EXPORT, _generated_to_export),
         ]
     with ExitStack() as stack:
         for name, shortcut in shortcuts:
@@ -59,7 +61,7 @@ def exporting() -> Generator[None]:
 @contextmanager
 def importing() -> Generator[None]:
     """Shorten the import of ExecuTorch in this context."""
-    with _light_post_grad(), _fast_yaml(), replaced(names.OPERATOR_SOURCE, _caller):
+    with _light_post_grad(), _fast_yaml(), replaced(private_apis.OPERATOR_SOURCE, _caller):
         yield
 
 
@@ -115,10 +117,10 @@ def _operators_listed_once() -> Generator[None]:
         return changed
 
     with (
-        replaced(names.LIBRARY_DEFINE, invalidating),
-        replaced(names.LIBRARY_IMPL, invalidating),
-        replaced(names.MATERIALIZE_OPERATORS, materialise),
-        replaced(names.LIST_OPERATORS, collect),
+        replaced(private_apis.LIBRARY_DEFINE, invalidating),
+        replaced(private_apis.LIBRARY_IMPL, invalidating),
+        replaced(private_apis.MATERIALIZE_OPERATORS, materialise),
+        replaced(private_apis.LIST_OPERATORS, collect),
     ):
         yield
 
@@ -126,14 +128,14 @@ def _operators_listed_once() -> Generator[None]:
 @contextmanager
 def _shared_sources() -> Generator[None]:
     """Share the records of nodes' origins, which do not change; PyTorch copies the whole chain for each node."""
-    if missing([names.NODE_SOURCE]):
+    if missing([private_apis.NODE_SOURCE]):
         yield
         return
 
     def itself(source: object, _: Mapping[int, object]) -> object:
         return source
 
-    kind = value_of(names.NODE_SOURCE)
+    kind = value_of(private_apis.NODE_SOURCE)
     kind.__deepcopy__ = itself
     try:
         yield
@@ -282,7 +284,7 @@ def _light_post_grad() -> Generator[None]:
 
     The module loads the whole compiler; the replacement loads it when there is such a graph.
     """
-    post_grad, function = names.AUTO_FUNCTIONALIZED.module, names.AUTO_FUNCTIONALIZED.name
+    post_grad, function = private_apis.AUTO_FUNCTIONALIZED.module, private_apis.AUTO_FUNCTIONALIZED.name
     if post_grad in sys.modules or "executorch.exir" in sys.modules:
         yield
         return
@@ -328,5 +330,5 @@ def _fast_yaml() -> Generator[None]:
 
         return fast
 
-    with replaced(names.LOAD_YAML, load) if hasattr(yaml, "CSafeLoader") else ExitStack():
+    with replaced(private_apis.LOAD_YAML, load) if hasattr(yaml, "CSafeLoader") else ExitStack():
         yield

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 
 Ints = npt.NDArray[np.int64]
 

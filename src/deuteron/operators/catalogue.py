@@ -7,7 +7,6 @@ of its record, and a list of tensors that it writes, scratch memory first. Execu
 import math
 from types import MappingProxyType
 
-from deuteron.operators.added import ADDED
 from deuteron.operators.cortex_m import (
     CPU_OPERATORS,
     CpuOperator,
@@ -16,7 +15,8 @@ from deuteron.operators.cortex_m import (
     gather_bytes,
     winograd_bytes,
 )
-from deuteron.operators.params import KernelParams
+from deuteron.operators.custom_ops import ADDED
+from deuteron.operators.kernel_params import KernelParams
 from deuteron.operators.portable import ATEN_OPERATORS, MaxPoolParams
 from deuteron.operators.recurrent import GruParams, LstmParams, RnnParams, scratch_shapes
 from deuteron.operators.tflite import DEQUANTIZE, TFLITE_OPERATORS

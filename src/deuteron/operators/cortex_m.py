@@ -8,7 +8,7 @@ zero point, which is added. Multipliers and shifts are CMSIS-NN's: a factor is m
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from deuteron.operators.params import (
+from deuteron.operators.kernel_params import (
     AveragePoolParams,
     Dims4,
     Dims6,

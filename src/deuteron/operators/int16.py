@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from deuteron.operators.cortex_m import CpuOperator, PadParams
-from deuteron.operators.params import (
+from deuteron.operators.kernel_params import (
     BroadcastParams,
     ExtremumParams,
     GroupedConvolutionParams,

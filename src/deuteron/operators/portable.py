@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from deuteron.operators.cortex_m import CpuOperator
-from deuteron.operators.params import BroadcastParams, Dims4, Dims5, KernelParams
+from deuteron.operators.kernel_params import BroadcastParams, Dims4, Dims5, KernelParams
 
 PREFIX = "dtn_op"
 """Prefix of the C functions."""

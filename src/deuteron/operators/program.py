@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from deuteron.npu.provenance import Stripe
-from deuteron.operators.params import KernelParams
+from deuteron.operators.kernel_params import KernelParams
 
 
 @dataclass(frozen=True, slots=True)

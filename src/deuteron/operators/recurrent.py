@@ -8,7 +8,7 @@ zero. Sums keep their low 32 bits.
 from dataclasses import dataclass
 
 from deuteron.operators.cortex_m import CpuOperator
-from deuteron.operators.params import Dims3, Dims4, KernelParams
+from deuteron.operators.kernel_params import Dims3, Dims4, KernelParams
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import cast
 
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 from deuteron.operators.rules import reach, reach_back
 
 Rows = tuple[int, int]

@@ -7,8 +7,8 @@ all rules.
 import math
 from dataclasses import fields
 
+from deuteron.operators import kernel_params as p
 from deuteron.operators import limits
-from deuteron.operators import params as p
 
 Range = tuple[int, int]
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from deuteron.operators.cortex_m import CpuOperator
-from deuteron.operators.params import (
+from deuteron.operators.kernel_params import (
     BroadcastParams,
     ChannelMapParams,
     Dims5,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import cast
 
-from deuteron.operators.params import CopyParams, Dims6
+from deuteron.operators.kernel_params import CopyParams, Dims6
 from deuteron.operators.program import KernelCall, Program, Ref
 from deuteron.operators.rules import operand_bytes
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Protocol, Self
 
 from deuteron.arch.engine import Engine
-from deuteron.operators.params import KernelParams
+from deuteron.operators.kernel_params import KernelParams
 from deuteron.operators.program import Kernel, KernelCall
 from deuteron.operators.row_dependencies import Rowwise
 

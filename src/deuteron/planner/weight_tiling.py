@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from deuteron.operators.kernel_params import Conv2DParams, FullyConnectedParams
 from deuteron.operators.limits import ALIGNMENT, REQUANT_ROW_BYTES, round_up
-from deuteron.operators.params import Conv2DParams, FullyConnectedParams
 from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 
 _WEIGHTS, _BIAS, _REQUANT, _OUTPUT = 1, 2, 3, 4

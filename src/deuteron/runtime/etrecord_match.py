@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import zip_longest
 
-from deuteron.npu.neutron.kernels.names import event_name
+from deuteron.npu.neutron.kernels.event_names import event_name
 from deuteron.npu.provenance import payload_mark
 from deuteron.runtime.etrecord import DEQUANTIZES, QUANTIZES, Boundary, EtRecord
 from deuteron.runtime.program import DelegateCall, KernelCall, Method, TensorSpec

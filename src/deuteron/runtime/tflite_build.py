@@ -38,7 +38,7 @@ from deuteron.npu.neutron.tflite.operator_view import Names, Site
 from deuteron.npu.neutron.tflite_partitioner import Mixed, Part, convert_most
 from deuteron.npu.provenance import Fate
 from deuteron.operators import catalogue
-from deuteron.operators.work import work_of
+from deuteron.operators.operation_counts import work_of
 from deuteron.runtime import (
     pte_writer,
     tflite_ethosu,

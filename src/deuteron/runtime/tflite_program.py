@@ -9,7 +9,7 @@ import numpy as np
 from deuteron.errors import FormatError, UnsupportedError, all_refused
 from deuteron.operators import catalogue
 from deuteron.operators.cortex_m import BY_OPERATOR, CpuOperator, RegionCopyParams
-from deuteron.operators.params import KernelParams
+from deuteron.operators.kernel_params import KernelParams
 from deuteron.runtime.program import TensorSpec
 from deuteron.runtime.pte_writer import CODES, Call, Contents, Delegated, Ref, refs
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary

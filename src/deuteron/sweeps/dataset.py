@@ -22,7 +22,7 @@ from deuteron.errors import FormatError, InputError, OptionError
 from deuteron.extras import require
 from deuteron.sweeps.lowering import BUILDS
 from deuteron.sweeps.spec import AXES, Point, Spec
-from deuteron.sweeps.work import COLUMNS, Row
+from deuteron.sweeps.worker import COLUMNS, Row
 
 NAME = "sweep.json"
 POINTS = "points"

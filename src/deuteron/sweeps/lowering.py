@@ -24,7 +24,7 @@ from deuteron.builds import parameters
 from deuteron.builds.output import write_files
 from deuteron.errors import CapacityError, DeuteronError, InputError, OptionError, UnsupportedError
 from deuteron.runtime.build_directory import build_around, build_directory, is_program, is_tflite
-from deuteron.sweeps.code import CodeSize, code_of
+from deuteron.sweeps.code_size import CodeSize, code_of
 from deuteron.sweeps.spec import BUILD_AXES, Point
 
 BUILDS = "builds"

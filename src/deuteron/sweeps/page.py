@@ -12,9 +12,9 @@ from deuteron.arch.silicon import band
 from deuteron.builds.output import check_file, write_files
 from deuteron.errors import OptionError
 from deuteron.sweeps import dataset
+from deuteron.sweeps.pareto import NOTE, UNFINISHED, untimed
 from deuteron.sweeps.spec import AXES
-from deuteron.sweeps.table import NOTE, UNFINISHED, untimed
-from deuteron.sweeps.work import COLUMNS, Row
+from deuteron.sweeps.worker import COLUMNS, Row
 from deuteron.views.report.page import assembled
 
 FILE = "sweep.html"

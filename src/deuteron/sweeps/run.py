@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import cast
 
 from deuteron.errors import InputError, counted
-from deuteron.sweeps import dataset, lowering, work
+from deuteron.sweeps import dataset, lowering, worker
 from deuteron.sweeps.lowering import BuildJob
 from deuteron.sweeps.pool import Pool, Task, pool
 from deuteron.sweeps.spec import BUILD_AXES, PLAN_AXES, Point, Spec, lacking, without
-from deuteron.sweeps.work import Failed, Row
+from deuteron.sweeps.worker import Failed, Row
 
 LARGEST = 4096
 """Maximum number of points in a shard, the unit of work that a lost worker repeats."""
@@ -181,4 +181,4 @@ def _task(shard: Shard) -> Task:
     """Return the task that computes a shard."""
     title = f"`{shard.job.model}` on `{shard.job.target}`"
     lowered = Task(f"lower-{shard.job.key}", lowering.make, (shard.job,), title)
-    return Task(shard.name, work.evaluate, (shard.points,), title, lowered)
+    return Task(shard.name, worker.evaluate, (shard.points,), title, lowered)

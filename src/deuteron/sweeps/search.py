@@ -15,11 +15,11 @@ from deuteron.builds import parameters
 from deuteron.errors import OptionError
 from deuteron.extras import require
 from deuteron.sweeps import dataset, lowering, run
+from deuteron.sweeps.pareto import GOALS, check_goals
 from deuteron.sweeps.pool import Pool, pool
 from deuteron.sweeps.run import SweepProgress, Swept
 from deuteron.sweeps.spec import AXES, Spec
-from deuteron.sweeps.table import GOALS, check_goals
-from deuteron.sweeps.work import Row
+from deuteron.sweeps.worker import Row
 
 ROUND = 8
 """Points of a round."""

@@ -14,8 +14,8 @@ from deuteron.builds.manifest import Cascade, CpuOp, Manifest, Node
 from deuteron.builds.options import Partitioning
 from deuteron.records import Source, plain
 from deuteron.runtime.tflite_model import has_c_operators
-from deuteron.views import costs as placement
-from deuteron.views.costs import Costs
+from deuteron.views import offload_costs as placement
+from deuteron.views.offload_costs import Costs
 
 SCHEMA = 1
 LAYERS = 12

@@ -13,7 +13,7 @@ from pathlib import Path
 from deuteron import native
 from deuteron.board.toolchain import COMPILER_PACKAGE, LIBC_PACKAGE, PREFIX, has_libc
 from deuteron.extras import is_installed
-from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream import private_apis
 
 OLDEST, NEWEST = (3, 11), (3, 13)
 """Python versions with ExecuTorch wheels, which we test."""
@@ -108,7 +108,7 @@ def _private_names() -> Iterator[Check]:
     """The private names of PyTorch and ExecuTorch that the front end uses; an upgrade starts with the missing ones."""
     if not is_installed("executorch"):
         return
-    missing, count = names.missing(), len(names.NAMES)
+    missing, count = private_apis.missing(), len(private_apis.NAMES)
     yield Check(
         "upstream names",
         CheckState.UNFIT if missing else CheckState.OK,

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from deuteron.errors import MissingToolError
-from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream import private_apis
 from deuteron.frontend.upstream.access import PrivateName, missing, replaced, value_of
 
 DECODE = PrivateName("json.decoder", "JSONDecoder.decode", "is a test's")
@@ -15,8 +15,8 @@ GONE = PrivateName("json.no_such_module", "decode", "is a test's")
 
 
 def test_the_installed_releases_have_all_declared_names() -> None:
-    assert names.missing() == ()
-    assert len(set(map(str, names.NAMES))) == len(names.NAMES) > 50
+    assert private_apis.missing() == ()
+    assert len(set(map(str, private_apis.NAMES))) == len(private_apis.NAMES) > 50
 
 
 def test_names_that_a_release_has_no_more_are_listed() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from deuteron.tflite.cortex_m.site import NUMPY
+from deuteron.tflite.cortex_m.operator_view import NUMPY
 from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.quantization import Quant
 

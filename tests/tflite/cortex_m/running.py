@@ -9,7 +9,7 @@ from tests.cortex_m.bench import Bench
 from deuteron.operators import catalogue
 from deuteron.runtime.litert import Litert
 from deuteron.tflite.cortex_m import Constant, FileTensor, Operand, Temporary, lower
-from deuteron.tflite.cortex_m.site import NUMPY
+from deuteron.tflite.cortex_m.operator_view import NUMPY
 from deuteron.tflite.decode import decode
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel

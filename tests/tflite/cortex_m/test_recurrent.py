@@ -18,7 +18,7 @@ from deuteron.operators import catalogue
 from deuteron.operators.recurrent import LstmParams
 from deuteron.operators.tflite import SvdfParams
 from deuteron.tflite.cortex_m import Constant, FileTensor, Operand, lower
-from deuteron.tflite.cortex_m.site import NUMPY
+from deuteron.tflite.cortex_m.operator_view import NUMPY
 from deuteron.tflite.flat_model import FlatModel
 from deuteron.tflite.quantization import Quant
 

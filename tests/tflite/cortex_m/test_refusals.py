@@ -12,7 +12,7 @@ from deuteron.errors import UnsupportedError
 from deuteron.runtime.litert import Litert
 from deuteron.tflite.cortex_m import CpuCall, Temporary, lower, supported_operators
 from deuteron.tflite.cortex_m.call import Constant, FileTensor, Operand
-from deuteron.tflite.cortex_m.site import NUMPY
+from deuteron.tflite.cortex_m.operator_view import NUMPY
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import FlatModel
 from deuteron.tflite.quantization import Quant

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from deuteron.views.events.events import Clock, Event, Measure, SpanKind, Stream, Track
 from deuteron.views.events.gaps import with_gaps
-from deuteron.views.events.instructions import Instructions, PartitionCalls
+from deuteron.views.events.instruction_map import Instructions, PartitionCalls
 from deuteron.views.events.record import CpuOp, Kernel, Op, Profile, ProfiledPartition, Source
 
 SHA256 = "ab" * 32

@@ -14,7 +14,7 @@ from deuteron.runtime.program import TensorList
 from deuteron.views.events import record, text
 from deuteron.views.events.events import Measure, NpuCount, NpuCycles, SpanKind, Stream
 from deuteron.views.events.gaps import attributed
-from deuteron.views.events.instructions import Instructions
+from deuteron.views.events.instruction_map import Instructions
 from deuteron.views.events.sources import packets as board
 from deuteron.views.events.sources.packets import Step
 from deuteron.views.profile.on_board import steps_of

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from deuteron import api
 from deuteron.builds import manifest as manifests
-from deuteron.npu.neutron.kernels.names import base_name
+from deuteron.npu.neutron.kernels.event_names import base_name
 from deuteron.runtime import pte
 from deuteron.runtime.program import KernelCall
 from deuteron.views.events import tables

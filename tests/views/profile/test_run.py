@@ -18,7 +18,7 @@ from tests.views.profile.networks import NETWORKS
 from deuteron import api
 from deuteron.cli import main
 from deuteron.errors import UnsupportedError
-from deuteron.npu.neutron.kernels.names import event_name
+from deuteron.npu.neutron.kernels.event_names import event_name
 from deuteron.views.events import record, tables
 from deuteron.views.events.events import SpanKind
 from deuteron.views.events.gaps import attributed

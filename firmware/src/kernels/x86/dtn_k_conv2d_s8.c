@@ -1,7 +1,7 @@
 #include "../check/check.h"
+#include "input_packing.h"
 #include "level.h"
 #include "panel.h"
-#include "values.h"
 
 /* Bytes of a part of the map, as it is multiplied: of those that a window can reach beyond the map too. */
 enum { PART_BYTES = 32768, PART_VALUES = PART_BYTES / (int)sizeof(dtn_value_t) };

@@ -1,7 +1,7 @@
 #include "../check/check.h"
+#include "input_packing.h"
 #include "level.h"
 #include "panel.h"
-#include "values.h"
 
 /* One row of inputs, and the factors of the last weights of each channel, which overlap those before: zeros first. */
 typedef struct {

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "../requant.h"
-#include "limits.h"
+#include "output_clamp.h"
 
 typedef __m256i dtn_vector_t;
 

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "../requant.h"
-#include "limits.h"
+#include "output_clamp.h"
 
 typedef __m512i dtn_vector_t;
 

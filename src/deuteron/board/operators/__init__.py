@@ -1,15 +1,15 @@
 """The CPU operators of firmware: arguments of each, and the parameter words for its C function.
 
-`operators.h`, `cortex_m.h`, `added.h` and `aten.h` in `firmware/include/deuteron/` define the results.
+`operators.h`, `cortex_m.h`, `custom_ops.h` and `aten.h` in `firmware/include/deuteron/` define the results.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from deuteron.board.operators import added, aten, convolution, cortex_m, direct, movement, quantize
+from deuteron.board.operators import aten, convolution, cortex_m, custom_ops, direct, movement, quantize
 from deuteron.board.operators.lowering import Argument, OperatorCall, RefusedError, Tensor
 from deuteron.operators import catalogue
-from deuteron.operators.added import BY_FORMER_NAME, BY_NAME
+from deuteron.operators.custom_ops import BY_FORMER_NAME, BY_NAME
 
 __all__ = ["TRANSPOSE", "Argument", "OperatorCall", "RefusedError", "Tensor", "lower", "supported"]
 
@@ -77,7 +77,7 @@ _LOWERINGS: Mapping[str, _Lowering] = {
     "aten::max_pool2d_with_indices.out": aten.max_pool,
     "dim_order_ops::_clone_dim_order.out": movement.clone,
     "dim_order_ops::_to_dim_order_copy.out": movement.clone,
-    **{name: partial(added.lower, operator) for name, operator in (*BY_NAME.items(), *BY_FORMER_NAME.items())},
+    **{name: partial(custom_ops.lower, operator) for name, operator in (*BY_NAME.items(), *BY_FORMER_NAME.items())},
 }
 
 

@@ -22,7 +22,7 @@ from deuteron.board.operators.lowering import (
 )
 from deuteron.board.operators.prepared_constants import integer
 from deuteron.operators import tflite
-from deuteron.operators.params import BINARY_RANK, Dims4, Dims5, KernelParams
+from deuteron.operators.kernel_params import BINARY_RANK, Dims4, Dims5, KernelParams
 from deuteron.operators.portable import (
     BY_ATEN_OPERATOR,
     AddParams,

@@ -29,7 +29,7 @@ from deuteron.operators.cortex_m import (
     QuantizedMulParams,
     QuantizedSoftmaxParams,
 )
-from deuteron.operators.params import AveragePoolParams, Dims4, ExtremumParams, LutParams, MaxPoolParams
+from deuteron.operators.kernel_params import AveragePoolParams, Dims4, ExtremumParams, LutParams, MaxPoolParams
 from deuteron.runtime.program import Numbers
 
 _NHWC = (0, 2, 3, 1)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from deuteron.board.operators.lowering import OperatorCall, RefusedError, Tensor, cortex_m_call
 from deuteron.operators.cortex_m import RegionCopyParams
+from deuteron.operators.kernel_params import BINARY_RANK, RANK
 from deuteron.operators.limits import MAX_DIMENSION
-from deuteron.operators.params import BINARY_RANK, RANK
 from deuteron.runtime.program import TensorSpec
 
 _NHWC = (0, 2, 3, 1)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from deuteron.operators.cortex_m import BY_OPERATOR
-from deuteron.operators.params import KernelParams
+from deuteron.operators.kernel_params import KernelParams
 from deuteron.runtime.program import Numbers, TensorSpec, TensorValue
 
 

@@ -12,8 +12,8 @@ from torch.export import ExportedProgram
 
 from deuteron.builds.options import Activations
 from deuteron.frontend.cortex_m import program_checks, recurrent_lowering
-from deuteron.frontend.cortex_m.added import decompositions, interpolation
-from deuteron.frontend.cortex_m.added import lowering as added
+from deuteron.frontend.cortex_m.custom_ops import decompositions, interpolation
+from deuteron.frontend.cortex_m.custom_ops import lowering as added
 from deuteron.frontend.cortex_m.elementwise import Tables, evaluate, operand
 from deuteron.frontend.cortex_m.layout import remove_layout_copies
 from deuteron.frontend.cortex_m.lowering_check import copy_mark

@@ -13,7 +13,7 @@ from torch.export import ExportedProgram
 
 from deuteron.errors import InternalError, UnsupportedError
 from deuteron.frontend import saved
-from deuteron.frontend.cortex_m.added import catalogue
+from deuteron.frontend.cortex_m.custom_ops import catalogue
 from deuteron.frontend.inputs import copies
 from deuteron.frontend.operators import base_name, is_delegate, is_qdq, operator_name
 from deuteron.frontend.source_lines import source_of

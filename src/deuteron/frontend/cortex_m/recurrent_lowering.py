@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, fx
 
 from deuteron.errors import InternalError
-from deuteron.frontend.cortex_m.added import library
-from deuteron.frontend.cortex_m.added.lowering_pattern import Affine
+from deuteron.frontend.cortex_m.custom_ops import library
+from deuteron.frontend.cortex_m.custom_ops.lowering_pattern import Affine
 from deuteron.frontend.operators import is_dequantize, is_quantize
 from deuteron.frontend.quantize.decompositions import constant, value_of
 from deuteron.frontend.quantize.recurrent_layers import layer_operator
-from deuteron.operators.params import Dims3, Dims4, KernelParams
+from deuteron.operators.kernel_params import Dims3, Dims4, KernelParams
 from deuteron.operators.recurrent import GruParams, LstmParams, RnnParams
 from deuteron.tflite.cortex_m.fixed_point import Factor, factor
 

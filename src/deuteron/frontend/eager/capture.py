@@ -24,17 +24,17 @@ from deuteron.builds.user_frames import last_user_line
 from deuteron.errors import DeuteronError, InputError, InternalError, UnsupportedError
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager import blocks, embeddings
-from deuteron.frontend.eager.code import is_library, written_at
 from deuteron.frontend.eager.observe import Observed, copied, distinct, environment, observe, seeded
 from deuteron.frontend.eager.outputs import Leaves, difference
 from deuteron.frontend.eager.state import digest
+from deuteron.frontend.eager.user_code import is_library, written_at
 from deuteron.frontend.eager.variables import Attribute, Binding, Step, Variable, argument_names, live, renamed
 from deuteron.frontend.export import DRAWS, check_repeatable, not_exported
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.quantize.rewrite_equivalence import TOLERANCE
 from deuteron.frontend.source_lines import first_line, source_of
-from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream import private_apis
 from deuteron.frontend.upstream.access import replaced, value_of
 
 
@@ -175,7 +175,7 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
 
 def _transform_line(observed: Observed) -> Source | None:
     """Return the first line of user code that runs within a transform of `torch.func`."""
-    found, transforms = list[tuple[str, int, str]](), value_of(names.TRANSFORMS)
+    found, transforms = list[tuple[str, int, str]](), value_of(private_apis.TRANSFORMS)
 
     class Within(TorchFunctionMode):
         def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -321,7 +321,7 @@ def _mode_queries() -> Generator[list[Source]]:
         return query
 
     with ExitStack() as stack:
-        for name in names.MODE_QUERIES:
+        for name in private_apis.MODE_QUERIES:
             stack.enter_context(replaced(name, recording))
         yield lines
 
@@ -355,5 +355,5 @@ def known() -> Generator[None]:
 
         return export
 
-    with replaced(names.EXPORT, exporting):
+    with replaced(private_apis.EXPORT, exporting):
         yield

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from deuteron.errors import InputError
-from deuteron.frontend.eager.code import executed, is_only_written, returned_at, written_at
 from deuteron.frontend.eager.copying import uncompiled, with_functions_of
 from deuteron.frontend.eager.outputs import Leaves, equal, leaves
 from deuteron.frontend.eager.state import Place, Snapshot, tensors_that_copies_refuse
+from deuteron.frontend.eager.user_code import executed, is_only_written, returned_at, written_at
 from deuteron.frontend.eager.variables import Attribute, Binding, Variable, attribute_of
 from deuteron.frontend.export import KEEPS, StateError
 from deuteron.frontend.inputs import Inputs, copies

@@ -11,9 +11,9 @@ from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager.outputs import difference
 from deuteron.frontend.inputs import Inputs, copies
 from deuteron.frontend.quantize.rewrite_equivalence import Doubles
-from deuteron.frontend.streaming.account import Plan
-from deuteron.frontend.streaming.frames import Frames, Whole
-from deuteron.frontend.streaming.write import Streamed
+from deuteron.frontend.streaming.frame_alignment import Frames, Whole
+from deuteron.frontend.streaming.frame_propagation import Plan
+from deuteron.frontend.streaming.streaming_graph import Streamed
 
 TOLERANCE = 1e-8
 """The allowed difference relative to the largest magnitude, of sums of float64 in another order."""

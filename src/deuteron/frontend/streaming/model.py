@@ -15,11 +15,11 @@ from deuteron.frontend.eager.observe import Observed
 from deuteron.frontend.eager.variables import Variable
 from deuteron.frontend.inputs import First, Inputs
 from deuteron.frontend.quantize import inplace, operator_aliases
-from deuteron.frontend.streaming import figures, pooling
-from deuteron.frontend.streaming.account import Plan, planned
+from deuteron.frontend.streaming import cost, pooling
 from deuteron.frontend.streaming.check import check
-from deuteron.frontend.streaming.frames import Frames
-from deuteron.frontend.streaming.write import write
+from deuteron.frontend.streaming.frame_alignment import Frames
+from deuteron.frontend.streaming.frame_propagation import Plan, planned
+from deuteron.frontend.streaming.streaming_graph import write
 
 
 class Hops(nn.Module):
@@ -112,16 +112,16 @@ def streamed(observed: Observed, graph: fx.GraphModule, samples: Sequence[Inputs
         hop=plan.hop,
         runs=plan.delay + 1,
         latency=plan.latency,
-        window_macs=figures.macs(window, samples[0]),
+        window_macs=cost.macs(window, samples[0]),
         macs=0,
-        window_bytes=figures.live_elements(window.graph),
+        window_bytes=cost.live_elements(window.graph),
         state_bytes=sum(value.numel() for value in names),
         outputs=tuple(_output(plan, node) for node in flat(window.graph.output_node().args[0])),
-        hop_bytes=figures.live_elements(made.graph.graph, len(names)),
+        hop_bytes=cost.live_elements(made.graph.graph, len(names)),
     )
     found = Model(observed, made.graph, info, frames)
     first = next(found.hops(samples[:1]))
-    info = replace(info, macs=figures.macs(made.graph, (*first, *names)))
+    info = replace(info, macs=cost.macs(made.graph, (*first, *names)))
     return replace(
         found,
         info=info,

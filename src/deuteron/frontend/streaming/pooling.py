@@ -10,8 +10,8 @@ import torch
 from torch import fx
 
 from deuteron.frontend.operators import arguments_of, called
-from deuteron.frontend.streaming.account import Plan
-from deuteron.frontend.streaming.frames import dims_of, shape_of
+from deuteron.frontend.streaming.frame_alignment import dims_of, shape_of
+from deuteron.frontend.streaming.frame_propagation import Plan
 
 aten = torch.ops.aten
 

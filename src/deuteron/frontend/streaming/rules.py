@@ -11,7 +11,7 @@ from torch import fx
 
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.operators import arguments_of, called, reads_inputs
-from deuteron.frontend.streaming.frames import Arguments, Frames, Step, dims_of, shape_of
+from deuteron.frontend.streaming.frame_alignment import Arguments, Frames, Step, dims_of, shape_of
 
 aten = torch.ops.aten
 

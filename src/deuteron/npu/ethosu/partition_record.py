@@ -7,10 +7,10 @@ from deuteron.errors import FormatError
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.ethosu import database as databases
 from deuteron.npu.ethosu import origins, tosa
+from deuteron.npu.ethosu.dataflow import dataflow
 from deuteron.npu.ethosu.estimates import schedule_of
 from deuteron.npu.ethosu.program import program_of
 from deuteron.npu.ethosu.tosa import Graph
-from deuteron.npu.ethosu.values import dataflow
 from deuteron.npu.provenance import Provenance
 from deuteron.npu.schedule import NO_SCHEDULE, Schedule
 

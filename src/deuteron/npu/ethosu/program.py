@@ -11,8 +11,8 @@ from deuteron.errors import FormatError, UnsupportedError
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.ethosu import blob as blobs
 from deuteron.npu.ethosu import hazard_check as watches
+from deuteron.npu.ethosu import inferred_schedule
 from deuteron.npu.ethosu import timeline as timelines
-from deuteron.npu.ethosu import traces
 from deuteron.npu.ethosu.blob import Blob
 from deuteron.npu.ethosu.stream import WEIGHTS, Branch, FeatureMap, Operation, Span, Stream, Window, by_kind, decode
 from deuteron.npu.program import Command, Content, KernelCall, Memory, NpuProgram, Placement
@@ -106,11 +106,11 @@ class EthosUProgram(NpuProgram):
 
     def traced(self) -> Dataflow:
         """Return the dataflow inferred from its addresses."""
-        return traces.traced(self.blob, self.stream)
+        return inferred_schedule.traced(self.blob, self.stream)
 
     def least(self, engine: Engine) -> Schedule:
         """Return a lower bound: multiply-accumulates at the array's full rate, results at the SRAM port's."""
-        return traces.least(self.blob, self.stream, engine)
+        return inferred_schedule.least(self.blob, self.stream, engine)
 
     def placements(self, values: Dataflow) -> tuple[Placement, ...]:
         """Return the memories as planned by Vela."""

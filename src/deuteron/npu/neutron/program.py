@@ -18,7 +18,7 @@ from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch, Place
 from deuteron.npu.neutron.microcode.disassemble import as_json, disassemble
 from deuteron.npu.neutron.microcode.format import Region
-from deuteron.npu.neutron.microcode.places import in_memory
+from deuteron.npu.neutron.microcode.io_offsets import in_memory
 from deuteron.npu.program import (
     PREFETCH_AREA,
     Block,

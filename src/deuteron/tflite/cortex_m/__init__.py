@@ -26,7 +26,7 @@ from deuteron.tflite.cortex_m import (
 )
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
 from deuteron.tflite.cortex_m.lowering import Lowering
-from deuteron.tflite.cortex_m.site import Site
+from deuteron.tflite.cortex_m.operator_view import Site
 from deuteron.tflite.flat_model import HINT_MALFORMED, FlatModel
 
 __all__ = [

@@ -5,9 +5,9 @@ from types import MappingProxyType
 
 import numpy as np
 
-from deuteron.operators.added import ADDED
 from deuteron.operators.cortex_m import BY_OPERATOR, CpuOperator, QuantizedAddParams, QuantizedMulParams
-from deuteron.operators.params import ExtremumParams
+from deuteron.operators.custom_ops import ADDED
+from deuteron.operators.kernel_params import ExtremumParams
 from deuteron.operators.tflite import (
     BY_TFLITE_OPERATOR,
     BroadcastAddParams,
@@ -20,7 +20,7 @@ from deuteron.tflite.cortex_m.call import Constant, CpuCall, Temporary
 from deuteron.tflite.cortex_m.comparison import chosen_extremum
 from deuteron.tflite.cortex_m.fixed_point import Factor, factor
 from deuteron.tflite.cortex_m.lowering import ACTIVATIONS, Lowering, by_type
-from deuteron.tflite.cortex_m.site import Site
+from deuteron.tflite.cortex_m.operator_view import Site
 
 _SUM, _DIFFERENCE, _SQUARE = range(3)
 _EXTREMUM_S16 = next(operator for operator in ADDED if operator.name == "extremum_s16")

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from deuteron.operators.params import BINARY_RANK, Dims5
+from deuteron.operators.kernel_params import BINARY_RANK, Dims5
+from deuteron.tflite.cortex_m.operator_view import Site
 from deuteron.tflite.cortex_m.regions import broadcast_strides, merged
-from deuteron.tflite.cortex_m.site import Site
 
 
 def broadcast_dims(site: Site, *shapes: Sequence[int]) -> tuple[Dims5, tuple[Dims5, ...]]:

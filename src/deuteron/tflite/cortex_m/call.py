@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.operators.cortex_m import CpuOperator
-from deuteron.operators.params import KernelParams
+from deuteron.operators.kernel_params import KernelParams
 
 
 @dataclass(frozen=True, slots=True)

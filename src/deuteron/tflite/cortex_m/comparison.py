@@ -15,9 +15,9 @@ from deuteron.tflite.cortex_m.broadcasting import broadcast_dims
 from deuteron.tflite.cortex_m.call import CpuCall, FileTensor, Temporary
 from deuteron.tflite.cortex_m.fixed_point import Factor, factor
 from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.operator_view import Site
 from deuteron.tflite.cortex_m.padding import ANY
 from deuteron.tflite.cortex_m.regions import contiguous
-from deuteron.tflite.cortex_m.site import Site
 from deuteron.tflite.flat_model import FlatTensor
 
 _LESS, _LESS_OR_EQUAL, _EQUAL, _DIFFERENT = range(4)

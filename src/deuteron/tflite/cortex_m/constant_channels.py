@@ -18,9 +18,9 @@ from deuteron.operators.tflite import BroadcastAddParams, BroadcastMulParams, Re
 from deuteron.tflite.cortex_m import lookup, lower
 from deuteron.tflite.cortex_m.call import Constant
 from deuteron.tflite.cortex_m.fixed_point import I64, factor, product
-from deuteron.tflite.cortex_m.geometry import SAME
+from deuteron.tflite.cortex_m.operator_view import Site
 from deuteron.tflite.cortex_m.reduction import reduced_axes
-from deuteron.tflite.cortex_m.site import Site
+from deuteron.tflite.cortex_m.same_padding import SAME
 from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
 
 Mask = npt.NDArray[np.bool_]

@@ -16,7 +16,7 @@ from deuteron.tflite.cortex_m.call import CpuCall
 from deuteron.tflite.cortex_m.fixed_point import bits_of, factor, product
 from deuteron.tflite.cortex_m.lookup import STORED, table_call
 from deuteron.tflite.cortex_m.lowering import Lowering
-from deuteron.tflite.cortex_m.site import LIMITS, NUMPY, Site
+from deuteron.tflite.cortex_m.operator_view import LIMITS, NUMPY, Site
 
 
 def quantize(site: Site) -> tuple[CpuCall, ...]:

@@ -12,11 +12,11 @@ from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ConvolutionParams, Ful
 from deuteron.tflite.cortex_m import float32, float32_layers
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import Factor, as_words, factor, single_rounding_words
-from deuteron.tflite.cortex_m.geometry import padding_before
 from deuteron.tflite.cortex_m.lowering import ACTIVATIONS, Lowering, by_type
+from deuteron.tflite.cortex_m.operator_view import Array, Site
 from deuteron.tflite.cortex_m.padding import fill
 from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, whole
-from deuteron.tflite.cortex_m.site import Array, Site
+from deuteron.tflite.cortex_m.same_padding import padding_before
 from deuteron.tflite.flat_model import FlatTensor
 from deuteron.tflite.normalize import INT32
 

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.tflite.cortex_m.constant_channels import LAYERS, Channels, Layer, Mask, analyse, ends
-from deuteron.tflite.cortex_m.site import Site
+from deuteron.tflite.cortex_m.operator_view import Site
 from deuteron.tflite.flat_model import NO_TENSOR, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.quantization import Quant
 

@@ -10,7 +10,7 @@ from deuteron.operators.tflite_unquantized import BY_UNQUANTIZED, DetectionParam
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import bits_of
 from deuteron.tflite.cortex_m.lowering import Lowering
-from deuteron.tflite.cortex_m.site import Site
+from deuteron.tflite.cortex_m.operator_view import Site
 from deuteron.tflite.custom_options import DETECTION, options_of
 
 _TYPES = ("FLOAT32", "INT8", "UINT8")

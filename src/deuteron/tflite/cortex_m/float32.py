@@ -6,7 +6,7 @@ from deuteron.operators.portable import BY_ATEN_OPERATOR, ClampParams, Convoluti
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, FunctionF32Params
 from deuteron.tflite.cortex_m.call import CpuCall, FileTensor, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import bits_of
-from deuteron.tflite.cortex_m.site import Site
+from deuteron.tflite.cortex_m.operator_view import Site
 
 LOGISTIC, TANH, EXP, SQRT, RSQRT, ABS, NEG, SQUARE, FLOOR, CEIL, ROUND, SIN, COS, LOG = range(14)
 ELU, HARD_SWISH, GELU, GELU_BY_TANH, SIGN = range(14, 19)

@@ -8,9 +8,9 @@ import numpy as np
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR
 from deuteron.operators.tflite_unquantized import ConvolutionF32Params, PoolF32Params
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand
-from deuteron.tflite.cortex_m.geometry import padding_before
 from deuteron.tflite.cortex_m.lowering import Lowering
-from deuteron.tflite.cortex_m.site import Site
+from deuteron.tflite.cortex_m.operator_view import Site
+from deuteron.tflite.cortex_m.same_padding import padding_before
 from deuteron.tflite.cortex_m.unquantized import real_limits
 
 MEAN, LARGEST, ROOT_OF_MEAN_SQUARE = range(3)

@@ -9,9 +9,9 @@ import numpy as np
 from deuteron.operators.cortex_m import BY_OPERATOR, GatherParams
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Temporary
 from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.operator_view import HINT_CONSTANT, Array, Site
 from deuteron.tflite.cortex_m.padding import ANY
 from deuteron.tflite.cortex_m.regions import Region, copies, whole
-from deuteron.tflite.cortex_m.site import HINT_CONSTANT, Array, Site
 
 _HINT_BATCHES = "make the indices a constant of the file, or gather each batch by an operator of its own"
 _MOST_BATCHES = 64

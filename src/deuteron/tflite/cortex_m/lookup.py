@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.operators.cortex_m import BY_OPERATOR
-from deuteron.operators.params import LutParams
+from deuteron.operators.kernel_params import LutParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, PreluParams, RequantizeParams
 from deuteron.tflite.cortex_m import float32, lookup_s16, unquantized
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor
@@ -24,7 +24,7 @@ from deuteron.tflite.cortex_m.fixed_point import (
     times,
 )
 from deuteron.tflite.cortex_m.lowering import Lowering
-from deuteron.tflite.cortex_m.site import Site
+from deuteron.tflite.cortex_m.operator_view import Site
 
 STORED = np.arange(-128, 128)
 """All int8 numbers."""

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, LookupS16Params, SigmoidS16Params
 from deuteron.tflite.cortex_m.call import Constant, CpuCall
 from deuteron.tflite.cortex_m.fixed_point import Reals, rounded
-from deuteron.tflite.cortex_m.site import Site
+from deuteron.tflite.cortex_m.operator_view import Site
 
 _PIECES = 512
 _LOW, _HIGH = -32768, 32767

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from deuteron.tflite.cortex_m.call import CpuCall
-from deuteron.tflite.cortex_m.site import HINT_QUANTIZE, Site
+from deuteron.tflite.cortex_m.operator_view import HINT_QUANTIZE, Site
 
 ACTIVATIONS = ("INT8", "INT16")
 """The types of quantised activations."""

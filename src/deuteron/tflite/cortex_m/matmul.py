@@ -13,8 +13,8 @@ from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.convolution import MOST_PRODUCTS
 from deuteron.tflite.cortex_m.fixed_point import factor
 from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.operator_view import Site
 from deuteron.tflite.cortex_m.regions import Region, Shape, broadcast_strides, copies, whole
-from deuteron.tflite.cortex_m.site import Site
 
 _HINT_SCALES = "quantise the second operand with one scale, or write the product as FULLY_CONNECTED"
 

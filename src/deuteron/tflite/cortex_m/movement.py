@@ -7,13 +7,13 @@ from types import MappingProxyType
 import numpy as np
 
 from deuteron.operators.cortex_m import BY_OPERATOR
-from deuteron.operators.params import LutParams
+from deuteron.operators.kernel_params import LutParams
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import rounded
 from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.operator_view import Site
 from deuteron.tflite.cortex_m.padding import ANY
 from deuteron.tflite.cortex_m.regions import Region, Shape, broadcast_strides, contiguous, copies, whole
-from deuteron.tflite.cortex_m.site import Site
 from deuteron.tflite.flat_model import FlatTensor
 
 

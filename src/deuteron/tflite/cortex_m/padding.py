@@ -8,8 +8,8 @@ import numpy as np
 from deuteron.operators.portable import BY_ATEN_OPERATOR, FullParams
 from deuteron.tflite.cortex_m.call import CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.operator_view import NUMPY, Site
 from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, whole
-from deuteron.tflite.cortex_m.site import NUMPY, Site
 
 ANY = tuple(NUMPY)
 """Types of operators that only move values."""

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from deuteron.operators.cortex_m import BY_OPERATOR
-from deuteron.operators.params import MaxPoolParams
+from deuteron.operators.kernel_params import MaxPoolParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, PoolParams
 from deuteron.tflite.cortex_m import float32_layers
 from deuteron.tflite.cortex_m.call import CpuCall
-from deuteron.tflite.cortex_m.geometry import padding_before
 from deuteron.tflite.cortex_m.lowering import ACTIVATIONS, Lowering, by_type
-from deuteron.tflite.cortex_m.site import Site
+from deuteron.tflite.cortex_m.operator_view import Site
+from deuteron.tflite.cortex_m.same_padding import padding_before
 
 
 def _numbers(site: Site) -> tuple[int, ...]:

@@ -6,14 +6,14 @@ from types import MappingProxyType
 
 import numpy as np
 
-from deuteron.operators.params import Dims4
+from deuteron.operators.kernel_params import Dims4
 from deuteron.operators.recurrent import LstmParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, SvdfParams
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, FileTensor
 from deuteron.tflite.cortex_m.convolution import MOST_PRODUCTS
 from deuteron.tflite.cortex_m.fixed_point import factor
 from deuteron.tflite.cortex_m.lowering import Lowering
-from deuteron.tflite.cortex_m.site import NONE, RELU, Array, Site
+from deuteron.tflite.cortex_m.operator_view import NONE, RELU, Array, Site
 from deuteron.tflite.flat_model import FlatTensor
 
 _INPUT_WEIGHTS, _HIDDEN_WEIGHTS, _BIASES = 1, 5, 12

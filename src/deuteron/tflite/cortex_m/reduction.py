@@ -6,16 +6,16 @@ from types import MappingProxyType
 
 import numpy as np
 
-from deuteron.operators.added import ADDED
-from deuteron.operators.params import ReduceExtremumParams
+from deuteron.operators.custom_ops import ADDED
+from deuteron.operators.kernel_params import ReduceExtremumParams
 from deuteron.operators.tflite import BY_TFLITE_OPERATOR, ReduceSumParams
 from deuteron.tflite.cortex_m import unquantized
 from deuteron.tflite.cortex_m.call import CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import Factor, bits_of, factor
 from deuteron.tflite.cortex_m.lowering import ACTIVATIONS, Lowering, by_type
+from deuteron.tflite.cortex_m.operator_view import NUMPY, Site
+from deuteron.tflite.cortex_m.reduction_strides import along, reduced_axes
 from deuteron.tflite.cortex_m.regions import copies, whole
-from deuteron.tflite.cortex_m.site import NUMPY, Site
-from deuteron.tflite.cortex_m.walk import along, reduced_axes
 
 _EXTREMA = {operator.name: operator for operator in ADDED if operator.name.startswith("reduce_extremum")}
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from deuteron.operators.cortex_m import BY_OPERATOR, RegionCopyParams
+from deuteron.operators.kernel_params import RANK, Dims6
 from deuteron.operators.limits import MAX_DIMENSION
-from deuteron.operators.params import RANK, Dims6
 from deuteron.tflite.cortex_m.call import CpuCall, Operand
 
 Shape = tuple[int, ...]

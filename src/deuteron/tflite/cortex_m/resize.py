@@ -12,9 +12,9 @@ from deuteron.operators.tflite_unquantized import BY_UNQUANTIZED, ResizeBilinear
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import bits_of
 from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.operator_view import Site
 from deuteron.tflite.cortex_m.padding import ANY
 from deuteron.tflite.cortex_m.regions import Region, contiguous, copies, whole
-from deuteron.tflite.cortex_m.site import Site
 
 _ONE = 1 << 10
 

@@ -18,7 +18,7 @@ from deuteron.tflite.cortex_m.call import Constant, CpuCall
 from deuteron.tflite.cortex_m.fixed_point import bits_of, divided_by_power, exponential_on_negative, factor, product
 from deuteron.tflite.cortex_m.lookup_s16 import piecewise_table
 from deuteron.tflite.cortex_m.lowering import Lowering, by_type
-from deuteron.tflite.cortex_m.site import Site
+from deuteron.tflite.cortex_m.operator_view import Site
 
 _WHOLE_BITS = 5
 """Integer bits of the fixed-point differences."""

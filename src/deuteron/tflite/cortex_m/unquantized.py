@@ -12,9 +12,9 @@ from deuteron.tflite.cortex_m.broadcasting import broadcast_dims
 from deuteron.tflite.cortex_m.call import Constant, CpuCall, Operand, Temporary
 from deuteron.tflite.cortex_m.fixed_point import bits_of
 from deuteron.tflite.cortex_m.lowering import Lowering
+from deuteron.tflite.cortex_m.operator_view import LIMITS, NUMPY, Site
+from deuteron.tflite.cortex_m.reduction_strides import along, reduced_axes
 from deuteron.tflite.cortex_m.regions import copies, whole
-from deuteron.tflite.cortex_m.site import LIMITS, NUMPY, Site
-from deuteron.tflite.cortex_m.walk import along, reduced_axes
 
 _HINT_DIVISION = (
     "divide in float, between DEQUANTIZE and QUANTIZE, or multiply by a reciprocal; LiteRT's quantised division shifts "

@@ -15,7 +15,7 @@ from deuteron.runtime.host import Array
 from deuteron.views.events import record
 from deuteron.views.events.events import SpanKind, Stream
 from deuteron.views.events.exports import inspector
-from deuteron.views.events.instructions import Instructions
+from deuteron.views.events.instruction_map import Instructions
 from deuteron.views.events.sources import etdump, host
 from deuteron.views.events.sources import packets as board
 from deuteron.views.memory import arena_planning

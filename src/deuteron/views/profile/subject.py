@@ -15,7 +15,7 @@ from deuteron.runtime.partitions import partitions_of
 from deuteron.runtime.program import DelegateCall, KernelCall, Method, called
 from deuteron.views.events import record
 from deuteron.views.events.events import Measure, SpanKind, Stream
-from deuteron.views.events.instructions import Instructions, PartitionCalls
+from deuteron.views.events.instruction_map import Instructions, PartitionCalls
 from deuteron.views.memory import ArenaPlanning, PartitionPlan, planning
 from deuteron.views.simulate import PartitionRun
 

@@ -7,7 +7,7 @@ import pytest
 from deuteron.arch import targets
 from deuteron.arch.engine import engine
 from deuteron.npu.neutron.kernels.cost import cost
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 
 ENGINE = engine(targets.load("imxrt700"))
 

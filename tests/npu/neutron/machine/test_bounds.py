@@ -13,7 +13,7 @@ from deuteron.npu.neutron.machine.bounds import fetch_bound, fetched_to_scratch,
 from deuteron.npu.neutron.machine.inferred_dataflow import traced
 from deuteron.npu.neutron.microcode.decode import Decoded, decode
 from deuteron.npu.neutron.microcode.encode import encode
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.operators.regions import Region
 from deuteron.operators.transfers import Fetch, Wait

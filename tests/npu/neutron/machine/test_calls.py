@@ -8,7 +8,7 @@ from deuteron.npu.neutron.kernels.dataflow import dataflow
 from deuteron.npu.neutron.machine import hazards
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, decode
 from deuteron.npu.neutron.microcode.encode import encode
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.planner import plan
 

@@ -21,7 +21,7 @@ from deuteron.npu.neutron.microcode.decode import Call, Command, Decoded, decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
 from deuteron.npu.neutron.passes.pipeline import optimise
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 from deuteron.operators.program import Buffer, KernelCall, Program, Ref
 from deuteron.operators.regions import Region
 from deuteron.operators.transfers import Fetch, Transfer, Wait

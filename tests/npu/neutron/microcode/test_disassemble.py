@@ -9,7 +9,7 @@ from tests.npu.neutron.microcode.programs import CONTAINER, PROGRAM
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.decode import Decoded, Fetch, Wait, decode
 from deuteron.npu.neutron.microcode.disassemble import as_json, disassemble, shape
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 from deuteron.operators.regions import Region
 
 LINES = [

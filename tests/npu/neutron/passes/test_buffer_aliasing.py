@@ -11,7 +11,7 @@ from deuteron.npu.neutron.machine import hazards
 from deuteron.npu.neutron.microcode.decode import decode
 from deuteron.npu.neutron.microcode.encode import encode
 from deuteron.npu.neutron.passes.kernel_selection import select
-from deuteron.operators.params import Conv2DParams
+from deuteron.operators.kernel_params import Conv2DParams
 from deuteron.planner import plan
 from deuteron.planner.weight_tiling import tile
 from deuteron.runtime.driver import Driver

@@ -8,7 +8,7 @@ from tests.npu.neutron.passes.text import graph
 from deuteron.npu.neutron.ir.ops import Op
 from deuteron.npu.neutron.ir.parser import parse_graph
 from deuteron.npu.neutron.passes.kernel_selection import LOWERINGS, select
-from deuteron.operators.params import FullyConnectedParams
+from deuteron.operators.kernel_params import FullyConnectedParams
 from deuteron.operators.program import Kernel, Program
 from deuteron.tflite.quantization import Quant
 

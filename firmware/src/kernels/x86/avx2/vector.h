@@ -17,6 +17,6 @@ static inline dtn_vector_t dtn_dot(dtn_vector_t sums, dtn_vector_t values, dtn_v
     return dtn_dot_pairs(sums, values, weights);
 }
 
-#include "../pairs.h"
+#include "../dot2_s16.h"
 
 #endif /* DTN_VECTOR_H */

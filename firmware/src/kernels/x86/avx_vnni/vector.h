@@ -17,6 +17,6 @@ static inline dtn_vector_t dtn_dot_pairs(dtn_vector_t sums, dtn_vector_t values,
     return _mm256_dpwssd_avx_epi32(sums, values, weights);
 }
 
-#include "../quads.h"
+#include "../dot4_u8s8.h"
 
 #endif /* DTN_VECTOR_H */

@@ -14,7 +14,7 @@ from torch import Tensor, fx
 from deuteron.frontend.cortex_m.refusals import refusal
 from deuteron.frontend.operators import called
 from deuteron.frontend.quantize.decompositions import value_of
-from deuteron.frontend.upstream import access, names
+from deuteron.frontend.upstream import access, private_apis
 from deuteron.frontend.upstream.access import replaced
 
 aten = torch.ops.aten
@@ -99,7 +99,7 @@ def stays_on_cpu(node: fx.Node) -> bool:
 @contextmanager
 def exact() -> Generator[None]:
     """Annotate no integer divisions, and cast indices back to int64, in this context."""
-    positions: dict[Any, tuple[int, ...]] = access.value_of(names.ARM_INT64)
+    positions: dict[Any, tuple[int, ...]] = access.value_of(private_apis.ARM_INT64)
 
     def marking(original: Any) -> object:
         def mark(node: fx.Node, inputs: Any, output: Any, is_quantized: bool) -> None:
@@ -112,7 +112,7 @@ def exact() -> Generator[None]:
     added = {target: places for target, places in _INDICES.items() if target not in positions}
     positions.update(added)
     try:
-        with replaced(names.ARM_MARK, marking):
+        with replaced(private_apis.ARM_MARK, marking):
             yield
     finally:
         for target in added:

@@ -22,7 +22,7 @@ from deuteron.builds import manifest
 from deuteron.builds.options import Activations, BuildOptions, WeightValues
 from deuteron.errors import UnsupportedError
 from deuteron.frontend import lowering_record as recordings
-from deuteron.frontend.backends.ethosu import activations, integers, negation
+from deuteron.frontend.backends.ethosu import activations, integers, negation_scales
 from deuteron.frontend.backends.ethosu.origins import EdgeOrigin, by_operator, debug_handle_map, origins_of
 from deuteron.frontend.backends.ethosu.vela_workarounds import separate
 from deuteron.frontend.backends.interface import OnTagged
@@ -30,7 +30,7 @@ from deuteron.frontend.log_suppression import captured_output
 from deuteron.frontend.nodes import WHY, computing, name_of
 from deuteron.frontend.operators import base_name, is_quantize, operator_name
 from deuteron.frontend.source_lines import source_of
-from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream import private_apis
 from deuteron.frontend.upstream.access import replaced
 from deuteron.npu.ethosu.partition_record import NO_FILES, NO_RECORD, Record, VelaFiles, record_of
 from deuteron.npu.provenance import payload_mark
@@ -135,7 +135,7 @@ def partitioner(npu: EthosU, options: BuildOptions, on_tagged: OnTagged) -> Any:
 
                 return report
 
-            with replaced(names.ARM_REPORTER, reporting):
+            with replaced(private_apis.ARM_REPORTER, reporting):
                 result: Any = base.partition(self, exported_program)
             _quantize_outputs(exported_program.graph)
             reasons: dict[fx.Node, str] = getattr(reporters[-1], "_rejected_nodes")  # noqa: B009 - it only prints them
@@ -182,7 +182,7 @@ def keep_bounds(module: fx.GraphModule) -> Any:
     """The edge pass that keeps bounds of activations and gives negations one scale."""
     from torch.fx.passes.infra.pass_base import PassResult
 
-    changed = [activations.keep_bounds(module), negation.split_scales(module)]
+    changed = [activations.keep_bounds(module), negation_scales.split_scales(module)]
     return PassResult(module, any(changed))
 
 
@@ -203,7 +203,9 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
 
     def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
         nodes = list(computing(edge_program.graph))
-        recording.partitions.append(EthosUPartition(names=tuple(map(name_of, nodes)), nodes=origins_of(edge_program)))
+        recording.partitions.append(
+            EthosUPartition(private_apis=tuple(map(name_of, nodes)), nodes=origins_of(edge_program))
+        )
         with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
             spec = from_list(specs)
             spec.dump_intermediate_artifacts_to(folder)
@@ -240,8 +242,8 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
 
     with (
         integers.exact(),
-        replaced(names.ARM_TO_TOSA, lambda _: to_tosa_),
-        replaced(names.ARM_PREPROCESS, lambda _: staticmethod(preprocess_)),
+        replaced(private_apis.ARM_TO_TOSA, lambda _: to_tosa_),
+        replaced(private_apis.ARM_PREPROCESS, lambda _: staticmethod(preprocess_)),
     ):
         yield
 

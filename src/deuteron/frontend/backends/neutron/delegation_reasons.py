@@ -11,7 +11,7 @@ from deuteron.frontend.backends.interface import OnTagged
 from deuteron.frontend.backends.neutron.refusals import BACKEND, refusal
 from deuteron.frontend.nodes import WHY, computing
 from deuteron.frontend.operators import operator_name
-from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream import private_apis
 from deuteron.frontend.upstream.access import replaced, value_of
 
 KEPT = "NXP_DO_NOT_DELEGATE"
@@ -39,12 +39,12 @@ def explaining(base: Any, on_tagged: OnTagged) -> Any:
 
                 return support
 
-            with replaced(names.NXP_SUPPORTED, recording):
+            with replaced(private_apis.NXP_SUPPORTED, recording):
                 result = partition(self, exported_program)
             program: ExportedProgram = result.tagged_exported_program
             for node in computing(program.graph):
                 if "delegation_tag" not in node.meta and WHY not in node.meta:
-                    node.meta[WHY] = _why(node, results[-1], value_of(names.NXP_OPERATORS))
+                    node.meta[WHY] = _why(node, results[-1], value_of(private_apis.NXP_OPERATORS))
             on_tagged(program)
             return result
 
@@ -54,7 +54,7 @@ def explaining(base: Any, on_tagged: OnTagged) -> Any:
             valid = validate(self, graph, partitions, options, parameters)
             for node in graph.nodes:
                 if node.meta.get(KEPT) and node not in kept:
-                    converter = value_of(names.NXP_OPERATORS).get(node.target)
+                    converter = value_of(private_apis.NXP_OPERATORS).get(node.target)
                     reason = refusal(converter.supports_partitioning_result, node, *context) if converter else ""
                     node.meta[WHY] = reason or (
                         f"{BACKEND} leaves it because all that could go to the NPU with it computes nothing there"

@@ -19,9 +19,9 @@ from deuteron.frontend.backends.neutron.delegation_reasons import KEPT
 from deuteron.frontend.cortex_m.elementwise import UNARY, Tables, aten_operator, evaluate
 from deuteron.frontend.nodes import MARK, QUANTIZED
 from deuteron.frontend.operators import is_dequantize, is_qdq
-from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream import private_apis
 from deuteron.frontend.upstream.access import value_of
-from deuteron.operators.added import NAMESPACE
+from deuteron.operators.custom_ops import NAMESPACE
 from deuteron.tflite.flat_model import TABLE
 
 NAME = f"{NAMESPACE}::table"
@@ -64,7 +64,10 @@ def registered() -> Generator[None]:
 
     load()
     target = cast(Any, dialects).edge.deuteron.table.default
-    tables: tuple[dict[object, Any], ...] = (value_of(names.NXP_OPERATORS), value_of(names.NXP_CONVERTERS))
+    tables: tuple[dict[object, Any], ...] = (
+        value_of(private_apis.NXP_OPERATORS),
+        value_of(private_apis.NXP_CONVERTERS),
+    )
     for table in tables:
         table[target] = _converter()
     try:
@@ -142,7 +145,7 @@ def _functions(
     module: fx.GraphModule, numbers: Mapping[str, Tensor], kept: Collection[str]
 ) -> Iterator[tuple[fx.Node, fx.Node, Tensor]]:
     """Yield the quantise node after each function for the NPU, its quantised input, and the values to quantise."""
-    converters: Mapping[object, Any] = value_of(names.NXP_OPERATORS)
+    converters: Mapping[object, Any] = value_of(private_apis.NXP_OPERATORS)
     converted = set(map(aten_operator, converters))
     for quantize, source, values in Tables(module, numbers).functions():
         inner = _between(quantize)

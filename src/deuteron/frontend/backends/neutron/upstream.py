@@ -40,7 +40,7 @@ from deuteron.frontend.nodes import computing, name_of
 from deuteron.frontend.operators import is_dequantize, is_qdq, is_quantize
 from deuteron.frontend.quantize import norms, source_propagation
 from deuteron.frontend.quantize.decompositions import constant, value_of
-from deuteron.frontend.upstream import names
+from deuteron.frontend.upstream import private_apis
 from deuteron.frontend.upstream.access import replaced
 from deuteron.frontend.upstream.access import value_of as value_of_name
 from deuteron.npu.neutron import sdk
@@ -253,7 +253,7 @@ def fold_batch_norms(model: fx.GraphModule) -> None:
     """Fold batch norms into the layers before them, as PT2E does for models without training."""
     _give_biases(model)
     frozen = {name for name, value in model.named_parameters() if not value.requires_grad}
-    for function in (names.FUSE_CONVOLUTION, names.FUSE_LINEAR):
+    for function in (private_apis.FUSE_CONVOLUTION, private_apis.FUSE_LINEAR):
         value_of_name(function)(model)
     for name, value in model.named_parameters():
         value.requires_grad_(name not in frozen)  # PT2E's results do not require gradients
@@ -402,7 +402,7 @@ def observed(recording: Recording) -> Generator[None]:
     refused: list[int] = []
 
     def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
-        recording.partitions.append(NeutronPartition(names=tuple(map(name_of, computing(edge_program.graph)))))
+        recording.partitions.append(NeutronPartition(private_apis=tuple(map(name_of, computing(edge_program.graph)))))
         merge_first_result(edge_program)
         result = preprocess(edge_program, specs)
         if result.debug_handle_map:  # the backend makes one for profiling only, from names in the converter's log
@@ -451,10 +451,10 @@ def observed(recording: Recording) -> Generator[None]:
             operators.vector = every
 
     with (
-        replaced(names.NXP_VERIFY, lambda _: verify_),
-        replaced(names.NXP_PREPROCESS, lambda _: staticmethod(preprocess_)),
-        replaced(names.NXP_TO_TFLITE, lambda _: to_tflite_),
-        replaced(names.NXP_CONVERT, lambda _: convert_),
+        replaced(private_apis.NXP_VERIFY, lambda _: verify_),
+        replaced(private_apis.NXP_PREPROCESS, lambda _: staticmethod(preprocess_)),
+        replaced(private_apis.NXP_TO_TFLITE, lambda _: to_tflite_),
+        replaced(private_apis.NXP_CONVERT, lambda _: convert_),
     ):
         yield
 

@@ -2,7 +2,7 @@
 
 from types import MappingProxyType
 
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 from deuteron.operators.program import Kernel
 
 CONV2D = Kernel(1, "conv2d_s8", ("input", "weights", "bias", "requant"), p.Conv2DParams, workspace=True)

@@ -12,7 +12,7 @@ import math
 from typing import Protocol
 
 from deuteron.npu.timeline import Cost
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 from deuteron.operators.rules import operand_bytes
 
 

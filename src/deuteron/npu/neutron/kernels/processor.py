@@ -8,8 +8,8 @@ from deuteron.arch.engine import Engine
 from deuteron.npu.neutron.kernels.catalogue import COPY, FILL
 from deuteron.npu.neutron.kernels.cost import cost
 from deuteron.operators import row_dependencies, rules
+from deuteron.operators.kernel_params import KernelParams, row_copy
 from deuteron.operators.limits import ALIGNMENT
-from deuteron.operators.params import KernelParams, row_copy
 from deuteron.operators.program import Kernel, KernelCall
 from deuteron.operators.row_dependencies import Rowwise
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from deuteron.npu.dataflow import Dataflow
 from deuteron.npu.neutron.microcode.decode import Call, Decoded, Fetch, Wait
-from deuteron.npu.neutron.microcode.places import in_memory
+from deuteron.npu.neutron.microcode.io_offsets import in_memory
 from deuteron.npu.timeline import Hazard
 from deuteron.operators.access_footprint import Ints, reached_by
 from deuteron.operators.regions import WRITABLE, Place, Region

@@ -12,9 +12,9 @@ from deuteron.npu.neutron.kernels.catalogue import BY_KIND, SOFTMAX
 from deuteron.npu.neutron.microcode import format as fmt
 from deuteron.npu.neutron.microcode.container import Container
 from deuteron.npu.neutron.microcode.format import Header, Opcode, Region
+from deuteron.npu.neutron.microcode.io_offsets import REBUILD, Places, in_memory, read_places
 from deuteron.npu.neutron.microcode.layout import HeaderFields, header_words, parse_header
-from deuteron.npu.neutron.microcode.places import REBUILD, Places, in_memory, read_places
-from deuteron.operators.params import KernelParams
+from deuteron.operators.kernel_params import KernelParams
 from deuteron.operators.program import Kernel
 from deuteron.operators.regions import Place
 from deuteron.operators.rules import form_problem, is_strided, limit_problem, may_write_onto, operand_bytes

@@ -5,8 +5,8 @@ from dataclasses import fields
 
 from deuteron.npu.neutron.microcode.decode import Call, Command, Decoded, Fetch, Place, Wait
 from deuteron.npu.neutron.microcode.format import Region
-from deuteron.npu.neutron.microcode.places import Places, in_memory
-from deuteron.operators import params as p
+from deuteron.npu.neutron.microcode.io_offsets import Places, in_memory
+from deuteron.operators import kernel_params as p
 
 _SHORT = {Region.INPUT: "in", Region.OUTPUT: "out", Region.SCRATCH: "scratch", Region.WEIGHTS: "weights"}
 

@@ -19,8 +19,8 @@ from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.types import Tensor
 from deuteron.npu.neutron.ir.verify import SPATIAL, WEIGHTED
 from deuteron.npu.neutron.passes.lowering.strides import Ints, broadcast_strides, collapse, contiguous_strides
+from deuteron.operators.kernel_params import BINARY_RANK, RANK
 from deuteron.operators.limits import MAX_DIMENSION, MAX_MATMUL_DEPTH, MAX_REDUCTION
-from deuteron.operators.params import BINARY_RANK, RANK
 
 Constraint = Callable[[ops.Op, Graph], str | None]
 

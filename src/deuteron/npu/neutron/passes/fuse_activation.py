@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from deuteron.npu.neutron.ir.graph import Graph
 from deuteron.npu.neutron.ir.ops import ClampedOp, Op
-from deuteron.npu.neutron.passes.activation import limit, stored_clamp
+from deuteron.npu.neutron.passes.activation_clamp import limit, stored_clamp
 from deuteron.npu.neutron.passes.base import merge_origins
 
 

@@ -31,7 +31,7 @@ from deuteron.npu.neutron.ir.ops import (
     Unary,
 )
 from deuteron.npu.neutron.ir.types import DType
-from deuteron.npu.neutron.passes.activation import stored_clamp
+from deuteron.npu.neutron.passes.activation_clamp import stored_clamp
 from deuteron.npu.neutron.passes.base import final_name, rename_tensors
 from deuteron.numerics import FACTOR_LIMIT
 

@@ -6,9 +6,9 @@ has names too, so that the events of a delegate add up to its call.
 
 from collections.abc import Iterable, Iterator
 
-from deuteron.npu.neutron.kernels.names import event_name, kernel_code
+from deuteron.npu.neutron.kernels.event_names import event_name, kernel_code
 from deuteron.views.events.events import Clock, Event, SpanKind, Stream, Track
-from deuteron.views.events.instructions import Instructions
+from deuteron.views.events.instruction_map import Instructions
 from deuteron.views.events.sources import etdump
 from deuteron.views.events.sources.etdump import EventBlock, Span
 

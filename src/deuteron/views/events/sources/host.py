@@ -5,10 +5,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NoReturn
 
 from deuteron.errors import FormatError
-from deuteron.npu.neutron.kernels.names import base_name, event_name, kernel_name
+from deuteron.npu.neutron.kernels.event_names import base_name, event_name, kernel_name
 from deuteron.views.events.events import Clock, Event, Measure, SpanKind, Stream, Track
 from deuteron.views.events.gaps import with_gaps
-from deuteron.views.events.instructions import Instructions
+from deuteron.views.events.instruction_map import Instructions
 from deuteron.views.events.sources import etdump
 
 NANOSECONDS = 1_000_000_000

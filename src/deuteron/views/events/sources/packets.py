@@ -10,7 +10,7 @@ from itertools import pairwise
 from deuteron.errors import FormatError
 from deuteron.views.events.events import Clock, Event, Measure, NpuCount, NpuCycles, SpanKind, Stream, Track
 from deuteron.views.events.gaps import with_gaps
-from deuteron.views.events.instructions import Instructions
+from deuteron.views.events.instruction_map import Instructions
 
 VERSION = 1
 MAGIC = b"DTNP"

@@ -11,8 +11,8 @@ from deuteron.npu.neutron.ir.ops import Op
 from deuteron.npu.neutron.ir.types import TensorType
 from deuteron.npu.neutron.passes.base import new_name
 from deuteron.npu.neutron.passes.lowering.buffer_aliasing import Alias
+from deuteron.operators.kernel_params import KernelParams
 from deuteron.operators.limits import ALIGNMENT
-from deuteron.operators.params import KernelParams
 from deuteron.operators.program import Buffer, Kernel, KernelCall, Program, Ref
 from deuteron.operators.rules import limit_problem
 

@@ -10,7 +10,7 @@ from deuteron.npu.neutron.passes.lowering.builder import Builder
 from deuteron.npu.neutron.passes.lowering.movement import move_box
 from deuteron.npu.neutron.passes.lowering.requantization_rows import channel_rows
 from deuteron.npu.neutron.passes.lowering.strides import contiguous_strides
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 from deuteron.operators.program import Ref
 from deuteron.operators.rules import conv_workspace
 

@@ -11,7 +11,7 @@ from deuteron.npu.neutron.ir.types import TensorType
 from deuteron.npu.neutron.kernels.catalogue import ADD, EXTREMUM, LUT, MUL, PRELU, SOFTMAX
 from deuteron.npu.neutron.passes.lowering.builder import Builder
 from deuteron.npu.neutron.passes.lowering.strides import broadcast_strides, collapse, contiguous_strides, fill_rank
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 from deuteron.operators.program import Ref
 
 

@@ -8,7 +8,7 @@ from deuteron.npu.neutron.ir.ops import Concat, MirrorPad, Op, Pad, Pair, Reshap
 from deuteron.npu.neutron.kernels.catalogue import COPY, FILL
 from deuteron.npu.neutron.passes.lowering.builder import Builder
 from deuteron.npu.neutron.passes.lowering.strides import Ints, collapse, contiguous_strides, fill_rank
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 from deuteron.operators.program import Ref
 from deuteron.operators.rules import reach, reach_back
 

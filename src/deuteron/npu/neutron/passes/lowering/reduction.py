@@ -10,7 +10,7 @@ from deuteron.npu.neutron.passes.lowering.builder import Builder
 from deuteron.npu.neutron.passes.lowering.movement import move_box
 from deuteron.npu.neutron.passes.lowering.strides import Ints, contiguous_strides
 from deuteron.numerics import Requant, mean_requant
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 from deuteron.operators.program import Ref
 
 

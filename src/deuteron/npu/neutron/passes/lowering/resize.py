@@ -10,7 +10,7 @@ from deuteron.npu.neutron.kernels.catalogue import RESIZE_BILINEAR
 from deuteron.npu.neutron.passes.lowering.builder import Builder
 from deuteron.npu.neutron.passes.lowering.movement import move_box
 from deuteron.npu.neutron.passes.lowering.strides import contiguous_strides
-from deuteron.operators import params as p
+from deuteron.operators import kernel_params as p
 
 
 def bilinear(build: Builder, op: ResizeBilinear) -> None:

@@ -1,0 +1,85 @@
+"""Counts the work of a call of a C operator, for estimates of its instructions (`deuteron.arch.cores`)."""
+
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from deuteron.arch.cores import Work
+from deuteron.operators import tflite
+from deuteron.operators.cortex_m import (
+    PRODUCTS,
+    TILE,
+    QuantizedConvolutionParams,
+    QuantizedLinearParams,
+    RegionCopyParams,
+    WinogradConvolutionParams,
+    winograd_fours,
+)
+from deuteron.operators.kernel_params import AveragePoolParams, CopyParams, KernelParams, MaxPoolParams
+from deuteron.operators.recurrent import GruParams, LstmParams, RnnParams
+
+DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d"
+PACKED_DEPTHWISE = "dtn_cm_quantized_depthwise_conv2d_s4"
+TRANSPOSED = "dtn_cm_quantized_transpose_conv2d"
+
+WORKS: Mapping[str, Work] = MappingProxyType(
+    {
+        "dtn_cm_copy": Work.MOVE,
+        "dtn_cm_quantized_linear": Work.LINEAR,
+        "dtn_cm_quantized_avg_pool2d": Work.AVERAGE,
+        "dtn_cm_quantized_max_pool2d": Work.LARGEST,
+        "dtn_cm_quantized_activation": Work.TABLE,
+        "dtn_cm_minimum": Work.SUM,
+        "dtn_cm_maximum": Work.SUM,
+        "dtn_cm_softmax": Work.SOFTMAX,
+        "dtn_cm_pad": Work.MOVE,
+        "dtn_cm_resize_bilinear": Work.RESIZE,
+        "dtn_cm_quantized_add": Work.SUM,
+        "dtn_cm_quantized_mul": Work.PRODUCT,
+        "dtn_cm_quantized_div": Work.PRODUCT,
+        "dtn_op_quantize_per_tensor": Work.QUANTIZE,
+        "dtn_op_dequantize_per_tensor": Work.DEQUANTIZE,
+    }
+)
+"""The kind of work of each operator whose instructions per element are counted."""
+
+
+def work_of(function: str, record: KernelParams, elements: int) -> tuple[Work, int, int]:
+    """Return what a call does, how many elements it writes, and how many terms they have.
+
+    Args:
+        function: the operator in C.
+        record: its parameters.
+        elements: of the output, one byte each.
+    """
+    match record:
+        case WinogradConvolutionParams():
+            tiles = record.batches * -(-record.out_h // TILE) * -(-record.out_w // TILE)
+            tiles += tiles % 2  # two at a time
+            inputs = 4 * winograd_fours(record.in_c)
+            return Work.WINOGRAD, tiles * TILE**2 * (inputs + record.out_c), tiles * PRODUCTS * inputs * record.out_c
+        case QuantizedConvolutionParams():
+            taps = record.kernel_h * record.kernel_w
+            if function == TRANSPOSED:
+                each = taps * record.in_c * record.out_c
+                return Work.CONVOLUTION, elements, record.in_h * record.in_w * each
+            if function in (DEPTHWISE, PACKED_DEPTHWISE):
+                plain = (record.kernel_w, record.stride_w, record.dilation_w) == (3, 1, 1)
+                return (Work.DEPTHWISE if plain else Work.APART), elements, elements * taps
+            depth = taps * (record.in_c // record.groups)
+            points = (taps, record.pad_h, record.pad_w) == (1, 0, 0)
+            return (Work.POINTS if points else Work.CONVOLUTION), elements, elements * depth
+        case QuantizedLinearParams() | tflite.FullyConnectedParams():
+            return Work.LINEAR, elements, elements * record.in_features
+        case LstmParams() | GruParams() | RnnParams():
+            gates = {LstmParams: 4, GruParams: 3, RnnParams: 1}[type(record)]
+            return Work.LINEAR, gates * elements, gates * elements * (record.in_features + record.units)
+        case tflite.ConvolutionParams():
+            depth = record.kernel_h * record.kernel_w * (record.in_c // record.groups)
+            return Work.WIDE_LAYER, elements, elements * depth
+        case AveragePoolParams() | MaxPoolParams():
+            return WORKS.get(function, Work.UNKNOWN), elements, elements * record.kernel_h * record.kernel_w
+        case CopyParams() | RegionCopyParams():
+            return Work.MOVE, math.prod(record.dims), 0
+        case _:
+            return WORKS.get(function, Work.UNKNOWN), elements, 0
