@@ -13,7 +13,7 @@ from deuteron.board import boards, qemu, record
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.parametrize("name", full.first(NETWORKS, 2))
+@pytest.mark.parametrize("name", full.first(NETWORKS, 1))
 def test_a_board_computes_what_executorchs_runtime_does(name: str) -> None:
     build = store.network(NETWORKS[name], name, target="cortex-m33")
     assert Work.UNKNOWN not in {node.work for node in api.read_manifest(build).nodes}

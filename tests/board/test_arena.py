@@ -37,7 +37,7 @@ from deuteron.views.profile import subject as subjects
 
 CORE = "cortex-m55"
 WHOLE, LEAST = 13_824, 8_640
-BUDGETS = 4
+BUDGETS = 2
 SUM_LINE = next(i for i, line in enumerate(getsource(models).splitlines(), 1) if "self.deep(x)) + x" in line)
 """Of `models.py`, whose network is built here."""
 STRIPE = "rows 0-5 in stripe 0 of chain 0"
@@ -108,6 +108,7 @@ def test_painted_memory_tells_a_plan_that_says_too_little(
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_board_uses_no_more_than_a_plan_says(build: Path, bundle: Bundle, tmp_path: Path) -> None:
     board, toolchain = boards.load("an547"), Toolchain.find(image.OBJECTS)
     source = Source("test.painted", OPERATORS)

@@ -124,7 +124,7 @@ def test_a_bundle_computes_what_executorch_does(case: Case, firmware: HostFirmwa
     check(case, firmware.load(bundle, tmp_path / "bundle").run(memory(bundle, bundle.inputs, case.given)))
 
 
-@pytest.mark.parametrize("name", full.only(boards.names(), "an505", "an547"))
+@pytest.mark.parametrize("name", full.only(boards.names(), "an505"))
 def test_boards_compute_what_executorch_does(case: Case, name: str) -> None:
     bundle = case.bundle
     board = boards.load(name)

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests import store
+from tests import full, store
 from tests.board.models import stripes, stripes_beside
 
 from deuteron import api
@@ -28,7 +28,7 @@ STRIPE = "rows 0-8 in stripe 0 of chain 0"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["imxrt700", "imxrt700cm"])
+@pytest.mark.parametrize("target", full.first(["imxrt700", "imxrt700cm"], 1))
 def test_a_model_that_fits_only_so_goes_all_the_way(target: str, tmp_path: Path) -> None:
     build = store.network(stripes, "stripes", target=target)
     manifest = api.read_manifest(build)
@@ -42,6 +42,7 @@ def test_a_model_that_fits_only_so_goes_all_the_way(target: str, tmp_path: Path)
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_cpu_beside_an_npu_computes_in_stripes_between_its_partitions() -> None:
     build = store.network(stripes_beside, "stripes_beside", target="imxrt700cm")
     steps = image.bundle_of(build).steps

@@ -14,6 +14,7 @@ from deuteron.board.toolchain import Toolchain
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_targets_costs_of_the_driver_are_what_is_counted(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(MODEL)
     for policy in (FetchPolicy.NEVER, FetchPolicy.ALWAYS):

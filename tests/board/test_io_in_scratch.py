@@ -5,7 +5,7 @@ from pathlib import Path
 from shutil import copytree
 
 import pytest
-from tests import store
+from tests import full, store
 from tests.board.models import ENDS_BUDGET, ends_in_scratch, stripes
 
 from deuteron import api
@@ -31,7 +31,7 @@ def built() -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", full.only(TARGETS, "imxrt700"))
 def test_a_build_fits_only_with_its_ends_in_scratch(target: str) -> None:
     built = store.network(ends_in_scratch, "ends_in_scratch", target=target)
     opened = open_build(built)

@@ -125,6 +125,7 @@ def test_cmake_asks_the_compiler(flags: str, inner: str, tmp_path: Path) -> None
     assert _chosen(tmp_path, flags) == inner
 
 
+@pytest.mark.full
 def test_a_build_without_optimisation_compiles(tmp_path: Path) -> None:
     """Loops in assembler need registers that compilers keep for themselves then; for an M33 see test_package.py."""
     assert _chosen(tmp_path, "-mcpu=cortex-m55 -mfloat-abi=hard", "-DCMAKE_BUILD_TYPE=Debug") == "mve"

@@ -31,7 +31,7 @@ def words(program: str, *arguments: object) -> list[list[str]]:
     return [line.split() for line in done.stdout.splitlines()]
 
 
-@pytest.mark.parametrize("name", full.only(FLAGS, "cortex-m0plus", "cortex-m85"))
+@pytest.mark.parametrize("name", full.only(FLAGS, "cortex-m0plus"))
 def test_a_core_without_a_board_compiles_all_operators(
     name: str, record_property: Callable[[str, object], None]
 ) -> None:

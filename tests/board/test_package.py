@@ -96,6 +96,7 @@ def test_the_library_is_c99_without_fused_products(tmp_path: Path):
         assert {"-std=c99", "-ffp-contract=off"} <= set(shlex.split(entry["command"])), entry["file"]
 
 
+@pytest.mark.full
 def test_two_models_share_the_kernels_that_both_call(built: Built, folder: Path):
     models, build = (built("two"), built("pooled")), folder / "build"
     kernels = [called_kernels(model) for model in models]
@@ -138,6 +139,7 @@ def project(folder: Path) -> tuple[Path, Path]:
     return source, folder / "build-an505"
 
 
+@pytest.mark.full
 def test_a_section_that_no_script_places_is_refused(built: Built, project: tuple[Path, Path]):
     source, build = project
     (source / "odd.c").write_text('int odd __attribute__((section(".elsewhere"))) = 5;\n')

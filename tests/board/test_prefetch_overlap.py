@@ -14,6 +14,7 @@ from deuteron.operators.transfers import Fetch, Wait
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.full
 def test_a_planned_build_takes_the_larger_of_compute_and_transfer(tmp_path: Path) -> None:
     build, rate = tmp_path / "build", prefetch_overlap.RATES[1]
     prefetch_overlap.build(build, rate)

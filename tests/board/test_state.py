@@ -206,6 +206,7 @@ def go_on(file: Path, begin: int, end: int) -> Floats:
     return outputs[-1]
 
 
+@pytest.mark.full
 def test_a_saved_state_goes_on_in_another_process(tmp_path: Path) -> None:
     code = "import sys, tests.board.test_state as t; t.go_on(t.Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))"
     for part in ((0, 3), (3, 7)):

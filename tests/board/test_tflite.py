@@ -60,7 +60,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "target"), full.first([("an547", "cortex-m55"), ("an505", "cortex-m33"), ("an500", "cortex-m7")], 2)
+    ("name", "target"), full.first([("an547", "cortex-m55"), ("an505", "cortex-m33"), ("an500", "cortex-m7")], 1)
 )
 def test_a_board_gives_the_hosts_bytes(file: Path, name: str, target: str, tmp_path: Path) -> None:
     subject = api.subject(file, target=target)

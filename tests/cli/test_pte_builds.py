@@ -73,6 +73,7 @@ def lines(manifest: Manifest, *, on_npu: bool) -> set[tuple[str, int]]:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_an_etrecord_tells_the_lines_that_the_build_has(build: Path, given: tuple[Path, Path]) -> None:
     program, record = given
     known, read = api.read_manifest(build), api.read_manifest(build_directory(program, etrecord=record))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests import store
+from tests import full, store
 from tests.cli.test_inspect import GRAPH
 from tests.npu.ethosu import mixed
 from tests.npu.neutron.kernels.linking import M33
@@ -149,6 +149,7 @@ def test_the_guide_to_a_first_model_runs_as_written(run: Commands, net: Path, mo
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_guide_to_memory_runs_as_written(run: Commands, net: Path):
     said = run(commands_of("docs/guides/memory.md"))
     assert "npu 0 prefetch: " in said
@@ -158,6 +159,7 @@ def test_the_guide_to_memory_runs_as_written(run: Commands, net: Path):
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_guide_to_profiles_runs_as_written(run: Commands, tmp_path: Path):
     said = run(commands_of("docs/guides/profile.md"))
     assert "digits for imxrt700 on sim, simulated: " in said
@@ -193,7 +195,11 @@ def test_the_guide_from_tflite_runs_as_written(run: Commands, tmp_path: Path):
     assert (tmp_path / "y.npy").read_bytes() == (tmp_path / "y2.npy").read_bytes()
 
 
-@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "tutorials").glob("*.md")), ids=lambda page: page.stem)
+TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+"""The first trains a network, which takes longest."""
+
+
+@pytest.mark.parametrize("page", full.only(TUTORIALS, *TUTORIALS[1:]), ids=lambda page: page.stem)
 def test_a_tutorial_runs_as_written(page: Path, run_guide: Commands, tmp_path: Path):
     ((kind, commands),) = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     assert kind == "sh"

@@ -43,6 +43,7 @@ COMMANDS = (
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_every_view_of_a_build_runs_without_pytorch(tmp_path: Path) -> None:
     (tmp_path / "net.py").write_text(MODEL)
     build = tmp_path / "build"

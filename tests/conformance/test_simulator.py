@@ -57,6 +57,7 @@ def write(folder: Path, *, exponential: bool) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_a_program_runs_on_the_host_and_on_a_board(folder: Path) -> None:
     write(folder, exponential=False)
     done = run(folder, *words(folder, "i0.bin", "i1.bin", image=folder / "runner.elf"))

@@ -47,6 +47,7 @@ def test_every_operator_computes_what_the_wheel_defines(program: Program, explic
         np.testing.assert_array_equal(y, wanted.numpy(), f"output {i}")
 
 
+@pytest.mark.full
 def test_a_second_copy_of_the_library_changes_nothing(tmp_path: Path) -> None:
     shutil.copy(library("cortex_m"), tmp_path / "again.so")
     code = f"""

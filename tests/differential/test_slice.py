@@ -17,7 +17,7 @@ from deuteron.npu.neutron.tflite.emit import emit
 from deuteron.runtime.driver import Driver
 
 GRAPHS, CHUNK = 400, 50
-IN_BUDGETS, LEAST_STRIPED = range(100, 130), 7
+IN_BUDGETS, LEAST_STRIPED = range(100, 112), 2
 """Graphs that are planned in part of their memory, too, and how many of their programs are cut into stripes."""
 DRIVERS = (Driver("driver"), Driver("driver_ref"))
 

@@ -25,7 +25,7 @@ EDGES = {"quantize_per_tensor", "dequantize_per_tensor"}
 
 
 @pytest.mark.parametrize("target", full.first(["cortex-m33", "imxrt700cm"], 1))
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", full.first(NETWORKS, 2))
 def test_a_network_is_int8_and_computes_what_its_definitions_say(name: str, target: str, tmp_path: Path) -> None:
     module, inputs, _ = NETWORKS[name]()
     flow = Flow(targets.load(target), BuildOptions(), lambda: [inputs], inputs)

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
+from tests import full
 from tests.frontend.combining import combine
 from tests.frontend.rewriting import Call, rewritten
 from torch import Tensor, nn
@@ -116,7 +117,7 @@ MOVES = {"view_copy", "slice_copy", "cat", "_clone_dim_order"}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("target", ["imxrt700cm", "cortex-m33"])
+@pytest.mark.parametrize("target", full.only(["imxrt700cm", "cortex-m33"], "cortex-m33"))
 def test_ordinary_models_are_int8_between_their_edges(target: str) -> None:
     lowered = combine(Ordinary(), (1, 3, 15, 15), target=target)
     others = {name for name in lowered.operators if not name.startswith("cortex_m::")}

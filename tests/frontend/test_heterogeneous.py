@@ -73,6 +73,7 @@ class OnNpu(nn.Module):
         return functional.softplus(self.out(x)) * 2 - 1
 
 
+@pytest.mark.full
 def test_functions_of_one_number_and_changes_of_scale_never_leave_the_npu() -> None:
     found = combine(OnNpu(), IMAGE, target=NPU)
     assert (found.partitions, found.operators) == (1, EDGES)
@@ -174,6 +175,7 @@ class Layouts(nn.Module):
         return self.last(x).flatten(2)
 
 
+@pytest.mark.full
 def test_groups_whose_pads_are_a_word_are_the_npus() -> None:
     found = combine(nn.Conv1d(8, 8, 3, padding="same", groups=4), (1, 8, 6), target=NPU)
     assert found.partitions == 1
@@ -181,7 +183,7 @@ def test_groups_whose_pads_are_a_word_are_the_npus() -> None:
     assert found.steps <= 1
 
 
-@pytest.mark.parametrize(("target", "last"), [(NPU, True), (CPU, False)])  # the others are below
+@pytest.mark.parametrize(("target", "last"), full.first([(NPU, True), (CPU, False)], 1))
 def test_images_in_either_order_go_through_pads_pools_and_copies(target: str, last: bool) -> None:
     found = combine(Layouts(), (1, 1, 7, 7), target=target, last=last)
     assert found.operators["cortex_m::quantize_per_tensor"] == found.operators["cortex_m::dequantize_per_tensor"] == 1
@@ -206,7 +208,7 @@ class Orders(nn.Module):
         return torch.cat([part.flatten(1) for part in parts], 1)
 
 
-@pytest.mark.parametrize(("target", "last"), [(NPU, False), (CPU, True)])  # the others are above
+@pytest.mark.parametrize(("target", "last"), full.only([(NPU, False), (CPU, True)], (CPU, True)))
 def test_programs_see_images_as_they_lie_in_memory(target: str, last: bool, tmp_path: Path) -> None:
     torch.manual_seed(1)
     x = torch.randn(1, 1, 8, 8)
@@ -308,6 +310,7 @@ def test_convolutions_of_groups_run_on_either_side(target: str) -> None:
     assert found.partitions == (1 if target == NPU else 0)
 
 
+@pytest.mark.full
 def test_the_npu_is_asked_by_trials_only_where_quantising_costs_more(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[object] = []
     rejects_more = heterogeneous._rejects_more

@@ -8,6 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from tests import full
 from tests.frontend.sessions import edge_of
 from tests.frontend.wide import NETWORKS, OPTIONS
 from torch import Tensor, nn
@@ -46,7 +47,7 @@ def test_sums_of_many_elements_have_a_factor_of_fewer_bits(operator: object, sid
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", full.only(NETWORKS, "mixed"))
 def test_a_network_computes_what_its_definitions_say(name: str, tmp_path: Path) -> None:
     module, inputs, options = NETWORKS[name]()
     flow = Flow(targets.load("cortex-m33"), options, lambda: [inputs], inputs)

@@ -177,7 +177,7 @@ OTHERS = {
             ("cortex-m33", False),
             ("imxrt700cm", True),
         ],
-        2,
+        1,
     ),
 )
 def test_builds_have_norms_in_int8(target: str, qat: bool, tmp_path: Path) -> None:

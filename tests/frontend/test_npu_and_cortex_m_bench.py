@@ -40,6 +40,7 @@ def test_each_seed_has_to_make_good_for_half_of_what_was_lost() -> None:
         [("refused_middle", "imxrt700cm", "QAT"), ("mobilenet_v3_blocks", "cortex-m33", "PTQ")], 1
     ),
 )
+@pytest.mark.full
 def test_a_mixed_network_agrees_with_its_reference(model: str, target: str, mode: str) -> None:
     found = npu_and_cortex_m.row(model, mode, target)
     assert found.agrees, found

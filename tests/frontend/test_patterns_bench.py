@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 from benches import patterns
+from tests import full
 
 ROW = patterns.Row("p", "imxrt700cm", partitions=1, agrees=True, sqnr=30.0)
 
@@ -24,7 +25,9 @@ NORMS = ("deuteron::normalise", "deuteron::normalise")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "partitions", "on_cpu"), [("efficientnet", 1, ()), ("encoder_layer", 2, NORMS)])
+@pytest.mark.parametrize(
+    ("name", "partitions", "on_cpu"), full.first([("efficientnet", 1, ()), ("encoder_layer", 2, NORMS)], 1)
+)
 def test_a_block_is_whole_but_for_norms(name: str, partitions: int, on_cpu: tuple[str, ...]) -> None:
     (pattern,) = (pattern for pattern in patterns.PATTERNS if pattern.name == name)
     row = patterns.row(pattern, "imxrt700cm")

@@ -28,6 +28,7 @@ def recipe(kind: Recipe, **arguments: object) -> Any:
 
 
 @pytest.mark.slow
+@pytest.mark.full
 def test_the_guides_program_runs_as_written(tmp_path: Path) -> None:
     (program,) = re.findall(r"^```python\n(.*?)^```$", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True)
@@ -44,7 +45,7 @@ def test_the_guides_program_runs_as_written(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", full.first([Recipe.COMBINED_PTQ, Recipe.ETHOSU_PTQ, Recipe.NEUTRON_PTQ, Recipe.CORTEX_M_PTQ], 2)
+    "kind", full.first([Recipe.COMBINED_PTQ, Recipe.ETHOSU_PTQ, Recipe.NEUTRON_PTQ, Recipe.CORTEX_M_PTQ], 1)
 )
 def test_a_recipe_gives_the_program_of_a_build(kind: Recipe) -> None:
     torch.manual_seed(0)

@@ -194,6 +194,7 @@ for module in (Sides(), Rows()):
 """
 
 
+@pytest.mark.full
 def test_executorchs_runtime_joins_and_views_images_in_channels_last_memory_wrongly(tmp_path: Path) -> None:
     script = tmp_path / "run.py"
     script.write_text(RUN)

@@ -78,7 +78,7 @@ class Products(Layers):
             (Products, "cortex-m55"),
             (Joints, "cortex-m55"),
         ],
-        3,
+        1,
     ),
 )
 def test_a_program_gives_what_the_eager_module_gives(module: type[Layers], target: str, tmp_path: Path) -> None:

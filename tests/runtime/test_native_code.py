@@ -136,7 +136,7 @@ def test_mutated_programs_are_refused_or_run(sanitized: Path, tmp_path: Path) ->
     """A slice of `make bench-fuzz-pte`."""
     from benches import fuzz_pte
 
-    command = (built(sanitized, "fuzz_pte"), "300", "1", *fuzz_pte.programs(tmp_path))
+    command = (built(sanitized, "fuzz_pte"), "60", "1", *fuzz_pte.programs(tmp_path))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
 
@@ -146,7 +146,7 @@ def test_mutated_partitions_of_an_ethos_u_are_refused_or_run(sanitized: Path, tm
     """A slice of `make bench-fuzz-ethosu`."""
     from benches import fuzz_ethosu
 
-    command = (built(sanitized, "fuzz_ethosu"), "200", "1", *fuzz_ethosu.partitions(tmp_path))
+    command = (built(sanitized, "fuzz_ethosu"), "50", "1", *fuzz_ethosu.partitions(tmp_path))
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
 

@@ -45,7 +45,7 @@ KINDS = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "target"), full.only(BUILDS, *KINDS))
+@pytest.mark.parametrize(("name", "target"), full.only(BUILDS, *KINDS[::2]))
 def test_it_computes_what_the_module_computes(name: str, target: str) -> None:
     (case,) = (case for case in CASES if case.name == name)
     found = row(case, target)

@@ -76,6 +76,7 @@ def directory(made: api.Build) -> Path:
     return made.directory
 
 
+@pytest.mark.full
 def test_an_activation_between_operators_of_the_cpu_stays_there_by_cost(builds: Builds) -> None:
     def on(made: api.Build) -> dict[str, int | None]:
         return {node.op: node.partition for node in made.manifest.nodes if node.op == "aten::relu"}

@@ -25,16 +25,19 @@ JOINED_POOLS = (POOL, ("average_pool", "avg_pool2d"), ("copy", "cat"), ("copy", 
 
 @pytest.mark.parametrize(
     ("name", "rows"),
-    [
-        ("softmax", [("softmax", "_softmax")]),
-        ("simple_parallel_pool", [PLAIN, *JOINED_POOLS, PLAIN]),
-        ("cifar", [CONV, POOL, CONV, POOL, CONV, (*POOL, "view_copy"), LINEAR, ("softmax", "_softmax")]),
-        ("avg_pool", [("average_pool", "avg_pool2d")]),
-        ("parallel_pool", [CONV, PLAIN, ("add", "add"), *JOINED_POOLS, CONV]),
-        ("resnet8", [CONV, CONV, PLAIN, *SUM, *(PLAIN, CONV, PLAIN, *SUM) * 2, MEAN_OF_MAP, LINEAR]),
-        ("ds_cnn", [CONV, *(DEPTHWISE, POINTWISE) * 4, ("average_pool", "avg_pool2d", "view_copy"), LINEAR]),
-        ("deep_autoencoder", [*[(*LINEAR, "relu")] * 9, LINEAR]),
-    ],
+    full.first(
+        [
+            ("softmax", [("softmax", "_softmax")]),
+            ("simple_parallel_pool", [PLAIN, *JOINED_POOLS, PLAIN]),
+            ("cifar", [CONV, POOL, CONV, POOL, CONV, (*POOL, "view_copy"), LINEAR, ("softmax", "_softmax")]),
+            ("avg_pool", [("average_pool", "avg_pool2d")]),
+            ("parallel_pool", [CONV, PLAIN, ("add", "add"), *JOINED_POOLS, CONV]),
+            ("resnet8", [CONV, CONV, PLAIN, *SUM, *(PLAIN, CONV, PLAIN, *SUM) * 2, MEAN_OF_MAP, LINEAR]),
+            ("ds_cnn", [CONV, *(DEPTHWISE, POINTWISE) * 4, ("average_pool", "avg_pool2d", "view_copy"), LINEAR]),
+            ("deep_autoencoder", [*[(*LINEAR, "relu")] * 9, LINEAR]),
+        ],
+        5,
+    ),
 )
 def test_the_kernels_of_executorchs_profiling_tests(name: str, rows: list[tuple[str, ...]]) -> None:
     module, shape = MODELS[name]
