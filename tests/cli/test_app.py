@@ -55,6 +55,7 @@ Run and measure:
   sim       Simulate a build: time of each kernel and fetch, and the
             bottleneck
   profile   Measure a build's time by module, line, operator and kernel
+  energy    Show the energy of runs and steps from the log of a current meter
   sweep     Evaluate models on many targets, memories and clocks
 
 Firmware:
@@ -133,8 +134,8 @@ NOT_SET = "check that the variable for it is set"
             ["frobnicate"],
             "error: unknown command `frobnicate`\n\n"
             "hint: the commands are `check`, `build`, `convert`, `shrink`, `explain`, `plan`, `inspect`, `report`, "
-            "`ops`, `models`, `targets`, `run`, `sim`, `profile`, `sweep`, `firmware`, `bundle`, `kernels`, `exec`, "
-            "`fvp`, `doctor`\n",
+            "`ops`, `models`, `targets`, `run`, `sim`, `profile`, `energy`, `sweep`, `firmware`, `bundle`, `kernels`, "
+            "`exec`, `fvp`, `doctor`\n",
         ),
         (["--colour"], "error: no such option `--colour`\n\nhint: `deuteron --help` lists the options\n"),
         (

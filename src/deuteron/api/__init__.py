@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from deuteron.api.ask import compare_profiles as compare_profiles
     from deuteron.api.ask import compare_simulations as compare_simulations
     from deuteron.api.ask import converts_only as converts_only
+    from deuteron.api.ask import energy as energy
     from deuteron.api.ask import explain as explain
     from deuteron.api.ask import formats as formats
     from deuteron.api.ask import inspect as inspect
@@ -76,7 +77,8 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "api.ask": (
-        "check_installation", "compare", "compare_profiles", "compare_simulations", "converts_only", "explain",
+        "check_installation", "compare", "compare_profiles", "compare_simulations", "converts_only", "energy",
+        "explain",
         "formats", "inspect", "kernels", "missing", "operators", "plan", "profile", "read_manifest", "read_profile",
         "report", "run", "run_each", "simulate", "stream", "subject", "sweep_page", "sweep_table", "targets",
     ),

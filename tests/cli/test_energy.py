@@ -1,0 +1,56 @@
+"""`deuteron energy`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests import store
+from tests.runtime import models
+from tests.views.test_energy import ppk2
+
+from deuteron.board import boards, record
+
+from .conftest import Result
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "log.csv"
+    path.write_text(ppk2(3))
+    return path
+
+
+def test_the_table_and_json(log: Path, deuteron: Run) -> None:
+    result = deuteron("energy", log, "--run", "D0", "--step", "D1", "--volts", "3")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines() == [
+        "energy of 3 runs (measured)",
+        "  run: 7.200 µJ (7.200 to 7.200)",
+        "  duration: 0.110 ms (0.110 to 0.110)",
+        "  power between runs: 3.000 mW",
+        "",
+        "            µJ  share         ms  samples  step",
+        "         1.800  25.0%     0.0300        3  0",
+        "         4.500  62.5%     0.0500        5  1",
+        "  2 steps with fewer than 10 samples: raise the sampling rate to tell them apart",
+    ]
+    data = json.loads(deuteron("energy", log, "--run", "D0", "--step", "D1", "--volts", "3", "--json").out)
+    assert (data["schema"], data["kind"], data["cut_runs"], len(data["runs"])) == (1, "measured", 0, 3)
+    assert data["joules"] == pytest.approx(7.2e-6)
+    assert [(step["title"], step["samples"]) for step in data["steps"]] == [(None, 3), (None, 5)]
+
+
+def test_steps_have_the_names_of_the_firmware(log: Path, deuteron: Run) -> None:
+    firmware = store.firmware(store.network(models.two, "two"), boards.load("an505"))
+    (name,) = (info.title for info in record.read(firmware).steps)
+    result = deuteron("energy", log, firmware, "--run", "D0", "--step", "D0", "--volts", "3")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines()[-1].endswith(f"  11  0: {name}")
+    result = deuteron("energy", log, firmware, "--run", "D0", "--step", "D1", "--volts", "3")
+    assert "warning: steps are not named: a run has 2 pulses of `D1`" in result.err
+    result = deuteron("energy", log, firmware, "--run", "D0", "--volts", "3")
+    assert (result.code, result.out) == (1, "")
+    assert "names the steps of a run\n\nhint: give their pin too: `--step COLUMN`" in result.err
