@@ -123,7 +123,7 @@ class SegmentSearch:
     def _live(self, model: FlatModel) -> Sequence[int]:
         """Return the live bytes of the model or a trial, whose inputs may be in the memory of each other."""
         inputs = {tensor: self._root(tensor) for tensor in model.inputs if tensor in self._roots}
-        return live_bytes(model, inputs | (roots_of(model) if self.costs.in_place else {}))
+        return live_bytes(model, {**inputs, **(roots_of(model) if self.costs.in_place else {})})
 
     def _root(self, tensor: int) -> int:
         """Return the tensor whose memory has another one."""
