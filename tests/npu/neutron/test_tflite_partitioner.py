@@ -228,7 +228,7 @@ def test_memory_that_a_custom_operator_asks_for_is_no_damage():
     net.tensors.append(FlatTensor("memory", (96,), "INT8"))
     net.operators[1] = replace(net.operators[1], name=CUSTOM, inputs=(1, 4), kind="", options={})
     for take in (lambda data: convert_mixed(data, "imxrt700"), MixedProgram):
-        with pytest.raises(UnsupportedError, match="op 1 is the custom operator `.*`, which works in the memory of"):
+        with pytest.raises(UnsupportedError, match=r"op 1 is the custom operator `.*`, which works in the memory of"):
             take(net.data(3))
 
 
