@@ -113,6 +113,29 @@ def test_bounds_are_below_what_stripes_need(costs: Costs):
     assert all(search.bounds[way] <= live for way, live in tried.items())
 
 
+@pytest.mark.parametrize("costs", [RUNTIME, VELA])
+@pytest.mark.parametrize("is_output", [False, True])
+def test_views_of_a_tensor_need_its_bytes_once(is_output: bool, costs: Costs):
+    net = Network((1, 32, 16, 8))
+    x = net.layer(net.input, 8)
+    shape = net.constant([1, 16, 32, 8], "INT32")
+    views = [net.add("RESHAPE", (x, shape), (1, 16, 32, 8), "ReshapeOptions", {}, x) for _ in range(2)]
+    y = net.pool(net.layer(net.layer(net.sum(*views), 16), 16))
+    model = net.model(y, x) if is_output else net.model(y)
+    search = SegmentSearch(model, costs)
+    search.single(14_000)
+    assert len([one for one in search.tried.values() if one]) > 3
+    for way, bound in search.bounds.items():
+        try:
+            made = cut(model, [way]).model
+        except StripesError:
+            continue
+        live = SegmentSearch(made, costs).live
+        assert bound <= max(live)
+        one = search.tried.get(way)
+        assert one is None or one.live <= max(live)
+
+
 def test_an_operator_that_needs_all_rows_ends_a_segment():
     net = Network((1, 16, 8, 3))
     model = net.model(net.head(net.layer(net.input, 8)))

@@ -12,8 +12,8 @@ from deuteron.runtime import tflite_build, tflite_quantize
 from deuteron.runtime.litert import Litert
 from deuteron.runtime.tflite_quantize import has_float_layers, quantized
 from deuteron.tflite.decode import decode
-from deuteron.tflite.encode import encode
-from deuteron.tflite.flat_model import FlatModel
+from deuteron.tflite.encode import Encoder, encode
+from deuteron.tflite.flat_model import FlatModel, FlatTensor
 from deuteron.tflite.quantization import Quant
 
 RNG = np.random.default_rng(0)
@@ -89,6 +89,28 @@ def test_a_float_file_that_a_target_refuses_has_the_way_out(tmp_path: Path) -> N
     with pytest.raises(UnsupportedError, match="no C operator computes it") as caught:
         tflite_build.build_of(path, "cortex-m55")
     assert caught.value.hint == tflite_quantize.HINT
+
+
+def test_weights_with_a_scale_for_each_block_are_refused(tmp_path: Path) -> None:
+    """They have no scales themselves, so nothing may take them for weights without quantisation."""
+
+    class Blocks(Encoder):
+        def tensor_fields(self, tensor: FlatTensor) -> dict[str, int]:
+            if tensor.dtype != "INT8":
+                return super().tensor_fields(tensor)
+            fields = {"DetailsType": 2, "Details": self.table("CustomQuantization")}
+            return {"Quantization": self.table("QuantizationParameters", **fields)}
+
+    source = Blocks(dense("INT8")).finish()
+    path = tmp_path / "net.tflite"
+    path.write_bytes(source)
+    message = "has blockwise quantisation; scales and zero points are allowed"
+    with pytest.raises(UnsupportedError, match=message):
+        tflite_build.build_of(path, "cortex-m55")
+    pytest.importorskip("ai_edge_quantizer")
+    with pytest.raises(UnsupportedError, match=message) as caught:
+        quantized(source, SAMPLES, BuildOptions())
+    assert caught.value.hint == "export the model with plain int8 tensors"
 
 
 def read(named: object, model: FlatModel) -> list[dict[str, np.ndarray]]:

@@ -15,6 +15,7 @@ from tests.graph_stripes.networks import Network
 from deuteron.cli import main
 from deuteron.errors import CapacityError, DeuteronError, FormatError, InternalError
 from deuteron.runtime.litert import Litert
+from deuteron.runtime.vela import PLAN
 from deuteron.tflite.encode import Encoder, encode
 from deuteron.tflite.flat_model import FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.quantization import Quant
@@ -97,24 +98,81 @@ def test_a_wrong_next_state_is_an_error():
         shrinking.verified(stateful(1), stateful(9))
 
 
-def test_what_belongs_to_the_file_is_kept(tmp_path: Path):
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("labels.txt", "cat\ndog\n")
-    model = replace(_model(), metadata={"min_runtime_version": b"1.14.0"})
-    for key in ("serving_default", ""):
-        done = _shrunk(_Signed(model).finish(key) + packed.getvalue(), tmp_path)
-        assert done.segments
-        assert done.verified_by == "LiteRT"
-        root = _root(done.file)
-        signature = root.SignatureDefs(0)
-        assert (signature.SignatureKey(), signature.Inputs(0).Name()) == (key.encode(), b"my_inputs")
-        assert signature.Outputs(0).TensorIndex() == root.Subgraphs(0).Outputs(0)
-        given = root.Subgraphs(0).Tensors(root.Subgraphs(0).Inputs(0)).Quantization()
-        assert (given.Min(0), given.Max(0)) == (-3, 4)
-        assert root.Metadata(0).Name() == b"min_runtime_version"
-        with zipfile.ZipFile(io.BytesIO(done.file)) as archive:
-            assert archive.read("labels.txt") == b"cat\ndog\n"
+class _Described(_Signed):
+    """Writes what other exporters write: descriptions, ranges of tensors without scales, sizes that may change."""
+
+    description = "made by hand"
+    sizes: tuple[int, ...] = (1, 24, 24, 8)
+
+    def tensor_fields(self, tensor: FlatTensor) -> dict[str, int]:
+        fields = super().tensor_fields(tensor) | {"HasRank": True}
+        if tensor.quant is None:
+            fields["Quantization"] = self.table("QuantizationParameters", Min=self.floats([-1]), Max=self.floats([2]))
+        if tensor.name == "t0":
+            fields["ShapeSignature"] = self.integers(self.sizes)
+        return fields
+
+
+@pytest.mark.parametrize("tail", ["labels.txt", "bytes", "both"])
+@pytest.mark.parametrize("key", ["serving_default", ""])
+def test_what_belongs_to_the_file_is_kept(tail: str, key: str, tmp_path: Path):
+    packed = io.BytesIO(b"" if tail == "labels.txt" else b"signed by me")
+    packed.seek(0, io.SEEK_END)
+    if tail != "bytes":
+        with zipfile.ZipFile(packed, "a") as archive:
+            archive.writestr("labels.txt", "cat\ndog\n")
+            archive.comment = b"mine"
+    net = _model()
+    without = {i for i, tensor in enumerate(net.tensors) if tensor.dtype == "INT32"}
+    tensors = tuple(replace(t, quant=None) if i in without else t for i, t in enumerate(net.tensors))
+    model = replace(net, metadata={"min_runtime_version": b"1.14.0"}, tensors=tensors)
+    done = _shrunk(_Described(model).finish(key) + packed.getvalue(), tmp_path)
+    assert done.segments
+    assert (done.verified_by, done.dropped) == ("LiteRT", ())
+    root = _root(done.file)
+    assert root.Description() == b"made by hand"
+    signature = root.SignatureDefs(0)
+    assert (signature.SignatureKey(), signature.Inputs(0).Name()) == (key.encode(), b"my_inputs")
+    assert signature.Outputs(0).TensorIndex() == root.Subgraphs(0).Outputs(0)
+    given = root.Subgraphs(0).Tensors(root.Subgraphs(0).Inputs(0))
+    assert (given.Quantization().Min(0), given.Quantization().Max(0)) == (-3, 4)
+    assert (given.ShapeSignatureAsNumpy().tolist(), given.HasRank()) == ([1, 24, 24, 8], True)
+    named = {(t := root.Subgraphs(0).Tensors(i)).Name().decode(): t for i in range(root.Subgraphs(0).TensorsLength())}
+    for index in without:
+        quant = named[model.tensors[index].name].Quantization()
+        assert (quant.Min(0), quant.Max(0), quant.ScaleLength()) == (-1, 2, 0)
+    assert root.Metadata(0).Name() == b"min_runtime_version"
+    if tail == "bytes":
+        assert done.file.endswith(b"signed by me")
+        return
+    assert (b"signed by me" in done.file) == (tail == "both")
+    with zipfile.ZipFile(io.BytesIO(done.file)) as archive:
+        assert (archive.read("labels.txt"), archive.comment) == (b"cat\ndog\n", b"mine")
+
+
+def test_a_file_without_more_has_nothing_behind_it(tmp_path: Path):
+    for zeros in range(5):
+        done = _shrunk(encode(_model()) + bytes(zeros), tmp_path)
+        assert done.file == _shrunk(encode(_model()), tmp_path).file
+
+
+def test_what_the_new_file_lacks_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+    class Open(_Described):
+        sizes = (-1, 24, 24, 8)
+
+    source, output = tmp_path / "net.tflite", tmp_path / "small.tflite"
+    model = replace(_model(), metadata={PLAN: bytes(16)})
+    encoder = Open(model)
+    encoder.buffer(b"nobody names these")
+    source.write_bytes(encoder.finish("serving_default"))
+    assert _run(source, "-o", output, "--arena", LIMIT) == 0
+    lost = [line for line in capsys.readouterr().err.splitlines() if "not in the new file" in line]
+    assert lost == [
+        "not in the new file: the open sizes of input `t0`: stripes have constant sizes",
+        "not in the new file: 1 buffer that no tensor and no metadata names",
+        f"not in the new file: metadata `{PLAN}`, which places the tensors of the given file",
+    ]
+    assert b"nobody" not in output.read_bytes()
 
 
 def test_a_signature_of_other_tensors_is_refused(tmp_path: Path):

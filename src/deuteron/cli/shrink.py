@@ -38,6 +38,8 @@ def command(printer: Printer, *, source: Path, output: Path, arena: str, force: 
     else:
         for line in _lines(done):
             printer.data(line)
+    for line in done.dropped:
+        printer.note(f"not in the new file: {line}")
     printer.note(f"wrote `{output}`")
 
 

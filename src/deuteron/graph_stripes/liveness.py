@@ -66,14 +66,21 @@ def live_bytes(model: FlatModel, roots: Mapping[int, int]) -> Sequence[int]:
 def _uses(model: FlatModel) -> Iterator[tuple[int, int]]:
     """Yield tensors and the operators that write or read them; the caller writes inputs and reads outputs."""
     yield from ((tensor, 0) for tensor in model.inputs)
-    alias: dict[int, int] = {}
+    alias = views_of(model)
     for at, op in enumerate(model.operators):
         for tensor in (*op.inputs, *op.outputs):
             if tensor >= 0 and not model.tensors[tensor].has_values:
                 yield alias.get(tensor, tensor), at
-        if op.name in _VIEWS and op.inputs[0] >= 0 and not model.tensors[op.inputs[0]].has_values:
-            alias[op.outputs[0]] = alias.get(op.inputs[0], op.inputs[0])
     yield from ((alias.get(tensor, tensor), len(model.operators)) for tensor in model.outputs)
+
+
+def views_of(model: FlatModel) -> Mapping[int, int]:
+    """Return the tensor whose memory a view has."""
+    views: dict[int, int] = {}
+    for op in model.operators:
+        if op.name in _VIEWS and op.inputs[0] >= 0 and not model.tensors[op.inputs[0]].has_values:
+            views[op.outputs[0]] = views.get(op.inputs[0], op.inputs[0])
+    return views
 
 
 def roots_of(model: FlatModel) -> Mapping[int, int]:

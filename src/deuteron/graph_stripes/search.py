@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from deuteron.graph_stripes.liveness import MOVES, Arena, arena_of, live_bytes, roots_of
+from deuteron.graph_stripes.liveness import MOVES, Arena, arena_of, live_bytes, roots_of, views_of
 from deuteron.graph_stripes.rows import RowGraph, Segment, Stripe, StripesError
 from deuteron.graph_stripes.tflite_rows import check_operands, graph_of, nbytes
 from deuteron.graph_stripes.tflite_writer import Cut, CutModel, cut, trial
@@ -97,6 +97,7 @@ class SegmentSearch:
             graph = replace(graph, operators=operators)
         self.graph: RowGraph = graph
         self.before = arena_of(model)
+        self._roots = {**(roots_of(model) if costs.in_place else {}), **views_of(model)}
         self.live = self._live(model)
         self._sizes = {i: 0 if t.has_values else nbytes(t) for i, t in enumerate(model.tensors)}
         self.bounds: dict[Cut, int] = {}
@@ -120,7 +121,15 @@ class SegmentSearch:
         return best
 
     def _live(self, model: FlatModel) -> Sequence[int]:
-        return live_bytes(model, roots_of(model) if self.costs.in_place else {})
+        """Return the live bytes of the model or a trial, whose inputs may be in the memory of each other."""
+        inputs = {tensor: self._root(tensor) for tensor in model.inputs if tensor in self._roots}
+        return live_bytes(model, {**inputs, **(roots_of(model) if self.costs.in_place else {})})
+
+    def _root(self, tensor: int) -> int:
+        """Return the tensor whose memory has another one."""
+        while tensor in self._roots:
+            tensor = self._roots[tensor]
+        return tensor
 
     def _count(self, model: FlatModel) -> int:
         free = MOVES if self.costs.in_place else ()
@@ -195,11 +204,11 @@ class SegmentSearch:
     def crossing(self) -> tuple[int, ...]:
         """Bytes of rows that are live between operators: written before and read after each position."""
         count = len(self.model.operators)
-        written = dict.fromkeys(self.graph.inputs, 0)
-        last: dict[int, int] = dict.fromkeys(self.graph.outputs, count)
+        written = dict.fromkeys(map(self._root, self.graph.inputs), 0)
+        last: dict[int, int] = dict.fromkeys(map(self._root, self.graph.outputs), count)
         for at in range(count):
-            written |= dict.fromkeys(self.graph.writes[at], at + 1)
-            for tensor in self.graph.reads[at]:
+            written = dict.fromkeys(map(self._root, self.graph.writes[at]), at + 1) | written
+            for tensor in map(self._root, self.graph.reads[at]):
                 last[tensor] = max(at, last.get(tensor, 0))
         return tuple(
             sum(self._sizes[tensor] for tensor, begin in written.items() if begin <= at <= last.get(tensor, -1))
@@ -284,17 +293,18 @@ class SegmentSearch:
         return sum(self._sizes[tensor] for tensor in self._staying(first, last))
 
     def _staying(self, first: int, last: int) -> frozenset[int]:
-        """Return the tensors that are live from before a segment to its end."""
+        """Return the tensors whose memory is live from before a segment to its end."""
         later = {tensor for reads in self.graph.reads[last:] for tensor in reads} | {*self.graph.outputs}
         before = {*self.graph.inputs, *(tensor for writes in self.graph.writes[:first] for tensor in writes)}
-        return frozenset(before & later)
+        return frozenset({*map(self._root, before)} & {*map(self._root, later & before)})
 
     def _bound(self, segment: Segment, stripes: Sequence[Stripe], staying: frozenset[int]) -> int:
         """Return a lower bound of the live bytes inside a segment, and of the tensors that stay live over it.
 
-        Constants and moves in place need no bytes; a tensor that is read twice is there once.
+        Constants and moves in place need no bytes; a tensor that is read twice is there once, as are its views.
         """
         most = done = 0
+        inner = {tensor for op in segment.operators for tensor in op.outputs}
         for stripe in stripes:
             for op in segment.operators:
                 if (rows := stripe.operators.get(op.at)) is not None:
@@ -302,8 +312,9 @@ class SegmentSearch:
                     written = (last - first) * sum(segment.row_bytes[tensor] for tensor in op.outputs)
                     read: dict[int, int] = {}
                     for each, (low, high) in zip(op.reads, rows.reads, strict=True):
-                        if self._sizes[each.tensor] and each.tensor not in staying:
-                            read[each.tensor] = max(read.get(each.tensor, 0), (high - low) * each.window.nbytes)
+                        root = each.tensor if each.tensor in inner else self._root(each.tensor)
+                        if self._sizes[each.tensor] and root not in staying:
+                            read[root] = max(read.get(root, 0), (high - low) * each.window.nbytes)
                     is_moved = self.costs.in_place and self.model.operators[op.at].name in MOVES
                     live = max(written, *read.values(), 0) if is_moved else written + sum(read.values())
                     most = max(most, live + (0 if self.costs.in_place else done))

@@ -7,8 +7,8 @@ import numpy as np
 import numpy.typing as npt
 
 from deuteron.errors import InputError, MissingToolError
-from deuteron.npu.neutron.tflite.reader import op_names
-from deuteron.tflite.flat_model import Buffer
+from deuteron.tflite.decode import decode
+from deuteron.tflite.flat_model import Buffer, FlatModel
 
 Array = npt.NDArray[np.generic]
 
@@ -27,7 +27,7 @@ class Litert:
 
     Raises:
         MissingToolError: LiteRT is not installed.
-        InputError: LiteRT rejects the model.
+        InputError: LiteRT rejects the model, or would write beyond its tensors.
     """
 
     def __init__(self, model: Buffer) -> None:
@@ -53,7 +53,9 @@ class Litert:
             made.allocate_tensors()
             return made
 
-        self.is_reference = "SUM" not in op_names(model)
+        decoded = decode(model, partial=True)
+        _check_states(decoded)
+        self.is_reference = all(op.name != "SUM" for op in decoded.operators)
         self._fresh: Callable[[], Any] = fresh
         self.reset()
 
@@ -79,6 +81,18 @@ class Litert:
 def run(model: Buffer, inputs: Sequence[Array]) -> list[Array]:
     """Return the outputs of a TFLite model for one set of inputs; raises the errors of `Litert`."""
     return Litert(model).run(inputs)
+
+
+def _check_states(model: FlatModel) -> None:
+    """Raise InputError for an SVDF with an int8 state: LiteRT writes int16 numbers to it, and damages the process."""
+    for at, op in enumerate(model.operators):
+        for tensor in (model.tensors[i] for i in op.inputs if op.name == "SVDF" and i >= 0):
+            if tensor.is_variable and tensor.dtype == "INT8":
+                raise InputError(
+                    f"LiteRT has no SVDF with an int8 state; `{tensor.name}` is one",
+                    where=f"op {op.number(at)} SVDF",
+                    hint="only TFLite Micro has it; quantise the state to int16 to compare with LiteRT",
+                )
 
 
 def _refused(error: Exception) -> InputError:

@@ -19,6 +19,7 @@ from deuteron.errors import InputError, OptionError, UnsupportedError, counted, 
 from deuteron.extras import require
 from deuteron.runtime.tflite_model import prepare
 from deuteron.tflite.control_flow import selected
+from deuteron.tflite.decode import HINT_PLAIN
 from deuteron.tflite.encode import encode
 from deuteron.tflite.flat_model import Buffer, FlatModel, FlatOperator, FlatTensor
 
@@ -83,6 +84,9 @@ def _with_float_weights(model: FlatModel) -> FlatModel:
     tensors, operators = [*model.tensors], list[FlatOperator]()
     for op in model.operators:
         operands = [model.tensors[i] for i in op.inputs if i >= 0]
+        for tensor in operands:
+            if tensor.problem:
+                raise UnsupportedError(tensor.problem, hint=HINT_PLAIN)
         if op.name == "DEQUANTIZE" and operands[0].data is not None and operands[0].quant is not None:
             tensors[op.outputs[0]] = replace(tensors[op.outputs[0]], data=_real(operands[0]).tobytes())
             continue

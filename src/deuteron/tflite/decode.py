@@ -39,7 +39,7 @@ _BUILTIN_CODE = 10
 
 _BUDGET_FACTOR = 8
 _BUDGET_BASE = 1 << 16
-_HINT_PLAIN = "export the model with plain int8 tensors"
+HINT_PLAIN = "export the model with plain int8 tensors"
 HINT = "make the file again; it is not what a TFLite exporter writes"
 _PROGRAM_HINT = "give `deuteron run` or `deuteron inspect` the build directory that the program is in"
 
@@ -90,6 +90,8 @@ _OPERATORS = _names(tflite.BuiltinOperator)
 _DTYPES = _names(tflite.TensorType)
 _OPTION_KINDS = _names(tflite.BuiltinOptions)
 _COMPOSITE = int(tflite.BuiltinOptions2.StableHLOCompositeOptions)
+_BLOCKWISE = 2
+"""A kind of quantisation details that this schema lacks: scales for blocks of a row, in another tensor."""
 _INDEX_KINDS = _names(tflite.SparseIndexVector)
 _SPARSE = {"INT8": "i1", "INT16": "<i2", "FLOAT16": "<f2", "FLOAT32": "<f4"}
 """Element types of sparse tensors, as numpy has them."""
@@ -306,15 +308,15 @@ class Decoder:
         dtype = _DTYPES.get(table.integer("Type"), "")
         if table.child("Sparsity") is not None and dtype not in _SPARSE:
             raise UnsupportedError(
-                f"tensor `{name}` is sparse and {dtype}; {', '.join(_SPARSE)} are allowed", hint=_HINT_PLAIN
+                f"tensor `{name}` is sparse and {dtype}; {', '.join(_SPARSE)} are allowed", hint=HINT_PLAIN
             )
         if table.child("Sparsity") is not None and self.content(table.integer("Buffer")) is None:
             raise UnsupportedError(
-                f"tensor `{name}` is sparse and has no values; only constants may be sparse", hint=_HINT_PLAIN
+                f"tensor `{name}` is sparse and has no values; only constants may be sparse", hint=HINT_PLAIN
             )
         if table.integer("IsVariable"):
             raise UnsupportedError(
-                f"tensor `{name}` is a variable; state between runs cannot be compiled", hint=_HINT_PLAIN
+                f"tensor `{name}` is a variable; state between runs cannot be compiled", hint=HINT_PLAIN
             )
 
     def operator_code(self, table: _Table) -> tuple[str, str, int]:
@@ -410,12 +412,15 @@ def _quantization(table: _Table | None, tensor: str, shape: tuple[int, ...]) -> 
 
     Old converters give a bias the dimension of its weights, such as 3; its scales lie along the one that it has.
     """
-    if table is None or not any(scales := table.floats("Scale")):
-        return None  # some exporters write a scale of 0 for tensors of zeros
-    if table.integer("DetailsType"):
+    if table is None:
+        return None
+    if details := table.integer("DetailsType"):
+        kind = "blockwise" if details == _BLOCKWISE else "custom"
         raise UnsupportedError(
-            f"tensor `{tensor}` has custom quantisation; scales and zero points are allowed", hint=_HINT_PLAIN
+            f"tensor `{tensor}` has {kind} quantisation; scales and zero points are allowed", hint=HINT_PLAIN
         )
+    if not any(scales := table.floats("Scale")):
+        return None  # some exporters write a scale of 0 for tensors of zeros
     zero_points = table.integers("ZeroPoint") or (0,)
     if len(zero_points) == 1:
         zero_points *= len(scales)

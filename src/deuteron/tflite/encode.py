@@ -48,7 +48,10 @@ class Encoder:
 
     Attributes:
         codes_written: operator codes with their numbers: name, custom code and version.
+        description: of the file.
     """
+
+    description = _DESCRIPTION
 
     def __init__(self, model: FlatModel, others: Sequence[FlatModel] = ()) -> None:
         self.model, self.others = model, others
@@ -73,7 +76,7 @@ class Encoder:
             OperatorCodes=self.offsets([self.operator_code(*code) for code in self.codes_written]),
             SignatureDefs=self.offsets(signatures),
             Subgraphs=self.offsets(subgraphs),
-            Description=self.text(_DESCRIPTION),
+            Description=self.text(self.description),
             Buffers=self.offsets(self.buffers),
             Metadata=self.offsets(metadata),
         )
@@ -155,11 +158,13 @@ class Encoder:
             "Buffer": self.buffer(tensor.data),
             "Name": self.text(tensor.name),
         }
-        if tensor.quant is not None:
-            fields["Quantization"] = self.quantization(tensor.quant)
         if tensor.is_variable:
             fields["IsVariable"] = True
-        return self.table("Tensor", **fields)
+        return self.table("Tensor", **fields, **self.tensor_fields(tensor))
+
+    def tensor_fields(self, tensor: FlatTensor) -> dict[str, int]:
+        """Offsets and values of a tensor's further fields."""
+        return {} if tensor.quant is None else {"Quantization": self.quantization(tensor.quant)}
 
     def quantization(self, quant: Quant, **more: int) -> int:
         """Offset of scales and zero points, and further fields."""

@@ -1,7 +1,7 @@
 """Checks that the operators of a TFLite file can run in their order."""
 
-from deuteron.errors import FormatError
-from deuteron.tflite.flat_model import HINT_MALFORMED, FlatModel
+from deuteron.errors import FormatError, UnsupportedError
+from deuteron.tflite.flat_model import CUSTOM, HINT_MALFORMED, FlatModel
 
 
 def check_order(model: FlatModel) -> None:
@@ -9,6 +9,7 @@ def check_order(model: FlatModel) -> None:
 
     Raises:
         FormatError: naming the first tensor for which that is wrong.
+        UnsupportedError: it is the memory that a custom operator asks for, which some compilers write in this way.
     """
     writers: dict[int, int] = {}
     for i, op in enumerate(model.operators):
@@ -20,6 +21,12 @@ def check_order(model: FlatModel) -> None:
     has_values = {*writers, *model.inputs, *(i for i, tensor in enumerate(model.tensors) if tensor.has_values)}
     for i, op in enumerate(model.operators):
         for tensor in op.inputs:
+            if tensor >= 0 and tensor not in has_values and op.name == CUSTOM:
+                name = model.tensors[tensor].name
+                raise UnsupportedError(
+                    f"op {i} is the custom operator `{op.title}`, which works in the memory of tensor `{name}`",
+                    hint="give the file that this one was compiled from; another vendor's compiler has changed it",
+                )
             if tensor >= 0 and tensor not in has_values:
                 raise _malformed(f"op {i} {op.title} reads `{model.tensors[tensor].name}`, which nothing writes")
             if writers.get(tensor, -1) >= i:

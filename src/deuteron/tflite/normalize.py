@@ -218,7 +218,7 @@ class _Pass:
             return None
         self._give_zeros_a_scale(op)
         self._compare_ends(op, where)
-        return self._with_bias(self._with_bias_type(op), where)
+        return self._with_bias(self._with_bias_type(self._without_zero_point(op, where)), where)
 
     def _operands(self, op: FlatOperator) -> Operands:
         tensors = [self._tensors[i] if i >= 0 else None for i in op.inputs]
@@ -290,6 +290,41 @@ class _Pass:
         )
         return replace(op, options={**op.options, "QuantizedBiasType": INT32})
 
+    def _without_zero_point(self, op: FlatOperator, where: str) -> FlatOperator:
+        """Give int8 weights the zero point that LiteRT takes them with.
+
+        LiteRT heeds it in FULLY_CONNECTED with one scale, refuses it in CONV_2D, and takes it for 0 in other layers.
+        """
+        at_x, at, _ = _BIASED.get(op.name, (0, 0, 0))
+        if not at or at >= len(op.inputs) or min(op.inputs[at_x], op.inputs[at]) < 0:
+            return op
+        weights, quant = self._tensors[op.inputs[at]], self._tensors[op.inputs[at]].quant
+        if self._tensors[op.inputs[at_x]].dtype not in ("INT8", "INT16") or weights.dtype != "INT8" or quant is None:
+            return op
+        point = next((point for point in quant.zero_points if point), 0)
+        if not point or weights.data is None or (op.name == "FULLY_CONNECTED" and len(quant.scales) == 1):
+            return op
+        if op.name == "CONV_2D":
+            raise UnsupportedError(
+                f"weights `{weights.name}` have zero point {point}; LiteRT allows 0 in CONV_2D of int8 and int16",
+                where=where,
+                hint="convert the model with the default int8 quantisation, whose weights are symmetric",
+            )
+        self.notes.append(f"weights `{weights.name}` have zero point {point}: as in LiteRT, {op.title} takes it for 0")
+        plain = replace(quant, zero_points=(0,) * len(quant.scales))
+        return self._with_operand(op, at, replace(weights, quant=plain), where)
+
+    def _with_operand(self, op: FlatOperator, at: int, tensor: FlatTensor, where: str) -> FlatOperator:
+        """Change a constant operand of an operator; operators that share it keep theirs."""
+        index = op.inputs[at]
+        if sum(other.inputs.count(index) for other in self._model.operators) == 1:
+            self._tensors[index] = tensor
+            return op
+        self.extend([replace(tensor, name=f"{tensor.name}/{where}")])
+        inputs = [*op.inputs]
+        inputs[at] = len(self._tensors) - 1
+        return replace(op, inputs=tuple(inputs))
+
     def _compare_ends(self, op: FlatOperator, where: str) -> None:
         """Note a resize between two quantisations: LiteRT interpolates the stored values as they are."""
         if op.name in RESIZES and has_two_quants(op, self._tensors):
@@ -330,13 +365,7 @@ class _Pass:
         if values is None or values.any():
             self._compare_scales(bias.name, scales, product, y.scale, where)
         quant = Quant(tuple(map(float, product)), (0,) * product.size, None if product.size == 1 else 0)
-        if sum(other.inputs.count(index) for other in self._model.operators) == 1:
-            self._tensors[index] = replace(bias, quant=quant)
-            return op
-        self.extend([replace(bias, name=f"{bias.name}/{where}", quant=quant)])
-        inputs = [*op.inputs]
-        inputs[positions[2]] = len(self._tensors) - 1
-        return replace(op, inputs=tuple(inputs))
+        return self._with_operand(op, positions[2], replace(bias, quant=quant), where)
 
     def _compare_scales(self, bias: str, scales: Scales, product: Scales, step: float, where: str) -> None:
         """Refuse a bias whose scale is wrong beyond reason, and note one that is beyond LiteRT's tolerance."""

@@ -1,11 +1,8 @@
 """Cuts a TFLite file into stripes of rows, so that runtimes need a smaller tensor arena, and verifies the result."""
 
 import tempfile
-import zipfile
-import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from io import BytesIO
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -21,11 +18,9 @@ from deuteron.runtime import tflite_model
 from deuteron.runtime.build_directory import build_directory
 from deuteron.runtime.inputs import Array, seeded_inputs
 from deuteron.runtime.litert import Litert
-from deuteron.runtime.vela import PLAN
-from deuteron.tflite.decode import DAMAGE, HINT, Decoder, decode
-from deuteron.tflite.encode import Encoder
-from deuteron.tflite.flat_model import Buffer, FlatModel, FlatTensor
-from deuteron.tflite.quantization import Quant
+from deuteron.tflite.decode import HINT, decode
+from deuteron.tflite.flat_model import Buffer, FlatModel
+from deuteron.views.shrink_file import written
 
 SAMPLES = 3
 """Random inputs for which the outputs of both files are compared; a state goes from one to the next."""
@@ -68,6 +63,7 @@ class Shrinking:
         before: arena of the given file.
         after: arena of this one.
         segments: what runs in stripes.
+        dropped: what the file does not have any more, one sentence each.
         verified_by: what has run both files with the same outputs; empty if they are the same.
     """
 
@@ -75,6 +71,7 @@ class Shrinking:
     before: Arena
     after: Arena
     segments: tuple[CutSegment, ...]
+    dropped: tuple[str, ...]
     verified_by: str
 
 
@@ -94,21 +91,13 @@ def shrink(path: Path, limit: int) -> Shrinking:
         model = _model(source)
         search = SegmentSearch(model)
         if search.before.nbytes <= limit:
-            return Shrinking(bytes(source), search.before, search.before, (), "")
+            return Shrinking(bytes(source), search.before, search.before, (), (), "")
         found = search.within(limit)
         if found is None:
             raise _too_large(search, limit)
-        file = _written(found.cut.model, model, source)
-        return Shrinking(file, found.before, found.after, _segments(model, found), verified(bytes(source), file))
-
-
-@dataclass(frozen=True, slots=True)
-class _Signature:
-    """The signature of a file: its key, and the names and positions of its inputs and outputs."""
-
-    key: str
-    inputs: tuple[tuple[str, int], ...]
-    outputs: tuple[tuple[str, int], ...]
+        file, dropped = written(found.cut.model, model, source)
+        by = verified(bytes(source), file)
+        return Shrinking(file, found.before, found.after, _segments(model, found), dropped, by)
 
 
 def _model(source: Buffer) -> FlatModel:
@@ -124,104 +113,6 @@ def _model(source: Buffer) -> FlatModel:
             has, needs = len(tensor.data), nbytes(tensor)
             raise FormatError(f"constant `{tensor.name}` has {has:,} bytes, its shape needs {needs:,}", hint=HINT)
     return model
-
-
-def _signature(source: Buffer, model: FlatModel) -> _Signature | None:
-    """Return the signature of a file, None without one."""
-    found: list[_Signature] = []
-    try:
-        for table in Decoder(source, partial=True).root.children("SignatureDefs"):
-            inputs, outputs = (
-                tuple(
-                    (one.text("Name"), _position(ends, one.integer("TensorIndex"), kind))
-                    for one in table.children(side)
-                )
-                for side, ends, kind in (("Inputs", model.inputs, "input"), ("Outputs", model.outputs, "output"))
-            )
-            found.append(_Signature(table.text("SignatureKey"), inputs, outputs))
-    except DAMAGE as error:
-        raise FormatError("the signature of the file is damaged", hint=HINT) from error
-    if len(found) > 1:
-        raise UnsupportedError(
-            "the file has several signatures; one is allowed", hint="export the model with one signature"
-        )
-    return next(iter(found), None)
-
-
-def _position(ends: Sequence[int], tensor: int, kind: str) -> int:
-    if tensor not in ends:
-        raise FormatError(f"the signature names tensor {tensor} as an {kind}, which the model does not have", hint=HINT)
-    return ends.index(tensor)
-
-
-Ranges = Mapping[tuple[str, tuple[int, ...]], Mapping[str, Sequence[float]]]
-"""Minimum and maximum of tensors, by name and shape."""
-
-
-def _ranges(source: Buffer, model: FlatModel) -> Ranges:
-    """Return the ranges that exporters note with quantised tensors; interpreters do not read them."""
-    ranges: dict[tuple[str, tuple[int, ...]], Mapping[str, Sequence[float]]] = {}
-    try:
-        tables = Decoder(source, partial=True).root.children("Subgraphs")[0].children("Tensors")
-        for tensor, table in zip(model.tensors, tables, strict=True):
-            if (quant := table.child("Quantization")) is not None:
-                found = {name: quant.floats(name) for name in ("Min", "Max")}
-                ranges[tensor.name, tensor.shape] = {name: values for name, values in found.items() if values}
-    except DAMAGE as error:
-        raise FormatError("the quantisation of a tensor is damaged", hint=HINT) from error
-    return ranges
-
-
-class _Encoder(Encoder):
-    """Writes a model with the signature and ranges of its source.
-
-    The sizes that a file may be resized to (`shape_signature`) are left out: its stripes have constant sizes.
-    """
-
-    def __init__(self, model: FlatModel, signature: _Signature | None, ranges: Ranges) -> None:
-        super().__init__(model)
-        self._signature, self._ranges = signature, ranges
-        self._range: Mapping[str, Sequence[float]] = {}
-
-    def signature_defs(self, name: str) -> list[int]:
-        """Offsets of the signatures."""
-        if self._signature is None:
-            return []
-        maps: dict[str, int] = {}
-        for side, given, ends in (
-            ("Inputs", self._signature.inputs, self.model.inputs),
-            ("Outputs", self._signature.outputs, self.model.outputs),
-        ):
-            named = [(self.text(text), ends[at]) for text, at in given]
-            maps[side] = self.offsets([self.table("TensorMap", Name=text, TensorIndex=i) for text, i in named])
-        key = self.text(self._signature.key)
-        return [self.table("SignatureDef", SignatureKey=key, SubgraphIndex=0, **maps)]
-
-    def tensor(self, tensor: FlatTensor) -> int:
-        """Offset of a tensor."""
-        self._range = self._ranges.get((tensor.name, tensor.shape), {})
-        return super().tensor(tensor)
-
-    def quantization(self, quant: Quant, **more: int) -> int:
-        """Offset of scales, zero points and ranges."""
-        return super().quantization(quant, **more, **{name: self.floats(each) for name, each in self._range.items()})
-
-
-def _written(model: FlatModel, source: FlatModel, data: Buffer) -> bytes:
-    """Return the bytes of the cut model, without a plan of memory for other tensors.
-
-    Files that are packed behind it, such as labels, stay.
-    """
-    model = replace(model, metadata={name: value for name, value in model.metadata.items() if name != PLAN})
-    file = BytesIO(_Encoder(model, _signature(data, source), _ranges(data, source)).finish())
-    if zipfile.is_zipfile(BytesIO(data)):
-        try:
-            with zipfile.ZipFile(BytesIO(data)) as packed, zipfile.ZipFile(file, "a") as behind:
-                for each in packed.infolist():
-                    behind.writestr(each, packed.read(each))
-        except (*DAMAGE, EOFError, NotImplementedError, OSError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
-            raise FormatError("the files behind the model, such as labels, are damaged", hint=HINT) from error
-    return file.getvalue()
 
 
 def _segments(model: FlatModel, found: Shrunk) -> tuple[CutSegment, ...]:

@@ -19,7 +19,7 @@ from deuteron.npu.neutron.tflite_partitioner import Mixed, Part, convert_mixed
 from deuteron.runtime import litert
 from deuteron.runtime.tflite_partitioned import MixedProgram
 from deuteron.tflite.decode import decode
-from deuteron.tflite.flat_model import FlatTensor
+from deuteron.tflite.flat_model import CUSTOM, FlatTensor
 from deuteron.tflite.rewrite import rewrite
 
 
@@ -220,6 +220,16 @@ def test_tensors_are_written_once_and_before_they_are_read(
         assert (
             str(caught.value) == f"{message}\n\nhint: make the file again; it is damaged or its exporter has a defect"
         )
+
+
+def test_memory_that_a_custom_operator_asks_for_is_no_damage():
+    net = Net()
+    net.reversed(net.relu(0))
+    net.tensors.append(FlatTensor("memory", (96,), "INT8"))
+    net.operators[1] = replace(net.operators[1], name=CUSTOM, inputs=(1, 4), kind="", options={})
+    for take in (lambda data: convert_mixed(data, "imxrt700"), MixedProgram):
+        with pytest.raises(UnsupportedError, match=r"op 1 is the custom operator `.*`, which works in the memory of"):
+            take(net.data(3))
 
 
 @pytest.mark.parametrize("dtype", ["INT8", "FLOAT32"])

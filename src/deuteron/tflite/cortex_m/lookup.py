@@ -72,10 +72,9 @@ def _elu_of(numbers: F32) -> F32:
 
 
 def _gelu_of(numbers: F32) -> F32:
-    half, one, root = np.float32(0.5), np.float32(1), np.float32(math.sqrt(0.5))
-    scaled = (numbers * root).astype(np.float32)
-    errors = np.array([math.erf(x) for x in scaled.tolist()]).astype(np.float32)
-    return (half * numbers * (one + errors)).astype(np.float32)
+    scaled = (numbers * np.float32(-math.sqrt(0.5))).astype(np.float32)
+    errors = np.array([math.erfc(x) for x in scaled.tolist()]).astype(np.float32)
+    return (np.float32(0.5) * numbers * errors).astype(np.float32)
 
 
 def _gelu_approximate_of(numbers: F32) -> F32:

@@ -7,6 +7,7 @@ import numpy.typing as npt
 
 from deuteron.errors import UnsupportedError
 from deuteron.tflite.cortex_m.call import Constant, FileTensor, Operand
+from deuteron.tflite.decode import HINT_PLAIN
 from deuteron.tflite.flat_model import NO_TENSOR, FlatModel, FlatOperator, FlatTensor
 from deuteron.tflite.quantization import Quant
 
@@ -120,6 +121,8 @@ class Site:
 
     def require(self, tensor: FlatTensor, *allowed: str, hint: str = HINT_QUANTIZE) -> str:
         """The type of a tensor, which must be one of some."""
+        if tensor.problem:
+            raise self.unsupported(tensor.problem, HINT_PLAIN)
         if tensor.dtype not in allowed:
             types = " or ".join(allowed)
             raise self.unsupported(f"tensor `{tensor.name}` is {tensor.dtype}; {types} is allowed", hint)

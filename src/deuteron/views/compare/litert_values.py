@@ -18,6 +18,14 @@ FLOAT_STEPS = 2
 SOFTMAX_STEPS = 4
 """The same for SOFTMAX: an exponential, a sum of exponentials and their quotient each add to the difference."""
 
+GELU_STEPS = 12
+"""The same for GELU: its complementary error function is off by up to ten steps in LiteRT's host libraries."""
+
+GELU_BY_TANH_STEPS = 3
+"""The same for GELU by tanh, in steps of its operand."""
+
+_GELU_END = 6.0
+
 _FLOAT_FUNCTIONS = frozenset(("COS", "ELU", "EXP", "GELU", "LOG", "LOGISTIC", "LOG_SOFTMAX", "SIN", "SOFTMAX", "TANH"))
 
 
@@ -28,16 +36,20 @@ def is_float_function(model: FlatModel, op: FlatOperator) -> bool:
 
 def float_bound(op: FlatOperator) -> int:
     """Return the largest difference of a float function, in steps of float32."""
+    if op.name == "GELU":
+        return GELU_BY_TANH_STEPS if op.options.get("Approximate") else GELU_STEPS
     return SOFTMAX_STEPS if op.name == "SOFTMAX" else FLOAT_STEPS
 
 
-def smallest_step_of(op: FlatOperator) -> float:
-    """Return the magnitude whose float32 step is the smallest that counts.
+def smallest_steps_of(op: FlatOperator, operand: Array) -> Array:
+    """Return the magnitude for each result whose float32 step is the smallest that counts.
 
-    GELU multiplies its operand by 1 + erf or 1 + tanh, which are steps of 1 apart and near 0 for operands from about -6
-    on. So its results differ by steps of the operand.
+    GELU by tanh multiplies its operand by 1 + tanh, whose errors are steps of 1 even where it is near 0. So its results
+    differ by steps of the operand; from 6 on, 1 + tanh is 0 or 2 in float32, and they do not.
     """
-    return 4.0 if op.name == "GELU" else 0.0
+    if op.name == "GELU" and op.options.get("Approximate"):
+        return np.where(np.abs(operand) < _GELU_END, np.abs(operand), np.float32(0))
+    return np.zeros_like(operand)
 
 
 def has_biases_without_type(source: Buffer) -> bool:
@@ -46,10 +58,10 @@ def has_biases_without_type(source: Buffer) -> bool:
     return any(bias_without_type(op, model.tensors) is not None for op in model.operators)
 
 
-def float_steps(ours: Array, theirs: Array, least: float = 0.0) -> npt.NDArray[np.float64]:
-    """Return differences of finite float32 values, in steps of the smaller, or of `least`."""
+def float_steps(ours: Array, theirs: Array, least: Array | float = 0.0) -> npt.NDArray[np.float64]:
+    """Return differences of finite float32 values, in steps of the smaller, or of `least` where that is larger."""
     a, b = ours.astype(np.float32), theirs.astype(np.float32)
-    step = np.spacing(np.maximum(np.minimum(np.abs(a), np.abs(b)), np.float32(least)))
+    step = np.spacing(np.maximum(np.minimum(np.abs(a), np.abs(b)), np.asarray(least, np.float32)))
     return np.abs(a.astype(np.float64) - b.astype(np.float64)) / step
 
 

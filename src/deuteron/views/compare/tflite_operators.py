@@ -1,10 +1,10 @@
 """Compares firmware's results for a TFLite file with LiteRT's reference kernels: by operator, and from end to end.
 
 LiteRT runs each operator of the CPU on our own values, so that a difference belongs to the operator that makes it. The
-bytes must be the same; float functions such as TANH may be two steps of float32 apart, SOFTMAX four. An NPU rounds
-differently (spec/rounding.md): each of its operators is also compiled by itself, and may be one step from LiteRT.
-Chained, these operators must give the bytes of the whole program. So the outputs, of which differing values are
-counted, differ by the steps of single operators alone.
+bytes must be the same; float functions such as TANH may be a few steps of float32 apart. An NPU rounds differently
+(spec/rounding.md): each of its operators is also compiled by itself, and may be one step from LiteRT. Chained, these
+operators must give the bytes of the whole program. So the outputs, of which differing values are counted, differ by
+the steps of single operators alone.
 """
 
 import math
@@ -32,7 +32,7 @@ from deuteron.views.compare.litert_values import (
     float_steps,
     has_biases_without_type,
     is_float_function,
-    smallest_step_of,
+    smallest_steps_of,
 )
 from deuteron.views.compare.result_counts import Array, BoundedComparison, Progress
 
@@ -69,7 +69,7 @@ class TensorResult:
         first: sample and index of the first that differs.
         steps: largest difference that is allowed.
         than: values that these differ from.
-        least: smallest magnitude whose steps count.
+        infinite: mismatches that are NaN or infinite on either side; none is allowed.
     """
 
     op: str
@@ -82,15 +82,23 @@ class TensorResult:
     steps: int = 0
     than: str = "LiteRT's"
     is_float: bool = False
-    least: float = 0
+    infinite: int = 0
 
     @property
     def is_broken(self) -> bool:
         """Return true if the bound does not hold."""
-        return self.bound and self.mismatches > 0 and (self.steps == 0 or self.largest > self.steps)
+        is_far = self.steps == 0 or self.largest > self.steps or self.infinite > 0
+        return self.bound and self.mismatches > 0 and is_far
 
-    def add(self, sample: int, ours: Array, theirs: Array) -> None:
-        """Count the values of one sample; NaN is what NaN is."""
+    def add(self, sample: int, ours: Array, theirs: Array, least: Array | None = None) -> None:
+        """Count the values of one sample; NaN equals NaN.
+
+        Args:
+            sample: its number.
+            ours: the values.
+            theirs: those that they are compared with.
+            least: for each value the smallest magnitude whose steps count.
+        """
         theirs = theirs.reshape(ours.shape)
         differs = (ours != theirs) & ~((ours != ours) & (theirs != theirs))
         self.elements += ours.size
@@ -99,21 +107,25 @@ class TensorResult:
         self.mismatches += int(np.count_nonzero(differs))
         if not self.first:
             self.first = sample, *map(int, np.argwhere(differs)[0])
-        one, other = ours[differs], theirs[differs]
+        is_finite = differs & np.isfinite(ours) & np.isfinite(theirs)
+        self.infinite += int(np.count_nonzero(differs & ~is_finite))
+        one, other = ours[is_finite], theirs[is_finite]
         if self.is_float:
-            apart = float_steps(one, other, self.least)
+            apart = float_steps(one, other, 0.0 if least is None else least.reshape(ours.shape)[is_finite])
         else:
             apart = np.abs(one.astype(np.float64) - other.astype(np.float64))
-        self.largest = max(self.largest, float(apart[np.isfinite(apart)].max(initial=0)))
+        self.largest = max(self.largest, float(apart.max(initial=0)))
 
     @property
     def sentence(self) -> str:
         """A sentence on the differences."""
         sample, *place = self.first
         what = f"{self.op}, output `{self.name}`" if self.op else f"output `{self.name}`"
+        unit = " steps of float32" if self.is_float else ""
+        unlike = f", {self.infinite:,} where one is NaN or infinite" if self.infinite else ""
         return (
             f"{what}: {self.mismatches:,} of {self.elements:,} values differ from {self.than}, by up to "
-            f"{self.largest:g}{' steps of float32' if self.is_float else ''}; the first in sample {sample} at {place}"
+            f"{self.largest:g}{unit}{unlike}; the first in sample {sample} at {place}"
         )
 
 
@@ -268,10 +280,13 @@ def compare(
         for each in alone:
             if not all(_has(known, names[i], model.tensors[i]) for i in each.inputs):
                 continue  # an NPU's compiler has given it other operands, or it has fewer channels
-            theirs = each.litert.run([_as_stored(known[names[i]], model.tensors[i]) for i in each.inputs])
+            inputs = [_as_stored(known[names[i]], model.tensors[i]) for i in each.inputs]
+            theirs = each.litert.run(inputs)
             for i, y in zip(each.outputs, as_written(model, each.outputs, theirs), strict=True):
                 if _has(known, names[i], model.tensors[i]):
-                    results[each.index, i].add(number, _as_stored(known[names[i]], model.tensors[i]), y)
+                    result = results[each.index, i]
+                    least = smallest_steps_of(model.operators[each.index], inputs[0]) if result.is_float else None
+                    result.add(number, _as_stored(known[names[i]], model.tensors[i]), y, least)
         if chain is not None:
             chain.add(number, known)
         if progress is not None:
@@ -287,8 +302,7 @@ def _result(model: FlatModel, index: int, name: str) -> TensorResult:
     """The result of an operator of the CPU."""
     op = model.operators[index]
     is_float = is_float_function(model, op)
-    steps, least = (float_bound(op), smallest_step_of(op)) if is_float else (0, 0.0)
-    return TensorResult(f"op {index} {op.title}", name, steps=steps, is_float=is_float, least=least)
+    return TensorResult(f"op {index} {op.title}", name, steps=float_bound(op) if is_float else 0, is_float=is_float)
 
 
 def _initial(model: FlatModel, names: Sequence[str]) -> dict[str, Array]:
