@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import numpy as np
 import torch
 from torch import fx
 from torch.export import ExportedProgram
@@ -45,21 +43,18 @@ from deuteron.frontend.eager.observe import Observed
 from deuteron.frontend.eager.variables import Stepping, Variable, stepped, stepping
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import not_exported
-from deuteron.frontend.inputs import Inputs, begun, check_calibration, check_example_inputs, check_module
+from deuteron.frontend.exported_model import ExportedModel, export
+from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.pipeline import Flow, Stage
 from deuteron.frontend.quality.calibration_subset import CalibrationSubset
 from deuteron.frontend.quantize.training import Train, Trainer
 from deuteron.frontend.source_lines import first_line, not_lowered
-from deuteron.frontend.streaming import model as streaming
 
 if TYPE_CHECKING:
     from deuteron.frontend.quality.evidence import Evidence
 
 STEPS = ("export", "calibrate", "quantize", "partition and convert", "write program")
-_OBSERVED = 2
-"""The number of calibration batches, after the example inputs, on which the module itself runs."""
-
 QAT_STEPS = (*STEPS[:2], "train", *STEPS[2:])
 
 NO_CALIBRATION = (
@@ -74,9 +69,6 @@ NOTHING_DELEGATED = (
 
 Score = Callable[[Callable[..., object]], float]
 """Measures a callable model: a larger number is better."""
-
-_Check = Callable[[Iterable[object]], Iterator[Inputs]]
-"""Checks calibration batches and yields the inputs of each run."""
 
 
 class Progress(Protocol):
@@ -135,7 +127,7 @@ def build(
 
     Args:
         module: a `torch.nn.Module`, or an `ExportedProgram` of one; copies of it are built, in evaluation mode, and it
-            stays as it is.
+            stays as it is. An `ExportedModel` has the example inputs and the calibration batches too.
         example_inputs: one tensor per argument of `forward`, or the one tensor; their shapes are the build's shapes.
         target: a name that `deuteron targets` lists.
         calibration: batches like the example inputs, from which the ranges of all tensors are measured.
@@ -151,28 +143,19 @@ def build(
     """
     arch = targets.load(target)
     options.check(arch)
-    time = None if options.stream is None else options.stream.axis
-    model, inputs = check_module(module), check_example_inputs(example_inputs)
+    steps = _StepReporter(progress, QAT_STEPS if options.use_qat else STEPS)
+    trainer = _trainer(train, options, steps)
+    steps.begin("export")
+    if not isinstance(module, ExportedModel):
+        module = export(module, example_inputs, calibration, options.stream)
+    calibration, observed, stream = module.calibration, module.observed, module.stream
     flash_left: int | None = None
     if options.weights_bits is WeightBits.AUTO and options.memory.flash_budget is not None:
         calibration = None if calibration is None else [*calibration]
-        plain = build(module, example_inputs, target=target, calibration=calibration, options=_int8(options), keep=keep)
+        module = replace(module, calibration=calibration)
+        plain = build(module, (), target=target, options=_int8(options), keep=keep)
         flash_left = options.memory.flash_budget - arena.constant_bytes(plain.pte, plain.manifest)
-    examples = inputs
-    first, calibration = first_batches(calibration, inputs, time)
-    batches = [inputs] if calibration is None else calibration
-    checked: _Check = partial(check_calibration, example=inputs, time=time)
-    steps = _StepReporter(progress, QAT_STEPS if options.use_qat else STEPS)
-    trainer = _trainer(train, options, steps)
     with quiet():
-        steps.begin("export")
-        with upstream_caches.exporting():
-            observed, graph = capture.captured(model, [inputs, *first])
-        stream: streaming.Model | None = None
-        if options.stream is not None:
-            stream = streaming.streamed(observed, graph, observed.samples, options.stream)
-            observed, graph, inputs = stream.observed, stream.graph, stream.observed.samples[0]
-            checked = partial(_hops, stream, checked)
         variables = observed.variables
         if variables and trainer:
             raise _no_training(variables[0])
@@ -181,9 +164,7 @@ def build(
         subset = CalibrationSubset(variables)
         if variables and score:
             raise _no_score(variables[0])
-        compiled = _compile(
-            graph, inputs, variables, batches, checked, trainer, arch, options, steps, keep, subset, score, flash_left
-        )
+        compiled = _compile(module, trainer, arch, options, steps, keep, subset, score, flash_left)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
     npu_backend, recording = compiled.flow.npu_backend, compiled.flow.recording
     files = {
@@ -203,7 +184,7 @@ def build(
     batches = subset.some(sum(node.macs for node in nodes))
     evidence = _evidence(compiled.flow, program, outputs, batches, None if trainer else observed)
     files[SAMPLES] = samples.to_bytes(evidence.samples)
-    warnings += subset.findings(examples) if calibration is not None else ()
+    warnings += subset.findings(module.examples) if calibration is not None else ()
     warnings += subset.clipped(compiled.flow.state_ranges)
     warnings += evidence.findings
     warnings += () if stream is None else stream.info.warnings
@@ -214,7 +195,7 @@ def build(
         target=arch.name,
         converter=options.converter.value,
         options=options,
-        model=ModelInfo(name or type(model).__name__),
+        model=ModelInfo(name or module.name),
         files={file: entry_of(data) for file, data in files.items()},
         inputs=_inputs(program),
         outputs=outputs,
@@ -229,27 +210,8 @@ def build(
     stored = partial(lowering_check.program_inputs, program, compiled.flow.module)
 
     losses = tuple(trainer.losses) if trainer else ()
-    floats, exact = stepping(compiled.flow.float_model, variables), output_dtypes.exact(graph, len(outputs))
+    floats, exact = stepping(compiled.flow.float_model, variables), output_dtypes.exact(module.graph, len(outputs))
     return BuildResult(manifest, files, losses, evidence.samples, floats, stored, exact, variables)
-
-
-def first_batches(
-    calibration: Iterable[object] | None, inputs: Inputs, time: int | None
-) -> tuple[tuple[Inputs, ...], Iterable[object] | None]:
-    """Return the first calibration batches, and all batches from the first."""
-    if calibration is None:
-        return (), None
-    if isinstance(calibration, torch.Tensor | np.ndarray):
-        head = batches = cast("Iterable[object]", calibration)
-    else:
-        head, batches = begun(calibration, _OBSERVED)
-    found = islice(check_calibration(head, inputs, time), _OBSERVED)
-    return tuple(one for one in found if [x.shape for x in one] == [x.shape for x in inputs]), batches
-
-
-def _hops(stream: streaming.Model, check: "_Check", batches: Iterable[object]) -> Iterator[Inputs]:
-    """Yield the new frames of each run, from checked windows or longer sequences."""
-    return stream.hops(check(batches))
 
 
 def _trainer(train: Train | None, options: BuildOptions, steps: "_StepReporter") -> Trainer | None:
@@ -316,11 +278,7 @@ class _Compiled:
 
 
 def _compile(
-    model: fx.GraphModule,
-    inputs: Inputs,
-    variables: tuple[Variable, ...],
-    calibration: Iterable[object],
-    check: "_Check",
+    exported: ExportedModel,
     trainer: Trainer | None,
     arch: Arch,
     options: BuildOptions,
@@ -333,12 +291,14 @@ def _compile(
     """Compile an exported graph with ExecuTorch's session and the same recipe that users of recipes have."""
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
     is_read_again = asks or options.measuring or options.has_packed_weights
-    batches = tuple(calibration) if is_read_again else calibration
+    given = [exported.examples] if exported.calibration is None else exported.calibration
+    batches = tuple(given) if is_read_again else given
+    graph, variables = exported.graph, exported.observed.variables
 
     def calibrated() -> Iterator[Inputs]:
-        return subset.observe(stepped(model, steps.counted(check(batches), batches), variables))
+        return subset.observe(stepped(graph, steps.counted(exported.checked(batches), batches), variables))
 
-    *_, sample = stepped(model, [inputs, inputs], variables)
+    *_, sample = stepped(graph, [exported.inputs, exported.inputs], variables)
     flow = Flow(
         arch,
         replace(options, memory=replace(options.memory, sram_budget=UNLIMITED)),  # until all partitions are known
@@ -352,7 +312,7 @@ def _compile(
         score=None if score is None else lambda module: score(partial(_called, module)),
         flash_left=flash_left,
     )
-    session = run(flow, capture.Captured(model), sample)
+    session = run(flow, capture.Captured(graph), sample)
     manager = session.get_executorch_program_manager()
     manager = select.of(arch, options).placed_in_memory(manager, flow.recording)
     plan = manager.executorch_program.execution_plan[0]
@@ -379,14 +339,12 @@ def _evidence(
         return gather(flow.float_model, flow.module, program, outputs, batches, wanted)
 
 
-def run(flow: Flow, model: torch.nn.Module, inputs: Inputs, *, lowers: bool = True) -> Any:
+def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
     """Run ExecuTorch's session until it has made the program; errors name the line of the model.
-
-    Without `lowers`, the session ends with the quantised model.
 
     If the NPU rejects nodes that were quantised for it, the session runs again with these on the CPU.
     """
-    recipe = flow.recipe(lowers=lowers)
+    recipe = flow.recipe()
     from executorch.export import ExportSession
 
     with upstream_caches.active(), capture.known(), mutable_buffers.emitted():

@@ -178,11 +178,11 @@ class Flow:
     def _has_cortex_m(self) -> bool:
         return self.arch.cpu.operators is CpuOperators.CORTEX_M
 
-    def recipe(self, name: str = "deuteron", *, lowers: bool = True) -> Any:
-        """The recipe for ExecuTorch's `ExportSession`; without `lowers`, a session ends with the quantised model."""
+    def recipe(self, name: str = "deuteron") -> Any:
+        """The recipe for ExecuTorch's `ExportSession`."""
         with upstream_caches.importing(), self.npu_backend.imported(), quiet():  # both others import ExecuTorch
             importlib.import_module("executorch.kernels.quantized")  # out variants of quantise and dequantise
-            from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe, StageType
+            from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 
             quantization = QuantizationRecipe(
                 quantizers=[rewrite_equivalence.checked(self._quantizer(), lambda: self._original)],
@@ -205,7 +205,6 @@ class Flow:
                 quantization,
                 lowering_recipe=lowering,
                 executorch_backend_config=config,
-                pipeline_stages=None if lowers else [StageType.SOURCE_TRANSFORM, StageType.QUANTIZE],
                 strict=_StrictRecipe(name),  # pyright: ignore[reportArgumentType]
             )
 
