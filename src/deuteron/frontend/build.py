@@ -61,6 +61,10 @@ NO_CALIBRATION = (
     "no calibration data: ranges come from the example inputs alone, and so do the figures of quality, which mean "
     "nothing then; give a few dozen representative inputs"
 )
+PACKS_NOTHING = (
+    "`--weights-bits 4` packs no weights: no convolution or linear layer of the CPU has constant weights of eight bits "
+    "that take less flash in four"
+)
 NOTHING_DELEGATED = (
     "nothing was delegated to the NPU: none of the model's operators is one that it supports in the form found; "
     "the program runs on the CPU alone"
@@ -148,13 +152,40 @@ def build(
     steps.begin("export")
     if not isinstance(module, ExportedModel):
         module = export(module, example_inputs, calibration, options.stream)
-    calibration, observed, stream = module.calibration, module.observed, module.stream
-    flash_left: int | None = None
-    if options.weights_bits is WeightBits.AUTO and options.memory.flash_budget is not None:
-        calibration = None if calibration is None else [*calibration]
-        module = replace(module, calibration=calibration)
-        plain = build(module, (), target=target, options=_int8(options), keep=keep)
-        flash_left = options.memory.flash_budget - arena.constant_bytes(plain.pte, plain.manifest)
+    made = partial(_built, arch=arch, options=options, name=name, trainer=trainer, steps=steps, keep=keep, score=score)
+    budget = options.memory.flash_budget
+    if options.weights_bits is not WeightBits.AUTO or budget is None:
+        result = made(module)
+    else:
+        batches = None if module.calibration is None else [*module.calibration]
+        module = replace(module, calibration=batches)
+        flash_left = budget - _constant_bytes(build(module, (), target=target, options=_int8(options), keep=keep))
+        result = made(module, flash_left=flash_left)
+        while (over := _constant_bytes(result) - budget) > 0:  # layers share fewer factors than those of eight bits
+            flash_left -= over
+            result = made(module, flash_left=flash_left)
+    arena.check(result.pte, result.manifest)
+    return result
+
+
+def _constant_bytes(result: BuildResult) -> int:
+    return arena.constant_bytes(result.pte, result.manifest)
+
+
+def _built(
+    exported: ExportedModel,
+    *,
+    arch: Arch,
+    options: BuildOptions,
+    name: str | None,
+    trainer: Trainer | None,
+    steps: "_StepReporter",
+    keep: Mapping[str, str],
+    score: Score | None,
+    flash_left: int | None = None,
+) -> BuildResult:
+    """Return a finished build, which may exceed budgets of the CPU's memories."""
+    observed, stream = exported.observed, exported.stream
     with quiet():
         variables = observed.variables
         if variables and trainer:
@@ -164,7 +195,7 @@ def build(
         subset = CalibrationSubset(variables)
         if variables and score:
             raise _no_score(variables[0])
-        compiled = _compile(module, trainer, arch, options, steps, keep, subset, score, flash_left)
+        compiled = _compile(exported, trainer, arch, options, steps, keep, subset, score, flash_left)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
     npu_backend, recording = compiled.flow.npu_backend, compiled.flow.recording
     files = {
@@ -175,16 +206,17 @@ def build(
     partitions = npu_backend.describe(recording)
     if options.use_profiling:
         files[ETRECORD] = etrecord(compiled.manager, [partition.kernels for partition in partitions])
-    warnings = [NO_CALIBRATION] * (calibration is None)
+    warnings = [NO_CALIBRATION] * (exported.calibration is None)
     warnings += [NOTHING_DELEGATED] * (arch.npu is not None and not partitions)
     warnings += much_in_float(arch, nodes) if partitions else ()
     warnings += npu_backend.warnings(recording, partitions)
+    warnings += [PACKS_NOTHING] * (options.weights_bits is WeightBits.FOUR and not compiled.flow.packed)
     warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.kept, nodes)
     outputs = _outputs(program)
     batches = subset.some(sum(node.macs for node in nodes))
     evidence = _evidence(compiled.flow, program, outputs, batches, None if trainer else observed)
     files[SAMPLES] = samples.to_bytes(evidence.samples)
-    warnings += subset.findings(module.examples) if calibration is not None else ()
+    warnings += subset.findings(exported.examples) if exported.calibration is not None else ()
     warnings += subset.clipped(compiled.flow.state_ranges)
     warnings += evidence.findings
     warnings += () if stream is None else stream.info.warnings
@@ -195,7 +227,7 @@ def build(
         target=arch.name,
         converter=options.converter.value,
         options=options,
-        model=ModelInfo(name or module.name),
+        model=ModelInfo(name or exported.name),
         files={file: entry_of(data) for file, data in files.items()},
         inputs=_inputs(program),
         outputs=outputs,
@@ -206,11 +238,10 @@ def build(
         quality=evidence.quality,
         stream=None if stream is None else stream.info,
     )
-    arena.check(files[PROGRAM], manifest)
     stored = partial(lowering_check.program_inputs, program, compiled.flow.module)
 
     losses = tuple(trainer.losses) if trainer else ()
-    floats, exact = stepping(compiled.flow.float_model, variables), output_dtypes.exact(module.graph, len(outputs))
+    floats, exact = stepping(compiled.flow.float_model, variables), output_dtypes.exact(exported.graph, len(outputs))
     return BuildResult(manifest, files, losses, evidence.samples, floats, stored, exact, variables)
 
 
@@ -226,9 +257,11 @@ def _trainer(train: Train | None, options: BuildOptions, steps: "_StepReporter")
 
 
 def _int8(options: BuildOptions) -> BuildOptions:
-    """Return the options of the same build with int8 weights, without limits."""
+    """Return the options of the same build with int8 weights and the same constants otherwise, without limits."""
     memory = replace(options.memory, flash_budget=None, sram_budget=None)
-    return replace(options, weights_bits=WeightBits.EIGHT, max_loss=None, min_sqnr=None, use_qat=False, memory=memory)
+    biases = options.corrects_biases  # which layers without any get
+    plain = replace(options, weights_bits=WeightBits.EIGHT, max_loss=None, min_sqnr=None, use_qat=False, memory=memory)
+    return replace(plain, correct_biases=biases)
 
 
 def _called(module: fx.GraphModule, *inputs: object) -> object:
