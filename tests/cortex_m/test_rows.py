@@ -1,18 +1,21 @@
 """Some rows of what an operator writes, computed from the rows that they depend on alone: those of the whole call."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
+from typing import cast
 
 import numpy as np
 import pytest
 from tests.cortex_m.bench import Array, Bench
-from tests.cortex_m.convolutions import Call, random_conv, random_depthwise, random_transposed
+from tests.cortex_m.convolutions import Call, factors, random_conv, random_depthwise, random_transposed
 from tests.cortex_m.test_added import resize_bilinear
 from tests.cortex_m.test_pools import axis
 
-from deuteron.board.row_dependencies import COPY, CPU, ELEMENTWISE, PACKED, RECORDS, CpuParams, Words
-from deuteron.operators import winograd
+from deuteron.board.row_dependencies import COPY, CPU, ELEMENTWISE, RECORDS, CpuParams, Words
+from deuteron.operators import packed_weights, winograd
 from deuteron.operators.cortex_m import (
+    PackedConvolutionParams,
+    PackedLinearParams,
     PadParams,
     QuantizedAddParams,
     QuantizedLinearParams,
@@ -68,6 +71,31 @@ def _convolution(call: Call, scratch: int = 1) -> Case:
     return Case(f"dtn_cm_{call.operator}", p, p.out_w * p.out_c, inputs, p.out_h * p.out_w * p.out_c, scratch)
 
 
+def _packed(rng: Rng) -> Case:
+    """A convolution with weights of four bits."""
+    call = random_conv(rng)
+    p = replace(call.params, batches=1, has_bias=0, has_kernel_sum=1)
+    groups, rows, elements = packed_weights.rows_of(p, depthwise=False)
+    sums = rng.integers(-9000, 9000, p.out_c).astype(np.int32)
+    inputs = (call.input[:1], _map(rng, groups, -(-rows // 2), elements), call.multipliers, call.shifts, sums)
+    record = PackedConvolutionParams(*astuple(p))
+    return Case("dtn_cm_quantized_conv2d_s4", record, p.out_w * p.out_c, inputs, p.out_h * p.out_w * p.out_c, 1)
+
+
+def _packed_depthwise(rng: Rng) -> Case:
+    p, channels = random_depthwise(rng).params, int(rng.integers(1, 20))
+    p = replace(p, batches=1, in_c=channels, out_c=channels, groups=channels, has_bias=0)
+    taps = p.kernel_h * p.kernel_w
+    inputs = (
+        _map(rng, 1, p.in_h, p.in_w, channels),
+        _map(rng, 1, -(-taps // 2), channels),
+        *factors(rng, channels, taps),
+    )
+    record = PackedConvolutionParams(*astuple(p))
+    size = p.out_h * p.out_w * channels
+    return Case("dtn_cm_quantized_depthwise_conv2d_s4", record, p.out_w * channels, inputs, size, 1)
+
+
 def _winograd(rng: Rng) -> Case:
     h, w, in_c, out_c = (int(rng.integers(1, high)) for high in (12, 8, 6, 5))
     record = WinogradConvolutionParams(
@@ -97,6 +125,15 @@ def _linear(rng: Rng) -> Case:
     record = QuantizedLinearParams(rows, 7, 5, 3, 0, -1, 1 << 30, -8, -128, 127, 1, 0)
     bias = rng.integers(-99, 99, 5).astype(np.int32)
     return Case("dtn_cm_quantized_linear", record, 10, [_map(rng, rows, 7), _map(rng, 5, 7), bias], rows * 5)
+
+
+def _packed_linear(rng: Rng) -> Case:
+    whole = _linear(rng)
+    record = PackedLinearParams(
+        *astuple(replace(cast(QuantizedLinearParams, whole.record), has_bias=0, has_kernel_sum=1))
+    )
+    inputs = [whole.inputs[0], _map(rng, 3, 7), whole.inputs[2]]
+    return replace(whole, function="dtn_cm_quantized_linear_s4", record=record, inputs=inputs)
 
 
 def _sum(rng: Rng) -> Case:
@@ -167,6 +204,9 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "dtn_cm_quantized_conv2d": lambda rng: _convolution(random_conv(rng)),
     "dtn_cm_quantized_depthwise_conv2d": lambda rng: _convolution(random_depthwise(rng)),
     "dtn_cm_quantized_linear": _linear,
+    "dtn_cm_quantized_conv2d_s4": _packed,
+    "dtn_cm_quantized_depthwise_conv2d_s4": _packed_depthwise,
+    "dtn_cm_quantized_linear_s4": _packed_linear,
     "dtn_cm_quantized_avg_pool2d": lambda rng: _pool(rng, average=True),
     "dtn_cm_quantized_max_pool2d": lambda rng: _pool(rng, average=False),
     "dtn_cm_quantized_add": _sum,
@@ -182,8 +222,8 @@ CASES: dict[str, Callable[[Rng], Case]] = {
     "dtn_cm_pad": _pad,
     "dtn_cm_resize_bilinear": _resize,
 }
-ALIKE = {"dtn_cm_quantized_mul", "dtn_cm_quantized_div", *PACKED.values()}
-"""Elementwise as the sum is, or with the rules and records of the layers whose weights they pack."""
+ALIKE = {"dtn_cm_quantized_mul", "dtn_cm_quantized_div"}
+"""Elementwise as the sum is."""
 
 
 def test_every_operator_with_rows_is_held_against_its_whole_call() -> None:

@@ -13,13 +13,15 @@ from torch import Tensor, fx, nn
 
 from deuteron import api
 from deuteron.arch import targets
-from deuteron.board import image
+from deuteron.arch.memory import MemoryOptions
+from deuteron.board import arena, image
 from deuteron.board.host_executor import HostExecutor
 from deuteron.board.packed_weights import layers as packed_layers
 from deuteron.builds.options import BuildOptions
 from deuteron.errors import CapacityError, OptionError, UnsupportedError
 from deuteron.frontend import heterogeneous
 from deuteron.frontend.backends import select
+from deuteron.frontend.build import PACKS_NOTHING
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.lowering_record import Recording
 from deuteron.frontend.quality.float_model import without_observers
@@ -309,3 +311,21 @@ def test_a_layer_of_many_inputs_gets_nearest_weights(monkeypatch: pytest.MonkeyP
     whole = learned_rounding.rounded(rows, step, found["conv2d"], 7)
     assert torch.equal(whole, learned_rounding.nearest(rows, step, 7))
     assert Chooser(model, floats, layers, BATCHES).run(Limits(all_layers=True)) == tuple(layers)
+
+
+def test_a_flash_budget_counts_the_constants_of_the_finished_program() -> None:
+    """Layers get biases, and no longer share factors, when one of them has four bits."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Conv2d(8, 8, 3, groups=8, bias=False), nn.ReLU(), nn.Conv2d(8, 8, 3, groups=8, bias=False))
+    batches = [torch.rand(1, 8, 8, 8) for _ in range(2)]
+    whole = api.build(net.eval(), batches[0], target="cortex-m55", calibration=batches)
+    budget = arena.constant_bytes(whole.pte, whole.manifest)
+    options = api.BuildOptions(weights_bits=api.WeightBits.AUTO, memory=MemoryOptions(flash_budget=budget))
+    built = api.build(net, batches[0], target="cortex-m55", calibration=batches, options=options)
+    assert arena.constant_bytes(built.pte, built.manifest) <= budget
+
+
+def test_four_bits_without_any_layer_for_them_are_a_warning() -> None:
+    options = api.BuildOptions(weights_bits=api.WeightBits.FOUR)
+    built = api.build(nn.ReLU(), torch.rand(1, 8), target="cortex-m55", options=options)
+    assert PACKS_NOTHING in built.manifest.warnings

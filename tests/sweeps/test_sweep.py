@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from tests import store
 from tests.board.models import stripes_on_cpu
 from tests.sweeps.conftest import POINTS, files
@@ -347,3 +348,17 @@ def test_the_best_points(whole: Path, tmp_path: Path) -> None:
     assert goals.stderr == (
         "error: `cost` cannot be minimised\n\nhint: allowed are `latency`, `sram`, `flash`, `accuracy`\n"
     )
+
+
+def test_packed_weights_of_the_cpu_of_an_npu_target_take_less_flash(tmp_path: Path) -> None:
+    """The NPU takes no layer of this program; its CPU's weights have four bits."""
+    torch.manual_seed(0)
+    options = api.BuildOptions(
+        weights_bits=api.WeightBits.FOUR, operators_not_to_delegate=("aten::linear", "aten::addmm")
+    )
+    build = tmp_path / "build"
+    net = torch.nn.Sequential(torch.nn.Linear(64, 32), torch.nn.ReLU(), torch.nn.Linear(32, 8)).eval()
+    manifest = api.build(net, torch.rand(1, 64), target="imxrt700cm", options=options, output=build).manifest
+    made = lowering.SweptBuild(build, "key", "build")
+    (row,) = worker.evaluate(made, [Point(0, "net", "imxrt700cm")])
+    assert row["flash_bytes"] == len((build / "model.pte").read_bytes()) - (64 * 32 + 32 * 8) // 2, manifest.nodes

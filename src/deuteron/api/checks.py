@@ -1,14 +1,35 @@
-"""Checks of models before a build."""
+"""Checks of models before a build: the module is exported once and built in memory for each target.
 
-from collections.abc import Iterable, Sequence
+Targets whose programs differ in their figures alone share one build, which the result names.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
-from deuteron.api.make import need_pytorch
+from deuteron.api import make
 from deuteron.arch import targets as archs
+from deuteron.arch.memory import MemoryOptions
+from deuteron.arch.targets import Arch, CpuOperators, Neutron
+from deuteron.builds.manifest import Manifest
 from deuteron.builds.options import BuildOptions
-from deuteron.builds.target_checks import ModelCheck
-from deuteron.errors import OptionError
+from deuteron.builds.target_checks import ModelCheck, Outcome, TargetCheck
+from deuteron.errors import DeuteronError, InternalError, OptionError
 from deuteron.runtime.build_directory import is_tflite
+
+_BATCHES = 4
+"""The number of batches that ranges are measured with."""
+
+_LOSSY = 25.0
+"""Decibels below which an output gets a note."""
+
+_MANY = 64
+"""The number of operators of one line from which it gets a note: the line is unrolled."""
+
+_LISTED = 3
+"""The number of lines that a note names."""
 
 
 def check(
@@ -27,24 +48,98 @@ def check(
         example_inputs: one tensor per argument of `forward`, or the one tensor.
         targets: names of `deuteron targets`; all by default.
         calibration: batches like the example inputs, for the ranges of all tensors; only a few are used.
-        options: of the build.
+        options: of the build; with `use_qat` the model is prepared for training and not trained.
         name: name of the model in the table; its class by default.
 
     Raises:
         DeuteronError: the module, a target or an option cannot be used. The refusals of a build are in the result.
     """
-    for target in targets:
-        archs.load(target)  # before PyTorch, which takes seconds to load
-    need_pytorch()
-    from deuteron.frontend import upstream_caches
+    chosen = [archs.load(target) for target in targets or archs.names()]  # before PyTorch, which takes seconds to load
+    for arch in chosen:
+        make.check_options(name or type(module).__name__, arch.name, options)
+    make.need_pytorch()
+    from deuteron.frontend import inputs, upstream_caches
     from deuteron.frontend.log_suppression import quiet
 
     with quiet(), upstream_caches.importing():
-        from deuteron.frontend.check import check as checked
+        from deuteron.frontend.eager.observe import seeded
+        from deuteron.frontend.exported_model import export
 
-    return checked(
-        module, example_inputs, targets or archs.names(), calibration=calibration, options=options, name=name
-    )
+    inputs.check_module(module)
+    examples = inputs.check_example_inputs(example_inputs)
+    time = options.stream and options.stream.axis
+    batches = None
+    if calibration is not None:
+        batches = [*islice(inputs.check_calibration(calibration, examples, time), _BATCHES)]
+    title = name or type(module).__name__
+    with seeded(0):
+        try:
+            exported = export(module, examples, batches, options.stream)
+        except DeuteronError as e:
+            return ModelCheck(title, tuple(_refused(arch.name, e) for arch in chosen))
+        checked: dict[object, TargetCheck] = {}
+        rows: list[TargetCheck] = []
+        for arch in chosen:
+            if (group := _group(arch, options)) not in checked:
+                checked[group] = _checked(exported, examples, arch, options)
+            row = checked[group]
+            rows.append(row if row.target == arch.name else replace(row, target=arch.name, built=row.target))
+    return ModelCheck(title, tuple(rows))
+
+
+def _group(arch: Arch, options: BuildOptions) -> object:
+    """Return a key that targets have in common if they build the same models.
+
+    The cores of a Cortex-M and the sizes of one Ethos-U have the same operators. A Neutron's SRAM limits its models.
+    """
+    if options.memory != MemoryOptions() or isinstance(arch.npu, Neutron):
+        return arch.name
+    return arch.npu and arch.npu.family, arch.cpu.operators
+
+
+def _checked(exported: object, example_inputs: object, arch: Arch, options: BuildOptions) -> TargetCheck:
+    """Build an exported module for one target, in memory."""
+    try:
+        train = _untrained if options.use_qat else None
+        manifest = make.build(exported, example_inputs, target=arch.name, train=train, options=options).manifest
+    except DeuteronError as e:
+        return _refused(arch.name, e)
+    except Exception as e:  # noqa: BLE001 - as the command reports it
+        return TargetCheck(arch.name, Outcome.FAILS, message=f"{type(e).__name__}: {str(e).partition(chr(10))[0]}")
+    nodes = manifest.nodes
+    npu = sum(node.partition is not None for node in nodes)
+    outputs = manifest.quality.outputs
+    sqnr = min((output.sqnr for output in outputs if output.channels and not output.constant), default=None)
+    is_portable = arch.cpu.operators is CpuOperators.PORTABLE
+    notes = (*_slow(manifest), *_lossy(sqnr), *manifest.warnings)
+    return TargetCheck(arch.name, Outcome.BUILDS, npu, len(nodes) - npu, is_portable, sqnr, notes=notes)
+
+
+def _untrained(_: object) -> Iterator[float]:
+    """Train nothing, in one step."""
+    yield 0.0
+
+
+def _refused(target: str, error: DeuteronError) -> TargetCheck:
+    outcome = Outcome.FAILS if isinstance(error, InternalError) else Outcome.REFUSED
+    return TargetCheck(target, outcome, message=error.message, where=error.where, hint=error.hint)
+
+
+def _slow(manifest: Manifest) -> Iterator[str]:
+    """Yield a note about lines that become many operators."""
+    lines = Counter(str(node.source[0]) for node in manifest.nodes if node.source)
+    many = [(line, count) for line, count in lines.most_common(_LISTED) if count >= _MANY]
+    if many:
+        listed = ", ".join(f"{line} becomes {count} operators" for line, count in many)
+        yield f"slow: {listed}"
+
+
+def _lossy(sqnr: float | None) -> Iterator[str]:
+    if sqnr is not None and sqnr < _LOSSY:
+        yield (
+            f"lossy: the worst output has {sqnr:.1f} dB of signal to quantisation noise; `deuteron build` names "
+            "the layers that lose most"
+        )
 
 
 def check_model(model: str, *, targets: Sequence[str] = (), options: BuildOptions = BuildOptions()) -> ModelCheck:
@@ -60,7 +155,7 @@ def check_model(model: str, *, targets: Sequence[str] = (), options: BuildOption
             f"`{model}` is a TFLite file, and `deuteron check` is for PyTorch models",
             hint=f"`deuteron explain {model} --target NAME` shows where its operators run",
         )
-    need_pytorch()
+    make.need_pytorch()
     from deuteron.frontend.loader import load
 
     loaded = load(model)

@@ -82,7 +82,7 @@ def build(
     Raises:
         DeuteronError: the model, an option or the output directory cannot be used; nothing is left half-written.
     """
-    _check_options(name or type(module).__name__, target, options)
+    check_options(name or type(module).__name__, target, options)
     if options.max_loss is not None and evaluate is None:
         raise OptionError("`--max-loss` needs a function that evaluates the model", hint="give it by `--evaluate`")
     directory = None if output is None else Path(output)
@@ -162,7 +162,7 @@ def build_model(
     """
     if is_tflite(Path(model)):
         return _build_tflite(Path(model), target, calibration, train or evaluate, output, options)
-    _check_options(model, target, options)
+    check_options(model, target, options)
     if output is not None:
         outputs.check_output(Path(output), force=options.force)
     need_pytorch()
@@ -229,7 +229,7 @@ def need_pytorch() -> None:
         require("executorch", package, "a build of a PyTorch model")
 
 
-def _check_options(model: str, target: str, options: BuildOptions) -> None:
+def check_options(model: str, target: str, options: BuildOptions) -> None:
     """Check the options without PyTorch, which takes seconds to load."""
     options.tflite.check_unused(model)
     arch = targets.load(target)

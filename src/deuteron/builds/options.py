@@ -261,6 +261,11 @@ class BuildOptions:
         return self.weights_bits is not WeightBits.EIGHT
 
     @property
+    def corrects_biases(self) -> bool:
+        """Return true if biases make up for the rounding of weights; training does it otherwise."""
+        return self.correct_biases or (self.has_packed_weights and not self.use_qat)
+
+    @property
     def measuring(self) -> str | None:
         """Return the name of an option that reads the calibration data more than once, if one is set."""
         return next((name for name in _MEASURING if getattr(self, name)), None)

@@ -26,11 +26,11 @@ class TargetCheck:
     Attributes:
         target: its name.
         outcome: of a build.
-        npu: the number of operators that are quantised for the NPU; its partitioner may leave some to the CPU.
-        cpu: the number of quantised operators on the CPU.
-        others: the number of operators on the CPU in float or with integers of the model.
-        sqnr: of the worst output of quantised PyTorch against the float model, in dB; None without float outputs.
-        was_built: whether the model was built in memory, because its quantised form does not show the outcome.
+        npu: the number of the model's operators on the NPU.
+        cpu: the number of those on the CPU.
+        is_portable: whether the CPU has ExecuTorch's portable operators, most of which compute in float.
+        sqnr: of the worst output against the float model, in dB; None without float outputs that vary.
+        built: the target that was built in its place; empty for itself.
         message: the reason of a refusal, with its line in `where` and a rewrite in `hint`.
         notes: what will be slow or lossy.
     """
@@ -39,9 +39,9 @@ class TargetCheck:
     outcome: Outcome
     npu: int = 0
     cpu: int = 0
-    others: int = 0
+    is_portable: bool = False
     sqnr: float | None = None
-    was_built: bool = False
+    built: str = ""
     message: str = ""
     where: str | None = None
     hint: str | None = None
@@ -63,17 +63,17 @@ class ModelCheck:
     def lines(self) -> Iterator[str]:
         """Yield the table, and under it each refusal and note once, with its targets."""
         width = max(len("target"), *(len(one.target) for one in self.targets))
-        yield f"{self.model}: what a build would do; operators of the model as they are quantised"
+        yield f"{self.model}: what a build does, and how many operators of the model each processor gets"
         yield ""
-        yield f"{'target':<{width}}  outcome    NPU    CPU  others  SQNR, dB"
+        yield f"{'target':<{width}}  outcome    NPU    CPU  SQNR, dB"
         for one in self.targets:
             if one.outcome is Outcome.BUILDS:
                 sqnr = "-" if one.sqnr is None else f"{one.sqnr:.1f}"
-                counts = f"{one.npu:>6}{one.cpu:>7}{one.others:>8}{sqnr:>10}"
-                built = "  built in memory" if one.was_built else ""
-                yield f"{one.target:<{width}}  {one.outcome.value:<8}{counts}{built}"
+                counts = f"{one.npu:>6}{one.cpu:>7}{sqnr:>10}"
+                in_float = "  CPU operators are ExecuTorch's, mostly in float" if one.is_portable and one.cpu else ""
+                yield f"{one.target:<{width}}  {one.outcome.value:<8}{counts}{_as(one)}{in_float}"
             else:
-                yield f"{one.target:<{width}}  {one.outcome.value}"
+                yield f"{one.target:<{width}}  {one.outcome.value}{_as(one)}"
         for text, names in self._details():
             yield ""
             yield f"{_listed(names, len(self.targets))}:"
@@ -91,6 +91,10 @@ class ModelCheck:
         """Return the check as plain values."""
         rows = [asdict(one) | {"outcome": one.outcome.value, "notes": list(one.notes)} for one in self.targets]
         return {"schema": SCHEMA, "model": self.model, "targets": rows}
+
+
+def _as(one: TargetCheck) -> str:
+    return f"  as {one.built}" if one.built else ""
 
 
 def _refusal(one: TargetCheck) -> str:

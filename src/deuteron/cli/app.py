@@ -41,7 +41,7 @@ class Entry:
 
 GROUPS = {
     "Make a program": (
-        Entry("check", "Show what a build for each target would do, without building"),
+        Entry("check", "Show what a build for each target would do, writing no program"),
         Entry("build", "Compile a PyTorch model for a target"),
         Entry("convert", "Convert a TFLite file for the NPU"),
         Entry("shrink", "Cut a TFLite file so that it needs a smaller tensor arena"),

@@ -1,4 +1,4 @@
-"""`deuteron check`: says what a build for each target would do, without building."""
+"""`deuteron check`: says what a build for each target does, and writes no program."""
 
 import click
 

@@ -6,11 +6,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import islice
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import numpy as np
 import torch
 from torch import fx
 from torch.export import ExportedProgram
@@ -45,26 +43,27 @@ from deuteron.frontend.eager.observe import Observed
 from deuteron.frontend.eager.variables import Stepping, Variable, stepped, stepping
 from deuteron.frontend.etrecord import etrecord
 from deuteron.frontend.export import not_exported
-from deuteron.frontend.inputs import Inputs, begun, check_calibration, check_example_inputs, check_module
+from deuteron.frontend.exported_model import ExportedModel, export
+from deuteron.frontend.inputs import Inputs
 from deuteron.frontend.log_suppression import quiet
 from deuteron.frontend.pipeline import Flow, Stage
 from deuteron.frontend.quality.calibration_subset import CalibrationSubset
 from deuteron.frontend.quantize.training import Train, Trainer
 from deuteron.frontend.source_lines import first_line, not_lowered
-from deuteron.frontend.streaming import model as streaming
 
 if TYPE_CHECKING:
     from deuteron.frontend.quality.evidence import Evidence
 
 STEPS = ("export", "calibrate", "quantize", "partition and convert", "write program")
-_OBSERVED = 2
-"""The number of calibration batches, after the example inputs, on which the module itself runs."""
-
 QAT_STEPS = (*STEPS[:2], "train", *STEPS[2:])
 
 NO_CALIBRATION = (
     "no calibration data: ranges come from the example inputs alone, and so do the figures of quality, which mean "
     "nothing then; give a few dozen representative inputs"
+)
+PACKS_NOTHING = (
+    "`--weights-bits 4` packs no weights: no convolution or linear layer of the CPU has constant weights of eight bits "
+    "that take less flash in four"
 )
 NOTHING_DELEGATED = (
     "nothing was delegated to the NPU: none of the model's operators is one that it supports in the form found; "
@@ -74,9 +73,6 @@ NOTHING_DELEGATED = (
 
 Score = Callable[[Callable[..., object]], float]
 """Measures a callable model: a larger number is better."""
-
-_Check = Callable[[Iterable[object]], Iterator[Inputs]]
-"""Checks calibration batches and yields the inputs of each run."""
 
 
 class Progress(Protocol):
@@ -135,7 +131,7 @@ def build(
 
     Args:
         module: a `torch.nn.Module`, or an `ExportedProgram` of one; copies of it are built, in evaluation mode, and it
-            stays as it is.
+            stays as it is. An `ExportedModel` has the example inputs and the calibration batches too.
         example_inputs: one tensor per argument of `forward`, or the one tensor; their shapes are the build's shapes.
         target: a name that `deuteron targets` lists.
         calibration: batches like the example inputs, from which the ranges of all tensors are measured.
@@ -151,28 +147,46 @@ def build(
     """
     arch = targets.load(target)
     options.check(arch)
-    time = None if options.stream is None else options.stream.axis
-    model, inputs = check_module(module), check_example_inputs(example_inputs)
-    flash_left: int | None = None
-    if options.weights_bits is WeightBits.AUTO and options.memory.flash_budget is not None:
-        calibration = None if calibration is None else [*calibration]
-        plain = build(module, example_inputs, target=target, calibration=calibration, options=_int8(options), keep=keep)
-        flash_left = options.memory.flash_budget - arena.constant_bytes(plain.pte, plain.manifest)
-    examples = inputs
-    first, calibration = first_batches(calibration, inputs, time)
-    batches = [inputs] if calibration is None else calibration
-    checked: _Check = partial(check_calibration, example=inputs, time=time)
     steps = _StepReporter(progress, QAT_STEPS if options.use_qat else STEPS)
     trainer = _trainer(train, options, steps)
+    steps.begin("export")
+    if not isinstance(module, ExportedModel):
+        module = export(module, example_inputs, calibration, options.stream)
+    made = partial(_built, arch=arch, options=options, name=name, trainer=trainer, steps=steps, keep=keep, score=score)
+    budget = options.memory.flash_budget
+    if options.weights_bits is not WeightBits.AUTO or budget is None:
+        result = made(module)
+    else:
+        batches = None if module.calibration is None else [*module.calibration]
+        module = replace(module, calibration=batches)
+        flash_left = budget - _constant_bytes(build(module, (), target=target, options=_int8(options), keep=keep))
+        result = made(module, flash_left=flash_left)
+        while (over := _constant_bytes(result) - budget) > 0:  # layers share fewer factors than those of eight bits
+            flash_left -= over
+            result = made(module, flash_left=flash_left)
+    arena.check(result.pte, result.manifest)
+    return result
+
+
+def _constant_bytes(result: BuildResult) -> int:
+    return arena.constant_bytes(result.pte, result.manifest)
+
+
+def _built(
+    exported: ExportedModel,
+    *,
+    arch: Arch,
+    options: BuildOptions,
+    name: str | None,
+    trainer: Trainer | None,
+    steps: "_StepReporter",
+    keep: Mapping[str, str],
+    score: Score | None,
+    flash_left: int | None = None,
+) -> BuildResult:
+    """Return a finished build, which may exceed budgets of the CPU's memories."""
+    observed, stream = exported.observed, exported.stream
     with quiet():
-        steps.begin("export")
-        with upstream_caches.exporting():
-            observed, graph = capture.captured(model, [inputs, *first])
-        stream: streaming.Model | None = None
-        if options.stream is not None:
-            stream = streaming.streamed(observed, graph, observed.samples, options.stream)
-            observed, graph, inputs = stream.observed, stream.graph, stream.observed.samples[0]
-            checked = partial(_hops, stream, checked)
         variables = observed.variables
         if variables and trainer:
             raise _no_training(variables[0])
@@ -181,9 +195,7 @@ def build(
         subset = CalibrationSubset(variables)
         if variables and score:
             raise _no_score(variables[0])
-        compiled = _compile(
-            graph, inputs, variables, batches, checked, trainer, arch, options, steps, keep, subset, score, flash_left
-        )
+        compiled = _compile(exported, trainer, arch, options, steps, keep, subset, score, flash_left)
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
     npu_backend, recording = compiled.flow.npu_backend, compiled.flow.recording
     files = {
@@ -194,16 +206,17 @@ def build(
     partitions = npu_backend.describe(recording)
     if options.use_profiling:
         files[ETRECORD] = etrecord(compiled.manager, [partition.kernels for partition in partitions])
-    warnings = [NO_CALIBRATION] * (calibration is None)
+    warnings = [NO_CALIBRATION] * (exported.calibration is None)
     warnings += [NOTHING_DELEGATED] * (arch.npu is not None and not partitions)
     warnings += much_in_float(arch, nodes) if partitions else ()
     warnings += npu_backend.warnings(recording, partitions)
+    warnings += [PACKS_NOTHING] * (options.weights_bits is WeightBits.FOUR and not compiled.flow.packed)
     warnings += _keeps_nothing(options.operators_not_to_delegate, compiled.kept, nodes)
     outputs = _outputs(program)
     batches = subset.some(sum(node.macs for node in nodes))
     evidence = _evidence(compiled.flow, program, outputs, batches, None if trainer else observed)
     files[SAMPLES] = samples.to_bytes(evidence.samples)
-    warnings += subset.findings(examples) if calibration is not None else ()
+    warnings += subset.findings(exported.examples) if exported.calibration is not None else ()
     warnings += subset.clipped(compiled.flow.state_ranges)
     warnings += evidence.findings
     warnings += () if stream is None else stream.info.warnings
@@ -214,7 +227,7 @@ def build(
         target=arch.name,
         converter=options.converter.value,
         options=options,
-        model=ModelInfo(name or type(model).__name__),
+        model=ModelInfo(name or exported.name),
         files={file: entry_of(data) for file, data in files.items()},
         inputs=_inputs(program),
         outputs=outputs,
@@ -225,31 +238,11 @@ def build(
         quality=evidence.quality,
         stream=None if stream is None else stream.info,
     )
-    arena.check(files[PROGRAM], manifest)
     stored = partial(lowering_check.program_inputs, program, compiled.flow.module)
 
     losses = tuple(trainer.losses) if trainer else ()
-    floats, exact = stepping(compiled.flow.float_model, variables), output_dtypes.exact(graph, len(outputs))
+    floats, exact = stepping(compiled.flow.float_model, variables), output_dtypes.exact(exported.graph, len(outputs))
     return BuildResult(manifest, files, losses, evidence.samples, floats, stored, exact, variables)
-
-
-def first_batches(
-    calibration: Iterable[object] | None, inputs: Inputs, time: int | None
-) -> tuple[tuple[Inputs, ...], Iterable[object] | None]:
-    """Return the first calibration batches, and all batches from the first."""
-    if calibration is None:
-        return (), None
-    if isinstance(calibration, torch.Tensor | np.ndarray):
-        head = batches = cast("Iterable[object]", calibration)
-    else:
-        head, batches = begun(calibration, _OBSERVED)
-    found = islice(check_calibration(head, inputs, time), _OBSERVED)
-    return tuple(one for one in found if [x.shape for x in one] == [x.shape for x in inputs]), batches
-
-
-def _hops(stream: streaming.Model, check: "_Check", batches: Iterable[object]) -> Iterator[Inputs]:
-    """Yield the new frames of each run, from checked windows or longer sequences."""
-    return stream.hops(check(batches))
 
 
 def _trainer(train: Train | None, options: BuildOptions, steps: "_StepReporter") -> Trainer | None:
@@ -264,9 +257,11 @@ def _trainer(train: Train | None, options: BuildOptions, steps: "_StepReporter")
 
 
 def _int8(options: BuildOptions) -> BuildOptions:
-    """Return the options of the same build with int8 weights, without limits."""
+    """Return the options of the same build with int8 weights and the same constants otherwise, without limits."""
     memory = replace(options.memory, flash_budget=None, sram_budget=None)
-    return replace(options, weights_bits=WeightBits.EIGHT, max_loss=None, min_sqnr=None, use_qat=False, memory=memory)
+    biases = options.corrects_biases  # which layers without any get
+    plain = replace(options, weights_bits=WeightBits.EIGHT, max_loss=None, min_sqnr=None, use_qat=False, memory=memory)
+    return replace(plain, correct_biases=biases)
 
 
 def _called(module: fx.GraphModule, *inputs: object) -> object:
@@ -316,11 +311,7 @@ class _Compiled:
 
 
 def _compile(
-    model: fx.GraphModule,
-    inputs: Inputs,
-    variables: tuple[Variable, ...],
-    calibration: Iterable[object],
-    check: "_Check",
+    exported: ExportedModel,
     trainer: Trainer | None,
     arch: Arch,
     options: BuildOptions,
@@ -333,12 +324,14 @@ def _compile(
     """Compile an exported graph with ExecuTorch's session and the same recipe that users of recipes have."""
     asks = arch.npu is not None and arch.cpu.operators is CpuOperators.CORTEX_M
     is_read_again = asks or options.measuring or options.has_packed_weights
-    batches = tuple(calibration) if is_read_again else calibration
+    given = [exported.examples] if exported.calibration is None else exported.calibration
+    batches = tuple(given) if is_read_again else given
+    graph, variables = exported.graph, exported.observed.variables
 
     def calibrated() -> Iterator[Inputs]:
-        return subset.observe(stepped(model, steps.counted(check(batches), batches), variables))
+        return subset.observe(stepped(graph, steps.counted(exported.checked(batches), batches), variables))
 
-    *_, sample = stepped(model, [inputs, inputs], variables)
+    *_, sample = stepped(graph, [exported.inputs, exported.inputs], variables)
     flow = Flow(
         arch,
         replace(options, memory=replace(options.memory, sram_budget=UNLIMITED)),  # until all partitions are known
@@ -352,7 +345,7 @@ def _compile(
         score=None if score is None else lambda module: score(partial(_called, module)),
         flash_left=flash_left,
     )
-    session = run(flow, capture.Captured(model), sample)
+    session = run(flow, capture.Captured(graph), sample)
     manager = session.get_executorch_program_manager()
     manager = select.of(arch, options).placed_in_memory(manager, flow.recording)
     plan = manager.executorch_program.execution_plan[0]
@@ -379,14 +372,12 @@ def _evidence(
         return gather(flow.float_model, flow.module, program, outputs, batches, wanted)
 
 
-def run(flow: Flow, model: torch.nn.Module, inputs: Inputs, *, lowers: bool = True) -> Any:
+def run(flow: Flow, model: torch.nn.Module, inputs: Inputs) -> Any:
     """Run ExecuTorch's session until it has made the program; errors name the line of the model.
-
-    Without `lowers`, the session ends with the quantised model.
 
     If the NPU rejects nodes that were quantised for it, the session runs again with these on the CPU.
     """
-    recipe = flow.recipe(lowers=lowers)
+    recipe = flow.recipe()
     from executorch.export import ExportSession
 
     with upstream_caches.active(), capture.known(), mutable_buffers.emitted():

@@ -166,24 +166,6 @@ def need_runnable(plan: Any, ops: Sequence[CpuOp]) -> None:
         raise all_refused([_no_kernel(missing[index], op) for index in missing for op in calls[index] or [None]])
 
 
-def has_kernel(target: object) -> bool:
-    """Return True if ExecuTorch's runtime has a kernel for an ATen operator, or for the copy that replaces a view."""
-    from executorch.exir.operator.convert import to_out_variant
-    from executorch.runtime import Runtime
-
-    namespace, _, name = operator_name(target).partition("::")
-    name, _, overload = name.partition(".")
-    known = Runtime.get().operator_registry.operator_names
-    for one in (name, f"{name}_copy"):
-        try:
-            out, _ = to_out_variant(getattr(getattr(getattr(torch.ops, namespace), one), overload or "default"))
-        except (AttributeError, RuntimeError):
-            continue
-        if operator_name(out) in known:
-            return True
-    return False
-
-
 def no_out_variant(error: RuntimeError, ops: Iterable[CpuOp]) -> UnsupportedError | None:
     """Convert the error of `to_executorch` about missing out variants; None for another error."""
     text = str(error)

@@ -178,11 +178,11 @@ class Flow:
     def _has_cortex_m(self) -> bool:
         return self.arch.cpu.operators is CpuOperators.CORTEX_M
 
-    def recipe(self, name: str = "deuteron", *, lowers: bool = True) -> Any:
-        """The recipe for ExecuTorch's `ExportSession`; without `lowers`, a session ends with the quantised model."""
+    def recipe(self, name: str = "deuteron") -> Any:
+        """The recipe for ExecuTorch's `ExportSession`."""
         with upstream_caches.importing(), self.npu_backend.imported(), quiet():  # both others import ExecuTorch
             importlib.import_module("executorch.kernels.quantized")  # out variants of quantise and dequantise
-            from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe, StageType
+            from executorch.export import ExportRecipe, LoweringRecipe, QuantizationRecipe
 
             quantization = QuantizationRecipe(
                 quantizers=[rewrite_equivalence.checked(self._quantizer(), lambda: self._original)],
@@ -205,7 +205,6 @@ class Flow:
                 quantization,
                 lowering_recipe=lowering,
                 executorch_backend_config=config,
-                pipeline_stages=None if lowers else [StageType.SOURCE_TRANSFORM, StageType.QUANTIZE],
                 strict=_StrictRecipe(name),  # pyright: ignore[reportArgumentType]
             )
 
@@ -303,7 +302,7 @@ class Flow:
         upstream.fold_batch_norms(model)
         if self.options.equalise:
             equalise.equalise(model, self._batches())
-        if self._corrects_biases:
+        if self.options.corrects_biases:
             biases.add(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             cortex_m_decompositions.write(
@@ -344,14 +343,9 @@ class Flow:
         self._floats = without_observers(model)  # trained with the other, whose weights it has
         if self.options.has_packed_weights:
             self.packed = self._pack_weights(model)
-        if self._corrects_biases:
+        if self.options.corrects_biases:
             biases.correct(model, self._floats, self._batches())
         return model
-
-    @property
-    def _corrects_biases(self) -> bool:
-        """True if biases make up for the rounding of weights; training does it otherwise."""
-        return self.options.correct_biases or (self.options.has_packed_weights and self.train is None)
 
     def _pack_weights(self, model: fx.GraphModule) -> tuple[str, ...]:
         """Give layers of a calibrated model weights of four bits; return their nodes."""

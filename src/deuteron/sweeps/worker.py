@@ -17,7 +17,7 @@ from deuteron.board.bundle import Bundle
 from deuteron.builds import hazards
 from deuteron.builds import manifest as manifests
 from deuteron.builds.manifest import Manifest
-from deuteron.errors import DeuteronError
+from deuteron.errors import DeuteronError, UnsupportedError
 from deuteron.sweeps.lowering import REFUSALS, SweptBuild, arguments, text_without_hint
 from deuteron.sweeps.spec import FLASH_AXES, PLAN_AXES, Point, lacking, without
 from deuteron.views import offload_costs
@@ -198,7 +198,7 @@ def _row(point: Point, made: SweptBuild, build: OpenBuild) -> Row:
 
 def _cpu_row(point: Point, made: SweptBuild, manifest: Manifest) -> Row:
     """Return the row of a CPU-only point; no command prints its figures."""
-    arch, cycles, sram, saved = targets.load(manifest.target), _cpu_cycles(made), None, 0
+    arch, cycles, sram = targets.load(manifest.target), _cpu_cycles(made), None
     if arch.npu is None:
         plan = _arena(made, _memory_of(point, manifest.options.memory) or manifest.options.memory)
         if isinstance(plan, str):
@@ -206,12 +206,11 @@ def _cpu_row(point: Point, made: SweptBuild, manifest: Manifest) -> Row:
         cut, whole = plan.instructions
         cycles = None if cycles is None else cycles + cut - whole
         sram = sum(part.bytes for part in plan.bundle.memories)
-        saved = sum(layer.int8_bytes - layer.bytes for layer in packed_weights.layers(plan.bundle))
     known = arch.npu.clock.value if arch.npu and arch.npu.scales_clock else None
     hz = known if point.clock is None else point.clock
     microseconds = None if cycles is None or hz is None else cycles * 1e6 / hz
     return {
-        **_begin(point, made, manifest, saved),
+        **_begin(point, made, manifest),
         "fits": True,
         "why": "",
         "kind": "estimated",
@@ -224,15 +223,24 @@ def _cpu_row(point: Point, made: SweptBuild, manifest: Manifest) -> Row:
     }
 
 
-def _begin(point: Point, made: SweptBuild, manifest: Manifest, saved: int = 0) -> Row:
-    """Return the common columns of a build's rows; packed weights take `saved` bytes less than those of the program."""
+@lru_cache(maxsize=8)
+def _packed_saving(made: SweptBuild) -> int:
+    """Return the bytes that packed weights of the CPU take less in flash than those of the program."""
+    try:
+        return sum(layer.int8_bytes - layer.bytes for layer in packed_weights.layers(_bundle(made)[1]))
+    except UnsupportedError:  # no firmware: the program is for ExecuTorch's runtime
+        return 0
+
+
+def _begin(point: Point, made: SweptBuild, manifest: Manifest) -> Row:
+    """Return the common columns of a build's rows."""
     macs = sum(node.macs for node in manifest.nodes)
     on_npu = sum(node.macs for node in manifest.nodes if node.partition is not None)
     outputs = [output.sqnr for output in manifest.quality.outputs if output.channels]
     metrics = manifest.quality.metrics
     return {
         **asdict(point),
-        "flash_bytes": (made.directory / manifests.PROGRAM).stat().st_size - saved,
+        "flash_bytes": (made.directory / manifests.PROGRAM).stat().st_size - _packed_saving(made),
         "code_bytes": made.code.nbytes,
         "code": made.code.how or None,
         "npu_share": on_npu / macs if macs else None,

@@ -5,7 +5,7 @@ import inspect
 import linecache
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from itertools import chain, cycle, islice
 from types import FrameType
@@ -27,7 +27,7 @@ from deuteron.frontend.eager import blocks, embeddings
 from deuteron.frontend.eager.observe import Observed, copied, distinct, environment, observe, seeded
 from deuteron.frontend.eager.outputs import Leaves, difference
 from deuteron.frontend.eager.state import digest
-from deuteron.frontend.eager.user_code import is_library, written_at
+from deuteron.frontend.eager.user_code import is_library
 from deuteron.frontend.eager.variables import Attribute, Binding, Step, Variable, argument_names, live, renamed
 from deuteron.frontend.export import DRAWS, check_repeatable, not_exported
 from deuteron.frontend.inputs import Inputs, copies
@@ -56,6 +56,8 @@ def captured(model: nn.Module | ExportedProgram, samples: Sequence[Inputs]) -> t
         raise observed.refusal
     return observed, capture(observed, program)
 
+
+_DATA: Any = cast(Any, Tensor).data.__get__
 
 _STEPS = 8
 """The number of runs in sequence that are compared for a module with variables."""
@@ -119,7 +121,7 @@ def _step_graph(observed: Observed, attributes: Sequence[Attribute], variables: 
     """Return the flat graph of one run; its inputs have the names of the module's, and those of the variables."""
     inputs = copies(observed.samples[0])
     values = (*inputs, *(one.initial for one in variables))
-    with environment(observed.module), torch.no_grad(), quiet():
+    with environment(observed.module), torch.no_grad(), quiet(), _DataDetached():
         program = torch.export.export(Step(copied(observed.module), attributes), values, strict=False)
     names = [*argument_names(observed.module, len(inputs)), *(one.name.replace(".", "_") for one in variables)]
     return renamed(_flat(program), names)
@@ -156,7 +158,11 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
     failures = list[DeuteronError]()
     for strict in (True, False):
         try:
-            graph = _flat(program or _exported(observed, strict=strict))
+            exported = program or _exported(observed, strict=strict)
+            if _lacks_values(exported):  # the other mode has them
+                failures.append(InternalError("the exported program lacks the value of a constant"))
+                continue
+            graph = _flat(exported)
         except UnsupportedError:
             raise
         except Exception as e:  # noqa: BLE001 - whatever export raises
@@ -191,18 +197,22 @@ def _transform_line(observed: Observed) -> Source | None:
 def _exported(observed: Observed, *, strict: bool) -> ExportedProgram:
     """Export the module without gradients; the module does not change."""
     inputs = copies(observed.samples[0])
-    with environment(observed.module), torch.no_grad(), quiet():
-        program = torch.export.export(copied(observed.module), inputs, strict=strict)
-    kept = [*program.state_dict.values(), *program.constants.values()]
-    if any(isinstance(value, FakeTensor) for value in kept):
-        if (source := written_at(observed.codes, "data")) is None:  # as of a NumPy array; the non-strict export has it
-            raise InternalError("the exported program lacks the value of a constant")
-        raise UnsupportedError(
-            f"PyTorch does not export changes of `.data`, at `{source.code}`",
-            where=str(source),
-            hint="write into the tensor itself, under `torch.no_grad()`, or compute a new one",
-        )
-    return program
+    with environment(observed.module), torch.no_grad(), quiet(), nullcontext() if strict else _DataDetached():
+        return torch.export.export(copied(observed.module), inputs, strict=strict)
+
+
+class _DataDetached(TorchFunctionMode):
+    """Makes `x.data` in an export the same as `x.detach()`, whose memory and changes PyTorch follows."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func == _DATA:
+            return args[0].detach()
+        return func(*args, **(kwargs or {}))
+
+
+def _lacks_values(program: ExportedProgram) -> bool:
+    """Return True if constants have no values, as of NumPy arrays and of `.data` in strict mode."""
+    return any(isinstance(value, FakeTensor) for value in (*program.state_dict.values(), *program.constants.values()))
 
 
 def _flat(program: ExportedProgram) -> fx.GraphModule:
