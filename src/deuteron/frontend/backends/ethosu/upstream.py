@@ -203,9 +203,7 @@ def observed(recording: Recording, config: str | None = None) -> Generator[None]
 
     def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
         nodes = list(computing(edge_program.graph))
-        recording.partitions.append(
-            EthosUPartition(private_apis=tuple(map(name_of, nodes)), nodes=origins_of(edge_program))
-        )
+        recording.partitions.append(EthosUPartition(names=tuple(map(name_of, nodes)), nodes=origins_of(edge_program)))
         with tempfile.TemporaryDirectory(prefix="deuteron-") as folder:
             spec = from_list(specs)
             spec.dump_intermediate_artifacts_to(folder)

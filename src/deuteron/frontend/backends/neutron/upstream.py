@@ -402,7 +402,7 @@ def observed(recording: Recording) -> Generator[None]:
     refused: list[int] = []
 
     def preprocess_(edge_program: ExportedProgram, specs: Any) -> Any:
-        recording.partitions.append(NeutronPartition(private_apis=tuple(map(name_of, computing(edge_program.graph)))))
+        recording.partitions.append(NeutronPartition(names=tuple(map(name_of, computing(edge_program.graph)))))
         merge_first_result(edge_program)
         result = preprocess(edge_program, specs)
         if result.debug_handle_map:  # the backend makes one for profiling only, from names in the converter's log
