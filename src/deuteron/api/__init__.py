@@ -104,7 +104,7 @@ _NAMES = {
     "builds.target_checks": ("ModelCheck", "TargetCheck"),
     "frontend.examples": ("COMBINED", "EXAMPLES", "REFERENCES", "ExampleModel"),
     "npu.neutron.convert": ("Conversion", "ConvertOptions"),
-    "npu.neutron.kernels.names": ("kernel_names",),
+    "npu.neutron.kernels.event_names": ("kernel_names",),
     "npu.neutron.tflite_partitioner": ("Mixed",),
     "runtime.inputs": ("check_inputs", "seeded_inputs"),
     "views.shrink": ("Shrinking",),

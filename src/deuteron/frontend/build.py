@@ -171,7 +171,7 @@ def build(
         stream: streaming.Model | None = None
         if options.stream is not None:
             stream = streaming.streamed(observed, graph, observed.samples, options.stream)
-            observed, graph, inputs = stream.observed, stream.graph, stream.observed.samples[0]
+            observed, graph = stream.observed, stream.graph
             checked = partial(_hops, stream, checked)
         variables = observed.variables
         if variables and trainer:
@@ -182,7 +182,19 @@ def build(
         if variables and score:
             raise _no_score(variables[0])
         compiled = _compile(
-            graph, inputs, variables, batches, checked, trainer, arch, options, steps, keep, subset, score, flash_left
+            graph,
+            observed.samples[:2],
+            variables,
+            batches,
+            checked,
+            trainer,
+            arch,
+            options,
+            steps,
+            keep,
+            subset,
+            score,
+            flash_left,
         )
     program, nodes = compiled.manager.exported_program(), compiled.flow.recording.placed()
     npu_backend, recording = compiled.flow.npu_backend, compiled.flow.recording
@@ -317,7 +329,7 @@ class _Compiled:
 
 def _compile(
     model: fx.GraphModule,
-    inputs: Inputs,
+    samples: Sequence[Inputs],
     variables: tuple[Variable, ...],
     calibration: Iterable[object],
     check: "_Check",
@@ -338,7 +350,7 @@ def _compile(
     def calibrated() -> Iterator[Inputs]:
         return subset.observe(stepped(model, steps.counted(check(batches), batches), variables))
 
-    *_, sample = stepped(model, [inputs, inputs], variables)
+    _, sample, *further = stepped(model, [samples[0], *samples], variables)
     flow = Flow(
         arch,
         replace(options, memory=replace(options.memory, sram_budget=UNLIMITED)),  # until all partitions are known
@@ -351,6 +363,7 @@ def _compile(
         repeats=True,
         score=None if score is None else lambda module: score(partial(_called, module)),
         flash_left=flash_left,
+        further=further,
     )
     session = run(flow, capture.Captured(model), sample)
     manager = session.get_executorch_program_manager()

@@ -48,11 +48,11 @@ _LISTED = 3
 
 @dataclass(frozen=True, slots=True)
 class _Exported:
-    """The exported module, its first inputs as the graph takes them, and the batches for ranges."""
+    """The exported module, two samples as the graph takes them, and the batches for ranges."""
 
     graph: fx.GraphModule
     variables: tuple[Variable, ...]
-    sample: Inputs
+    samples: Sequence[Inputs]
     batches: tuple[Inputs, ...]
 
 
@@ -89,10 +89,10 @@ def check(
     try:
         with quiet(), upstream_caches.exporting():
             observed, graph = capture.captured(model, [inputs, *first])
-            *_, sample = stepped(graph, [inputs, inputs], observed.variables)
+            _, *samples = stepped(graph, [inputs, *observed.samples[:2]], observed.variables)
     except DeuteronError as e:
         return ModelCheck(title, tuple(_refused(arch.name, e) for arch in archs))
-    exported = _Exported(graph, observed.variables, sample, batches)
+    exported = _Exported(graph, observed.variables, samples, batches)
     checked: dict[tuple[object, ...], TargetCheck] = {}
     rows: list[TargetCheck] = []
     for arch in archs:
@@ -120,14 +120,15 @@ def _checked(exported: _Exported, arch: Arch, options: BuildOptions, given: Any)
         arch,
         options,
         calibrated,
-        exported.sample,
+        exported.samples[0],
         rejected=heterogeneous.RejectedNodes(),
         variables=variables,
         repeats=True,
+        further=exported.samples[1:],
     )
     try:
         with quiet():
-            run(flow, capture.Captured(exported.graph), exported.sample, lowers=False)
+            run(flow, capture.Captured(exported.graph), exported.samples[0], lowers=False)
             row = _quantized(flow, arch)
             if next(_doubts(flow.float_model, arch), None) is None:
                 return replace(row, notes=(*_slow(flow.float_model), *_lossy(row)))

@@ -25,7 +25,7 @@ from deuteron.errors import DeuteronError, InputError, InternalError, Unsupporte
 from deuteron.frontend.cortex_m.lowering_check import flat
 from deuteron.frontend.eager import blocks, embeddings
 from deuteron.frontend.eager.observe import Observed, copied, distinct, environment, observe, seeded
-from deuteron.frontend.eager.outputs import Leaves, difference
+from deuteron.frontend.eager.outputs import Leaves, difference, registered
 from deuteron.frontend.eager.state import digest
 from deuteron.frontend.eager.user_code import is_library, written_at
 from deuteron.frontend.eager.variables import Attribute, Binding, Step, Variable, argument_names, live, renamed
@@ -156,7 +156,8 @@ def capture(observed: Observed, program: ExportedProgram | None = None) -> fx.Gr
     failures = list[DeuteronError]()
     for strict in (True, False):
         try:
-            graph = _flat(program or _exported(observed, strict=strict))
+            with registered(observed.dataclasses):
+                graph = _flat(program or _exported(observed, strict=strict))
         except UnsupportedError:
             raise
         except Exception as e:  # noqa: BLE001 - whatever export raises
