@@ -288,6 +288,8 @@ class Flow:
         empties.write(model)
         if self._has_cortex_m or self.npu_backend.decomposes_layers:
             indexed_writes.write(model)
+        else:
+            indexed_writes.write_sums(model)
         synonyms.write(model)
         orders.write(model, has_topk=not self._has_cortex_m)
         pools.write(model)
