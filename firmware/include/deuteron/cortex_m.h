@@ -12,8 +12,8 @@
 #ifndef DEUTERON_CORTEX_M_H
 #define DEUTERON_CORTEX_M_H
 
-#include "deuteron/added.h"
 #include "deuteron/bundle.h"
+#include "deuteron/custom_ops.h"
 
 #ifdef __cplusplus
 extern "C" {
