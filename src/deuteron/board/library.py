@@ -60,7 +60,7 @@ _FETCHES = "fetch"
 _DMA = ("dma",)
 _DEVICES = (*_DMA, "sleep", "timer")
 """Drivers for the override and the fetches, with their interrupts; waiting for an NPU needs all but the DMA."""
-_FAULT_INJECTION = "faults"
+_FAULT_INJECTION = "fault_injection"
 _EVENTS = "events"
 _LINE = "uart"
 """The driver of the serial line, for the harness."""

@@ -27,7 +27,7 @@ POINTERS: Mapping[str, tuple[str, ...]] = {
     "executor.npu_copy": ("executor.npu_ethosu", "executor.npu_neutron", "npu.*"),
     "executor.cache": ("executor.npu_ethosu", "executor.npu_neutron", "npu.*"),
     "executor.delegate": ("executor.npu_ethosu", "executor.npu_neutron", "npu.*"),
-    "executor.step": ("model.dtn_bundle",),
+    "executor.run_step": ("model.dtn_bundle",),
     "port.dma": ("port.fetch", "port.io_copy_dma"),
     "stand_in.*": ("stand_in.driver", "stand_in.hazard_check"),
 }
