@@ -85,10 +85,11 @@ def test_sums_at_places_that_the_backend_would_count_once_are_refused() -> None:
     assert aten.index_put.default in rewritten(Call(model), (3, 4), indexed_writes.write_sums)
     with pytest.raises(UnsupportedError) as caught:
         rewritten(Call(model), (3, 4), indexed_writes.check_sums)
+    line = model.__code__.co_firstlineno + 1
     assert str(caught.value).endswith(
-        f"test_orders.py:{model.__code__.co_firstlineno + 1}: `aten::index_put` with `accumulate=True` has indices that the NPU's backend would add only "
-        "once where they are equal, at `return x.index_put((torch.tensor([[0, 0], [1, 1]]),), x[:2], accumulate=True)`"
-        "\n\nhint: flatten indices and values, and index adjacent dimensions: "
+        f"test_orders.py:{line}: `aten::index_put` with `accumulate=True` has indices that the NPU's backend would add "
+        "only once where they are equal, at `return x.index_put((torch.tensor([[0, 0], [1, 1]]),), x[:2], "
+        "accumulate=True)`\n\nhint: flatten indices and values, and index adjacent dimensions: "
         "`y.index_put((i.flatten(),), v, True)`"
     )
 
